@@ -1,0 +1,16 @@
+/**
+ * base: what everything else stands on, and what imports nothing.
+ *
+ *   assert.ts   stops at our own bugs
+ *   errors.ts   failures of callers and of the world, one catalogue of codes
+ *   clock.ts    time as an argument
+ *   rng.ts      counter-based randomness, keyed by seed and position
+ *
+ * Invariant: imports no other folder and no package.
+ *
+ * @module
+ */
+export { AssertionError, assert } from "./assert.ts";
+export { type Clock, systemClock } from "./clock.ts";
+export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
+export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";

@@ -1,0 +1,125 @@
+import type { DType, Shape } from "#tensor";
+import type { DeviceOps } from "./ops.ts";
+
+export type DeviceKind = "reference" | "cpu" | "cuda";
+
+/** How a device keeps weight matrices, and what the rows that multiply them are rounded to. */
+export type WeightFormat = "f32" | "bf16" | "i8";
+
+/** How a device keeps keys and values. */
+export type KvFormat = "f32" | "f16" | "bf16";
+
+/** Row-major memory on a device. A handle: only its own device can read or write what is behind. */
+export interface DeviceTensor {
+  readonly dtype: DType;
+  readonly shape: Shape;
+}
+
+/**
+ * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format:
+ * `f32` as they are, `bf16` rounded, `i8` rounded with scales beside them. Ops that feed a
+ * `linear` write these directly (norm + quantise is one op, not two). An `f32` activation can
+ * be read back like any tensor.
+ */
+export interface Activation {
+  readonly format: WeightFormat;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** A matrix [N, K] packed as its device likes it: y[n] = sum over k of x[k] * w[n, k]. */
+export interface WeightMatrix {
+  readonly format: WeightFormat;
+  /** N, outputs. */
+  readonly rows: number;
+  /** K, inputs. */
+  readonly columns: number;
+  readonly bytes: number;
+}
+
+/**
+ * One matrix of a file, row-major [rows, columns]. `bytes` may be a view of mapped memory: a
+ * device copies what it needs before it returns and keeps no reference.
+ */
+export interface WeightSource {
+  readonly name: string;
+  readonly dtype: "f32" | "f16" | "bf16";
+  readonly shape: Shape;
+  /** Little-endian elements. Made on call, so that a file's pages are touched one tensor at a time. */
+  bytes(): Uint8Array;
+  /** Tells the system that the file's pages will not be read again soon. */
+  discard(): void;
+}
+
+export interface PackOptions {
+  readonly format: WeightFormat;
+  /** The source is [K, N] (GPT-2's Conv1D). */
+  readonly transposed?: boolean;
+}
+
+/**
+ * Keys and values of every layer, in blocks. The token at `position` of a sequence is in slot
+ * `table[position / P] * P + position % P`. Contents of a block mean nothing until written.
+ */
+export interface KvCache {
+  readonly format: KvFormat;
+  readonly layers: number;
+  readonly blocks: number;
+  readonly blockTokens: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Keys and values of one block over all layers. */
+  readonly bytesPerBlock: number;
+}
+
+export type KvCacheOptions = Omit<KvCache, "bytesPerBlock">;
+
+export interface DeviceMemory {
+  readonly totalBytes: number;
+  readonly availableBytes: number;
+}
+
+/**
+ * A place where tensors live and ops run. Ops are enqueued in call order; a device may run them at
+ * once (cpu) or later (cuda): only `read` and `synchronize` wait. All memory of a step is allocated
+ * before the first step; nothing is allocated on the step path.
+ *
+ * Everything a step needs to know is in device tensors of fixed shape, written by `write`, so that
+ * a step can be captured once per batch size and replayed, and the next one can be staged while
+ * this one runs.
+ */
+export interface Device extends DeviceOps {
+  readonly kind: DeviceKind;
+  /** One line for people: chip, instruction set or compute capability, threads. */
+  readonly description: string;
+  /** Formats that this device can keep weights in, best first. */
+  readonly weightFormats: readonly WeightFormat[];
+
+  /** Zero-filled. Throws OUT_OF_MEMORY. */
+  allocate(dtype: DType, shape: Shape): DeviceTensor;
+  allocateActivation(format: WeightFormat, rows: number, columns: number): Activation;
+  allocateKvCache(options: KvCacheOptions): KvCache;
+
+  /** Leading rows `start` up to `end`; shares memory with `tensor` and must not be released. */
+  rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor;
+  /** The same for activations. */
+  activationRows(activation: Activation, start: number, end: number): Activation;
+
+  /** Packs matrices stacked by rows (q, k, v become one). Columns must agree. */
+  pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix;
+  /** Any source as an f32 tensor of its own shape: norms, biases, tables of positions. */
+  load(source: WeightSource): DeviceTensor;
+
+  /** Host to device, from element `offset` on. `data` may be reused when this returns. */
+  write(tensor: DeviceTensor, data: Float32Array | Int32Array | Uint32Array, offset?: number): void;
+  /** Device to host, after everything enqueued before. The copy belongs to the caller. */
+  readF32(tensor: DeviceTensor | Activation): Promise<Float32Array>;
+  readI32(tensor: DeviceTensor): Promise<Int32Array>;
+  /** Waits for everything enqueued. Errors of ops surface here at the latest. */
+  synchronize(): Promise<void>;
+
+  release(memory: DeviceTensor | Activation | WeightMatrix | KvCache): void;
+  memory(): DeviceMemory;
+  /** Releases everything. The device is unusable afterwards. */
+  dispose(): void;
+}

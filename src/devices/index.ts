@@ -1,0 +1,28 @@
+/**
+ * devices: where tensors live and ops run. One contract, several devices.
+ *
+ *   device.ts   the contract: memory, weights, KV pool
+ *   ops.ts      the contract: ops of a step, with shapes
+ *   reference/  the definitions, plain TypeScript
+ *   cpu/        C++ kernels through FFI
+ *   open.ts     picks a device by name
+ *
+ * Invariant: an op means what `reference/<op>.ts` does; other devices differ by rounding only.
+ *
+ * @module
+ */
+export type {
+  Activation,
+  Device,
+  DeviceKind,
+  DeviceMemory,
+  DeviceTensor,
+  KvCache,
+  KvCacheOptions,
+  KvFormat,
+  PackOptions,
+  WeightFormat,
+  WeightMatrix,
+  WeightSource,
+} from "./device.ts";
+export type * from "./ops.ts";

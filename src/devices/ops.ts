@@ -1,0 +1,297 @@
+/**
+ * The ops of a step. Their definition is `reference/<op>.ts`; every device is tested against it.
+ *
+ * T tokens (rows) of this step · S sequences · R rows that want logits · E embedding (hidden) size
+ * H query heads · K kv heads · D head dim · F feed-forward size · V vocabulary · X experts
+ * N blocks of the pool · P slots per block · M blocks per table
+ *
+ * "activation" as an output means: f32 tensor semantics, rounded to the format of the target.
+ * Tensors may have more rows than a step uses; ops work on the first `rows` given by their inputs'
+ * counts (`count`), so that buffers are allocated once for the largest step.
+ */
+import type { Activation, DeviceTensor, KvCache, WeightMatrix } from "./device.ts";
+
+export type NormKind = "rms" | "layer";
+export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
+
+export interface EmbedInput {
+  readonly count: number;
+  /** [T, E] f32. */
+  readonly out: DeviceTensor;
+  /** [T] i32, row numbers of `table` before `offset` is added. */
+  readonly ids: DeviceTensor;
+  /** [V, E] packed (the token table, maybe shared with the output layer), or f32 tensor (positions). */
+  readonly table: WeightMatrix | DeviceTensor;
+  /** Multiplies the row (Gemma: sqrt(E)); 1 by default. */
+  readonly scale?: number;
+  /** Added to each id (OPT positions: 2). */
+  readonly offset?: number;
+  /** Adds to `out` instead of overwriting it. */
+  readonly accumulate?: boolean;
+}
+
+export interface NormInput {
+  readonly count: number;
+  readonly kind: NormKind;
+  /** [T, E] activation or f32 tensor. */
+  readonly out: Activation | DeviceTensor;
+  /** [T, E] f32. With `delta`, updated in place to x + delta before it is normalised. */
+  readonly x: DeviceTensor;
+  /** [T, E] f32, added to `x` first (the residual). */
+  readonly delta?: DeviceTensor;
+  /** [E] f32. */
+  readonly weight: DeviceTensor;
+  /** [E] f32, layer norm only. */
+  readonly bias?: DeviceTensor;
+  readonly epsilon: number;
+  /** Added to the weight (Gemma stores weight - 1). 0 by default. */
+  readonly weightOffset?: number;
+}
+
+export interface LinearInput {
+  readonly count: number;
+  /** [T, N] f32. */
+  readonly out: DeviceTensor;
+  /** [T, K], of the weight's format. */
+  readonly x: Activation;
+  readonly weight: WeightMatrix;
+  /** [N] f32. */
+  readonly bias?: DeviceTensor;
+  /** Adds to `out` instead of overwriting it (the residual). */
+  readonly accumulate?: boolean;
+}
+
+export interface ActivateInput {
+  readonly count: number;
+  readonly kind: ActivationKind;
+  /** [T, F]. */
+  readonly out: Activation;
+  /** [T, F], or with `gated` [T, 2F]: gate first, up second; out = act(gate) * up. f32. */
+  readonly x: DeviceTensor;
+  readonly gated: boolean;
+}
+
+export interface ConvertInput {
+  readonly count: number;
+  readonly out: Activation;
+  /** [T, E] f32. */
+  readonly x: DeviceTensor;
+}
+
+export interface AddInput {
+  readonly count: number;
+  /** [T, E] f32, becomes x + delta. */
+  readonly x: DeviceTensor;
+  readonly delta: DeviceTensor;
+}
+
+export interface RopeKvWriteInput {
+  readonly count: number;
+  /** [T, (H + 2K) * D] f32: queries, keys, values, before rope. */
+  readonly qkv: DeviceTensor;
+  /** [T, H * D] f32: queries after norm and rope. */
+  readonly query: DeviceTensor;
+  readonly heads: number;
+  readonly cache: KvCache;
+  readonly layer: number;
+  /** [T] i32. */
+  readonly positions: DeviceTensor;
+  /** [T] i32: where each token's key and value go. Negative: nowhere. */
+  readonly slots: DeviceTensor;
+  /**
+   * [positions, rotaryDim] f32: cosines in the first half of a row, sines in the second. Pairs are
+   * (i, i + rotaryDim / 2); dimensions from rotaryDim on pass through. Absent: no rope.
+   */
+  readonly rope?: DeviceTensor;
+  /** [D] f32 each: RMS norm of every query and key head before rope (Qwen3). */
+  readonly queryNorm?: DeviceTensor;
+  readonly keyNorm?: DeviceTensor;
+  readonly normEpsilon?: number;
+}
+
+/** Which query rows, keys and slots belong to which sequence. */
+export interface AttentionBatch {
+  /** S. */
+  readonly sequences: number;
+  /** [S + 1] i32: sequence s owns query rows queryStarts[s] up to queryStarts[s + 1]. */
+  readonly queryStarts: DeviceTensor;
+  /** [S] i32: tokens in the cache for each sequence, this step's included. */
+  readonly contextLengths: DeviceTensor;
+  /** [S, M] i32: block ids in position order. */
+  readonly blockTables: DeviceTensor;
+  /** Most query rows of one sequence in this step, and longest context: sizes of scratch and grids. */
+  readonly queryLengthMax: number;
+  readonly contextLengthMax: number;
+  /**
+   * [T, W] u32, optional, for token trees: bit j of row t lets query t see the j-th query row of its
+   * own sequence (itself included). The context before this step's rows is always seen.
+   * Absent: causal.
+   */
+  readonly treeMask?: DeviceTensor;
+}
+
+export interface PagedAttentionInput {
+  readonly count: number;
+  /** [T, H * D]. */
+  readonly out: Activation;
+  /** [T, H * D] f32. */
+  readonly query: DeviceTensor;
+  readonly heads: number;
+  readonly cache: KvCache;
+  readonly layer: number;
+  readonly batch: AttentionBatch;
+  readonly scale: number;
+  /** A query sees the last `window` positions, its own included. Absent: all. */
+  readonly window?: number;
+  /** scores = cap * tanh(scores / cap) (Gemma-2). */
+  readonly softcap?: number;
+}
+
+export interface EncoderAttentionInput {
+  readonly count: number;
+  /** [T, H * D]. */
+  readonly out: Activation;
+  /** [T, 3 * H * D] f32. Every token sees every token of its own sequence. */
+  readonly qkv: DeviceTensor;
+  readonly heads: number;
+  readonly headDim: number;
+  /** [S + 1] i32. */
+  readonly starts: DeviceTensor;
+  readonly sequences: number;
+  readonly scale: number;
+}
+
+export interface MixtureOfExpertsInput {
+  readonly count: number;
+  /** [T, E] f32: sum over the chosen experts of weight * down(act(gate x) * up x). */
+  readonly out: DeviceTensor;
+  /** [T, E], of the experts' format. */
+  readonly x: Activation;
+  /** [T, X] f32, from the router's linear. */
+  readonly routerLogits: DeviceTensor;
+  readonly expertsPerToken: number;
+  /** Divide the chosen softmax weights by their sum. */
+  readonly normalize: boolean;
+  readonly kind: ActivationKind;
+  /** X matrices [2F, E]: gate rows, then up rows. */
+  readonly gateUp: readonly WeightMatrix[];
+  /** X matrices [E, F]. */
+  readonly down: readonly WeightMatrix[];
+  readonly accumulate?: boolean;
+}
+
+export interface GatherRowsInput {
+  readonly count: number;
+  /** [R, E] f32. */
+  readonly out: DeviceTensor;
+  readonly x: DeviceTensor;
+  /** [R] i32. */
+  readonly indices: DeviceTensor;
+}
+
+export interface MeanPoolInput {
+  /** [S, E] f32. */
+  readonly out: DeviceTensor;
+  readonly x: DeviceTensor;
+  /** [S + 1] i32. */
+  readonly starts: DeviceTensor;
+  readonly sequences: number;
+  /** Divide each row by its Euclidean length. */
+  readonly normalize: boolean;
+}
+
+export interface SoftcapInput {
+  readonly count: number;
+  /** [R, V] f32, becomes cap * tanh(x / cap). */
+  readonly x: DeviceTensor;
+  readonly cap: number;
+}
+
+/**
+ * Edits of logits, sparse, in this order for every row: mask, bias, repetition, frequency and
+ * presence penalties. Entries of row r are entryStarts[r] up to entryStarts[r + 1].
+ */
+export interface AdjustLogitsInput {
+  readonly count: number;
+  /** [R, V] f32; may be `logits` itself. */
+  readonly out: DeviceTensor;
+  readonly logits: DeviceTensor;
+  /** [R + 1] i32. */
+  readonly entryStarts: DeviceTensor;
+  /** [entries] i32, unique within a row. */
+  readonly entryTokens: DeviceTensor;
+  /** [entries] f32: added first; -Infinity forbids the token. */
+  readonly entryBias: DeviceTensor;
+  /** [entries] i32: times generated so far; -1: in the prompt only (repetition penalty applies). */
+  readonly entryCounts: DeviceTensor;
+  /** [R] f32 each. Repetition 1, others 0: off. */
+  readonly repetitionPenalty: DeviceTensor;
+  readonly frequencyPenalty: DeviceTensor;
+  readonly presencePenalty: DeviceTensor;
+  /** [R, ceil(V / 32)] u32: bit set = allowed. Only rows with a nonzero flag are masked. */
+  readonly allowed?: DeviceTensor;
+  /** [R] i32 flags for `allowed`. */
+  readonly allowedRows?: DeviceTensor;
+}
+
+/**
+ * One token per row. Greedy (temperature 0): the first largest logit. Else: divide by temperature,
+ * keep what min_p, then top_k, then top_p keep (equal logits at the k-th place all stay; top_p
+ * walks by falling probability, then rising id, and keeps the token that reaches p), and invert the
+ * cumulative distribution over rising token ids at uniformAt(seed, position).
+ */
+export interface SampleInput {
+  readonly count: number;
+  /** [R, V] f32. */
+  readonly logits: DeviceTensor;
+  /** [R] i32. */
+  readonly out: DeviceTensor;
+  /** [R] f32. */
+  readonly temperature: DeviceTensor;
+  /** [R] i32, 0 = off. */
+  readonly topK: DeviceTensor;
+  /** [R] f32, 1 = off. */
+  readonly topP: DeviceTensor;
+  /** [R] f32, 0 = off. */
+  readonly minP: DeviceTensor;
+  /** [R, 2] u32: low, high. */
+  readonly seeds: DeviceTensor;
+  /** [R] i32: position of the token to be drawn. */
+  readonly positions: DeviceTensor;
+}
+
+export interface LogprobsInput {
+  readonly count: number;
+  /** [R, V] f32. */
+  readonly logits: DeviceTensor;
+  /** [R] i32. */
+  readonly tokens: DeviceTensor;
+  /** [R] f32: log-softmax at `tokens`. */
+  readonly chosen: DeviceTensor;
+  /** [R] i32: 1 + number of tokens with a larger logit. */
+  readonly ranks: DeviceTensor;
+  /** k; 0: only `chosen` and `ranks`. */
+  readonly topCount: number;
+  /** [R, k] i32 and f32: best first, equal logits by rising id. */
+  readonly topTokens?: DeviceTensor;
+  readonly topLogprobs?: DeviceTensor;
+}
+
+export interface DeviceOps {
+  embed(input: EmbedInput): void;
+  norm(input: NormInput): void;
+  linear(input: LinearInput): void;
+  activate(input: ActivateInput): void;
+  convert(input: ConvertInput): void;
+  add(input: AddInput): void;
+  ropeKvWrite(input: RopeKvWriteInput): void;
+  pagedAttention(input: PagedAttentionInput): void;
+  encoderAttention(input: EncoderAttentionInput): void;
+  mixtureOfExperts(input: MixtureOfExpertsInput): void;
+  gatherRows(input: GatherRowsInput): void;
+  meanPool(input: MeanPoolInput): void;
+  softcap(input: SoftcapInput): void;
+  adjustLogits(input: AdjustLogitsInput): void;
+  sample(input: SampleInput): void;
+  logprobs(input: LogprobsInput): void;
+}

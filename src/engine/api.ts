@@ -1,0 +1,200 @@
+import type { SamplingOptions } from "#sampling";
+
+/** A prompt: text (needs a tokenizer) or token ids. */
+export type Prompt = string | { readonly promptTokenIds: readonly number[] };
+
+export type FinishReason = "stop" | "length" | "abort" | "error";
+
+/** One token's log-probability and rank among all tokens (1 = likeliest). */
+export interface TokenLogprob {
+  readonly tokenId: number;
+  readonly logprob: number;
+  readonly rank: number;
+}
+
+/** What was drawn at one place, and the likeliest alternatives, best first. */
+export interface PositionLogprobs extends TokenLogprob {
+  readonly top: readonly TokenLogprob[];
+}
+
+export interface GenerateOptions extends SamplingOptions {
+  readonly signal?: AbortSignal;
+  /** Requests with another salt never share cached blocks. */
+  readonly cacheSalt?: string;
+  /** Smaller runs first where the scheduler's policy is `priority`. */
+  readonly priority?: number;
+  readonly requestId?: string;
+}
+
+/** New tokens and text of one sequence. Concatenated deltas are the completion. */
+export interface CompletionDelta {
+  /** Which of the prompt's `n` sequences. */
+  readonly index: number;
+  /** "" where nothing can be shown yet; null without a tokenizer. */
+  readonly text: string | null;
+  readonly tokenIds: readonly number[];
+  /** One per token id, when asked for. */
+  readonly logprobs: readonly PositionLogprobs[] | null;
+  readonly finishReason: FinishReason | null;
+  /** The stop string or token id that ended it; null for end tokens. */
+  readonly stopReason: string | number | null;
+}
+
+/** Known once the prompt is computed. */
+export interface PromptInfo {
+  readonly promptTokenIds: readonly number[];
+  /** Prompt tokens whose KV was found in the cache. */
+  readonly cachedTokens: number;
+  /** One per prompt token, null for the first; null when not asked for. */
+  readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
+}
+
+/** What a stream yields: everything new since the last item, for all sequences of one prompt. */
+export interface StreamItem extends CompletionDelta {
+  readonly prompt: PromptInfo;
+}
+
+export interface Completion {
+  readonly index: number;
+  readonly text: string | null;
+  readonly tokenIds: readonly number[];
+  readonly logprobs: readonly PositionLogprobs[] | null;
+  /** Sum of the drawn tokens' log-probabilities; null unless `logprobs` was asked for. */
+  readonly cumulativeLogprob: number | null;
+  readonly finishReason: FinishReason;
+  readonly stopReason: string | number | null;
+}
+
+/** All completions of one prompt. */
+export interface GenerateResult extends PromptInfo {
+  readonly requestId: string;
+  readonly completions: readonly Completion[];
+}
+
+export interface EmbedResult {
+  readonly embedding: Float32Array;
+  readonly promptTokenIds: readonly number[];
+}
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content?: string | readonly unknown[] | null;
+  readonly [field: string]: unknown;
+}
+
+/** What is served. */
+export interface ModelInfo {
+  /** The name or path that was asked for. */
+  readonly name: string;
+  readonly architecture: string;
+  readonly kind: "decoder" | "encoder";
+  readonly parameters: number;
+  readonly vocabularySize: number;
+  readonly contextTokensMax: number;
+  readonly hiddenSize: number;
+  readonly device: string;
+  readonly weightFormat: string;
+  readonly kvFormat: string;
+  readonly blockTokens: number;
+  readonly blocks: number;
+  readonly bytesPerBlock: number;
+  readonly hasTokenizer: boolean;
+  readonly hasChatTemplate: boolean;
+}
+
+/** The engine's books at one moment, for metrics and health. */
+export interface EngineStats {
+  readonly running: number;
+  readonly waiting: number;
+  readonly freeBlocks: number;
+  readonly heldBlocks: number;
+  readonly cachedBlocks: number;
+  readonly totalBlocks: number;
+  readonly steps: number;
+  readonly preemptions: number;
+  readonly promptTokens: number;
+  readonly generatedTokens: number;
+  /** Prefix-cache look-ups and hits, in tokens. */
+  readonly prefixQueriedTokens: number;
+  readonly prefixHitTokens: number;
+}
+
+/** One finished step and the requests that ended in it: what histograms are made of. */
+export interface StepReport {
+  readonly stepTokens: number;
+  readonly sequences: number;
+  readonly seconds: number;
+  readonly planSeconds: number;
+}
+
+/** Times of one finished request, in seconds, from the engine's clock. */
+export interface RequestTimes {
+  readonly queueSeconds: number;
+  readonly prefillSeconds: number;
+  readonly decodeSeconds: number;
+  readonly endToEndSeconds: number;
+}
+
+export interface ChatOptions extends GenerateOptions {
+  /** OpenAI-style tool definitions, handed to the chat template. */
+  readonly tools?: readonly unknown[];
+  /** Replaces the model's own template. */
+  readonly chatTemplate?: string;
+  /** Extra variables for the template, e.g. `enable_thinking`. */
+  readonly templateVariables?: Readonly<Record<string, unknown>>;
+  readonly addGenerationPrompt?: boolean;
+  readonly continueFinalMessage?: boolean;
+}
+
+export type EngineHealth =
+  | { readonly state: "ready" }
+  | { readonly state: "draining" }
+  | { readonly state: "dead"; readonly reason: string };
+
+/** What the metrics listen to. */
+export interface EngineListener {
+  onStep?(report: StepReport, stats: EngineStats): void;
+  onFirstToken?(requestId: string, seconds: number): void;
+  onTokens?(requestId: string, count: number, secondsSinceLast: number): void;
+  onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
+}
+
+export interface RequestSummary {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly generatedTokens: number;
+  readonly finishReasons: readonly FinishReason[];
+  readonly n: number;
+  readonly maxTokens: number | null;
+}
+
+/** The text side of a model. Encoding of long texts may run off the calling thread. */
+export interface TextCodec {
+  encode(text: string, options?: { addSpecialTokens?: boolean }): Promise<number[]>;
+  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): string;
+  /** The piece that an id stands for, as bytes (a token may be half a character). */
+  tokenBytes(id: number): Uint8Array;
+}
+
+/** One model being served: what `LLM` is, and all that the server sees of the engine. */
+export interface ServedModel {
+  readonly info: ModelInfo;
+  readonly codec: TextCodec | null;
+  health(): EngineHealth;
+  stats(): EngineStats;
+  /** Returns the way to stop listening. */
+  listen(listener: EngineListener): () => void;
+  generate(
+    prompts: Prompt | readonly Prompt[],
+    options?: GenerateOptions,
+  ): Promise<GenerateResult[]>;
+  stream(prompt: Prompt, options?: GenerateOptions): AsyncIterable<StreamItem>;
+  /** Renders and encodes a conversation; feed the result to `generate` or `stream`. */
+  chatPrompt(
+    messages: readonly ChatMessage[],
+    options?: ChatOptions,
+  ): Promise<{ readonly promptTokenIds: number[] }>;
+  embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
+  /** Finishes what runs and refuses what comes. */
+  drain(): Promise<void>;
+}

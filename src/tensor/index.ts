@@ -1,0 +1,12 @@
+/**
+ * tensor: element types, shapes and 16-bit float conversions. Plain data; memory belongs to devices.
+ *
+ *   dtype.ts        element types and their sizes
+ *   shape.ts        extents
+ *   float-bits.ts   f32 to and from f16 and bf16
+ *
+ * @module
+ */
+export { bytesOf, type DType } from "./dtype.ts";
+export { bf16FromF32, f16FromF32, f32FromBf16, f32FromF16, narrow, widen } from "./float-bits.ts";
+export { elementCount, formatShape, type Shape, sameShape } from "./shape.ts";

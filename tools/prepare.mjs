@@ -1,0 +1,18 @@
+// Runs on `npm ci` in a checkout: builds TypeScript and the native library, so that a checkout is ready to use.
+// In an installed package there is no `src`, and `dist` is already there; then only the native library is built if missing.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+function run(command, args) {
+  const result = spawnSync(command, args, { cwd: root, stdio: "inherit" });
+  if (result.status !== 0) process.exit(result.status ?? 1);
+}
+
+const tsc = fileURLToPath(new URL("../node_modules/typescript/bin/tsc", import.meta.url));
+if (existsSync(`${root}/src`) && existsSync(tsc)) {
+  run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
+}
+run(process.execPath, ["tools/build-native.mjs"]);
