@@ -26,3 +26,5 @@ export type {
   WeightSource,
 } from "./device.ts";
 export type * from "./ops.ts";
+export { type QuantizedRows, quantGroupColumns, quantizeRows } from "./reference/quantize.ts";
+export { ReferenceDevice } from "./reference/reference-device.ts";

@@ -4,9 +4,24 @@
  *   dtype.ts        element types and their sizes
  *   shape.ts        extents
  *   float-bits.ts   f32 to and from f16 and bf16
+ *   decode.ts       floats of a file as f32
+ *   vector.ts       arithmetic on rows
  *
  * @module
  */
+export { decodeFloats } from "./decode.ts";
 export { bytesOf, type DType } from "./dtype.ts";
 export { bf16FromF32, f16FromF32, f32FromBf16, f32FromF16, narrow, widen } from "./float-bits.ts";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.ts";
+export {
+  absMaxOf,
+  addScaled,
+  argmax,
+  at,
+  dot,
+  dotFrom,
+  dotInt8From,
+  maxOf,
+  scaleRow,
+  softmax,
+} from "./vector.ts";

@@ -1,0 +1,31 @@
+import { addScaled, at, dot, softmax } from "#tensor";
+
+/** Keys and values that one query head sees, [D] each, in position order. */
+export interface Seen {
+  readonly keys: readonly Float32Array[];
+  readonly values: readonly Float32Array[];
+}
+
+export interface AttendOptions {
+  readonly scale: number;
+  readonly softcap?: number | undefined;
+}
+
+/**
+ * [D]: softmax(scale * query . keys) . values, for one head of one query. Zero where nothing is
+ * seen. Source: Vaswani et al. 2017, "Attention is all you need".
+ */
+export function attend(query: Float32Array, seen: Seen, options: AttendOptions): Float32Array {
+  const out = new Float64Array(query.length);
+  if (seen.keys.length === 0) return Float32Array.from(out);
+  const scores = seen.keys.map((key) => capped(options.scale * dot(query, key), options.softcap));
+  const weights = softmax(scores);
+  seen.values.forEach((value, i) => {
+    addScaled(out, value, at(weights, i));
+  });
+  return Float32Array.from(out);
+}
+
+function capped(score: number, cap: number | undefined): number {
+  return cap === undefined ? score : cap * Math.tanh(score / cap);
+}

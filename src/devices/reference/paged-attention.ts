@@ -1,0 +1,87 @@
+import { assert } from "#base";
+import { at } from "#tensor";
+import type { PagedAttentionInput } from "../ops.ts";
+import { attend } from "./attend.ts";
+import { hostKvCache } from "./host-kv-cache.ts";
+import { type FloatRows, f32Rows, i32, type RowSink, rowSink, u32 } from "./host-tensor.ts";
+
+/** One sequence's part of a step. */
+interface Span {
+  readonly sequence: number;
+  /** Its query rows: from `start` up to `end`. */
+  readonly start: number;
+  readonly end: number;
+  /** Tokens in the cache, those of the query rows included. */
+  readonly contextLength: number;
+}
+
+/**
+ * Attention over keys and values in blocks. Source: Kwon et al. 2023, "Efficient memory management
+ * for large language model serving with PagedAttention".
+ */
+export function pagedAttention(input: PagedAttentionInput): void {
+  const { batch } = input;
+  const starts = i32(batch.queryStarts);
+  const lengths = i32(batch.contextLengths);
+  const query = f32Rows(input.query, input.heads * input.cache.headDim);
+  const out = rowSink(input.out);
+  for (let sequence = 0; sequence < batch.sequences; sequence++) {
+    const start = at(starts, sequence);
+    const end = at(starts, sequence + 1);
+    attendSpan(input, { sequence, start, end, contextLength: at(lengths, sequence) }, query, out);
+  }
+}
+
+function attendSpan(input: PagedAttentionInput, span: Span, query: FloatRows, out: RowSink): void {
+  const { headDim } = input.cache;
+  for (let row = span.start; row < span.end; row++) {
+    const slots = seenPlaces(input, span, row).map((place) => slotOf(input, span, place));
+    const outRow = new Float32Array(input.heads * headDim);
+    for (let head = 0; head < input.heads; head++) {
+      const queryHead = query.row(row).subarray(head * headDim, (head + 1) * headDim);
+      outRow.set(attend(queryHead, seenBy(input, head, slots), input), head * headDim);
+    }
+    out.store(row, outRow);
+  }
+}
+
+/** Places in the sequence that a query row sees, rising. Its own place is its row's, from the end. */
+function seenPlaces(input: PagedAttentionInput, span: Span, row: number): number[] {
+  const firstNew = span.contextLength - (span.end - span.start);
+  assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);
+  const own = firstNew + row - span.start;
+  const first = input.window === undefined ? 0 : Math.max(0, own - input.window + 1);
+  const last = input.batch.treeMask === undefined ? own : span.contextLength - 1;
+  const places: number[] = [];
+  for (let place = first; place <= last; place++) {
+    if (place < firstNew || maskAllows(input, row, place - firstNew)) places.push(place);
+  }
+  return places;
+}
+
+/** Bit `other` of row `row` of the tree mask; true where there is none. */
+function maskAllows(input: PagedAttentionInput, row: number, other: number): boolean {
+  const { treeMask } = input.batch;
+  if (treeMask === undefined) return true;
+  const words = treeMask.shape[1] ?? 1;
+  const word = u32(treeMask)[row * words + (other >>> 5)] ?? 0;
+  return other < words * 32 && ((word >>> (other & 31)) & 1) === 1;
+}
+
+function slotOf(input: PagedAttentionInput, span: Span, place: number): number {
+  const { blockTokens } = input.cache;
+  const pitch = input.batch.blockTables.shape[1] ?? 0;
+  const index = span.sequence * pitch + Math.floor(place / blockTokens);
+  const block = at(i32(input.batch.blockTables), index);
+  return block * blockTokens + (place % blockTokens);
+}
+
+/** H / K query heads share one kv head. */
+function seenBy(input: PagedAttentionInput, head: number, slots: readonly number[]) {
+  const cache = hostKvCache(input.cache);
+  const kvHead = Math.floor(head / (input.heads / cache.kvHeads));
+  return {
+    keys: slots.map((slot) => cache.key(input.layer, slot, kvHead)),
+    values: slots.map((slot) => cache.value(input.layer, slot, kvHead)),
+  };
+}

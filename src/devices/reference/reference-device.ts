@@ -1,0 +1,164 @@
+import { freemem, totalmem } from "node:os";
+import { assert, EngineError } from "#base";
+import { type DType, decodeFloats, formatShape, type Shape } from "#tensor";
+import type {
+  Activation,
+  Device,
+  DeviceMemory,
+  DeviceTensor,
+  KvCache,
+  KvCacheOptions,
+  PackOptions,
+  WeightFormat,
+  WeightMatrix,
+  WeightSource,
+} from "../device.ts";
+import { activate } from "./activate.ts";
+import { add } from "./add.ts";
+import { adjustLogits } from "./adjust-logits.ts";
+import { convert } from "./convert.ts";
+import { embed } from "./embed.ts";
+import { encoderAttention } from "./encoder-attention.ts";
+import { gatherRows } from "./gather-rows.ts";
+import { HostKvCache } from "./host-kv-cache.ts";
+import { f32, HostTensor, i32 } from "./host-tensor.ts";
+import { linear } from "./linear.ts";
+import { logprobs } from "./logprobs.ts";
+import { meanPool } from "./mean-pool.ts";
+import { mixtureOfExperts } from "./mixture-of-experts.ts";
+import { norm } from "./norm.ts";
+import { PackedRows, packedRows } from "./packed-rows.ts";
+import { pagedAttention } from "./paged-attention.ts";
+import { ropeKvWrite } from "./rope-kv-write.ts";
+import { sample } from "./sample.ts";
+import { softcap } from "./softcap.ts";
+
+/**
+ * The definition of every op, in plain TypeScript: slow, and right. Runs ops at once, on the
+ * calling thread. Other devices are tested against it; it serves where nothing else can.
+ */
+export class ReferenceDevice implements Device {
+  readonly kind = "reference";
+  readonly description = "reference: plain TypeScript, one thread";
+  readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+
+  readonly embed = embed;
+  readonly norm = norm;
+  readonly linear = linear;
+  readonly activate = activate;
+  readonly convert = convert;
+  readonly add = add;
+  readonly ropeKvWrite = ropeKvWrite;
+  readonly pagedAttention = pagedAttention;
+  readonly encoderAttention = encoderAttention;
+  readonly mixtureOfExperts = mixtureOfExperts;
+  readonly gatherRows = gatherRows;
+  readonly meanPool = meanPool;
+  readonly softcap = softcap;
+  readonly adjustLogits = adjustLogits;
+  readonly sample = sample;
+  readonly logprobs = logprobs;
+
+  allocate(dtype: DType, shape: Shape): DeviceTensor {
+    return orOutOfMemory(`a tensor ${formatShape(shape)}`, () => HostTensor.allocate(dtype, shape));
+  }
+
+  allocateActivation(format: WeightFormat, rows: number, columns: number): Activation {
+    const what = `activations ${formatShape([rows, columns])}`;
+    return orOutOfMemory(what, () => PackedRows.allocate(format, rows, columns));
+  }
+
+  allocateKvCache(options: KvCacheOptions): KvCache {
+    return orOutOfMemory(`${options.blocks} KV blocks`, () => new HostKvCache(options));
+  }
+
+  rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
+    assert(tensor instanceof HostTensor, "Cannot use another device's tensor on reference");
+    return tensor.slice(start, end);
+  }
+
+  activationRows(activation: Activation, start: number, end: number): Activation {
+    return packedRows(activation).slice(start, end);
+  }
+
+  pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix {
+    const transposed = options.transposed === true;
+    const matrices = sources.map((source) => sourceRows(source, transposed));
+    const columns = matrices[0]?.[0]?.length ?? 0;
+    const rows = matrices.flat();
+    assert(
+      rows.every((row) => row.length === columns),
+      `Cannot stack ${sources.map((source) => source.name).join(", ")}: columns differ`,
+    );
+    const packed = orOutOfMemory(`a matrix ${formatShape([rows.length, columns])}`, () =>
+      PackedRows.allocate(options.format, rows.length, columns),
+    );
+    rows.forEach((row, index) => {
+      packed.store(index, row);
+    });
+    return packed;
+  }
+
+  load(source: WeightSource): DeviceTensor {
+    return new HostTensor(source.shape, decodeFloats(source.bytes(), source.dtype).slice());
+  }
+
+  write(tensor: DeviceTensor, data: Float32Array | Int32Array | Uint32Array, offset = 0): void {
+    assert(tensor instanceof HostTensor, "Cannot use another device's tensor on reference");
+    assert(
+      tensor.data.constructor === data.constructor && offset + data.length <= tensor.data.length,
+      `Cannot write ${data.length} elements at ${offset} of ${tensor.dtype} ${formatShape(tensor.shape)}`,
+    );
+    tensor.data.set(data, offset);
+  }
+
+  async readF32(source: DeviceTensor | Activation): Promise<Float32Array> {
+    if ("dtype" in source) return f32(source).slice();
+    const activation = packedRows(source);
+    const out = new Float32Array(activation.rows * activation.columns);
+    for (let row = 0; row < activation.rows; row++) {
+      out.set(activation.load(row), row * activation.columns);
+    }
+    return out;
+  }
+
+  async readI32(tensor: DeviceTensor): Promise<Int32Array> {
+    return i32(tensor).slice();
+  }
+
+  async synchronize(): Promise<void> {}
+
+  /** Memory goes when nobody refers to it any more. */
+  release(): void {}
+
+  memory(): DeviceMemory {
+    return { totalBytes: totalmem(), availableBytes: freemem() };
+  }
+
+  dispose(): void {}
+}
+
+/** The rows of a file's matrix; with `transposed`, its columns. */
+function sourceRows(source: WeightSource, transposed: boolean): Float32Array[] {
+  const [rows = 0, columns = 0] = source.shape;
+  const values = decodeFloats(source.bytes(), source.dtype);
+  if (!transposed) {
+    return Array.from({ length: rows }, (_, row) =>
+      values.subarray(row * columns, (row + 1) * columns),
+    );
+  }
+  return Array.from({ length: columns }, (_, column) =>
+    Float32Array.from({ length: rows }, (_value, row) => values[row * columns + column] ?? 0),
+  );
+}
+
+/** A typed array too large to be made is memory that is not there. */
+function orOutOfMemory<T>(what: string, make: () => T): T {
+  try {
+    return make();
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    const remedy = "use a smaller model, context or KV pool";
+    throw new EngineError("OUT_OF_MEMORY", `Cannot allocate ${what}: ${remedy}`, { cause });
+  }
+}

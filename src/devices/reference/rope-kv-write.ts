@@ -1,0 +1,67 @@
+import { at } from "#tensor";
+import type { RopeKvWriteInput } from "../ops.ts";
+import { hostKvCache } from "./host-kv-cache.ts";
+import { f32, f32Rows, i32 } from "./host-tensor.ts";
+import { rmsNormInPlace } from "./norm.ts";
+
+/**
+ * Splits each token's row into heads, normalises and rotates queries and keys, and writes keys and
+ * values to the token's slot. `qkv` itself is left as it was.
+ */
+export function ropeKvWrite(input: RopeKvWriteInput): void {
+  const cache = hostKvCache(input.cache);
+  const { kvHeads, headDim } = cache;
+  const qkv = f32Rows(input.qkv, (input.heads + 2 * kvHeads) * headDim);
+  const query = f32Rows(input.query, input.heads * headDim);
+  const slots = i32(input.slots);
+  for (let t = 0; t < input.count; t++) {
+    const row = qkv.row(t);
+    const head = (index: number) => row.slice(index * headDim, (index + 1) * headDim);
+    const angles = ropeRow(input, t);
+
+    for (let h = 0; h < input.heads; h++) {
+      query.row(t).set(positioned(head(h), angles, input.queryNorm, input), h * headDim);
+    }
+    const slot = at(slots, t);
+    if (slot < 0) continue;
+    for (let k = 0; k < kvHeads; k++) {
+      const key = positioned(head(input.heads + k), angles, input.keyNorm, input);
+      cache.key(input.layer, slot, k).set(cache.round(key));
+      const value = head(input.heads + kvHeads + k);
+      cache.value(input.layer, slot, k).set(cache.round(value));
+    }
+  }
+}
+
+/** The table's row for token `t`; null without rope. */
+function ropeRow(input: RopeKvWriteInput, t: number): Float32Array | null {
+  if (input.rope === undefined) return null;
+  return f32Rows(input.rope).row(at(i32(input.positions), t));
+}
+
+function positioned(
+  head: Float32Array,
+  angles: Float32Array | null,
+  norm: RopeKvWriteInput["queryNorm"],
+  input: RopeKvWriteInput,
+): Float32Array {
+  if (norm !== undefined) rmsNormInPlace(head, f32(norm), input.normEpsilon ?? 0);
+  if (angles !== null) rotateInPlace(head, angles);
+  return head;
+}
+
+/**
+ * Turns the pair (i, i + half) by its angle. `angles`: cosines, then sines. Source: Su et al. 2021,
+ * "RoFormer"; the pairing of halves is GPT-NeoX's.
+ */
+function rotateInPlace(head: Float32Array, angles: Float32Array): void {
+  const half = angles.length / 2;
+  for (let i = 0; i < half; i++) {
+    const cos = at(angles, i);
+    const sin = at(angles, half + i);
+    const a = at(head, i);
+    const b = at(head, half + i);
+    head[i] = a * cos - b * sin;
+    head[half + i] = b * cos + a * sin;
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Arithmetic on rows. The noise of indexing typed arrays lives here, so that the definitions of
+ * ops speak in rows. Sums are carried in f64: a definition should not have an order of its own.
+ */
+
+/** The element at `index`, which must exist. */
+export function at(row: ArrayLike<number>, index: number): number {
+  return row[index]!;
+}
+
+/** Sum over i < `count` of a[aStart + i] * b[bStart + i]. */
+export function dotFrom(
+  a: Float32Array,
+  aStart: number,
+  b: Float32Array,
+  bStart: number,
+  count: number,
+): number {
+  let sum = 0;
+  for (let i = 0; i < count; i++) sum += a[aStart + i]! * b[bStart + i]!;
+  return sum;
+}
+
+/** The same for 8-bit integers; exact while `count` is below 2^17. */
+export function dotInt8From(
+  a: Int8Array,
+  aStart: number,
+  b: Int8Array,
+  bStart: number,
+  count: number,
+): number {
+  let sum = 0;
+  for (let i = 0; i < count; i++) sum += a[aStart + i]! * b[bStart + i]!;
+  return sum;
+}
+
+/** Sum of a[i] * b[i]. Lengths must match. */
+export function dot(a: Float32Array, b: Float32Array): number {
+  return dotFrom(a, 0, b, 0, a.length);
+}
+
+/** out += scale * x. Lengths must match. */
+export function addScaled(out: Float32Array | Float64Array, x: Float32Array, scale: number): void {
+  for (let i = 0; i < x.length; i++) out[i]! += scale * x[i]!;
+}
+
+/** out *= scale. */
+export function scaleRow(out: Float32Array | Float64Array, scale: number): void {
+  for (let i = 0; i < out.length; i++) out[i]! *= scale;
+}
+
+/** The largest element; -Infinity for an empty row. */
+export function maxOf(row: ArrayLike<number>): number {
+  let max = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < row.length; i++) if (row[i]! > max) max = row[i]!;
+  return max;
+}
+
+/** The largest magnitude; 0 for an empty row. */
+export function absMaxOf(row: ArrayLike<number>): number {
+  let max = 0;
+  for (let i = 0; i < row.length; i++) max = Math.max(max, Math.abs(row[i]!));
+  return max;
+}
+
+/** The first index of the largest element; 0 where nothing is larger than -Infinity. */
+export function argmax(row: ArrayLike<number>): number {
+  let best = 0;
+  for (let i = 1; i < row.length; i++) if (row[i]! > row[best]!) best = i;
+  return best;
+}
+
+/** exp(x - max) / sum, in f64. A row of nothing but -Infinity has no softmax: all NaN. */
+export function softmax(row: ArrayLike<number>): Float64Array {
+  const max = maxOf(row);
+  const out = Float64Array.from(row, (value) => Math.exp(value - max));
+  const sum = out.reduce((total, value) => total + value, 0);
+  scaleRow(out, 1 / sum);
+  return out;
+}
