@@ -1,0 +1,173 @@
+import { Template } from "@huggingface/jinja";
+import { EngineError, type ErrorCode, messageOf } from "#base";
+import { loopsOverContent } from "./template-content.ts";
+import { isObject, type NamedTokens } from "./tokenizer-files.ts";
+
+/** One turn: `role`, `content` and whatever else the template knows (`tool_calls`, `name`). */
+export interface TemplateMessage {
+  readonly role: string;
+  readonly content?: string | readonly unknown[] | null;
+  readonly [field: string]: unknown;
+}
+
+export interface RenderOptions {
+  /** OpenAI-style tool definitions. */
+  readonly tools?: readonly unknown[];
+  /** End with the beginning of an assistant's turn; true by default. */
+  readonly addGenerationPrompt?: boolean;
+  /** Leave the last message open, so that the model goes on with it. */
+  readonly continueFinalMessage?: boolean;
+  /** More variables for the template, e.g. `enable_thinking`. */
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+export interface ChatTemplateOptions {
+  /** Put into scope as `bos_token`, `eos_token`, … */
+  readonly namedTokens?: NamedTokens;
+  /** Whose mistake a template that cannot be parsed is; the model's by default. */
+  readonly source?: "model" | "request";
+}
+
+/** Put after the text to continue, to find where the template's ending begins. */
+const endMark = "PERIGEE-CONTINUES-HERE ";
+
+function refused(message: string, options: { cause?: unknown; param: string }): EngineError {
+  return new EngineError("INVALID_ARGUMENT", message, options);
+}
+
+/** A conversation to one prompt text, by a model's Jinja template. Compiled once. */
+export class ChatTemplate {
+  readonly #template: Template;
+  readonly #namedTokens: NamedTokens;
+  readonly #takesParts: boolean;
+
+  /** Throws TOKENIZER_INVALID (or INVALID_ARGUMENT for a request's own template). */
+  constructor(source: string, options: ChatTemplateOptions = {}) {
+    this.#template = parsed(source, options.source ?? "model");
+    this.#namedTokens = options.namedTokens ?? {};
+    this.#takesParts = loopsOverContent(this.#template.parsed);
+  }
+
+  /**
+   * The prompt. It holds the special tokens already: encode it with `addSpecialTokens: false`.
+   * Throws INVALID_ARGUMENT for a conversation that the template refuses.
+   */
+  render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
+    const continues = options.continueFinalMessage ?? false;
+    const generates = options.addGenerationPrompt ?? !continues;
+    if (continues && generates) {
+      throw refused(
+        "Cannot continue the final message: addGenerationPrompt must be false, it is true",
+        { param: "continueFinalMessage" },
+      );
+    }
+    const plain = messages.map((message, i) => this.#withContent(message, i));
+    const marked = continues ? withMark(plain) : plain;
+    const text = this.#run(marked, { ...options, addGenerationPrompt: generates });
+    return continues ? beforeMark(text) : text;
+  }
+
+  #run(messages: readonly TemplateMessage[], options: RenderOptions): string {
+    const named = Object.entries(this.#namedTokens);
+    const tokens = Object.fromEntries(named.map(([name, text]) => [`${name}_token`, text]));
+    const tools = options.tools ?? [];
+    try {
+      return this.#template.render({
+        ...tokens,
+        ...options.variables,
+        messages,
+        ...(tools.length > 0 ? { tools } : {}),
+        add_generation_prompt: options.addGenerationPrompt ?? true,
+      });
+    } catch (error) {
+      const message = `Cannot render the chat template: it must accept the messages, ${messageOf(error)}`;
+      throw refused(message, { cause: error, param: "messages" });
+    }
+  }
+
+  /** Parts stay parts where the template loops over them; elsewhere texts are joined by lines. */
+  #withContent(message: TemplateMessage, index: number): TemplateMessage {
+    const { content } = message;
+    if (!Array.isArray(content)) return { ...message, content: content ?? "" };
+    const texts = content.map((part: unknown) => partText(part, index));
+    if (!this.#takesParts) return { ...message, content: texts.join("\n") };
+    return { ...message, content: texts.map((text) => ({ type: "text", text })) };
+  }
+}
+
+function parsed(source: string, from: "model" | "request"): Template {
+  try {
+    return new Template(source);
+  } catch (error) {
+    const code: ErrorCode = from === "model" ? "TOKENIZER_INVALID" : "INVALID_ARGUMENT";
+    const message = `Cannot use the chat template: it must be a Jinja template, ${messageOf(error)}`;
+    throw new EngineError(code, message, { cause: error, param: "chat_template" });
+  }
+}
+
+/** Text of one content part, in any of the forms that OpenAI's clients send. */
+function partText(part: unknown, index: number): string {
+  if (typeof part === "string") return part;
+  const { type, text, refusal } = isObject(part) ? part : {};
+  if ((type === "text" || type === "input_text") && typeof text === "string") return text;
+  if (type === "refusal" && typeof refusal === "string") return refusal;
+  throw refused(
+    `Cannot render message ${index}: content parts must be text (this model reads no images, audio or files), ${JSON.stringify(type ?? typeof part)}`,
+    { param: `messages[${index}].content` },
+  );
+}
+
+/** The messages with the mark after the last one's text. */
+function withMark(messages: readonly TemplateMessage[]): TemplateMessage[] {
+  const last = messages.at(-1);
+  if (last === undefined) {
+    throw refused("Cannot continue the final message: there must be one, there are 0 messages", {
+      param: "messages",
+    });
+  }
+  const { content } = last;
+  const marked = Array.isArray(content)
+    ? [...content.slice(0, -1), { type: "text", text: `${lastText(content)}${endMark}` }]
+    : `${content ?? ""}${endMark}`;
+  return [...messages.slice(0, -1), { ...last, content: marked }];
+}
+
+/** Text of the last part, after `#withContent` made all parts text. */
+function lastText(parts: readonly unknown[]): string {
+  const part = parts.at(-1);
+  return isObject(part) && typeof part.text === "string" ? part.text : "";
+}
+
+/** The text up to the mark. A template that trims messages has trimmed the mark's space too. */
+function beforeMark(text: string): string {
+  const trimmedMark = endMark.trimEnd();
+  const end = text.lastIndexOf(trimmedMark);
+  if (end < 0) {
+    throw refused(
+      "Cannot continue the final message: the chat template must show it, but leaves it out",
+      { param: "continueFinalMessage" },
+    );
+  }
+  const keepsSpaces = text.startsWith(endMark, end);
+  return keepsSpaces ? text.slice(0, end) : text.slice(0, end).trimEnd();
+}
+
+/** The template for a request out of tokenizer_config.json's `chat_template`, or null. */
+export function pickTemplate(source: unknown, hasTools: boolean): string | null {
+  if (typeof source === "string") return source;
+  if (!Array.isArray(source)) return null;
+  const entries: readonly unknown[] = source;
+  const named = (name: string): string | null => {
+    const entry = entries.find((candidate) => isObject(candidate) && candidate.name === name);
+    return isObject(entry) && typeof entry.template === "string" ? entry.template : null;
+  };
+  return (hasTools ? named("tool_use") : null) ?? named("default");
+}
+
+/** What a model without a template answers to a conversation. */
+export function missingTemplate(model: string): EngineError {
+  return refused(
+    `Cannot render a conversation: ${model} must have a chat template, it has none. Pass one with --chat-template FILE, or send a plain prompt to /v1/completions`,
+    { param: "chat_template" },
+  );
+}

@@ -1,0 +1,307 @@
+/**
+ * tokenizer.json's `decoder` as a chain of small machines that take one token at a time.
+ *
+ * Hugging Face's libraries decode a whole list; here a list is a stream that ended, so incremental
+ * and whole decoding agree by construction, each token costs the same, and nothing is decoded
+ * twice. Semantics are the Rust library's, with one exception that streaming forces: in a run of
+ * byte-fallback tokens that is no UTF-8, only the wrong bytes become U+FFFD, not the whole run.
+ */
+import { EngineError } from "#base";
+import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
+import { Utf8Stream } from "./utf8-stream.ts";
+
+/** A token, or text made of tokens, on its way through the chain. */
+export interface Piece {
+  readonly text: string;
+  /** How stages treat it: `bare` pieces (spacing switched off) are passed on as they are. */
+  readonly kind: "plain" | "added" | "bare";
+}
+
+/** One link of the chain. */
+export interface Stage {
+  push(piece: Piece): Piece[];
+  /** What was held back, at the end of the stream. */
+  finish(): Piece[];
+  /** An independent stage in the same state. */
+  fork(): Stage;
+}
+
+const plain = (text: string): Piece => ({ text, kind: "plain" });
+const some = (text: string): Piece[] => (text === "" ? [] : [plain(text)]);
+
+/** Byte-level tokens: characters of the byte alphabet, joined over token borders. */
+class ByteLevelStage implements Stage {
+  readonly #utf8: Utf8Stream;
+
+  constructor(utf8 = new Utf8Stream()) {
+    this.#utf8 = utf8;
+  }
+
+  push(piece: Piece): Piece[] {
+    if (piece.kind !== "plain") return [...some(this.#utf8.flush()), piece];
+    return some(this.#utf8.push(bytesOfByteLevel(piece.text)));
+  }
+
+  finish(): Piece[] {
+    return some(this.#utf8.flush());
+  }
+
+  fork(): Stage {
+    return new ByteLevelStage(this.#utf8.fork());
+  }
+}
+
+/** SentencePiece byte fallback: `<0xE4>` is a byte, everything else is text. */
+class ByteFallbackStage implements Stage {
+  readonly #utf8: Utf8Stream;
+
+  constructor(utf8 = new Utf8Stream()) {
+    this.#utf8 = utf8;
+  }
+
+  push(piece: Piece): Piece[] {
+    const byte = piece.kind === "bare" ? null : byteOfFallback(piece.text);
+    if (byte !== null) return some(this.#utf8.push(Uint8Array.of(byte)));
+    return [...some(this.#utf8.flush()), piece];
+  }
+
+  finish(): Piece[] {
+    return some(this.#utf8.flush());
+  }
+
+  fork(): Stage {
+    return new ByteFallbackStage(this.#utf8.fork());
+  }
+}
+
+/** A stage that maps each token by itself, knowing only whether it is the first. */
+class MapStage implements Stage {
+  readonly #map: (text: string, first: boolean) => string;
+  #first: boolean;
+
+  constructor(map: (text: string, first: boolean) => string, first = true) {
+    this.#map = map;
+    this.#first = first;
+  }
+
+  push(piece: Piece): Piece[] {
+    const first = this.#first;
+    this.#first = false;
+    if (piece.kind === "bare") return [piece];
+    return [{ ...piece, text: this.#map(piece.text, first) }];
+  }
+
+  finish(): Piece[] {
+    return [];
+  }
+
+  fork(): Stage {
+    return new MapStage(this.#map, this.#first);
+  }
+}
+
+/** Ends of words are marked with a suffix that reads as a space, but not on the last token. */
+class SuffixStage implements Stage {
+  readonly #suffix: string;
+  #held: string;
+
+  constructor(suffix: string, held = "") {
+    this.#suffix = suffix;
+    this.#held = held;
+  }
+
+  push(piece: Piece): Piece[] {
+    const before = some(this.#held.replaceAll(this.#suffix, " "));
+    this.#held = "";
+    if (piece.kind === "bare") return [...before, piece];
+    const start = piece.text.indexOf(this.#suffix);
+    if (start < 0) return [...before, piece];
+    this.#held = piece.text.slice(start);
+    return [...before, ...some(piece.text.slice(0, start))];
+  }
+
+  finish(): Piece[] {
+    const text = this.#held.replaceAll(this.#suffix, "");
+    this.#held = "";
+    return some(text);
+  }
+
+  fork(): Stage {
+    return new SuffixStage(this.#suffix, this.#held);
+  }
+}
+
+interface StripOptions {
+  /** One character. */
+  readonly content: string;
+  /** Most characters cut at the start and at the end. */
+  readonly start: number;
+  readonly stop: number;
+}
+
+/** Cuts the start and the end of the whole text (a strip after a fuse). */
+class StripTextStage implements Stage {
+  readonly #options: StripOptions;
+  #toCut: number;
+  /** Trailing `content` characters that may turn out to be the end. */
+  #held: number;
+
+  constructor(options: StripOptions, toCut = options.start, held = 0) {
+    this.#options = options;
+    this.#toCut = toCut;
+    this.#held = held;
+  }
+
+  push(piece: Piece): Piece[] {
+    const { content, stop } = this.#options;
+    if (piece.text === "") return [];
+    if (piece.kind === "bare") {
+      this.#toCut = 0;
+      return [...this.#release(), piece];
+    }
+    let text = piece.text;
+    while (this.#toCut > 0 && text.startsWith(content)) {
+      text = text.slice(content.length);
+      this.#toCut--;
+    }
+    if (text === "") return [];
+    this.#toCut = 0;
+    text = content.repeat(this.#held) + text;
+    this.#held = 0;
+    while (this.#held < stop && text.endsWith(content)) {
+      text = text.slice(0, -content.length);
+      this.#held++;
+    }
+    return some(text);
+  }
+
+  #release(): Piece[] {
+    const held = this.#held;
+    this.#held = 0;
+    return some(this.#options.content.repeat(held));
+  }
+
+  finish(): Piece[] {
+    return [];
+  }
+
+  fork(): Stage {
+    return new StripTextStage(this.#options, this.#toCut, this.#held);
+  }
+}
+
+/** Cuts the start and the end of each token by itself. */
+function stripToken(text: string, { content, start, stop }: StripOptions): string {
+  let from = 0;
+  let to = text.length;
+  while (from < start && from < to && text[from] === content) from++;
+  while (text.length - to < stop && to > from && text[to - 1] === content) to--;
+  return text.slice(from, to);
+}
+
+/** Hugging Face's clean-up of one word-piece token: no space before punctuation and clitics. */
+function cleanUp(text: string): string {
+  return text
+    .replaceAll(/ (?=[.?!,])/g, "")
+    .replaceAll(" ' ", "'")
+    .replaceAll(/ (?=n't|'m|'s|'ve|'re)/g, "");
+}
+
+/** The decoder part of tokenizer.json, as far as it is read here. */
+interface DecoderConfig {
+  readonly type: string;
+  readonly decoders?: readonly DecoderConfig[];
+  readonly prefix?: string;
+  readonly cleanup?: boolean;
+  readonly suffix?: string;
+  readonly replacement?: string;
+  readonly prepend_scheme?: string;
+  readonly add_prefix_space?: boolean;
+  readonly pattern?: { readonly String?: string; readonly Regex?: string };
+  readonly content?: string;
+  readonly start?: number;
+  readonly stop?: number;
+}
+
+function unsupported(what: string): EngineError {
+  return new EngineError(
+    "TOKENIZER_INVALID",
+    `Cannot decode with this tokenizer: its decoder must be one that streams, ${what} is not`,
+    { param: "decoder" },
+  );
+}
+
+function metaspaceStage(config: DecoderConfig): Stage {
+  const replacement = config.replacement ?? "▁";
+  const prepends = (config.prepend_scheme ?? "always") !== "never";
+  const drops = prepends && config.add_prefix_space !== false;
+  return new MapStage((text, first) => text.replaceAll(replacement, first && drops ? "" : " "));
+}
+
+function replaceStage(config: DecoderConfig, fused: boolean): Stage {
+  const { String: literal, Regex: source } = config.pattern ?? {};
+  const pattern = literal ?? new RegExp(source ?? "(?!)", "gu");
+  if (fused && (typeof pattern !== "string" || pattern.length > 1)) {
+    throw unsupported("a replacement of longer patterns after Fuse");
+  }
+  const content = config.content ?? "";
+  return new MapStage((text) => text.replaceAll(pattern, () => content));
+}
+
+function wordPieceStage(config: DecoderConfig): Stage {
+  const prefix = config.prefix ?? "##";
+  const cleans = config.cleanup ?? true;
+  return new MapStage((text, first) => {
+    const continues = !first && prefix !== "" && text.startsWith(prefix);
+    const spaced = continues ? text.slice(prefix.length) : first ? text : ` ${text}`;
+    return cleans ? cleanUp(spaced) : spaced;
+  });
+}
+
+/** Stages of one decoder. `fused`: a Fuse came before, so borders of tokens are gone. */
+function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
+  const strip = {
+    content: config.content ?? " ",
+    start: config.start ?? 0,
+    stop: config.stop ?? 0,
+  };
+  switch (config.type) {
+    case "ByteLevel":
+      return [new ByteLevelStage()];
+    case "ByteFallback":
+      return [new ByteFallbackStage()];
+    case "WordPiece":
+      return [wordPieceStage(config)];
+    case "Metaspace":
+      return [metaspaceStage(config)];
+    case "BPEDecoder":
+      return [new SuffixStage(config.suffix ?? "</w>")];
+    case "Replace":
+      return [replaceStage(config, fused)];
+    case "Strip":
+      return [fused ? new StripTextStage(strip) : new MapStage((text) => stripToken(text, strip))];
+    case "Fuse":
+      return [];
+    case "Sequence":
+      return sequenceStages(config.decoders ?? []);
+    default:
+      throw unsupported(String(config.type));
+  }
+}
+
+function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
+  const fuse = configs.findIndex((config) => config.type === "Fuse");
+  return configs.flatMap((config, i) => stagesOf(config, fuse >= 0 && i > fuse));
+}
+
+/**
+ * Fresh stages for tokenizer.json's `decoder`. Without one, tokens are joined by spaces, as Hugging
+ * Face does. Throws TOKENIZER_INVALID for a decoder that cannot be streamed.
+ */
+export function createStages(decoder: unknown): Stage[] {
+  if (decoder === null || decoder === undefined) {
+    return [new MapStage((text, first) => (first ? text : ` ${text}`))];
+  }
+  // tokenizer.json is Hugging Face's format; fields are checked where a stage reads them.
+  return stagesOf(decoder as DecoderConfig, false);
+}

@@ -1,0 +1,81 @@
+/** Tokens to text as they come: see `decoder-stages.ts` for how. */
+import type { Piece, Stage } from "./decoder-stages.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+export interface DecodeOptions {
+  /** Leave out special tokens (true by default). */
+  readonly skipSpecialTokens?: boolean;
+  /**
+   * False: an added token right after another one is written as it is, without the space that the
+   * decoder would put between them. True by default. Matters only where special tokens are kept.
+   */
+  readonly spacesBetweenSpecialTokens?: boolean;
+}
+
+function piecesAfter(stages: readonly Stage[], from: number, pieces: readonly Piece[]): Piece[] {
+  let current = [...pieces];
+  for (const stage of stages.slice(from)) current = current.flatMap((piece) => stage.push(piece));
+  return current;
+}
+
+const textOfPieces = (pieces: readonly Piece[]): string =>
+  pieces.map((piece) => piece.text).join("");
+
+/**
+ * Incremental detokenizer of one sequence. Concatenated results of `push` and the final `flush`
+ * equal the decoding of all ids at once; no result ends inside a character; the cost of a token
+ * does not depend on how many came before.
+ */
+export class StreamDecoder {
+  readonly #vocabulary: Vocabulary;
+  readonly #options: DecodeOptions;
+  readonly #stages: readonly Stage[];
+  #afterAdded: boolean;
+
+  constructor(
+    vocabulary: Vocabulary,
+    stages: readonly Stage[],
+    options: DecodeOptions = {},
+    afterAdded = false,
+  ) {
+    this.#vocabulary = vocabulary;
+    this.#options = options;
+    this.#stages = stages;
+    this.#afterAdded = afterAdded;
+  }
+
+  /** Text that the ids complete; "" while a character is unfinished. Unknown ids have no text. */
+  push(ids: readonly number[]): string {
+    let text = "";
+    for (const id of ids) text += this.#pushOne(id);
+    return text;
+  }
+
+  #pushOne(id: number): string {
+    const token = this.#vocabulary.token(id);
+    if (token === null) return "";
+    const { skipSpecialTokens = true, spacesBetweenSpecialTokens = true } = this.#options;
+    if (skipSpecialTokens && this.#vocabulary.isSpecial(id)) return "";
+    const added = this.#vocabulary.isAdded(id);
+    const spaced = skipSpecialTokens || spacesBetweenSpecialTokens;
+    const bare = added && this.#afterAdded && !spaced;
+    this.#afterAdded = added;
+    const kind = bare ? "bare" : added ? "added" : "plain";
+    return textOfPieces(piecesAfter(this.#stages, 0, [{ text: token, kind }]));
+  }
+
+  /** Ends the stream: what was held back, U+FFFD for an unfinished character. */
+  flush(): string {
+    let text = "";
+    for (const [i, stage] of this.#stages.entries()) {
+      text += textOfPieces(piecesAfter(this.#stages, i + 1, stage.finish()));
+    }
+    return text;
+  }
+
+  /** An independent decoder in the same state, for a sequence that splits. */
+  fork(): StreamDecoder {
+    const stages = this.#stages.map((stage) => stage.fork());
+    return new StreamDecoder(this.#vocabulary, stages, this.#options, this.#afterAdded);
+  }
+}

@@ -1,0 +1,80 @@
+import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
+
+/**
+ * How token strings stand for bytes: `byte_level` (GPT-2's alphabet), `byte_fallback`
+ * (SentencePiece: `▁` is a space, `<0x0A>` a byte), `raw` (the string itself).
+ */
+export type VocabularyKind = "byte_level" | "byte_fallback" | "raw";
+
+export interface VocabularyOptions {
+  readonly kind: VocabularyKind;
+  /** Token strings by id, as tokenizer.json spells them. Ids may have holes. */
+  readonly tokens: readonly (string | undefined)[];
+  /** Ids of tokens that were added beside the model's own (they are matched in text as a whole). */
+  readonly addedIds: Iterable<number>;
+  /** Ids that are left out of text. */
+  readonly specialIds: Iterable<number>;
+  /** Marks a token that continues a word (`##`), if the model has such. */
+  readonly continuationPrefix: string | null;
+}
+
+const encoder = new TextEncoder();
+
+/** All tokens of a model: what they are called and which bytes they stand for. */
+export class Vocabulary {
+  readonly kind: VocabularyKind;
+  readonly #tokens: readonly (string | undefined)[];
+  readonly #addedIds: ReadonlySet<number>;
+  readonly #specialIds: ReadonlySet<number>;
+  readonly #continuationPrefix: string | null;
+
+  constructor(options: VocabularyOptions) {
+    this.kind = options.kind;
+    this.#tokens = options.tokens;
+    this.#addedIds = new Set(options.addedIds);
+    this.#specialIds = new Set(options.specialIds);
+    this.#continuationPrefix = options.continuationPrefix;
+  }
+
+  /** One more than the largest id. A model's logits may have more columns (padding). */
+  get size(): number {
+    return this.#tokens.length;
+  }
+
+  get specialIds(): readonly number[] {
+    return [...this.#specialIds];
+  }
+
+  /** The token's own spelling, or null for an id that has none. */
+  token(id: number): string | null {
+    return this.#tokens[id] ?? null;
+  }
+
+  isAdded(id: number): boolean {
+    return this.#addedIds.has(id);
+  }
+
+  isSpecial(id: number): boolean {
+    return this.#specialIds.has(id);
+  }
+
+  /** Spellings by id, "" for holes: what grammars are compiled against. */
+  spellings(): string[] {
+    return Array.from(this.#tokens, (token) => token ?? "");
+  }
+
+  /** Bytes that a token adds to a text; none for an unknown id. A word piece loses its mark. */
+  bytes(id: number): Uint8Array {
+    const token = this.token(id);
+    if (token === null) return new Uint8Array(0);
+    if (this.kind === "byte_fallback") {
+      const byte = byteOfFallback(token);
+      if (byte !== null) return Uint8Array.of(byte);
+      return encoder.encode(this.isAdded(id) ? token : token.replaceAll("▁", " "));
+    }
+    if (this.isAdded(id)) return encoder.encode(token);
+    if (this.kind === "byte_level") return bytesOfByteLevel(token);
+    const prefix = this.#continuationPrefix ?? "";
+    return encoder.encode(token.startsWith(prefix) ? token.slice(prefix.length) : token);
+  }
+}
