@@ -4,6 +4,7 @@
  *   assert.ts   stops at our own bugs
  *   errors.ts   failures of callers and of the world, one catalogue of codes
  *   clock.ts    time as an argument
+ *   int-list.ts a growing list of 32-bit integers
  *   rng.ts      counter-based randomness, keyed by seed and position
  *
  * Invariant: imports no other folder and no package.
@@ -13,4 +14,5 @@
 export { AssertionError, assert } from "./assert.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
+export { IntList, intAt } from "./int-list.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";

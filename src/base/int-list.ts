@@ -1,0 +1,59 @@
+import { assert } from "./assert.ts";
+
+const FIRST_CAPACITY = 16;
+
+/** Reads a typed array where the index must exist; anything else is our bug. */
+export function intAt(ints: Int32Array, index: number): number {
+  const value = ints[index];
+  assert(value !== undefined, "Cannot read an integer outside its array");
+  return value;
+}
+
+/** A growing list of 32-bit integers without an object per element. Grows by doubling. */
+export class IntList {
+  #items: Int32Array;
+  #length: number;
+
+  /** Copies `values`. */
+  constructor(values: ArrayLike<number> = []) {
+    this.#items = new Int32Array(Math.max(values.length, FIRST_CAPACITY));
+    this.#items.set(values);
+    this.#length = values.length;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The value at `index`, which must exist. */
+  get(index: number): number {
+    assert(index < this.#length, "Cannot read past the end of a list");
+    return intAt(this.#items, index);
+  }
+
+  push(value: number): void {
+    if (this.#length === this.#items.length) {
+      const grown = new Int32Array(this.#length * 2);
+      grown.set(this.#items);
+      this.#items = grown;
+    }
+    this.#items[this.#length++] = value;
+  }
+
+  /** Removes and returns the last value, which must exist. */
+  pop(): number {
+    const value = this.get(this.#length - 1);
+    this.#length--;
+    return value;
+  }
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  /** The values from `start` up to `end`, without a copy; valid until the list changes. */
+  view(start = 0, end: number = this.#length): Int32Array {
+    assert(start <= end && end <= this.#length, "Cannot view past the end of a list");
+    return this.#items.subarray(start, end);
+  }
+}

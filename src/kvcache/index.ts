@@ -1,0 +1,26 @@
+/**
+ * kvcache: who holds which KV block, and whose prefix can be shared.
+ *
+ * A block stores keys and values of `blockTokens` consecutive positions, for every layer.
+ * Sequences hold blocks through their tables; sequences with equal history hold the same ones.
+ *
+ *   kv-cache.ts      the books as a whole: match, adopt, allocate, publish, release
+ *   block-table.ts   the blocks of one sequence, in position order
+ *   block-pool.ts    counts holders, hands out blocks, takes them back
+ *   prefix-tree.ts   finds stored blocks by history and tokens
+ *   eviction.ts      picks which unheld block to forget first
+ *   block-list.ts    an ordered set of blocks, linked in typed arrays
+ *   block-id.ts      what a block is called
+ *
+ * Invariant: never sees a tensor. It deals in ids; kernels own the bytes behind them.
+ * Invariant: each block is free, held or cached, and exactly one of these (SPEC.md, KV1).
+ *
+ * @module
+ */
+export { type BlockId, blockId } from "./block-id.ts";
+export { BlockList } from "./block-list.ts";
+export { type BlockCounts, BlockPool } from "./block-pool.ts";
+export { BlockTable } from "./block-table.ts";
+export { type EvictionPolicy, LruEviction } from "./eviction.ts";
+export { KvCache, type KvCacheShape, type PrefixMatch } from "./kv-cache.ts";
+export { type BlockPlace, type NodeId, type PrefixIndex, PrefixTree } from "./prefix-tree.ts";

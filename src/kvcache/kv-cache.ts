@@ -1,0 +1,178 @@
+import { assert, type IntList } from "#base";
+import { type BlockId, blockId } from "./block-id.ts";
+import { type BlockCounts, BlockPool } from "./block-pool.ts";
+import type { BlockTable } from "./block-table.ts";
+import { LruEviction } from "./eviction.ts";
+import { type NodeId, PrefixTree } from "./prefix-tree.ts";
+
+export interface KvCacheShape {
+  /** Blocks in the pool. */
+  readonly blocks: number;
+  /** Positions per block. */
+  readonly blockTokens: number;
+  /** Off: no block is ever published, so none is shared. Default: on. */
+  readonly prefixCaching?: boolean;
+}
+
+/** The stored blocks that a prompt starts with. Valid until the cache changes. */
+export interface PrefixMatch {
+  readonly blocks: readonly BlockId[];
+  /** The last block's place; null without blocks. */
+  readonly tip: NodeId | null;
+}
+
+const NO_MATCH: PrefixMatch = { blocks: [], tip: null };
+
+/** The books of the KV pool: who holds which block, and whose prefix can be shared. */
+export class KvCache {
+  readonly blockTokens: number;
+  readonly prefixCaching: boolean;
+  readonly #pool: BlockPool;
+  readonly #tree: PrefixTree;
+
+  constructor(shape: KvCacheShape) {
+    assert(Number.isInteger(shape.blockTokens) && shape.blockTokens > 0, "Blocks need positions");
+    this.blockTokens = shape.blockTokens;
+    this.prefixCaching = shape.prefixCaching ?? true;
+    this.#tree = new PrefixTree(shape.blocks, shape.blockTokens);
+    this.#pool = new BlockPool(shape.blocks, new LruEviction(shape.blocks), (block) =>
+      this.#tree.remove(block),
+    );
+  }
+
+  get totalBlocks(): number {
+    return this.#pool.total;
+  }
+
+  /** Blocks that `allocate` can hand out. */
+  get availableBlocks(): number {
+    return this.#pool.availableCount;
+  }
+
+  /** Cached blocks that were forgotten to make room, since the start. */
+  get evictions(): number {
+    return this.#pool.evictions;
+  }
+
+  counts(): BlockCounts {
+    return this.#pool.counts();
+  }
+
+  holders(block: BlockId): number {
+    return this.#pool.holders(block);
+  }
+
+  /** Blocks that `tokens` positions need. */
+  blocksFor(tokens: number): number {
+    return Math.ceil(tokens / this.blockTokens);
+  }
+
+  /**
+   * The longest stored prefix of `tokens`, in full blocks, that leaves the last token to compute:
+   * its row is what the next token is drawn from. Changes nothing.
+   */
+  match(scope: string, tokens: Int32Array): PrefixMatch {
+    if (!this.prefixCaching) return NO_MATCH;
+    const blocksMax = Math.floor((tokens.length - 1) / this.blockTokens);
+    const blocks: BlockId[] = [];
+    let tip: NodeId | null = null;
+    for (let index = 0; index < blocksMax; index++) {
+      const place = { scope, parent: tip, tokens, start: index * this.blockTokens };
+      const node = this.#tree.find(place);
+      if (node === null) break;
+      blocks.push(this.#tree.blockOf(node));
+      tip = node;
+    }
+    return { blocks, tip };
+  }
+
+  /** An empty table takes the matched blocks, one holder more for each. */
+  adopt(table: BlockTable, match: PrefixMatch): void {
+    assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
+    for (const block of match.blocks) {
+      this.#pool.retain(block);
+      table.ids.push(block);
+    }
+    table.publishedBlocks = match.blocks.length;
+    table.tip = match.tip;
+  }
+
+  /** A fully published table takes further stored blocks, up to `blocks` in all; they must exist. */
+  extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
+    assert(table.publishedBlocks === table.length, "Cannot extend an unpublished prefix");
+    while (table.length < blocks) {
+      const start = table.length * this.blockTokens;
+      const node = this.#tree.find({ scope: table.scope, parent: table.tip, tokens, start });
+      assert(node !== null, "Cannot share a block that is not stored");
+      const block = this.#tree.blockOf(node);
+      this.#pool.retain(block);
+      table.ids.push(block);
+      table.publishedBlocks++;
+      table.tip = node;
+    }
+  }
+
+  /** Appends `count` blocks to the table, or touches nothing: false tells to make room first. */
+  allocate(table: BlockTable, count: number): boolean {
+    return this.#pool.allocate(count, table.ids);
+  }
+
+  /**
+   * Makes the table's blocks that lie below position `filled` known to others, if full and not
+   * known yet. `tokens` are the sequence's, at least `filled` of them.
+   */
+  publish(table: BlockTable, tokens: IntList, filled: number): void {
+    if (!this.prefixCaching) return;
+    const full = Math.floor(filled / this.blockTokens);
+    while (table.publishedBlocks < full) {
+      const start = table.publishedBlocks * this.blockTokens;
+      const block = table.get(table.publishedBlocks);
+      const place = { scope: table.scope, parent: table.tip, tokens: tokens.view(), start };
+      table.tip = this.#tree.insert(place, block);
+      this.#pool.publish(block);
+      table.publishedBlocks++;
+    }
+  }
+
+  /**
+   * Forgets blocks whose contents turned out never to be written: `blocks` in the order they were
+   * published. Tables that hold them must be released, not grown. Unpublished ones are passed over.
+   */
+  unpublish(blocks: IntList): void {
+    for (let index = blocks.length - 1; index >= 0; index--) {
+      const block = blockId(blocks.get(index));
+      if (!this.#tree.has(block)) continue;
+      this.#tree.remove(block);
+      this.#pool.unpublish(block);
+    }
+  }
+
+  /** Gives all blocks of a table back, the last first, so that tails are forgotten before heads. */
+  release(table: BlockTable): void {
+    while (table.length > 0) this.#pool.release(blockId(table.ids.pop()));
+    table.publishedBlocks = 0;
+    table.tip = null;
+  }
+
+  /** Forgets all cached prefixes; false, and nothing happens, while a block is held. */
+  reset(): boolean {
+    if (this.counts().held > 0) return false;
+    this.#pool.freeCached();
+    this.#tree.clear();
+    return true;
+  }
+
+  /** Checks that the books agree with all tables there are. Costs a scan; for tests and bugs. */
+  audit(tables: Iterable<BlockTable>): void {
+    const holders = new Int32Array(this.totalBlocks);
+    for (const table of tables) {
+      for (const block of table.view()) holders[block] = (holders[block] ?? 0) + 1;
+    }
+    this.#pool.audit(holders);
+    for (let index = 0; index < this.totalBlocks; index++) {
+      const block = blockId(index);
+      const stored = this.#tree.has(block);
+      assert(stored === this.#pool.isPublished(block), `Block ${index} is not in the index`);
+    }
+  }
+}
