@@ -25,6 +25,12 @@ export type {
   WeightMatrix,
   WeightSource,
 } from "./device.ts";
+export {
+  type DeviceReport,
+  describeDevices,
+  type OpenDeviceOptions,
+  openDevice,
+} from "./open.ts";
 export type * from "./ops.ts";
 export { type QuantizedRows, quantGroupColumns, quantizeRows } from "./reference/quantize.ts";
 export { ReferenceDevice } from "./reference/reference-device.ts";

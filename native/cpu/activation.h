@@ -1,0 +1,106 @@
+// Rows that a linear multiplies, in the format of its weights.
+//
+// C columns · G = ceil(C / 128) groups
+//   f32   C floats, no padding: the rows are a plain [rows, C] tensor
+//   bf16  C halves, zeros up to 64 bytes
+//   i8    C signed bytes, zeros up to 64 bytes · G float scales · G int32 sums of the group's bytes,
+//         padded to 64 bytes. The sums let a kernel store its weights with an offset (linear-i8.h).
+//
+// An op fills a row through ActivationWriter:
+//   float* values = writer.begin(row, scratch);   // scratch: C floats of this thread
+//   ... write C floats to values ...
+//   writer.finish(row, values);
+#pragma once
+
+#include "params.h"
+#include "quantize.h"
+#include "simd.h"
+
+namespace perigee {
+
+struct ActivationLayout {
+  Format format;
+  int64_t columns;
+
+  /// Bytes of the elements, before an i8 row's scales.
+  int64_t elementBytes() const {
+    switch (format) {
+      case Format::f32: return columns * 4;
+      case Format::bf16: return padTo(columns * 2, 64);
+      case Format::i8: return padTo(columns, 64);
+    }
+    return 0;
+  }
+
+  /// Distance between rows.
+  int64_t rowBytes() const {
+    if (format != Format::i8) return elementBytes();
+    return elementBytes() + padTo(groupCount(columns) * 8, 64);
+  }
+
+  const float* scales(const uint8_t* row) const {
+    return reinterpret_cast<const float*>(row + elementBytes());
+  }
+
+  const int32_t* sums(const uint8_t* row) const {
+    return reinterpret_cast<const int32_t*>(scales(row) + groupCount(columns));
+  }
+};
+
+class ActivationWriter {
+ public:
+  ActivationWriter(void* rows, Format format, int64_t columns)
+      : layout_{format, columns},
+        rowBytes_(layout_.rowBytes()),
+        elementBytes_(layout_.elementBytes()),
+        rows_(static_cast<uint8_t*>(rows)) {}
+
+  /// Where the op writes the row's floats: the row itself in f32, else `scratch`.
+  float* begin(int64_t row, float* scratch) const {
+    return layout_.format == Format::f32 ? reinterpret_cast<float*>(at(row)) : scratch;
+  }
+
+  /// Rounds the floats at `values` into the row. Nothing to do in f32 when they are there already.
+  void finish(int64_t row, const float* values) const {
+    switch (layout_.format) {
+      case Format::f32:
+        if (reinterpret_cast<const uint8_t*>(values) != at(row)) {
+          std::memcpy(at(row), values, static_cast<size_t>(elementBytes_));
+        }
+        break;
+      case Format::bf16: finishBf16(reinterpret_cast<uint16_t*>(at(row)), values); break;
+      case Format::i8: finishI8(at(row), values); break;
+    }
+  }
+
+ private:
+  uint8_t* at(int64_t row) const { return rows_ + row * rowBytes_; }
+
+  void finishBf16(uint16_t* out, const float* values) const {
+    const int64_t whole = layout_.columns / kLanes * kLanes;
+    for (int64_t i = 0; i < whole; i += kLanes) storeBf16(out + i, load(values + i));
+    for (int64_t i = whole; i < layout_.columns; ++i) out[i] = narrowBf16(values[i]);
+    std::memset(out + layout_.columns, 0,
+                static_cast<size_t>(elementBytes_ - layout_.columns * 2));
+  }
+
+  void finishI8(uint8_t* out, const float* values) const {
+    const int64_t groups = groupCount(layout_.columns);
+    auto* const bytes = reinterpret_cast<int8_t*>(out);
+    auto* const scales = reinterpret_cast<float*>(out + elementBytes_);
+    auto* const sums = reinterpret_cast<int32_t*>(scales + groups);
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t start = group * kGroupColumns;
+      const int64_t count = groupEnd(group, layout_.columns) - start;
+      scales[group] = quantizeGroup(bytes + start, values + start, count, sums + group);
+    }
+    std::memset(out + layout_.columns, 0, static_cast<size_t>(elementBytes_ - layout_.columns));
+  }
+
+  ActivationLayout layout_;
+  int64_t rowBytes_;
+  int64_t elementBytes_;
+  uint8_t* rows_;
+};
+
+}  // namespace perigee

@@ -1,0 +1,204 @@
+// One vector type per instruction set, so that an op is written once.
+//
+// F32 holds kLanes floats: 16 (AVX-512), 8 (AVX2) or 4 (NEON). Arithmetic, comparisons and `?:` are
+// the compiler's own vector extension (GCC and Clang); only what it cannot say is an intrinsic here.
+// Every conversion rounds to nearest, ties to even, as the TypeScript side does.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#else
+#error "perigee: no vector code for this target; the reference device runs there"
+#endif
+
+namespace perigee {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+constexpr int kVectorRegisters = 32;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+constexpr int kVectorRegisters = 16;
+#else
+constexpr int kLanes = 4;
+constexpr int kVectorRegisters = 32;
+#endif
+
+typedef float F32 __attribute__((vector_size(kLanes * 4)));
+typedef int32_t I32 __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t U32 __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t U16 __attribute__((vector_size(kLanes * 2)));
+typedef int8_t I8 __attribute__((vector_size(kLanes)));
+
+template <typename To, typename From>
+inline To bitCast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bitCast keeps the size");
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+// Loads and stores take any alignment.
+
+inline F32 load(const float* from) {
+  F32 vector;
+  std::memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+inline void store(float* to, F32 vector) { std::memcpy(to, &vector, sizeof vector); }
+
+inline F32 broadcast(float value) { return F32{} + value; }
+
+/// The first `count` lanes (0 to kLanes); the others are 0.
+inline F32 loadFirst(const float* from, int count) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#else
+  F32 vector = {};
+  for (int lane = 0; lane < count; ++lane) vector[lane] = from[lane];
+  return vector;
+#endif
+}
+
+/// Writes the first `count` lanes (0 to kLanes) and nothing behind them.
+inline void storeFirst(float* to, F32 vector, int count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), vector);
+#else
+  for (int lane = 0; lane < count; ++lane) to[lane] = vector[lane];
+#endif
+}
+
+/// a * b + c, rounded once, on every instruction set and whatever the compiler's flags.
+inline F32 fma(F32 a, F32 b, F32 c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return vfmaq_f32(c, a, b);
+#endif
+}
+
+/// Where either is NaN: b.
+inline F32 max(F32 a, F32 b) { return a > b ? a : b; }
+inline F32 min(F32 a, F32 b) { return a < b ? a : b; }
+inline F32 abs(F32 a) { return bitCast<F32>(bitCast<U32>(a) & 0x7fffffffu); }
+
+inline F32 sqrt(F32 a) {
+#if defined(__AVX512F__)
+  return _mm512_sqrt_ps(a);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(a);
+#else
+  return vsqrtq_f32(a);
+#endif
+}
+
+/// Sum of all lanes, halves first: the order is the same in every call.
+inline float sum(F32 a) {
+  float lanes[kLanes];
+  store(lanes, a);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+inline float maxLane(F32 a) {
+  float lanes[kLanes];
+  store(lanes, a);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) {
+      lanes[lane] = lanes[lane] > lanes[lane + width] ? lanes[lane] : lanes[lane + width];
+    }
+  }
+  return lanes[0];
+}
+
+/// Nearest integer, ties to even, for |a| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
+inline F32 roundEven(F32 a) {
+  const float magic = 12582912.0f;
+  return (a + magic) - magic;
+}
+
+inline I32 toInt(F32 whole) { return __builtin_convertvector(whole, I32); }
+inline F32 toFloat(I32 a) { return __builtin_convertvector(a, F32); }
+
+// bf16: the upper half of an f32.
+
+inline F32 widenBf16(U16 halves) {
+  return bitCast<F32>(__builtin_convertvector(halves, U32) << 16);
+}
+
+inline U16 narrowBf16(F32 a) {
+  const U32 bits = bitCast<U32>(a);
+  const U32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const U32 quietNan = (bits >> 16) | 0x40u;
+  return __builtin_convertvector(a == a ? rounded : quietNan, U16);
+}
+
+inline F32 loadBf16(const uint16_t* from) {
+  U16 halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return widenBf16(halves);
+}
+
+inline void storeBf16(uint16_t* to, F32 a) {
+  const U16 halves = narrowBf16(a);
+  std::memcpy(to, &halves, sizeof halves);
+}
+
+inline float widenBf16(uint16_t half) { return bitCast<float>(static_cast<uint32_t>(half) << 16); }
+
+inline uint16_t narrowBf16(float value) {
+  const uint32_t bits = bitCast<uint32_t>(value);
+  if (value != value) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// f16: IEEE half precision, by the processor's own conversion.
+
+inline F32 loadF16(const uint16_t* from) {
+#if defined(__AVX512F__)
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__AVX2__)
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
+#endif
+}
+
+inline void storeF16(uint16_t* to, F32 a) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__AVX2__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+#else
+  vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+#endif
+}
+
+inline float widenF16(uint16_t half) {
+#if defined(__AVX2__)
+  return _cvtsh_ss(half);
+#else
+  return static_cast<float>(bitCast<__fp16>(half));
+#endif
+}
+
+inline uint16_t narrowF16(float value) {
+#if defined(__AVX2__)
+  return static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT));
+#else
+  return bitCast<uint16_t>(static_cast<__fp16>(value));
+#endif
+}
+
+}  // namespace perigee

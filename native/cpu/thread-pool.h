@@ -1,0 +1,91 @@
+// A pool of threads that share the tasks of one op at a time.
+//
+// The calling thread works too. Between ops of a step workers spin for tens of microseconds; after
+// that they sleep, so that an idle engine costs no processor time.
+//
+// Which thread runs a task is chance. An op's result must not depend on it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace perigee {
+
+/// Memory that grows to the largest request and is reused. Contents mean nothing between requests.
+class Scratch {
+ public:
+  ~Scratch();
+  /// 64-byte aligned, at least `bytes`. Ends the process when there is no memory left at all.
+  void* get(int64_t bytes);
+
+ private:
+  void* memory_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+class ThreadPool {
+ public:
+  /// `threads` counts the calling thread. `pin` binds worker i to the i-th core allowed.
+  ThreadPool(int threads, bool pin);
+  ~ThreadPool();
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls body(task, thread) for every task of [0, tasks) and returns when all are done. `thread` is
+  /// in [0, threads()), and no two tasks run on one thread at a time. Tasks start in rising order.
+  /// Must not be called from inside a task.
+  template <typename Body>
+  void parallelFor(int64_t tasks, const Body& body) {
+    if (tasks <= 1 || workers_.empty()) {
+      for (int64_t task = 0; task < tasks; ++task) body(task, 0);
+      return;
+    }
+    run(tasks, [](const void* context, int64_t task, int thread) {
+      (*static_cast<const Body*>(context))(task, thread);
+    }, &body);
+  }
+
+  /// One region for the op that is running; a second request may move it. Calling thread only.
+  template <typename T>
+  T* scratch(int64_t count) {
+    return static_cast<T*>(shared_.get(count * static_cast<int64_t>(sizeof(T))));
+  }
+
+  /// One region per thread, for use inside a task.
+  template <typename T>
+  T* scratch(int64_t count, int thread) {
+    return static_cast<T*>(own_[thread].get(count * static_cast<int64_t>(sizeof(T))));
+  }
+
+ private:
+  using Call = void (*)(const void* context, int64_t task, int thread);
+
+  void run(int64_t tasks, Call call, const void* context);
+  void work(int thread);
+  void runTasks(int thread);
+  bool waitForWork(uint32_t seen);
+
+  // Written before `remaining_` is published, and stable until all tasks are completed.
+  Call call_ = nullptr;
+  const void* context_ = nullptr;
+  int64_t tasks_ = 0;
+
+  alignas(128) std::atomic<int64_t> remaining_{0};
+  alignas(128) std::atomic<int64_t> completed_{0};
+  alignas(128) std::atomic<uint32_t> epoch_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  Scratch shared_;
+  std::vector<Scratch> own_;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace perigee

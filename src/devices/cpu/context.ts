@@ -1,0 +1,8 @@
+import type { Kernels } from "./kernels.ts";
+
+/** What an op needs besides its input. */
+export interface CpuContext {
+  readonly kernels: Kernels;
+  /** Address of the native thread pool: the first field of every params struct. */
+  readonly pool: bigint;
+}

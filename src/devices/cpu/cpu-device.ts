@@ -1,0 +1,180 @@
+import { assert } from "#base";
+import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
+import type {
+  Activation,
+  Device,
+  DeviceMemory,
+  DeviceTensor,
+  KvCache,
+  KvCacheOptions,
+  PackOptions,
+  WeightFormat,
+  WeightMatrix,
+  WeightSource,
+} from "../device.ts";
+import { CpuOps } from "./cpu-ops.ts";
+import {
+  activationOf,
+  CpuActivation,
+  CpuMatrix,
+  CpuTensor,
+  elementCode,
+  formatCode,
+  tensorOf,
+} from "./handles.ts";
+import { type Isa, processorName } from "./isa.ts";
+import { CpuKvCache, kvBytesPerBlock } from "./kv-cache.ts";
+import { type CpuLibrary, loadLibrary } from "./library.ts";
+import { availableMemory, CpuMemory } from "./memory.ts";
+import { checkedBytes, packMatrix } from "./pack.ts";
+import { Params } from "./params.ts";
+
+export interface CpuDeviceOptions {
+  /** Instruction set of the library; the processor's best by default. */
+  readonly isa?: Isa;
+  /** Threads that run an op, the calling one included; one per physical core by default. */
+  readonly threads?: number;
+}
+
+/**
+ * The processor: C++ kernels through FFI. Ops run at once, on the calling thread and its pool, so
+ * `readF32`, `readI32` and `synchronize` never wait.
+ */
+export class CpuDevice extends CpuOps implements Device {
+  readonly kind = "cpu";
+  readonly description: string;
+  /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
+  readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
+
+  readonly #library: CpuLibrary;
+  readonly #memory: CpuMemory;
+  readonly #pool: bigint;
+  #disposed = false;
+
+  private constructor(library: CpuLibrary, threads: number) {
+    // Workers are bound to cores only when they are to have all of them: with fewer, the system
+    // knows better than we do which ones are free.
+    const pool = library.createPool(threads, threads === library.coreCount() ? 1 : 0);
+    super({ kernels: library.kernels, pool });
+    this.#library = library;
+    this.#memory = new CpuMemory(library);
+    this.#pool = pool;
+    const plural = threads === 1 ? "" : "s";
+    this.description = `cpu: ${processorName()}, ${library.isa}, ${threads} thread${plural}`;
+  }
+
+  /** Throws DEVICE_UNAVAILABLE when the library is missing or the processor lacks `isa`. */
+  static open(options: CpuDeviceOptions = {}): CpuDevice {
+    const library = loadLibrary(options.isa);
+    const threads = options.threads ?? library.coreCount();
+    assert(Number.isInteger(threads) && threads > 0, `Cannot run ${threads} threads`);
+    return new CpuDevice(library, threads);
+  }
+
+  allocate(dtype: DType, shape: Shape): DeviceTensor {
+    const bytes = elementCount(shape) * bytesOf(dtype);
+    const address = this.#memory.allocate(bytes, `a tensor ${formatShape(shape)} of ${dtype}`);
+    return new CpuTensor(dtype, shape, address);
+  }
+
+  allocateActivation(format: WeightFormat, rows: number, columns: number): Activation {
+    const rowBytes = this.#library.activationRowBytes(formatCode(format), columns);
+    const what = `activations ${formatShape([rows, columns])} of ${format}`;
+    const address = this.#memory.allocate(rows * rowBytes, what);
+    return new CpuActivation(format, rows, columns, address, rowBytes);
+  }
+
+  allocateKvCache(options: KvCacheOptions): KvCache {
+    const bytes = options.blocks * kvBytesPerBlock(options);
+    return new CpuKvCache(options, this.#memory.allocate(bytes, `${options.blocks} KV blocks`));
+  }
+
+  rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
+    return cpuTensor(tensor).slice(start, end);
+  }
+
+  activationRows(activation: Activation, start: number, end: number): Activation {
+    return activationOf(activation, end, activation.columns).slice(start, end);
+  }
+
+  pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix {
+    return packMatrix(
+      { library: this.#library, memory: this.#memory, pool: this.#pool },
+      sources,
+      options,
+    );
+  }
+
+  load(source: WeightSource): DeviceTensor {
+    const count = elementCount(source.shape);
+    const address = this.#memory.allocate(count * 4, `${source.name} as f32`);
+    this.#library.widen(address, checkedBytes(source), elementCode(source.dtype), count);
+    source.discard();
+    return new CpuTensor("f32", source.shape, address);
+  }
+
+  write(tensor: DeviceTensor, data: Float32Array | Int32Array | Uint32Array, offset = 0): void {
+    const target = cpuTensor(tensor);
+    assert(
+      target.dtype === dtypeOf(data) && offset + data.length <= target.rows * target.columns,
+      `Cannot write ${data.length} elements at ${offset} of ${target.dtype} ${formatShape(target.shape)}`,
+    );
+    this.#library.copy(target.address + BigInt(offset * 4), data, data.byteLength);
+  }
+
+  async readF32(source: DeviceTensor | Activation): Promise<Float32Array> {
+    if (!("dtype" in source)) return this.#readActivation(source);
+    const tensor = tensorOf(source, "f32", 0, cpuTensor(source).columns);
+    const out = new Float32Array(tensor.rows * tensor.columns);
+    this.#library.copy(out, tensor.address, out.byteLength);
+    return out;
+  }
+
+  async readI32(source: DeviceTensor): Promise<Int32Array> {
+    const tensor = tensorOf(source, "i32", 0, cpuTensor(source).columns);
+    const out = new Int32Array(tensor.rows * tensor.columns);
+    this.#library.copy(out, tensor.address, out.byteLength);
+    return out;
+  }
+
+  async synchronize(): Promise<void> {}
+
+  release(memory: DeviceTensor | Activation | WeightMatrix | KvCache): void {
+    assert(
+      memory instanceof CpuTensor ||
+        memory instanceof CpuActivation ||
+        memory instanceof CpuMatrix ||
+        memory instanceof CpuKvCache,
+      "Cannot release another device's memory on cpu",
+    );
+    this.#memory.release(memory.address);
+  }
+
+  memory(): DeviceMemory {
+    return availableMemory();
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#library.destroyPool(this.#pool);
+    this.#memory.dispose();
+  }
+
+  #readActivation(source: Activation): Float32Array {
+    const { address, rows, columns, formatCode: format } = activationOf(source, 0, source.columns);
+    const out = new Float32Array(rows * columns);
+    this.#library.unpackActivation(new Params(4).fill(address, format, rows, columns), out);
+    return out;
+  }
+}
+
+function cpuTensor(handle: DeviceTensor): CpuTensor {
+  assert(handle instanceof CpuTensor, "Cannot use another device's tensor on cpu");
+  return handle;
+}
+
+function dtypeOf(data: Float32Array | Int32Array | Uint32Array): DType {
+  if (data instanceof Float32Array) return "f32";
+  return data instanceof Int32Array ? "i32" : "u32";
+}

@@ -1,0 +1,64 @@
+import { readFileSync } from "node:fs";
+import { EngineError } from "#base";
+
+/** Instruction sets that the native library is built for. */
+export type Isa = "avx2" | "avx512" | "neon";
+
+/** Processor features (as Linux names them) that a library of each set uses. */
+const NEEDS: Readonly<Record<Isa, readonly string[]>> = {
+  avx512: ["avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"],
+  avx2: ["avx2", "fma", "f16c", "bmi2"],
+  neon: ["asimd", "asimdhp", "asimddp"],
+};
+
+/** Best first. */
+const CANDIDATES: Readonly<Record<string, readonly Isa[]>> = {
+  x64: ["avx512", "avx2"],
+  arm64: ["neon"],
+};
+
+/** The instruction sets of this machine's processor, best first. */
+export function availableIsas(): readonly Isa[] {
+  const candidates = CANDIDATES[process.arch] ?? [];
+  // Every Apple processor has what the library uses.
+  if (process.platform === "darwin") return candidates;
+  const features = processorFeatures();
+  return candidates.filter((isa) => NEEDS[isa].every((feature) => features.has(feature)));
+}
+
+/** Features of the first processor; empty where the system does not tell. */
+function processorFeatures(): ReadonlySet<string> {
+  let text: string;
+  try {
+    text = readFileSync("/proc/cpuinfo", "utf8");
+  } catch {
+    // Not Linux: no library is built for such a system, so none is looked for.
+    return new Set();
+  }
+  const line = /^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1] ?? "";
+  return new Set(line.trim().split(/\s+/));
+}
+
+/** The processor's name for people; its architecture where the system does not tell. */
+export function processorName(): string {
+  try {
+    const text = readFileSync("/proc/cpuinfo", "utf8");
+    return /^model name\s*:\s*(.*)$/m.exec(text)?.[1] ?? process.arch;
+  } catch {
+    return process.platform === "darwin" ? "Apple silicon" : process.arch;
+  }
+}
+
+/** `wanted`, or the best one. Throws DEVICE_UNAVAILABLE when the processor lacks it. */
+export function chooseIsa(wanted: Isa | undefined): Isa {
+  const available = availableIsas();
+  const chosen = wanted ?? available[0];
+  if (chosen !== undefined && available.includes(chosen)) return chosen;
+  const found = available.length === 0 ? "none" : available.join(", ");
+  throw new EngineError(
+    "DEVICE_UNAVAILABLE",
+    `Cannot open the cpu device: instruction set ${wanted ?? "avx2, avx512 or neon"} wanted, ` +
+      `this processor has ${found}; use the reference device`,
+    { param: "isa" },
+  );
+}

@@ -1,0 +1,29 @@
+/**
+ * Names of the kernels. Kernel `name` is the C function `perigee_name(params)`, in the C++ file of
+ * the op's name. A kernel takes one pointer to its params struct (params.ts) and returns nothing.
+ */
+export const KERNEL_NAMES = [
+  "activate",
+  "add",
+  "adjust_logits",
+  "convert",
+  "embed",
+  "encoder_attention",
+  "gather_rows",
+  "linear",
+  "logprobs",
+  "mean_pool",
+  "mixture_of_experts",
+  "norm",
+  "paged_attention",
+  "rope_kv_write",
+  "sample",
+  "softcap",
+] as const;
+
+export type KernelName = (typeof KERNEL_NAMES)[number];
+
+/** Runs the kernel and returns when it is done. */
+export type Kernel = (params: ArrayBuffer) => void;
+
+export type Kernels = Readonly<Record<KernelName, Kernel>>;

@@ -1,0 +1,106 @@
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import koffi, { type LibraryHandle } from "koffi";
+import { EngineError } from "#base";
+import { chooseIsa, type Isa } from "./isa.ts";
+import { KERNEL_NAMES, type Kernel, type KernelName, type Kernels } from "./kernels.ts";
+
+/** The native library of one instruction set. Addresses are bigints. */
+export interface CpuLibrary {
+  readonly isa: Isa;
+  readonly kernels: Kernels;
+  /** Physical cores that this process may use. */
+  coreCount(): number;
+  /** `pin` (0 or 1) binds every worker to a core. */
+  createPool(threads: number, pin: number): bigint;
+  destroyPool(pool: bigint): void;
+  /** Zero-filled, 64-byte aligned; null when there is no memory left. */
+  allocate(bytes: number): bigint | null;
+  release(address: bigint, bytes: number): void;
+  /** Either side may be host memory. */
+  copy(to: bigint | ArrayBufferView, from: bigint | ArrayBufferView, bytes: number): void;
+  activationRowBytes(format: number, columns: number): number;
+  matrixBytes(format: number, rows: number, columns: number): number;
+  /** `source`: the file's bytes, read before it returns. */
+  pack(params: ArrayBuffer, source: Uint8Array): void;
+  /** Any element type to f32. */
+  widen(to: bigint, source: Uint8Array, element: number, count: number): void;
+  /** Rows of an activation as the numbers they stand for, to host memory. */
+  unpackActivation(params: ArrayBuffer, out: Float32Array): void;
+}
+
+/** Where tools/build-native.mjs puts the library; the same distance from src and from dist. */
+function libraryPath(isa: Isa): string {
+  const extension = process.platform === "darwin" ? "dylib" : "so";
+  const name = `native/build/${process.platform}-${process.arch}/libperigee-${isa}.${extension}`;
+  return fileURLToPath(new URL(`../../../${name}`, import.meta.url));
+}
+
+const loaded = new Map<Isa, CpuLibrary>();
+
+/**
+ * The library for `isa`, or for the best instruction set of this processor. Throws
+ * DEVICE_UNAVAILABLE when the processor lacks it or when it was not built.
+ */
+export function loadLibrary(isa?: Isa): CpuLibrary {
+  const chosen = chooseIsa(isa);
+  const known = loaded.get(chosen);
+  if (known !== undefined) return known;
+  const library = bind(chosen, open(chosen));
+  loaded.set(chosen, library);
+  return library;
+}
+
+/** Whether the library for `isa` was built. */
+export function isBuilt(isa: Isa): boolean {
+  return existsSync(libraryPath(isa));
+}
+
+function open(isa: Isa): LibraryHandle {
+  const path = libraryPath(isa);
+  const remedy =
+    "install a C++ compiler (apt install g++, xcode-select --install) and run npm run build";
+  if (!isBuilt(isa)) {
+    throw new EngineError(
+      "DEVICE_UNAVAILABLE",
+      `Cannot open the cpu device: native library ${path} wanted, it was not built; ${remedy}`,
+    );
+  }
+  try {
+    return koffi.load(path);
+  } catch (cause) {
+    throw new EngineError(
+      "DEVICE_UNAVAILABLE",
+      `Cannot load the native library ${path}: a file for this system wanted; ${remedy}`,
+      { cause },
+    );
+  }
+}
+
+function bind(isa: Isa, handle: LibraryHandle): CpuLibrary {
+  const native = (signature: string) => handle.func(signature);
+  return {
+    isa,
+    kernels: bindKernels(handle),
+    coreCount: native("int32_t perigee_core_count()"),
+    createPool: native("void *perigee_pool_create(int32_t threads, int32_t pin)"),
+    destroyPool: native("void perigee_pool_destroy(void *pool)"),
+    allocate: native("void *perigee_allocate(int64_t bytes)"),
+    release: native("void perigee_release(void *memory, int64_t bytes)"),
+    copy: native("void perigee_copy(void *to, const void *from, int64_t bytes)"),
+    activationRowBytes: native("int64_t perigee_activation_row_bytes(int32_t f, int64_t columns)"),
+    matrixBytes: native("int64_t perigee_matrix_bytes(int32_t f, int64_t rows, int64_t columns)"),
+    pack: native("void perigee_pack(void *params, const void *source)"),
+    widen: native("void perigee_widen(void *to, const void *source, int32_t element, int64_t n)"),
+    unpackActivation: native("void perigee_unpack_activation(void *params, void *out)"),
+  };
+}
+
+function bindKernels(handle: LibraryHandle): Kernels {
+  const bound = KERNEL_NAMES.map((name): [KernelName, Kernel] => [
+    name,
+    handle.func(`void perigee_${name}(void *params)`),
+  ]);
+  // fromEntries forgets the key type; the list above has every name.
+  return Object.fromEntries(bound) as Record<KernelName, Kernel>;
+}

@@ -1,0 +1,56 @@
+import { totalmem } from "node:os";
+import { assert, EngineError } from "#base";
+import type { DeviceMemory } from "../device.ts";
+import type { CpuLibrary } from "./library.ts";
+
+/** Native memory of one device: every region is known here until it is released. */
+export class CpuMemory {
+  readonly #library: CpuLibrary;
+  /** Size in bytes by address. */
+  readonly #regions = new Map<bigint, number>();
+
+  constructor(library: CpuLibrary) {
+    this.#library = library;
+  }
+
+  /** Zero-filled and 64-byte aligned. `what` is named in the OUT_OF_MEMORY error. */
+  allocate(bytes: number, what: string): bigint {
+    assert(Number.isSafeInteger(bytes) && bytes >= 0, `Cannot allocate ${bytes} bytes`);
+    const { availableBytes } = availableMemory();
+    const address = bytes > availableBytes ? null : this.#library.allocate(bytes);
+    if (address === null) {
+      throw new EngineError(
+        "OUT_OF_MEMORY",
+        `Cannot allocate ${what}: ${bytes} bytes wanted, ${availableBytes} are available; ` +
+          "use a smaller model, fewer KV blocks or a smaller format",
+      );
+    }
+    this.#regions.set(address, bytes);
+    return address;
+  }
+
+  release(address: bigint): void {
+    const bytes = this.#regions.get(address);
+    assert(bytes !== undefined, "Cannot release memory: not allocated by this device");
+    this.#regions.delete(address);
+    this.#library.release(address, bytes);
+  }
+
+  /** Releases all regions. */
+  dispose(): void {
+    for (const [address, bytes] of this.#regions) this.#library.release(address, bytes);
+    this.#regions.clear();
+  }
+}
+
+/** What the system or the container still grants this process. */
+export function availableMemory(): DeviceMemory {
+  const total = totalmem();
+  const limit = process.constrainedMemory();
+  const totalBytes = limit > 0 && limit < total ? limit : total;
+  // macOS counts only untouched pages as free; its page cache gives way to whoever asks.
+  if (process.platform === "darwin") {
+    return { totalBytes, availableBytes: Math.max(0, totalBytes - process.memoryUsage.rss()) };
+  }
+  return { totalBytes, availableBytes: Math.min(process.availableMemory(), totalBytes) };
+}

@@ -1,0 +1,80 @@
+import { assert, EngineError } from "#base";
+import { bytesOf, elementCount, formatShape } from "#tensor";
+import type { PackOptions, WeightSource } from "../device.ts";
+import { CpuMatrix, elementCode, formatCode } from "./handles.ts";
+import type { CpuLibrary } from "./library.ts";
+import type { CpuMemory } from "./memory.ts";
+import { Params } from "./params.ts";
+
+export interface PackContext {
+  readonly library: CpuLibrary;
+  readonly memory: CpuMemory;
+  readonly pool: bigint;
+}
+
+/**
+ * Packs matrices stacked by rows into one. Sources are read one after the other and given back to
+ * the system at once, so that the peak is the packed matrix and one source.
+ */
+export function packMatrix(
+  { library, memory, pool }: PackContext,
+  sources: readonly WeightSource[],
+  options: PackOptions,
+): CpuMatrix {
+  const transposed = options.transposed === true;
+  const extents = sources.map((source) => extentsOf(source, transposed));
+  const columns = extents[0]?.columns ?? 0;
+  const names = sources.map((source) => source.name).join(", ");
+  assert(
+    extents.every((each) => each.columns === columns),
+    `Cannot stack ${names}: equal columns wanted`,
+  );
+  const rows = extents.reduce((sum, each) => sum + each.rows, 0);
+  const format = formatCode(options.format);
+  const bytes = library.matrixBytes(format, rows, columns);
+  const address = memory.allocate(bytes, `${names} ${formatShape([rows, columns])}`);
+
+  const params = new Params(9);
+  let firstRow = 0;
+  sources.forEach((source, index) => {
+    const sourceRows = extents[index]?.rows ?? 0;
+    library.pack(
+      params.fill(
+        pool,
+        address,
+        format,
+        columns,
+        firstRow,
+        sourceRows,
+        elementCode(source.dtype),
+        transposed ? 1 : 0,
+        rows,
+      ),
+      checkedBytes(source),
+    );
+    source.discard();
+    firstRow += sourceRows;
+  });
+  return new CpuMatrix(options.format, rows, columns, bytes, address);
+}
+
+/** Rows and columns of the matrix that a source stands for. */
+function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
+  const [first = 0, second = 0] = source.shape;
+  assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
+  return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
+}
+
+/** The source's bytes, as many as its shape says: a kernel reads past the end of fewer. */
+export function checkedBytes(source: WeightSource): Uint8Array {
+  const bytes = source.bytes();
+  const wanted = elementCount(source.shape) * bytesOf(source.dtype);
+  if (bytes.byteLength < wanted) {
+    throw new EngineError(
+      "CHECKPOINT_INVALID",
+      `Cannot read ${source.name}: ${wanted} bytes wanted for ${source.dtype} ` +
+        `${formatShape(source.shape)}, the file has ${bytes.byteLength}`,
+    );
+  }
+  return bytes;
+}

@@ -1,0 +1,82 @@
+import { EngineError, messageOf } from "#base";
+import { CpuDevice } from "./cpu/cpu-device.ts";
+import { availableIsas, type Isa, processorName } from "./cpu/isa.ts";
+import { isBuilt } from "./cpu/library.ts";
+import type { Device, DeviceKind } from "./device.ts";
+import { ReferenceDevice } from "./reference/reference-device.ts";
+
+export interface OpenDeviceOptions {
+  /** `auto`: the fastest device that works here. */
+  readonly kind: "auto" | DeviceKind;
+  /** Threads of the cpu device; one per physical core by default. */
+  readonly threads?: number;
+  /** Instruction set of the cpu device; the processor's best by default. */
+  readonly isa?: Isa;
+  /** Told in one line why `auto` had to take the slow reference device, and the remedy. */
+  readonly warn?: (message: string) => void;
+}
+
+/** Throws DEVICE_UNAVAILABLE, with the remedy, when the device that was asked for cannot run. */
+export function openDevice(options: OpenDeviceOptions): Device {
+  switch (options.kind) {
+    case "reference":
+      return new ReferenceDevice();
+    case "cpu":
+      return CpuDevice.open(options);
+    case "cuda":
+      throw new EngineError(
+        "DEVICE_UNAVAILABLE",
+        "Cannot open the cuda device: this version runs on cpu and reference only; use --device cpu",
+        { param: "device" },
+      );
+    case "auto":
+      return openFastest(options);
+  }
+}
+
+function openFastest(options: OpenDeviceOptions): Device {
+  try {
+    return CpuDevice.open(options);
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
+    // An instruction set that was asked for by name is not ours to replace.
+    if (options.isa !== undefined) throw error;
+    options.warn?.(`${messageOf(error)}. Running on the reference device, which is slow`);
+    return new ReferenceDevice();
+  }
+}
+
+/** One device for `perigee doctor`: whether it runs here, and what is missing if not. */
+export interface DeviceReport {
+  readonly kind: DeviceKind;
+  readonly available: boolean;
+  /** One line: what was found, or what is missing and how to get it. */
+  readonly detail: string;
+}
+
+/** What each device found on this machine. Opens nothing for longer than the look takes. */
+export function describeDevices(): readonly DeviceReport[] {
+  return [describeCpu(), describeCuda(), describeReference()];
+}
+
+function describeCpu(): DeviceReport {
+  const isas = availableIsas();
+  const built = isas.filter(isBuilt);
+  const sets = `instruction sets ${isas.join(", ") || "none"}; built ${built.join(", ") || "none"}`;
+  try {
+    const device = CpuDevice.open();
+    const detail = `${device.description} (${sets})`;
+    device.dispose();
+    return { kind: "cpu", available: true, detail };
+  } catch (error) {
+    return { kind: "cpu", available: false, detail: `${processorName()}: ${messageOf(error)}` };
+  }
+}
+
+function describeCuda(): DeviceReport {
+  return { kind: "cuda", available: false, detail: "not in this version" };
+}
+
+function describeReference(): DeviceReport {
+  return { kind: "reference", available: true, detail: "plain TypeScript, slow, always there" };
+}

@@ -1,0 +1,173 @@
+// Compiles native/cpu into one shared library per instruction set:
+// native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time.
+//
+//   node tools/build-native.mjs [--force]
+//
+// A source file is compiled again only when it, a header, the flags or the compiler changed.
+// Without a compiler nothing is built and the exit code is 0: the reference device still runs.
+import { execFile, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const SOURCES = join(ROOT, "native", "cpu");
+
+// -ffp-contract=fast: a product that is added becomes one rounded operation everywhere.
+const FLAGS = [
+  ..."-std=c++17 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fPIC -pthread".split(
+    " ",
+  ),
+  ..."-fvisibility=hidden -Wall -Wextra -Wno-psabi".split(" "),
+];
+
+const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
+const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
+
+/** Instruction sets of this machine's architecture, and the flags that unlock them. */
+function instructionSets() {
+  const key = `${process.platform}-${process.arch}`;
+  switch (key) {
+    case "linux-x64":
+      return {
+        avx2: AVX2,
+        avx512: [...AVX2, ...AVX512, "-mprefer-vector-width=512"],
+      };
+    case "linux-arm64":
+      return { neon: ["-march=armv8.2-a+dotprod+fp16"] };
+    case "darwin-arm64":
+      return { neon: ["-mcpu=apple-m1"] };
+    default:
+      return {};
+  }
+}
+
+/** The first compiler that answers, and what it says about itself. */
+function findCompiler() {
+  for (const name of [process.env.CXX, "c++", "g++", "clang++"]) {
+    if (!name) continue;
+    const asked = spawnSync(name, ["--version"], { encoding: "utf8" });
+    if (asked.status === 0) return { name, version: asked.stdout.split("\n")[0] };
+  }
+  return null;
+}
+
+function run(command, args) {
+  return new Promise((resolve, reject) => {
+    execFile(command, args, { cwd: ROOT, maxBuffer: 2 ** 24 }, (error, stdout, stderr) => {
+      process.stderr.write(stdout + stderr);
+      if (error) reject(new Error(`${command} failed (${error.code ?? error.signal})`));
+      else resolve();
+    });
+  });
+}
+
+/** Runs `jobs` with one at a time per processor. Stops at the first failure. */
+async function runAll(jobs) {
+  const queue = [...jobs];
+  const lane = async () => {
+    for (let job = queue.shift(); job; job = queue.shift()) await job();
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, lane));
+}
+
+function hash(...parts) {
+  const sum = createHash("sha256");
+  for (const part of parts) sum.update(part).update("\0");
+  return sum.digest("hex");
+}
+
+/** Objects and library of one instruction set: the jobs that are not up to date. */
+function plan(isa, flags, compiler, output) {
+  const names = readdirSync(SOURCES).sort();
+  const headers = names.filter((name) => name.endsWith(".h"));
+  const text = (name) => readFileSync(join(SOURCES, name));
+  const common = hash(
+    compiler.version,
+    ...FLAGS,
+    ...flags,
+    ...headers.flatMap((h) => [h, text(h)]),
+  );
+  const objects = join(output, isa);
+  mkdirSync(objects, { recursive: true });
+
+  const compiles = [];
+  const stamps = [];
+  const inputs = [];
+  for (const name of names.filter((each) => each.endsWith(".cpp"))) {
+    const stamp = hash(common, text(name)).slice(0, 16);
+    const object = join(objects, `${name.slice(0, -4)}-${stamp}.o`);
+    stamps.push(name, stamp);
+    inputs.push(object);
+    if (existsSync(object)) continue;
+    compiles.push(async () => {
+      await run(compiler.name, [
+        ...FLAGS,
+        ...flags,
+        "-c",
+        join(SOURCES, name),
+        "-o",
+        `${object}.part`,
+      ]);
+      renameSync(`${object}.part`, object);
+    });
+  }
+  return { isa, compiles, inputs, stamp: hash(common, ...stamps) };
+}
+
+/** Links under a temporary name first: a process may have the old library open. */
+async function link(compiler, { isa, inputs, stamp }, output) {
+  const extension = process.platform === "darwin" ? "dylib" : "so";
+  const library = join(output, `libperigee-${isa}.${extension}`);
+  const stampFile = `${library}.stamp`;
+  const fresh = existsSync(library) && existsSync(stampFile);
+  if (fresh && readFileSync(stampFile, "utf8") === stamp) return false;
+
+  // GNU's run-time library is linked in, so that a library built here also loads elsewhere.
+  const gnu = process.platform === "linux" && !compiler.version.includes("clang");
+  const runtime = gnu ? ["-static-libstdc++", "-static-libgcc"] : [];
+  const part = `${library}.${process.pid}.part`;
+  await run(compiler.name, ["-shared", "-pthread", ...runtime, ...inputs, "-o", part]);
+  renameSync(part, library);
+  writeFileSync(stampFile, stamp);
+  return true;
+}
+
+async function main() {
+  const sets = Object.entries(instructionSets());
+  if (sets.length === 0) {
+    console.warn(
+      `perigee: no native kernels for ${process.platform}-${process.arch}; the reference device runs here`,
+    );
+    return;
+  }
+  const compiler = findCompiler();
+  if (compiler === null) {
+    const install = process.platform === "darwin" ? "xcode-select --install" : "apt install g++";
+    console.warn(
+      `perigee: no C++ compiler found, so only the slow reference device will run. ` +
+        `Install one (${install}) and run: npm run build`,
+    );
+    return;
+  }
+  const output = join(ROOT, "native", "build", `${process.platform}-${process.arch}`);
+  const plans = sets.map(([isa, flags]) => plan(isa, flags, compiler, output));
+  await runAll(plans.flatMap((each) => each.compiles));
+  for (const each of plans) {
+    if (await link(compiler, each, output)) console.log(`perigee: built libperigee-${each.isa}`);
+  }
+}
+
+main().catch((error) => {
+  console.error(`perigee: cannot build the native library: ${error.message}`);
+  process.exit(1);
+});
