@@ -18,6 +18,9 @@ function piecesAfter(stages: readonly Stage[], from: number, pieces: readonly Pi
   return current;
 }
 
+/** More tokens than a character can have bytes; a stream's state depends on no more. */
+const primingTokens = 8;
+
 const textOfPieces = (pieces: readonly Piece[]): string =>
   pieces.map((piece) => piece.text).join("");
 
@@ -42,6 +45,14 @@ export class StreamDecoder {
     this.#options = options;
     this.#stages = stages;
     this.#afterAdded = afterAdded;
+  }
+
+  /**
+   * Takes the last tokens of the prompt without giving their text, so that what follows reads as a
+   * continuation: a SentencePiece model's first word keeps its space. Before the first `push`.
+   */
+  prime(promptIds: readonly number[]): void {
+    this.push(promptIds.slice(-primingTokens));
   }
 
   /** Text that the ids complete; "" while a character is unfinished. Unknown ids have no text. */

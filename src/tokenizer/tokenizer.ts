@@ -21,11 +21,11 @@ export interface EncodeOptions {
 /** Texts at least this long (UTF-16 units) are encoded in a worker: about 10 ms of this thread. */
 const longText = 16_384;
 
-/** What a grammar compiler needs of a vocabulary. */
+/** What a grammar compiler needs of a vocabulary; plain data. */
 export interface GrammarVocabulary {
   /** Token spellings by id, "" for ids without a token. */
   readonly tokens: readonly string[];
-  readonly kind: VocabularyKind;
+  readonly type: VocabularyKind;
 }
 
 /**
@@ -104,7 +104,7 @@ export class Tokenizer {
   }
 
   grammarVocabulary(): GrammarVocabulary {
-    return { tokens: this.vocabulary.spellings(), kind: this.vocabulary.kind };
+    return { tokens: this.vocabulary.spellings(), type: this.vocabulary.kind };
   }
 
   /** Stops the worker, if one was started. The tokenizer can still be used. */
