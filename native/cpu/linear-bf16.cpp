@@ -1,0 +1,28 @@
+// bf16 products, summed in f32, two columns a step (vdpbf16ps where there is one; widened and fused
+// elsewhere). Formula, shapes and tests: linear.cpp.
+#include <utility>
+
+#include "linear-kernel.h"
+
+namespace perigee {
+
+namespace {
+
+template <int M>
+void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, float* sums) {
+  multiplyTile<DotBf16, M>(x, panel, (columns + 1) / 2, sums);
+}
+
+template <int... Rows>
+TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
+  static constexpr TileKernel kernels[] = {multiply<Rows + 1>...};
+  return kernels[rows - 1];
+}
+
+}  // namespace
+
+TileKernel tileKernelBf16(int rows) {
+  return choose(rows, std::make_integer_sequence<int, kTileRowsMax>());
+}
+
+}  // namespace perigee

@@ -1,0 +1,86 @@
+// One step of a product: every 32-bit word of a weight vector times one word of an activation.
+//
+// A word is 1 f32, 2 bf16 or 4 i8 columns. The order of additions over columns is that of the steps,
+// for any number of rows, so a row's result does not depend on its batch.
+#pragma once
+
+#include "params.h"
+#include "simd.h"
+
+namespace perigee {
+
+/// f32: one fused multiply-add.
+struct DotF32 {
+  using Sum = F32;
+  struct Word {
+    F32 value;
+  };
+  static Word spread(uint32_t word) { return {broadcast(bitCast<float>(word))}; }
+  static Sum dot(Sum sum, U32 weight, Word x) { return fma(bitCast<F32>(weight), x.value, sum); }
+};
+
+/// bf16: two products, summed in f32.
+struct DotBf16 {
+  using Sum = F32;
+#if defined(__AVX512BF16__)
+  struct Word {
+    U32 pair;
+  };
+  static Word spread(uint32_t word) { return {U32{} + word}; }
+  static Sum dot(Sum sum, U32 weight, Word x) {
+    return _mm512_dpbf16_ps(sum, bitCast<__m512bh>(weight), bitCast<__m512bh>(x.pair));
+  }
+#else
+  struct Word {
+    F32 low, high;
+  };
+  static Word spread(uint32_t word) {
+    return {broadcast(bitCast<float>(word << 16)), broadcast(bitCast<float>(word & 0xffff0000u))};
+  }
+  static Sum dot(Sum sum, U32 weight, Word x) {
+    sum = fma(bitCast<F32>(weight << 16), x.low, sum);
+    return fma(bitCast<F32>(weight & 0xffff0000u), x.high, sum);
+  }
+#endif
+};
+
+/// i8: four products, summed in i32. Exact: 128 columns of 127 * 255 stay far below 2^31.
+struct DotI8 {
+  using Sum = I32;
+#if defined(__AVX512VNNI__)
+  struct Word {
+    U32 bytes;
+  };
+  static Word spread(uint32_t word) { return {U32{} + word}; }
+  static Sum dot(Sum sum, U32 weight, Word x) {
+    return bitCast<I32>(_mm512_dpbusd_epi32(bitCast<__m512i>(sum), bitCast<__m512i>(weight),
+                                            bitCast<__m512i>(x.bytes)));
+  }
+#elif defined(__AVX2__)
+  // vpmaddubsw wants one side unsigned and adds pairs in 16 bits: |x| * (w with x's sign) is at most
+  // 2 * 127 * 127 = 32258, so it cannot saturate.
+  struct Word {
+    __m256i bytes, magnitude;
+  };
+  static Word spread(uint32_t word) {
+    const __m256i bytes = _mm256_set1_epi32(static_cast<int>(word));
+    return {bytes, _mm256_abs_epi8(bytes)};
+  }
+  static Sum dot(Sum sum, U32 weight, Word x) {
+    const __m256i signedWeight = _mm256_sign_epi8(bitCast<__m256i>(weight), x.bytes);
+    const __m256i pairs = _mm256_maddubs_epi16(x.magnitude, signedWeight);
+    return sum + bitCast<I32>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+#else
+  struct Word {
+    int8x16_t bytes;
+  };
+  static Word spread(uint32_t word) { return {vreinterpretq_s8_u32(vdupq_n_u32(word))}; }
+  static Sum dot(Sum sum, U32 weight, Word x) {
+    return bitCast<I32>(
+        vdotq_s32(bitCast<int32x4_t>(sum), bitCast<int8x16_t>(weight), x.bytes));
+  }
+#endif
+};
+
+}  // namespace perigee

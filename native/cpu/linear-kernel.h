@@ -1,0 +1,47 @@
+// The innermost loop of every linear. See linear-tile.h for what it reads.
+#pragma once
+
+#include "linear-dot.h"
+#include "linear-tile.h"
+
+namespace perigee {
+
+/// Accumulators of a tile: M rows x one panel.
+template <typename Dot, int M>
+struct TileSums {
+  typename Dot::Sum at[M][kPanelVectors];
+
+  /// Adds `steps` steps of products. All loops but the outer one are unrolled into registers.
+  __attribute__((always_inline)) void add(const uint32_t* x, const uint32_t* weights,
+                                          int64_t steps) {
+    for (int64_t step = 0; step < steps; ++step) {
+      U32 weight[kPanelVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanelVectors; ++v) {
+        std::memcpy(&weight[v], weights + step * kPanelRows + v * kLanes, sizeof(U32));
+      }
+#pragma GCC unroll 16
+      for (int row = 0; row < M; ++row) {
+        const typename Dot::Word word = Dot::spread(x[step * M + row]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kPanelVectors; ++v) {
+          at[row][v] = Dot::dot(at[row][v], weight[v], word);
+        }
+      }
+    }
+  }
+};
+
+/// f32 and bf16: one sum over all columns.
+template <typename Dot, int M>
+void multiplyTile(const uint32_t* x, const uint32_t* panel, int64_t steps, float* out) {
+  TileSums<Dot, M> sums = {};
+  sums.add(x, panel, steps);
+  for (int row = 0; row < M; ++row) {
+    for (int v = 0; v < kPanelVectors; ++v) {
+      store(out + row * kPanelRows + v * kLanes, sums.at[row][v]);
+    }
+  }
+}
+
+}  // namespace perigee

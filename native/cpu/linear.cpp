@@ -1,0 +1,176 @@
+// y[m, n] = sum over k of x[m, k] * w[n, k] + bias[n], or added to what y holds.
+//
+// M tokens · N outputs · K inputs
+//
+// Shapes  x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32
+// Work    one task per (block of up to 96 rows, run of panels). A block's rows are interleaved once
+//         by each thread and stay in its L2 while the panels stream by; a panel is used by all tiles
+//         of the block before the next one is read.
+// Bound   few rows: the weights' bytes, read exactly once. Many: the multiply units.
+// Checked test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
+#include <algorithm>
+
+#include "linear-job.h"
+
+namespace perigee {
+
+namespace {
+
+// A block's interleaved rows share a 1 MiB L2 with a panel.
+constexpr int64_t kBlockBytesMax = 384 << 10;
+constexpr int64_t kBlockTilesMax = 8;
+// Tasks per thread: more hides an unlucky thread, fewer repeats less interleaving.
+constexpr int64_t kTasksPerThread = 4;
+
+struct LinearParams {
+  ThreadPool* pool;
+  float* out;
+  const uint8_t* x;
+  const uint32_t* weight;
+  const float* bias;
+  Int format;
+  Int count;
+  Int rows;
+  Int columns;
+  Int accumulate;
+};
+
+/// How one job is cut: tiles of nearly equal rows, blocks of tiles, runs of panels.
+class LinearPlan {
+ public:
+  LinearPlan(const LinearJob& job, int threads)
+      : job_(&job), packer_(job.layout.format, job.layout.columns) {
+    tiles_ = (job.count + kTileRowsMax - 1) / kTileRowsMax;
+    const int64_t tileBytes = std::max<int64_t>(4, packer_.words(kTileRowsMax) * 4);
+    blockTiles_ = std::clamp<int64_t>(kBlockBytesMax / tileBytes, 1, kBlockTilesMax);
+    blocks_ = (tiles_ + blockTiles_ - 1) / blockTiles_;
+    const int64_t wanted = threads == 1 ? 1 : threads * kTasksPerThread;
+    const int64_t runsWanted = std::max<int64_t>(1, wanted / std::max<int64_t>(1, blocks_));
+    runPanels_ = std::max<int64_t>(1, (job.layout.panels() + runsWanted - 1) / runsWanted);
+    runs_ = (job.layout.panels() + runPanels_ - 1) / runPanels_;
+  }
+
+  int64_t tasks() const { return blocks_ * runs_; }
+  int64_t block(int64_t task) const { return task / runs_; }
+  int64_t scratchWords() const { return blockTiles_ * packer_.words(kTileRowsMax); }
+
+  /// Interleaves the rows of a block into `words`.
+  void packBlock(int64_t block, uint32_t* words) const {
+    const ActivationLayout activation{job_->layout.format, job_->layout.columns};
+    const int64_t rowBytes = activation.rowBytes();
+    for (int64_t tile = firstTile(block); tile < firstTile(block + 1); ++tile) {
+      const uint8_t* rows[kTileRowsMax];
+      const int64_t first = firstRow(tile);
+      const int count = static_cast<int>(firstRow(tile + 1) - first);
+      for (int row = 0; row < count; ++row) {
+        const int64_t index = job_->xRows == nullptr ? first + row : job_->xRows[first + row];
+        rows[row] = job_->x + index * rowBytes;
+      }
+      packer_.pack(words, rows, count);
+      words += packer_.words(count);
+    }
+  }
+
+  /// Multiplies a packed block by its run of panels.
+  void multiply(int64_t task, const uint32_t* words) const {
+    const int64_t first = task % runs_ * runPanels_;
+    const int64_t last = std::min(first + runPanels_, job_->layout.panels());
+    for (int64_t panel = first; panel < last; ++panel) multiplyPanel(task / runs_, panel, words);
+  }
+
+ private:
+  int64_t firstTile(int64_t block) const { return std::min(block * blockTiles_, tiles_); }
+
+  /// Rows spread evenly over the tiles: 16 become 8 + 8, not 12 + 4.
+  int64_t firstRow(int64_t tile) const { return tile * job_->count / tiles_; }
+
+  void multiplyPanel(int64_t block, int64_t panel, const uint32_t* words) const {
+    const uint32_t* const weight = job_->weight + panel * job_->layout.panelWords();
+    for (int64_t tile = firstTile(block); tile < firstTile(block + 1); ++tile) {
+      const int64_t first = firstRow(tile);
+      const int count = static_cast<int>(firstRow(tile + 1) - first);
+      alignas(64) float sums[kTileRowsMax * kPanelRows];
+      tileKernel(job_->layout.format, count)(words, weight, job_->layout.columns, sums);
+      finish(sums, first, count, panel);
+      words += packer_.words(count);
+    }
+  }
+
+  /// Adds bias and what `out` holds, and writes the columns that exist.
+  void finish(const float* sums, int64_t first, int count, int64_t panel) const {
+    const int64_t column = panel * kPanelRows;
+    const int64_t columns = job_->layout.rows;
+    for (int row = 0; row < count; ++row) {
+      float* const out = job_->out + (first + row) * columns + column;
+      for (int64_t i = 0; i < kPanelRows && column + i < columns; i += kLanes) {
+        const int lanes = lanesLeft(columns - column - i);
+        F32 value = load(sums + row * kPanelRows + i);
+        if (job_->bias != nullptr) value += loadFirst(job_->bias + column + i, lanes);
+        if (job_->accumulate) value += loadFirst(out + i, lanes);
+        storeFirst(out + i, value, lanes);
+      }
+    }
+  }
+
+  const LinearJob* job_;
+  TilePacker packer_;
+  int64_t tiles_, blockTiles_, blocks_, runPanels_, runs_;
+};
+
+/// What a thread has in its scratch: a block is interleaved once for all its runs.
+struct alignas(64) Packed {
+  int64_t job = -1;
+  int64_t block = -1;
+};
+
+/// Plans of all jobs and where each one's tasks start, in the pool's scratch.
+struct PlannedJob {
+  LinearPlan plan;
+  int64_t firstTask;
+};
+
+}  // namespace
+
+void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
+  const int threads = pool.threads();
+  auto* const packed = pool.scratch<Packed>(
+      threads + (jobCount * static_cast<int64_t>(sizeof(PlannedJob)) + 63) / 64);
+  std::fill_n(packed, threads, Packed{});
+  auto* const planned = reinterpret_cast<PlannedJob*>(packed + threads);
+  int64_t tasks = 0, scratchWords = 0;
+  for (int64_t job = 0; job < jobCount; ++job) {
+    new (&planned[job]) PlannedJob{LinearPlan(jobs[job], threads), tasks};
+    tasks += planned[job].plan.tasks();
+    scratchWords = std::max(scratchWords, planned[job].plan.scratchWords());
+  }
+
+  pool.parallelFor(tasks, [&](int64_t task, int thread) {
+    int64_t job = jobCount - 1;
+    while (planned[job].firstTask > task) --job;
+    const LinearPlan& plan = planned[job].plan;
+    const int64_t local = task - planned[job].firstTask;
+    const int64_t block = plan.block(local);
+    uint32_t* const words = pool.scratch<uint32_t>(scratchWords, thread);
+    if (packed[thread].job != job || packed[thread].block != block) {
+      plan.packBlock(block, words);
+      packed[thread] = {job, block};
+    }
+    plan.multiply(local, words);
+  });
+}
+
+PERIGEE_EXPORT void perigee_linear(const LinearParams* params) {
+  const LinearJob job{
+      {formatOf(params->format), params->rows, params->columns},
+      params->weight,
+      params->x,
+      nullptr,
+      params->count,
+      params->out,
+      params->bias,
+      params->accumulate != 0,
+  };
+  runLinearJobs(*params->pool, &job, 1);
+}
+
+}  // namespace perigee

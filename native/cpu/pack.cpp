@@ -1,0 +1,143 @@
+// Weights of a file, rounded to a format and laid out for the kernels (matrix.h).
+//
+// Work    one task per panel: its rows are widened to f32, rounded, and written lane by lane.
+// Bound   memory: the source is read once and the packed matrix written once.
+// Checked test/devices/cpu/linear.test.ts
+#include <algorithm>
+
+#include "matrix.h"
+#include "thread-pool.h"
+
+namespace perigee {
+
+namespace {
+
+struct PackParams {
+  ThreadPool* pool;
+  uint32_t* matrix;
+  Int format;
+  Int columns;
+  Int firstRow;    // where this source's rows start in the matrix
+  Int sourceRows;
+  Int element;
+  Int transposed;  // the source is [columns, sourceRows]
+  Int rows;        // of the whole matrix
+};
+
+float widenOne(const void* source, Element element, int64_t index) {
+  if (element == Element::f32) {
+    float value;
+    std::memcpy(&value, static_cast<const uint8_t*>(source) + index * 4, 4);
+    return value;
+  }
+  uint16_t half;
+  std::memcpy(&half, static_cast<const uint8_t*>(source) + index * 2, 2);
+  return element == Element::f16 ? widenF16(half) : widenBf16(half);
+}
+
+/// `count` elements from `first` on. Files align nothing, so bytes are copied, not dereferenced.
+void widenRow(float* out, const void* source, Element element, int64_t first, int64_t count) {
+  const int64_t size = element == Element::f32 ? 4 : 2;
+  const uint8_t* const from = static_cast<const uint8_t*>(source) + first * size;
+  int64_t i = 0;
+  if (element == Element::f32) {
+    std::memcpy(out, from, static_cast<size_t>(count) * 4);
+    return;
+  }
+  for (; i + kLanes <= count; i += kLanes) {
+    uint16_t halves[kLanes];
+    std::memcpy(halves, from + i * 2, sizeof halves);
+    store(out + i, element == Element::f16 ? loadF16(halves) : loadBf16(halves));
+  }
+  for (; i < count; ++i) out[i] = widenOne(source, element, first + i);
+}
+
+/// Rows [first, last) of the source as floats: `out` is [last - first, columns].
+void widenRows(float* out, const PackParams& params, const void* source, int64_t first,
+               int64_t last) {
+  const Element element = elementOf(params.element);
+  const int64_t columns = params.columns, sourceRows = params.sourceRows;
+  if (params.transposed == 0) {
+    widenRow(out, source, element, first * columns, (last - first) * columns);
+    return;
+  }
+  for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t row = first; row < last; ++row) {
+      out[(row - first) * columns + column] = widenOne(source, element, column * sourceRows + row);
+    }
+  }
+}
+
+void packF32(uint32_t* words, const float* values, int64_t columns) {
+  for (int64_t column = 0; column < columns; ++column) {
+    words[column * kPanelRows] = bitCast<uint32_t>(values[column]);
+  }
+}
+
+void packBf16(uint32_t* words, const float* values, int64_t columns) {
+  for (int64_t column = 0; column < columns; column += 2) {
+    const uint32_t low = narrowBf16(values[column]);
+    const uint32_t high = column + 1 < columns ? narrowBf16(values[column + 1]) : 0;
+    words[column / 2 * kPanelRows] = low | high << 16;
+  }
+}
+
+void packI8(uint32_t* words, const float* values, const MatrixLayout& layout) {
+  constexpr uint32_t offset = kWeightOffset * 0x01010101u;
+  for (int64_t group = 0; group < groupCount(layout.columns); ++group) {
+    const int64_t start = group * kGroupColumns;
+    const int64_t count = groupEnd(group, layout.columns) - start;
+    int8_t bytes[kGroupColumns] = {};
+    int32_t sum;
+    const float scale = quantizeGroup(bytes, values + start, count, &sum);
+    words[layout.wordOfScales(group)] = bitCast<uint32_t>(scale);
+    for (int64_t column = 0; column < count; column += 4) {
+      uint32_t word;
+      std::memcpy(&word, bytes + column, 4);
+
+      // Adding 128 to a byte modulo 256 is flipping its top bit.
+      words[layout.wordOf((start + column) / 4)] = word ^ offset;
+    }
+  }
+}
+
+void packRow(uint32_t* words, const float* values, const MatrixLayout& layout) {
+  switch (layout.format) {
+    case Format::f32: packF32(words, values, layout.columns); break;
+    case Format::bf16: packBf16(words, values, layout.columns); break;
+    case Format::i8: packI8(words, values, layout); break;
+  }
+}
+
+}  // namespace
+
+PERIGEE_EXPORT int64_t perigee_matrix_bytes(int32_t format, int64_t rows, int64_t columns) {
+  return MatrixLayout{static_cast<Format>(format), rows, columns}.bytes();
+}
+
+/// Rows [firstRow, firstRow + sourceRows) of the matrix from one source.
+PERIGEE_EXPORT void perigee_pack(const PackParams* params, const void* source) {
+  const MatrixLayout layout{formatOf(params->format), params->rows, params->columns};
+  const int64_t begin = params->firstRow, end = begin + params->sourceRows;
+  if (end == begin) return;
+  const int64_t firstPanel = begin / kPanelRows;
+  const int64_t panels = (end + kPanelRows - 1) / kPanelRows - firstPanel;
+  params->pool->parallelFor(panels, [&](int64_t task, int thread) {
+    const int64_t panel = firstPanel + task;
+    const int64_t first = std::max(begin, panel * kPanelRows);
+    const int64_t last = std::min(end, (panel + 1) * kPanelRows);
+    float* const values = params->pool->scratch<float>((last - first) * layout.columns, thread);
+    widenRows(values, *params, source, first - begin, last - begin);
+    uint32_t* const words = params->matrix + panel * layout.panelWords();
+    for (int64_t row = first; row < last; ++row) {
+      packRow(words + row % kPanelRows, values + (row - first) * layout.columns, layout);
+    }
+  });
+}
+
+/// Any source as f32.
+PERIGEE_EXPORT void perigee_widen(float* to, const void* source, int32_t element, int64_t count) {
+  widenRow(to, source, static_cast<Element>(element), 0, count);
+}
+
+}  // namespace perigee
