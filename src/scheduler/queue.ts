@@ -1,0 +1,67 @@
+import { assert } from "#base";
+import type { Sequence } from "./sequence.ts";
+
+/** Orders sequences: negative where `a` goes first. */
+export type SequenceOrder = (a: Sequence, b: Sequence) => number;
+
+/** Smaller priority first, then earlier arrival, then smaller id. */
+export const byPriority: SequenceOrder = (a, b) =>
+  a.priority - b.priority || a.arrivalMs - b.arrivalMs || a.id - b.id;
+
+/**
+ * Who waits, in order of admission: as they came, with returning sequences in front, or sorted.
+ * Adding and removing one costs the queue's length, which is bounded and small.
+ */
+export class WaitingQueue {
+  readonly #order: SequenceOrder | null;
+  #sequences: Sequence[] = [];
+
+  /** `order` null: first come, first served. */
+  constructor(order: SequenceOrder | null) {
+    this.#order = order;
+  }
+
+  get length(): number {
+    return this.#sequences.length;
+  }
+
+  add(sequence: Sequence): void {
+    if (this.#order === null) this.#sequences.push(sequence);
+    else this.#insert(sequence, this.#order);
+  }
+
+  /** Puts a preempted sequence back: in front of all, or where the order has it. */
+  addBack(sequence: Sequence): void {
+    if (this.#order === null) this.#sequences.unshift(sequence);
+    else this.#insert(sequence, this.#order);
+  }
+
+  /** Takes out a sequence that is here. */
+  remove(sequence: Sequence): void {
+    const index = this.#sequences.indexOf(sequence);
+    assert(index >= 0, "Cannot take a sequence out of a queue that does not have it");
+    this.#sequences.splice(index, 1);
+  }
+
+  /** Takes out all of a set, keeping the others' order. */
+  removeAll(leaving: ReadonlySet<Sequence>): void {
+    this.#sequences = this.#sequences.filter((sequence) => !leaving.has(sequence));
+  }
+
+  [Symbol.iterator](): IterableIterator<Sequence> {
+    return this.#sequences[Symbol.iterator]();
+  }
+
+  #insert(sequence: Sequence, order: SequenceOrder): void {
+    let low = 0;
+    let high = this.#sequences.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#sequences[middle];
+      assert(other !== undefined, "A sorted queue has no gaps");
+      if (order(other, sequence) <= 0) low = middle + 1;
+      else high = middle;
+    }
+    this.#sequences.splice(low, 0, sequence);
+  }
+}

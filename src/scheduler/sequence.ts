@@ -1,0 +1,86 @@
+import { IntList } from "#base";
+import { BlockTable } from "#kvcache";
+import type { SequenceEnd, StopRules } from "./stop.ts";
+
+/** One sequence of the engine's life; never used again. */
+export type SequenceId = number & { readonly kind: "SequenceId" };
+
+/** Names a sequence by the engine's counter. */
+export function sequenceId(value: number): SequenceId {
+  // The one place where integers become ids.
+  return value as SequenceId;
+}
+
+export type SequenceState =
+  /** Holds no blocks. `for`: what must come before it can be admitted. */
+  | { readonly phase: "waiting"; readonly for: "turn" | "grammar" }
+  /** Admitted; the newest token's successor has not been drawn since. */
+  | { readonly phase: "prefilling" }
+  | { readonly phase: "decoding" }
+  | ({ readonly phase: "finished" } & SequenceEnd);
+
+export interface SequenceOptions {
+  readonly id: SequenceId;
+  readonly requestId: string;
+  /** Copied. At least one. */
+  readonly promptTokenIds: ArrayLike<number>;
+  readonly stop: StopRules;
+  readonly arrivalMs: number;
+  /** Smaller runs first under the priority policy. Default 0. */
+  readonly priority?: number;
+  /** Sequences of another salt never share blocks. */
+  readonly cacheSalt?: string | null;
+  /** Compute every prompt token, as prompt log-probabilities need. Its blocks are still shared. */
+  readonly skipReadingPrefixCache?: boolean;
+  /** Not admitted before `Scheduler.grammarReady`. */
+  readonly awaitsGrammar?: boolean;
+}
+
+const WAITING: SequenceState = { phase: "waiting", for: "turn" };
+const WAITING_FOR_GRAMMAR: SequenceState = { phase: "waiting", for: "grammar" };
+
+/** One stream of tokens made for a request. The scheduler writes it; everyone else reads. */
+export class Sequence {
+  readonly id: SequenceId;
+  readonly requestId: string;
+  /** Prompt, then what was drawn. */
+  readonly tokens: IntList;
+  readonly promptLength: number;
+  readonly blockTable: BlockTable;
+  readonly stop: StopRules;
+  readonly arrivalMs: number;
+  readonly priority: number;
+  readonly skipReadingPrefixCache: boolean;
+  state: SequenceState;
+  /** Positions whose keys and values are stored, or will be by the steps that have begun. */
+  computedTokens = 0;
+  /** Tokens that steps which have begun will draw. */
+  awaitedTokens = 0;
+  /** Prompt tokens found in the cache when it was first admitted. */
+  cachedTokens = 0;
+  preemptions = 0;
+  /** On the engine's clock; null before. */
+  firstScheduledMs: number | null = null;
+  firstTokenMs: number | null = null;
+
+  constructor(options: SequenceOptions) {
+    this.id = options.id;
+    this.requestId = options.requestId;
+    this.tokens = new IntList(options.promptTokenIds);
+    this.promptLength = this.tokens.length;
+    this.blockTable = new BlockTable(options.cacheSalt ?? "");
+    this.stop = options.stop;
+    this.arrivalMs = options.arrivalMs;
+    this.priority = options.priority ?? 0;
+    this.skipReadingPrefixCache = options.skipReadingPrefixCache ?? false;
+    this.state = options.awaitsGrammar ? WAITING_FOR_GRAMMAR : WAITING;
+  }
+
+  get generatedTokens(): number {
+    return this.tokens.length - this.promptLength;
+  }
+
+  get finished(): boolean {
+    return this.state.phase === "finished";
+  }
+}

@@ -1,0 +1,96 @@
+import type { IntList } from "#base";
+
+/** Why a sequence ended. The engine's `FinishReason`. */
+export type EndReason = "stop" | "length" | "abort" | "error";
+
+/** How a sequence ended. */
+export interface SequenceEnd {
+  readonly reason: EndReason;
+  /** The stop string or token id; "repetition"; null for end tokens and the other reasons. */
+  readonly stopReason: string | number | null;
+}
+
+/** Ends a sequence whose last tokens are one pattern over and over. */
+export interface RepetitionRule {
+  readonly patternTokensMin: number;
+  readonly patternTokensMax: number;
+  /** How many times in a row, at least 2. */
+  readonly count: number;
+}
+
+/** When a sequence ends by itself. Stop strings are the text side's: it calls `finish`. */
+export interface StopRules {
+  /** Most new tokens; null: up to the context. */
+  readonly maxTokens: number | null;
+  /** No end by token or repetition before this many new tokens. */
+  readonly minTokens: number;
+  readonly ignoreEos: boolean;
+  /** The model's end tokens. */
+  readonly eosTokenIds: ReadonlySet<number>;
+  /** The request's own, which `ignoreEos` leaves alone. */
+  readonly stopTokenIds: ReadonlySet<number>;
+  readonly repetition: RepetitionRule | null;
+}
+
+/** Neither asked for nor forbidden: ends at the context only. */
+export const NO_STOP_RULES: StopRules = {
+  maxTokens: null,
+  minTokens: 0,
+  ignoreEos: false,
+  eosTokenIds: new Set(),
+  stopTokenIds: new Set(),
+  repetition: null,
+};
+
+export interface StopContext {
+  readonly promptLength: number;
+  /** Most tokens of a sequence, prompt included. */
+  readonly contextTokensMax: number;
+}
+
+/**
+ * Whether the newest of `tokens`, at least one of which was drawn, is the last. End tokens come
+ * before stop tokens, these before lengths, and repetition comes last.
+ */
+export function endAfterNewest(
+  tokens: IntList,
+  rules: StopRules,
+  context: StopContext,
+): SequenceEnd | null {
+  const newest = tokens.get(tokens.length - 1);
+  const generated = tokens.length - context.promptLength;
+  const mayStop = generated >= rules.minTokens;
+  if (mayStop && !rules.ignoreEos && rules.eosTokenIds.has(newest)) {
+    return { reason: "stop", stopReason: null };
+  }
+  if (mayStop && rules.stopTokenIds.has(newest)) return { reason: "stop", stopReason: newest };
+  if (generated >= generatedTokensMax(rules, context)) {
+    return { reason: "length", stopReason: null };
+  }
+  if (mayStop && rules.repetition !== null && repeats(tokens, generated, rules.repetition)) {
+    return { reason: "stop", stopReason: "repetition" };
+  }
+  return null;
+}
+
+/** Most tokens that can be drawn behind a prompt. */
+export function generatedTokensMax(rules: StopRules, context: StopContext): number {
+  const room = context.contextTokensMax - context.promptLength;
+  return Math.min(rules.maxTokens ?? room, room);
+}
+
+function repeats(tokens: IntList, generated: number, rule: RepetitionRule): boolean {
+  for (let size = rule.patternTokensMin; size <= rule.patternTokensMax; size++) {
+    const span = size * rule.count;
+    if (span > generated) return false;
+    if (isPeriodic(tokens.view(tokens.length - span), size)) return true;
+  }
+  return false;
+}
+
+function isPeriodic(tokens: Int32Array, period: number): boolean {
+  for (let index = period; index < tokens.length; index++) {
+    if (tokens[index] !== tokens[index - period]) return false;
+  }
+  return true;
+}

@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { blockId, type NodeId, PrefixTree } from "#kvcache";
+
+const BLOCK_TOKENS = 4;
+const place = (tokens: number[], parent: NodeId | null = null, scope = "") => ({
+  scope,
+  parent,
+  tokens: Int32Array.from(tokens),
+  start: 0,
+});
+
+test("[KV7] a block is found by its tokens below its parent only", () => {
+  const tree = new PrefixTree(8, BLOCK_TOKENS);
+  const first = tree.insert(place([1, 2, 3, 4]), blockId(0));
+  const second = tree.insert(place([5, 6, 7, 8], first), blockId(1));
+  expect(tree.find(place([1, 2, 3, 4]))).toBe(first);
+  expect(tree.find(place([5, 6, 7, 8], first))).toBe(second);
+  expect(tree.find(place([5, 6, 7, 8]))).toBeNull();
+  expect(tree.find(place([5, 6, 7, 9], first))).toBeNull();
+  expect(tree.blockOf(second)).toBe(1);
+});
+
+test("[KV11] V 5.1 (13): two blocks of equal contents; forgetting one leaves the other", () => {
+  const tree = new PrefixTree(8, BLOCK_TOKENS);
+  const node = tree.insert(place([1, 2, 3, 4]), blockId(5));
+  expect(tree.insert(place([1, 2, 3, 4]), blockId(6))).toBe(node);
+  expect(tree.insert(place([1, 2, 3, 4]), blockId(7))).toBe(node);
+  expect(tree.blockOf(node)).toBe(5);
+  tree.remove(blockId(7));
+  tree.remove(blockId(5));
+  expect(tree.find(place([1, 2, 3, 4]))).toBe(node);
+  expect(tree.blockOf(node)).toBe(6);
+  expect(() => tree.remove(blockId(5))).toThrow("not stored");
+  tree.remove(blockId(6));
+  expect(tree.find(place([1, 2, 3, 4]))).toBeNull();
+  expect(tree.nodeCount).toBe(0);
+});
+
+test("[KV9] scopes have trees of their own, which leave nothing behind", () => {
+  const tree = new PrefixTree(4, BLOCK_TOKENS);
+  for (let round = 0; round < 100; round++) {
+    tree.insert(place([1, 2, 3, 4], null, `tenant ${round}`), blockId(round % 4));
+    expect(tree.find(place([1, 2, 3, 4], null, `tenant ${round + 1}`))).toBeNull();
+    if (round >= 3) tree.remove(blockId((round + 1) % 4));
+  }
+  expect(tree.scopeCount).toBe(3);
+});
+
+test("[KV13] forgetting a prefix before what continues it is a bug", () => {
+  const tree = new PrefixTree(4, BLOCK_TOKENS);
+  const first = tree.insert(place([1, 2, 3, 4]), blockId(0));
+  tree.insert(place([5, 6, 7, 8], first), blockId(1));
+  expect(() => tree.remove(blockId(0))).toThrow("before what continues it");
+});
+
+test("[KV7] every node is found among many in one table, and none when all are gone", () => {
+  const blocks = 2000;
+  const tree = new PrefixTree(blocks, 1);
+  const nodes: NodeId[] = [];
+  for (let block = 0; block < blocks; block++) {
+    const parent = block % 7 === 0 ? null : (nodes[block - 1] ?? null);
+    nodes.push(tree.insert(place([block % 50 === 0 ? block : block % 50], parent), blockId(block)));
+  }
+  expect(tree.nodeCount).toBeLessThanOrEqual(blocks);
+  for (let block = blocks - 1; block >= 0; block--) tree.remove(blockId(block));
+  expect(tree.nodeCount).toBe(0);
+  expect(tree.scopeCount).toBe(0);
+});
+
+test("[KV14] clear forgets everything", () => {
+  const tree = new PrefixTree(4, BLOCK_TOKENS);
+  tree.insert(place([1, 2, 3, 4], null, "salt"), blockId(0));
+  tree.clear();
+  expect(tree.has(blockId(0))).toBe(false);
+  expect(tree.find(place([1, 2, 3, 4], null, "salt"))).toBeNull();
+  expect(tree.scopeCount).toBe(0);
+});
