@@ -1,0 +1,18 @@
+import type { Architecture } from "../architecture.ts";
+import { DecoderConfig, parseConfig } from "../config.ts";
+import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
+
+/** Llama 1 to 3, and what is made in its image: SmolLM, TinyLlama, Yi, the bundled model. */
+export const llama: Architecture = {
+  modelTypes: ["llama"],
+  describe(json) {
+    const config = parseConfig(DecoderConfig, json);
+    const attentionBias = config.attention_bias ?? false;
+    const names = llamaLikeNames({
+      qkvBias: attentionBias,
+      outputBias: attentionBias,
+      mlpBias: config.mlp_bias ?? false,
+    });
+    return { kind: "decoder", spec: llamaLikeSpec(config), names };
+  },
+};

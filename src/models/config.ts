@@ -1,0 +1,197 @@
+/**
+ * Schemas of config.json, as far as models are made from it. Unknown fields pass: a config also
+ * describes training. Both of transformers' dialects are accepted: 4 (`rope_theta`, `rope_scaling`)
+ * and 5 (`rope_parameters`).
+ */
+import { z } from "zod";
+import { EngineError } from "#base";
+
+/** config.json as it was parsed. */
+export type JsonConfig = Readonly<Record<string, unknown>>;
+
+const size = z
+  .int()
+  .positive()
+  .max(2 ** 28);
+const layerCount = z
+  .int()
+  .positive()
+  .max(2 ** 10);
+const expertCount = z
+  .int()
+  .positive()
+  .max(2 ** 12);
+const tokenId = z.int().nonnegative();
+const positive = z.number().positive();
+const flag = z.boolean().nullish();
+
+/** One id, several, or none. */
+const tokenIds = z
+  .union([tokenId, z.array(tokenId)])
+  .nullish()
+  .transform((ids) => (typeof ids === "number" ? [ids] : (ids ?? [])));
+
+/** The fields of `rope_scaling` and `rope_parameters` together. */
+const RopeParameters = z.looseObject({
+  rope_type: z.string().nullish(),
+  type: z.string().nullish(),
+  rope_theta: positive.nullish(),
+  partial_rotary_factor: positive.max(1).nullish(),
+  factor: positive.nullish(),
+  low_freq_factor: positive.nullish(),
+  high_freq_factor: positive.nullish(),
+  original_max_position_embeddings: size.nullish(),
+  attention_factor: positive.nullish(),
+  mscale: z.number().nullish(),
+  mscale_all_dim: z.number().nullish(),
+  beta_fast: positive.nullish(),
+  beta_slow: positive.nullish(),
+  truncate: flag,
+  short_factor: z.array(positive).nullish(),
+  long_factor: z.array(positive).nullish(),
+});
+export type RopeParameters = z.output<typeof RopeParameters>;
+
+/** What rope is made from, in either dialect. */
+export const RopeConfig = z.looseObject({
+  max_position_embeddings: size,
+  original_max_position_embeddings: size.nullish(),
+  partial_rotary_factor: positive.max(1).nullish(),
+  rope_theta: positive.nullish(),
+  rope_scaling: RopeParameters.nullish(),
+  rope_parameters: RopeParameters.nullish(),
+});
+export type RopeConfig = z.output<typeof RopeConfig>;
+
+/** Llama and the families that keep its field names. */
+export const DecoderConfig = RopeConfig.extend({
+  model_type: z.string(),
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  num_key_value_heads: size.nullish(),
+  head_dim: size.nullish(),
+  vocab_size: size,
+  hidden_act: z.string().default("silu"),
+  rms_norm_eps: positive.default(1e-6),
+  tie_word_embeddings: flag,
+  attention_bias: flag,
+  mlp_bias: flag,
+  sliding_window: size.nullish(),
+  use_sliding_window: flag,
+  max_window_layers: z.int().nonnegative().nullish(),
+  layer_types: z.array(z.string()).nullish(),
+  eos_token_id: tokenIds,
+});
+export type DecoderConfig = z.output<typeof DecoderConfig>;
+
+export const Gemma2Config = DecoderConfig.extend({
+  hidden_activation: z.string().nullish(),
+  query_pre_attn_scalar: positive.default(256),
+  attn_logit_softcapping: positive.nullish(),
+  final_logit_softcapping: positive.nullish(),
+});
+
+export const MixtralConfig = DecoderConfig.extend({
+  num_local_experts: expertCount,
+  num_experts_per_tok: expertCount,
+});
+
+export const Qwen3MoeConfig = DecoderConfig.extend({
+  num_experts: expertCount.nullish(),
+  num_local_experts: expertCount.nullish(),
+  num_experts_per_tok: expertCount,
+  moe_intermediate_size: size,
+  norm_topk_prob: z.boolean().default(false),
+  decoder_sparse_step: z.int().positive().default(1),
+  mlp_only_layers: z.array(z.int().nonnegative()).default([]),
+});
+
+export const PhiConfig = DecoderConfig.extend({
+  layer_norm_eps: positive.default(1e-5),
+  qk_layernorm: flag,
+});
+
+export const OptConfig = z.looseObject({
+  hidden_size: size,
+  ffn_dim: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  vocab_size: size,
+  max_position_embeddings: size,
+  word_embed_proj_dim: size.nullish(),
+  do_layer_norm_before: z.boolean().default(true),
+  layer_norm_elementwise_affine: z.boolean().default(true),
+  enable_bias: z.boolean().default(true),
+  activation_function: z.string().default("relu"),
+  tie_word_embeddings: z.boolean().default(true),
+  eos_token_id: tokenIds,
+});
+
+export const Gpt2Config = z.looseObject({
+  n_embd: size,
+  n_inner: size.nullish(),
+  n_layer: layerCount,
+  n_head: size,
+  n_positions: size,
+  vocab_size: size,
+  layer_norm_epsilon: positive.default(1e-5),
+  activation_function: z.string().default("gelu_new"),
+  scale_attn_weights: z.boolean().default(true),
+  scale_attn_by_inverse_layer_idx: z.boolean().default(false),
+  add_cross_attention: z.boolean().default(false),
+  tie_word_embeddings: z.boolean().default(true),
+  eos_token_id: tokenIds,
+});
+
+export const BertConfig = z.looseObject({
+  hidden_size: size,
+  intermediate_size: size,
+  num_hidden_layers: layerCount,
+  num_attention_heads: size,
+  vocab_size: size,
+  max_position_embeddings: size,
+  type_vocab_size: size.default(2),
+  layer_norm_eps: positive.default(1e-12),
+  hidden_act: z.string().default("gelu"),
+  position_embedding_type: z.string().default("absolute"),
+  is_decoder: z.boolean().default(false),
+  add_cross_attention: z.boolean().default(false),
+});
+
+/** The one field that picks an architecture. */
+export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
+
+/** Reads `config` by a schema. Throws CHECKPOINT_INVALID, which names the first wrong field. */
+export function parseConfig<T>(schema: z.ZodType<T>, config: JsonConfig): T {
+  const parsed = schema.safeParse(config);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const path = issue?.path ?? [];
+  const value = path.reduce<unknown>((inside, key) => fieldOf(inside, key), config);
+  throw invalidConfig(path.join("."), (issue?.message ?? "").replace("Invalid input: ", ""), value);
+}
+
+/** The error for a field that is missing or wrong; `wanted` completes "field: ...". */
+export function invalidConfig(field: string, wanted: string, value: unknown): EngineError {
+  const current = value === undefined ? "missing" : JSON.stringify(value);
+  return new EngineError(
+    "CHECKPOINT_INVALID",
+    `Cannot read config.json: ${field}: ${wanted}, current value is ${current}`,
+    { param: field },
+  );
+}
+
+/** The error for a config that is right, and that no architecture here can run. */
+export function unsupportedConfig(field: string, wanted: string, value: unknown): EngineError {
+  return new EngineError(
+    "UNSUPPORTED_MODEL",
+    `Cannot run this model: ${field} must be ${wanted}, current value is ${JSON.stringify(value)}`,
+    { param: field },
+  );
+}
+
+function fieldOf(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}

@@ -1,0 +1,147 @@
+import type { Activation, Device, DeviceTensor, WeightFormat } from "#devices";
+import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
+import { routerFormatOf } from "./decoder-weights.ts";
+
+/** The largest step: what a decoder's memory is allocated for. */
+export interface DecoderLimits {
+  /** T: most tokens of a step. */
+  readonly stepTokensMax: number;
+  /** S: most sequences of a step. */
+  readonly sequencesMax: number;
+  /** R: most rows that want logits or hidden states at once. */
+  readonly logitRowsMax: number;
+  /** M: most blocks of a sequence. */
+  readonly blocksPerSequenceMax: number;
+  /** Most positions of a sequence; the model's own by default, and at most. */
+  readonly contextTokensMax?: number;
+  /** Most tokens of a sequence under a tree mask; 0, the default: no masks. */
+  readonly treeTokensMax?: number;
+}
+
+/** All memory of a step, allocated once. Letters: `devices/ops.ts`. */
+export interface DecoderBuffers {
+  /** Step input. [T] i32 each. */
+  readonly tokenIds: DeviceTensor;
+  readonly positions: DeviceTensor;
+  readonly slots: DeviceTensor;
+  /** [S + 1], [S] and [S, M] i32. */
+  readonly queryStarts: DeviceTensor;
+  readonly contextLengths: DeviceTensor;
+  readonly blockTables: DeviceTensor;
+  /** [T, W] u32. */
+  readonly treeMask: DeviceTensor | null;
+
+  /** [T, E] f32: the residual stream. */
+  readonly x: DeviceTensor;
+  /** [T, E]: normalised, what the next linear reads. */
+  readonly input: Activation;
+  /** [T, (H + 2K) * D] and [T, H * D] f32. */
+  readonly qkv: DeviceTensor;
+  readonly query: DeviceTensor;
+  /** [T, H * D]. */
+  readonly attended: Activation;
+  /** [T, E] f32: a branch before and after its own norm (Gemma-2). */
+  readonly branch: DeviceTensor;
+  readonly branchNormed: DeviceTensor;
+  readonly feedForward: FeedForwardBuffers;
+
+  /** Output rows. [R] i32, [R, E] f32 twice, [R, E], [R, V] f32. */
+  readonly rowIndices: DeviceTensor;
+  readonly gathered: DeviceTensor;
+  readonly hidden: DeviceTensor;
+  readonly headInput: Activation;
+  readonly logits: DeviceTensor;
+}
+
+/** One feed-forward's scratch, large enough for every layer. */
+export interface FeedForwardBuffers {
+  /** By `denseKey`: [T, F], or gated [T, 2F], f32; and [T, F]. */
+  readonly dense: ReadonlyMap<
+    string,
+    { readonly input: DeviceTensor; readonly output: Activation }
+  >;
+  readonly experts: ExpertBuffers | null;
+}
+
+export interface ExpertBuffers {
+  /** [T, X] f32. */
+  readonly routerLogits: DeviceTensor;
+  /** Where the router has a format of its own: [T, E] f32, and [T, E] in that format. */
+  readonly router: { readonly normed: DeviceTensor; readonly input: Activation } | null;
+}
+
+/** The place of a dense layer's scratch in `FeedForwardBuffers.dense`. */
+export function denseKey(spec: Extract<FeedForwardSpec, { kind: "dense" }>): string {
+  return `${spec.size} ${spec.gated}`;
+}
+
+/** Throws OUT_OF_MEMORY. */
+export function allocateDecoderBuffers(
+  device: Device,
+  spec: DecoderSpec,
+  options: { readonly limits: DecoderLimits; readonly format: WeightFormat },
+): DecoderBuffers {
+  const { limits, format } = options;
+  const { stepTokensMax: tokens, sequencesMax: sequences, logitRowsMax: rows } = limits;
+  const { hiddenSize, headDim, heads, kvHeads } = spec;
+  const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
+  const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
+  const maskWords = Math.ceil((limits.treeTokensMax ?? 0) / 32);
+  return {
+    tokenIds: i32(tokens),
+    positions: i32(tokens),
+    slots: i32(tokens),
+    queryStarts: i32(sequences + 1),
+    contextLengths: i32(sequences),
+    blockTables: i32(sequences, limits.blocksPerSequenceMax),
+    treeMask: maskWords === 0 ? null : device.allocate("u32", [tokens, maskWords]),
+    x: f32(tokens, hiddenSize),
+    input: device.allocateActivation(format, tokens, hiddenSize),
+    qkv: f32(tokens, (heads + 2 * kvHeads) * headDim),
+    query: f32(tokens, heads * headDim),
+    attended: device.allocateActivation(format, tokens, heads * headDim),
+    branch: f32(tokens, hiddenSize),
+    branchNormed: f32(tokens, hiddenSize),
+    feedForward: allocateFeedForward(device, spec, { tokens, format }),
+    rowIndices: i32(rows),
+    gathered: f32(rows, hiddenSize),
+    hidden: f32(rows, hiddenSize),
+    headInput: device.allocateActivation(format, rows, hiddenSize),
+    logits: f32(rows, spec.vocabularySize),
+  };
+}
+
+function allocateFeedForward(
+  device: Device,
+  spec: DecoderSpec,
+  { tokens, format }: { readonly tokens: number; readonly format: WeightFormat },
+): FeedForwardBuffers {
+  const dense = new Map<string, { input: DeviceTensor; output: Activation }>();
+  let experts: ExpertBuffers | null = null;
+  for (const { feedForward } of spec.layers) {
+    if (feedForward.kind === "experts") {
+      experts ??= allocateExperts(device, spec.hiddenSize, { ...feedForward, tokens, format });
+    } else if (!dense.has(denseKey(feedForward))) {
+      const width = feedForward.gated ? 2 * feedForward.size : feedForward.size;
+      dense.set(denseKey(feedForward), {
+        input: device.allocate("f32", [tokens, width]),
+        output: device.allocateActivation(format, tokens, feedForward.size),
+      });
+    }
+  }
+  return { dense, experts };
+}
+
+function allocateExperts(
+  device: Device,
+  hiddenSize: number,
+  options: { readonly tokens: number; readonly format: WeightFormat; readonly experts: number },
+): ExpertBuffers {
+  const { tokens, format, experts } = options;
+  const routerFormat = routerFormatOf(format);
+  const routerLogits = device.allocate("f32", [tokens, experts]);
+  if (routerFormat === format) return { routerLogits, router: null };
+  const normed = device.allocate("f32", [tokens, hiddenSize]);
+  const input = device.allocateActivation(routerFormat, tokens, hiddenSize);
+  return { routerLogits, router: { normed, input } };
+}

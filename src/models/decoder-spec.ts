@@ -1,0 +1,117 @@
+import type { ActivationKind, NormKind } from "#devices";
+
+/**
+ * A decoder as data: all that tells one family from another, except the names of its weights
+ * (`weight-names.ts`), which also say where the norms stand.
+ */
+export interface DecoderSpec {
+  /** The `model_type` it was made from. */
+  readonly architecture: string;
+  readonly hiddenSize: number;
+  readonly heads: number;
+  /** Divides `heads`: so many query heads share a key and a value. */
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly vocabularySize: number;
+  /** Most positions that the model was made for. */
+  readonly contextTokensMax: number;
+  readonly layers: readonly LayerSpec[];
+  readonly norm: NormSpec;
+  readonly positions: PositionSpec;
+  /** Scores are scale * query . key. */
+  readonly attentionScale: number;
+  /** scores = cap * tanh(scores / cap); null: as they are. */
+  readonly attentionSoftcap: number | null;
+  /** RMS norm of each query and key head before rope. */
+  readonly queryKeyNorm: boolean;
+  /** Multiplies token embeddings. */
+  readonly embeddingScale: number;
+  /** logits = cap * tanh(logits / cap); null: as they are. */
+  readonly finalSoftcap: number | null;
+  /** The token table is the output layer too. */
+  readonly tied: boolean;
+  /** Tokens that end an output, as config.json has them. */
+  readonly eosTokenIds: readonly number[];
+}
+
+export interface LayerSpec {
+  /** A query sees so many last positions, its own included; null: all. */
+  readonly window: number | null;
+  readonly feedForward: FeedForwardSpec;
+}
+
+export type FeedForwardSpec =
+  | {
+      readonly kind: "dense";
+      /** F, rows of one input matrix. */
+      readonly size: number;
+      readonly activation: ActivationKind;
+      /** act(gate) * up rather than act(up). */
+      readonly gated: boolean;
+    }
+  | {
+      readonly kind: "experts";
+      /** F of one expert. Experts are gated. */
+      readonly size: number;
+      readonly experts: number;
+      readonly expertsPerToken: number;
+      /** The chosen experts' weights are divided by their sum. */
+      readonly normalize: boolean;
+      readonly activation: ActivationKind;
+    };
+
+export interface NormSpec {
+  readonly kind: NormKind;
+  readonly epsilon: number;
+  /** Added to the stored weight (Gemma: 1). */
+  readonly weightOffset: number;
+}
+
+export type PositionSpec =
+  | RopeSpec
+  | {
+      readonly kind: "learned";
+      /** Rows of the table. */
+      readonly rows: number;
+      /** The row of position 0 (OPT: 2). */
+      readonly offset: number;
+    };
+
+export interface RopeSpec {
+  readonly kind: "rope";
+  /** Leading dimensions of a head that turn; even. */
+  readonly rotaryDim: number;
+  readonly theta: number;
+  readonly scaling: RopeScaling;
+}
+
+/** How frequencies were stretched for longer contexts; names as in Hugging Face configs. */
+export type RopeScaling =
+  | { readonly kind: "default" }
+  | { readonly kind: "linear"; readonly factor: number }
+  | {
+      readonly kind: "llama3";
+      readonly factor: number;
+      readonly lowFrequencyFactor: number;
+      readonly highFrequencyFactor: number;
+      readonly originalContextTokens: number;
+    }
+  | {
+      readonly kind: "yarn";
+      readonly factor: number;
+      readonly betaFast: number;
+      readonly betaSlow: number;
+      /** Bounds of the ramp are whole dimensions. */
+      readonly truncate: boolean;
+      /** Multiplies cosines and sines. */
+      readonly attentionFactor: number;
+      readonly originalContextTokens: number;
+    }
+  | {
+      readonly kind: "longrope";
+      /** [rotaryDim / 2] divisors, for contexts up to the original one and beyond it. */
+      readonly shortFactors: readonly number[];
+      readonly longFactors: readonly number[];
+      readonly attentionFactor: number;
+      readonly originalContextTokens: number;
+    };

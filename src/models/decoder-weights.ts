@@ -1,0 +1,177 @@
+import type { Device, DeviceTensor, NormInput, WeightFormat, WeightMatrix } from "#devices";
+import type { DecoderModel } from "./architecture.ts";
+import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
+import { type LinearWeights, WeightLoader, type WeightSources } from "./weight-loader.ts";
+import type { FeedForwardNames, LayerNames } from "./weight-names.ts";
+
+/** A norm, ready to be spread into `Device.norm`. */
+export type NormWeights = Pick<NormInput, "kind" | "weight" | "bias" | "epsilon" | "weightOffset">;
+
+/** One layer on a device. Which norms there are: `weight-names.ts`. */
+export interface LayerWeights {
+  readonly attentionNorm: NormWeights;
+  readonly qkv: LinearWeights;
+  /** [D] each. */
+  readonly queryNorm: DeviceTensor | null;
+  readonly keyNorm: DeviceTensor | null;
+  readonly attentionOutput: LinearWeights;
+  readonly postAttentionNorm: NormWeights | null;
+  readonly feedForwardNorm: NormWeights | null;
+  readonly feedForward: FeedForwardWeights;
+  readonly postFeedForwardNorm: NormWeights | null;
+}
+
+export type FeedForwardWeights =
+  | { readonly kind: "dense"; readonly input: LinearWeights; readonly output: LinearWeights }
+  | {
+      readonly kind: "experts";
+      readonly router: LinearWeights;
+      readonly gateUp: readonly WeightMatrix[];
+      readonly down: readonly WeightMatrix[];
+    };
+
+/** All weights of a decoder on a device. */
+export interface DecoderWeights {
+  readonly format: WeightFormat;
+  /** [V, E]. */
+  readonly tokens: WeightMatrix;
+  /** [rows, E], learned positions only. */
+  readonly positions: DeviceTensor | null;
+  readonly layers: readonly LayerWeights[];
+  readonly finalNorm: NormWeights;
+  /** [V, E]: the token table itself where they are tied. */
+  readonly head: LinearWeights;
+  /** Elements in the checkpoint's tensors that are used. */
+  readonly parameters: number;
+}
+
+/**
+ * The router decides by small differences: 8 bits would choose other experts, so it stays in f32.
+ */
+export function routerFormatOf(format: WeightFormat): WeightFormat {
+  return format === "i8" ? "f32" : format;
+}
+
+/**
+ * Packs a checkpoint's weights in `format`. Throws CHECKPOINT_INVALID, which names the tensor, where
+ * one is missing or has another shape than config.json makes it; OUT_OF_MEMORY.
+ */
+export function loadDecoderWeights(
+  device: Device,
+  model: DecoderModel,
+  options: { readonly sources: WeightSources; readonly format: WeightFormat },
+): DecoderWeights {
+  const { spec, names } = model;
+  const { format } = options;
+  const loader = new WeightLoader(device, options.sources, names.optionalPrefix);
+  const layerLoader = new LayerLoader(loader, spec, format);
+
+  const tableShape = { rows: [spec.vocabularySize], columns: spec.hiddenSize };
+  const table = { modules: [names.tokens], bias: false };
+  const tokens = loader.linear(table, tableShape, format).weight;
+  const positions =
+    spec.positions.kind === "learned" && names.positions !== undefined
+      ? loader.tensor(`${names.positions}.weight`, [spec.positions.rows, spec.hiddenSize])
+      : null;
+  const layers = spec.layers.map(({ feedForward }, index) =>
+    layerLoader.layer(names.layer(index), feedForward),
+  );
+  const finalNorm = layerLoader.norm(names.finalNorm);
+  const head = spec.tied ? { weight: tokens } : loader.linear(names.head, tableShape, format);
+  return {
+    format,
+    tokens,
+    positions,
+    layers,
+    finalNorm,
+    head,
+    parameters: loader.parameters,
+  };
+}
+
+/** Loads one layer after another. */
+class LayerLoader {
+  readonly #loader: WeightLoader;
+  readonly #spec: DecoderSpec;
+  readonly #format: WeightFormat;
+
+  constructor(loader: WeightLoader, spec: DecoderSpec, format: WeightFormat) {
+    this.#loader = loader;
+    this.#spec = spec;
+    this.#format = format;
+  }
+
+  layer(names: LayerNames, feedForward: FeedForwardSpec): LayerWeights {
+    const { hiddenSize, heads, headDim } = this.#spec;
+    return {
+      attentionNorm: this.norm(names.attentionNorm),
+      qkv: this.#linear(names.qkv, this.#qkvRows(names), hiddenSize),
+      queryNorm: this.#headNorm(names.queryNorm),
+      keyNorm: this.#headNorm(names.keyNorm),
+      attentionOutput: this.#linear(names.attentionOutput, [hiddenSize], heads * headDim),
+      postAttentionNorm: this.#optionalNorm(names.postAttentionNorm),
+      feedForwardNorm: this.#optionalNorm(names.feedForwardNorm),
+      feedForward: this.#feedForward(names.feedForward, feedForward),
+      postFeedForwardNorm: this.#optionalNorm(names.postFeedForwardNorm),
+    };
+  }
+
+  norm(module: string): NormWeights {
+    const { norm, hiddenSize } = this.#spec;
+    const weight = this.#loader.tensor(`${module}.weight`, [hiddenSize]);
+    if (norm.kind === "rms") return { ...norm, weight };
+    return { ...norm, weight, bias: this.#loader.tensor(`${module}.bias`, [hiddenSize]) };
+  }
+
+  #optionalNorm(module: string | undefined): NormWeights | null {
+    return module === undefined ? null : this.norm(module);
+  }
+
+  #headNorm(module: string | undefined): DeviceTensor | null {
+    if (module === undefined) return null;
+    return this.#loader.tensor(`${module}.weight`, [this.#spec.headDim]);
+  }
+
+  /** Three modules, or one that holds all three (Phi-3, GPT-2). */
+  #qkvRows(names: LayerNames): number[] {
+    const { heads, kvHeads, headDim } = this.#spec;
+    const rows = [heads * headDim, kvHeads * headDim, kvHeads * headDim];
+    return stackedRows(rows, names.qkv.modules.length);
+  }
+
+  #feedForward(names: FeedForwardNames, spec: FeedForwardSpec): FeedForwardWeights {
+    const { hiddenSize } = this.#spec;
+    if (names.kind === "dense") {
+      const gated = spec.kind === "experts" || spec.gated;
+      const rows = gated ? [spec.size, spec.size] : [spec.size];
+      const inputRows = stackedRows(rows, names.input.modules.length);
+      return {
+        kind: "dense",
+        input: this.#linear(names.input, inputRows, hiddenSize),
+        output: this.#linear(names.output, [hiddenSize], spec.size),
+      };
+    }
+    const experts = Array.from({ length: spec.kind === "experts" ? spec.experts : 0 }, (_, i) =>
+      names.expert(i),
+    );
+    const router = { rows: [experts.length], columns: hiddenSize };
+    return {
+      kind: "experts",
+      router: this.#loader.linear(names.router, router, routerFormatOf(this.#format)),
+      gateUp: experts.map(
+        ({ input }) => this.#linear(input, [spec.size, spec.size], hiddenSize).weight,
+      ),
+      down: experts.map(({ output }) => this.#linear(output, [hiddenSize], spec.size).weight),
+    };
+  }
+
+  #linear(names: LayerNames["qkv"], rows: readonly number[], columns: number): LinearWeights {
+    return this.#loader.linear(names, { rows, columns }, this.#format);
+  }
+}
+
+/** `rows` as they are, or their sum where one module holds all parts. */
+function stackedRows(rows: readonly number[], modules: number): number[] {
+  if (modules === rows.length) return [...rows];
+  return [rows.reduce((sum, count) => sum + count, 0)];
+}

@@ -1,0 +1,44 @@
+/**
+ * models: from a config.json to logits.
+ *
+ * A family is a mapping: it turns its config into a `DecoderSpec` (what to compute) and names (where
+ * the weights are). One decoder runs them all, by enqueuing ops on a device.
+ *
+ *   registry.ts          model_type to family; `architectures/` has one file each
+ *   config.ts            schemas of config.json, both dialects of transformers
+ *   config-parts.ts      fields that families share: heads, windows, activations
+ *   rope-config.ts       rope's fields; rope.ts makes the table of angles
+ *   decoder-spec.ts      a decoder as data; encoder-spec.ts an encoder
+ *   weight-names.ts      where a family keeps its weights
+ *   weight-loader.ts     finds, checks and packs them
+ *   decoder-weights.ts   the packed weights; encoder-weights.ts of an encoder
+ *   decoder-buffers.ts   the memory of a step
+ *   step-input.ts        what one step must know
+ *   decoder.ts           runs a step; encoder.ts a batch of texts
+ *
+ * Invariant: no family has code in the decoder; it reads the spec and which norms there are.
+ * Invariant: a step allocates nothing and never waits; ops are only enqueued.
+ *
+ * @module
+ */
+export type { Architecture, DecoderModel, EncoderModel, Model } from "./architecture.ts";
+export type { JsonConfig } from "./config.ts";
+export { Decoder, type DecoderOptions } from "./decoder.ts";
+export type { DecoderLimits } from "./decoder-buffers.ts";
+export type {
+  DecoderSpec,
+  FeedForwardSpec,
+  LayerSpec,
+  NormSpec,
+  PositionSpec,
+  RopeScaling,
+  RopeSpec,
+} from "./decoder-spec.ts";
+export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
+export type { EncoderSpec } from "./encoder-spec.ts";
+export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
+export { describeModel, modelTypes } from "./registry.ts";
+export { ropeFrequencies, ropeTable } from "./rope.ts";
+export type { StepInput } from "./step-input.ts";
+export type { WeightSources } from "./weight-loader.ts";

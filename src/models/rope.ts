@@ -1,0 +1,90 @@
+/**
+ * Tables of rotary angles. Frequencies and angles are rounded to f32 where Hugging Face rounds
+ * them, because a rounded frequency times a large position is another angle.
+ *
+ * Sources: Su et al. 2021, "RoFormer"; Peng et al. 2023, "YaRN"; Ding et al. 2024, "LongRoPE";
+ * Llama 3.1's reference code for `llama3`.
+ */
+import type { RopeScaling, RopeSpec } from "./decoder-spec.ts";
+
+/**
+ * [contextTokens, rotaryDim]: for each position the cosines of rotaryDim / 2 angles, then their
+ * sines. With `longrope`, a context beyond the original one takes the long factors throughout, so
+ * that keys in the cache never change their angles.
+ */
+export function ropeTable(rope: RopeSpec, contextTokens: number): Float32Array {
+  const frequencies = ropeFrequencies(rope, contextTokens);
+  const factor = attentionFactorOf(rope.scaling);
+  const half = frequencies.length;
+  const table = new Float32Array(contextTokens * rope.rotaryDim);
+  for (let position = 0; position < contextTokens; position++) {
+    const start = position * rope.rotaryDim;
+    frequencies.forEach((frequency, i) => {
+      const angle = Math.fround(position * frequency);
+      table[start + i] = Math.fround(Math.cos(angle)) * factor;
+      table[start + half + i] = Math.fround(Math.sin(angle)) * factor;
+    });
+  }
+  return table;
+}
+
+/** [rotaryDim / 2] radians per position, falling. */
+export function ropeFrequencies(rope: RopeSpec, contextTokens: number): Float32Array {
+  const plain = Float32Array.from({ length: rope.rotaryDim / 2 }, (_, i) => {
+    const exponent = Math.fround((2 * i) / rope.rotaryDim);
+    return 1 / Math.fround(rope.theta ** exponent);
+  });
+  const { scaling } = rope;
+  switch (scaling.kind) {
+    case "default":
+      return plain;
+    case "linear":
+      return plain.map((frequency) => frequency / scaling.factor);
+    case "llama3":
+      return plain.map((frequency) => llama3Frequency(frequency, scaling));
+    case "yarn":
+      return yarnFrequencies(plain, rope, scaling);
+    case "longrope": {
+      const long = contextTokens > scaling.originalContextTokens;
+      const factors = long ? scaling.longFactors : scaling.shortFactors;
+      return plain.map((frequency, i) => frequency / (factors[i] ?? 1));
+    }
+  }
+}
+
+/** Slow frequencies are divided, fast ones kept, those between blended. */
+function llama3Frequency(
+  frequency: number,
+  scaling: Extract<RopeScaling, { kind: "llama3" }>,
+): number {
+  const { factor, lowFrequencyFactor, highFrequencyFactor, originalContextTokens } = scaling;
+  const waves = (originalContextTokens * frequency) / (2 * Math.PI);
+  if (waves < lowFrequencyFactor) return frequency / factor;
+  if (waves > highFrequencyFactor) return frequency;
+  const kept = (waves - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor);
+  return (1 - kept) * (frequency / factor) + kept * frequency;
+}
+
+/** The same idea with a ramp over dimensions rather than over wave counts. */
+function yarnFrequencies(
+  plain: Float32Array,
+  rope: RopeSpec,
+  scaling: Extract<RopeScaling, { kind: "yarn" }>,
+): Float32Array {
+  const dimensionOf = (rotations: number): number =>
+    (rope.rotaryDim * Math.log(scaling.originalContextTokens / (rotations * 2 * Math.PI))) /
+    (2 * Math.log(rope.theta));
+  const from = dimensionOf(scaling.betaFast);
+  const to = dimensionOf(scaling.betaSlow);
+  const low = Math.max(scaling.truncate ? Math.floor(from) : from, 0);
+  const high = Math.min(scaling.truncate ? Math.ceil(to) : to, rope.rotaryDim - 1);
+  const width = high === low ? 0.001 : high - low;
+  return plain.map((frequency, i) => {
+    const stretched = Math.min(Math.max((i - low) / width, 0), 1);
+    return (frequency / scaling.factor) * stretched + frequency * (1 - stretched);
+  });
+}
+
+function attentionFactorOf(scaling: RopeScaling): number {
+  return "attentionFactor" in scaling ? scaling.attentionFactor : 1;
+}

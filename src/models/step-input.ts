@@ -1,0 +1,33 @@
+/**
+ * What a device must know to compute one step, as plain arrays. Arrays may be longer than a step
+ * uses, so that an engine fills the same ones again and again.
+ *
+ * T tokens of this step · S sequences · M blocks per table · W words per row of the tree mask
+ */
+export interface StepInput {
+  /** T. */
+  readonly tokens: number;
+  /** S. */
+  readonly sequences: number;
+  /** [T]. */
+  readonly tokenIds: Int32Array;
+  /** [T], 0-based places of the tokens in their sequences. */
+  readonly positions: Int32Array;
+  /** [T]: where each token's key and value go; negative: nowhere. */
+  readonly slots: Int32Array;
+  /** [S + 1]: sequence s owns tokens queryStarts[s] up to queryStarts[s + 1]. */
+  readonly queryStarts: Int32Array;
+  /** [S]: tokens of each sequence in the cache when the step is done. */
+  readonly contextLengths: Int32Array;
+  /** [S, M], with M = `DecoderLimits.blocksPerSequenceMax`; unused entries are not read. */
+  readonly blockTables: Int32Array;
+  /** Most tokens of one sequence in this step. */
+  readonly queryLengthMax: number;
+  /** Longest context. */
+  readonly contextLengthMax: number;
+  /**
+   * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t lets token t see the
+   * j-th token of its own sequence in this step. Absent: causal.
+   */
+  readonly treeMask?: Uint32Array;
+}

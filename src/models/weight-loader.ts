@@ -1,0 +1,137 @@
+import { EngineError } from "#base";
+import type { Device, DeviceTensor, LinearInput, WeightFormat, WeightSource } from "#devices";
+import { decodeFloats, elementCount, formatShape, type Shape, sameShape } from "#tensor";
+import type { LinearNames } from "./weight-names.ts";
+
+/** A packed matrix with its bias, ready to be spread into `Device.linear`. */
+export type LinearWeights = Pick<LinearInput, "weight" | "bias">;
+
+export interface LinearShape {
+  /** Rows of each of the stacked modules. */
+  readonly rows: readonly number[];
+  readonly columns: number;
+}
+
+/** The checkpoint, as this folder sees it: by name, read when asked for. */
+export type WeightSources = ReadonlyMap<string, WeightSource>;
+
+/** LayerNorm's parameters had other names when BERT was published. */
+const formerNames: readonly (readonly [string, string])[] = [
+  [".weight", ".gamma"],
+  [".bias", ".beta"],
+];
+
+/**
+ * Takes weights out of a checkpoint: finds them, checks their shapes, packs them, and lets the
+ * file's pages go. What nobody asks for (rotary tables, masks, a tied output layer) stays unread.
+ */
+export class WeightLoader {
+  readonly #device: Device;
+  readonly #sources: WeightSources;
+  readonly #optionalPrefix: string;
+  readonly #counted = new Set<string>();
+  #parameters = 0;
+
+  constructor(device: Device, sources: WeightSources, optionalPrefix: string) {
+    this.#device = device;
+    this.#sources = sources;
+    this.#optionalPrefix = optionalPrefix;
+  }
+
+  /** Elements loaded so far, each tensor counted once. */
+  get parameters(): number {
+    return this.#parameters;
+  }
+
+  /** The modules' matrices stacked by rows, and their biases. */
+  linear(names: LinearNames, shape: LinearShape, format: WeightFormat): LinearWeights {
+    const transposed = names.transposed === true;
+    const sources = names.modules.map((module, i) => {
+      const extents = [shape.rows[i] ?? 0, shape.columns];
+      return this.#find(`${module}.weight`, transposed ? extents.reverse() : extents);
+    });
+    const weight = this.#device.pack(sources, { format, transposed });
+    for (const source of sources) source.discard();
+    if (!names.bias) return { weight };
+    const biases = names.modules.map((module, i) =>
+      this.floats(`${module}.bias`, [shape.rows[i] ?? 0]),
+    );
+    return { weight, bias: this.upload(concatenate(biases)) };
+  }
+
+  /** An f32 tensor of exactly this shape. */
+  tensor(name: string, shape: Shape): DeviceTensor {
+    const source = this.#find(name, shape);
+    const tensor = this.#device.load(source);
+    source.discard();
+    return tensor;
+  }
+
+  /** The same, on the host. The copy is the caller's. */
+  floats(name: string, shape: Shape): Float32Array {
+    const source = this.#find(name, shape);
+    const floats = decodeFloats(source.bytes(), source.dtype).slice();
+    source.discard();
+    return floats;
+  }
+
+  /** An f32 tensor made on the host, of `shape` or a vector. */
+  upload(data: Float32Array, shape: Shape = [data.length]): DeviceTensor {
+    const tensor = this.#device.allocate("f32", shape);
+    this.#device.write(tensor, data);
+    return tensor;
+  }
+
+  #find(name: string, shape: Shape): WeightSource {
+    const source = this.#candidates(name)
+      .map((candidate) => this.#sources.get(candidate))
+      .find((found) => found !== undefined);
+    if (source === undefined) {
+      throw new EngineError(
+        "CHECKPOINT_INVALID",
+        `Cannot load weights: a tensor ${name} ${formatShape(shape)} is wanted, ` +
+          `none of the checkpoint's ${this.#sources.size} has this name; ` +
+          "check that config.json belongs to these files",
+        { param: name },
+      );
+    }
+    if (!sameShape(source.shape, shape)) {
+      throw new EngineError(
+        "CHECKPOINT_INVALID",
+        `Cannot load ${source.name}: shape must be ${formatShape(shape)} by config.json, ` +
+          `current value is ${formatShape(source.shape)}`,
+        { param: source.name },
+      );
+    }
+    this.#count(source);
+    return source;
+  }
+
+  /** The name as it should be, then as other checkpoints have it. */
+  #candidates(name: string): string[] {
+    const former = formerNames.flatMap(([suffix, old]) =>
+      name.endsWith(suffix) ? [name.slice(0, -suffix.length) + old] : [],
+    );
+    const all = [name, ...former];
+    const bare = all
+      .filter((candidate) => candidate.startsWith(this.#optionalPrefix))
+      .map((candidate) => candidate.slice(this.#optionalPrefix.length));
+    return [...all, ...bare];
+  }
+
+  #count(source: WeightSource): void {
+    if (this.#counted.has(source.name)) return;
+    this.#counted.add(source.name);
+    this.#parameters += elementCount(source.shape);
+  }
+}
+
+function concatenate(parts: readonly Float32Array[]): Float32Array {
+  const out = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let start = 0;
+  for (const part of parts) {
+    out.set(part, start);
+    start += part.length;
+  }
+  return out;
+}

@@ -1,0 +1,74 @@
+/**
+ * Where a model's weights are in its checkpoint. A *module* is a name without its `.weight` or
+ * `.bias`. Which of the optional norms exist says how a layer is built:
+ *
+ *   sequential   attentionNorm, feedForwardNorm                 (most)
+ *   parallel     attentionNorm alone; both branches read it     (Phi-1.5)
+ *   sandwich     all four: each branch is normalised twice      (Gemma-2)
+ */
+
+/** Matrices that are stacked by rows into one, in this order. */
+export interface LinearNames {
+  readonly modules: readonly string[];
+  readonly bias: boolean;
+  /** Stored as [inputs, outputs] (GPT-2's Conv1D). */
+  readonly transposed?: boolean;
+}
+
+export interface LayerNames {
+  readonly attentionNorm: string;
+  /** Rows: queries, keys, values. */
+  readonly qkv: LinearNames;
+  readonly queryNorm?: string;
+  readonly keyNorm?: string;
+  readonly attentionOutput: LinearNames;
+  readonly postAttentionNorm?: string;
+  readonly feedForwardNorm?: string;
+  readonly feedForward: FeedForwardNames;
+  readonly postFeedForwardNorm?: string;
+}
+
+export type FeedForwardNames =
+  | {
+      readonly kind: "dense";
+      /** Rows: gate, up; or up alone. */
+      readonly input: LinearNames;
+      readonly output: LinearNames;
+    }
+  | {
+      readonly kind: "experts";
+      readonly router: LinearNames;
+      /** Of expert `index`: gate and up stacked, and down. */
+      expert(index: number): { readonly input: LinearNames; readonly output: LinearNames };
+    };
+
+export interface DecoderNames {
+  /** Checkpoints of the bare model leave this off all names. */
+  readonly optionalPrefix: string;
+  /** Module of the token table. */
+  readonly tokens: string;
+  /** Module of the learned positions. */
+  readonly positions?: string;
+  layer(index: number): LayerNames;
+  readonly finalNorm: string;
+  /** The output layer; not read where it is tied to the token table. */
+  readonly head: LinearNames;
+}
+
+export interface EncoderLayerNames {
+  readonly qkv: LinearNames;
+  readonly attentionOutput: LinearNames;
+  readonly attentionNorm: string;
+  readonly input: LinearNames;
+  readonly output: LinearNames;
+  readonly outputNorm: string;
+}
+
+export interface EncoderNames {
+  readonly optionalPrefix: string;
+  readonly tokens: string;
+  readonly positions: string;
+  readonly tokenTypes: string;
+  readonly embeddingNorm: string;
+  layer(index: number): EncoderLayerNames;
+}
