@@ -1,0 +1,110 @@
+import type { FileBytes } from "./file-bytes.ts";
+import { invalidFile } from "./invalid-file.ts";
+
+/** How much is fetched at once; a mapped file makes a view of it, others read it. */
+const WINDOW_BYTES = 2 ** 20;
+
+/**
+ * Reads little-endian values one after another and never past the end of the file. The caller
+ * names each field, so that a lie is reported where it stands.
+ */
+export class ByteCursor {
+  readonly #file: FileBytes;
+  #position = 0;
+  #window: DataView = new DataView(new ArrayBuffer(0));
+  #windowStart = 0;
+
+  constructor(file: FileBytes) {
+    this.#file = file;
+  }
+
+  /** For messages. */
+  get path(): string {
+    return this.#file.path;
+  }
+
+  /** Bytes from the start of the file to the next value. */
+  get position(): number {
+    return this.#position;
+  }
+
+  get remainingBytes(): number {
+    return this.#file.sizeBytes - this.#position;
+  }
+
+  u8(field: string): number {
+    return this.#window.getUint8(this.#take(1, field));
+  }
+
+  i8(field: string): number {
+    return this.#window.getInt8(this.#take(1, field));
+  }
+
+  u16(field: string): number {
+    return this.#window.getUint16(this.#take(2, field), true);
+  }
+
+  i16(field: string): number {
+    return this.#window.getInt16(this.#take(2, field), true);
+  }
+
+  u32(field: string): number {
+    return this.#window.getUint32(this.#take(4, field), true);
+  }
+
+  i32(field: string): number {
+    return this.#window.getInt32(this.#take(4, field), true);
+  }
+
+  f32(field: string): number {
+    return this.#window.getFloat32(this.#take(4, field), true);
+  }
+
+  f64(field: string): number {
+    return this.#window.getFloat64(this.#take(8, field), true);
+  }
+
+  u64(field: string): bigint {
+    return this.#window.getBigUint64(this.#take(8, field), true);
+  }
+
+  i64(field: string): bigint {
+    return this.#window.getBigInt64(this.#take(8, field), true);
+  }
+
+  /** A count of items that take at least `itemBytes` each: no more than the file can still hold. */
+  count(field: string, itemBytes: number, most: number): number {
+    const stated = this.u64(field);
+    const limit = Math.min(most, Math.floor(this.remainingBytes / itemBytes));
+    if (stated <= BigInt(limit)) return Number(stated);
+    const must = `must be at most ${limit} with ${this.remainingBytes} bytes left in the file`;
+    throw invalidFile({ path: this.path, field, must, actual: String(stated) });
+  }
+
+  /** `sizeBytes` bytes of UTF-8; malformed parts become U+FFFD, as other readers have it. */
+  text(sizeBytes: number, field: string): string {
+    const start = this.#take(sizeBytes, field);
+    const { buffer, byteOffset } = this.#window;
+    return DECODER.decode(new Uint8Array(buffer, byteOffset + start, sizeBytes));
+  }
+
+  /** Moves past the next bytes and returns their place in the window. */
+  #take(sizeBytes: number, field: string): number {
+    if (sizeBytes > this.remainingBytes) {
+      const must = `must have ${sizeBytes} bytes`;
+      const actual = `${this.remainingBytes} left, the file is cut off`;
+      throw invalidFile({ path: this.path, field, must, actual });
+    }
+    const start = this.#position;
+    this.#position += sizeBytes;
+    if (this.#position > this.#windowStart + this.#window.byteLength) {
+      const end = Math.min(this.#file.sizeBytes, start + Math.max(WINDOW_BYTES, sizeBytes));
+      const bytes = this.#file.read(start, end);
+      this.#window = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      this.#windowStart = start;
+    }
+    return start - this.#windowStart;
+  }
+}
+
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });

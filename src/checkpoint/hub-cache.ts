@@ -1,0 +1,155 @@
+/**
+ * The folder that Hugging Face's tools share on a machine:
+ *
+ *   models--ORG--NAME/refs/main             the commit that a branch or tag pointed to
+ *   models--ORG--NAME/blobs/HASH            a file's content
+ *   models--ORG--NAME/snapshots/COMMIT/     links to blobs, under the files' names
+ */
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { getHFHubCachePath } from "@huggingface/hub";
+import { EngineError } from "#base";
+
+const COMMIT = /^[0-9a-f]{40}$/;
+/** `NAME` or `ORG/NAME`, as the hub allows them; never a path. */
+const MODEL_NAME = /^[A-Za-z0-9][\w.-]*(\/[A-Za-z0-9][\w.-]*)?$/;
+/** A branch or tag; may have parts, which must not lead out of `refs`. */
+const REVISION = /^[\w][\w.-]*(\/[\w][\w.-]*)*$/;
+const DEFAULT_REVISION = "main";
+const FOLDER_PREFIX = "models--";
+
+/** Where to look for downloaded models. */
+export interface CacheOptions {
+  /** Branch, tag or commit; `main` by default. */
+  readonly revision?: string;
+  /** By default HF_HUB_CACHE, or what Hugging Face's client makes of the environment. */
+  readonly cacheDir?: string;
+}
+
+/** A downloaded model. */
+export interface CachedModel {
+  /** ORG/NAME. */
+  readonly name: string;
+  /** The snapshot's directory, or the GGUF file in it if that is all there is. */
+  readonly path: string;
+  readonly revision: string;
+  readonly sizeBytes: number;
+}
+
+/** One repository's folder in the cache. */
+export interface CachedRepository {
+  readonly directory: string;
+  readonly revision: string;
+}
+
+/** Throws INVALID_ARGUMENT for names that the hub cannot have. */
+export function cachedRepository(name: string, options: CacheOptions): CachedRepository {
+  const revision = options.revision ?? DEFAULT_REVISION;
+  if (!MODEL_NAME.test(name)) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot look up model: name must be ORG/NAME, current value is ${name}`,
+      { param: "model" },
+    );
+  }
+  if (!REVISION.test(revision)) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot look up ${name}: revision must be a branch, tag or commit, current value is ` +
+        revision,
+      { param: "revision" },
+    );
+  }
+  const root = options.cacheDir ?? getHFHubCachePath();
+  return { directory: join(root, FOLDER_PREFIX + name.replace("/", "--")), revision };
+}
+
+/** The directory of a commit's files. */
+export function snapshotDirectory(repository: CachedRepository, commit: string): string {
+  return join(repository.directory, "snapshots", commit);
+}
+
+/** Remembers which commit a branch or tag is. Written last, so that a half model is not found. */
+export async function writeReference(repository: CachedRepository, commit: string): Promise<void> {
+  if (COMMIT.test(repository.revision)) return;
+  const path = join(repository.directory, "refs", repository.revision);
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, commit);
+}
+
+/**
+ * The path to open for what a user called a model: a directory or file as it is, or the snapshot
+ * of a hub model that was downloaded. Throws MODEL_NOT_FOUND; never downloads.
+ */
+export async function resolveModel(model: string, options: CacheOptions = {}): Promise<string> {
+  if (await exists(model)) return resolve(model);
+  const path = MODEL_NAME.test(model) ? await findSnapshot(model, options) : null;
+  if (path !== null) return path;
+  const remedy = MODEL_NAME.test(model)
+    ? `download it: perigee models pull ${model}`
+    : "check the path, or download a model: perigee models pull ORG/NAME";
+  throw new EngineError(
+    "MODEL_NOT_FOUND",
+    `Cannot find model: it must be a directory, a file or a downloaded model, current value is ` +
+      `${model}; ${remedy}`,
+    { param: "model" },
+  );
+}
+
+async function findSnapshot(name: string, options: CacheOptions): Promise<string | null> {
+  const repository = cachedRepository(name, options);
+  const commit = await commitOf(repository);
+  if (commit === null) return null;
+  const directory = snapshotDirectory(repository, commit);
+  return (await exists(directory)) ? directory : null;
+}
+
+async function commitOf({ directory, revision }: CachedRepository): Promise<string | null> {
+  if (COMMIT.test(revision)) return revision;
+  const path = join(directory, "refs", revision);
+  if (!(await exists(path))) return null;
+  const commit = (await readFile(path, "utf8")).trim();
+  return COMMIT.test(commit) ? commit : null;
+}
+
+/** All models in the cache that have something to load, by name. An absent cache has none. */
+export async function listCachedModels(cacheDir?: string): Promise<readonly CachedModel[]> {
+  const root = cacheDir ?? getHFHubCachePath();
+  const folders = (await exists(root)) ? await readdir(root) : [];
+  const models: CachedModel[] = [];
+  for (const folder of folders.sort()) {
+    if (!folder.startsWith(FOLDER_PREFIX)) continue;
+    const name = folder.slice(FOLDER_PREFIX.length).replace("--", "/");
+    const snapshots = join(root, folder, "snapshots");
+    const commits = (await exists(snapshots)) ? await readdir(snapshots) : [];
+    for (const revision of commits.sort()) {
+      const model = await cachedModel(join(snapshots, revision), { name, revision });
+      if (model !== null) models.push(model);
+    }
+  }
+  return models;
+}
+
+async function cachedModel(
+  directory: string,
+  identity: { readonly name: string; readonly revision: string },
+): Promise<CachedModel | null> {
+  const names = await readdir(directory);
+  const weights = names.filter((name) => /\.(safetensors|gguf)$/.test(name));
+  if (weights.length === 0) return null;
+  let sizeBytes = 0;
+  for (const name of names) sizeBytes += (await stat(join(directory, name))).size;
+  const [only = ""] = weights;
+  const isFile = weights.length === 1 && only.endsWith(".gguf");
+  return { ...identity, path: isFile ? join(directory, basename(only)) : directory, sizeBytes };
+}
+
+/** Whether a path leads to something that is there. */
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch {
+    return false; // Absent, or not ours to see: the same to somebody who looks for a model.
+  }
+}

@@ -1,0 +1,72 @@
+/** Which of a repository's files a model needs. */
+import { EngineError } from "#base";
+import type { HubFile } from "./hub-download.ts";
+
+const INDEX_NAME = "model.safetensors.index.json";
+
+/** What was asked for. */
+export interface FileChoice {
+  readonly name: string;
+  readonly file?: string;
+}
+
+/**
+ * The one file that was asked for; otherwise configuration, tokenizer, and the weights as
+ * safetensors, small files first. Never pickles, other frameworks' weights or subfolders.
+ */
+export function chooseFiles(files: readonly HubFile[], choice: FileChoice): readonly HubFile[] {
+  if (choice.file !== undefined) return [theFile(files, choice, choice.file)];
+  const top = files.filter((file) => !file.path.includes("/"));
+  const weights = weightsOf(top);
+  if (weights.length === 0) throw noWeights(files, choice);
+  const texts = top.filter(({ path }) => isText(path));
+  return [...texts, ...weights].sort((a, b) => a.sizeBytes - b.sizeBytes);
+}
+
+function isText(path: string): boolean {
+  return /\.(json|jinja)$/.test(path) && !/\.(bin|h5|msgpack)\.index\.json$/.test(path);
+}
+
+/** Shards where there is an index, else the single file, else whatever safetensors there are. */
+function weightsOf(top: readonly HubFile[]): readonly HubFile[] {
+  const all = top.filter(({ path }) => path.endsWith(".safetensors"));
+  const sharded = top.some(({ path }) => path === INDEX_NAME);
+  const shards = all.filter(({ path }) => /-\d+-of-\d+\.safetensors$/.test(path));
+  if (sharded && shards.length > 0) return shards;
+  const single = all.filter(({ path }) => path === "model.safetensors");
+  return single.length > 0 ? single : all;
+}
+
+function theFile(files: readonly HubFile[], choice: FileChoice, path: string): HubFile {
+  const found = files.find((file) => file.path === path);
+  if (found !== undefined) return found;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot download ${choice.name}: --file must be one of its files, current value is ${path}; ` +
+      `it has ${listed(files.map((file) => file.path))}`,
+    { param: "file" },
+  );
+}
+
+function noWeights(files: readonly HubFile[], { name }: FileChoice): EngineError {
+  const ggufs = files.map((file) => file.path).filter((path) => path.endsWith(".gguf"));
+  if (ggufs.length > 0) {
+    return new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot download ${name}: it has GGUF files only, and one must be chosen; pass --file with ` +
+        `one of ${listed(ggufs)}`,
+      { param: "file" },
+    );
+  }
+  return new EngineError(
+    "UNSUPPORTED_MODEL",
+    `Cannot download ${name}: it must have weights as .safetensors or .gguf, current value is ` +
+      `${listed(files.map((file) => file.path))}; choose another repository of the model, or ` +
+      "convert it with transformers: save_pretrained(OUT, safe_serialization=True)",
+  );
+}
+
+function listed(paths: readonly string[]): string {
+  const shown = paths.slice(0, 12).join(", ");
+  return paths.length > 12 ? `${shown}, …` : shown;
+}

@@ -1,0 +1,48 @@
+import { readFileSync, statSync } from "node:fs";
+import { EngineError, messageOf } from "#base";
+import { invalidFile } from "./invalid-file.ts";
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** The largest tokenizer.json that we know of takes 35 MB. */
+const JSON_BYTES_MAX = 2 ** 28;
+
+/** Reads a JSON object from a file. Null if there is no such file. */
+export function readJsonObject(path: string): JsonObject | null {
+  const text = readTextFile(path);
+  return text === null ? null : parseJsonObject(text, { path, field: "content" });
+}
+
+/** Reads UTF-8 text. Null if there is no such file. Throws IO, or CHECKPOINT_INVALID by size. */
+export function readTextFile(path: string): string | null {
+  try {
+    const sizeBytes = statSync(path).size;
+    if (sizeBytes > JSON_BYTES_MAX) {
+      const must = `must be at most ${JSON_BYTES_MAX} bytes`;
+      throw invalidFile({ path, field: "file size", must, actual: sizeBytes });
+    }
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return null;
+    const message = `Cannot read ${path}: it must be readable, ${messageOf(cause)}`;
+    throw new EngineError("IO", message, { cause });
+  }
+}
+
+/** Parses an object. `at` says what the text is, for the message. */
+export function parseJsonObject(
+  text: string,
+  at: { readonly path: string; readonly field: string },
+): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw invalidFile({ ...at, must: "must be valid JSON", actual: messageOf(cause), cause });
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalidFile({ ...at, must: "must be a JSON object", actual: typeof value });
+  }
+  return value as JsonObject; // An object, and JSON's keys are strings.
+}

@@ -1,0 +1,8 @@
+/** Computes on the first call and remembers. A throw is not remembered: the next call tries again. */
+export function lazyValue<T>(compute: () => T): () => T {
+  let known: { readonly value: T } | null = null;
+  return () => {
+    known ??= { value: compute() };
+    return known.value;
+  };
+}
