@@ -1,8 +1,30 @@
 /**
  * sampling: from logits to tokens.
  *
- *   sampling-params.ts   what a request may ask, with defaults and ranges
+ * What a sequence wants (penalties, masks, a grammar) becomes sparse edits of its row of logits;
+ * the device applies them and draws. A row that wants nothing costs nothing.
+ *
+ *   sampling-params.ts      what a request may ask, with defaults and ranges
+ *   sequence-sampling.ts    one sequence's parameters and history, and its edits
+ *   logit-edits.ts          a batch's edits in the device's layout
+ *   sampler.ts              edits, draws and reports a batch, on the device
+ *   mirror.ts               the sampler's inputs on the device, written when they change
+ *   logprobs.ts             log-probabilities, and those computed on the host
+ *   token-mask.ts           sets of tokens as bits
+ *   bad-word-matcher.ts     which tokens would complete a forbidden sequence
+ *   thinking-budget.ts      ends a reasoning model's thoughts in time
+ *   grammar.ts              structured output: which tokens a grammar allows next
+ *   grammar-source.ts       what a request asks, as a schema, an EBNF grammar or a tag
+ *   xgrammar-module.ts      loads the grammar library
+ *
+ * Invariant: knows token ids, never text. Words and marks come as token sequences.
+ * Invariant: what is drawn is a function of logits, parameters, seed and position alone.
  *
  * @module
  */
+export { GrammarCompiler, type GrammarCompilerOptions, type GrammarMatcher } from "./grammar.ts";
+export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
+export { type SampledBatch, Sampler, type SamplerOptions, type SamplingRow } from "./sampler.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
+export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
+export type { ThinkingMarks } from "./thinking-budget.ts";

@@ -7,6 +7,11 @@ const penalty = z.number().min(-2).max(2).default(0);
 const greedyBelow = 1e-5;
 const temperatureFloor = 0.01;
 const biasLimit = 100;
+const logprobTokenIdsMax = 128;
+
+/** Fields of vLLM's that have no meaning here, with what to do instead. */
+const outputKind = z.undefined({ error: "is not an option: use generate() or stream()" });
+const flatLogprobs = z.undefined({ error: "is not an option: it is a memory layout of Python's" });
 
 /** What the output must match: exactly one of the kinds. */
 export const StructuredOutput = z
@@ -29,6 +34,18 @@ export const StructuredOutput = z
   });
 export type StructuredOutput = z.output<typeof StructuredOutput>;
 
+/** Ends a sequence that repeats itself: one pattern, `count` times in a row, at its end. */
+const RepetitionDetection = z
+  .strictObject({
+    patternTokensMax: z.int().min(1).describe("Longest pattern, in tokens."),
+    patternTokensMin: z.int().min(1).default(1).describe("Shortest pattern, in tokens."),
+    count: z.int().min(2).describe("Times in a row."),
+  })
+  .refine((rule) => rule.patternTokensMin <= rule.patternTokensMax, {
+    path: ["patternTokensMin"],
+    error: "must be at most patternTokensMax",
+  });
+
 /** How tokens are drawn and when a sequence ends. Names, ranges and defaults are vLLM's. */
 export const SamplingParams = z
   .strictObject({
@@ -48,9 +65,14 @@ export const SamplingParams = z
       .transform((value) => Math.max(value, 0))
       .describe("Keep the k likeliest; -1 and 0: all."),
     minP: z.number().min(0).max(1).default(0).describe("Drop below this share of the likeliest."),
-    repetitionPenalty: z.number().gt(0).max(1e6).default(1),
-    presencePenalty: penalty,
-    frequencyPenalty: penalty,
+    repetitionPenalty: z
+      .number()
+      .gt(0)
+      .max(1e6)
+      .default(1)
+      .describe("Above 1: tokens of prompt and output become less likely."),
+    presencePenalty: penalty.describe("Subtracted from logits of tokens in the output."),
+    frequencyPenalty: penalty.describe("The same, times how often each was drawn."),
     seed: z
       .union([z.int(), z.bigint()])
       .nullish()
@@ -62,7 +84,7 @@ export const SamplingParams = z
       .transform((value) => (typeof value === "string" ? [value] : value))
       .describe("Strings that end the output."),
     stopTokenIds: z.array(tokenId).max(256).default([]).describe("Tokens that end the output."),
-    includeStopStrInOutput: z.boolean().default(false),
+    includeStopStrInOutput: z.boolean().default(false).describe("Keep the stop string."),
     ignoreEos: z.boolean().default(false).describe("Do not end at the model's end tokens."),
     minTokens: z.int().nonnegative().default(0).describe("No end before this many tokens."),
     maxTokens: z
@@ -84,6 +106,13 @@ export const SamplingParams = z
       .nullish()
       .transform((value) => value ?? null)
       .describe("The same for every prompt token but the first."),
+    logprobTokenIds: z
+      .array(tokenId)
+      .min(1)
+      .max(logprobTokenIdsMax)
+      .nullish()
+      .transform((value) => value ?? null)
+      .describe("Log-probabilities of these tokens beside the drawn one, not of the likeliest."),
     logitBias: z
       .record(z.string().regex(/^\d+$/), z.number())
       .default({})
@@ -98,17 +127,36 @@ export const SamplingParams = z
       .array(tokenId)
       .min(1)
       .nullish()
-      .transform((value) => value ?? null),
+      .transform((value) => value ?? null)
+      .describe("Only these tokens may be drawn."),
     badWords: z.array(z.string().min(1)).default([]).describe("Texts that must not appear."),
-    detokenize: z.boolean().default(true),
-    skipSpecialTokens: z.boolean().default(true),
-    spacesBetweenSpecialTokens: z.boolean().default(true),
+    detokenize: z.boolean().default(true).describe("False: token ids only."),
+    skipSpecialTokens: z.boolean().default(true).describe("Leave special tokens out of text."),
+    spacesBetweenSpecialTokens: z
+      .boolean()
+      .default(true)
+      .describe("False: no space between special tokens that are kept."),
     structuredOutput: StructuredOutput.nullish().transform((value) => value ?? null),
     skipReadingPrefixCache: z
       .boolean()
       .nullish()
       .transform((value) => value ?? null)
       .describe("Default: true when promptLogprobs is set."),
+    thinkingTokenBudget: z
+      .int()
+      .min(-1)
+      .nullish()
+      .transform((value) => (value === undefined || value === -1 ? null : value))
+      .describe("Most tokens between a reasoning model's marks; null or -1: no limit."),
+    repetitionDetection: RepetitionDetection.nullish().transform((value) => value ?? null),
+    streamInterval: z.int().min(1).default(1).describe("Tokens per item of a stream, at least."),
+    extraArgs: z
+      .record(z.string(), z.unknown())
+      .nullish()
+      .transform((value) => value ?? null)
+      .describe("Handed through untouched."),
+    outputKind: outputKind.optional(),
+    flatLogprobs: flatLogprobs.optional(),
   })
   .refine((params) => params.temperature > 0 || params.n === 1, {
     path: ["n"],
@@ -126,6 +174,10 @@ export const SamplingParams = z
   .transform((params) =>
     params.temperature === 0 ? { ...params, topP: 1, topK: 0, minP: 0 } : params,
   )
+  .transform((params) => ({
+    ...params,
+    skipReadingPrefixCache: params.skipReadingPrefixCache ?? params.promptLogprobs !== null,
+  }))
   .readonly();
 /** Validated, defaults filled in. */
 export type SamplingParams = z.output<typeof SamplingParams>;

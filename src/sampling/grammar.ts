@@ -1,0 +1,259 @@
+import type {
+  CompiledGrammar,
+  GrammarCompiler as LibraryCompiler,
+  GrammarMatcher as LibraryMatcher,
+  TokenizerInfo,
+} from "@mlc-ai/web-xgrammar";
+import { assert, EngineError } from "#base";
+import { type GrammarSource, grammarInvalid, grammarSource } from "./grammar-source.ts";
+import type { StructuredOutput } from "./sampling-params.ts";
+import { maskOf } from "./token-mask.ts";
+import { loadXGrammar, type XGrammarInstance } from "./xgrammar-module.ts";
+
+/** The vocabulary that grammars are compiled against. */
+export interface GrammarCompilerOptions {
+  /** Token spellings by id, as tokenizer.json has them; "" for ids without a token. */
+  readonly tokens: readonly string[];
+  /** How spellings stand for bytes. */
+  readonly type: "byte_level" | "byte_fallback" | "raw";
+  /** Columns of the logits; tokens beyond `tokens` are never allowed. */
+  readonly vocabularySize: number;
+  /** Tokens that end an output: allowed when, and only when, the grammar is complete. */
+  readonly stopTokenIds: readonly number[];
+}
+
+/** Follows one sequence through a grammar. */
+export interface GrammarMatcher {
+  /**
+   * Overwrites `row` [ceil(V / 32)] with the tokens that may come next, bit set = allowed. After
+   * the end, only stop tokens. Throws ENGINE_STEP_FAILED if the library gives up.
+   */
+  fillBitmask(row: Uint32Array): Promise<void>;
+  /** Takes the next token. False, and nothing changes, when the grammar does not allow it. */
+  accept(token: number): boolean;
+  /** Takes back the last `count` tokens. */
+  rollback(count: number): void;
+  /** A stop token was accepted: the output is complete. */
+  isTerminated(): boolean;
+  /** Gives its memory back. The matcher must not be used afterwards. */
+  dispose(): void;
+}
+
+/** Compiled grammars that are kept for the next request that asks for the same. */
+const cachedGrammars = 64;
+
+/** The library's instance that grammars live in, with the vocabulary already read. */
+interface Home {
+  readonly instance: XGrammarInstance;
+  readonly tokenizer: TokenizerInfo;
+  readonly compiler: LibraryCompiler;
+}
+
+interface HomedGrammar {
+  readonly grammar: CompiledGrammar;
+  readonly home: Home;
+}
+
+/**
+ * Structured output to matchers, by xgrammar.
+ *
+ * A grammar is read twice: first in an instance that is thrown away if it aborts, so that a bad
+ * request never touches the instance that running requests live in.
+ */
+export class GrammarCompiler {
+  readonly #options: GrammarCompilerOptions;
+  /** By source, the least recently used first. */
+  readonly #cache = new Map<string, HomedGrammar>();
+  #home: Home | null = null;
+  #reader: XGrammarInstance | null = null;
+  /** Ends when the last request that was made is served: one at a time. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: GrammarCompilerOptions) {
+    this.#options = options;
+  }
+
+  /** A matcher at the beginning of `output`'s grammar. Throws GRAMMAR_INVALID. */
+  async createMatcher(output: StructuredOutput): Promise<GrammarMatcher> {
+    const source = grammarSource(output);
+    const made = this.#turn.then(() => this.#createMatcher(source));
+    this.#turn = made.catch(() => null); // its own caller hears of it
+    return await made;
+  }
+
+  async #createMatcher(source: GrammarSource): Promise<GrammarMatcher> {
+    const { grammar, home } = await this.#compiled(source);
+    const matcher = await home.instance.api.GrammarMatcher.createGrammarMatcher(grammar);
+    return new Matcher(matcher, home.instance, this.#options);
+  }
+
+  async #compiled(source: GrammarSource): Promise<HomedGrammar> {
+    const key = `${source.kind}:${source.text}`;
+    const found = this.#cache.get(key) ?? (await this.#compile(source));
+    this.#cache.delete(key);
+    this.#cache.set(key, found);
+    this.#forgetOldest();
+    return found;
+  }
+
+  #forgetOldest(): void {
+    for (const [key, { grammar }] of this.#cache) {
+      if (this.#cache.size <= cachedGrammars) return;
+      this.#cache.delete(key);
+      // Matchers that use it hold it themselves.
+      grammar.dispose();
+    }
+  }
+
+  async #compile(source: GrammarSource): Promise<HomedGrammar> {
+    await this.#read(source);
+    const home = await this.#openHome();
+    const { compiler, instance } = home;
+    try {
+      return { grammar: await compileSource(compiler, source), home };
+    } catch (error) {
+      // Running matchers stay where they are; what comes gets a fresh instance.
+      this.#home = null;
+      this.#cache.clear();
+      throw grammarInvalid(instance.explain(error), error);
+    }
+  }
+
+  /** Finds out whether the library can read `source`, where an abort harms nobody. */
+  async #read(source: GrammarSource): Promise<void> {
+    this.#reader ??= loadXGrammar();
+    const reader = this.#reader;
+    try {
+      const grammar = await parseSource(reader, source);
+      grammar.dispose();
+    } catch (error) {
+      this.#reader = null;
+      throw grammarInvalid(reader.explain(error), error);
+    }
+  }
+
+  async #openHome(): Promise<Home> {
+    if (this.#home !== null) return this.#home;
+    const { tokens, type, vocabularySize, stopTokenIds } = this.#options;
+    assert(tokens.length <= vocabularySize, "Cannot compile grammars: more tokens than logits");
+    const instance = loadXGrammar();
+    const { TokenizerInfo, GrammarCompiler: Compiler } = instance.api;
+    const stops = [...stopTokenIds];
+    const tokenizer = await TokenizerInfo.createTokenizerInfo(
+      [...tokens],
+      type,
+      false,
+      vocabularySize,
+      stops,
+    );
+    // The library's own cache never forgets.
+    const compiler = await Compiler.createGrammarCompiler(tokenizer, false);
+    this.#home = { instance, tokenizer, compiler };
+    return this.#home;
+  }
+
+  /** Gives the memory of cached grammars back. Matchers live on. */
+  dispose(): void {
+    for (const { grammar } of this.#cache.values()) grammar.dispose();
+    this.#cache.clear();
+    this.#home?.compiler.dispose();
+    this.#home?.tokenizer.dispose();
+    this.#home = null;
+    this.#reader = null;
+  }
+}
+
+/** Any whitespace between JSON tokens; only what the schema names, as OpenAI's strict mode. */
+async function parseSource({ api }: XGrammarInstance, source: GrammarSource) {
+  switch (source.kind) {
+    case "schema":
+      return await api.Grammar.fromJSONSchema(source.text);
+    case "ebnf":
+      return await api.Grammar.fromEBNF(source.text);
+    case "tag":
+      return await api.Grammar.fromStructuralTag(source.text);
+  }
+}
+
+async function compileSource(
+  compiler: LibraryCompiler,
+  source: GrammarSource,
+): Promise<CompiledGrammar> {
+  switch (source.kind) {
+    case "schema":
+      return await compiler.compileJSONSchema(source.text);
+    case "ebnf":
+      return await compiler.compileGrammar(source.text);
+    case "tag":
+      return await compiler.compileStructuralTag(source.text);
+  }
+}
+
+class Matcher implements GrammarMatcher {
+  readonly #matcher: LibraryMatcher;
+  readonly #instance: XGrammarInstance;
+  readonly #options: GrammarCompilerOptions;
+  #accepted = 0;
+  #disposed = false;
+
+  constructor(
+    matcher: LibraryMatcher,
+    instance: XGrammarInstance,
+    options: GrammarCompilerOptions,
+  ) {
+    this.#matcher = matcher;
+    this.#instance = instance;
+    this.#options = options;
+  }
+
+  async fillBitmask(row: Uint32Array): Promise<void> {
+    assert(!this.#disposed, "Cannot fill a bitmask: the matcher was disposed");
+    if (this.isTerminated()) {
+      row.set(maskOf(this.#options.stopTokenIds, row.length));
+      return;
+    }
+    try {
+      const words = await this.#matcher.getNextTokenBitmask();
+      row.set(words);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  accept(token: number): boolean {
+    assert(!this.#disposed, "Cannot accept a token: the matcher was disposed");
+    try {
+      if (!this.#matcher.acceptToken(token)) return false;
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#accepted++;
+    return true;
+  }
+
+  rollback(count: number): void {
+    assert(count <= this.#accepted, `Cannot roll back ${count} tokens: ${this.#accepted} accepted`);
+    if (count === 0) return;
+    this.#matcher.rollBack(count);
+    this.#accepted -= count;
+  }
+
+  isTerminated(): boolean {
+    return this.#matcher.isTerminated();
+  }
+
+  #failed(error: unknown): EngineError {
+    const reason = this.#instance.explain(error);
+    return new EngineError(
+      "ENGINE_STEP_FAILED",
+      `Cannot follow the grammar: the library must accept it, ${reason}`,
+      { cause: error },
+    );
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#matcher.dispose();
+  }
+}

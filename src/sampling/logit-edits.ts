@@ -1,0 +1,149 @@
+import { assert } from "#base";
+
+const firstCapacity = 1024;
+
+/** Copy of `array` with at least `length` elements. */
+function grown<A extends Int32Array | Float32Array>(
+  array: A,
+  length: number,
+  make: (n: number) => A,
+): A {
+  const copy = make(Math.max(length, 2 * array.length));
+  copy.set(array);
+  return copy;
+}
+
+/**
+ * The sparse edits of a batch's logits, in the layout of `AdjustLogitsInput`. Filled row by row;
+ * several wishes for one token become one entry. R rows, V vocabulary.
+ */
+export class LogitEdits {
+  /** [R + 1] running sum: row r owns entries starts[r] up to starts[r + 1]. */
+  readonly starts: Int32Array;
+  /** [R], one when the row's words of `allowed` count. */
+  readonly allowedRows: Int32Array;
+  /** [R, ceil(V / 32)], bit set = allowed. */
+  readonly allowed: Uint32Array;
+  /** [R] each. */
+  readonly repetition: Float32Array;
+  readonly frequency: Float32Array;
+  readonly presence: Float32Array;
+  readonly wordsPerRow: number;
+  #tokens = new Int32Array(firstCapacity);
+  #biases = new Float32Array(firstCapacity);
+  #counts = new Int32Array(firstCapacity);
+  /** [V]: where a token's entry is, valid when it lies in the current row. */
+  readonly #entryOf: Int32Array;
+  #rows = 0;
+  #entries = 0;
+  #masked = 0;
+
+  constructor(rowsMax: number, vocabularySize: number) {
+    this.wordsPerRow = Math.ceil(vocabularySize / 32);
+    this.starts = new Int32Array(rowsMax + 1);
+    this.allowedRows = new Int32Array(rowsMax);
+    this.allowed = new Uint32Array(rowsMax * this.wordsPerRow);
+    this.repetition = new Float32Array(rowsMax);
+    this.frequency = new Float32Array(rowsMax);
+    this.presence = new Float32Array(rowsMax);
+    this.#entryOf = new Int32Array(vocabularySize);
+  }
+
+  /** Rows begun since `reset`. */
+  get rows(): number {
+    return this.#rows;
+  }
+
+  get entries(): number {
+    return this.#entries;
+  }
+
+  /** Rows that have a mask. */
+  get maskedRows(): number {
+    return this.#masked;
+  }
+
+  /** Nothing to change in any row. */
+  get empty(): boolean {
+    return this.#entries === 0 && this.#masked === 0;
+  }
+
+  /** [entries]. Views, valid until the next `reset`. */
+  get tokens(): Int32Array {
+    return this.#tokens.subarray(0, this.#entries);
+  }
+
+  get biases(): Float32Array {
+    return this.#biases.subarray(0, this.#entries);
+  }
+
+  get counts(): Int32Array {
+    return this.#counts.subarray(0, this.#entries);
+  }
+
+  reset(): void {
+    this.#rows = 0;
+    this.#entries = 0;
+    this.#masked = 0;
+  }
+
+  /** Begins the next row, with nothing to change in it. */
+  beginRow(): void {
+    assert(this.#rows < this.allowedRows.length, `Cannot begin row ${this.#rows}: no room for it`);
+    this.allowedRows[this.#rows] = 0;
+    this.repetition[this.#rows] = 1;
+    this.frequency[this.#rows] = 0;
+    this.presence[this.#rows] = 0;
+    this.#rows++;
+    this.starts[this.#rows] = this.#entries;
+  }
+
+  /** Penalties of the current row; they act on tokens that have a count. */
+  penalize(repetition: number, frequency: number, presence: number): void {
+    this.repetition[this.#rows - 1] = repetition;
+    this.frequency[this.#rows - 1] = frequency;
+    this.presence[this.#rows - 1] = presence;
+  }
+
+  /** Adds to a token's logit; -Infinity forbids it. */
+  bias(token: number, value: number): void {
+    const entry = this.#entry(token);
+    this.#biases[entry] = (this.#biases[entry] ?? 0) + value;
+  }
+
+  /** Says how often a token was drawn; -1: it is in the prompt only. */
+  count(token: number, count: number): void {
+    this.#counts[this.#entry(token)] = count;
+  }
+
+  /** The current row's mask, to be filled by the caller. From now on only its set bits may be drawn. */
+  mask(): Uint32Array {
+    const row = this.#rows - 1;
+    if (this.allowedRows[row] === 0) this.#masked++;
+    this.allowedRows[row] = 1;
+    return this.allowed.subarray(row * this.wordsPerRow, (row + 1) * this.wordsPerRow);
+  }
+
+  #entry(token: number): number {
+    const known = this.#entryOf[token];
+    assert(known !== undefined, `Cannot edit the logit of token ${token}: it has none`);
+    const rowStart = this.starts[this.#rows - 1] ?? 0;
+    if (known >= rowStart && known < this.#entries && this.#tokens[known] === token) return known;
+    return this.#append(token);
+  }
+
+  #append(token: number): number {
+    const entry = this.#entries++;
+    if (entry >= this.#tokens.length) {
+      this.#tokens = grown(this.#tokens, entry + 1, (n) => new Int32Array(n));
+      this.#biases = grown(this.#biases, entry + 1, (n) => new Float32Array(n));
+      this.#counts = grown(this.#counts, entry + 1, (n) => new Int32Array(n));
+    }
+    this.#tokens[entry] = token;
+    this.#biases[entry] = 0;
+    this.#counts[entry] = 0;
+    this.#entryOf[token] = entry;
+    this.starts[this.#rows] = this.#entries;
+    return entry;
+  }
+}

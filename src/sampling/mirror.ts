@@ -1,0 +1,195 @@
+import type { AdjustLogitsInput, Device, DeviceTensor, SampleInput } from "#devices";
+import type { LogitEdits } from "./logit-edits.ts";
+import type { SamplingRow } from "./sampler.ts";
+
+const firstEntries = 4096;
+
+type HostArray = Float32Array | Int32Array | Uint32Array;
+
+/** A device tensor and what it holds, so that only changes are written. */
+class Mirrored<A extends HostArray> {
+  readonly tensor: DeviceTensor;
+  /** What the next `write` sends. */
+  readonly next: A;
+  readonly #device: Device;
+  readonly #sent: A;
+  #known = 0;
+
+  constructor(device: Device, tensor: DeviceTensor, next: A, sent: A) {
+    this.tensor = tensor;
+    this.next = next;
+    this.#device = device;
+    this.#sent = sent;
+  }
+
+  /** Sends the first `length` elements, unless the device has them. */
+  write(length: number): void {
+    if (length <= this.#known && this.#same(length)) return;
+    const changed = this.next.subarray(0, length);
+    this.#sent.set(changed);
+    this.#known = length;
+    this.#device.write(this.tensor, changed);
+  }
+
+  #same(length: number): boolean {
+    for (let i = 0; i < length; i++) if (this.next[i] !== this.#sent[i]) return false;
+    return true;
+  }
+}
+
+function mirroredF32(device: Device, length: number): Mirrored<Float32Array> {
+  const tensor = device.allocate("f32", [length]);
+  return new Mirrored(device, tensor, new Float32Array(length), new Float32Array(length));
+}
+
+function mirroredI32(device: Device, length: number): Mirrored<Int32Array> {
+  const tensor = device.allocate("i32", [length]);
+  return new Mirrored(device, tensor, new Int32Array(length), new Int32Array(length));
+}
+
+/** Entries of `AdjustLogitsInput`; they come in any number, so their tensors are made anew to grow. */
+interface EntryTensors {
+  readonly capacity: number;
+  readonly entryTokens: DeviceTensor;
+  readonly entryBias: DeviceTensor;
+  readonly entryCounts: DeviceTensor;
+}
+
+type DrawTensors = Pick<
+  SampleInput,
+  "temperature" | "topK" | "topP" | "minP" | "seeds" | "positions"
+>;
+type EditTensors = Omit<AdjustLogitsInput, "count" | "out" | "logits">;
+
+/** The sampler's inputs on the device. R rows, W words of a mask. */
+export class Mirror {
+  readonly #device: Device;
+  readonly #temperature: Mirrored<Float32Array>;
+  readonly #topK: Mirrored<Int32Array>;
+  readonly #topP: Mirrored<Float32Array>;
+  readonly #minP: Mirrored<Float32Array>;
+  readonly #seeds: Mirrored<Uint32Array>;
+  readonly #positions: Mirrored<Int32Array>;
+  readonly #starts: DeviceTensor;
+  readonly #penalties: readonly [DeviceTensor, DeviceTensor, DeviceTensor];
+  readonly #allowed: DeviceTensor;
+  readonly #allowedRows: DeviceTensor;
+  #entries: EntryTensors;
+
+  constructor(device: Device, rowsMax: number, words: number) {
+    this.#device = device;
+    this.#temperature = mirroredF32(device, rowsMax);
+    this.#topK = mirroredI32(device, rowsMax);
+    this.#topP = mirroredF32(device, rowsMax);
+    this.#minP = mirroredF32(device, rowsMax);
+    this.#positions = mirroredI32(device, rowsMax);
+    const seeds = device.allocate("u32", [rowsMax, 2]);
+    const [next, sent] = [new Uint32Array(2 * rowsMax), new Uint32Array(2 * rowsMax)];
+    this.#seeds = new Mirrored(device, seeds, next, sent);
+    this.#starts = device.allocate("i32", [rowsMax + 1]);
+    const row = (): DeviceTensor => device.allocate("f32", [rowsMax]);
+    this.#penalties = [row(), row(), row()];
+    this.#allowed = device.allocate("u32", [rowsMax, words]);
+    this.#allowedRows = device.allocate("i32", [rowsMax]);
+    this.#entries = allocateEntries(device, firstEntries);
+  }
+
+  /** Device tensors of the draw. */
+  get draws(): DrawTensors {
+    return {
+      temperature: this.#temperature.tensor,
+      topK: this.#topK.tensor,
+      topP: this.#topP.tensor,
+      minP: this.#minP.tensor,
+      seeds: this.#seeds.tensor,
+      positions: this.#positions.tensor,
+    };
+  }
+
+  /** Brings the draw's inputs up to date. */
+  writeDraws(rows: readonly SamplingRow[]): void {
+    rows.forEach(({ sampling: { params, seed }, position }, row) => {
+      this.#temperature.next[row] = params.temperature;
+      this.#topK.next[row] = params.topK;
+      this.#topP.next[row] = params.topP;
+      this.#minP.next[row] = params.minP;
+      this.#seeds.next[2 * row] = seed.low;
+      this.#seeds.next[2 * row + 1] = seed.high;
+      this.#positions.next[row] = position;
+    });
+    for (const part of [this.#temperature, this.#topK, this.#topP, this.#minP, this.#positions]) {
+      part.write(rows.length);
+    }
+    this.#seeds.write(2 * rows.length);
+  }
+
+  /** Sends the edits; gives the op's inputs. Masks are sent only if a row has one. */
+  writeEdits(edits: LogitEdits): EditTensors {
+    const device = this.#device;
+    const [repetitionPenalty, frequencyPenalty, presencePenalty] = this.#penalties;
+    const entries = this.#entriesFor(edits.entries);
+    device.write(this.#starts, edits.starts.subarray(0, edits.rows + 1));
+    device.write(repetitionPenalty, edits.repetition.subarray(0, edits.rows));
+    device.write(frequencyPenalty, edits.frequency.subarray(0, edits.rows));
+    device.write(presencePenalty, edits.presence.subarray(0, edits.rows));
+    if (edits.entries > 0) {
+      device.write(entries.entryTokens, edits.tokens);
+      device.write(entries.entryBias, edits.biases);
+      device.write(entries.entryCounts, edits.counts);
+    }
+    const { entryTokens, entryBias, entryCounts } = entries;
+    const masks = edits.maskedRows > 0 ? this.#writeMasks(edits) : {};
+    return {
+      entryStarts: this.#starts,
+      ...{ entryTokens, entryBias, entryCounts },
+      ...{ repetitionPenalty, frequencyPenalty, presencePenalty },
+      ...masks,
+    };
+  }
+
+  #writeMasks(edits: LogitEdits): Pick<EditTensors, "allowed" | "allowedRows"> {
+    const { rows, wordsPerRow, allowed, allowedRows } = edits;
+    this.#device.write(this.#allowedRows, allowedRows.subarray(0, rows));
+    for (let row = 0; row < rows; row++) {
+      const start = row * wordsPerRow;
+      if (allowedRows[row] === 0) continue;
+      this.#device.write(this.#allowed, allowed.subarray(start, start + wordsPerRow), start);
+    }
+    return { allowed: this.#allowed, allowedRows: this.#allowedRows };
+  }
+
+  #entriesFor(count: number): EntryTensors {
+    if (count <= this.#entries.capacity) return this.#entries;
+    releaseEntries(this.#device, this.#entries);
+    this.#entries = allocateEntries(this.#device, 2 * count);
+    return this.#entries;
+  }
+
+  /** Gives all device memory back. */
+  dispose(): void {
+    const tensors = [
+      ...Object.values(this.draws),
+      ...this.#penalties,
+      this.#starts,
+      this.#allowed,
+      this.#allowedRows,
+    ];
+    for (const tensor of tensors) this.#device.release(tensor);
+    releaseEntries(this.#device, this.#entries);
+  }
+}
+
+function allocateEntries(device: Device, capacity: number): EntryTensors {
+  return {
+    capacity,
+    entryTokens: device.allocate("i32", [capacity]),
+    entryBias: device.allocate("f32", [capacity]),
+    entryCounts: device.allocate("i32", [capacity]),
+  };
+}
+
+function releaseEntries(device: Device, entries: EntryTensors): void {
+  for (const tensor of [entries.entryTokens, entries.entryBias, entries.entryCounts]) {
+    device.release(tensor);
+  }
+}

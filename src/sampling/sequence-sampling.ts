@@ -1,0 +1,181 @@
+import { assert, type Seed, seedFrom } from "#base";
+import { forbiddenNext } from "./bad-word-matcher.ts";
+import type { GrammarMatcher } from "./grammar.ts";
+import type { LogitEdits } from "./logit-edits.ts";
+import type { LogprobRequest } from "./logprobs.ts";
+import type { SamplingParams } from "./sampling-params.ts";
+import { ThinkingBudget, type ThinkingMarks } from "./thinking-budget.ts";
+import { allow, allowsOther, intersect, maskOf } from "./token-mask.ts";
+
+export interface SequenceSamplingOptions {
+  readonly params: SamplingParams;
+  /** The request's seed, or a fresh one; sequence i of a request draws with seed + i. */
+  readonly seed: number | bigint;
+  readonly promptTokens: readonly number[];
+  /** Columns of the logits. */
+  readonly vocabularySize: number;
+  /** The model's end tokens. */
+  readonly endTokenIds: readonly number[];
+  /** Token sequences of `params.badWords`. */
+  readonly badWords?: readonly (readonly number[])[];
+  /** Owned from now on: disposed with the sequence. */
+  readonly matcher?: GrammarMatcher | null;
+  /** Needed for `thinkingTokenBudget` to have an effect. */
+  readonly thinking?: ThinkingMarks | null;
+}
+
+/**
+ * What one sequence's sampling depends on: its parameters, and its history as far as penalties,
+ * bad words and grammars look back. Kept up to date token by token; survives preemption.
+ */
+export class SequenceSampling {
+  readonly params: SamplingParams;
+  readonly seed: Seed;
+  /** What to report beside each token, or null for nothing. */
+  readonly logprobs: LogprobRequest | null;
+  readonly #promptTokens: ReadonlySet<number>;
+  /** Times each token was drawn; kept only where penalties ask for it. */
+  readonly #counts = new Map<number, number>();
+  readonly #generated: number[] = [];
+  readonly #badWords: readonly (readonly number[])[];
+  readonly #matcher: GrammarMatcher | null;
+  readonly #grammarMask: Uint32Array | null;
+  readonly #allowedMask: Uint32Array | null;
+  readonly #endTokenIds: readonly number[];
+  readonly #stopTokens: readonly number[];
+  readonly #thinking: ThinkingBudget | null;
+  readonly #penalizes: boolean;
+
+  constructor(options: SequenceSamplingOptions) {
+    const { params, vocabularySize, promptTokens, endTokenIds } = options;
+    const words = Math.ceil(vocabularySize / 32);
+    const { repetitionPenalty, frequencyPenalty, presencePenalty, allowedTokenIds } = params;
+    this.params = params;
+    this.seed = seedFrom(options.seed);
+    this.logprobs = logprobRequest(params, vocabularySize);
+    this.#promptTokens = new Set(repetitionPenalty === 1 ? [] : promptTokens);
+    this.#penalizes = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+    this.#badWords = options.badWords ?? [];
+    this.#matcher = options.matcher ?? null;
+    this.#grammarMask = this.#matcher === null ? null : new Uint32Array(words);
+    this.#allowedMask = allowedTokenIds === null ? null : maskOf(allowedTokenIds, words);
+    const known = (token: number): boolean => token < vocabularySize;
+    this.#endTokenIds = endTokenIds.filter(known);
+    this.#stopTokens = [...new Set([...endTokenIds, ...params.stopTokenIds])].filter(known);
+    this.#thinking = thinkingBudget(options);
+  }
+
+  /** Tokens drawn so far. */
+  get generatedTokens(): number {
+    return this.#generated.length;
+  }
+
+  /** The structured output is complete and its end token was drawn: the sequence must end. */
+  get terminated(): boolean {
+    return this.#matcher?.isTerminated() ?? false;
+  }
+
+  /**
+   * Takes note of the token that was drawn. False: the grammar does not allow it, the sequence
+   * must end with an error.
+   */
+  accept(token: number): boolean {
+    if (this.#matcher !== null && !this.#matcher.isTerminated() && !this.#matcher.accept(token)) {
+      return false;
+    }
+    this.#generated.push(token);
+    if (this.#penalizes) this.#counts.set(token, (this.#counts.get(token) ?? 0) + 1);
+    this.#thinking?.accept(this.#generated);
+    return true;
+  }
+
+  /** There is a grammar, so `prepare` must be called before each draw. */
+  get constrained(): boolean {
+    return this.#matcher !== null;
+  }
+
+  /** Whether this sequence's logits have to be changed before the next draw. */
+  get edits(): boolean {
+    const { params } = this;
+    return (
+      this.#penalizes ||
+      params.logitBias.length > 0 ||
+      this.#badWords.length > 0 ||
+      this.#matcher !== null ||
+      this.#allowedMask !== null ||
+      this.#mayNotEnd ||
+      this.#thinking !== null
+    );
+  }
+
+  get #mayNotEnd(): boolean {
+    return this.#generated.length < this.params.minTokens;
+  }
+
+  /** Asks the grammar for the next mask. Needed before `write` when there is a grammar. */
+  async prepare(): Promise<void> {
+    if (this.#matcher === null || this.#grammarMask === null) return;
+    await this.#matcher.fillBitmask(this.#grammarMask);
+  }
+
+  /** Writes this sequence's edits as the current row of `edits`. */
+  write(edits: LogitEdits): void {
+    const forced = this.#thinking?.forced() ?? null;
+    if (forced !== null) {
+      edits.mask().set(maskOf([forced], edits.wordsPerRow));
+      return;
+    }
+    const mask = this.#writeMask(edits);
+    this.#writePenalties(edits);
+    for (const { token, value } of this.params.logitBias) {
+      edits.bias(token, value);
+    }
+    for (const token of forbiddenNext(this.#generated, this.#badWords)) {
+      edits.bias(token, Number.NEGATIVE_INFINITY);
+    }
+    // A grammar that is complete can only end, and that goes before minTokens.
+    if (this.#mayNotEnd && (mask === null || allowsOther(mask, this.#stopTokens))) {
+      for (const token of this.#stopTokens) edits.bias(token, Number.NEGATIVE_INFINITY);
+    }
+  }
+
+  #writeMask(edits: LogitEdits): Uint32Array | null {
+    if (this.#grammarMask === null && this.#allowedMask === null) return null;
+    const mask = edits.mask();
+    mask.set(this.#grammarMask ?? this.#allowedMask ?? []);
+    if (this.#grammarMask !== null && this.#allowedMask !== null) {
+      intersect(mask, this.#allowedMask);
+      // Nothing satisfies both: better an early end than a token that the grammar refuses.
+      if (!allowsOther(mask, [])) for (const token of this.#endTokenIds) allow(mask, token);
+    }
+    return mask;
+  }
+
+  #writePenalties(edits: LogitEdits): void {
+    if (!this.#penalizes) return;
+    const { repetitionPenalty, frequencyPenalty, presencePenalty } = this.params;
+    edits.penalize(repetitionPenalty, frequencyPenalty, presencePenalty);
+    for (const token of this.#promptTokens) edits.count(token, -1);
+    for (const [token, count] of this.#counts) edits.count(token, count);
+  }
+
+  /** Gives the grammar's memory back. */
+  dispose(): void {
+    this.#matcher?.dispose();
+  }
+}
+
+/** `logprobs` and `logprobTokenIds` as one wish; the ids win. */
+function logprobRequest(params: SamplingParams, vocabularySize: number): LogprobRequest | null {
+  if (params.logprobTokenIds !== null) return { kind: "tokens", tokenIds: params.logprobTokenIds };
+  if (params.logprobs === null) return null;
+  const count = params.logprobs === -1 ? vocabularySize : Math.min(params.logprobs, vocabularySize);
+  return { kind: "top", count };
+}
+
+function thinkingBudget(options: SequenceSamplingOptions): ThinkingBudget | null {
+  const { params, thinking, promptTokens } = options;
+  if (params.thinkingTokenBudget === null || !thinking) return null;
+  assert(thinking.endTokenIds.length > 0, "Cannot limit thinking: its end mark has no tokens");
+  return new ThinkingBudget(params.thinkingTokenBudget, thinking, promptTokens);
+}
