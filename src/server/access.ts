@@ -1,0 +1,62 @@
+/** Who may call: API keys, and which web origins a browser lets through. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { EngineError } from "#base";
+
+/** Answers that tell nothing about prompts, for load balancers and scrapers. */
+const OPEN_PATHS = new Set(["/", "/health", "/ping", "/version", "/metrics"]);
+const PREFLIGHT_SECONDS = 600;
+
+/** Asks every request but those to open paths for one of the keys. Without keys all may call. */
+export function requireApiKey(app: FastifyInstance, apiKeys: readonly string[]): void {
+  if (apiKeys.length === 0) return;
+  const digests = apiKeys.map(digest);
+  app.addHook("onRequest", async (request) => {
+    if (OPEN_PATHS.has(request.routeOptions.url ?? "") || request.method === "OPTIONS") return;
+    const given = digest(bearerToken(request));
+    // All keys are compared, each in constant time: neither content nor place of a key leaks.
+    const matches = digests.filter((expected) => timingSafeEqual(expected, given)).length;
+    if (matches === 0) {
+      throw new EngineError(
+        "UNAUTHORIZED",
+        "Cannot accept request: a known API key is needed; send `Authorization: Bearer KEY`",
+      );
+    }
+  });
+}
+
+/** Lets browsers call from the given origins; answers preflight requests. */
+export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
+  if (origins.length === 0) return;
+  const all = origins.includes("*");
+  app.addHook("onRequest", async (request, reply) => {
+    const origin = request.headers.origin;
+    if (origin === undefined || !(all || origins.includes(origin))) return;
+    reply.header("access-control-allow-origin", all ? "*" : origin).header("vary", "origin");
+    if (isPreflight(request)) await answerPreflight(request, reply);
+  });
+}
+
+function isPreflight(request: FastifyRequest): boolean {
+  const asked = request.headers["access-control-request-method"];
+  return request.method === "OPTIONS" && asked !== undefined;
+}
+
+function answerPreflight(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const headers = request.headers["access-control-request-headers"];
+  return reply
+    .code(204)
+    .header("access-control-allow-methods", "GET, POST, OPTIONS")
+    .header("access-control-allow-headers", headers ?? "authorization, content-type")
+    .header("access-control-max-age", PREFLIGHT_SECONDS)
+    .send();
+}
+
+function bearerToken(request: FastifyRequest): string {
+  const header = request.headers.authorization ?? "";
+  return /^bearer /i.test(header) ? header.slice("bearer ".length).trim() : "";
+}
+
+function digest(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}

@@ -1,0 +1,132 @@
+/** The HTTP application: routes, limits, and what happens to requests that are not right. */
+import type { Socket } from "node:net";
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from "fastify";
+import { pino } from "pino";
+import { allowOrigins, requireApiKey } from "./access.ts";
+import type { ServerConfig } from "./config.ts";
+import type { ServerContext } from "./context.ts";
+import { generationRoute } from "./generation-route.ts";
+import { HttpError, httpFailure } from "./http-errors.ts";
+import { checkNesting } from "./nesting.ts";
+import { chatCompletions } from "./openai/chat-completions.ts";
+import { completions } from "./openai/completions.ts";
+import { embeddings } from "./openai/embeddings.ts";
+import { getModel, listModels } from "./openai/models.ts";
+import { detokenize, tokenize } from "./openai/tokenize.ts";
+import { operationRoutes } from "./operations.ts";
+
+const standardError = 2;
+const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+/** Builds the application; it does not listen yet. */
+export function createApp(context: ServerContext): FastifyInstance {
+  const { config } = context;
+  const app = newFastify(config);
+  app.removeContentTypeParser("text/plain");
+  app.addHook("preValidation", async (request) => checkNesting(request.body));
+  if (config.enableRequestIdHeaders) echoRequestIds(app, context);
+  logRequests(app);
+  allowOrigins(app, config.corsOrigins);
+  requireApiKey(app, config.apiKey);
+  answerFailures(app);
+  operationRoutes(app, context);
+  modelRoutes(app, context);
+  generationRoute(app, context, "/v1/chat/completions", chatCompletions);
+  generationRoute(app, context, "/v1/completions", completions);
+  generationRoute(app, context, "/v1/embeddings", embeddings);
+  generationRoute(app, context, "/tokenize", tokenize);
+  generationRoute(app, context, "/detokenize", detokenize);
+  return app;
+}
+
+function newFastify(config: ServerConfig): FastifyInstance {
+  return fastify({
+    loggerInstance: createLogger(config),
+    disableRequestLogging: true, // one line per request is enough: logRequests
+    bodyLimit: config.requestBytesMax,
+    requestTimeout: config.requestTimeoutMs,
+    forceCloseConnections: true,
+    exposeHeadRoutes: true,
+    routerOptions: { maxParamLength: 512 },
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket),
+    frameworkErrors: (error, _request, reply: FastifyReply) => {
+      const failure = httpFailure(error);
+      reply.code(failure.status).send(failure.body);
+    },
+  });
+}
+
+function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
+  return pino({ level: logLevel }, pino.destination(standardError));
+}
+
+/** Logs method, path, status and time of each request; never its content. */
+function logRequests(app: FastifyInstance): void {
+  app.addHook("onRequest", async (request, reply) => {
+    reply.raw.once("close", () => {
+      const { statusCode: status } = reply.raw;
+      const ms = Math.round(reply.elapsedTime);
+      request.log.info({ method: request.method, url: request.url, status, ms }, "request");
+    });
+  });
+}
+
+function echoRequestIds(app: FastifyInstance, context: ServerContext): void {
+  app.addHook("onRequest", async (request, reply) => {
+    const given = request.headers["x-request-id"];
+    reply.header("x-request-id", typeof given === "string" ? given : context.newId());
+  });
+}
+
+function modelRoutes(app: FastifyInstance, context: ServerContext): void {
+  const startedSeconds = context.nowSeconds();
+  app.get("/v1/models", async () => listModels(context, startedSeconds));
+  // A wildcard, because names like ORG/NAME have slashes.
+  app.get<{ Params: { "*": string } }>("/v1/models/*", async (request) =>
+    getModel(context, request.params["*"], startedSeconds),
+  );
+}
+
+function answerFailures(app: FastifyInstance): void {
+  app.setErrorHandler((error, request, reply) => {
+    const failure = httpFailure(error);
+    if (failure.status >= 500) request.log.error(error, "request failed");
+    if (failure.retryAfterSeconds !== null) reply.header("retry-after", failure.retryAfterSeconds);
+    if (failure.status === 401) reply.header("www-authenticate", "Bearer");
+    reply.code(failure.status).send(failure.body);
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const allowed = METHODS.filter((method) => app.findRoute({ method, url: path }) !== null);
+    if (allowed.length === 0) {
+      throw new HttpError(404, "not_found", `Cannot find ${path}: there is no such endpoint`);
+    }
+    reply.header("allow", allowed.join(", "));
+    throw new HttpError(
+      405,
+      "method_not_allowed",
+      `Cannot ${request.method} ${path}: use ${allowed.join(" or ")}`,
+    );
+  });
+}
+
+const BROKEN_REQUESTS: Readonly<Record<string, readonly [status: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "its headers are too long"],
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "it was not sent in time"],
+};
+
+/** Bytes that are no HTTP request: Node hands over the socket, and no route is involved. */
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const known = BROKEN_REQUESTS[error.code ?? ""];
+  const [status, reason] = known ?? ["400 Bad Request", "it is not valid HTTP"];
+  const { body } = httpFailure(
+    new HttpError(Number.parseInt(status, 10), "bad_request", `Cannot read request: ${reason}`),
+  );
+  const text = JSON.stringify(body);
+  const headers = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}`;
+  socket.end(`HTTP/1.1 ${status}\r\n${headers}\r\nconnection: close\r\n\r\n${text}`);
+}

@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { EngineError } from "#base";
+
+/** What a request gets where it says nothing: a model's `generation_config.json`, or the operator. */
+export const SamplingDefaults = z
+  .strictObject({
+    temperature: z.number().min(0).max(2).optional().describe("0 is greedy."),
+    topP: z.number().gt(0).max(1).optional().describe("Nucleus: smallest set with this mass."),
+    topK: z.int().min(-1).optional().describe("Keep the k likeliest; -1 and 0: all."),
+    minP: z.number().min(0).max(1).optional().describe("Drop below this share of the likeliest."),
+    repetitionPenalty: z.number().gt(0).optional().describe("1: none."),
+    maxTokens: z.int().positive().optional().describe("Most new tokens."),
+  })
+  .readonly();
+export type SamplingDefaults = z.output<typeof SamplingDefaults>;
+
+/** How the HTTP server listens, whom it lets in, and how much it takes. */
+export const ServerOptions = z
+  .strictObject({
+    host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
+    port: z.int().min(0).max(65535).default(8000).describe("Port to listen on; 0: any free one."),
+    apiKey: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("Keys that clients may use as bearer token; none: open to all."),
+    servedModelName: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("Names that clients may ask for, first is shown; none: the model's own."),
+    requestBytesMax: z
+      .int()
+      .positive()
+      .default(16 * 2 ** 20)
+      .describe("Longest request body."),
+    concurrentRequestsMax: z
+      .int()
+      .positive()
+      .default(1024)
+      .describe("Requests in work at once; more get 429 and Retry-After."),
+    requestTimeoutMs: z
+      .int()
+      .nonnegative()
+      .default(60_000)
+      .describe("Time a client has to send a whole request; 0: no limit."),
+    shutdownTimeoutMs: z
+      .int()
+      .nonnegative()
+      .default(30_000)
+      .describe("Time that running requests get to finish at shutdown."),
+    corsOrigins: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("Web origins that may call from a browser; `*`: all."),
+    toolCallParser: z
+      .enum(["auto", "hermes", "llama3_json", "none"])
+      .default("auto")
+      .describe("How tool calls are read from a model's text; auto: by what the text begins with."),
+    allowRequestChatTemplate: z
+      .boolean()
+      .default(false)
+      .describe("Let requests bring their own chat template (code that runs in the server)."),
+    enableRequestIdHeaders: z
+      .boolean()
+      .default(false)
+      .describe("Echo X-Request-Id, or make one, in every answer."),
+    logLevel: z
+      .enum(["silent", "error", "warn", "info", "debug"])
+      .default("info")
+      .describe("Least important log line to write, on standard error."),
+    defaultSampling: SamplingDefaults.prefault({}).describe(
+      "Sampling where a request says nothing.",
+    ),
+  })
+  .readonly();
+/** What a caller of `startServer` writes. */
+export type ServerOptions = z.input<typeof ServerOptions>;
+/** Checked, defaults filled in. */
+export type ServerConfig = z.output<typeof ServerOptions>;
+
+/** Fills in defaults. Throws INVALID_ARGUMENT that names the wrong option. */
+export function parseServerConfig(options: ServerOptions): ServerConfig {
+  const parsed = ServerOptions.safeParse(options);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const option = issue?.path.join(".") ?? "";
+  throw new EngineError("INVALID_ARGUMENT", `Cannot start server: ${option}: ${issue?.message}`, {
+    param: option,
+  });
+}

@@ -1,0 +1,121 @@
+/** Routes that make the engine work: admission, hang-ups, and both kinds of answers. */
+import type { ServerResponse } from "node:http";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { EngineError, messageOf } from "#base";
+import type { Call, ServerContext } from "./context.ts";
+import { EventStream } from "./event-stream.ts";
+import { httpFailure } from "./http-errors.ts";
+import type { Answer } from "./openai/answer.ts";
+
+export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
+
+const clientRequestId = /^[\w.:-]{1,128}$/;
+
+/** Registers `POST path`. The handler's signal is aborted the moment the client hangs up. */
+export function generationRoute(
+  app: FastifyInstance,
+  context: ServerContext,
+  path: string,
+  handler: CallHandler,
+): void {
+  const { admission } = context;
+  app.post(path, async (request, reply) => {
+    const controller = admission.enter();
+    const { signal } = controller;
+    // Before anything is awaited, so that no hang-up is missed.
+    const onClose = () => {
+      if (!reply.raw.writableFinished) controller.abort(hungUp());
+    };
+    reply.raw.once("close", onClose);
+    try {
+      checkHealth(context);
+      const call = { id: callId(request, context), created: context.nowSeconds(), signal };
+      const answer = await handler(context, request.body, call);
+      if (answer.kind === "events") return await sendEvents(request, reply, answer.events, signal);
+      signal.throwIfAborted();
+      return await reply.send(answer.value);
+    } catch (error) {
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      reply.raw.off("close", onClose);
+      controller.abort(); // whatever of it still runs has no one to answer to
+      admission.leave(controller);
+    }
+  });
+}
+
+/**
+ * Sends events as they come. Until the first one is there, failures are plain HTTP answers; later
+ * they are events too.
+ */
+async function sendEvents(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  events: AsyncGenerator<readonly unknown[]>,
+  signal: AbortSignal,
+): Promise<FastifyReply> {
+  const first = await events.next();
+  signal.throwIfAborted();
+  reply.hijack();
+  const stream = new EventStream(reply.raw, reply.getHeaders());
+  try {
+    let next = first;
+    while (next.done !== true && !stream.closed) {
+      await stream.send(next.value);
+      next = await events.next();
+    }
+    if (signal.aborted && !stream.closed) throw signal.reason;
+  } catch (error) {
+    const failure = httpFailure(signal.aborted ? signal.reason : error);
+    if (!stream.closed) {
+      if (failure.status >= 500) request.log.error(error, "request failed while streaming");
+      await stream.send([failure.body]);
+    }
+  } finally {
+    await endGenerator(events, request);
+    stream.end();
+    await finished(reply.raw);
+  }
+  return reply;
+}
+
+/** Lets the generator's own clean-up run; the answer is out, so a failure here is only logged. */
+async function endGenerator(
+  events: AsyncGenerator<readonly unknown[]>,
+  request: FastifyRequest,
+): Promise<void> {
+  try {
+    await events.return(undefined);
+  } catch (error) {
+    request.log.error(`Cannot end a stream cleanly: ${messageOf(error)}`);
+  }
+}
+
+/** Waits until the last byte is handed to the system, or the reader is gone. */
+function finished(response: ServerResponse): Promise<void> {
+  if (response.writableFinished || response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    response.once("finish", resolve).once("close", resolve);
+  });
+}
+
+function checkHealth({ model }: ServerContext): void {
+  const health = model.health();
+  if (health.state !== "dead") return;
+  throw new EngineError("ENGINE_DEAD", `Cannot accept request: the engine is gone`);
+}
+
+/** The body's `request_id`, or the header's, or a fresh one. */
+function callId(request: FastifyRequest, context: ServerContext): string {
+  const { body } = request;
+  const given =
+    typeof body === "object" && body !== null && "request_id" in body ? body.request_id : null;
+  for (const candidate of [given, request.headers["x-request-id"]]) {
+    if (typeof candidate === "string" && clientRequestId.test(candidate)) return candidate;
+  }
+  return context.newId();
+}
+
+function hungUp(): EngineError {
+  return new EngineError("ABORTED", "Cannot complete request: the client hung up");
+}

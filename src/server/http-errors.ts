@@ -1,0 +1,119 @@
+import { EngineError, type ErrorCode, messageOf } from "#base";
+
+/** An error as OpenAI's clients read it. */
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+  };
+}
+
+/** What a failure becomes on the wire. */
+export interface HttpFailure {
+  readonly status: number;
+  readonly body: ErrorBody;
+  /** Seconds after which trying again makes sense; null where it does not. */
+  readonly retryAfterSeconds: number | null;
+}
+
+interface Mapping {
+  readonly status: number;
+  readonly type: string;
+  readonly code: string;
+  readonly retryAfterSeconds?: number;
+}
+
+const invalid = (code: string, status = 400): Mapping => ({
+  status,
+  type: "invalid_request_error",
+  code,
+});
+const broken = (code: string, status = 500): Mapping => ({ status, type: "server_error", code });
+
+/** The one table from `ErrorCode` to HTTP; docs/errors.md is made from it. */
+export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
+  INVALID_ARGUMENT: invalid("invalid_argument"),
+  PROMPT_TOO_LONG: invalid("context_length_exceeded"),
+  MODEL_NOT_FOUND: invalid("model_not_found", 404),
+  CHECKPOINT_INVALID: broken("checkpoint_invalid"),
+  UNSUPPORTED_MODEL: invalid("unsupported_model"),
+  TOKENIZER_MISSING: invalid("tokenizer_missing"),
+  TOKENIZER_INVALID: broken("tokenizer_invalid"),
+  GRAMMAR_INVALID: invalid("grammar_invalid"),
+  DEVICE_UNAVAILABLE: broken("device_unavailable", 503),
+  OUT_OF_MEMORY: broken("out_of_memory"),
+  QUEUE_FULL: {
+    status: 429,
+    type: "rate_limit_error",
+    code: "rate_limit_exceeded",
+    retryAfterSeconds: 1,
+  },
+  ENGINE_DEAD: broken("engine_dead", 503),
+  ENGINE_STEP_FAILED: broken("engine_step_failed"),
+  SHUTTING_DOWN: { ...broken("shutting_down", 503), retryAfterSeconds: 5 },
+  ABORTED: invalid("aborted", 499),
+  UNAUTHORIZED: { status: 401, type: "authentication_error", code: "invalid_api_key" },
+  NETWORK: broken("network", 502),
+  IO: broken("io"),
+};
+
+/** A failure that only HTTP knows: a wrong path, method, content type or body. */
+export class HttpError extends Error {
+  override readonly name = "HttpError";
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** Any thrown value as an answer. Failures on our side keep their message for the log only. */
+export function httpFailure(thrown: unknown): HttpFailure {
+  if (thrown instanceof EngineError) return engineFailure(thrown);
+  if (thrown instanceof HttpError) return failure(invalid(thrown.code, thrown.status), thrown);
+  const status = clientStatus(thrown);
+  if (status !== null) return failure(invalid(frameworkCode(thrown), status), thrown);
+  return failure(broken("internal_error"), thrown);
+}
+
+function engineFailure(error: EngineError): HttpFailure {
+  return failure(HTTP_ERRORS[error.code], error, error.param);
+}
+
+function failure(mapping: Mapping, thrown: unknown, param: string | null = null): HttpFailure {
+  const message =
+    mapping.status === 500
+      ? "Cannot complete request: the server failed; its log says why"
+      : messageOf(thrown);
+  return {
+    status: mapping.status,
+    body: {
+      error: { message, type: mapping.type, param: requestField(param), code: mapping.code },
+    },
+    retryAfterSeconds: mapping.retryAfterSeconds ?? null,
+  };
+}
+
+/** The engine names fields as TypeScript does, requests as JSON does: `topP` is `top_p`. */
+function requestField(param: string | null): string | null {
+  return param === null ? null : param.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** Fastify marks what the client did wrong with a 4xx `statusCode`. */
+function clientStatus(thrown: unknown): number | null {
+  if (!(thrown instanceof Error) || !("statusCode" in thrown)) return null;
+  const status = thrown.statusCode;
+  return typeof status === "number" && status >= 400 && status < 500 ? status : null;
+}
+
+function frameworkCode(thrown: unknown): string {
+  if (!(thrown instanceof Error) || !("code" in thrown)) return "bad_request";
+  return String(thrown.code)
+    .replace(/^FST_ERR_(CTP_)?/, "")
+    .toLowerCase();
+}

@@ -1,0 +1,26 @@
+/**
+ * server: a model behind OpenAI's HTTP API.
+ *
+ * One request: access and limits (app.ts), a place among those in work (generation-route.ts), the
+ * body's schema (openai/), the engine, and its tokens as one JSON answer or as events.
+ *
+ *   server.ts             starts and stops it
+ *   config.ts             its options
+ *   app.ts                routes, and answers to requests that are not right
+ *   generation-route.ts   routes that make the engine work; hang-ups
+ *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
+ *   operations.ts         health, version, metrics, server info
+ *   metrics.ts            Prometheus metrics, under vLLM's names too
+ *   http-errors.ts        error codes to HTTP, the only place
+ *   admission.ts          who is being served; draining
+ *   access.ts             API keys, web origins
+ *   event-stream.ts       server-sent events that wait for slow readers
+ *
+ * Invariant: sees the engine through `ServedModel` only, and never a token of a prompt in a log.
+ * Invariant: a client that hangs up aborts its request at once.
+ *
+ * @module
+ */
+export { SamplingDefaults, ServerOptions } from "./config.ts";
+export { type ErrorBody, HTTP_ERRORS } from "./http-errors.ts";
+export { type RunningServer, startServer } from "./server.ts";

@@ -1,0 +1,150 @@
+/** The metrics that exist: names, meanings, buckets, and where the values come from. */
+import type { EngineStats, ModelInfo } from "#engine";
+
+export const OWN_PREFIX = "perigee:";
+export const VLLM_PREFIX = "vllm:";
+
+/** Names under which boards made for older vLLM look for a metric. */
+export const OLD_NAMES: Readonly<Record<string, readonly string[]>> = {
+  kv_cache_usage_perc: ["gpu_cache_usage_perc"],
+  inter_token_latency_seconds: ["time_per_output_token_seconds"],
+};
+
+const TOKEN_LATENCY = [
+  0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+] as const;
+const REQUEST_LATENCY = [
+  0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
+] as const;
+const FIRST_TOKEN = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+  160, 640, 2560,
+] as const;
+const STEP_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] as const;
+const SEQUENCES = [1, 2, 5, 10, 20] as const;
+/** 1, 2, 5, 10, … 200,000. */
+const TOKENS: readonly number[] = [0, 1, 2, 3, 4, 5].flatMap((exponent) =>
+  [1, 2, 5].map((digit) => digit * 10 ** exponent).filter((bucket) => bucket <= 200_000),
+);
+
+/** Distributions, fed as requests run. Source of names and buckets: vLLM 0.27. */
+export const HISTOGRAMS = {
+  time_to_first_token_seconds: { help: "Arrival to first token.", buckets: FIRST_TOKEN },
+  inter_token_latency_seconds: { help: "Time between tokens.", buckets: TOKEN_LATENCY },
+  request_time_per_output_token_seconds: {
+    help: "Decode time of a request over its tokens.",
+    buckets: TOKEN_LATENCY,
+  },
+  e2e_request_latency_seconds: { help: "Arrival to last token.", buckets: REQUEST_LATENCY },
+  request_queue_time_seconds: { help: "Time waiting for a place.", buckets: REQUEST_LATENCY },
+  request_inference_time_seconds: { help: "Prefill and decode.", buckets: REQUEST_LATENCY },
+  request_prefill_time_seconds: { help: "Start to first token.", buckets: REQUEST_LATENCY },
+  request_decode_time_seconds: { help: "First to last token.", buckets: REQUEST_LATENCY },
+  request_prompt_tokens: { help: "Prompt tokens of a request.", buckets: TOKENS },
+  request_generation_tokens: { help: "Generated tokens of a request.", buckets: TOKENS },
+  request_max_num_generation_tokens: { help: "Generated tokens per sequence.", buckets: TOKENS },
+  request_params_max_tokens: { help: "`max_tokens` of requests.", buckets: TOKENS },
+  request_params_n: { help: "`n` of requests.", buckets: SEQUENCES },
+  request_prefill_kv_computed_tokens: {
+    help: "Prompt tokens computed, cached ones left out.",
+    buckets: TOKENS,
+  },
+  iteration_tokens_total: { help: "Tokens computed in one step.", buckets: STEP_TOKENS },
+} as const satisfies Record<string, { help: string; buckets: readonly number[] }>;
+export type HistogramName = keyof typeof HISTOGRAMS;
+
+/** Sums that the engine's books do not keep. */
+export interface EngineCounts {
+  cachedPromptTokens: number;
+  computedPromptTokens: number;
+}
+
+interface Series<Value> {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly value: Value;
+}
+
+interface Metric<Value> {
+  readonly name: string;
+  readonly help: string;
+  readonly series: readonly Series<Value>[];
+}
+
+type GaugeValue = (stats: EngineStats) => number;
+type CounterValue = (stats: EngineStats, counts: EngineCounts) => number;
+
+/** Values that rise and fall. */
+export function engineGauges(info: ModelInfo): readonly Metric<GaugeValue>[] {
+  return [
+    gauge("num_requests_running", "Requests in the running batch.", (stats) => stats.running),
+    gauge("num_requests_waiting", "Requests waiting for a place.", (stats) => stats.waiting),
+    {
+      name: "num_requests_waiting_by_reason",
+      help: "Requests waiting for a place, by reason.",
+      series: [
+        { labels: { reason: "capacity" }, value: (stats) => stats.waiting },
+        { labels: { reason: "deferred" }, value: () => 0 },
+      ],
+    },
+    gauge("kv_cache_usage_perc", "Share of KV blocks held by sequences, 0 to 1.", heldShare),
+    gauge("kv_blocks_cached", "KV blocks that no one holds but can be hit.", (stats) => {
+      return stats.cachedBlocks;
+    }),
+    {
+      name: "cache_config_info",
+      help: "How the KV cache is laid out; always 1.",
+      series: [{ labels: cacheConfig(info), value: () => 1 }],
+    },
+  ];
+}
+
+/** Values that only rise. */
+export function engineCounters(): readonly Metric<CounterValue>[] {
+  return [
+    counter("prompt_tokens_total", "Prompt tokens taken in.", (stats) => stats.promptTokens),
+    counter("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
+    counter("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (_, counts) => {
+      return counts.cachedPromptTokens;
+    }),
+    {
+      name: "prompt_tokens_by_source_total",
+      help: "Prompt tokens of ended requests, by where their KV came from.",
+      series: [
+        { labels: { source: "local_compute" }, value: (_, counts) => counts.computedPromptTokens },
+        { labels: { source: "local_cache_hit" }, value: (_, counts) => counts.cachedPromptTokens },
+      ],
+    },
+    counter("prefix_cache_queries_total", "Tokens looked up in the prefix cache.", (stats) => {
+      return stats.prefixQueriedTokens;
+    }),
+    counter("prefix_cache_hits_total", "Tokens found in the prefix cache.", (stats) => {
+      return stats.prefixHitTokens;
+    }),
+    counter("num_preemptions_total", "Sequences that lost their place.", (stats) => {
+      return stats.preemptions;
+    }),
+    counter("steps_total", "Steps of the engine.", (stats) => stats.steps),
+  ];
+}
+
+function gauge(name: string, help: string, value: GaugeValue): Metric<GaugeValue> {
+  return { name, help, series: [{ value }] };
+}
+
+function counter(name: string, help: string, value: CounterValue): Metric<CounterValue> {
+  return { name, help, series: [{ value }] };
+}
+
+function heldShare(stats: EngineStats): number {
+  return stats.totalBlocks === 0 ? 0 : stats.heldBlocks / stats.totalBlocks;
+}
+
+/** Labels as vLLM names them. */
+function cacheConfig(info: ModelInfo): Record<string, string> {
+  return {
+    block_size: String(info.blockTokens),
+    num_gpu_blocks: String(info.blocks),
+    cache_dtype: info.kvFormat,
+    bytes_per_block: String(info.bytesPerBlock),
+  };
+}

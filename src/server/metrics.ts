@@ -1,0 +1,174 @@
+/**
+ * Prometheus metrics of one served model. Names and buckets are vLLM's, so that its dashboards work:
+ * each metric is kept once, as `perigee:NAME`, and printed a second time as `vllm:NAME`, and once
+ * more under names that older boards ask for.
+ */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { EngineListener, RequestSummary, RequestTimes, ServedModel } from "#engine";
+import {
+  type EngineCounts,
+  engineCounters,
+  engineGauges,
+  HISTOGRAMS,
+  type HistogramName,
+  OLD_NAMES,
+  OWN_PREFIX,
+  VLLM_PREFIX,
+} from "./metrics-catalogue.ts";
+
+type Labels = Record<string, string>;
+
+/** Memory, event loop and garbage collection: one per process, however many servers it has. */
+let processRegistry: Registry | null = null;
+
+/** What `/metrics` shows of one model. Listens from construction until `close`. */
+export class EngineMetrics {
+  readonly contentType: string = Registry.PROMETHEUS_CONTENT_TYPE;
+  readonly #registry = new Registry();
+  readonly #labels: Labels;
+  readonly #histograms = new Map<HistogramName, Histogram.Internal<string>>();
+  readonly #finished: Counter;
+  readonly #counts: EngineCounts = { cachedPromptTokens: 0, computedPromptTokens: 0 };
+  readonly #stop: () => void;
+
+  constructor(model: ServedModel, modelName: string) {
+    this.#labels = { model_name: modelName, engine: "0" };
+    this.#finished = this.#makeFinishedCounter();
+    for (const [name, { help, buckets }] of Object.entries(HISTOGRAMS)) {
+      this.#makeHistogram(name as HistogramName, help, [...buckets]); // a key of the same table
+    }
+    this.#makeGauges(model);
+    this.#makeCounters(model);
+    this.#stop = model.listen(this.#listener());
+  }
+
+  /** Everything in Prometheus' text format. */
+  async text(): Promise<string> {
+    const parts: string[] = [];
+    for (const { name } of this.#registry.getMetricsAsArray()) {
+      const text = await this.#registry.getSingleMetricAsString(name);
+      parts.push(text);
+      const short = name.slice(OWN_PREFIX.length);
+      parts.push(renamed(text, name, VLLM_PREFIX + short));
+      for (const old of OLD_NAMES[short] ?? []) parts.push(renamed(text, name, VLLM_PREFIX + old));
+    }
+    processRegistry ??= makeProcessRegistry();
+    parts.push(await processRegistry.metrics());
+    return `${parts.join("\n\n")}\n`;
+  }
+
+  close(): void {
+    this.#stop();
+    this.#registry.clear();
+  }
+
+  #listener(): EngineListener {
+    return {
+      onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens),
+      onFirstToken: (_id, seconds) => this.#observe("time_to_first_token_seconds", seconds),
+      onTokens: (_id, _count, seconds) => this.#observe("inter_token_latency_seconds", seconds),
+      onRequestEnd: (times, summary) => this.#onRequestEnd(times, summary),
+    };
+  }
+
+  #onRequestEnd(times: RequestTimes, summary: RequestSummary): void {
+    const { promptTokens, cachedTokens, generatedTokens } = summary;
+    this.#observe("e2e_request_latency_seconds", times.endToEndSeconds);
+    this.#observe("request_queue_time_seconds", times.queueSeconds);
+    this.#observe("request_prefill_time_seconds", times.prefillSeconds);
+    this.#observe("request_decode_time_seconds", times.decodeSeconds);
+    this.#observe("request_inference_time_seconds", times.prefillSeconds + times.decodeSeconds);
+    this.#observe("request_prompt_tokens", promptTokens);
+    this.#observe("request_generation_tokens", generatedTokens);
+    this.#observe("request_max_num_generation_tokens", Math.ceil(generatedTokens / summary.n));
+    this.#observe("request_prefill_kv_computed_tokens", promptTokens - cachedTokens);
+    this.#observe("request_params_n", summary.n);
+    if (summary.maxTokens !== null) this.#observe("request_params_max_tokens", summary.maxTokens);
+    const decoded = generatedTokens - summary.n;
+    if (decoded > 0) {
+      const seconds = (times.decodeSeconds * summary.n) / decoded;
+      this.#observe("request_time_per_output_token_seconds", seconds);
+    }
+    for (const reason of summary.finishReasons) {
+      this.#finished.inc({ ...this.#labels, finished_reason: reason });
+    }
+    this.#counts.cachedPromptTokens += cachedTokens;
+    this.#counts.computedPromptTokens += promptTokens - cachedTokens;
+  }
+
+  #observe(name: HistogramName, value: number): void {
+    this.#histograms.get(name)?.observe(value);
+  }
+
+  #makeHistogram(name: HistogramName, help: string, buckets: number[]): void {
+    const histogram = new Histogram({
+      name: OWN_PREFIX + name,
+      help,
+      buckets,
+      labelNames: Object.keys(this.#labels),
+      registers: [this.#registry],
+    });
+    this.#histograms.set(name, histogram.labels(this.#labels));
+  }
+
+  #makeFinishedCounter(): Counter {
+    return new Counter({
+      name: `${OWN_PREFIX}request_success_total`,
+      help: "Sequences that ended, by reason.",
+      labelNames: [...Object.keys(this.#labels), "finished_reason"],
+      registers: [this.#registry],
+    });
+  }
+
+  /** Values come from the engine's books when someone looks, at no cost per step. */
+  #makeGauges(model: ServedModel): void {
+    const labels = this.#labels;
+    for (const { name, help, series } of engineGauges(model.info)) {
+      const labelNames = [...Object.keys(labels), ...Object.keys(series[0]?.labels ?? {})];
+      new Gauge({
+        name: OWN_PREFIX + name,
+        help,
+        labelNames,
+        registers: [this.#registry],
+        collect() {
+          const stats = model.stats();
+          for (const { labels: own, value } of series)
+            this.set({ ...labels, ...own }, value(stats));
+        },
+      });
+    }
+  }
+
+  #makeCounters(model: ServedModel): void {
+    const labels = this.#labels;
+    const counts = this.#counts;
+    for (const { name, help, series } of engineCounters()) {
+      const labelNames = [...Object.keys(labels), ...Object.keys(series[0]?.labels ?? {})];
+      new Counter({
+        name: OWN_PREFIX + name,
+        help,
+        labelNames,
+        registers: [this.#registry],
+        collect() {
+          const stats = model.stats();
+          this.reset();
+          for (const { labels: own, value } of series) {
+            this.inc({ ...labels, ...own }, value(stats, counts));
+          }
+        },
+      });
+    }
+  }
+}
+
+/** The metric `name` of one exposition text, under another name. */
+function renamed(text: string, name: string, other: string): string {
+  return text.replaceAll(new RegExp(`^(# HELP |# TYPE |)${name}`, "gm"), `$1${other}`);
+}
+
+function makeProcessRegistry(): Registry {
+  const registry = new Registry();
+  // Looking at the event loop every 10 ms, the default, would keep an idle server awake.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
+  return registry;
+}

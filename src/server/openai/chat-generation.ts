@@ -1,0 +1,114 @@
+import type { GenerateOptions, Prompt } from "#engine";
+import type { Call, ServerContext } from "../context.ts";
+import { type ChatRequest, templateMessages } from "./chat-request.ts";
+import { deliveryOptions, truncatePrompt } from "./delivery.ts";
+import { fieldError } from "./parse-request.ts";
+import { samplingOptions, structuredOutput } from "./sampling-request.ts";
+import { TokenWriter } from "./token-text.ts";
+import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
+import { toolUse } from "./tools.ts";
+
+/** A chat request, ready for the engine. */
+export interface ChatGeneration {
+  readonly request: ChatRequest;
+  readonly prompt: Prompt;
+  readonly options: GenerateOptions;
+  readonly createParser: (() => ToolCallParser) | null;
+  readonly tokens: TokenWriter;
+  /** Put before each answer: the message that it continues, with `echo`; "" else. */
+  readonly echo: string;
+  readonly logprobs: boolean;
+  readonly id: string;
+  readonly created: number;
+  readonly modelName: string;
+}
+
+/** Checks a chat request, renders its messages, and says how to generate. */
+export async function chatGeneration(
+  context: ServerContext,
+  request: ChatRequest,
+  call: Call,
+): Promise<ChatGeneration> {
+  const { model, config } = context;
+  const tools = toolUse(request, config.toolCallParser, context.newId);
+  const structure = structuredOutput(request);
+  const options = {
+    ...samplingOptions(
+      { ...request, max_tokens: request.max_completion_tokens ?? request.max_tokens },
+      {
+        defaults: config.defaultSampling,
+        maxTokens: null,
+        logprobs: chatLogprobCount(request),
+        structuredOutput: tools.structuredOutput ?? structure,
+      },
+    ),
+    ...deliveryOptions(request, call),
+  };
+  const ids = await chatTokens(context, request, tools.shown);
+  const promptTokenIds = truncatePrompt(ids, request, {
+    contextTokensMax: model.info.contextTokensMax,
+    maxTokens: options.maxTokens ?? null,
+  });
+  return {
+    request,
+    prompt: { promptTokenIds },
+    options,
+    createParser: tools.createParser,
+    tokens: new TokenWriter(model.codec, request.return_tokens_as_token_ids === true),
+    echo: request.echo === true ? continuedText(request) : "",
+    logprobs: request.logprobs === true,
+    id: `chatcmpl-${call.id}`,
+    created: call.created,
+    modelName: request.model ?? context.modelNames[0],
+  };
+}
+
+/** What of a chat request makes its prompt. */
+export type ConversationRequest = Pick<
+  ChatRequest,
+  | "messages"
+  | "chat_template"
+  | "chat_template_kwargs"
+  | "add_generation_prompt"
+  | "continue_final_message"
+>;
+
+/** Tokens of a rendered conversation. */
+export async function chatTokens(
+  { model, config }: ServerContext,
+  request: ConversationRequest,
+  tools: readonly unknown[],
+): Promise<number[]> {
+  const continues = request.continue_final_message === true;
+  const generates = request.add_generation_prompt ?? !continues;
+  if (continues && generates) {
+    throw fieldError("continue_final_message", "needs add_generation_prompt to be false");
+  }
+  const { chat_template: template, chat_template_kwargs: variables } = request;
+  if (typeof template === "string" && !config.allowRequestChatTemplate) {
+    throw fieldError(
+      "chat_template",
+      "is code that would run in the server: allow it with the option allowRequestChatTemplate",
+    );
+  }
+  const { promptTokenIds } = await model.chatPrompt(templateMessages(request.messages), {
+    addGenerationPrompt: generates,
+    continueFinalMessage: continues,
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(typeof template === "string" ? { chatTemplate: template } : {}),
+    ...(variables === null || variables === undefined ? {} : { templateVariables: variables }),
+  });
+  return promptTokenIds;
+}
+
+function chatLogprobCount(request: ChatRequest): number | null {
+  const top = request.top_logprobs ?? null;
+  if (request.logprobs === true) return top ?? 0;
+  if (top !== null && top > 0) throw fieldError("top_logprobs", "needs logprobs to be true");
+  return null;
+}
+
+function continuedText(request: ChatRequest): string {
+  const last = request.messages.at(-1);
+  return last?.role === "assistant" && typeof last.content === "string" ? last.content : "";
+}

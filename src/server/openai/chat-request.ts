@@ -1,0 +1,100 @@
+import { z } from "zod";
+import type { ChatMessage } from "#engine";
+import {
+  deliveryFields,
+  ignored,
+  ignoredFields,
+  LOGPROBS_MAX,
+  samplingFields,
+  structureFields,
+  unsupported,
+  unsupportedFields,
+} from "./fields.ts";
+import { fieldError } from "./parse-request.ts";
+import { toolFields } from "./tools.ts";
+
+const contentPart = z.union(
+  [
+    z.looseObject({ type: z.enum(["text", "input_text"]), text: z.string() }),
+    z.looseObject({ type: z.literal("refusal"), refusal: z.string() }),
+  ],
+  "must be a text part: this model reads no images, audio or files",
+);
+
+const toolCall = z.looseObject({
+  type: z.literal("function").optional(),
+  function: z.looseObject({ name: z.string(), arguments: z.unknown().optional() }),
+});
+
+/** Roles and further fields are the template's business: they differ from model to model. */
+const message = z.looseObject({
+  role: z.string().min(1),
+  content: z
+    .union([z.string(), z.array(contentPart)], "must be text or a list of text parts")
+    .nullish(),
+  tool_calls: z.array(toolCall).nullish(),
+});
+type Message = z.output<typeof message>;
+
+/** Body of POST /v1/chat/completions: OpenAI's fields, then vLLM's. */
+export const ChatRequest = z.strictObject({
+  messages: z.array(message).min(1, "must have at least one message"),
+  ...samplingFields,
+  ...structureFields,
+  ...toolFields,
+  ...deliveryFields,
+  ...ignoredFields,
+  max_completion_tokens: z.int().nullish(),
+  logprobs: z.boolean().nullish(),
+  top_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
+  reasoning_effort: ignored,
+  verbosity: ignored,
+  prediction: ignored,
+  include_reasoning: ignored,
+  modalities: z.array(z.literal("text", "must be text: this model writes no audio")).nullish(),
+  add_generation_prompt: z.boolean().nullish(),
+  continue_final_message: z.boolean().nullish(),
+  add_special_tokens: unsupported(false), // the chat template writes them
+  chat_template: z.string().min(1).nullish(),
+  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+  ...unsupportedFields,
+  audio: unsupported(),
+  functions: z.null("is superseded: use tools").optional(),
+  function_call: z.null("is superseded: use tool_choice").optional(),
+  moderation: unsupported(),
+  web_search_options: unsupported(),
+  documents: unsupported(),
+  media_io_kwargs: unsupported(),
+  mm_processor_kwargs: unsupported(),
+});
+export type ChatRequest = z.output<typeof ChatRequest>;
+
+/** Messages as templates expect them: arguments of calls are values, `developer` is `system`. */
+export function templateMessages(messages: readonly Message[]): ChatMessage[] {
+  return messages.map((source, index) => {
+    const { tool_calls: calls, role, content, ...rest } = source;
+    return {
+      ...rest,
+      role: role === "developer" ? "system" : role,
+      content: content ?? "",
+      ...(calls === null || calls === undefined
+        ? {}
+        : { tool_calls: calls.map((call) => templateCall(call, index)) }),
+    };
+  });
+}
+
+function templateCall(call: z.output<typeof toolCall>, index: number): unknown {
+  const { arguments: given } = call.function;
+  if (typeof given !== "string") return call;
+  return { ...call, function: { ...call.function, arguments: parsedArguments(given, index) } };
+}
+
+function parsedArguments(text: string, index: number): unknown {
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw fieldError(`messages.${index}.tool_calls`, "must have JSON as arguments");
+  }
+}

@@ -1,0 +1,128 @@
+/** POST /v1/chat/completions, answered as events. */
+import type { ServedModel, StreamItem } from "#engine";
+import { finishReason } from "./answer.ts";
+import type { ChatGeneration } from "./chat-generation.ts";
+import { streamUsage } from "./delivery.ts";
+import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
+import type { OutputPart, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
+import { UsageCounter } from "./usage.ts";
+
+interface ChunkChoice {
+  readonly index: number;
+  delta: Record<string, unknown>;
+  logprobs: unknown;
+  finish_reason: string | null;
+  [extra: string]: unknown;
+}
+
+/** Chunks of one chat answer: roles, then content and calls, reasons, and usage if asked for. */
+export async function* chatEvents(
+  model: ServedModel,
+  generation: ChatGeneration,
+): AsyncGenerator<readonly unknown[]> {
+  const { request, options } = generation;
+  const wanted = streamUsage(request);
+  const usage = new UsageCounter();
+  const sequences = Array.from(
+    { length: options.n ?? 1 },
+    (_, index) => new ChatSequence(generation, index),
+  );
+  let started = false;
+  for await (const item of model.stream(generation.prompt, options)) {
+    usage.add(0, item.prompt, item.tokenIds.length);
+    const choices = started ? [] : sequences.map((sequence) => sequence.opening());
+    choices.push(...(sequences[item.index]?.advance(item) ?? []));
+    const extras = started ? {} : promptExtras(generation, item);
+    started = true;
+    const counts = wanted.everyChunk ? usage.usage() : null;
+    yield choices.map((choice) => ({
+      ...chunk(generation, [choice]),
+      ...extras,
+      ...(wanted.atEnd ? { usage: counts } : {}),
+    }));
+  }
+  if (wanted.atEnd) yield [{ ...chunk(generation, []), usage: usage.usage() }];
+}
+
+function chunk(generation: ChatGeneration, choices: readonly ChunkChoice[]) {
+  const { id, created, modelName } = generation;
+  return { id, object: "chat.completion.chunk", created, model: modelName, choices };
+}
+
+function promptExtras({ request, tokens }: ChatGeneration, item: StreamItem): object {
+  const { promptLogprobs: positions, promptTokenIds } = item.prompt;
+  return {
+    ...(positions === null ? {} : { prompt_logprobs: promptLogprobs(positions, tokens) }),
+    ...(request.return_token_ids === true ? { prompt_token_ids: promptTokenIds } : {}),
+  };
+}
+
+/** One choice on its way. */
+class ChatSequence {
+  readonly #generation: ChatGeneration;
+  readonly #index: number;
+  readonly #parser: ToolCallParser | null;
+  #calls = 0;
+
+  constructor(generation: ChatGeneration, index: number) {
+    this.#generation = generation;
+    this.#index = index;
+    this.#parser = generation.createParser?.() ?? null;
+  }
+
+  /** The first chunk's choice: the role, and the echoed text. */
+  opening(): ChunkChoice {
+    return this.#choice({ role: "assistant", content: this.#generation.echo });
+  }
+
+  /** Choices for what is new: at most one per part of the output, and one for the end. */
+  advance(item: StreamItem): ChunkChoice[] {
+    const reason = finishReason(item.finishReason);
+    const deltas = this.#deltas(item.text ?? "", reason !== null);
+    const { logprobs, request } = this.#generation;
+    const hasTokenData = logprobs || request.return_token_ids === true;
+    if (deltas.length === 0 && hasTokenData && item.tokenIds.length > 0) {
+      deltas.push({ content: "" });
+    }
+    const choices = deltas.map((delta) => this.#choice(delta));
+    if (choices[0] !== undefined) this.#addTokenData(choices[0], item);
+    if (reason !== null) choices.push(this.#ending(reason, item));
+    return choices;
+  }
+
+  #addTokenData(choice: ChunkChoice, item: StreamItem): void {
+    const { logprobs, request, tokens } = this.#generation;
+    if (logprobs) choice.logprobs = chatLogprobs(item.logprobs ?? [], tokens);
+    if (request.return_token_ids === true) choice.token_ids = item.tokenIds;
+  }
+
+  #ending(reason: string, item: StreamItem): ChunkChoice {
+    const choice = this.#choice({});
+    choice.finish_reason = reason === "stop" && this.#calls > 0 ? "tool_calls" : reason;
+    choice.stop_reason = item.stopReason;
+    return choice;
+  }
+
+  #deltas(text: string, ended: boolean): Record<string, unknown>[] {
+    if (this.#parser === null) return text === "" ? [] : [{ content: text }];
+    const parts = [...this.#parser.push(text), ...(ended ? this.#parser.finish() : [])];
+    return parts.flatMap((part) => this.#delta(part));
+  }
+
+  #delta(part: OutputPart): Record<string, unknown>[] {
+    if (part.kind === "content") return [{ content: part.text }];
+    const onlyFirst = this.#generation.request.parallel_tool_calls === false;
+    if (onlyFirst && part.index > 0) return [];
+    const { index } = part;
+    if (part.kind === "arguments") {
+      return [{ tool_calls: [{ index, function: { arguments: part.text } }] }];
+    }
+    this.#calls += 1;
+    const called = { name: part.name, arguments: "" };
+    return [{ tool_calls: [{ index, id: part.id, type: "function", function: called }] }];
+  }
+
+  #choice(delta: Record<string, unknown>): ChunkChoice {
+    return { index: this.#index, delta, logprobs: null, finish_reason: null };
+  }
+}

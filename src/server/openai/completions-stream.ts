@@ -1,0 +1,103 @@
+/** POST /v1/completions, answered as events. */
+import type { ServedModel, StreamItem } from "#engine";
+import { finishReason } from "./answer.ts";
+import type { CompletionsGeneration } from "./completions-generation.ts";
+import { streamUsage } from "./delivery.ts";
+import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
+import { mergeStreams } from "./merge-streams.ts";
+import { UsageCounter } from "./usage.ts";
+
+/** Chunks of all prompts' sequences as they come, and usage if asked for. */
+export async function* completionsEvents(
+  model: ServedModel,
+  generation: CompletionsGeneration,
+): AsyncGenerator<readonly unknown[]> {
+  const { options, request, promptOnly } = generation;
+  const wanted = streamUsage(request);
+  const usage = new UsageCounter();
+  const sequences = new Map<number, CompletionSequence>();
+  const streams = generation.prompts.map((prompt, promptIndex) =>
+    model.stream(prompt, { ...options, requestId: `${options.requestId}-${promptIndex}` }),
+  );
+  for await (const { source: promptIndex, item } of mergeStreams(streams)) {
+    usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length);
+    const index = promptIndex * (options.n ?? 1) + item.index;
+    const sequence =
+      sequences.get(index) ?? new CompletionSequence(generation, { index, promptIndex });
+    sequences.set(index, sequence);
+    const choice = sequence.advance(item);
+    if (choice === null) continue;
+    const counts = wanted.everyChunk ? usage.usage() : null;
+    yield [{ ...chunk(generation, [choice]), ...(wanted.atEnd ? { usage: counts } : {}) }];
+  }
+  if (wanted.atEnd) yield [{ ...chunk(generation, []), usage: usage.usage() }];
+}
+
+function chunk({ id, created, modelName }: CompletionsGeneration, choices: readonly unknown[]) {
+  return { id, object: "text_completion", created, model: modelName, choices };
+}
+
+/** One choice on its way. */
+class CompletionSequence {
+  readonly #generation: CompletionsGeneration;
+  readonly #index: number;
+  readonly #promptIndex: number;
+  readonly #logprobs: CompletionLogprobsWriter;
+  #started = false;
+
+  constructor(
+    generation: CompletionsGeneration,
+    place: { readonly index: number; readonly promptIndex: number },
+  ) {
+    this.#generation = generation;
+    this.#index = place.index;
+    this.#promptIndex = place.promptIndex;
+    this.#logprobs = new CompletionLogprobsWriter(generation.tokens);
+  }
+
+  /** The choice for what is new; null where there is nothing to show yet. */
+  advance(item: StreamItem): unknown {
+    const { promptOnly, withTokenIds, request } = this.#generation;
+    const first = !this.#started;
+    this.#started = true;
+    const reason = finishReason(item.finishReason);
+    const text = this.#echo(first) + (promptOnly ? "" : (item.text ?? ""));
+    const logprobs = request.logprobs == null ? null : this.#tokenLogprobs(item, first);
+    if (text === "" && logprobs === null && !withTokenIds && reason === null) return null;
+    return {
+      index: this.#index,
+      text,
+      logprobs,
+      finish_reason: promptOnly && reason !== null ? "length" : reason,
+      stop_reason: promptOnly ? null : item.stopReason,
+      ...(first ? this.#promptExtras(item) : {}),
+      ...(withTokenIds ? { token_ids: promptOnly ? [] : item.tokenIds } : {}),
+    };
+  }
+
+  #echo(first: boolean): string {
+    return first ? (this.#generation.echoes?.[this.#promptIndex] ?? "") : "";
+  }
+
+  #tokenLogprobs(item: StreamItem, first: boolean): unknown {
+    const { promptOnly, echoes } = this.#generation;
+    const echoed = first && echoes !== null;
+    return this.#logprobs.write(
+      [...(echoed ? item.prompt.promptTokenIds : []), ...(promptOnly ? [] : item.tokenIds)],
+      [
+        ...(echoed ? (item.prompt.promptLogprobs ?? []) : []),
+        ...(promptOnly ? [] : (item.logprobs ?? [])),
+      ],
+    );
+  }
+
+  #promptExtras({ prompt }: StreamItem): object {
+    const { request, tokens, withTokenIds } = this.#generation;
+    return {
+      ...(request.prompt_logprobs == null || prompt.promptLogprobs === null
+        ? {}
+        : { prompt_logprobs: promptLogprobs(prompt.promptLogprobs, tokens) }),
+      ...(withTokenIds ? { prompt_token_ids: prompt.promptTokenIds } : {}),
+    };
+  }
+}

@@ -1,0 +1,54 @@
+/** From the fields about a request's delivery to the engine's options; and the served name. */
+import { z } from "zod";
+import { EngineError } from "#base";
+import type { GenerateOptions } from "#engine";
+import type { Call, ServerContext } from "../context.ts";
+import { deliveryFields } from "./fields.ts";
+
+const DeliveryRequest = z.object(deliveryFields);
+type DeliveryRequest = z.output<typeof DeliveryRequest>;
+
+let serial = 0;
+
+/** Abort, salt, priority, and an id that is never used twice, even where a client's is. */
+export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateOptions {
+  serial += 1;
+  const { cache_salt: cacheSalt, priority } = request;
+  return {
+    signal: call.signal,
+    requestId: `${call.id}-${serial}`,
+    ...(typeof cacheSalt === "string" ? { cacheSalt } : {}),
+    ...(typeof priority === "number" ? { priority } : {}),
+  };
+}
+
+/** Throws MODEL_NOT_FOUND (HTTP 404) where another model is asked for. No name: the served one. */
+export function checkModelName(context: ServerContext, name: string | null | undefined): void {
+  if (name === null || name === undefined || context.modelNames.includes(name)) return;
+  throw new EngineError("MODEL_NOT_FOUND", `The model \`${name}\` does not exist.`, {
+    param: "model",
+  });
+}
+
+/** Which usage figures a stream carries. */
+export interface StreamUsage {
+  readonly atEnd: boolean;
+  readonly everyChunk: boolean;
+}
+
+export function streamUsage({ stream_options: options }: DeliveryRequest): StreamUsage {
+  const atEnd = options?.include_usage === true;
+  return { atEnd, everyChunk: atEnd && options?.continuous_usage_stats === true };
+}
+
+/** Drops leading tokens where the request says how many to keep; -1 leaves room for the output. */
+export function truncatePrompt(
+  ids: number[],
+  request: DeliveryRequest,
+  room: { readonly contextTokensMax: number; readonly maxTokens: number | null },
+): number[] {
+  const wanted = request.truncate_prompt_tokens ?? null;
+  if (wanted === null) return ids;
+  const kept = wanted === -1 ? room.contextTokensMax - (room.maxTokens ?? 1) : wanted;
+  return ids.slice(Math.max(0, ids.length - Math.max(1, kept)));
+}

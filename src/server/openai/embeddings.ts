@@ -1,0 +1,102 @@
+/** POST /v1/embeddings. */
+import { z } from "zod";
+import type { EmbedResult, Prompt } from "#engine";
+import type { Call, ServerContext } from "../context.ts";
+import type { Answer } from "./answer.ts";
+import { needCodec } from "./completions-generation.ts";
+import { checkModelName, truncatePrompt } from "./delivery.ts";
+import { deliveryFields, ignoredFields, PROMPTS_MAX, tokenIds } from "./fields.ts";
+import { fieldError, parseRequest } from "./parse-request.ts";
+
+const EmbeddingsRequest = z.strictObject({
+  input: z.union(
+    [
+      z.string(),
+      z.array(z.string()).min(1).max(PROMPTS_MAX),
+      tokenIds,
+      z.array(tokenIds).min(1).max(PROMPTS_MAX),
+    ],
+    "must be text, a list of texts, token ids, or a list of lists of token ids",
+  ),
+  model: deliveryFields.model,
+  encoding_format: z.enum(["float", "base64"]).nullish(),
+  dimensions: z.int().positive().nullish(),
+  truncate_prompt_tokens: deliveryFields.truncate_prompt_tokens,
+  priority: deliveryFields.priority,
+  request_id: deliveryFields.request_id,
+  ...ignoredFields,
+});
+type EmbeddingsRequest = z.output<typeof EmbeddingsRequest>;
+
+export async function embeddings(
+  context: ServerContext,
+  body: unknown,
+  call: Call,
+): Promise<Answer> {
+  const request = parseRequest(EmbeddingsRequest, body);
+  checkModelName(context, request.model);
+  checkDimensions(context, request.dimensions ?? null);
+  const inputs = await prepareInputs(context, request);
+  const results = await context.model.embed(inputs, { signal: call.signal });
+  const promptTokens = results.reduce((sum, result) => sum + result.promptTokenIds.length, 0);
+  return {
+    kind: "json",
+    value: {
+      id: `embd-${call.id}`,
+      object: "list",
+      created: call.created,
+      model: request.model ?? context.modelNames[0],
+      data: results.map((result, index) => ({
+        object: "embedding",
+        index,
+        embedding: encoded(result, request),
+      })),
+      usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+    },
+  };
+}
+
+function checkDimensions({ model }: ServerContext, dimensions: number | null): void {
+  const { hiddenSize } = model.info;
+  if (dimensions === null || dimensions <= hiddenSize) return;
+  throw fieldError("dimensions", `must be at most ${hiddenSize}, current value is ${dimensions}`);
+}
+
+async function prepareInputs(
+  { model }: ServerContext,
+  request: EmbeddingsRequest,
+): Promise<Prompt[]> {
+  const { input } = request;
+  const list = typeof input === "string" || isTokenIds(input) ? [input] : input;
+  const room = { contextTokensMax: model.info.contextTokensMax, maxTokens: 0 };
+  const cut = request.truncate_prompt_tokens != null;
+  return Promise.all(
+    list.map(async (item) => {
+      if (typeof item === "string" && !cut) return item;
+      const ids = typeof item === "string" ? await needCodec(model.codec).encode(item) : item;
+      return { promptTokenIds: cut ? truncatePrompt(ids, request, room) : ids };
+    }),
+  );
+}
+
+function isTokenIds(input: string | readonly unknown[]): input is number[] {
+  return typeof input[0] === "number"; // the schema has checked the others
+}
+
+/** The vector's first `dimensions`, brought to length 1 again when cut, in the wanted encoding. */
+function encoded({ embedding }: EmbedResult, request: EmbeddingsRequest): number[] | string {
+  const dimensions = request.dimensions ?? embedding.length;
+  const vector =
+    dimensions < embedding.length ? normalized(embedding.slice(0, dimensions)) : embedding;
+  if (request.encoding_format !== "base64") return Array.from(vector);
+  const bytes = Buffer.alloc(vector.length * 4);
+  vector.forEach((value, i) => {
+    bytes.writeFloatLE(value, i * 4);
+  });
+  return bytes.toString("base64");
+}
+
+function normalized(vector: Float32Array): Float32Array {
+  const length = Math.hypot(...vector);
+  return length === 0 ? vector : vector.map((value) => value / length);
+}

@@ -1,0 +1,155 @@
+/** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
+import { z } from "zod";
+
+/** Most prompts or inputs in one request; OpenAI's own limit. */
+export const PROMPTS_MAX = 2048;
+/** Most alternatives per token; a whole vocabulary would be megabytes per token as JSON. */
+export const LOGPROBS_MAX = 20;
+
+const tokenIdMax = 2 ** 31 - 1;
+
+/** A list of token ids; checked in one pass, because a body may hold a million of them. */
+export const tokenIds = z.custom<number[]>(
+  (value) =>
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((id) => Number.isInteger(id) && id >= 0 && id <= tokenIdMax),
+  "must be a list of token ids",
+);
+
+/** A field that means nothing here and does no harm. */
+export const ignored = z.unknown().optional();
+
+/** A field that no version of Perigee's engine handles yet, except at its neutral value. */
+export function unsupported(neutral?: string | number | boolean) {
+  const message = "is not supported in this version";
+  return neutral === undefined ? z.null(message).optional() : z.literal(neutral, message).nullish();
+}
+
+const count = z.int().nullish();
+const number = z.number().nullish();
+const flag = z.boolean().nullish();
+const text = z.string().nullish();
+const schemaText = z.union([z.string(), z.record(z.string(), z.unknown())]);
+
+/** vLLM's `structured_outputs`. */
+const structuredOutputs = z.strictObject({
+  json: schemaText.nullish(),
+  json_object: flag,
+  regex: text,
+  choice: z.array(z.string()).nullish(),
+  grammar: text,
+  structural_tag: schemaText.nullish(),
+  disable_any_whitespace: ignored,
+  disable_additional_properties: ignored,
+  disable_fallback: ignored,
+  whitespace_pattern: ignored,
+});
+
+/** OpenAI's `response_format`. */
+const responseFormat = z.discriminatedUnion(
+  "type",
+  [
+    z.strictObject({ type: z.literal("text") }),
+    z.strictObject({ type: z.literal("json_object") }),
+    z.strictObject({
+      type: z.literal("json_schema"),
+      json_schema: z.strictObject({
+        name: z.string(),
+        description: text,
+        schema: z.record(z.string(), z.unknown()).nullish(),
+        strict: flag,
+      }),
+    }),
+    z.looseObject({ type: z.literal("structural_tag") }),
+  ],
+  "must have type text, json_object, json_schema or structural_tag",
+);
+export type ResponseFormat = z.output<typeof responseFormat>;
+
+/** How tokens are drawn. Ranges are checked by the engine's schema, types here. */
+export const samplingFields = {
+  n: count,
+  temperature: number,
+  top_p: number,
+  top_k: count,
+  min_p: number,
+  repetition_penalty: number,
+  presence_penalty: number,
+  frequency_penalty: number,
+  seed: count,
+  stop: z.union([z.string(), z.array(z.string())], "must be a string or a list").nullish(),
+  stop_token_ids: z.array(z.int()).nullish(),
+  include_stop_str_in_output: flag,
+  ignore_eos: flag,
+  min_tokens: count,
+  max_tokens: count,
+  prompt_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
+  logit_bias: z.record(z.string(), z.number()).nullish(),
+  allowed_token_ids: z.array(z.int()).nullish(),
+  bad_words: z.array(z.string()).nullish(),
+  skip_special_tokens: flag,
+  spaces_between_special_tokens: flag,
+};
+
+/** What the output must look like; at most one of them may be given. */
+export const structureFields = {
+  response_format: responseFormat.nullish(),
+  structured_outputs: structuredOutputs.nullish(),
+  guided_json: schemaText.nullish(),
+  guided_regex: text,
+  guided_choice: z.array(z.string()).nullish(),
+  guided_grammar: text,
+  guided_decoding_backend: ignored,
+  guided_whitespace_pattern: ignored,
+};
+
+/** How the answer is sent, and the request's place among others. */
+export const deliveryFields = {
+  model: text,
+  stream: flag,
+  stream_options: z
+    .strictObject({
+      include_usage: flag,
+      continuous_usage_stats: flag,
+      include_obfuscation: ignored,
+    })
+    .nullish(),
+  echo: flag,
+  truncate_prompt_tokens: z.int().min(-1).nullish(),
+  truncation_side: unsupported("left"),
+  priority: count,
+  cache_salt: z.string().min(1).max(1024).nullish(),
+  request_id: z.string().min(1).max(256).nullish(),
+  return_token_ids: flag,
+  return_tokens_as_token_ids: flag,
+};
+
+/** Fields that clients send and that change nothing here. */
+export const ignoredFields = {
+  user: ignored,
+  store: ignored,
+  metadata: ignored,
+  service_tier: ignored,
+  safety_identifier: ignored,
+  prompt_cache_key: ignored,
+  prompt_cache_retention: ignored,
+  prompt_cache_options: ignored,
+};
+
+/** Fields of other engines and of later versions. */
+export const unsupportedFields = {
+  use_beam_search: unsupported(false),
+  beam_width: unsupported(1),
+  length_penalty: unsupported(1),
+  early_stopping: unsupported(false),
+  logprob_token_ids: unsupported(),
+  repetition_detection: unsupported(),
+  thinking_token_budget: unsupported(),
+  kv_cache_retention_config: unsupported(),
+  speculative: unsupported(),
+  prompt_embeds: unsupported(),
+  kv_transfer_params: unsupported(),
+  ec_transfer_params: unsupported(),
+  vllm_xargs: unsupported(),
+};

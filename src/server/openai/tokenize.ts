@@ -1,0 +1,84 @@
+/** POST /tokenize and /detokenize, as vLLM has them. */
+import { z } from "zod";
+import type { Call, ServerContext } from "../context.ts";
+import type { Answer } from "./answer.ts";
+import { chatTokens } from "./chat-generation.ts";
+import { ChatRequest } from "./chat-request.ts";
+import { needCodec } from "./completions-generation.ts";
+import { checkModelName } from "./delivery.ts";
+import { tokenIds } from "./fields.ts";
+import { fieldError, parseRequest } from "./parse-request.ts";
+import { TokenWriter } from "./token-text.ts";
+
+const conversation = ChatRequest.shape;
+
+const TokenizeRequest = z.strictObject({
+  model: conversation.model,
+  prompt: z.string().nullish(),
+  messages: conversation.messages.optional(),
+  tools: conversation.tools,
+  add_generation_prompt: conversation.add_generation_prompt,
+  continue_final_message: conversation.continue_final_message,
+  chat_template: conversation.chat_template,
+  chat_template_kwargs: conversation.chat_template_kwargs,
+  add_special_tokens: z.boolean().nullish(),
+  return_token_strs: z.boolean().nullish(),
+});
+type TokenizeRequest = z.output<typeof TokenizeRequest>;
+
+const DetokenizeRequest = z.strictObject({
+  model: conversation.model,
+  tokens: z.union([tokenIds, z.array(z.never()).length(0)], "must be a list of token ids"),
+});
+
+export async function tokenize(
+  context: ServerContext,
+  body: unknown,
+  _call: Call,
+): Promise<Answer> {
+  const request = parseRequest(TokenizeRequest, body);
+  checkModelName(context, request.model);
+  const tokens = await tokensOf(context, request);
+  const writer = new TokenWriter(context.model.codec, false);
+  const texts = tokens.map((id) => writer.write(id).text);
+  return {
+    kind: "json",
+    value: {
+      count: tokens.length,
+      max_model_len: context.model.info.contextTokensMax,
+      tokens,
+      token_strs: request.return_token_strs === true ? texts : null,
+    },
+  };
+}
+
+async function tokensOf(context: ServerContext, request: TokenizeRequest): Promise<number[]> {
+  const { prompt, messages } = request;
+  const hasPrompt = prompt !== null && prompt !== undefined;
+  if (hasPrompt === (messages !== undefined)) {
+    throw fieldError("prompt", "or messages must be given, and not both");
+  }
+  if (messages !== undefined) {
+    return chatTokens(context, { ...request, messages }, request.tools ?? []);
+  }
+  const addSpecialTokens = request.add_special_tokens ?? true;
+  return needCodec(context.model.codec).encode(prompt ?? "", { addSpecialTokens });
+}
+
+export async function detokenize(
+  context: ServerContext,
+  body: unknown,
+  _call: Call,
+): Promise<Answer> {
+  const request = parseRequest(DetokenizeRequest, body);
+  checkModelName(context, request.model);
+  const { vocabularySize } = context.model.info;
+  const unknown = request.tokens.find((id) => id >= vocabularySize);
+  if (unknown !== undefined) {
+    throw fieldError("tokens", `must be below ${vocabularySize}, current value is ${unknown}`);
+  }
+  const prompt = needCodec(context.model.codec).decode(request.tokens, {
+    skipSpecialTokens: false,
+  });
+  return { kind: "json", value: { prompt } };
+}

@@ -1,0 +1,58 @@
+import { JsonCallReader } from "./json-call-reader.ts";
+import type { OutputPart, ToolCallContext } from "./tool-call-parser.ts";
+
+/** Turns JSON objects, one after the other, into calls; the framing around them is its caller's. */
+export class CallEmitter {
+  readonly #context: ToolCallContext;
+  readonly #isCall: (reader: JsonCallReader) => boolean;
+  #reader = new JsonCallReader();
+  #started = false;
+  #count = 0;
+
+  /** `isCall` says, on each look, whether what was read of an object is surely a call. */
+  constructor(context: ToolCallContext, isCall: (reader: JsonCallReader) => boolean) {
+    this.#context = context;
+    this.#isCall = isCall;
+  }
+
+  /** Calls begun so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Takes text of the current object; returns the rest once the object is over, else null. */
+  push(text: string, parts: OutputPart[]): string | null {
+    const taken = this.#reader.push(text);
+    this.#emit(parts);
+    return this.#reader.done || this.#reader.broken ? text.slice(taken) : null;
+  }
+
+  /** Closes the current object and makes ready for another. Null: it was a call; else its text. */
+  finishObject(parts: OutputPart[]): string | null {
+    const reader = this.#reader;
+    const wasCall = this.#started;
+    if (wasCall && !reader.hasArguments) {
+      parts.push({ kind: "arguments", index: this.#count - 1, text: "{}" });
+    }
+    this.#reader = new JsonCallReader();
+    this.#started = false;
+    return wasCall ? null : reader.raw;
+  }
+
+  #emit(parts: OutputPart[]): void {
+    const reader = this.#reader;
+    if (!this.#started) {
+      if (reader.name === null || !this.#isCall(reader)) return;
+      this.#started = true;
+      parts.push({
+        kind: "call",
+        index: this.#count,
+        id: this.#context.newId(),
+        name: reader.name,
+      });
+      this.#count += 1;
+    }
+    const text = reader.takeArguments();
+    if (text !== "") parts.push({ kind: "arguments", index: this.#count - 1, text });
+  }
+}

@@ -1,0 +1,89 @@
+import { CallEmitter } from "./call-emitter.ts";
+import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-parser.ts";
+
+const OPEN = "<tool_call>";
+const CLOSE = "</tool_call>";
+
+/**
+ * Hermes and Qwen: text, then calls as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
+ * White space next to calls is layout, not content.
+ */
+export class HermesParser implements ToolCallParser {
+  readonly #calls: CallEmitter;
+  #state: "text" | "call" | "closing" = "text";
+  #buffer = "";
+
+  constructor(context: ToolCallContext) {
+    this.#calls = new CallEmitter(context, (reader) => reader.name !== null);
+  }
+
+  push(text: string): OutputPart[] {
+    const parts: OutputPart[] = [];
+    this.#buffer += text;
+    while (this.#advance(parts));
+    return parts;
+  }
+
+  finish(): OutputPart[] {
+    const parts: OutputPart[] = [];
+    if (this.#state === "call") {
+      const raw = this.#calls.finishObject(parts);
+      if (raw !== null) content(parts, OPEN + raw);
+    } else if (this.#calls.count === 0 || this.#buffer.trim() !== "") {
+      content(parts, this.#buffer);
+    }
+    this.#buffer = "";
+    return parts;
+  }
+
+  /** One step; false when more text is needed. */
+  #advance(parts: OutputPart[]): boolean {
+    if (this.#state === "text") return this.#readText(parts);
+    if (this.#state === "call") return this.#readCall(parts);
+    return this.#readClosing();
+  }
+
+  #readText(parts: OutputPart[]): boolean {
+    const open = this.#buffer.indexOf(OPEN);
+    if (open >= 0) {
+      content(parts, this.#buffer.slice(0, open).trimEnd());
+      this.#buffer = this.#buffer.slice(open + OPEN.length);
+      this.#state = "call";
+      return true;
+    }
+    const kept = heldBack(this.#buffer);
+    content(parts, this.#buffer.slice(0, this.#buffer.length - kept));
+    this.#buffer = this.#buffer.slice(this.#buffer.length - kept);
+    return false;
+  }
+
+  #readCall(parts: OutputPart[]): boolean {
+    const rest = this.#calls.push(this.#buffer, parts);
+    this.#buffer = rest ?? "";
+    if (rest === null) return false;
+    const raw = this.#calls.finishObject(parts);
+    if (raw !== null) content(parts, OPEN + raw);
+    this.#state = raw === null ? "closing" : "text";
+    return true;
+  }
+
+  /** A closing tag may be missing: models forget it. */
+  #readClosing(): boolean {
+    const rest = this.#buffer.trimStart();
+    if (CLOSE.startsWith(rest) && rest !== CLOSE) return false;
+    this.#buffer = rest.startsWith(CLOSE) ? rest.slice(CLOSE.length).trimStart() : rest;
+    this.#state = "text";
+    return true;
+  }
+}
+
+function content(parts: OutputPart[], text: string): void {
+  if (text !== "") parts.push({ kind: "content", text });
+}
+
+/** Length of the end of `text` that may belong to a call: white space, then a part of the tag. */
+function heldBack(text: string): number {
+  let tag = Math.min(OPEN.length - 1, text.length);
+  while (tag > 0 && !OPEN.startsWith(text.slice(text.length - tag))) tag -= 1;
+  return text.length - text.slice(0, text.length - tag).trimEnd().length;
+}

@@ -1,0 +1,87 @@
+import { CallEmitter } from "./call-emitter.ts";
+import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-parser.ts";
+
+const PYTHON_TAG = "<|python_tag|>";
+
+export interface JsonSequenceOptions {
+  /**
+   * False: the model chose whether to call; an object that names no tool of the request, or text
+   * at the start, is content. True: a grammar made the output a list of calls.
+   */
+  readonly forced: boolean;
+}
+
+/**
+ * Calls as bare JSON objects. Llama 3: `{"name": …, "parameters": {…}}`, maybe after
+ * `<|python_tag|>`, several with `;` between. Forced calls: `[{…}, {…}]`.
+ */
+export class JsonSequenceParser implements ToolCallParser {
+  readonly #calls: CallEmitter;
+  readonly #forced: boolean;
+  readonly #separators: RegExp;
+  #state: "between" | "call" | "content" = "between";
+  #buffer = "";
+
+  constructor(context: ToolCallContext, options: JsonSequenceOptions) {
+    const { forced } = options;
+    this.#forced = forced;
+    this.#separators = forced ? /^[\s[\],]+/ : /^[\s;]+/;
+    this.#calls = new CallEmitter(
+      context,
+      (reader) => forced || (reader.hasArguments && context.toolNames.has(reader.name ?? "")),
+    );
+  }
+
+  push(text: string): OutputPart[] {
+    const parts: OutputPart[] = [];
+    this.#buffer += text;
+    while (this.#advance(parts));
+    return parts;
+  }
+
+  finish(): OutputPart[] {
+    const parts: OutputPart[] = [];
+    const raw = this.#state === "call" ? this.#calls.finishObject(parts) : this.#buffer;
+    if (raw !== null && (this.#calls.count === 0 || raw.trim() !== "")) this.#emit(parts, raw);
+    this.#buffer = "";
+    return parts;
+  }
+
+  /** One step; false when more text is needed. */
+  #advance(parts: OutputPart[]): boolean {
+    if (this.#state === "between") return this.#readBetween();
+    if (this.#state === "call") return this.#readCall(parts);
+    this.#emit(parts, this.#buffer);
+    this.#buffer = "";
+    return false;
+  }
+
+  #readBetween(): boolean {
+    const rest = this.#buffer.replace(this.#separators, "");
+    if (this.#forced || this.#calls.count > 0) this.#buffer = rest;
+    if (rest === "" || (rest !== PYTHON_TAG && PYTHON_TAG.startsWith(rest))) return false;
+    if (rest.startsWith(PYTHON_TAG)) {
+      this.#buffer = rest.slice(PYTHON_TAG.length);
+    } else if (rest.startsWith("{")) {
+      this.#buffer = rest;
+      this.#state = "call";
+    } else {
+      this.#state = "content";
+    }
+    return true;
+  }
+
+  #readCall(parts: OutputPart[]): boolean {
+    const rest = this.#calls.push(this.#buffer, parts);
+    this.#buffer = rest ?? "";
+    if (rest === null) return false;
+    const raw = this.#calls.finishObject(parts);
+    if (raw !== null) this.#emit(parts, raw);
+    this.#state = raw === null ? "between" : "content";
+    return true;
+  }
+
+  #emit(parts: OutputPart[], text: string): void {
+    if (text !== "") parts.push({ kind: "content", text });
+  }
+}

@@ -1,0 +1,36 @@
+import type { PromptInfo } from "#engine";
+
+/** Token counts as OpenAI reports them. */
+export interface Usage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly total_tokens: number;
+  readonly prompt_tokens_details: { readonly cached_tokens: number };
+}
+
+/** Counts tokens of one request, over all its prompts and sequences. */
+export class UsageCounter {
+  readonly #prompts = new Map<number, PromptInfo>();
+  #completionTokens = 0;
+
+  /** Notes new tokens of the prompt with this number. */
+  add(promptIndex: number, prompt: PromptInfo, completionTokens: number): void {
+    this.#prompts.set(promptIndex, prompt);
+    this.#completionTokens += completionTokens;
+  }
+
+  usage(): Usage {
+    let promptTokens = 0;
+    let cachedTokens = 0;
+    for (const prompt of this.#prompts.values()) {
+      promptTokens += prompt.promptTokenIds.length;
+      cachedTokens += prompt.cachedTokens;
+    }
+    return {
+      prompt_tokens: promptTokens,
+      completion_tokens: this.#completionTokens,
+      total_tokens: promptTokens + this.#completionTokens,
+      prompt_tokens_details: { cached_tokens: cachedTokens },
+    };
+  }
+}

@@ -1,0 +1,76 @@
+/** What operators and load balancers ask: health, version, metrics, and what is running. */
+import type { FastifyInstance } from "fastify";
+import { EngineError } from "#base";
+import type { EngineHealth } from "#engine";
+import type { ServerContext } from "./context.ts";
+import { httpFailure } from "./http-errors.ts";
+
+export function operationRoutes(app: FastifyInstance, context: ServerContext): void {
+  const { model, metrics, version } = context;
+  for (const path of ["/health", "/ping"]) {
+    app.get(path, async (_request, reply) => {
+      const problem = healthProblem(serverHealth(context));
+      if (problem === null) return reply.code(200).send();
+      const failure = httpFailure(problem);
+      return reply.code(failure.status).send(failure.body);
+    });
+  }
+  app.get("/version", async () => ({ version }));
+  app.get("/metrics", async (_request, reply) => {
+    reply.header("content-type", metrics.contentType);
+    return metrics.text();
+  });
+  app.get("/server_info", async () => serverInfo(context));
+  app.get("/", async () => ({
+    name: "perigee",
+    version,
+    model: context.modelNames[0],
+    device: model.info.device,
+    endpoints: ENDPOINTS,
+  }));
+}
+
+const ENDPOINTS = [
+  "POST /v1/chat/completions",
+  "POST /v1/completions",
+  "POST /v1/embeddings",
+  "GET /v1/models",
+  "POST /tokenize",
+  "POST /detokenize",
+  "GET /health",
+  "GET /metrics",
+  "GET /server_info",
+];
+
+/** The engine's state, or that the server takes no more work. */
+function serverHealth({ model, admission }: ServerContext): EngineHealth {
+  const health = model.health();
+  return health.state === "ready" && admission.draining ? { state: "draining" } : health;
+}
+
+function healthProblem(health: EngineHealth): EngineError | null {
+  switch (health.state) {
+    case "ready":
+      return null;
+    case "draining":
+      return new EngineError("SHUTTING_DOWN", "The server finishes what runs and takes no more");
+    case "dead":
+      return new EngineError("ENGINE_DEAD", `The engine is gone: ${health.reason}`);
+  }
+}
+
+/** Everything an operator may want to see, keys left out. */
+function serverInfo(context: ServerContext): unknown {
+  const { model, config, modelNames, version, admission } = context;
+  const { apiKey, ...options } = config;
+  return {
+    version,
+    model: model.info,
+    served_model_names: modelNames,
+    health: serverHealth(context),
+    stats: model.stats(),
+    requests_in_work: admission.runningCount,
+    api_keys: apiKey.length,
+    options,
+  };
+}

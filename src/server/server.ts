@@ -1,0 +1,98 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import type { FastifyInstance } from "fastify";
+import { EngineError, messageOf } from "#base";
+import type { ServedModel } from "#engine";
+import { Admission } from "./admission.ts";
+import { createApp } from "./app.ts";
+import { parseServerConfig, type ServerConfig, type ServerOptions } from "./config.ts";
+import type { ServerContext } from "./context.ts";
+import { EngineMetrics } from "./metrics.ts";
+
+const msPerSecond = 1000;
+
+/** A server that listens. */
+export interface RunningServer extends AsyncDisposable {
+  /** Where it listens, e.g. `http://127.0.0.1:8000`. */
+  readonly url: string;
+  /**
+   * Refuses new work (503), lets running requests finish for at most `shutdownTimeoutMs`, then
+   * closes all connections. The model stays loaded; it belongs to the caller. Called again, it
+   * ends what runs at once.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves a model over HTTP until closed.
+ *
+ * @throws EngineError INVALID_ARGUMENT for a wrong option, IO when the address cannot be used
+ */
+export async function startServer(
+  model: ServedModel,
+  options: ServerOptions = {},
+): Promise<RunningServer> {
+  const config = parseServerConfig(options);
+  const context = createContext(model, config);
+  const app = createApp(context);
+  await listen(app, config);
+  let closing: Promise<void> | null = null;
+  const close = (): Promise<void> => {
+    if (closing === null) closing = shutDown(app, context);
+    else context.admission.abortAll();
+    return closing;
+  };
+  return { url: urlOf(app), close, [Symbol.asyncDispose]: close };
+}
+
+function createContext(model: ServedModel, config: ServerConfig): ServerContext {
+  const [first = model.info.name, ...others] = config.servedModelName;
+  return {
+    model,
+    config,
+    modelNames: [first, ...others],
+    admission: new Admission(config.concurrentRequestsMax),
+    metrics: new EngineMetrics(model, first),
+    version: ownVersion(),
+    newId: () => randomUUID(),
+    nowSeconds: () => Math.floor(Date.now() / msPerSecond),
+  };
+}
+
+async function listen(app: FastifyInstance, { host, port, apiKey }: ServerConfig): Promise<void> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; choose another port`;
+    throw new EngineError("IO", message, { cause: error, param: "port" });
+  }
+  if (apiKey.length === 0 && !["127.0.0.1", "::1", "localhost"].includes(host)) {
+    app.log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);
+  }
+}
+
+async function shutDown(
+  app: FastifyInstance,
+  { admission, metrics, config }: ServerContext,
+): Promise<void> {
+  const timer = setTimeout(() => admission.abortAll(), config.shutdownTimeoutMs);
+  await admission.drain();
+  clearTimeout(timer);
+  await app.close();
+  metrics.close();
+}
+
+function urlOf(app: FastifyInstance): string {
+  const address = app.server.address();
+  if (address === null || typeof address === "string") return "";
+  const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
+  return `http://${host}:${address.port}`;
+}
+
+function ownVersion(): string {
+  // Both src/server and dist/server are two folders below the package's root.
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  const manifest: unknown = JSON.parse(text);
+  const hasVersion = typeof manifest === "object" && manifest !== null && "version" in manifest;
+  return hasVersion ? String(manifest.version) : "unknown";
+}

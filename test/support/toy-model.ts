@@ -1,0 +1,378 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { EngineError } from "#base";
+import type {
+  ChatMessage,
+  ChatOptions,
+  Completion,
+  EmbedResult,
+  EngineHealth,
+  EngineListener,
+  EngineStats,
+  FinishReason,
+  GenerateOptions,
+  GenerateResult,
+  ModelInfo,
+  PositionLogprobs,
+  Prompt,
+  PromptInfo,
+  ServedModel,
+  StreamItem,
+  TextCodec,
+} from "#engine";
+import { SamplingParams } from "#sampling";
+import { instanceOf } from "./schema-instance.ts";
+
+const END = 256;
+const VOCABULARY = 257;
+const BLOCK_TOKENS = 16;
+const CONTEXT_MAX = 4096;
+
+/** What the toy says to a prompt; `index` tells the sequences of one prompt apart. */
+export type Reply = (prompt: string, index: number) => string;
+
+export interface ToyOptions {
+  /** Default: the prompt's last line, in capitals, with the sequence's number where n > 1. */
+  readonly reply?: Reply;
+  readonly msPerToken?: number;
+  /** Requests beyond it are refused with QUEUE_FULL. */
+  readonly runningMax?: number;
+  /** Throws like a failed step after this many tokens. */
+  readonly failAfterTokens?: number;
+  readonly hasTokenizer?: boolean;
+  readonly defaultName?: string;
+}
+
+/**
+ * A deterministic language model over bytes: token ids 0 to 255 are bytes, 256 ends. It keeps the
+ * engine's promises towards a server (streams, aborts, n, stops, log-probabilities, books), so that
+ * the server's tests need no real model.
+ */
+export class ToyModel implements ServedModel {
+  readonly info: ModelInfo;
+  readonly codec: TextCodec | null;
+  /** The options of every request, in order. */
+  readonly requests: GenerateOptions[] = [];
+  /** What `chatPrompt` was asked, in order. */
+  readonly chats: { messages: readonly ChatMessage[]; options: ChatOptions }[] = [];
+  abortedCount = 0;
+  #health: EngineHealth = { state: "ready" };
+  readonly #options: ToyOptions;
+  readonly #listeners = new Set<EngineListener>();
+  readonly #prefixes = new Set<string>();
+  #running = 0;
+  #books = { steps: 0, promptTokens: 0, generatedTokens: 0, queried: 0, hits: 0 };
+
+  constructor(options: ToyOptions = {}) {
+    this.#options = options;
+    const hasTokenizer = options.hasTokenizer ?? true;
+    this.codec = hasTokenizer ? byteCodec : null;
+    this.info = {
+      name: options.defaultName ?? "toy",
+      architecture: "toy",
+      kind: "decoder",
+      parameters: 0,
+      vocabularySize: VOCABULARY,
+      contextTokensMax: CONTEXT_MAX,
+      hiddenSize: 8,
+      device: "toy",
+      weightFormat: "f32",
+      kvFormat: "f32",
+      blockTokens: BLOCK_TOKENS,
+      blocks: 1024,
+      bytesPerBlock: 64,
+      hasTokenizer,
+      hasChatTemplate: hasTokenizer,
+    };
+  }
+
+  /** Requests in work now: what they hold is freed when it is 0. */
+  get runningCount(): number {
+    return this.#running;
+  }
+
+  die(reason: string): void {
+    this.#health = { state: "dead", reason };
+  }
+
+  health(): EngineHealth {
+    return this.#health;
+  }
+
+  stats(): EngineStats {
+    const { steps, promptTokens, generatedTokens, queried, hits } = this.#books;
+    return {
+      running: this.#running,
+      waiting: 0,
+      freeBlocks: this.info.blocks - this.#running,
+      heldBlocks: this.#running,
+      cachedBlocks: 0,
+      totalBlocks: this.info.blocks,
+      steps,
+      preemptions: 0,
+      promptTokens,
+      generatedTokens,
+      prefixQueriedTokens: queried,
+      prefixHitTokens: hits,
+    };
+  }
+
+  listen(listener: EngineListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async generate(
+    prompts: Prompt | readonly Prompt[],
+    options: GenerateOptions = {},
+  ): Promise<GenerateResult[]> {
+    const list: readonly Prompt[] = Array.isArray(prompts) ? prompts : [prompts];
+    return Promise.all(list.map((prompt) => this.#collect(prompt, options)));
+  }
+
+  async *stream(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<StreamItem> {
+    const params = this.#admit(options);
+    const ids = this.#encode(prompt);
+    this.#running += 1;
+    let ended = false;
+    let generated = 0;
+    const info = this.#promptInfo(ids, params);
+    try {
+      const writers = Array.from({ length: params.n }, (_, index) => {
+        const text = answerText(this.#reply(ids, index, params), params);
+        return new SequenceWriter(info, { index, text, params, hasText: this.codec !== null });
+      });
+      while (writers.some((writer) => !writer.ended)) {
+        await sleep(this.#options.msPerToken ?? 0, undefined, { signal: options.signal });
+        for (const writer of writers) {
+          if (writer.ended) continue;
+          if (generated >= (this.#options.failAfterTokens ?? Number.POSITIVE_INFINITY)) {
+            throw new EngineError("ENGINE_STEP_FAILED", "Cannot finish step: secret detail");
+          }
+          generated += 1;
+          yield writer.step();
+          this.#report(options.requestId ?? "", params.n);
+        }
+      }
+      ended = true;
+    } catch (error) {
+      if (options.signal?.aborted === true) throw options.signal.reason;
+      throw error;
+    } finally {
+      this.#running -= 1;
+      if (!ended) this.abortedCount += 1;
+      this.#finish(info, generated, params, ended ? "stop" : "abort");
+    }
+  }
+
+  async chatPrompt(
+    messages: readonly ChatMessage[],
+    options: ChatOptions = {},
+  ): Promise<{ readonly promptTokenIds: number[] }> {
+    if (this.codec === null) throw new EngineError("TOKENIZER_MISSING", "Cannot render: no text");
+    this.chats.push({ messages, options });
+    const turns = messages.map(({ role, content }) => `${role}: ${contentText(content)}`);
+    const closing = options.addGenerationPrompt === false ? [] : ["assistant:"];
+    return { promptTokenIds: await this.codec.encode([...turns, ...closing].join("\n")) };
+  }
+
+  async embed(inputs: readonly Prompt[]): Promise<EmbedResult[]> {
+    return inputs.map((input) => {
+      const promptTokenIds = this.#encode(input);
+      const embedding = new Float32Array(this.info.hiddenSize);
+      promptTokenIds.forEach((id, i) => {
+        const at = i % embedding.length;
+        embedding[at] = (embedding[at] ?? 0) + id;
+      });
+      const length = Math.hypot(...embedding);
+      return { embedding: embedding.map((value) => value / length), promptTokenIds };
+    });
+  }
+
+  async drain(): Promise<void> {
+    this.#health = { state: "draining" };
+    while (this.#running > 0) await sleep(1);
+  }
+
+  #admit(options: GenerateOptions): SamplingParams {
+    const { signal, cacheSalt, priority, requestId, ...sampling } = options;
+    this.requests.push(options);
+    signal?.throwIfAborted();
+    const limit = this.#options.runningMax ?? Number.POSITIVE_INFINITY;
+    if (this.#running >= limit) {
+      throw new EngineError("QUEUE_FULL", `Cannot take request ${requestId}: the queue is full`);
+    }
+    void cacheSalt;
+    void priority;
+    return SamplingParams.parse(sampling);
+  }
+
+  #encode(prompt: Prompt): readonly number[] {
+    const ids = typeof prompt === "string" ? bytesOf(prompt) : prompt.promptTokenIds;
+    if (ids.length >= CONTEXT_MAX) {
+      throw new EngineError(
+        "PROMPT_TOO_LONG",
+        `Cannot admit request: prompt must fit ${CONTEXT_MAX} tokens, current value is ${ids.length}`,
+      );
+    }
+    return ids;
+  }
+
+  #reply(ids: readonly number[], index: number, params: SamplingParams): string {
+    const prompt = byteCodec.decode(ids);
+    const reply = this.#options.reply;
+    if (reply !== undefined) return reply(prompt, index);
+    const lines = prompt.split("\n").map((line) => line.replace(/^\w+:/, "").trim());
+    const said = lines.findLast((line) => line !== "")?.toUpperCase() ?? "...";
+    return params.n > 1 ? `${said} #${index}` : said;
+  }
+
+  #promptInfo(ids: readonly number[], params: SamplingParams): PromptInfo {
+    let cachedTokens = 0;
+    for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
+      const prefix = ids.slice(0, end).join();
+      if (this.#prefixes.has(prefix)) cachedTokens = end;
+      this.#prefixes.add(prefix);
+    }
+    this.#books.promptTokens += ids.length;
+    this.#books.queried += ids.length;
+    this.#books.hits += cachedTokens;
+    const { promptLogprobs: count } = params;
+    const logprobs = ids.map((id, i) => (i === 0 ? null : positionLogprobs(id, count ?? 0)));
+    return {
+      promptTokenIds: ids,
+      cachedTokens,
+      promptLogprobs: count === null ? null : logprobs,
+    };
+  }
+
+  #report(requestId: string, sequences: number): void {
+    this.#books.steps += 1;
+    this.#books.generatedTokens += 1;
+    for (const listener of this.#listeners) {
+      const report = { stepTokens: 1, sequences, seconds: 0.001, planSeconds: 0.0001 };
+      listener.onStep?.(report, this.stats());
+      listener.onTokens?.(requestId, 1, 0.001);
+    }
+  }
+
+  #finish(info: PromptInfo, generated: number, params: SamplingParams, reason: FinishReason): void {
+    const times = {
+      queueSeconds: 0,
+      prefillSeconds: 0.01,
+      decodeSeconds: 0.02,
+      endToEndSeconds: 0.03,
+    };
+    for (const listener of this.#listeners) {
+      listener.onFirstToken?.("", 0.01);
+      listener.onRequestEnd?.(times, {
+        promptTokens: info.promptTokenIds.length,
+        cachedTokens: info.cachedTokens,
+        generatedTokens: generated,
+        finishReasons: Array.from({ length: params.n }, () => reason),
+        n: params.n,
+        maxTokens: params.maxTokens,
+      });
+    }
+  }
+
+  async #collect(prompt: Prompt, options: GenerateOptions): Promise<GenerateResult> {
+    const completions = new Map<number, Completion>();
+    let info: PromptInfo = { promptTokenIds: [], cachedTokens: 0, promptLogprobs: null };
+    for await (const item of this.stream(prompt, options)) {
+      info = item.prompt;
+      const known = completions.get(item.index);
+      completions.set(item.index, {
+        index: item.index,
+        text: item.text === null ? null : (known?.text ?? "") + item.text,
+        tokenIds: [...(known?.tokenIds ?? []), ...item.tokenIds],
+        logprobs: item.logprobs && [...(known?.logprobs ?? []), ...item.logprobs],
+        cumulativeLogprob: null,
+        finishReason: item.finishReason ?? "abort",
+        stopReason: item.stopReason,
+      });
+    }
+    const requestId = options.requestId ?? "";
+    return { ...info, requestId, completions: [...completions.values()] };
+  }
+}
+
+interface Written {
+  readonly index: number;
+  readonly text: string;
+  readonly params: SamplingParams;
+  readonly hasText: boolean;
+}
+
+/** One sequence: a byte per step. */
+class SequenceWriter {
+  ended = false;
+  readonly #prompt: PromptInfo;
+  readonly #written: Written;
+  readonly #ids: readonly number[];
+  readonly #stop: string | null;
+  readonly #utf8 = new TextDecoder();
+  #count = 0;
+
+  constructor(prompt: PromptInfo, written: Written) {
+    this.#prompt = prompt;
+    this.#written = written;
+    const { text, params } = written;
+    this.#stop = params.stop.find((stop) => text.includes(stop)) ?? null;
+    const end = this.#stop === null ? text.length : text.indexOf(this.#stop);
+    this.#ids = [...bytesOf(text.slice(0, end)), END];
+  }
+
+  step(): StreamItem {
+    const id = this.#ids[this.#count] ?? END;
+    this.#count += 1;
+    const { params, index, hasText } = this.#written;
+    const atEnd = id === END;
+    const full = params.maxTokens !== null && this.#count >= params.maxTokens;
+    this.ended = atEnd || full;
+    const text = atEnd ? "" : this.#utf8.decode(Uint8Array.of(id), { stream: true });
+    return {
+      prompt: this.#prompt,
+      index,
+      text: hasText ? text : null,
+      tokenIds: [id],
+      logprobs: params.logprobs === null ? null : [positionLogprobs(id, params.logprobs)],
+      finishReason: atEnd ? "stop" : full ? "length" : null,
+      stopReason: atEnd ? this.#stop : null,
+    };
+  }
+}
+
+/** The drawn token first, then its neighbours, each half as likely as the one before. */
+function positionLogprobs(tokenId: number, count: number): PositionLogprobs {
+  const top = Array.from({ length: count }, (_, rank) => ({
+    tokenId: (tokenId + rank) % VOCABULARY,
+    logprob: -(rank + 1) * Math.LN2,
+    rank: rank + 1,
+  }));
+  return { tokenId, logprob: -Math.LN2, rank: 1, top };
+}
+
+function answerText(reply: string, params: SamplingParams): string {
+  const structure = params.structuredOutput;
+  if (structure === null) return reply;
+  if (structure.choice !== undefined) return structure.choice[0] ?? "";
+  if (structure.jsonObject === true) return "{}";
+  if (structure.json === undefined) return reply;
+  const schema: unknown =
+    typeof structure.json === "string" ? JSON.parse(structure.json) : structure.json;
+  return JSON.stringify(instanceOf(schema));
+}
+
+function contentText(content: ChatMessage["content"]): string {
+  return typeof content === "string" ? content : JSON.stringify(content ?? "");
+}
+
+function bytesOf(text: string): number[] {
+  return [...new TextEncoder().encode(text)];
+}
+
+const byteCodec: TextCodec = {
+  encode: async (text) => bytesOf(text),
+  decode: (ids) => new TextDecoder().decode(Uint8Array.from(ids.filter((id) => id < END))),
+  tokenBytes: (id) => (id < END ? Uint8Array.of(id) : new TextEncoder().encode("<end>")),
+};
