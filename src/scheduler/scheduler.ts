@@ -94,19 +94,12 @@ export class Scheduler {
 
   /**
    * Queues sequences, all or none. Throws PROMPT_TOO_LONG for a prompt that leaves no room for a
-   * new token in the context or the pool, QUEUE_FULL when too many wait already.
+   * new token in the context or the pool, QUEUE_FULL when too many wait already, INVALID_ARGUMENT
+   * when these alone are too many.
    */
   add(...sequences: readonly Sequence[]): void {
     for (const sequence of sequences) this.#checkLength(sequence);
-    const { waitingSequencesMax } = this.#config;
-    const waiting = this.#waiting.length + sequences.length;
-    if (waiting > waitingSequencesMax) {
-      throw new EngineError(
-        "QUEUE_FULL",
-        `Cannot queue request: at most ${waitingSequencesMax} sequences may wait, ` +
-          `current value is ${waiting}; try again later`,
-      );
-    }
+    this.#checkQueue(sequences.length);
     for (const sequence of sequences) {
       assert(!this.#sequences.has(sequence.id), "Cannot queue a sequence twice");
       this.#sequences.set(sequence.id, sequence);
@@ -282,6 +275,16 @@ export class Scheduler {
         `current value is ${sequence.promptLength}; shorten it`,
       { param: "prompt" },
     );
+  }
+
+  #checkQueue(coming: number): void {
+    const most = this.#config.waitingSequencesMax;
+    const waiting = this.#waiting.length + coming;
+    if (waiting <= most) return;
+    const cannot = `Cannot queue request: at most ${most} sequences may wait, current value is`;
+    if (coming > most)
+      throw new EngineError("INVALID_ARGUMENT", `${cannot} ${coming}; ask for less`);
+    throw new EngineError("QUEUE_FULL", `${cannot} ${waiting}; try again later`);
   }
 
   /** First all stored prefixes, so that no allocation of this step evicts one of them. */

@@ -1,0 +1,131 @@
+/** A scheduler with sequences of made-up tokens, driven a step at a time. */
+import { KvCache } from "#kvcache";
+import {
+  NO_STOP_RULES,
+  Scheduler,
+  SchedulerConfig,
+  Sequence,
+  type SequenceId,
+  type SequenceOptions,
+  type SequenceUpdate,
+  type StepPlan,
+  type StopRules,
+  sequenceId,
+} from "#scheduler";
+
+export interface HarnessOptions extends Partial<SchedulerConfig> {
+  readonly blocks?: number;
+  readonly blockTokens?: number;
+  readonly prefixCaching?: boolean;
+  readonly modelContext?: number;
+  readonly overlapSteps?: boolean;
+}
+
+export interface SequenceSpec
+  extends Partial<Omit<SequenceOptions, "id" | "requestId" | "promptTokenIds" | "stop">> {
+  readonly stop?: Partial<StopRules>;
+}
+
+/** `count` tokens that no other `seed` shares. */
+export const distinct = (seed: number, count: number): number[] =>
+  Array.from({ length: count }, (_, index) => seed * 100_000 + index);
+
+export class Harness {
+  readonly cache: KvCache;
+  readonly scheduler: Scheduler;
+  nowMs = 0;
+  #nextId = 0;
+
+  constructor(options: HarnessOptions = {}) {
+    const {
+      blocks = 10_000,
+      blockTokens = 16,
+      prefixCaching = true,
+      modelContext = 8192,
+      overlapSteps = false,
+      ...config
+    } = options;
+    this.cache = new KvCache({ blocks, blockTokens, prefixCaching });
+    this.scheduler = new Scheduler({
+      config: SchedulerConfig.parse({
+        stepTokensMax: 8192,
+        runningSequencesMax: Math.min(16, config.stepTokensMax ?? 16),
+        ...config,
+      }),
+      cache: this.cache,
+      contextTokensMax: modelContext,
+      overlapSteps,
+    });
+  }
+
+  make(promptTokenIds: readonly number[], spec: SequenceSpec = {}): Sequence {
+    const id = this.#nextId++;
+    return new Sequence({
+      arrivalMs: id,
+      ...spec,
+      id: sequenceId(id),
+      requestId: `request-${id}`,
+      promptTokenIds,
+      stop: { ...NO_STOP_RULES, ...spec.stop },
+    });
+  }
+
+  add(promptTokenIds: readonly number[], spec: SequenceSpec = {}): Sequence {
+    const sequence = this.make(promptTokenIds, spec);
+    this.scheduler.add(sequence);
+    this.scheduler.audit();
+    return sequence;
+  }
+
+  /** Adds prompts of these lengths that share nothing. */
+  addLengths(...lengths: number[]): Sequence[] {
+    return lengths.map((length, index) => this.add(distinct(index + 1, length)));
+  }
+
+  begin(): StepPlan {
+    const plan = this.scheduler.plan();
+    this.scheduler.begin(plan, ++this.nowMs);
+    this.scheduler.audit();
+    return plan;
+  }
+
+  /** Every sampling item gets `tokensFor` it; by default one token, 7. */
+  commit(
+    plan: StepPlan,
+    tokensFor: (sequence: Sequence) => readonly number[] = () => [7],
+  ): readonly SequenceUpdate[] {
+    const drawn = plan.items.map((item) => (item.samples ? tokensFor(item.sequence) : []));
+    const updates = this.scheduler.commit(plan, drawn, ++this.nowMs);
+    this.scheduler.audit();
+    return updates;
+  }
+
+  step(tokensFor?: (sequence: Sequence) => readonly number[]): StepPlan {
+    const plan = this.begin();
+    this.commit(plan, tokensFor);
+    return plan;
+  }
+
+  /** Steps until nothing can be planned; the steps taken. */
+  drain(stepsMax = 10_000): StepPlan[] {
+    const steps: StepPlan[] = [];
+    while (steps.length < stepsMax) {
+      const plan = this.step();
+      if (plan.items.length === 0 && plan.preempted.length === 0) return steps;
+      steps.push(plan);
+    }
+    throw new Error(`Not done after ${stepsMax} steps`);
+  }
+}
+
+/** Counts of a plan's items, in order. */
+export const counts = (plan: StepPlan): number[] => plan.items.map((item) => item.count);
+
+/** Sequences of a plan's items, in order. */
+export const sequences = (plan: StepPlan): Sequence[] => plan.items.map((item) => item.sequence);
+
+/** The id of a sequence that must be there. */
+export function idOf(sequence: Sequence | undefined): SequenceId {
+  if (sequence === undefined) throw new Error("No such sequence");
+  return sequence.id;
+}
