@@ -1,6 +1,6 @@
 import type {
-  CompiledGrammar,
   GrammarCompiler as LibraryCompiler,
+  CompiledGrammar as LibraryGrammar,
   GrammarMatcher as LibraryMatcher,
   TokenizerInfo,
 } from "@mlc-ai/web-xgrammar";
@@ -39,6 +39,14 @@ export interface GrammarMatcher {
   dispose(): void;
 }
 
+/** A grammar for a request's sequences. */
+export interface CompiledGrammar {
+  /** A matcher at the grammar's beginning, for one sequence. */
+  createMatcher(): Promise<GrammarMatcher>;
+  /** The request needs no more matchers; those it has live on. */
+  dispose(): void;
+}
+
 /** Compiled grammars that are kept for the next request that asks for the same. */
 const cachedGrammars = 64;
 
@@ -49,9 +57,54 @@ interface Home {
   readonly compiler: LibraryCompiler;
 }
 
-interface HomedGrammar {
-  readonly grammar: CompiledGrammar;
-  readonly home: Home;
+/** A compiled grammar, freed when the cache and all requests let go of it. */
+class SharedGrammar {
+  readonly #grammar: LibraryGrammar;
+  readonly #instance: XGrammarInstance;
+  readonly #options: GrammarCompilerOptions;
+  #holders = 0;
+
+  constructor(
+    grammar: LibraryGrammar,
+    instance: XGrammarInstance,
+    options: GrammarCompilerOptions,
+  ) {
+    this.#grammar = grammar;
+    this.#instance = instance;
+    this.#options = options;
+  }
+
+  retain(): void {
+    this.#holders++;
+  }
+
+  release(): void {
+    assert(this.#holders > 0, "Cannot release a grammar: nobody holds it");
+    this.#holders--;
+    if (this.#holders === 0) this.#grammar.dispose();
+  }
+
+  /** The grammar in the hands of one more request. */
+  lend(): CompiledGrammar {
+    this.retain();
+    let lent = true;
+    return {
+      createMatcher: async () => {
+        assert(lent, "Cannot create a matcher: the grammar was disposed");
+        return await this.#createMatcher();
+      },
+      dispose: () => {
+        if (lent) this.release();
+        lent = false;
+      },
+    };
+  }
+
+  async #createMatcher(): Promise<GrammarMatcher> {
+    const { GrammarMatcher: Library } = this.#instance.api;
+    const matcher = await Library.createGrammarMatcher(this.#grammar);
+    return new Matcher(matcher, this.#instance, this.#options);
+  }
 }
 
 /**
@@ -63,7 +116,7 @@ interface HomedGrammar {
 export class GrammarCompiler {
   readonly #options: GrammarCompilerOptions;
   /** By source, the least recently used first. */
-  readonly #cache = new Map<string, HomedGrammar>();
+  readonly #cache = new Map<string, SharedGrammar>();
   #home: Home | null = null;
   #reader: XGrammarInstance | null = null;
   /** Ends when the last request that was made is served: one at a time. */
@@ -73,48 +126,44 @@ export class GrammarCompiler {
     this.#options = options;
   }
 
-  /** A matcher at the beginning of `output`'s grammar. Throws GRAMMAR_INVALID. */
-  async createMatcher(output: StructuredOutput): Promise<GrammarMatcher> {
+  /** Compiles, or finds it compiled. The caller disposes of the result. Throws GRAMMAR_INVALID. */
+  async compile(output: StructuredOutput): Promise<CompiledGrammar> {
     const source = grammarSource(output);
-    const made = this.#turn.then(() => this.#createMatcher(source));
+    const made = this.#turn.then(() => this.#lend(source));
     this.#turn = made.catch(() => null); // its own caller hears of it
     return await made;
   }
 
-  async #createMatcher(source: GrammarSource): Promise<GrammarMatcher> {
-    const { grammar, home } = await this.#compiled(source);
-    const matcher = await home.instance.api.GrammarMatcher.createGrammarMatcher(grammar);
-    return new Matcher(matcher, home.instance, this.#options);
-  }
-
-  async #compiled(source: GrammarSource): Promise<HomedGrammar> {
+  async #lend(source: GrammarSource): Promise<CompiledGrammar> {
     const key = `${source.kind}:${source.text}`;
-    const found = this.#cache.get(key) ?? (await this.#compile(source));
+    const known = this.#cache.get(key);
+    const grammar = known ?? (await this.#compile(source));
+    if (known === undefined) grammar.retain();
     this.#cache.delete(key);
-    this.#cache.set(key, found);
-    this.#forgetOldest();
-    return found;
+    this.#cache.set(key, grammar);
+    this.#forget(cachedGrammars);
+    return grammar.lend();
   }
 
-  #forgetOldest(): void {
-    for (const [key, { grammar }] of this.#cache) {
-      if (this.#cache.size <= cachedGrammars) return;
+  /** Lets go of the oldest, down to `count`. */
+  #forget(count: number): void {
+    for (const [key, grammar] of this.#cache) {
+      if (this.#cache.size <= count) return;
       this.#cache.delete(key);
-      // Matchers that use it hold it themselves.
-      grammar.dispose();
+      grammar.release();
     }
   }
 
-  async #compile(source: GrammarSource): Promise<HomedGrammar> {
+  async #compile(source: GrammarSource): Promise<SharedGrammar> {
     await this.#read(source);
-    const home = await this.#openHome();
-    const { compiler, instance } = home;
+    const { compiler, instance } = await this.#openHome();
     try {
-      return { grammar: await compileSource(compiler, source), home };
+      const grammar = await compileSource(compiler, source);
+      return new SharedGrammar(grammar, instance, this.#options);
     } catch (error) {
       // Running matchers stay where they are; what comes gets a fresh instance.
       this.#home = null;
-      this.#cache.clear();
+      this.#forget(0);
       throw grammarInvalid(instance.explain(error), error);
     }
   }
@@ -154,8 +203,7 @@ export class GrammarCompiler {
 
   /** Gives the memory of cached grammars back. Matchers live on. */
   dispose(): void {
-    for (const { grammar } of this.#cache.values()) grammar.dispose();
-    this.#cache.clear();
+    this.#forget(0);
     this.#home?.compiler.dispose();
     this.#home?.tokenizer.dispose();
     this.#home = null;
@@ -178,7 +226,7 @@ async function parseSource({ api }: XGrammarInstance, source: GrammarSource) {
 async function compileSource(
   compiler: LibraryCompiler,
   source: GrammarSource,
-): Promise<CompiledGrammar> {
+): Promise<LibraryGrammar> {
   switch (source.kind) {
     case "schema":
       return await compiler.compileJSONSchema(source.text);

@@ -22,7 +22,12 @@
  *
  * @module
  */
-export { GrammarCompiler, type GrammarCompilerOptions, type GrammarMatcher } from "./grammar.ts";
+export {
+  type CompiledGrammar,
+  GrammarCompiler,
+  type GrammarCompilerOptions,
+  type GrammarMatcher,
+} from "./grammar.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { type SampledBatch, Sampler, type SamplerOptions, type SamplingRow } from "./sampler.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
