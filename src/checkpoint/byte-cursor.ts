@@ -33,43 +33,53 @@ export class ByteCursor {
   }
 
   u8(field: string): number {
-    return this.#window.getUint8(this.#take(1, field));
+    const at = this.#take(1, field);
+    return this.#window.getUint8(at);
   }
 
   i8(field: string): number {
-    return this.#window.getInt8(this.#take(1, field));
+    const at = this.#take(1, field);
+    return this.#window.getInt8(at);
   }
 
   u16(field: string): number {
-    return this.#window.getUint16(this.#take(2, field), true);
+    const at = this.#take(2, field);
+    return this.#window.getUint16(at, true);
   }
 
   i16(field: string): number {
-    return this.#window.getInt16(this.#take(2, field), true);
+    const at = this.#take(2, field);
+    return this.#window.getInt16(at, true);
   }
 
   u32(field: string): number {
-    return this.#window.getUint32(this.#take(4, field), true);
+    const at = this.#take(4, field);
+    return this.#window.getUint32(at, true);
   }
 
   i32(field: string): number {
-    return this.#window.getInt32(this.#take(4, field), true);
+    const at = this.#take(4, field);
+    return this.#window.getInt32(at, true);
   }
 
   f32(field: string): number {
-    return this.#window.getFloat32(this.#take(4, field), true);
+    const at = this.#take(4, field);
+    return this.#window.getFloat32(at, true);
   }
 
   f64(field: string): number {
-    return this.#window.getFloat64(this.#take(8, field), true);
+    const at = this.#take(8, field);
+    return this.#window.getFloat64(at, true);
   }
 
   u64(field: string): bigint {
-    return this.#window.getBigUint64(this.#take(8, field), true);
+    const at = this.#take(8, field);
+    return this.#window.getBigUint64(at, true);
   }
 
   i64(field: string): bigint {
-    return this.#window.getBigInt64(this.#take(8, field), true);
+    const at = this.#take(8, field);
+    return this.#window.getBigInt64(at, true);
   }
 
   /** A count of items that take at least `itemBytes` each: no more than the file can still hold. */
@@ -88,7 +98,7 @@ export class ByteCursor {
     return DECODER.decode(new Uint8Array(buffer, byteOffset + start, sizeBytes));
   }
 
-  /** Moves past the next bytes and returns their place in the window. */
+  /** Moves past the next bytes and returns their place in the window, which it may replace. */
   #take(sizeBytes: number, field: string): number {
     if (sizeBytes > this.remainingBytes) {
       const must = `must have ${sizeBytes} bytes`;

@@ -28,7 +28,7 @@ function groupScale(block: DataView, at: number, group: number): GroupScale {
   return { scale, minimum: (low >> 4) | ((block.getUint8(at + group) >> 6) << 4) };
 }
 
-/** d f16 · dmin f16 · 12 bytes of scales · 128 of nibbles. Value: d * scale * q - dmin * minimum. */
+/** d, dmin f16 · 12 bytes of scales · 128 of nibbles. Value: d * scale * q - dmin * minimum. */
 export function dequantizeQ4K(block: DataView, at: number, out: Float32Array, to: number): void {
   const d = f32FromF16(block.getUint16(at, true));
   const dmin = f32FromF16(block.getUint16(at + 2, true));

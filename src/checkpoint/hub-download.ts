@@ -10,6 +10,7 @@ import { dirname, join, relative } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EngineError } from "#base";
 import { exists } from "./hub-cache.ts";
+import { statusOf } from "./hub-error.ts";
 
 /** A file of a repository. */
 export interface HubFile {
@@ -72,7 +73,8 @@ async function fetchAll(path: string, options: DownloadOptions): Promise<void> {
     try {
       await appendRest(path, done, options);
     } catch (error) {
-      if (error instanceof EngineError || error instanceof HttpStatusError) throw error;
+      // A refusal stays one; only a lost connection is worth another try.
+      if (error instanceof EngineError || statusOf(error) !== null) throw error;
       failure = error;
     }
     const reached = await sizeOf(path);

@@ -1,4 +1,4 @@
-/** Computes on the first call and remembers. A throw is not remembered: the next call tries again. */
+/** Computes on the first call and remembers; after a throw the next call tries again. */
 export function lazyValue<T>(compute: () => T): () => T {
   let known: { readonly value: T } | null = null;
   return () => {
