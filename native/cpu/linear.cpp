@@ -123,7 +123,7 @@ struct alignas(64) Packed {
   int64_t block = -1;
 };
 
-/// Plans of all jobs and where each one's tasks start, in the pool's scratch.
+/// Plans of all jobs and where each one's tasks start.
 struct PlannedJob {
   LinearPlan plan;
   int64_t firstTask;
@@ -133,7 +133,7 @@ struct PlannedJob {
 
 void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount) {
   const int threads = pool.threads();
-  auto* const packed = pool.scratch<Packed>(
+  auto* const packed = pool.planScratch<Packed>(
       threads + (jobCount * static_cast<int64_t>(sizeof(PlannedJob)) + 63) / 64);
   std::fill_n(packed, threads, Packed{});
   auto* const planned = reinterpret_cast<PlannedJob*>(packed + threads);

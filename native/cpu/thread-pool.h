@@ -56,6 +56,12 @@ class ThreadPool {
     return static_cast<T*>(shared_.get(count * static_cast<int64_t>(sizeof(T))));
   }
 
+  /// A second such region, for how products are cut into tasks (linear.cpp) while an op uses the first.
+  template <typename T>
+  T* planScratch(int64_t count) {
+    return static_cast<T*>(plan_.get(count * static_cast<int64_t>(sizeof(T))));
+  }
+
   /// One region per thread, for use inside a task.
   template <typename T>
   T* scratch(int64_t count, int thread) {
@@ -84,6 +90,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   Scratch shared_;
+  Scratch plan_;
   std::vector<Scratch> own_;
   std::vector<std::thread> workers_;
 };
