@@ -113,11 +113,10 @@ export class Scheduler {
     return this.#sequences.get(id) ?? null;
   }
 
-  /** Its grammar is compiled: the sequence may be admitted. Ignored when it has ended. */
+  /** Its grammar is compiled: the sequence may be admitted. Ignored when it does not wait for one. */
   grammarReady(id: SequenceId): void {
     const sequence = this.find(id);
-    if (sequence === null) return;
-    assert(sequence.state.phase === "waiting", "Cannot run before the grammar is there");
+    if (sequence?.state.phase !== "waiting") return;
     sequence.state = WAITING;
     this.#revision++;
   }
