@@ -167,7 +167,8 @@ inline uint16_t narrowBf16(float value) {
 
 inline F32 loadF16(const uint16_t* from) {
 #if defined(__AVX512F__)
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  // With a mask of all lanes: GCC 12 takes the plain form for a read of uninitialised memory.
+  return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 #elif defined(__AVX2__)
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 #else

@@ -1,13 +1,12 @@
 import { assert } from "#base";
+import { bytesOf } from "#tensor";
 import type { KvCache, KvCacheOptions, KvFormat } from "../device.ts";
+import { elementCode } from "./handles.ts";
 
-/** Codes of KV formats; the same order as `Element` in native/cpu/params.h. */
-const KV_FORMATS: readonly KvFormat[] = ["f32", "f16", "bf16"];
+/** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-cache.h. */
+const valueMultiple = 16;
 
-/** Value rows are padded to this many elements, so that every vector load of a row is whole. */
-const VALUE_LANES = 16;
-
-/** A KV pool in native memory; native/cpu/kv-cache.h says where a block's keys and values lie. */
+/** Keys and values in native memory, laid out as native/cpu/kv-cache.h says: blocks outermost. */
 export class CpuKvCache implements KvCache {
   readonly format: KvFormat;
   readonly layers: number;
@@ -17,8 +16,9 @@ export class CpuKvCache implements KvCache {
   readonly headDim: number;
   readonly bytesPerBlock: number;
   readonly address: bigint;
-  readonly formatCode: number;
+  readonly #elementCode: number;
 
+  /** `address`: `kvBytesPerBlock(options) * options.blocks` bytes, zero-filled. */
   constructor(options: KvCacheOptions, address: bigint) {
     this.format = options.format;
     this.layers = options.layers;
@@ -28,19 +28,32 @@ export class CpuKvCache implements KvCache {
     this.headDim = options.headDim;
     this.bytesPerBlock = kvBytesPerBlock(options);
     this.address = address;
-    this.formatCode = KV_FORMATS.indexOf(options.format);
+    this.#elementCode = elementCode(options.format);
+  }
+
+  /** The fields of `KvLayerParams` for one layer. */
+  layerParams(layer: number): readonly (bigint | number)[] {
+    assert(layer >= 0 && layer < this.layers, `Cannot use layer ${layer}: ${this.layers} exist`);
+    return [
+      this.address,
+      this.#elementCode,
+      this.layers,
+      this.blockTokens,
+      this.kvHeads,
+      this.headDim,
+      layer,
+    ];
   }
 }
 
-/** Bytes of one block over all layers, padding included. */
+/** Keys and values of one block over all layers, contiguous. */
 export function kvBytesPerBlock(options: Omit<KvCacheOptions, "blocks">): number {
-  const valueDim = Math.ceil(options.headDim / VALUE_LANES) * VALUE_LANES;
-  const elements =
-    options.layers * options.kvHeads * options.blockTokens * (options.headDim + valueDim);
-  return elements * (options.format === "f32" ? 4 : 2);
+  const { layers, kvHeads, blockTokens, headDim } = options;
+  const valueColumns = Math.ceil(headDim / valueMultiple) * valueMultiple;
+  return layers * kvHeads * blockTokens * (headDim + valueColumns) * bytesOf(options.format);
 }
 
-/** The KV pool behind a handle. */
+/** The cache behind a handle. */
 export function kvCacheOf(handle: KvCache): CpuKvCache {
   assert(handle instanceof CpuKvCache, "Cannot use another device's KV cache on cpu");
   return handle;

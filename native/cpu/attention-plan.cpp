@@ -1,0 +1,85 @@
+#include "attention-plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace perigee {
+namespace {
+
+// An item is cut when it costs more than a thread's share of the work divided by this.
+constexpr int kPiecesPerThread = 2;
+
+int64_t costOf(const AttentionItem& item) {
+  return int64_t{item.rows} * (item.segmentEnd - item.segment);
+}
+
+}  // namespace
+
+RowSight AttentionJob::sightOf(int sequence, int row) const {
+  const int context = contextLengths[sequence];
+  if (everyone) return {0, context, 0, nullptr};
+  const int firstNew = context - queryRows(sequence);
+  const int token = row / group();
+  const int own = firstNew + token;
+  const int begin = window > 0 ? std::max(0, own - window + 1) : 0;
+  if (treeMask == nullptr) return {begin, own + 1, 0, nullptr};
+  const int end = static_cast<int>(std::min<int64_t>(context, firstNew + treeWords * 32));
+  const uint32_t* bits = treeMask + (queryStarts[sequence] + token) * treeWords;
+  return {begin, end, firstNew, bits};
+}
+
+void AttentionPlan::make(const AttentionJob& job) {
+  items.clear();
+  pieces.clear();
+  cutItems.clear();
+  stateFloats = 0;
+  int64_t cost = 0;
+  for (int sequence = 0; sequence < job.sequences; ++sequence) cost += addItems(job, sequence);
+
+  const int threads = job.pool->threads();
+  const int64_t costMax =
+      threads == 1 ? std::numeric_limits<int64_t>::max() : cost / (kPiecesPerThread * threads);
+  const int64_t perRow = RowStates::floatsPerRow(valueStrideOf(job.cache.headDim));
+  for (size_t i = 0; i < items.size(); ++i) cut(static_cast<int>(i), costMax, perRow);
+}
+
+int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
+  const int rows = job.queryRows(sequence) * job.group();
+  int64_t cost = 0;
+  if (rows <= 0) return cost;
+
+  // Later rows see more: the longest work starts first.
+  for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
+    const int count = std::min(kItemRows, rows - first);
+    const int begin = job.sightOf(sequence, first).begin;
+    const int end = job.sightOf(sequence, first + count - 1).end;
+    const int segmentEnd = end > begin ? (end + kSegmentTokens - 1) / kSegmentTokens : 0;
+    const int segment = std::min(begin / kSegmentTokens, segmentEnd);
+    for (int kvHead = 0; kvHead < job.cache.kvHeads; ++kvHead) {
+      items.push_back({sequence, kvHead, first, count, segment, segmentEnd, -1});
+      cost += costOf(items.back());
+    }
+  }
+  return cost;
+}
+
+// Cuts an item that costs more than `costMax` and has more than one segment.
+void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
+  AttentionItem& item = items[static_cast<size_t>(index)];
+  const int64_t segments = item.segmentEnd - item.segment;
+  const int64_t fit = std::clamp<int64_t>(costMax / item.rows, 1, std::max<int64_t>(segments, 1));
+  if (fit < segments) {
+    item.states = stateFloats;
+    stateFloats += segments * item.rows * stateFloatsPerRow;
+    cutItems.push_back(index);
+  }
+  // An item without segments still has to write its zeros.
+  int segment = item.segment;
+  do {
+    const int end = static_cast<int>(std::min<int64_t>(segment + fit, item.segmentEnd));
+    pieces.push_back({index, segment, end});
+    segment = end;
+  } while (segment < item.segmentEnd);
+}
+
+}  // namespace perigee

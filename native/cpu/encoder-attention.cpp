@@ -1,0 +1,117 @@
+// Attention of every token to every token of its own sequence.
+//
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the row's sequence
+// Shapes   qkv [T, 3, H, D]; starts [S + 1]; out [T, H, D] activation
+// Work     Keys and values are laid out like blocks of a cache with one layer (kv-cache.h), a block
+//          per task; then this is paged attention without causality.
+// Bound    compute: 4 D flops per head and pair of tokens
+// Checked  test/contracts/device-ops.ts, encoderAttention
+#include <algorithm>
+#include <vector>
+
+#include "paged-attention.h"
+#include "params.h"
+#include "thread-pool.h"
+
+namespace perigee {
+
+struct EncoderAttentionParams {
+  ThreadPool* pool;
+  void* out;
+  Int outFormat;
+  const float* qkv;
+  Int heads, headDim;
+  const int32_t* starts;
+  Int sequences;
+  Float scale;
+};
+
+namespace {
+
+constexpr int kBlockTokens = kGroupTokens;
+
+// A cache for one call. Kept by the calling thread, so that memory is reused.
+struct EncoderCache {
+  Scratch memory;
+  std::vector<int32_t> contextLengths;
+  std::vector<int32_t> blockTables;  // [S, blocksPerTable]
+  std::vector<int32_t> blockTokens;  // first token of each block
+  int64_t blocksPerTable;
+
+  void layOut(const int32_t* starts, int sequences) {
+    contextLengths.clear();
+    blockTokens.clear();
+    blocksPerTable = 0;
+    for (int s = 0; s < sequences; ++s) {
+      contextLengths.push_back(starts[s + 1] - starts[s]);
+      blocksPerTable = std::max<int64_t>(blocksPerTable, blocksOf(s));
+    }
+    blockTables.assign(static_cast<size_t>(sequences * blocksPerTable), 0);
+    for (int s = 0; s < sequences; ++s) {
+      for (int64_t i = 0; i < blocksOf(s); ++i) {
+        const auto entry = static_cast<size_t>(s * blocksPerTable + i);
+        blockTables[entry] = static_cast<int32_t>(blockTokens.size());
+        blockTokens.push_back(starts[s] + static_cast<int32_t>(i) * kBlockTokens);
+      }
+    }
+  }
+
+  int64_t blocksOf(int sequence) const {
+    const int tokens = contextLengths[static_cast<size_t>(sequence)];
+    return (tokens + kBlockTokens - 1) / kBlockTokens;
+  }
+};
+
+// Keys and values of all blocks. A block's last tokens may belong to the next sequence, or be
+// missing: what lies behind a sequence's end is never seen.
+void fillBlocks(const EncoderAttentionParams& p, const EncoderCache& cache, const KvPool& pool,
+                int64_t tokens) {
+  const KvLayer<float> layer(pool);
+  const int64_t width = int64_t{pool.kvHeads} * pool.headDim;
+  const auto blocks = static_cast<int64_t>(cache.blockTokens.size());
+  p.pool->parallelFor(blocks, [&](int64_t block, int) {
+    const int64_t first = cache.blockTokens[static_cast<size_t>(block)];
+    const int count = static_cast<int>(std::min<int64_t>(kBlockTokens, tokens - first));
+    for (int offset = 0; offset < count; ++offset) {
+      const float* const keys = p.qkv + (first + offset) * 3 * width + width;
+      for (int head = 0; head < pool.kvHeads; ++head) {
+        const float* const key = keys + int64_t{head} * pool.headDim;
+        layer.write(static_cast<int>(block), offset, head, key, key + width);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+PERIGEE_EXPORT void perigee_encoder_attention(const EncoderAttentionParams* params) {
+  const EncoderAttentionParams& p = *params;
+  static thread_local EncoderCache cache;
+  const int sequences = static_cast<int>(p.sequences);
+  cache.layOut(p.starts, sequences);
+
+  AttentionJob job{};
+  job.pool = p.pool;
+  job.out = p.out;
+  job.outFormat = formatOf(p.outFormat);
+  job.heads = static_cast<int>(p.heads);
+  const int headDim = static_cast<int>(p.headDim);
+  const int64_t blockFloats =
+      int64_t{kBlockTokens} * (headDim + valueStrideOf(headDim)) * job.heads;
+  void* const memory =
+      cache.memory.get(static_cast<int64_t>(cache.blockTokens.size()) * blockFloats * 4);
+  job.cache = {memory, Element::f32, 1, kBlockTokens, job.heads, headDim, 0};
+  job.query = p.qkv;
+  job.queryStride = int64_t{3} * job.heads * headDim;
+  job.sequences = sequences;
+  job.queryStarts = p.starts;
+  job.contextLengths = cache.contextLengths.data();
+  job.blockTables = cache.blockTables.data();
+  job.blocksPerTable = cache.blocksPerTable;
+  job.scale = p.scale;
+  job.everyone = true;
+  fillBlocks(p, cache, job.cache, p.starts[sequences]);
+  attendBlocks(job);
+}
+
+}  // namespace perigee

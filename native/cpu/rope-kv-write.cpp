@@ -1,0 +1,99 @@
+// From the attention projection's rows to positioned queries and a filled cache.
+//
+// Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims:
+//          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged
+// Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
+//          positions, slots [T]; cache: kv-cache.h
+// Work     tokens
+// Bound    memory: 4 (H + 2K) D bytes read and about as many written per token. Writing keys
+//          transposed costs a store per element, about 1 % of a prefill.
+// Checked  test/contracts/device-ops.ts, ropeKvWrite
+#include <cmath>
+#include <cstring>
+
+#include "kv-cache.h"
+#include "params.h"
+#include "rows.h"
+#include "thread-pool.h"
+
+namespace perigee {
+
+struct RopeKvWriteParams {
+  ThreadPool* pool;
+  const float* qkv;
+  float* query;
+  Int heads;
+  KvLayerParams cache;
+  const int32_t* positions;
+  const int32_t* slots;    // negative: nowhere
+  const float* rope;       // null: none
+  Int rotary;
+  const float* queryNorm;  // [D], null: none
+  const float* keyNorm;
+  Float epsilon;
+  Int count;
+};
+
+namespace {
+
+void normalizeHead(float* head, const float* weight, int64_t dim, float epsilon) {
+  float squares = 0.0f;
+  for (int64_t d = 0; d < dim; ++d) squares += head[d] * head[d];
+  const float scale = 1.0f / std::sqrt(squares / static_cast<float>(dim) + epsilon);
+  for (int64_t d = 0; d < dim; ++d) head[d] = head[d] * scale * weight[d];
+}
+
+void rotateHead(float* head, const float* cosines, int64_t half) {
+  const float* const sines = cosines + half;
+  forLanes(half, [&](int64_t i, int lanes) {
+    const F32 cos = loadLanes(cosines + i, lanes), sin = loadLanes(sines + i, lanes);
+    const F32 a = loadLanes(head + i, lanes), b = loadLanes(head + half + i, lanes);
+    storeLanes(head + i, a * cos - b * sin, lanes);
+    storeLanes(head + half + i, b * cos + a * sin, lanes);
+  });
+}
+
+template <typename T>
+void writeToken(const RopeKvWriteParams& p, const KvLayer<T>& layer, int kvHeads, int64_t token,
+                float* scratch) {
+  const int64_t dim = layer.headDim;
+  const int64_t heads = p.heads;
+  const float* const angles =
+      p.rope == nullptr ? nullptr : p.rope + int64_t{p.positions[token]} * p.rotary;
+  const auto positioned = [&](float* out, const float* head, const float* norm) {
+    std::memcpy(out, head, static_cast<size_t>(dim) * sizeof(float));
+    if (norm != nullptr) normalizeHead(out, norm, dim, p.epsilon);
+    if (angles != nullptr) rotateHead(out, angles, p.rotary / 2);
+  };
+
+  const float* const row = p.qkv + token * (heads + 2 * kvHeads) * dim;
+  for (int64_t head = 0; head < heads; ++head) {
+    positioned(p.query + (token * heads + head) * dim, row + head * dim, p.queryNorm);
+  }
+
+  const int slot = p.slots[token];
+  if (slot < 0) return;
+  const int block = slot / layer.blockTokens;
+  const int offset = slot % layer.blockTokens;
+  for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
+    const float* const key = row + (heads + kvHead) * dim;
+    positioned(scratch, key, p.keyNorm);
+    layer.write(block, offset, kvHead, scratch, key + kvHeads * dim);
+  }
+}
+
+}  // namespace
+
+PERIGEE_EXPORT void perigee_rope_kv_write(const RopeKvWriteParams* params) {
+  const RopeKvWriteParams& p = *params;
+  const KvPool pool = kvPoolOf(p.cache);
+  withKvLayer(pool, [&](const auto& layer) {
+    const int64_t floats = (p.heads + 2 * pool.kvHeads) * int64_t{pool.headDim};
+    parallelRows(*p.pool, p.count, floats, [&](int64_t token, int thread) {
+      float* const scratch = p.pool->template scratch<float>(pool.headDim, thread);
+      writeToken(p, layer, pool.kvHeads, token, scratch);
+    });
+  });
+}
+
+}  // namespace perigee

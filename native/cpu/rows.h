@@ -1,0 +1,53 @@
+// What ops on rows share: partial vectors at a row's end, and rows dealt out to threads.
+#pragma once
+
+#include <algorithm>
+
+#include "quantize.h"
+#include "simd.h"
+#include "thread-pool.h"
+
+namespace perigee {
+
+inline F32 loadLanes(const float* from, int lanes) {
+  return lanes == kLanes ? load(from) : loadFirst(from, lanes);
+}
+
+inline void storeLanes(float* to, F32 vector, int lanes) {
+  if (lanes == kLanes) {
+    store(to, vector);
+  } else {
+    storeFirst(to, vector, lanes);
+  }
+}
+
+// Calls body(i, lanes) for i = 0, kLanes, ... below `count`; only the last call has fewer lanes.
+template <typename Body>
+inline void forLanes(int64_t count, const Body& body) {
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) body(i, kLanes);
+  if (whole < count) body(whole, static_cast<int>(count - whole));
+}
+
+// About a microsecond of work: less is not worth waking another thread for.
+constexpr int64_t kTaskFloats = 8192;
+
+// Calls body(row, thread) for every row of `floats` floats, several rows to a task.
+template <typename Body>
+void parallelRows(ThreadPool& pool, int64_t rows, int64_t floats, const Body& body) {
+  const int64_t together = std::max<int64_t>(kTaskFloats / std::max<int64_t>(floats, 1), 1);
+  pool.parallelFor((rows + together - 1) / together, [&](int64_t task, int thread) {
+    const int64_t end = std::min((task + 1) * together, rows);
+    for (int64_t row = task * together; row < end; ++row) body(row, thread);
+  });
+}
+
+// Calls body(begin, end) for pieces of [0, count), whole vectors but for the last one.
+template <typename Body>
+void parallelSpans(ThreadPool& pool, int64_t count, const Body& body) {
+  pool.parallelFor((count + kTaskFloats - 1) / kTaskFloats, [&](int64_t task, int) {
+    body(task * kTaskFloats, std::min((task + 1) * kTaskFloats, count));
+  });
+}
+
+}  // namespace perigee

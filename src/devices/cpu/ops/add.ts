@@ -1,0 +1,16 @@
+import { elementCount } from "#tensor";
+import type { AddInput } from "../../ops.ts";
+import type { CpuContext } from "../context.ts";
+import { tensorOf } from "../handles.ts";
+import { Params } from "../params.ts";
+
+const params = new Params(4);
+
+/** Fields of `AddParams` in native/cpu/add.cpp. */
+export function add({ kernels, pool }: CpuContext, input: AddInput): void {
+  const { count } = input;
+  const columns = elementCount(input.x.shape.slice(1));
+  const x = tensorOf(input.x, "f32", count, columns);
+  const delta = tensorOf(input.delta, "f32", count, columns);
+  kernels.add(params.fill(pool, x.address, delta.address, count * columns));
+}

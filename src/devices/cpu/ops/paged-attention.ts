@@ -1,0 +1,48 @@
+import { assert } from "#base";
+import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
+import type { CpuContext } from "../context.ts";
+import { activationOf, tensorOf, vectorOf } from "../handles.ts";
+import { kvCacheOf } from "../kv-cache.ts";
+import { Params } from "../params.ts";
+
+const params = new Params(22);
+
+/** Fields of `PagedAttentionParams` in native/cpu/paged-attention.cpp. */
+export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {
+  const { count, heads, batch } = input;
+  const cache = kvCacheOf(input.cache);
+  assert(
+    heads % cache.kvHeads === 0,
+    `Cannot share ${cache.kvHeads} kv heads among ${heads} query heads: a multiple wanted`,
+  );
+  const columns = heads * cache.headDim;
+  const out = activationOf(input.out, count, columns);
+  const { sequences } = batch;
+  const blocksPerTable = batch.blockTables.shape[1] ?? 0;
+  kernels.paged_attention(
+    params.fill(
+      pool,
+      out.address,
+      out.formatCode,
+      tensorOf(input.query, "f32", count, columns).address,
+      heads,
+      ...cache.layerParams(input.layer),
+      sequences,
+      vectorOf(batch.queryStarts, "i32", sequences + 1),
+      vectorOf(batch.contextLengths, "i32", sequences),
+      tensorOf(batch.blockTables, "i32", sequences, blocksPerTable).address,
+      blocksPerTable,
+      ...treeFields(batch, count),
+      input.scale,
+      input.window ?? 0,
+      input.softcap ?? 0,
+    ),
+  );
+}
+
+/** Address and words per row of the tree mask; null and 0 without one. */
+function treeFields(batch: AttentionBatch, count: number): readonly (bigint | number | null)[] {
+  if (batch.treeMask === undefined) return [null, 0];
+  const words = batch.treeMask.shape[1] ?? 1;
+  return [tensorOf(batch.treeMask, "u32", count, words).address, words];
+}
