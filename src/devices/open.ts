@@ -50,8 +50,10 @@ function openFastest(options: OpenDeviceOptions): Device {
 export interface DeviceReport {
   readonly kind: DeviceKind;
   readonly available: boolean;
-  /** One line: what was found, or what is missing and how to get it. */
-  readonly detail: string;
+  /** One line: what was found, or what is missing. */
+  readonly description: string;
+  /** How to get what is missing; null when nothing is. */
+  readonly remedy: string | null;
 }
 
 /** What each device found on this machine. Opens nothing for longer than the look takes. */
@@ -65,18 +67,21 @@ function describeCpu(): DeviceReport {
   const sets = `instruction sets ${isas.join(", ") || "none"}; built ${built.join(", ") || "none"}`;
   try {
     const device = CpuDevice.open();
-    const detail = `${device.description} (${sets})`;
+    const description = `${device.description} (${sets})`;
     device.dispose();
-    return { kind: "cpu", available: true, detail };
+    return { kind: "cpu", available: true, description, remedy: null };
   } catch (error) {
-    return { kind: "cpu", available: false, detail: `${processorName()}: ${messageOf(error)}` };
+    const description = `cpu: ${processorName()} (${sets})`;
+    return { kind: "cpu", available: false, description, remedy: messageOf(error) };
   }
 }
 
 function describeCuda(): DeviceReport {
-  return { kind: "cuda", available: false, detail: "not in this version" };
+  const description = "cuda: this version has no CUDA device";
+  return { kind: "cuda", available: false, description, remedy: "use --device cpu" };
 }
 
 function describeReference(): DeviceReport {
-  return { kind: "reference", available: true, detail: "plain TypeScript, slow, always there" };
+  const description = "reference: plain TypeScript, slow, always there";
+  return { kind: "reference", available: true, description, remedy: null };
 }
