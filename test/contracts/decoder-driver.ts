@@ -1,0 +1,177 @@
+/** Runs a decoder over several sequences, a chunk of tokens at a time, as an engine does. */
+import type { Device, KvCache, KvFormat, WeightFormat } from "#devices";
+import { Decoder, type DecoderModel, loadDecoderWeights, type WeightSources } from "#models";
+
+export interface DriverOptions {
+  readonly device: Device;
+  readonly model: DecoderModel;
+  readonly sources: WeightSources;
+  readonly format?: WeightFormat;
+  readonly kvFormat?: KvFormat;
+  readonly blockTokens?: number;
+  readonly sequences?: number;
+  readonly contextTokens?: number;
+  /** Most tokens of a sequence under a tree mask. */
+  readonly treeTokens?: number;
+}
+
+/** New tokens of one sequence. */
+export interface Chunk {
+  readonly sequence: number;
+  readonly tokens: readonly number[];
+  /** Position of each token; by default the places after what was computed. */
+  readonly positions?: readonly number[];
+}
+
+export class DecoderDriver {
+  readonly decoder: Decoder;
+  readonly #device: Device;
+  readonly #cache: KvCache;
+  readonly #blocksPerSequence: number;
+  readonly #sequences: number;
+  /** Tokens in the cache, by sequence. */
+  readonly #computed: number[];
+
+  constructor(options: DriverOptions) {
+    const { device, model, sources, blockTokens = 4, contextTokens = 128 } = options;
+    const { spec } = model;
+    this.#device = device;
+    this.#sequences = options.sequences ?? 4;
+    this.#blocksPerSequence = Math.ceil(contextTokens / blockTokens);
+    this.#computed = Array.from({ length: this.#sequences }, () => 0);
+    const weights = loadDecoderWeights(device, model, { sources, format: options.format ?? "f32" });
+    const tokens = this.#sequences * contextTokens;
+    this.decoder = new Decoder({
+      device,
+      spec,
+      weights,
+      limits: {
+        stepTokensMax: tokens,
+        sequencesMax: this.#sequences,
+        logitRowsMax: tokens,
+        blocksPerSequenceMax: this.#blocksPerSequence,
+        contextTokensMax: contextTokens,
+        treeTokensMax: options.treeTokens ?? 0,
+      },
+    });
+    this.#cache = device.allocateKvCache({
+      format: options.kvFormat ?? "f32",
+      layers: spec.layers.length,
+      blocks: this.#sequences * this.#blocksPerSequence,
+      blockTokens,
+      kvHeads: spec.kvHeads,
+      headDim: spec.headDim,
+    });
+  }
+
+  /** Computes `chunks` in one step. Rows of the step are the chunks' tokens in order. */
+  step(chunks: readonly Chunk[], treeMask?: Uint32Array): void {
+    const starts = [0];
+    for (const { tokens } of chunks) starts.push((starts.at(-1) ?? 0) + tokens.length);
+    const contexts = chunks.map((chunk) => this.#contextOf(chunk) + chunk.tokens.length);
+    const places = chunks.map((chunk) => chunk.tokens.map((_, i) => this.#contextOf(chunk) + i));
+    this.decoder.stage({
+      tokens: starts.at(-1) ?? 0,
+      sequences: chunks.length,
+      tokenIds: Int32Array.from(chunks.flatMap(({ tokens }) => tokens)),
+      positions: Int32Array.from(
+        chunks.flatMap(({ positions }, i) => positions ?? places[i] ?? []),
+      ),
+      slots: Int32Array.from(
+        chunks.flatMap(({ sequence }, i) =>
+          (places[i] ?? []).map((place) => this.#slot(sequence, place)),
+        ),
+      ),
+      queryStarts: Int32Array.from(starts),
+      contextLengths: Int32Array.from(contexts),
+      blockTables: Int32Array.from(chunks.flatMap(({ sequence }) => this.#table(sequence))),
+      queryLengthMax: Math.max(...chunks.map(({ tokens }) => tokens.length)),
+      contextLengthMax: Math.max(...contexts),
+      ...(treeMask !== undefined && { treeMask }),
+    });
+    this.decoder.forward(this.#cache);
+    chunks.forEach(({ sequence }, i) => {
+      this.#computed[sequence] = contexts[i] ?? 0;
+    });
+  }
+
+  /** Forgets the last tokens of a sequence, so that its cache holds `tokens`. */
+  rewind(sequence: number, tokens: number): void {
+    this.#computed[sequence] = tokens;
+  }
+
+  /** Logits of rows of the last step, [rows, V] flat. */
+  logits(rows: readonly number[]): Promise<Float32Array> {
+    return this.#device.readF32(this.decoder.logits(Int32Array.from(rows)));
+  }
+
+  /** Rows of the last step after the final norm, [rows, E] flat. */
+  hidden(rows: readonly number[]): Promise<Float32Array> {
+    return this.#device.readF32(this.decoder.hidden(Int32Array.from(rows)));
+  }
+
+  #contextOf({ sequence }: Chunk): number {
+    return this.#computed[sequence] ?? 0;
+  }
+
+  /** Blocks of a sequence, the pool's last ones first: nothing lies where a mistake would look. */
+  #table(sequence: number): number[] {
+    return Array.from(
+      { length: this.#blocksPerSequence },
+      (_, i) => (this.#blocksPerSequence - i) * this.#sequences - 1 - sequence,
+    );
+  }
+
+  #slot(sequence: number, place: number): number {
+    const { blockTokens } = this.#cache;
+    const block = this.#table(sequence)[Math.floor(place / blockTokens)] ?? -1;
+    return block * blockTokens + (place % blockTokens);
+  }
+}
+
+/** How prompts are fed. */
+export interface Feeding {
+  /** Most prompt tokens of a sequence in one step. */
+  readonly chunkTokens: number;
+  /** Steps between the starts of one sequence and the next; null: one after another. */
+  readonly stagger: number | null;
+}
+
+/** Greedy continuations of all prompts; `banned` tokens are never taken. */
+export async function generateGreedily(
+  driver: DecoderDriver,
+  prompts: readonly (readonly number[])[],
+  options: Feeding & { readonly newTokens: number; readonly banned: readonly number[] },
+): Promise<number[][]> {
+  const pending = prompts.map((prompt) => [...prompt]);
+  const made = prompts.map((): number[] => []);
+  const isDone = (sequence: number) => (made[sequence]?.length ?? 0) >= options.newTokens;
+  for (let step = 0; !prompts.every((_, sequence) => isDone(sequence)); step++) {
+    const chunks = prompts.flatMap((_, sequence) => {
+      const mayStart =
+        options.stagger === null
+          ? sequence === 0 || isDone(sequence - 1)
+          : step >= sequence * options.stagger;
+      if (!mayStart || isDone(sequence)) return [];
+      return [{ sequence, tokens: pending[sequence]?.splice(0, options.chunkTokens) ?? [] }];
+    });
+    if (chunks.length === 0) continue;
+    driver.step(chunks);
+    let row = -1;
+    for (const { sequence, tokens } of chunks) {
+      row += tokens.length;
+      if (pending[sequence]?.length !== 0) continue;
+      const token = likeliest(await driver.logits([row]), options.banned);
+      made[sequence]?.push(token);
+      pending[sequence]?.push(token);
+    }
+  }
+  return made;
+}
+
+function likeliest(logits: Float32Array, banned: readonly number[]): number {
+  const open = logits.map((logit, token) =>
+    banned.includes(token) ? Number.NEGATIVE_INFINITY : logit,
+  );
+  return open.indexOf(Math.max(...open));
+}

@@ -1,0 +1,122 @@
+/** Every device computes what Hugging Face's transformers computed, for every recorded family. */
+import { describe, expect, test } from "vitest";
+import type { Device } from "#devices";
+import { Encoder, loadEncoderWeights } from "#models";
+import { DecoderDriver, type Feeding, generateGreedily } from "./decoder-driver.ts";
+import {
+  decoderFixtures,
+  openRecordedModel,
+  type RecordedModel,
+  worstDifference,
+} from "./recorded-model.ts";
+
+export interface ParityTolerances {
+  /** Largest absolute differences in fp32. */
+  readonly logits: number;
+  readonly hidden: number;
+}
+
+const newTokens = 24;
+
+const feedings: Readonly<Record<string, Feeding>> = {
+  "each prompt in one step": { chunkTokens: 128, stagger: null },
+  "prompts in chunks of 5": { chunkTokens: 5, stagger: null },
+  "all prompts in one mixed batch": { chunkTokens: 128, stagger: 0 },
+  "chunks of 7 of prompts that start one after another": { chunkTokens: 7, stagger: 3 },
+};
+
+/** `createDevice` makes a fresh device for each fixture, which is disposed of afterwards. */
+export function parityContract(
+  name: string,
+  createDevice: () => Device,
+  tolerances: ParityTolerances,
+): void {
+  for (const fixture of decoderFixtures) {
+    describe(`${name} and ${fixture}`, () => {
+      const recorded = openRecordedModel(fixture);
+
+      test("logits and last hidden states equal the recorded ones", async () => {
+        await withDriver(createDevice, recorded, async (driver) => {
+          for (const [sequence, { prompt, tensor }] of recorded.cases.entries()) {
+            driver.step([{ sequence, tokens: prompt }]);
+            const rows = prompt.map((_, row) => row);
+            const hidden = worstDifference(await driver.hidden(rows), tensor("last_hidden"));
+            expect(hidden).toBeLessThanOrEqual(tolerances.hidden);
+            const logits = worstDifference(await driver.logits(rows), tensor("logits"));
+            expect(logits).toBeLessThanOrEqual(tolerances.logits);
+          }
+        });
+      });
+
+      test.for(Object.entries(feedings))(
+        "greedy tokens are the recorded ones: %s",
+        async ([, feeding]) => {
+          await withDriver(createDevice, recorded, async (driver) => {
+            const prompts = recorded.cases.map(({ prompt }) => prompt);
+            const banned = driver.decoder.spec.eosTokenIds;
+            const made = await generateGreedily(driver, prompts, { ...feeding, newTokens, banned });
+            expect(made).toEqual(recorded.cases.map(({ greedy }) => greedy));
+          });
+        },
+      );
+    });
+  }
+
+  describe(`${name} and bert-encoder`, () => {
+    test("last hidden states and pooled means equal the recorded ones, in one batch", async () => {
+      await expectEncoderParity(createDevice, tolerances.hidden);
+    });
+  });
+}
+
+async function withDriver(
+  createDevice: () => Device,
+  { model, sources, cases }: RecordedModel,
+  run: (driver: DecoderDriver) => Promise<void>,
+): Promise<void> {
+  if (model.kind !== "decoder") throw new Error("A recorded decoder is wanted");
+  const device = createDevice();
+  try {
+    await run(new DecoderDriver({ device, model, sources, sequences: cases.length }));
+  } finally {
+    device.dispose();
+  }
+}
+
+async function expectEncoderParity(createDevice: () => Device, tolerance: number): Promise<void> {
+  const { model, sources, cases } = openRecordedModel("bert-encoder");
+  if (model.kind !== "encoder") throw new Error("A recorded encoder is wanted");
+  const device = createDevice();
+  try {
+    const { spec } = model;
+    const weights = loadEncoderWeights(device, model, { sources, format: "f32" });
+    const limits = { stepTokensMax: 128, sequencesMax: 4 };
+    const encoder = new Encoder({ device, spec, weights, limits });
+    const prompts = cases.map(({ prompt }) => prompt);
+    const starts = [0];
+    for (const prompt of prompts) starts.push((starts.at(-1) ?? 0) + prompt.length);
+    encoder.stage({
+      tokens: starts.at(-1) ?? 0,
+      sequences: prompts.length,
+      tokenIds: Int32Array.from(prompts.flat()),
+      positions: Int32Array.from(prompts.flatMap((prompt) => prompt.map((_, i) => i))),
+      starts: Int32Array.from(starts),
+    });
+    encoder.forward();
+    const hidden = await device.readF32(encoder.lastHidden());
+    const pooled = await device.readF32(encoder.meanPooled(true));
+    for (const [i, { tensor }] of cases.entries()) {
+      const { hiddenSize } = spec;
+      const rows = hidden.subarray(
+        (starts[i] ?? 0) * hiddenSize,
+        (starts[i + 1] ?? 0) * hiddenSize,
+      );
+      expect(worstDifference(rows, tensor("last_hidden"))).toBeLessThanOrEqual(tolerance);
+      const mean = pooled.subarray(i * hiddenSize, (i + 1) * hiddenSize);
+      const expected = tensor("mean_pooled_normalised");
+      expect(worstDifference(mean, expected)).toBeLessThanOrEqual(tolerance);
+    }
+  } finally {
+    device.dispose();
+  }
+}
