@@ -1,0 +1,1 @@
+"""How models/pocket was made: tokenizer, model, training, export, evaluation."""
