@@ -1,21 +1,9 @@
-import type { SamplingOptions } from "#sampling";
+import type { PositionLogprobs, SamplingOptions } from "#sampling";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | { readonly promptTokenIds: readonly number[] };
 
 export type FinishReason = "stop" | "length" | "abort" | "error";
-
-/** One token's log-probability and rank among all tokens (1 = likeliest). */
-export interface TokenLogprob {
-  readonly tokenId: number;
-  readonly logprob: number;
-  readonly rank: number;
-}
-
-/** What was drawn at one place, and the likeliest alternatives, best first. */
-export interface PositionLogprobs extends TokenLogprob {
-  readonly top: readonly TokenLogprob[];
-}
 
 export interface GenerateOptions extends SamplingOptions {
   readonly signal?: AbortSignal;

@@ -1,8 +1,32 @@
 /**
  * engine: turns requests into tokens.
  *
- *   api.ts   what goes in and comes out
+ * `LLM` lives on the caller's thread and deals in text; the engine lives on its own and deals in
+ * token ids. Plain data crosses between them, once per step.
+ *
+ *   llm.ts              the public class: load, generate, stream, chat, embed
+ *   api.ts              what goes in and comes out
+ *   config.ts           how a model is loaded and run
+ *   generation-config.ts, request-check.ts   what a request may ask
+ *   model-text.ts       tokenizer and chat template of a model
+ *   active-request.ts   tokens to text, stop strings, times; channel.ts its queue
+ *   link.ts, protocol.ts, wire-error.ts      the way between the threads
+ *   engine-thread.ts, service.ts             the engine's side of it
+ *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
+ *   engine.ts           the step loop: plan, begin, forward, sample, commit
+ *   request-record.ts, sequence-task.ts      a request inside the engine
+ *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
+ *   step-builder.ts     plans as flat arrays
+ *   encoder-engine.ts   embeddings by an encoder
+ *
+ * Invariant: text never crosses to the engine's thread, tensors never cross back.
+ * Invariant: a failing step ends its own sequences; the engine goes on.
  *
  * @module
  */
+export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
+export { SamplingParams, StructuredOutput } from "#sampling";
 export type * from "./api.ts";
+export { EngineOptions, type LoadOptions } from "./config.ts";
+export type { SamplingDefaults } from "./generation-config.ts";
+export { LLM, type LlmOptions } from "./llm.ts";

@@ -1,0 +1,42 @@
+/** What a result was measured on, and how busy the machine was with other things. */
+import { readFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
+
+export function describeMachine() {
+  const [first] = cpus();
+  return {
+    cpu: first?.model.trim() ?? "unknown",
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    platform: `${process.platform}-${process.arch}`,
+    node: process.version,
+    date: new Date().toISOString().slice(0, 10),
+  };
+}
+
+/** The middle value. */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[sorted.length >> 1];
+}
+
+/** Peak resident memory of this process in MB, where the system tells. */
+export function peakResidentMb() {
+  try {
+    const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync("/proc/self/status", "utf8"));
+    return match === null ? null : Math.round(Number(match[1]) / 1000);
+  } catch {
+    return null;
+  }
+}
+
+/** CPU time of everyone, in ticks of 10 ms; null where the system does not tell. */
+export function busyTicks() {
+  try {
+    const [line] = readFileSync("/proc/stat", "utf8").split("\n");
+    const [user, nice, system] = line.trim().split(/\s+/).slice(1).map(Number);
+    return user + nice + system;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * Times Perigee through its public API, with the engine in its own thread, as users run it.
+ *
+ *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"dtype":"bfloat16","quantization":"int8",…}'
+ */
+import { LLM } from "../dist/index.js";
+import { median, peakResidentMb } from "./machine.mjs";
+import { randomTokens, WORK } from "./work.mjs";
+
+const { file, threads, reps, dtype, quantization, kvDtype, vocabulary } = JSON.parse(
+  process.argv[2],
+);
+const started = performance.now();
+const llm = await LLM.load(file, {
+  device: "cpu",
+  dtype,
+  quantization,
+  threads,
+  kvCache: { dtype: kvDtype, prefixCaching: false },
+});
+
+const options = (maxTokens) => ({ temperature: 0, maxTokens, ignoreEos: true, detokenize: false });
+
+/** Prompt in, first token out: a little more work than the peer's figure, which draws none. */
+async function timePrefill() {
+  const rates = [];
+  let firstTokenMs = null;
+  for (let run = -1; run < reps; run++) {
+    const promptTokenIds = randomTokens(WORK.prefillTokens, vocabulary, run + 2);
+    const begun = performance.now();
+    await llm.generate({ promptTokenIds }, options(1));
+    if (run >= 0) rates.push((WORK.prefillTokens / (performance.now() - begun)) * 1000);
+    firstTokenMs ??= performance.now() - started;
+  }
+  return { rates, startMs: firstTokenMs };
+}
+
+/** Tokens per second over all streams, from when the last one has its first token. */
+async function timeStreams(streams) {
+  const rates = [];
+  for (let run = -1; run < reps; run++) {
+    const times = [];
+    await Promise.all(
+      Array.from({ length: streams }, async (_, place) => {
+        const promptTokenIds = randomTokens(
+          WORK.promptTokens,
+          vocabulary,
+          1000 * (run + 2) + place,
+        );
+        const mine = [];
+        for await (const item of llm.stream({ promptTokenIds }, options(WORK.outputTokens))) {
+          for (const _token of item.tokenIds) mine.push(performance.now());
+        }
+        times.push(mine);
+      }),
+    );
+    const allRunning = Math.max(...times.map((mine) => mine[0]));
+    const after = times.flat().filter((time) => time > allRunning);
+    if (run >= 0) rates.push((after.length / (Math.max(...after) - allRunning)) * 1000);
+  }
+  return rates;
+}
+
+const results = {};
+const prefill = await timePrefill();
+results.prefill = { median: median(prefill.rates), all: prefill.rates };
+for (const streams of WORK.streams) {
+  const rates = await timeStreams(streams);
+  results[`streams${streams}`] = { median: median(rates), all: rates };
+}
+console.log(
+  JSON.stringify({
+    results,
+    startMs: prefill.startMs,
+    residentMb: peakResidentMb(),
+    info: llm.info,
+  }),
+);
+await llm[Symbol.asyncDispose]();

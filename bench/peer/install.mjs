@@ -1,0 +1,17 @@
+// node bench/peer/install.mjs: node-llama-cpp with its CPU binary for this platform only (85 MB instead of 725 MB).
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const VERSION = "3.22.1";
+const here = fileURLToPath(new URL(".", import.meta.url));
+
+export function installPeer() {
+  if (existsSync(`${here}/node_modules/node-llama-cpp`)) return;
+  const binary = `@node-llama-cpp/${process.platform === "darwin" ? "mac-arm64-metal" : `linux-${process.arch}`}`;
+  const options = ["--no-save", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"];
+  const packages = [`node-llama-cpp@${VERSION}`, `${binary}@${VERSION}`];
+  execFileSync("npm", ["install", ...options, ...packages], { cwd: here, stdio: "inherit" });
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) installPeer();

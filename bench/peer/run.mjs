@@ -1,0 +1,93 @@
+/**
+ * Times llama.cpp through node-llama-cpp's public API. Started by bench/main.mjs with
+ * UV_THREADPOOL_SIZE=1: without it the prebuilt library starts threads that share a core.
+ *
+ *   node bench/peer/run.mjs '{"file":…,"threads":2,"reps":5,"flashAttention":true,…}'
+ */
+import { getLlama } from "node-llama-cpp";
+import { median, peakResidentMb } from "../machine.mjs";
+import { randomTokens, WORK } from "../work.mjs";
+
+const { file, threads, reps, flashAttention, vocabulary } = JSON.parse(process.argv[2]);
+const started = performance.now();
+const llama = await getLlama({
+  build: "never",
+  gpu: false,
+  maxThreads: threads,
+  logLevel: "error",
+});
+const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
+
+/** Decodes until `count` tokens; end tokens do not stop it. */
+async function decode(sequence, last, count) {
+  let pending = [last];
+  for (let done = 0; done < count; ) {
+    for await (const token of sequence.evaluate(pending, { temperature: 0, yieldEogToken: true })) {
+      pending = [token];
+      done += 1;
+      if (done >= count) break;
+    }
+  }
+}
+
+async function context(sequences, tokens) {
+  return model.createContext({
+    contextSize: tokens,
+    batchSize: WORK.prefillTokens,
+    sequences,
+    threads,
+    flashAttention,
+  });
+}
+
+async function timePrefill() {
+  const ctx = await context(1, WORK.prefillTokens + 64);
+  const sequence = ctx.getSequence();
+  const rates = [];
+  let firstTokenMs = null;
+  for (let run = -1; run < reps; run++) {
+    await sequence.clearHistory();
+    const prompt = randomTokens(WORK.prefillTokens, vocabulary, run + 2);
+    const begun = performance.now();
+    await sequence.evaluateWithoutGeneratingNewTokens(prompt);
+    if (run >= 0) rates.push((WORK.prefillTokens / (performance.now() - begun)) * 1000);
+    firstTokenMs ??= performance.now() - started;
+  }
+  await ctx.dispose();
+  return { rates, startMs: firstTokenMs };
+}
+
+async function timeStreams(streams) {
+  const ctx = await context(streams, WORK.promptTokens + WORK.outputTokens + 32);
+  const sequences = Array.from({ length: streams }, () => ctx.getSequence());
+  const rates = [];
+  for (let run = -1; run < reps; run++) {
+    const prompts = sequences.map((_, place) =>
+      randomTokens(WORK.promptTokens, vocabulary, 1000 * (run + 2) + place),
+    );
+    for (const [place, sequence] of sequences.entries()) {
+      await sequence.clearHistory();
+      await sequence.evaluateWithoutGeneratingNewTokens(prompts[place].slice(0, -1));
+    }
+    const begun = performance.now();
+    await Promise.all(
+      sequences.map((sequence, place) =>
+        decode(sequence, prompts[place].at(-1), WORK.outputTokens),
+      ),
+    );
+    if (run >= 0) rates.push(((streams * WORK.outputTokens) / (performance.now() - begun)) * 1000);
+  }
+  await ctx.dispose();
+  return rates;
+}
+
+const results = {};
+const prefill = await timePrefill();
+results.prefill = { median: median(prefill.rates), all: prefill.rates };
+for (const streams of WORK.streams) {
+  const rates = await timeStreams(streams);
+  results[`streams${streams}`] = { median: median(rates), all: rates };
+}
+console.log(JSON.stringify({ results, startMs: prefill.startMs, residentMb: peakResidentMb() }));
+await model.dispose();
+await llama.dispose();

@@ -1,0 +1,137 @@
+/**
+ * Random models of a given shape as GGUF files: the same seed gives the same weights in every
+ * type, rounded as the type demands, so that two engines can be compared on one model.
+ */
+import { writeGguf } from "./gguf-writer.mjs";
+
+const Q8_BLOCK = 32;
+
+function tensorsOf(shape, type) {
+  const { hidden, layers, feedForward, vocabulary, qkvBias } = shape;
+  const query = shape.heads * shape.headDim;
+  const keyValue = shape.kvHeads * shape.headDim;
+  const tensors = [
+    { name: "token_embd.weight", shape: [vocabulary, hidden], type, deviation: hidden ** -0.5 },
+    { name: "output_norm.weight", shape: [hidden], type: "f32", mean: 1, deviation: 0.05 },
+  ];
+  const matrix = (name, rows, columns) =>
+    tensors.push({ name, shape: [rows, columns], type, deviation: 0.7 * columns ** -0.5 });
+  const vector = (name, size, mean) =>
+    tensors.push({ name, shape: [size], type: "f32", mean, deviation: 0.03 });
+  for (let layer = 0; layer < layers; layer++) {
+    const prefix = `blk.${layer}.`;
+    vector(`${prefix}attn_norm.weight`, hidden, 1);
+    matrix(`${prefix}attn_q.weight`, query, hidden);
+    matrix(`${prefix}attn_k.weight`, keyValue, hidden);
+    matrix(`${prefix}attn_v.weight`, keyValue, hidden);
+    matrix(`${prefix}attn_output.weight`, hidden, query);
+    if (qkvBias) {
+      vector(`${prefix}attn_q.bias`, query, 0);
+      vector(`${prefix}attn_k.bias`, keyValue, 0);
+      vector(`${prefix}attn_v.bias`, keyValue, 0);
+    }
+    vector(`${prefix}ffn_norm.weight`, hidden, 1);
+    matrix(`${prefix}ffn_gate.weight`, feedForward, hidden);
+    matrix(`${prefix}ffn_up.weight`, feedForward, hidden);
+    matrix(`${prefix}ffn_down.weight`, hidden, feedForward);
+  }
+  return tensors;
+}
+
+/** A vocabulary that any loader accepts: the 256 byte tokens, then placeholders. */
+function vocabularyOf(size) {
+  const bytes = [];
+  let next = 256;
+  for (let byte = 0; byte < 256; byte++) {
+    const shown = (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+    bytes.push(String.fromCodePoint(shown ? byte : next++));
+  }
+  const tokens = [...bytes, "<|endoftext|>"];
+  while (tokens.length < size) tokens.push(`<|unused${tokens.length}|>`);
+  return tokens;
+}
+
+function metadataOf(shape, name) {
+  const { architecture: arch } = shape;
+  const tokens = vocabularyOf(shape.vocabulary);
+  const entry = (key, type, value) => ({ key, type, value });
+  return [
+    entry("general.architecture", "string", arch),
+    entry("general.name", "string", name),
+    entry("general.alignment", "u32", 32),
+    entry(`${arch}.context_length`, "u32", 8192),
+    entry(`${arch}.embedding_length`, "u32", shape.hidden),
+    entry(`${arch}.block_count`, "u32", shape.layers),
+    entry(`${arch}.feed_forward_length`, "u32", shape.feedForward),
+    entry(`${arch}.attention.head_count`, "u32", shape.heads),
+    entry(`${arch}.attention.head_count_kv`, "u32", shape.kvHeads),
+    entry(`${arch}.attention.layer_norm_rms_epsilon`, "f32", shape.epsilon),
+    entry(`${arch}.rope.freq_base`, "f32", shape.theta),
+    entry(`${arch}.rope.dimension_count`, "u32", shape.headDim),
+    entry(`${arch}.vocab_size`, "u32", shape.vocabulary),
+    entry("tokenizer.ggml.model", "string", "gpt2"),
+    entry("tokenizer.ggml.pre", "string", "gpt-2"),
+    entry("tokenizer.ggml.tokens", "string", tokens),
+    entry(
+      "tokenizer.ggml.token_type",
+      "i32",
+      tokens.map((_, id) => (id < 256 ? 1 : 3)),
+    ),
+    entry("tokenizer.ggml.merges", "string", [`${tokens[97]} ${tokens[98]}`]),
+    entry("tokenizer.ggml.bos_token_id", "u32", 256),
+    entry("tokenizer.ggml.eos_token_id", "u32", 256),
+    entry("tokenizer.ggml.add_bos_token", "bool", false),
+  ];
+}
+
+/** Seeded by the tensor's name: nearly normal, a sum of uniforms. */
+function randomValues(tensor, seed) {
+  let state = (0x811c9dc5 ^ seed) >>> 0;
+  for (const byte of Buffer.from(tensor.name)) state = Math.imul(state ^ byte, 0x01000193) >>> 0;
+  const next = () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
+    mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
+    return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
+  };
+  const { mean = 0, deviation } = tensor;
+  const count = tensor.shape.reduce((product, extent) => product * extent, 1);
+  const scale = deviation * Math.sqrt(6);
+  return Float32Array.from({ length: count }, () => mean + (next() + next() - 1) * scale);
+}
+
+const wide = new Float32Array(1);
+const wideBits = new Uint32Array(wide.buffer);
+
+/** Round to nearest; values here are far from f16's limits. */
+function f16(value) {
+  wide[0] = value;
+  const bits = wideBits[0];
+  const exponent = ((bits >>> 23) & 255) - 112;
+  if (exponent <= 0) return (bits >>> 16) & 0x8000;
+  return ((bits >>> 16) & 0x8000) | ((((exponent << 23) | (bits & 0x7fffff)) + 0x1000) >>> 13);
+}
+
+function encode(values, type) {
+  if (type === "f32") return Buffer.from(values.buffer);
+  if (type === "f16") return Buffer.from(Uint16Array.from(values, f16).buffer);
+  const bytes = Buffer.alloc((values.length / Q8_BLOCK) * (Q8_BLOCK + 2));
+  for (let block = 0, at = 0; block < values.length; block += Q8_BLOCK, at += Q8_BLOCK + 2) {
+    const group = values.subarray(block, block + Q8_BLOCK);
+    const scale = group.reduce((most, value) => Math.max(most, Math.abs(value)), 0) / 127;
+    bytes.writeUInt16LE(f16(scale), at);
+    group.forEach((value, offset) => {
+      bytes.writeInt8(scale === 0 ? 0 : Math.round(value / scale), at + 2 + offset);
+    });
+  }
+  return bytes;
+}
+
+/** Writes one file per type. */
+export function writeRandomModel(shape, name, paths, seed = 1) {
+  for (const [type, path] of Object.entries(paths)) {
+    writeGguf(path, metadataOf(shape, name), tensorsOf(shape, type), (tensor) =>
+      encode(randomValues(tensor, seed), tensor.type),
+    );
+  }
+}

@@ -1,0 +1,92 @@
+import { systemClock } from "#base";
+import type { LLM } from "#engine";
+import { Progress } from "../progress.ts";
+import { randomPrompts } from "./random-prompts.ts";
+import { median, summarize } from "./statistics.ts";
+
+const MS_PER_SECOND = 1000;
+
+export interface OfflineOptions {
+  readonly inputLength: number;
+  readonly outputLength: number;
+  readonly prompts: number;
+  readonly warmups: number;
+  readonly iterations: number;
+  readonly seed: number;
+}
+
+/** Generates all prompts at once, every sequence to its full length; seconds. */
+async function runOnce(llm: LLM, options: OfflineOptions, seed: number): Promise<number> {
+  const { prompts, inputLength, outputLength } = options;
+  const batch = randomPrompts(prompts, inputLength, llm.info.vocabularySize, seed);
+  const started = systemClock.nowMs();
+  await llm.generate(batch, {
+    temperature: 0,
+    maxTokens: outputLength,
+    ignoreEos: true,
+    detokenize: false,
+  });
+  return (systemClock.nowMs() - started) / MS_PER_SECOND;
+}
+
+/** Warm-up runs, then timed ones. Every run has fresh prompts, so that none hits the prefix cache. */
+async function timeRuns(llm: LLM, options: OfflineOptions): Promise<number[]> {
+  const { warmups, iterations, seed } = options;
+  const progress = new Progress("measuring", warmups + iterations);
+  const seconds: number[] = [];
+  try {
+    for (let run = 0; run < warmups + iterations; run++) {
+      const taken = await runOnce(llm, options, seed + run);
+      if (run >= warmups) seconds.push(taken);
+      progress.advance();
+    }
+  } finally {
+    progress.stop();
+  }
+  return seconds;
+}
+
+/** End-to-end time of one batch. */
+export async function benchLatency(llm: LLM, options: OfflineOptions) {
+  const seconds = await timeRuns(llm, options);
+  const typical = median(seconds);
+  return {
+    benchmark: "latency",
+    ...describe(llm, options),
+    latencySeconds: summarize(seconds),
+    secondsPerOutputToken: typical / options.outputLength,
+    outputTokensPerSecond: (options.prompts * options.outputLength) / typical,
+  };
+}
+
+/** Requests and tokens per second with everything asked for at once. */
+export async function benchThroughput(llm: LLM, options: OfflineOptions) {
+  const seconds = await timeRuns(llm, options);
+  const typical = median(seconds);
+  const { prompts, inputLength, outputLength } = options;
+  return {
+    benchmark: "throughput",
+    ...describe(llm, options),
+    seconds: summarize(seconds),
+    requestsPerSecond: prompts / typical,
+    outputTokensPerSecond: (prompts * outputLength) / typical,
+    totalTokensPerSecond: (prompts * (inputLength + outputLength)) / typical,
+  };
+}
+
+function describe(llm: LLM, options: OfflineOptions) {
+  const { name, device, weightFormat, kvFormat, parameters } = llm.info;
+  const { prompts, inputLength, outputLength, warmups, iterations } = options;
+  return {
+    model: name,
+    parameters,
+    device,
+    weightFormat,
+    kvFormat,
+    prompts,
+    inputLength,
+    outputLength,
+    warmups,
+    iterations,
+  };
+}

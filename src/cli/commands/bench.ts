@@ -1,0 +1,136 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { EngineError } from "#base";
+import { benchLatency, benchThroughput, type OfflineOptions } from "../bench/offline.ts";
+import { benchServe } from "../bench/online.ts";
+import { addEngineFlags, loadModel } from "../engine-flags.ts";
+
+interface BenchFlags extends Record<string, unknown> {
+  readonly inputLength: number;
+  readonly outputLength: number;
+  readonly prompts: number;
+  readonly warmups: number;
+  readonly iterations: number;
+  readonly seed: number;
+}
+
+interface ServeFlags extends BenchFlags {
+  readonly url: string;
+  readonly apiKey?: string;
+  readonly requestRate: number;
+  readonly concurrency: number;
+}
+
+export function addBenchCommand(root: Command): void {
+  const bench = root.command("bench").description("Measure; prints JSON.");
+  offline(bench, "latency", "time of one batch, end to end", 8, benchLatency);
+  offline(bench, "throughput", "requests and tokens per second", 64, benchThroughput);
+  addLoadFlags(bench.command("serve"), 64)
+    .description("Drive a running server: time to first token, between tokens, end to end.")
+    .option("--url <url>", "base address of the server", "http://127.0.0.1:8000")
+    .option("--api-key <text>", "sent as a bearer token")
+    .option(
+      "--request-rate <n>",
+      "requests per second (Poisson); default: all at once",
+      positive,
+      Infinity,
+    )
+    .option("--concurrency <n>", "most requests at once", count, 1024)
+    .action(async (flags: ServeFlags) => print(await serve(flags)));
+}
+
+type Measure = typeof benchLatency | typeof benchThroughput;
+
+function offline(
+  bench: Command,
+  name: string,
+  description: string,
+  prompts: number,
+  measure: Measure,
+): void {
+  const command = addLoadFlags(bench.command(name), prompts)
+    .description(`Measure ${description}.`)
+    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
+    .option("--warmups <n>", "runs that are not counted", whole, 1)
+    .option("--iterations <n>", "timed runs; the median is reported", count, 5)
+    .action(async (model: string | undefined, flags: BenchFlags) => {
+      await using llm = await loadModel({ model, values: flags });
+      const options: OfflineOptions = flags;
+      print(await measure(llm, options));
+    });
+  addEngineFlags(command);
+}
+
+function addLoadFlags(command: Command, prompts: number): Command {
+  return command
+    .option("--input-length <n>", "prompt tokens", count, 32)
+    .option("--output-length <n>", "tokens to generate for each prompt", count, 128)
+    .option("--prompts <n>", "prompts", count, prompts)
+    .option("--seed <n>", "seed of the random prompts", whole, 0);
+}
+
+async function serve(flags: ServeFlags) {
+  const apiKey = flags.apiKey ?? null;
+  const { model, vocabularySize } = await describeServer(flags.url, apiKey);
+  return benchServe({
+    url: flags.url,
+    apiKey,
+    model,
+    vocabularySize,
+    prompts: flags.prompts,
+    inputLength: flags.inputLength,
+    outputLength: flags.outputLength,
+    requestRate: flags.requestRate,
+    concurrencyMax: flags.concurrency,
+    seed: flags.seed,
+  });
+}
+
+const SAFE_VOCABULARY = 1000;
+
+/** Which model a server has. Servers that do not tell their vocabulary get low ids only. */
+async function describeServer(url: string, apiKey: string | null) {
+  const headers = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
+  const read = async (path: string): Promise<unknown> => {
+    const response = await fetch(new URL(path, url), { headers });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    return response.json();
+  };
+  try {
+    const list = (await read("/v1/models")) as { data: { id: string }[] };
+    const info = (await read("/server_info").catch(() => ({}))) as {
+      model?: { vocabularySize?: number };
+    };
+    const vocabularySize = info.model?.vocabularySize ?? SAFE_VOCABULARY;
+    return { model: list.data[0]?.id ?? "", vocabularySize };
+  } catch (cause) {
+    throw new EngineError(
+      "NETWORK",
+      `Cannot reach ${url}: wanted a running server (perigee serve)`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+function print(result: object): void {
+  process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+}
+
+function whole(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError("Wanted 0 or more.");
+  return value;
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) throw new InvalidArgumentError("Wanted 1 or more.");
+  return value;
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError("Wanted a number over 0.");
+  return value;
+}

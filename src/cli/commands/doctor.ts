@@ -1,0 +1,50 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { describeDevices } from "#devices";
+import { bundledModel, packageVersion } from "../package-root.ts";
+
+/** Prints what this machine offers, what is missing and how to get it. */
+export function addDoctorCommand(root: Command): void {
+  root
+    .command("doctor")
+    .description(
+      "Devices, libraries and instruction sets found; what is missing and how to get it.",
+    )
+    .option("--json", "print JSON")
+    .action((flags: { json?: boolean }) => {
+      const found = examine();
+      if (flags.json === true) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+      else process.stdout.write(format(found));
+    });
+}
+
+interface Findings {
+  readonly perigee: string;
+  readonly node: string;
+  readonly platform: string;
+  readonly devices: ReturnType<typeof describeDevices>;
+  readonly bundledModel: boolean;
+}
+
+function examine(): Findings {
+  return {
+    perigee: packageVersion(),
+    node: process.version,
+    platform: `${process.platform}-${process.arch}`,
+    devices: describeDevices(),
+    bundledModel: existsSync(join(bundledModel, "config.json")),
+  };
+}
+
+function format(found: Findings): string {
+  const lines = [
+    `perigee ${found.perigee} · node ${found.node} · ${found.platform}`,
+    ...found.devices.flatMap(({ available, kind, description, remedy }) => [
+      `${available ? "ok     " : "missing"} ${kind.padEnd(9)} ${description}`,
+      ...(remedy === null ? [] : [`                  ${remedy}`]),
+    ]),
+    `${found.bundledModel ? "ok     " : "missing"} bundled model (models/pocket)`,
+  ];
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,58 @@
+import { basename } from "node:path";
+import type { Command } from "commander";
+import { ServerOptions, startServer } from "#server";
+import { addEngineFlags, loadModel } from "../engine-flags.ts";
+import { SchemaFlags } from "../flags.ts";
+
+const serverFlags = new SchemaFlags(ServerOptions, {
+  rename: {
+    "defaultSampling.temperature": "default-temperature",
+    "defaultSampling.topP": "default-top-p",
+    "defaultSampling.topK": "default-top-k",
+    "defaultSampling.minP": "default-min-p",
+    "defaultSampling.repetitionPenalty": "default-repetition-penalty",
+    "defaultSampling.maxTokens": "default-max-tokens",
+  },
+});
+
+export function addServeCommand(root: Command): void {
+  const command = root
+    .command("serve")
+    .description("OpenAI-compatible server.")
+    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
+    .action(async (model: string | undefined, flags: Record<string, unknown>) =>
+      serve(model, flags),
+    );
+  serverFlags.addTo(command, "Server:");
+  addEngineFlags(command);
+}
+
+async function serve(model: string | undefined, flags: Record<string, unknown>): Promise<void> {
+  serverFlags.parse(flags);
+  const options: ServerOptions = serverFlags.collect(flags);
+  const servedName =
+    options.servedModelName?.[0] ?? (model === undefined ? "pocket" : basename(model));
+  const llm = await loadModel({ model, values: flags, servedName });
+  const server = await startServer(llm, {
+    ...options,
+    defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
+  });
+  process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);
+  await untilStopped(() => server.close());
+  await llm[Symbol.asyncDispose]();
+}
+
+/** The first signal finishes what runs; the second leaves at once. */
+async function untilStopped(close: () => Promise<void>): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    let stopping = false;
+    const stop = (signal: NodeJS.Signals) => {
+      if (stopping) process.exit(1);
+      stopping = true;
+      process.stderr.write(`perigee: ${signal}, finishing what runs\n`);
+      close().then(resolve, reject);
+    };
+    process.on("SIGTERM", stop);
+    process.on("SIGINT", stop);
+  });
+}

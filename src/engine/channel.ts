@@ -1,0 +1,66 @@
+/** What one side pushes, the other iterates, in order. One reader. Unbounded: the writer is the engine's own pace. */
+export class Channel<T> implements AsyncIterableIterator<T> {
+  readonly #items: T[] = [];
+  readonly #onReturn: () => void;
+  #ended = false;
+  #failure: { readonly error: unknown } | null = null;
+  #wake: (() => void) | null = null;
+
+  /** `onReturn`: called when the reader leaves before the end. */
+  constructor(onReturn: () => void) {
+    this.#onReturn = onReturn;
+  }
+
+  push(item: T): void {
+    if (this.#ended) return;
+    this.#items.push(item);
+    this.#notify();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#notify();
+  }
+
+  /** Items pushed before are still delivered, then the reader gets `error`. */
+  fail(error: unknown): void {
+    if (this.#ended) return;
+    this.#failure = { error };
+    this.end();
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    for (;;) {
+      const item = this.#items.shift();
+      if (item !== undefined) return { done: false, value: item };
+      if (this.#failure !== null) {
+        const { error } = this.#failure;
+        this.#failure = null;
+        throw error;
+      }
+      if (this.#ended) return { done: true, value: undefined };
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  async return(): Promise<IteratorResult<T, undefined>> {
+    if (!this.#ended) {
+      this.end();
+      this.#onReturn();
+    }
+    this.#items.length = 0;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+}

@@ -1,0 +1,101 @@
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import type { Device, KvFormat, WeightFormat } from "#devices";
+import { bytesOf, elementCount } from "#tensor";
+import type { EngineOptions } from "./config.ts";
+
+/** What a pool takes unless it was asked for more: enough for hundreds of short chats. */
+const POOL_BYTES_DEFAULT = 2 ** 30;
+/** Most of the free memory that the default takes. */
+const POOL_SHARE = 0.3;
+/** Files with at least so many bytes per parameter are float32. */
+const FLOAT32_BYTES_MIN = 3.5;
+
+/** Keys and values of one block. */
+export interface BlockShape {
+  readonly layers: number;
+  readonly blockTokens: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly format: KvFormat;
+}
+
+/** How weights are kept: as asked, else as the file's precision suggests. */
+export function weightFormatFor(
+  options: EngineOptions,
+  checkpoint: Checkpoint,
+  device: Device,
+): WeightFormat {
+  const format = wantedFormat(options, checkpoint);
+  if (device.weightFormats.includes(format)) return format;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot load the model: ${device.description} keeps weights in ` +
+      `${device.weightFormats.join(", ")}, wanted ${format}`,
+    { param: "dtype" },
+  );
+}
+
+function wantedFormat(options: EngineOptions, checkpoint: Checkpoint): WeightFormat {
+  if (options.quantization === "int8") return "i8";
+  if (options.dtype === "float32") return "f32";
+  if (options.dtype === "bfloat16") return "bf16";
+  let parameters = 0;
+  for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
+  return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
+}
+
+export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFormat {
+  switch (options.kvCache.dtype) {
+    case "float32":
+      return "f32";
+    case "float16":
+      return "f16";
+    case "bfloat16":
+      return "bf16";
+    case "auto":
+      return weights === "f32" ? "f32" : "bf16";
+  }
+}
+
+export function bytesPerBlock(shape: BlockShape): number {
+  const { layers, blockTokens, kvHeads, headDim, format } = shape;
+  return 2 * layers * blockTokens * kvHeads * headDim * bytesOf(format);
+}
+
+/** Blocks of the pool. Throws OUT_OF_MEMORY where not even one fits. */
+export function poolBlocks(
+  shape: BlockShape,
+  options: EngineOptions,
+  machine: { readonly contextTokensMax: number; readonly availableBytes: number },
+): number {
+  const size = bytesPerBlock(shape);
+  const { availableBytes, contextTokensMax } = machine;
+  const asked = options.kvCache.poolBytes;
+  if (asked !== null && asked > availableBytes) throw poolTooLarge(asked, availableBytes);
+  const blocksPerSequence = Math.ceil(contextTokensMax / shape.blockTokens);
+  // More than every running sequence at full length has no use but a longer memory.
+  const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
+  const bytes = asked ?? Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+  const blocks = Math.floor(bytes / size);
+  if (blocks < 1) throw poolTooSmall(bytes, size);
+  return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
+}
+
+function poolTooLarge(asked: number, available: number): EngineError {
+  return new EngineError(
+    "OUT_OF_MEMORY",
+    `Cannot allocate the KV pool: poolBytes must be at most the ${available} bytes that are free, ` +
+      `current value is ${asked}; lower it, or quantise the weights`,
+    { param: "poolBytes" },
+  );
+}
+
+function poolTooSmall(bytes: number, block: number): EngineError {
+  return new EngineError(
+    "OUT_OF_MEMORY",
+    `Cannot allocate the KV pool: one block takes ${block} bytes, there is room for ` +
+      `${Math.floor(bytes)}; raise poolBytes or lower blockTokens`,
+    { param: "poolBytes" },
+  );
+}

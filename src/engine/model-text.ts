@@ -1,0 +1,82 @@
+import { existsSync, readFileSync } from "node:fs";
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import { badWordTokens, ChatTemplate, missingTemplate, Tokenizer } from "#tokenizer";
+import type { ChatMessage, ChatOptions, Prompt } from "./api.ts";
+
+/** The text side of one model: its tokenizer and chat template, where it has them. */
+export class ModelText {
+  readonly tokenizer: Tokenizer | null;
+  readonly #template: ChatTemplate | null;
+  readonly #name: string;
+
+  /** `templateOption`: a template, or the path of a file with one, instead of the model's. */
+  constructor(files: Checkpoint["tokenizer"], name: string, templateOption: string | null) {
+    this.#name = name;
+    this.tokenizer = files === null ? null : new Tokenizer(files);
+    const own = files?.chatTemplate ?? null;
+    const source = templateOption === null ? own : readTemplate(templateOption);
+    this.#template =
+      source === null
+        ? null
+        : new ChatTemplate(source, {
+            ...this.#templateScope(),
+            source: templateOption === null ? "model" : "request",
+          });
+  }
+
+  get hasTemplate(): boolean {
+    return this.#template !== null;
+  }
+
+  /** The tokenizer, for something that cannot do without. Throws TOKENIZER_MISSING. */
+  require(action: string): Tokenizer {
+    if (this.tokenizer !== null) return this.tokenizer;
+    throw new EngineError(
+      "TOKENIZER_MISSING",
+      `Cannot ${action}: ${this.#name} has no tokenizer (give token ids instead of text)`,
+    );
+  }
+
+  async encode(prompt: Prompt): Promise<readonly number[]> {
+    if (typeof prompt !== "string") return prompt.promptTokenIds;
+    return this.require("encode text").encode(prompt, { addSpecialTokens: true });
+  }
+
+  badWords(words: readonly string[]): number[][] {
+    return words.length === 0 ? [] : badWordTokens(this.require("forbid words"), words);
+  }
+
+  /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */
+  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions): Promise<number[]> {
+    const tokenizer = this.require("render a chat");
+    const text = this.#templateFor(options).render(messages, {
+      continueFinalMessage: options.continueFinalMessage ?? false,
+      ...(options.addGenerationPrompt === undefined
+        ? {}
+        : { addGenerationPrompt: options.addGenerationPrompt }),
+      ...(options.tools === undefined ? {} : { tools: options.tools }),
+      ...(options.templateVariables === undefined ? {} : { variables: options.templateVariables }),
+    });
+    return tokenizer.encode(text, { addSpecialTokens: false });
+  }
+
+  #templateFor(options: ChatOptions): ChatTemplate {
+    if (options.chatTemplate !== undefined) {
+      return new ChatTemplate(options.chatTemplate, {
+        ...this.#templateScope(),
+        source: "request",
+      });
+    }
+    if (this.#template === null) throw missingTemplate(this.#name);
+    return this.#template;
+  }
+
+  #templateScope() {
+    return this.tokenizer === null ? {} : { namedTokens: this.tokenizer.namedTokens };
+  }
+}
+
+function readTemplate(option: string): string {
+  return existsSync(option) ? readFileSync(option, "utf8") : option;
+}

@@ -1,0 +1,7 @@
+/**
+ * perigee: language models served from TypeScript, built around the KV cache.
+ *
+ * @module
+ */
+export { EngineError, type ErrorCode } from "#base";
+export * from "#engine";

@@ -1,0 +1,376 @@
+/**
+ * What `tidy` checks: each rule takes the tracked text files (path to text) and returns violations.
+ * Pure functions, so that test/tools/tidy.test.ts can plant one violation for each.
+ */
+import { dirname, join, normalize } from "node:path/posix";
+import { EDGES, LAYERS } from "./layers.mjs";
+
+/** @typedef {{ rule: string, path: string, line?: number, message: string }} Violation */
+/** @typedef {ReadonlyMap<string, string>} Files */
+
+const LINES_MAX = 400;
+const NATIVE_LINES_MAX = 400;
+const COLUMNS_MAX = 100;
+const README_COMMAND_LINE_MAX = 12;
+const BANNED_NAMES = ["utils", "util", "helpers", "helper", "common", "misc", "types", "shared"];
+const TEST_ONLY_FOLDERS = ["contracts", "fuzz", "fixtures", "support", "golden", "tools", "bench"];
+const OUTSIDE =
+  /\b(Date\.now|new Date\(|Math\.random|setTimeout|setInterval|console\.|process\.env)/;
+const IMPORT = /(?:from|import)\s*\(?\s*"([^"]+)"/g;
+
+/** @param {Files} files @param {RegExp} pattern @returns {[string, string][]} */
+const matching = (files, pattern) => [...files].filter(([path]) => pattern.test(path));
+
+/** @param {string} text @returns {string} */
+const withoutComments = (text) =>
+  text
+    .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, " "))
+    .replace(/(^|[^:"'`])\/\/[^\n]*/g, "$1");
+
+/** @param {string} path @returns {string} */
+const folderOf = (path) => path.split("/")[1] ?? "";
+
+/** Folders meet at front doors, downwards only. @param {Files} files @returns {Violation[]} */
+export function layers(files) {
+  const found = [];
+  for (const [path, text] of matching(files, /^src\/[^/]+\/.*\.ts$/)) {
+    const folder = folderOf(path);
+    const allowed = LAYERS[folder];
+    if (allowed === undefined) {
+      found.push({ rule: "layers", path, message: `${folder} is not in tools/tidy/layers.mjs` });
+      continue;
+    }
+    for (const [, target = ""] of withoutComments(text).matchAll(IMPORT)) {
+      const problem = importProblem(path, folder, allowed, target);
+      if (problem !== null) found.push({ rule: "layers", path, message: problem });
+    }
+  }
+  return found;
+}
+
+/** @returns {string | null} */
+function importProblem(path, folder, allowed, target) {
+  if (target.startsWith("#")) {
+    const name = target.slice(1);
+    return allowed.includes(name) ? null : `${folder} must not import ${target}`;
+  }
+  if (!target.startsWith(".")) return null;
+  const resolved = normalize(join(dirname(path), target));
+  return resolved.startsWith(`src/${folder}/`)
+    ? null
+    : `${target} leaves ${folder}; use its door #…`;
+}
+
+/** @param {Files} files @returns {Violation[]} */
+export function names(files) {
+  const found = [];
+  for (const [path] of matching(files, /^(src|test|native|bench|tools)\/.*\.(ts|mjs|cpp|h|cu)$/)) {
+    const file = path.split("/").at(-1) ?? "";
+    const stem = file.replace(/(\.test)?\.[a-z]+$/, "");
+    if (!/^[a-z0-9]+(-[a-z0-9]+)*$/.test(stem)) {
+      found.push({ rule: "names", path, message: "file names are kebab-case" });
+    }
+    if (BANNED_NAMES.includes(stem)) {
+      found.push({ rule: "names", path, message: `"${stem}" says nothing; name the noun` });
+    }
+  }
+  return found;
+}
+
+/** A front door has a header and re-exports only. @param {Files} files @returns {Violation[]} */
+export function doors(files) {
+  const found = [];
+  for (const folder of Object.keys(LAYERS)) {
+    const path = `src/${folder}/index.ts`;
+    const text = files.get(path);
+    if (text === undefined) {
+      if (matching(files, new RegExp(`^src/${folder}/`)).length > 0) {
+        found.push({ rule: "doors", path, message: "a folder needs its front door" });
+      }
+      continue;
+    }
+    if (!text.startsWith("/**")) found.push({ rule: "doors", path, message: "needs a header" });
+    const rest = withoutComments(text).replace(/export (type )?(\{[^}]*\}|\*) from "[^"]+";/g, "");
+    if (rest.trim() !== "") {
+      found.push({
+        rule: "doors",
+        path,
+        message: `holds more than re-exports: ${rest.trim().slice(0, 60)}`,
+      });
+    }
+  }
+  return found;
+}
+
+/** @param {Files} files @returns {Violation[]} */
+export function sizes(files) {
+  const found = [];
+  for (const [path, text] of matching(
+    files,
+    /^(src|native|tools|bench|training)\/.*\.(ts|mjs|cpp|h|cu|py)$/,
+  )) {
+    const lines = text.split("\n");
+    const most = path.startsWith("native/") ? NATIVE_LINES_MAX : LINES_MAX;
+    if (lines.length - 1 > most) {
+      found.push({ rule: "sizes", path, message: `${lines.length - 1} lines, at most ${most}` });
+    }
+    lines.forEach((line, index) => {
+      if ([...line].length > COLUMNS_MAX && !/https?:\/\//.test(line)) {
+        found.push({
+          rule: "sizes",
+          path,
+          line: index + 1,
+          message: `longer than ${COLUMNS_MAX} columns`,
+        });
+      }
+    });
+  }
+  return found;
+}
+
+/** Time, chance and settings arrive as arguments. @param {Files} files @returns {Violation[]} */
+export function outside(files) {
+  const found = [];
+  for (const [path, text] of matching(files, /^src\/[^/]+\/.*\.ts$/)) {
+    if (EDGES.includes(folderOf(path))) continue;
+    withoutComments(text)
+      .split("\n")
+      .forEach((line, index) => {
+        const match = OUTSIDE.exec(line);
+        if (match === null) return;
+        found.push({ rule: "outside", path, line: index + 1, message: `${match[1]} below server` });
+      });
+  }
+  return found;
+}
+
+/** @param {Files} files @returns {Violation[]} */
+export function settings(files) {
+  const found = [];
+  for (const [path, text] of matching(files, /^src\/.*\.ts$/)) {
+    if (!/from "zod"/.test(text)) continue;
+    const file = path.split("/").at(-1) ?? "";
+    const allowed = path === "src/cli/flags.ts" || /config\.ts$|-params\.ts$/.test(file) || path.startsWith("src/server/openai/");
+    if (!allowed)
+      found.push({
+        rule: "settings",
+        path,
+        message: "zod belongs to config files and server/openai",
+      });
+  }
+  return found;
+}
+
+/** No escape from the type checker. @param {Files} files @returns {Violation[]} */
+export function escapes(files) {
+  const found = [];
+  for (const [path, text] of matching(files, /^(src|test|bench)\/.*\.ts$/)) {
+    withoutComments(text)
+      .split("\n")
+      .forEach((line, index) => {
+        if (/(:|<|\bas)\s*any\b/.test(line)) {
+          found.push({ rule: "escapes", path, line: index + 1, message: "any" });
+        }
+      });
+    if (/@ts-(ignore|expect-error|nocheck)/.test(text)) {
+      found.push({ rule: "escapes", path, message: "a @ts- comment" });
+    }
+  }
+  return found;
+}
+
+/** test/ mirrors src/, folder by folder, both ways. @param {Files} files @returns {Violation[]} */
+export function mirror(files) {
+  const sources = new Set(matching(files, /^src\/[^/]+\//).map(([path]) => folderOf(path)));
+  const tests = new Set(
+    matching(files, /^test\/[^/]+\/.*\.test\.ts$/).map(([path]) => folderOf(path)),
+  );
+  const untested = [...sources].filter((folder) => !tests.has(folder));
+  const homeless = [...tests].filter(
+    (folder) => !sources.has(folder) && !TEST_ONLY_FOLDERS.includes(folder),
+  );
+  return [
+    ...untested.map((folder) => ({
+      rule: "mirror",
+      path: `src/${folder}`,
+      message: "has no test folder",
+    })),
+    ...homeless.map((folder) => ({
+      rule: "mirror",
+      path: `test/${folder}`,
+      message: "tests no src folder",
+    })),
+  ];
+}
+
+/** Every numbered rule has a test that cites it, and every citation a rule. @param {Files} files @returns {Violation[]} */
+export function specs(files) {
+  const rules = new Map();
+  for (const [path, text] of matching(files, /^src\/.*SPEC\.md$/)) {
+    for (const [, id] of text.matchAll(/^\s*[-*]?\s*\*\*([A-Z]{2,3}\d+)\b/gm)) rules.set(id, path);
+  }
+  const prefixes = new Set([...rules.keys()].map((id) => id.replace(/\d+$/, "")));
+  const cited = new Map();
+  for (const [path, text] of matching(files, /^test\/.*\.ts$/)) {
+    for (const [, id = ""] of text.matchAll(/\[([A-Z]{2,3}\d+)\]/g)) {
+      if (prefixes.has(id.replace(/\d+$/, ""))) cited.set(id, path);
+    }
+  }
+  return [
+    ...[...rules]
+      .filter(([id]) => !cited.has(id))
+      .map(([id, path]) => ({ rule: "specs", path, message: `no test cites [${id}]` })),
+    ...[...cited]
+      .filter(([id]) => !rules.has(id))
+      .map(([id, path]) => ({ rule: "specs", path, message: `[${id}] is no rule` })),
+  ];
+}
+
+/** Paths, links and symbols that documents name exist. @param {Files} files @returns {Violation[]} */
+export function documents(files) {
+  const found = [];
+  const paths = new Set(files.keys());
+  for (const path of files.keys()) {
+    const parts = path.split("/");
+    for (let depth = 1; depth < parts.length; depth++) paths.add(parts.slice(0, depth).join("/"));
+  }
+  const code = matching(files, /^(src|native|tools|bench)\//)
+    .map(([, text]) => text)
+    .join("\n");
+  for (const [path, text] of matching(files, /^([A-Z]+\.md|docs\/.*\.md)$/)) {
+    for (const message of documentProblems(path, text, paths, code))
+      found.push({ rule: "documents", path, message });
+  }
+  return found;
+}
+
+/** @returns {string[]} */
+function documentProblems(path, text, paths, code) {
+  const problems = [];
+  for (const [, target = ""] of text.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)) {
+    if (/^[a-z]+:/.test(target)) continue;
+    const resolved = normalize(join(dirname(path), target)).replace(/\/$/, "");
+    if (!paths.has(resolved)) problems.push(`link to ${target}, which does not exist`);
+  }
+  const prose = text.replace(/```[\s\S]*?```/g, "");
+  for (const [, quoted = ""] of prose.matchAll(/`([^`\n]+)`/g)) {
+    if (/^(src|test|native|tools|bench|docs|training|models|examples)\/[\w./-]+$/.test(quoted)) {
+      if (!paths.has(quoted.replace(/\/$/, "")))
+        problems.push(`names ${quoted}, which does not exist`);
+    } else if (path === "ARCHITECTURE.md" && /^#?[A-Za-z]\w+(\(\))?$/.test(quoted)) {
+      const symbol = quoted.replace(/[#()]/g, "");
+      if (!new RegExp(`\\b${symbol}\\b`).test(code))
+        problems.push(`names ${quoted}, which no code has`);
+    }
+  }
+  return problems;
+}
+
+/** ARCHITECTURE.md prints the layer table as it is. @param {Files} files @returns {Violation[]} */
+export function layerTable(files) {
+  const path = "ARCHITECTURE.md";
+  const text = files.get(path);
+  if (text === undefined) return [{ rule: "layerTable", path, message: "is missing" }];
+  return Object.entries(LAYERS)
+    .map(([folder, allowed]) => `| ${folder} | ${allowed.join(", ") || "–"} |`)
+    .filter((row) => !text.includes(row))
+    .map((row) => ({ rule: "layerTable", path, message: `lacks the row: ${row}` }));
+}
+
+/** Every runtime dependency is chosen on purpose. @param {Files} files @returns {Violation[]} */
+export function dependencies(files) {
+  const manifest = JSON.parse(files.get("package.json") ?? "{}");
+  const declared = Object.keys(manifest.dependencies ?? {});
+  const architecture = files.get("ARCHITECTURE.md") ?? "";
+  const used = new Set();
+  const found = [];
+  for (const [path, text] of matching(files, /^src\/.*\.ts$/)) {
+    const specifiers = [
+      ...withoutComments(text).matchAll(IMPORT),
+      ...text.matchAll(/resolve\(\s*"([^"]+)"/g),
+    ];
+    for (const [, target = ""] of specifiers) {
+      if (/^[.#]|^node:/.test(target) || !/^[@a-z]/.test(target)) continue;
+      const name = target
+        .split("/")
+        .slice(0, target.startsWith("@") ? 2 : 1)
+        .join("/");
+      used.add(name);
+      if (!declared.includes(name))
+        found.push({ rule: "dependencies", path, message: `${name} is not in package.json` });
+    }
+  }
+  for (const name of declared) {
+    if (!used.has(name))
+      found.push({ rule: "dependencies", path: "package.json", message: `${name} is not used` });
+    if (!architecture.includes(name))
+      found.push({
+        rule: "dependencies",
+        path: "ARCHITECTURE.md",
+        message: `${name} has no reason`,
+      });
+  }
+  return found;
+}
+
+/** Nothing of one machine. @param {Files} files @returns {Violation[]} */
+export function machine(files) {
+  const found = [];
+  for (const [path, text] of files) {
+    if (path === "package-lock.json") {
+      if (text.includes('"resolved": "http'))
+        found.push({ rule: "machine", path, message: "has resolved addresses" });
+    } else if (!path.startsWith("tools/tidy/") && !path.startsWith("test/tools/")) {
+      const match = /(^|[\s"'`(=])\/(work|root|home|tmp)\/\w+/m.exec(text);
+      if (match !== null)
+        found.push({
+          rule: "machine",
+          path,
+          message: `names a path of one machine: ${match[0].trim()}`,
+        });
+    }
+  }
+  return found;
+}
+
+/** @param {Files} files @returns {Violation[]} */
+export function readme(files) {
+  const first = (files.get("README.md") ?? "")
+    .split("\n")
+    .slice(0, README_COMMAND_LINE_MAX)
+    .join("\n");
+  return first.includes("```")
+    ? []
+    : [
+        {
+          rule: "readme",
+          path: "README.md",
+          message: `no command within ${README_COMMAND_LINE_MAX} lines`,
+        },
+      ];
+}
+
+/** No runtime code that admits to be unfinished. @param {Files} files @returns {Violation[]} */
+export function unfinished(files) {
+  return matching(files, /^(src|native)\/.*\.(ts|cpp|h|cu)$/)
+    .filter(([, text]) => /\b(TODO|FIXME|XXX)\b|not implemented/i.test(text))
+    .map(([path]) => ({ rule: "unfinished", path, message: "TODO, FIXME or not implemented" }));
+}
+
+export const RULES = [
+  layers,
+  names,
+  doors,
+  sizes,
+  outside,
+  settings,
+  escapes,
+  mirror,
+  specs,
+  documents,
+  layerTable,
+  dependencies,
+  machine,
+  readme,
+  unfinished,
+];
