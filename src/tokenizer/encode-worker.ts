@@ -55,7 +55,8 @@ export class EncodeWorker {
   }
 
   #start(): Worker {
-    const worker = new Worker(script, { workerData: this.#files });
+    // Flags of the process (--input-type, --conditions) are not meant for this script.
+    const worker = new Worker(script, { workerData: this.#files, execArgv: [] });
     worker.unref();
     worker.on("message", (answer: EncodeAnswer) => this.#settle(answer));
     worker.on("error", (error) => this.#fail(worker, error));

@@ -2,7 +2,8 @@
 import { EngineError, messageOf } from "#base";
 import { Vocabulary, type VocabularyKind } from "./vocabulary.ts";
 
-type Json = Readonly<Record<string, unknown>>;
+/** A parsed JSON object. */
+export type Json = Readonly<Record<string, unknown>>;
 
 /** A model's tokenizer files: parsed, or as text (cheaper to hand to a worker). */
 export interface TokenizerFiles {
@@ -100,6 +101,9 @@ function addedTokensOf(tokenizer: Json): AddedToken[] {
   });
 }
 
+/** What the library encodes with. */
+const modelTypes = ["BPE", "Unigram", "WordLevel", "WordPiece"];
+
 /** Largest id that a tokenizer file may use; far above any real vocabulary. */
 const idLimit = 1 << 24;
 
@@ -127,10 +131,39 @@ function tokensOf(model: Json, added: readonly AddedToken[]): (string | undefine
   return tokens;
 }
 
+/** GPT-2's way to cut text into words, which `ByteLevel` with `use_regex` stands for. */
+const byteLevelWords =
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/**
+ * tokenizer.json for the JavaScript library, with one thing said in other words: the library's own
+ * `ByteLevel` takes JavaScript's white space for Unicode's (they differ in U+FEFF and U+0085), while
+ * its `Split` knows the difference. With a prefix space the two are not equal, and it stays.
+ */
+export function forLibrary(tokenizer: Json): Json {
+  return { ...tokenizer, pre_tokenizer: withSplit(tokenizer.pre_tokenizer) };
+}
+
+function withSplit(part: unknown): unknown {
+  if (!isObject(part)) return part;
+  if (Array.isArray(part.pretokenizers)) {
+    return { ...part, pretokenizers: part.pretokenizers.map(withSplit) };
+  }
+  const splits = part.type === "ByteLevel" && part.use_regex !== false;
+  if (!splits || part.add_prefix_space !== false) return part;
+  const pattern = { Regex: byteLevelWords };
+  const split = { type: "Split", pattern, behavior: "Isolated", invert: false };
+  return { type: "Sequence", pretokenizers: [split, { ...part, use_regex: false }] };
+}
+
 /** The vocabulary that tokenizer.json describes. Throws TOKENIZER_INVALID. */
 export function vocabularyOf(tokenizer: Json, config: Json): Vocabulary {
   const { model } = tokenizer;
   if (!isObject(model)) throw invalid("tokenizer.json must have a model");
+  const type = String(model.type ?? "BPE"); // older files name none, and are BPE
+  if (!modelTypes.includes(type)) {
+    throw invalid(`its model must be one of ${modelTypes.join(", ")}, it is ${type}`);
+  }
   const added = addedTokensOf(tokenizer);
   const tokens = tokensOf(model, added);
   const idByToken = new Map(tokens.map((token, id) => [token, id]));

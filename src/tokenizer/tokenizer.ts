@@ -3,7 +3,9 @@ import { createStages } from "./decoder-stages.ts";
 import { EncodeWorker } from "./encode-worker.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 import {
+  forLibrary,
   invalid,
+  type Json,
   type NamedToken,
   type NamedTokens,
   namedTokensOf,
@@ -114,9 +116,9 @@ export class Tokenizer {
 }
 
 /** The library's tokenizer. Throws TOKENIZER_INVALID. */
-function createEncoder(json: object, config: object): HuggingFaceTokenizer {
+function createEncoder(json: Json, config: Json): HuggingFaceTokenizer {
   try {
-    return new HuggingFaceTokenizer(json, config);
+    return new HuggingFaceTokenizer(forLibrary(json), config);
   } catch (error) {
     throw invalid("tokenizer.json must be one that Hugging Face's library reads", error);
   }

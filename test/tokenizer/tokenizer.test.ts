@@ -1,0 +1,192 @@
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { Tokenizer } from "#tokenizer";
+import {
+  hardTexts,
+  loadTokenizer,
+  recordedTexts,
+  tokenizerJson,
+  tokenizerKinds,
+} from "./fixtures.ts";
+
+describe.each(tokenizerKinds)("%s", (kind) => {
+  const tokenizer = loadTokenizer(kind);
+  const recorded = recordedTexts(kind);
+
+  test("encodes as Hugging Face's tokenizers did", async () => {
+    for (const { text, ids, ids_plain } of recorded) {
+      expect(await tokenizer.encode(text)).toEqual(ids);
+      expect(await tokenizer.encode(text, { addSpecialTokens: false })).toEqual(ids_plain);
+    }
+  });
+
+  test("decodes as Hugging Face's tokenizers did", () => {
+    for (const { ids, decoded, decoded_keep } of recorded) {
+      expect(tokenizer.decode(ids)).toBe(decoded);
+      expect(tokenizer.decode(ids, { skipSpecialTokens: false })).toBe(decoded_keep);
+    }
+  });
+
+  test("an unknown id has no text and no bytes", () => {
+    const unknown = tokenizer.vocabularySize + 5;
+    expect(tokenizer.decode([unknown])).toBe("");
+    expect(tokenizer.tokenBytes(unknown)).toEqual(new Uint8Array(0));
+    expect(tokenizer.decode([])).toBe("");
+  });
+
+  test("every token of the vocabulary has its own spelling", () => {
+    const { tokens } = tokenizer.grammarVocabulary();
+    expect(tokens).toHaveLength(tokenizer.vocabularySize);
+    tokens.forEach((token, id) => {
+      if (token !== "") expect(tokenizer.tokenId(token)).toBe(id);
+    });
+  });
+});
+
+test("white space is Unicode's, not JavaScript's: U+FEFF is none, U+0085 is some", () => {
+  // Recorded from Hugging Face's Rust library, 0.23.2.
+  const tokenizer = loadTokenizer("gpt2-byte-bpe");
+  const spelled = (text: string) =>
+    tokenizer.encodeNow(text).map((id) => tokenizer.vocabulary.token(id));
+  expect(spelled(".  \ufeff")).toEqual([".", "Ġ", "Ġ", "ï", "»", "¿"]);
+  expect(spelled("\ufeff's")).toEqual(["ï", "»", "¿", "'", "s"]);
+});
+
+describe("bytes of tokens", () => {
+  const exact = ["gpt2-byte-bpe", "llama3-style-byte-bpe", "llama2-style-sp-bpe"];
+
+  test.each(exact)("%s: bytes of all tokens are the bytes of the text", (kind) => {
+    const tokenizer = loadTokenizer(kind);
+    // The text as the model sees it: llama 2 puts a space in front, llama 3 composes (NFC).
+    const seen = (text: string): string => {
+      if (kind.startsWith("llama2")) return text === "" ? "" : ` ${text}`;
+      return kind.startsWith("llama3") ? text.normalize("NFC") : text;
+    };
+    for (const text of hardTexts.slice(0, -1)) {
+      const ids = tokenizer.encodeNow(text, { addSpecialTokens: false });
+      const bytes = ids.flatMap((id) => [...tokenizer.tokenBytes(id)]);
+      expect(bytes).toEqual([...new TextEncoder().encode(seen(text))]);
+    }
+  });
+
+  test("a word piece has no continuation mark", () => {
+    const tokenizer = loadTokenizer("bert-wordpiece");
+    const id = tokenizer.tokenId("##ing") ?? -1;
+    expect(new TextDecoder().decode(tokenizer.tokenBytes(id))).toBe("ing");
+  });
+
+  test("an added token is what it is called", () => {
+    const tokenizer = loadTokenizer("gpt2-byte-bpe");
+    const id = tokenizer.tokenId("<|im_end|>") ?? -1;
+    expect(new TextDecoder().decode(tokenizer.tokenBytes(id))).toBe("<|im_end|>");
+  });
+
+  test.each([
+    ["bert-wordpiece", "raw"],
+    ["gpt2-byte-bpe", "byte_level"],
+    ["llama2-style-sp-bpe", "byte_fallback"],
+    ["llama3-style-byte-bpe", "byte_level"],
+    ["unigram-metaspace", "byte_fallback"],
+  ])("%s is a %s vocabulary", (kind, type) => {
+    expect(loadTokenizer(kind).grammarVocabulary().type).toBe(type);
+  });
+});
+
+describe("tokenizer_config.json", () => {
+  const tokenizer = new Tokenizer({
+    tokenizerJson: tokenizerJson("gpt2-byte-bpe"),
+    tokenizerConfig: {
+      eos_token: { content: "<|im_end|>" },
+      bos_token: "<|endoftext|>",
+      pad_token: null,
+      additional_special_tokens: ["Ġt"],
+      clean_up_tokenization_spaces: true,
+    },
+  });
+
+  test("names the tokens that begin and end a text", () => {
+    expect(tokenizer.namedId("eos")).toBe(2);
+    expect(tokenizer.namedId("bos")).toBe(0);
+    expect(tokenizer.namedId("pad")).toBeNull();
+    expect(tokenizer.namedTokens).toEqual({ bos: "<|endoftext|>", eos: "<|im_end|>" });
+  });
+
+  test("may call ordinary tokens special", () => {
+    const id = tokenizer.tokenId("Ġt") ?? -1;
+    expect(tokenizer.specialIds).toContain(id);
+    expect(tokenizer.decode([id])).toBe("");
+    expect(tokenizer.decode([id], { skipSpecialTokens: false })).toBe(" t");
+  });
+
+  test("does not make us eat the spaces of the text", () => {
+    const text = "a , b . c ' s";
+    expect(tokenizer.decode(tokenizer.encodeNow(text))).toBe(text);
+  });
+});
+
+describe("a tokenizer that cannot be used", () => {
+  const json = JSON.parse(tokenizerJson("gpt2-byte-bpe"));
+  const broken: [string, string | Record<string, unknown>][] = [
+    ["no JSON", "{"],
+    ["a list", "[]"],
+    ["no model", { ...json, model: undefined }],
+    ["a vocabulary that is a number", { ...json, model: { ...json.model, vocab: 3 } }],
+    ["a huge id", { ...json, model: { ...json.model, vocab: { a: 2 ** 40 } } }],
+    ["an unknown model type", { ...json, model: { type: "Strange", vocab: {} } }],
+    ["an added token without an id", { ...json, added_tokens: [{ content: "x" }] }],
+    ["a decoder that cannot stream", { ...json, decoder: { type: "CTC" } }],
+  ];
+
+  test.each(broken)("is refused: %s", (_, tokenizerJson) => {
+    const load = () => new Tokenizer({ tokenizerJson });
+    expect(load).toThrow(expect.objectContaining({ code: "TOKENIZER_INVALID" }));
+  });
+});
+
+describe("long texts", () => {
+  const text = hardTexts.join(" ").repeat(200);
+  const kinds = ["gpt2-byte-bpe", "llama2-style-sp-bpe", "unigram-metaspace"];
+
+  test.each(kinds)("%s encodes and decodes a long text", async (kind) => {
+    const tokenizer = loadTokenizer(kind);
+    expect(text.length).toBeGreaterThan(16_384);
+    const ids = await tokenizer.encode(text, { addSpecialTokens: false });
+    expect(ids).toEqual(tokenizer.encodeNow(text, { addSpecialTokens: false }));
+    await tokenizer.dispose();
+  });
+
+  const built = new URL("../../dist/tokenizer/index.js", import.meta.url);
+
+  // In a process of its own: the test runner's conditions would lead the thread back to the source.
+  const script = `
+    const { Tokenizer } = await import(process.argv[1]);
+    const { text, tokenizerJson } = JSON.parse(await new Response(process.stdin).text());
+    const tokenizer = new Tokenizer({ tokenizerJson });
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 1);
+    const [ids] = await Promise.all([tokenizer.encode(text), tokenizer.encode(text + "!")]);
+    clearInterval(timer);
+    const closed = tokenizer.encode(text).catch((error) => error.code);
+    await tokenizer.dispose();
+    const again = await tokenizer.encode(text);
+    console.log(JSON.stringify({ ids, ticks, closed: await closed, same: again.length === ids.length }));
+  `;
+
+  test.skipIf(!existsSync(built))("the built package encodes them on a thread", () => {
+    const answer = execFileSync(
+      process.execPath,
+      ["--input-type=module", "-e", script, built.href],
+      {
+        input: JSON.stringify({ text, tokenizerJson: tokenizerJson("gpt2-byte-bpe") }),
+        encoding: "utf8",
+        maxBuffer: 2 ** 26,
+      },
+    );
+    const { ids, ticks, closed, same } = JSON.parse(answer);
+    expect(ids).toEqual(loadTokenizer("gpt2-byte-bpe").encodeNow(text));
+    expect(ticks).toBeGreaterThan(0);
+    expect(closed).toBe("ENGINE_DEAD");
+    expect(same).toBe(true);
+  });
+});
