@@ -23,4 +23,10 @@ export { type BlockCounts, BlockPool } from "./block-pool.ts";
 export { BlockTable } from "./block-table.ts";
 export { type EvictionPolicy, LruEviction } from "./eviction.ts";
 export { KvCache, type KvCacheShape, type PrefixMatch } from "./kv-cache.ts";
-export { type BlockPlace, type NodeId, type PrefixIndex, PrefixTree } from "./prefix-tree.ts";
+export {
+  type BlockHash,
+  type BlockPlace,
+  type NodeId,
+  type PrefixIndex,
+  PrefixTree,
+} from "./prefix-tree.ts";

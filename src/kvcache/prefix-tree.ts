@@ -38,11 +38,15 @@ export interface PrefixIndex {
   clear(): void;
 }
 
+/** 32 bits of a parent's number and a block's tokens. */
+export type BlockHash = (parent: number, place: BlockPlace, blockTokens: number) => number;
+
 const NONE = -1;
 
 export class PrefixTree implements PrefixIndex {
   readonly #blockTokens: number;
   readonly #blocks: number;
+  readonly #hashBlock: BlockHash;
   readonly #buckets: Int32Array;
 
   // By node. A top node's parent is the complement of its root's number: negative.
@@ -65,7 +69,9 @@ export class PrefixTree implements PrefixIndex {
   readonly #rootChildren: Int32Array;
   readonly #unusedRoots: IntList = new IntList();
 
-  constructor(blocks: number, blockTokens: number) {
+  /** Any `hashBlock` is right; a bad one is slow. */
+  constructor(blocks: number, blockTokens: number, hashBlock: BlockHash = multiplyAndFold) {
+    this.#hashBlock = hashBlock;
     this.#blocks = blocks;
     this.#blockTokens = blockTokens;
     this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(blocks * 2)));
@@ -85,7 +91,8 @@ export class PrefixTree implements PrefixIndex {
 
   find(place: BlockPlace): NodeId | null {
     const parent = place.parent ?? this.#findRoot(place.scope);
-    return parent === null ? null : this.#findChild(parent, place, this.#hashOf(parent, place));
+    if (parent === null) return null;
+    return this.#findChild(parent, place, this.#hashBlock(parent, place, this.#blockTokens));
   }
 
   blockOf(node: NodeId): BlockId {
@@ -95,7 +102,7 @@ export class PrefixTree implements PrefixIndex {
   insert(place: BlockPlace, block: BlockId): NodeId {
     assert(intAt(this.#node, block) === NONE, "Cannot store a block in two places");
     const parent = place.parent ?? this.#openRoot(place.scope);
-    const hash = this.#hashOf(parent, place);
+    const hash = this.#hashBlock(parent, place, this.#blockTokens);
     const node = this.#findChild(parent, place, hash) ?? this.#addNode(parent, place, hash);
     const first = intAt(this.#firstBlock, node);
     // Behind the first: what was found before stays what is found.
@@ -229,16 +236,16 @@ export class PrefixTree implements PrefixIndex {
     this.#rootScopes[root] = "";
     this.#unusedRoots.push(root);
   }
+}
 
-  /** Multiply and fold, token by token: 32 bits that choose a bucket and nothing else. */
-  #hashOf(parent: number, place: BlockPlace): number {
-    let hash = Math.imul(parent, 0x9e3779b1) ^ 0x5bd1e995;
-    for (let offset = 0; offset < this.#blockTokens; offset++) {
-      hash = Math.imul(hash ^ intAt(place.tokens, place.start + offset), 0x85ebca6b);
-      hash ^= hash >>> 15;
-    }
-    return hash | 0;
+/** Multiply and fold, token by token: 32 bits that choose a bucket and nothing else. */
+function multiplyAndFold(parent: number, place: BlockPlace, blockTokens: number): number {
+  let hash = Math.imul(parent, 0x9e3779b1) ^ 0x5bd1e995;
+  for (let offset = 0; offset < blockTokens; offset++) {
+    hash = Math.imul(hash ^ intAt(place.tokens, place.start + offset), 0x85ebca6b);
+    hash ^= hash >>> 15;
   }
+  return hash;
 }
 
 function nodeId(value: number): NodeId {

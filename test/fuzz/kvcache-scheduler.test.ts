@@ -175,7 +175,13 @@ class Life {
         count,
       })),
     );
-    const drawn = step.plan.items.map((item) => (item.samples ? this.#draw() : []));
+    const drawn = step.plan.items.map((item) => {
+      const { sequence, start, count, samples } = item;
+      if (samples && !sequence.finished && sequence.tokens.length !== start + count) {
+        throw new Error("A token is drawn for another place than the next");
+      }
+      return samples ? this.#draw() : [];
+    });
     this.harness.scheduler.commit(step.plan, drawn, this.harness.nowMs);
   }
 

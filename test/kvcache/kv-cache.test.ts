@@ -243,7 +243,7 @@ describe("prefixes", () => {
   });
 });
 
-test("[KV3] planted bugs are caught: a lost release, a second release, a lost block", () => {
+test("[KV3] planted bugs are caught: a lost release and a second one", () => {
   const books = new Books(4);
   const lost = books.start(distinct(1, 20));
   expect(() => books.cache.audit([])).toThrow("tables hold it 0 times");

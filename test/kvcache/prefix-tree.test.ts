@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { blockId, type NodeId, PrefixTree } from "#kvcache";
+import { type BlockHash, blockId, type NodeId, PrefixTree } from "#kvcache";
 
 const BLOCK_TOKENS = 4;
 const place = (tokens: number[], parent: NodeId | null = null, scope = "") => ({
@@ -9,16 +9,29 @@ const place = (tokens: number[], parent: NodeId | null = null, scope = "") => ({
   start: 0,
 });
 
-test("[KV7] a block is found by its tokens below its parent only", () => {
-  const tree = new PrefixTree(8, BLOCK_TOKENS);
-  const first = tree.insert(place([1, 2, 3, 4]), blockId(0));
-  const second = tree.insert(place([5, 6, 7, 8], first), blockId(1));
-  expect(tree.find(place([1, 2, 3, 4]))).toBe(first);
-  expect(tree.find(place([5, 6, 7, 8], first))).toBe(second);
-  expect(tree.find(place([5, 6, 7, 8]))).toBeNull();
-  expect(tree.find(place([5, 6, 7, 9], first))).toBeNull();
-  expect(tree.blockOf(second)).toBe(1);
-});
+const hashes: readonly (readonly [string, BlockHash | undefined])[] = [
+  ["its own hash", undefined],
+  ["a hash under which all collide", () => 0],
+];
+
+test.for(hashes)(
+  "[KV7] with %s, a block is found by its tokens below its parent only",
+  ([, hash]) => {
+    const tree = new PrefixTree(8, BLOCK_TOKENS, hash);
+    const first = tree.insert(place([1, 2, 3, 4]), blockId(0));
+    const second = tree.insert(place([5, 6, 7, 8], first), blockId(1));
+    expect(tree.find(place([1, 2, 3, 4]))).toBe(first);
+    expect(tree.find(place([5, 6, 7, 8], first))).toBe(second);
+    expect(tree.find(place([5, 6, 7, 8]))).toBeNull();
+    expect(tree.find(place([5, 6, 7, 9], first))).toBeNull();
+    expect(tree.blockOf(second)).toBe(1);
+    const other = tree.insert(place([5, 6, 7, 8]), blockId(2));
+    expect(other).not.toBe(second);
+    tree.remove(blockId(1));
+    expect(tree.find(place([5, 6, 7, 8], first))).toBeNull();
+    expect(tree.find(place([5, 6, 7, 8]))).toBe(other);
+  },
+);
 
 test("[KV11] V 5.1 (13): two blocks of equal contents; forgetting one leaves the other", () => {
   const tree = new PrefixTree(8, BLOCK_TOKENS);

@@ -2,6 +2,7 @@
 import { KvCache } from "#kvcache";
 import {
   NO_STOP_RULES,
+  type PlannedSequence,
   Scheduler,
   SchedulerConfig,
   Sequence,
@@ -38,7 +39,7 @@ export class Harness {
 
   constructor(options: HarnessOptions = {}) {
     const {
-      blocks = 10_000,
+      blocks = 1000,
       blockTokens = 16,
       prefixCaching = true,
       modelContext = 8192,
@@ -92,15 +93,15 @@ export class Harness {
   /** Every sampling item gets `tokensFor` it; by default one token, 7. */
   commit(
     plan: StepPlan,
-    tokensFor: (sequence: Sequence) => readonly number[] = () => [7],
+    tokensFor: (item: PlannedSequence) => readonly number[] = () => [7],
   ): readonly SequenceUpdate[] {
-    const drawn = plan.items.map((item) => (item.samples ? tokensFor(item.sequence) : []));
+    const drawn = plan.items.map((item) => (item.samples ? tokensFor(item) : []));
     const updates = this.scheduler.commit(plan, drawn, ++this.nowMs);
     this.scheduler.audit();
     return updates;
   }
 
-  step(tokensFor?: (sequence: Sequence) => readonly number[]): StepPlan {
+  step(tokensFor?: (item: PlannedSequence) => readonly number[]): StepPlan {
     const plan = this.begin();
     this.commit(plan, tokensFor);
     return plan;

@@ -125,7 +125,7 @@ describe("[SC8] sharing", () => {
   });
 
   test("V 5.2 (S13): a second turn computes what does not fill a block of the first", () => {
-    const harness = new Harness({ runningSequencesMax: 1 });
+    const harness = new Harness({ blocks: 50 });
     const first = harness.add(distinct(1, 100), { stop: { maxTokens: 200 } });
     harness.drain();
     expect(first.tokens.length).toBe(300);
@@ -156,6 +156,18 @@ describe("[SC6] preemption", () => {
     expect(sequences(plan)).toEqual([high]);
     expect(plan.tokens).toBe(1);
     expect(low.state.phase).toBe("waiting");
+  });
+
+  test("[SC9] the tokens and blocks of one that was planned already go to others", () => {
+    const harness = new Harness({ policy: "priority", blocks: 5, prefixCaching: false });
+    const low = harness.add(distinct(1, 31), { priority: 5 });
+    harness.step();
+    const high = harness.add(distinct(2, 32), { priority: 0 });
+    harness.step(({ sequence }) => (sequence === high ? distinct(3, 40) : [7]));
+    const plan = harness.begin();
+    expect(plan.preempted).toEqual([low]);
+    expect(plan.items).toMatchObject([{ sequence: high, start: 32, count: 40 }]);
+    expect(harness.cache.counts()).toMatchObject({ held: 5, free: 0 });
   });
 
   test("V 5.2 (S10): a preempted sequence resumes with what it had drawn, in new blocks", () => {
@@ -213,10 +225,9 @@ describe("[SC6] preemption", () => {
 
 describe("[SC7] admission", () => {
   test("the whole prompt must fit, beside what prompts under way will yet take", () => {
-    const harness = new Harness({ blocks: 10, stepTokensMax: 32, runningSequencesMax: 4 });
+    const harness = new Harness({ blocks: 10, stepTokensMax: 64, longPrefillTokensMax: 16 });
     const [first, second] = harness.addLengths(112, 64);
-    expect(sequences(harness.step())).toEqual([first]);
-    for (let step = 0; step < 3; step++) expect(sequences(harness.step())).toEqual([first]);
+    for (let step = 0; step < 5; step++) expect(sequences(harness.step())).toEqual([first]);
     harness.scheduler.abort(idOf(first));
     expect(sequences(harness.step())).toEqual([second]);
   });
