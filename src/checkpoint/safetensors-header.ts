@@ -113,7 +113,9 @@ function entryOf(place: Place, name: string, value: unknown): SafetensorsEntry {
   }
   if (!isCounts(shape)) throw fault(".shape", "must be an array of integers >= 0", shape);
   const wantedBits = shape.reduce((product, extent) => product * extent, bits);
-  if (!Number.isSafeInteger(wantedBits) || wantedBits % 8 !== 0) {
+  // An extent of 0 must not hide that the others overflow.
+  const spread = shape.reduce((product, extent) => product * Math.max(extent, 1), bits);
+  if (!Number.isSafeInteger(spread) || wantedBits % 8 !== 0) {
     throw fault(".shape", "must have a size in whole bytes below 2^50", shape);
   }
   const dataBytes = place.file.sizeBytes - place.dataStart;

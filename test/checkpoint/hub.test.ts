@@ -1,0 +1,220 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { listCachedModels, openCheckpoint, pullModel, resolveModel } from "#checkpoint";
+import { COMMIT, startHub } from "./hub-server.ts";
+import { scratchFolder } from "./scratch-folder.ts";
+
+const NAME = "acme/tiny-llama";
+const LLAMA = "test/fixtures/models/llama";
+const weights = readFileSync(`${LLAMA}/model.safetensors`);
+
+const FILES = {
+  "README.md": Buffer.from("# tiny"),
+  "config.json": readFileSync(`${LLAMA}/config.json`),
+  "generation_config.json": readFileSync(`${LLAMA}/generation_config.json`),
+  "model.safetensors": weights,
+  "pytorch_model.bin": Buffer.from("pickle"),
+  "onnx/config.json": Buffer.from("{}"),
+};
+
+async function setUp(files: Readonly<Record<string, Buffer>> = FILES) {
+  const hub = await startHub(NAME, files);
+  const cacheDir = scratchFolder();
+  return { hub, cacheDir, options: { name: NAME, hubUrl: hub.url, cacheDir } };
+}
+
+describe("pulling a model", () => {
+  test("brings what it needs into the shared cache, ready to open", async () => {
+    const { cacheDir, options } = await setUp();
+    const directory = await pullModel(options);
+    expect(directory).toBe(join(cacheDir, "models--acme--tiny-llama", "snapshots", COMMIT));
+    expect(readdirSync(directory).sort()).toEqual([
+      ...["config.json", "generation_config.json", "model.safetensors"],
+    ]);
+    expect(readFileSync(join(cacheDir, "models--acme--tiny-llama/refs/main"), "utf8")).toBe(COMMIT);
+    const checkpoint = openCheckpoint(directory);
+    expect(checkpoint.tensors.size).toBeGreaterThan(10);
+    checkpoint.close();
+  });
+
+  test("reports bytes of all files, up to the total", async () => {
+    const { options } = await setUp();
+    const reports: { doneBytes: number; totalBytes: number }[] = [];
+    await pullModel({ ...options, onProgress: (progress) => reports.push(progress) });
+    const last = reports.at(-1);
+    expect(last?.doneBytes).toBe(last?.totalBytes);
+    expect(last?.totalBytes).toBeGreaterThan(weights.length);
+    const bytes = reports.map((report) => report.doneBytes);
+    expect(bytes).toEqual([...bytes].sort((a, b) => a - b));
+  });
+
+  test("goes on where the connection was dropped", async () => {
+    const { hub, options } = await setUp();
+    hub.faults.dropsLeft = 5;
+    const directory = await pullModel(options);
+    expect(readFileSync(join(directory, "model.safetensors")).equals(weights)).toBe(true);
+    const resumed = hub.log.filter((line) => /model\.safetensors bytes=[1-9]\d*-$/.test(line));
+    expect(resumed.length).toBeGreaterThanOrEqual(5);
+  });
+
+  test("goes on where an earlier run stopped", async () => {
+    const { hub, cacheDir, options } = await setUp();
+    const stop = new AbortController();
+    const onProgress = ({ file, doneBytes }: { file: string; doneBytes: number }) => {
+      if (file === "model.safetensors" && doneBytes > 100_000) stop.abort();
+    };
+    const first = pullModel({ ...options, onProgress, signal: stop.signal });
+    await expect(first).rejects.toMatchObject({ code: "ABORTED" });
+    const blobs = join(cacheDir, "models--acme--tiny-llama/blobs");
+    expect(readdirSync(blobs).some((name) => name.endsWith(".incomplete"))).toBe(true);
+    await expect(resolveModel(NAME, { cacheDir })).rejects.toMatchObject({
+      code: "MODEL_NOT_FOUND",
+    });
+    hub.log.length = 0;
+    const directory = await pullModel(options);
+    expect(readFileSync(join(directory, "model.safetensors")).equals(weights)).toBe(true);
+    expect(hub.log.some((line) => /model\.safetensors bytes=[1-9]\d*-$/.test(line))).toBe(true);
+  });
+
+  test("starts over on a server that knows no ranges", async () => {
+    const { hub, cacheDir, options } = await setUp();
+    hub.faults.rangeless = true;
+    hub.faults.dropsLeft = 1;
+    await pullModel(options);
+    const path = join(cacheDir, "models--acme--tiny-llama/snapshots", COMMIT, "model.safetensors");
+    expect(readFileSync(path).equals(weights)).toBe(true);
+  });
+
+  test("downloads nothing twice", async () => {
+    const { hub, options } = await setUp();
+    await pullModel(options);
+    hub.log.length = 0;
+    await pullModel(options);
+    expect(hub.log.filter((line) => line.includes("/resolve/"))).toEqual([]);
+  });
+
+  test("takes one file when asked to", async () => {
+    const { options } = await setUp({ "a.gguf": Buffer.from("GGUF"), "b.gguf": Buffer.from("x") });
+    const path = await pullModel({ ...options, file: "a.gguf" });
+    expect(readFileSync(path, "utf8")).toBe("GGUF");
+    await expect(pullModel(options)).rejects.toThrow("pass --file with one of a.gguf, b.gguf");
+    await expect(pullModel({ ...options, file: "c.gguf" })).rejects.toThrow("it has a.gguf");
+  });
+
+  test("takes the shards of an index and not the same weights twice", async () => {
+    const { options } = await setUp({
+      "config.json": Buffer.from("{}"),
+      "model.safetensors.index.json": Buffer.from("{}"),
+      "model-00001-of-00001.safetensors": Buffer.from("a"),
+      "consolidated.safetensors": Buffer.from("b"),
+      "pytorch_model.bin.index.json": Buffer.from("{}"),
+    });
+    const directory = await pullModel(options);
+    expect(readdirSync(directory).sort()).toEqual([
+      ...["config.json", "model-00001-of-00001.safetensors", "model.safetensors.index.json"],
+    ]);
+  });
+
+  test("sends the token, and refuses one that cannot be right", async () => {
+    const { hub, options } = await setUp();
+    await pullModel({ ...options, token: "hf_secret" });
+    expect(hub.authorization).toBe("Bearer hf_secret");
+    const wrong = pullModel({ ...options, token: "secret" });
+    await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "token" });
+    await expect(wrong).rejects.not.toThrow(/"secret"|: secret/);
+  });
+});
+
+describe("a pull that fails says what to do", () => {
+  test.each([
+    [401, "UNAUTHORIZED", "HF_TOKEN"],
+    [403, "UNAUTHORIZED", "accept the model's terms"],
+    [404, "MODEL_NOT_FOUND", "check the spelling"],
+    [500, "NETWORK", "set HF_ENDPOINT"],
+  ])("HTTP %i", async (status, code, words) => {
+    const { hub, options } = await setUp();
+    hub.faults.status = status;
+    const pull = pullModel(options);
+    await expect(pull).rejects.toMatchObject({ code });
+    await expect(pull).rejects.toThrow(words);
+  });
+
+  test("no connection", async () => {
+    const { options } = await setUp();
+    const pull = pullModel({ ...options, hubUrl: "http://127.0.0.1:1" });
+    await expect(pull).rejects.toMatchObject({ code: "NETWORK" });
+    await expect(pull).rejects.toThrow("check the connection");
+  });
+
+  test("damaged bytes, which are not kept", async () => {
+    const { hub, cacheDir, options } = await setUp();
+    hub.faults.damaged = true;
+    await expect(pullModel(options)).rejects.toThrow("its hash must be");
+    expect(readdirSync(join(cacheDir, "models--acme--tiny-llama/blobs"))).toEqual([]);
+  });
+
+  test("weights as pickles only", async () => {
+    const { options } = await setUp({ "pytorch_model.bin": Buffer.from("x") });
+    await expect(pullModel(options)).rejects.toMatchObject({ code: "UNSUPPORTED_MODEL" });
+  });
+
+  test.each(["../../etc/passwd", "a/b/c", "", "a b/c"])("the name %s", async (name) => {
+    await expect(pullModel({ name })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  test("a hub that lists paths outside of the snapshot", async () => {
+    const { cacheDir, options } = await setUp({ ...FILES, "../../evil.json": Buffer.from("{}") });
+    await pullModel(options);
+    expect(existsSync(join(cacheDir, "evil.json"))).toBe(false);
+    expect(existsSync(join(cacheDir, "models--acme--tiny-llama", "evil.json"))).toBe(false);
+  });
+});
+
+describe("a model's name", () => {
+  test("is a path where there is one", async () => {
+    expect(await resolveModel(LLAMA)).toBe(join(process.cwd(), LLAMA));
+  });
+
+  test("is a snapshot where it was downloaded, by branch and by commit", async () => {
+    const { cacheDir, options } = await setUp();
+    const directory = await pullModel(options);
+    expect(await resolveModel(NAME, { cacheDir })).toBe(directory);
+    expect(await resolveModel(NAME, { cacheDir, revision: COMMIT })).toBe(directory);
+    await expect(resolveModel(NAME, { cacheDir, revision: "v2" })).rejects.toThrow(NAME);
+  });
+
+  test("is refused with the command that downloads it", async () => {
+    const cacheDir = scratchFolder();
+    const absent = resolveModel("acme/absent", { cacheDir });
+    await expect(absent).rejects.toMatchObject({ code: "MODEL_NOT_FOUND", param: "model" });
+    await expect(absent).rejects.toThrow("perigee models pull acme/absent");
+    await expect(resolveModel("./no/such/dir", { cacheDir })).rejects.toThrow("check the path");
+  });
+});
+
+describe("the list of downloaded models", () => {
+  test("has those with weights, and their sizes", async () => {
+    const { cacheDir, options } = await setUp();
+    const path = await pullModel(options);
+    mkdirSync(join(cacheDir, "models--acme--half", "snapshots", COMMIT), { recursive: true });
+    const gguf = join(cacheDir, "models--acme--quant", "snapshots", COMMIT);
+    mkdirSync(gguf, { recursive: true });
+    writeFileSync(join(gguf, "q8.gguf"), "GGUF");
+    const models = await listCachedModels(cacheDir);
+    expect(models).toEqual([
+      {
+        name: "acme/quant",
+        revision: COMMIT,
+        path: join(gguf, "q8.gguf"),
+        sizeBytes: 4,
+      },
+      expect.objectContaining({ name: NAME, path, revision: COMMIT }),
+    ]);
+    expect(models[1]?.sizeBytes).toBeGreaterThan(weights.length);
+  });
+
+  test("is empty without a cache", async () => {
+    expect(await listCachedModels(join(scratchFolder(), "absent"))).toEqual([]);
+  });
+});
