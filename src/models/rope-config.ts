@@ -30,6 +30,13 @@ export function ropeFrom(config: RopeConfig, defaults: RopeDefaults): RopeSpec {
   };
 }
 
+/** Positions that a model can use: YaRN is often switched on without a word about the new length. */
+export function contextTokensOf(config: RopeConfig, { scaling }: RopeSpec): number {
+  const trained = config.max_position_embeddings;
+  if (scaling.kind !== "yarn") return trained;
+  return Math.max(trained, Math.floor(scaling.originalContextTokens * scaling.factor));
+}
+
 function scalingFrom(
   parameters: RopeParameters,
   config: RopeConfig,
@@ -88,16 +95,17 @@ function yarnAttentionFactor(parameters: RopeParameters, factor: number): number
   return temperature(1);
 }
 
+/** A config that says both the original and the stretched context means their ratio. */
 function longropeFrom(
   parameters: RopeParameters,
   config: RopeConfig,
   rotaryDim: number,
 ): RopeScaling {
-  const original =
-    parameters.original_max_position_embeddings ??
-    config.original_max_position_embeddings ??
-    config.max_position_embeddings;
-  const stretch = parameters.factor ?? config.max_position_embeddings / original;
+  const context = config.max_position_embeddings;
+  const known =
+    config.original_max_position_embeddings ?? parameters.original_max_position_embeddings;
+  const stretch = known ? context / known : (parameters.factor ?? 1);
+  const original = known ?? context;
   const attentionFactor = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(original));
   return {
     kind: "longrope",

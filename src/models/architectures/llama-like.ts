@@ -2,7 +2,7 @@
 import type { DecoderConfig } from "../config.ts";
 import { activationOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec, FeedForwardSpec } from "../decoder-spec.ts";
-import { ropeFrom } from "../rope-config.ts";
+import { contextTokensOf, ropeFrom } from "../rope-config.ts";
 import type { DecoderNames, FeedForwardNames, LayerNames, LinearNames } from "../weight-names.ts";
 
 /** Where a family differs from plain Llama in its spec. */
@@ -22,22 +22,23 @@ export interface SpecTraits {
 export function llamaLikeSpec(config: DecoderConfig, traits: SpecTraits = {}): DecoderSpec {
   const shape = headShapeOf(config);
   const dense = denseFeedForward(config);
+  const rope = ropeFrom(config, {
+    headDim: shape.headDim,
+    theta: traits.ropeTheta ?? 10_000,
+    rotaryFactor: traits.rotaryFactor ?? 1,
+  });
   return {
     architecture: config.model_type,
     hiddenSize: config.hidden_size,
     ...shape,
     vocabularySize: config.vocab_size,
-    contextTokensMax: config.max_position_embeddings,
+    contextTokensMax: contextTokensOf(config, rope),
     layers: Array.from({ length: config.num_hidden_layers }, (_, layer) => ({
       window: traits.windows?.[layer] ?? null,
       feedForward: traits.feedForward?.(layer) ?? dense,
     })),
     norm: { kind: "rms", epsilon: config.rms_norm_eps, weightOffset: 0 },
-    positions: ropeFrom(config, {
-      headDim: shape.headDim,
-      theta: traits.ropeTheta ?? 10_000,
-      rotaryFactor: traits.rotaryFactor ?? 1,
-    }),
+    positions: rope,
     attentionScale: shape.headDim ** -0.5,
     attentionSoftcap: null,
     queryKeyNorm: traits.queryKeyNorm ?? false,
