@@ -1,0 +1,24 @@
+/** What every device promises for every op: what `src/devices/reference/<op>.ts` computes. */
+import { afterAll, beforeAll, describe } from "vitest";
+import type { Device } from "#devices";
+import { attentionOps } from "./device-ops/attention.ts";
+import { batchIndependence } from "./device-ops/batch-independence.ts";
+import { logitOps } from "./device-ops/logits.ts";
+import { DevicePair } from "./device-ops/pair.ts";
+import { rowOps } from "./device-ops/rows.ts";
+
+/** Runs all ops but the matrix products on `open()` beside their definitions. */
+export function deviceOpsContract(name: string, open: () => Device): void {
+  describe(name, () => {
+    let pair: DevicePair;
+    beforeAll(() => {
+      pair = new DevicePair(open());
+    });
+    afterAll(() => pair.dispose());
+
+    rowOps(() => pair);
+    attentionOps(() => pair);
+    batchIndependence(() => pair);
+    logitOps(() => pair);
+  });
+}

@@ -1,0 +1,227 @@
+import { test } from "vitest";
+import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
+import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
+import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
+import { RandomNumbers } from "./random.ts";
+
+/** Scores and sums over D and over some hundred positions in f32, the definition in f64. */
+const rounding = { absolute: 5e-6, relative: 1e-5 };
+
+const grouped = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
+
+/** Head sizes, block sizes, GQA ratios and KV formats that models and users have. */
+const attentionShapes: readonly AttentionShape[] = [
+  grouped,
+  { heads: 4, kvHeads: 4, headDim: 16, blockTokens: 1, format: "f32" },
+  { heads: 4, kvHeads: 2, headDim: 32, blockTokens: 2, format: "bf16" },
+  { heads: 7, kvHeads: 1, headDim: 80, blockTokens: 4, format: "f16" },
+  { heads: 8, kvHeads: 1, headDim: 96, blockTokens: 8, format: "f32" },
+  { heads: 14, kvHeads: 2, headDim: 64, blockTokens: 16, format: "bf16" },
+  { heads: 3, kvHeads: 1, headDim: 128, blockTokens: 32, format: "f16" },
+  { heads: 2, kvHeads: 1, headDim: 256, blockTokens: 64, format: "f32" },
+  { heads: 2, kvHeads: 2, headDim: 20, blockTokens: 16, format: "f32" },
+];
+
+/** Prefill of several chunks, decodes and a lone first token, mixed. */
+const mixedSpans: readonly Span[] = [
+  { context: 37, rows: 37 },
+  { context: 300, rows: 1 },
+  { context: 1, rows: 1 },
+  { context: 290, rows: 40 },
+  { context: 17, rows: 3 },
+];
+
+interface AttentionCase {
+  readonly shape: AttentionShape;
+  readonly spans: readonly Span[];
+  readonly out?: WeightFormat;
+  readonly window?: number;
+  readonly softcap?: number;
+  readonly tree?: boolean;
+}
+
+/** Each row sees itself and a random choice of the step's earlier and later rows. */
+function randomTree(pair: DevicePair, rows: number, words: number): Both<DeviceTensor> {
+  const random = new RandomNumbers(rows);
+  const bits = Array.from({ length: rows * words }, () => random.below(2 ** 32));
+  return pair.u32(bits, [rows, words]);
+}
+
+async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<void> {
+  const { shape, spans } = given;
+  const contexts = spans.map(({ context }) => context);
+  const setting = new AttentionSetting(pair, shape, contexts, shape.headDim);
+  const rows = spans.reduce((sum, span) => sum + span.rows, 0);
+  const columns = shape.heads * shape.headDim;
+  const query = pair.f32([rows, columns], setting.queries(rows));
+  const format = given.out ?? "f32";
+  const out = pair.activation(format, rows, columns);
+  const tree = given.tree ? randomTree(pair, rows, 2) : undefined;
+  const batch = setting.batch(
+    spans,
+    spans.map((_, i) => i),
+    tree,
+  );
+  pair.run((device, pick) => {
+    device.pagedAttention({
+      count: rows,
+      out: pick(out),
+      query: pick(query),
+      heads: shape.heads,
+      cache: pick(setting.cache),
+      layer,
+      batch: pick(batch),
+      scale: 1 / Math.sqrt(shape.headDim),
+      ...(given.window === undefined ? {} : { window: given.window }),
+      ...(given.softcap === undefined ? {} : { softcap: given.softcap }),
+    });
+  });
+  await pair.expectClose(out, formatTolerance(format, rounding, 4));
+}
+
+function pagedContract(pair: () => DevicePair): void {
+  test.for(attentionShapes)(
+    "pagedAttention: $heads/$kvHeads heads of $headDim, blocks of $blockTokens, $format",
+    (shape) => checkAttention(pair(), { shape, spans: mixedSpans }),
+  );
+
+  test.for([1, 5, 64, 270])("pagedAttention: a window of %i positions", (window) =>
+    checkAttention(pair(), { shape: grouped, spans: mixedSpans, window }),
+  );
+
+  test("pagedAttention: softcap", () =>
+    checkAttention(pair(), { shape: grouped, spans: mixedSpans, softcap: 1.5 }));
+
+  test.for([1, 8, 16, 64])("pagedAttention: token trees, blocks of %i", (blockTokens) =>
+    checkAttention(pair(), {
+      shape: { ...grouped, blockTokens },
+      spans: [
+        { context: 40, rows: 40 },
+        { context: 261, rows: 9 },
+        { context: 600, rows: 33 },
+      ],
+      tree: true,
+    }),
+  );
+
+  test.for(["bf16", "i8"] satisfies WeightFormat[])("pagedAttention: rows rounded to %s", (out) =>
+    checkAttention(pair(), { shape: grouped, spans: mixedSpans, out }),
+  );
+
+  test("pagedAttention: one long context", () =>
+    checkAttention(pair(), { shape: grouped, spans: [{ context: 2100, rows: 1 }] }));
+
+  test("pagedAttention: sequences without rows", () =>
+    checkAttention(pair(), {
+      shape: grouped,
+      spans: [
+        { context: 20, rows: 0 },
+        { context: 20, rows: 2 },
+        { context: 5, rows: 0 },
+      ],
+    }));
+}
+
+function encoderContract(pair: () => DevicePair): void {
+  const cases = [
+    { heads: 4, headDim: 16, format: "f32" },
+    { heads: 3, headDim: 64, format: "bf16" },
+    { heads: 2, headDim: 32, format: "i8" },
+    { heads: 1, headDim: 20, format: "f32" },
+  ] as const;
+  test.for(cases)("encoderAttention: $heads heads of $headDim to $format", async (given) => {
+    const { heads, headDim, format } = given;
+    const columns = heads * headDim;
+    const starts = [0, 1, 40, 40, 57, 330];
+    const rows = starts.at(-1) ?? 0;
+    const random = new RandomNumbers(headDim);
+    const qkv = pair().f32([rows + 2, 3 * columns], random.floats((rows + 2) * 3 * columns));
+    const out = pair().activation(format, rows, columns);
+    const ends = pair().i32(starts);
+    pair().run((device, pick) => {
+      device.encoderAttention({
+        count: rows,
+        out: pick(out),
+        qkv: pick(qkv),
+        heads,
+        headDim,
+        starts: pick(ends),
+        sequences: starts.length - 1,
+        scale: 1 / Math.sqrt(headDim),
+      });
+    });
+    await pair().expectClose(out, formatTolerance(format, rounding, 4));
+  });
+}
+
+interface RopeCase {
+  readonly headDim: number;
+  readonly rotary: number;
+  readonly norm: boolean;
+  readonly format: KvFormat;
+  readonly blockTokens: number;
+}
+
+/** Writes a step's keys and values; what was written is read back by attending to it. */
+async function checkRopeKvWrite(pair: DevicePair, given: RopeCase): Promise<void> {
+  const { headDim, rotary, norm, format, blockTokens } = given;
+  const [heads, kvHeads, rows] = [4, 2, 21];
+  const random = new RandomNumbers(headDim + rotary);
+  const setting = new AttentionSetting(
+    pair,
+    { heads, kvHeads, headDim, blockTokens, format },
+    [rows],
+    3,
+  );
+  const width = (heads + 2 * kvHeads) * headDim;
+  const qkv = pair.f32([rows, width], random.floats(rows * width));
+  const query = pair.f32([rows, heads * headDim]);
+  const positions = pair.i32(Array.from({ length: rows }, () => random.below(50)));
+  // Some tokens are written nowhere: the cache keeps what it had.
+  const places = Array.from({ length: rows }, (_, t) => (t % 5 === 3 ? -1 : setting.slotOf(0, t)));
+  const slots = pair.i32(places);
+  const rope = rotary === 0 ? null : pair.f32([50, rotary], random.floats(50 * rotary, 0.5));
+  const queryNorm = norm ? pair.f32([headDim], random.floats(headDim)) : null;
+  const keyNorm = norm ? pair.f32([headDim], random.floats(headDim)) : null;
+  const out = pair.activation("f32", rows, heads * headDim);
+  const batch = setting.batch([{ context: rows, rows }], [0]);
+  pair.run((device, pick) => {
+    const step = { count: rows, query: pick(query), heads, cache: pick(setting.cache), layer };
+    device.ropeKvWrite({
+      ...step,
+      qkv: pick(qkv),
+      positions: pick(positions),
+      slots: pick(slots),
+      ...(rope === null ? {} : { rope: pick(rope) }),
+      ...(queryNorm === null ? {} : { queryNorm: pick(queryNorm) }),
+      ...(keyNorm === null ? {} : { keyNorm: pick(keyNorm) }),
+      normEpsilon: 1e-6,
+    });
+    device.pagedAttention({ ...step, out: pick(out), batch: pick(batch), scale: 0.3 });
+  });
+  await pair.expectClose(query, { absolute: 2e-6, relative: 2e-6 });
+  // A key next to a rounding boundary of its format may fall to the other side.
+  const step = { f32: 0, f16: 2 ** -10, bf16: 2 ** -7 }[format];
+  await pair.expectClose(out, { absolute: 1e-5 + step, relative: 1e-5 });
+}
+
+function ropeContract(pair: () => DevicePair): void {
+  const cases: readonly RopeCase[] = [
+    { headDim: 64, rotary: 64, norm: false, format: "f32", blockTokens: 16 },
+    { headDim: 80, rotary: 32, norm: false, format: "f32", blockTokens: 4 },
+    { headDim: 128, rotary: 128, norm: true, format: "bf16", blockTokens: 16 },
+    { headDim: 16, rotary: 6, norm: true, format: "f16", blockTokens: 1 },
+    { headDim: 20, rotary: 0, norm: false, format: "f32", blockTokens: 64 },
+  ];
+  test.for(cases)(
+    "ropeKvWrite: $rotary of $headDim turn, head norm: $norm, blocks of $blockTokens, $format",
+    (given) => checkRopeKvWrite(pair(), given),
+  );
+}
+
+/** ropeKvWrite, pagedAttention, encoderAttention. */
+export function attentionOps(pair: () => DevicePair): void {
+  pagedContract(pair);
+  encoderContract(pair);
+  ropeContract(pair);
+}
