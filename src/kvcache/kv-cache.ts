@@ -97,7 +97,7 @@ export class KvCache {
     table.tip = match.tip;
   }
 
-  /** A fully published table takes further stored blocks, up to `blocks` in all; they must exist. */
+  /** A fully published table takes further blocks, up to `blocks` in all; they must be stored. */
   extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
     assert(table.publishedBlocks === table.length, "Cannot extend an unpublished prefix");
     while (table.length < blocks) {

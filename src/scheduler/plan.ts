@@ -23,7 +23,10 @@ export interface PlannedSequence {
  * earlier one wrote in it. A device must store the keys and values of all items before it attends.
  */
 export interface StepPlan {
-  /** Running sequences first, in order, then newly admitted ones. Empty when nothing can run. */
+  /**
+   * Running sequences first, in order, then newly admitted ones. With none, and none preempted,
+   * nothing can run now: there is no need to begin.
+   */
   readonly items: readonly PlannedSequence[];
   /** Sequences that give their blocks back and wait again, latest first. */
   readonly preempted: readonly Sequence[];

@@ -113,7 +113,7 @@ export class Scheduler {
     return this.#sequences.get(id) ?? null;
   }
 
-  /** Its grammar is compiled: the sequence may be admitted. Ignored when it does not wait for one. */
+  /** Its grammar is compiled: it may be admitted. Ignored when it does not wait for one. */
   grammarReady(id: SequenceId): void {
     const sequence = this.find(id);
     if (sequence?.state.phase !== "waiting") return;

@@ -251,7 +251,7 @@ test("[KV3] a planted second release is caught", () => {
   expect(liveWith(plant)).toThrow(/tables hold it|nobody holds/);
 });
 
-test("[KV16] contents that a failed step never wrote are caught when they are not forgotten", () => {
+test("[KV16] what a failed step never wrote is caught when it is not forgotten", () => {
   const plant = (cache: KvCache) => {
     cache.unpublish = () => undefined;
   };

@@ -115,7 +115,7 @@ describe("prefixes", () => {
     expect(books.start([...only.list.view(), 9])?.hit).toBe(4);
   });
 
-  test("[KV6] V 5.1 (4): tails are forgotten before heads, the first to end before the second", () => {
+  test("[KV6] V 5.1 (4): tails are forgotten before heads, early enders first", () => {
     const books = new Books(10);
     const long = distinct(1, 87);
     const first = books.start(long);

@@ -252,7 +252,7 @@ describe("[SC13] a step that throws", () => {
     expect(sequences(harness.step())).toEqual([third]);
   });
 
-  test("forgets what it made known, keeps what was known before, also for aborted sequences", () => {
+  test("forgets what it made known, and keeps what was known before", () => {
     const harness = new Harness({ stepTokensMax: 64 });
     const prompt = distinct(1, 100);
     const sequence = harness.add(prompt);
@@ -313,7 +313,7 @@ describe("[SC15] statistics", () => {
   });
 });
 
-test("[SC6] V 5.2 (S16): all running wait again in the same order, and the cache can be reset", () => {
+test("[SC6] V 5.2 (S16): all running wait again in order, and the cache resets", () => {
   const harness = new Harness();
   const made = harness.addLengths(...Array.from({ length: 10 }, () => 20));
   harness.step();

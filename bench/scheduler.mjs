@@ -1,0 +1,170 @@
+/**
+ * node bench/scheduler.mjs [--sequences 256] [--steps 2000] [--blocks 1000,10000,100000,1000000]
+ *
+ * What scheduling costs, without a model: µs per step at a full batch of decoding sequences, with
+ * and without a long prompt that cannot start yet; and ns per block of the cache's operations over
+ * pool sizes. Runs from dist; prints JSON.
+ */
+import { parseArgs } from "node:util";
+import { BlockTable, KvCache } from "../dist/kvcache/index.js";
+import {
+  NO_STOP_RULES,
+  Scheduler,
+  SchedulerConfig,
+  Sequence,
+  sequenceId,
+} from "../dist/scheduler/index.js";
+import { describeMachine, median } from "./machine.mjs";
+
+const BLOCK_TOKENS = 16;
+const WARM_UP_STEPS = 300;
+const { values: flags } = parseArgs({
+  options: {
+    sequences: { type: "string", default: "256" },
+    steps: { type: "string", default: "2000" },
+    blocks: { type: "string", default: "1000,10000,100000,1000000" },
+  },
+});
+
+const percentile = (values, share) =>
+  [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) * share)];
+const rounded = (value) => Math.round(value * 10) / 10;
+
+/** Tokens that no other `seed` shares. */
+const distinct = (seed, count) => Array.from({ length: count }, (_, at) => seed * 1000 + at);
+
+function makeSequence(id, promptTokenIds) {
+  return new Sequence({
+    id: sequenceId(id),
+    requestId: `request-${id}`,
+    promptTokenIds,
+    arrivalMs: id,
+    stop: { ...NO_STOP_RULES, eosTokenIds: new Set([-1]) },
+  });
+}
+
+/** Milliseconds of plan, begin and commit, one entry per step; CPU time of all. */
+function timeSteps({ running, waitingTokens, steps }) {
+  const blocksPerSequence = Math.ceil((steps + WARM_UP_STEPS + 128) / BLOCK_TOKENS);
+  const blocks = running * blocksPerSequence + Math.floor(waitingTokens / BLOCK_TOKENS / 2);
+  const cache = new KvCache({ blocks, blockTokens: BLOCK_TOKENS });
+  const config = SchedulerConfig.parse({
+    stepTokensMax: 8192,
+    runningSequencesMax: running + 1,
+  });
+  const scheduler = new Scheduler({ config, cache, contextTokensMax: 1 << 20 });
+  for (let id = 0; id < running; id++) scheduler.add(makeSequence(id, distinct(id + 1, 64)));
+  const times = { plan: [], begin: [], commit: [], total: [] };
+  let cpuBefore = process.cpuUsage();
+  for (let step = -WARM_UP_STEPS; step < steps; step++) {
+    if (step === 0) cpuBefore = process.cpuUsage();
+    if (step === -WARM_UP_STEPS + 50 && waitingTokens > 0) {
+      // Longer than what is left, so it is looked up, and refused, in every step.
+      scheduler.add(makeSequence(running, distinct(0, waitingTokens)));
+    }
+    const started = performance.now();
+    const plan = scheduler.plan();
+    const planned = performance.now();
+    scheduler.begin(plan, started);
+    const begun = performance.now();
+    const drawn = plan.items.map((item) => (item.samples ? [step & 0xff] : []));
+    const computed = performance.now();
+    scheduler.commit(plan, drawn, computed);
+    const committed = performance.now();
+    if (step < 0) continue;
+    times.plan.push(planned - started);
+    times.begin.push(begun - planned);
+    times.commit.push(committed - computed);
+    times.total.push(planned - started + (begun - planned) + (committed - computed));
+  }
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return { times, cpuMicrosPerStep: rounded((user + system) / steps) };
+}
+
+function measureSteps(name, options) {
+  const { times, cpuMicrosPerStep } = timeSteps(options);
+  const micros = (values) => rounded(median(values) * 1000);
+  return {
+    name,
+    running: options.running,
+    planMicros: micros(times.plan),
+    beginMicros: micros(times.begin),
+    commitMicros: micros(times.commit),
+    totalMicros: micros(times.total),
+    totalMicrosP90: rounded(percentile(times.total, 0.9) * 1000),
+    // Garbage collection and the benchmark's own work included; waiting for a core is not.
+    cpuMicrosPerStep,
+  };
+}
+
+/** Median ns per block of one pass, over passes. */
+function nanosPerBlock(blocks, passes, pass) {
+  const times = [];
+  for (let index = 0; index < passes; index++) times.push(pass(index));
+  return rounded((median(times) * 1e6) / blocks);
+}
+
+const timed = (action) => {
+  const started = performance.now();
+  action();
+  return performance.now() - started;
+};
+
+/** Chains of 64 blocks, as prompts of 1024 tokens: stored, found, released, evicted. */
+function measureCache(blocks) {
+  const chain = Math.min(64, blocks);
+  const passes = 400;
+  const cache = new KvCache({ blocks, blockTokens: BLOCK_TOKENS });
+  const listOf = (tokens) => ({ length: tokens.length, view: () => tokens });
+  const prompt = (index) =>
+    Int32Array.from({ length: chain * BLOCK_TOKENS + 1 }, (_, at) => index * 31 + at);
+  const fill = (index) => {
+    const table = new BlockTable();
+    cache.allocate(table, chain);
+    cache.publish(table, listOf(prompt(index)), chain * BLOCK_TOKENS);
+    return table;
+  };
+  // Fill the pool, so that every further allocation evicts.
+  for (let index = 0; index * chain < blocks; index++) cache.release(fill(index));
+
+  const cost = { allocateAndEvict: [], publish: [], match: [], adopt: [], release: [] };
+  for (let index = 0; index < passes; index++) {
+    const tokens = prompt(1_000_000 + index);
+    const table = new BlockTable();
+    cost.allocateAndEvict.push(timed(() => cache.allocate(table, chain)));
+    cost.publish.push(timed(() => cache.publish(table, listOf(tokens), chain * BLOCK_TOKENS)));
+    let found;
+    cost.match.push(
+      timed(() => {
+        found = cache.match("", tokens);
+      }),
+    );
+    const second = new BlockTable();
+    cost.adopt.push(timed(() => cache.adopt(second, found)));
+    cache.release(second);
+    cost.release.push(timed(() => cache.release(table)));
+  }
+  const nanos = Object.entries(cost).map(([name, times]) => [
+    `${name}Nanos`,
+    nanosPerBlock(chain, times.length, (index) => times[index]),
+  ]);
+  return { blocks, ...Object.fromEntries(nanos) };
+}
+
+const steps = Number(flags.steps);
+const running = Number(flags.sequences);
+console.log(
+  JSON.stringify(
+    {
+      command: `node bench/scheduler.mjs --sequences ${running} --steps ${steps}`,
+      machine: describeMachine(),
+      steps: [
+        measureSteps("decode", { running, waitingTokens: 0, steps }),
+        measureSteps("decode, 8k prompt waits", { running, waitingTokens: 8192, steps }),
+      ],
+      perBlock: flags.blocks.split(",").map((blocks) => measureCache(Number(blocks))),
+    },
+    null,
+    2,
+  ),
+);
