@@ -43,10 +43,10 @@ export class AttentionSetting {
     this.cache = pair.make((device) => device.allocateKvCache(options));
 
     const slots = Array.from({ length: blocks * blockTokens }, (_, slot) => slot);
-    this.#write(slots, () => new Float32Array(this.#columns).fill(Number.NaN));
+    this.#write(slots, new Float32Array(slots.length * this.#columns).fill(Number.NaN));
     contexts.forEach((context, sequence) => {
       const used = Array.from({ length: context }, (_, place) => this.slotOf(sequence, place));
-      this.#write(used, () => this.#random.floats(this.#columns));
+      this.#write(used, this.#random.floats(context * this.#columns));
     });
   }
 
@@ -65,12 +65,11 @@ export class AttentionSetting {
     return this.#random.floats(rows * this.shape.heads * this.shape.headDim);
   }
 
-  #write(slots: readonly number[], row: () => Float32Array): void {
+  /** `rows` [slots, (H + 2K) * D]. */
+  #write(slots: readonly number[], rows: Float32Array): void {
     const { pair, shape } = this;
-    const rows = slots.map(row);
-    const data = Float32Array.from(rows.flatMap((values) => Array.from(values)));
-    const qkv = pair.f32([rows.length, this.#columns], data);
-    const query = pair.f32([rows.length, shape.heads * shape.headDim]);
+    const qkv = pair.f32([slots.length, this.#columns], rows);
+    const query = pair.f32([slots.length, shape.heads * shape.headDim]);
     const places = pair.i32(slots);
     pair.run((device, pick) => {
       device.ropeKvWrite({

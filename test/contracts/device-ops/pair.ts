@@ -40,7 +40,7 @@ export class DevicePair {
   f32(shape: Shape, data?: ArrayLike<number>): Both<DeviceTensor> {
     return this.make((device) => {
       const tensor = device.allocate("f32", shape);
-      if (data !== undefined && data.length > 0) device.write(tensor, Float32Array.from(data));
+      if (data !== undefined && data.length > 0) device.write(tensor, new Float32Array(data));
       return tensor;
     });
   }

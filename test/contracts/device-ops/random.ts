@@ -1,4 +1,4 @@
-import { seedFrom, uniformAt } from "#base";
+import { philox, seedFrom } from "#base";
 
 /** Numbers from a seed: the same on every run. */
 export class RandomNumbers {
@@ -11,7 +11,7 @@ export class RandomNumbers {
 
   /** In [0, 1). */
   uniform(): number {
-    return uniformAt(this.#seed, this.#drawn++);
+    return philox([this.#drawn++, 0, 0, 0], this.#seed)[0] / 2 ** 32;
   }
 
   /** In [0, end), a whole number. */
@@ -21,10 +21,12 @@ export class RandomNumbers {
 
   /** Roughly normal: the sum of four uniform draws, centred, of variance `scale` squared. */
   floats(count: number, scale = 1): Float32Array {
-    return Float32Array.from({ length: count }, () => {
-      const sum = this.uniform() + this.uniform() + this.uniform() + this.uniform();
-      return (sum - 2) * Math.sqrt(3) * scale;
-    });
+    const out = new Float32Array(count);
+    for (let i = 0; i < count; i++) {
+      const [a, b, c, d] = philox([this.#drawn++, 0, 0, 0], this.#seed);
+      out[i] = ((a + b + c + d) / 2 ** 32 - 2) * Math.sqrt(3) * scale;
+    }
+    return out;
   }
 
   /** 0 up to `count`, shuffled. */
