@@ -31,7 +31,7 @@ const percentile = (values, share) =>
 const rounded = (value) => Math.round(value * 10) / 10;
 
 /** Tokens that no other `seed` shares. */
-const distinct = (seed, count) => Array.from({ length: count }, (_, at) => seed * 1000 + at);
+const distinct = (seed, count) => Int32Array.from({ length: count }, (_, at) => seed * 1000 + at);
 
 function makeSequence(id, promptTokenIds) {
   return new Sequence({
@@ -46,21 +46,24 @@ function makeSequence(id, promptTokenIds) {
 /** Milliseconds of plan, begin and commit, one entry per step; CPU time of all. */
 function timeSteps({ running, waitingTokens, steps }) {
   const blocksPerSequence = Math.ceil((steps + WARM_UP_STEPS + 128) / BLOCK_TOKENS);
-  const blocks = running * blocksPerSequence + Math.floor(waitingTokens / BLOCK_TOKENS / 2);
+  const blocks = running * blocksPerSequence + waitingTokens / BLOCK_TOKENS;
   const cache = new KvCache({ blocks, blockTokens: BLOCK_TOKENS });
   const config = SchedulerConfig.parse({
     stepTokensMax: 8192,
     runningSequencesMax: running + 1,
   });
   const scheduler = new Scheduler({ config, cache, contextTokensMax: 1 << 20 });
-  for (let id = 0; id < running; id++) scheduler.add(makeSequence(id, distinct(id + 1, 64)));
+  for (let id = 0; id < running; id++) {
+    const more = id === 0 ? waitingTokens : 0;
+    scheduler.add(makeSequence(id, distinct(id * 1000, 64 + more)));
+  }
   const times = { plan: [], begin: [], commit: [], total: [] };
   let cpuBefore = process.cpuUsage();
   for (let step = -WARM_UP_STEPS; step < steps; step++) {
     if (step === 0) cpuBefore = process.cpuUsage();
     if (step === -WARM_UP_STEPS + 50 && waitingTokens > 0) {
-      // Longer than what is left, so it is looked up, and refused, in every step.
-      scheduler.add(makeSequence(running, distinct(0, waitingTokens)));
+      // Stored up to there, but larger than what is left: looked up, and refused, in every step.
+      scheduler.add(makeSequence(running, distinct(0, (blocks - 1) * BLOCK_TOKENS)));
     }
     const started = performance.now();
     const plan = scheduler.plan();
@@ -77,6 +80,7 @@ function timeSteps({ running, waitingTokens, steps }) {
     times.commit.push(committed - computed);
     times.total.push(planned - started + (begun - planned) + (committed - computed));
   }
+  if (waitingTokens > 0 && scheduler.stats().waiting !== 1) throw new Error("It does not wait");
   const { user, system } = process.cpuUsage(cpuBefore);
   return { times, cpuMicrosPerStep: rounded((user + system) / steps) };
 }
@@ -160,7 +164,11 @@ console.log(
       machine: describeMachine(),
       steps: [
         measureSteps("decode", { running, waitingTokens: 0, steps }),
-        measureSteps("decode, 8k prompt waits", { running, waitingTokens: 8192, steps }),
+        measureSteps("decode; a prompt with 8k stored tokens waits", {
+          running,
+          waitingTokens: 8192,
+          steps,
+        }),
       ],
       perBlock: flags.blocks.split(",").map((blocks) => measureCache(Number(blocks))),
     },
