@@ -1,4 +1,5 @@
 import { assert } from "#base";
+import { at } from "#tensor";
 import type { LinearInput } from "../ops.ts";
 import { f32, f32Rows } from "./host-tensor.ts";
 import { type PackedRows, packedRows } from "./packed-rows.ts";
@@ -12,10 +13,10 @@ export function linear(input: LinearInput): void {
   for (let t = 0; t < input.count; t++) {
     const outRow = out.row(t);
     const product = multiplyRow(weight, x, t);
-    product.forEach((value, n) => {
-      const kept = input.accumulate === true ? (outRow[n] ?? 0) : 0;
-      outRow[n] = kept + value + (bias?.[n] ?? 0);
-    });
+    if (input.accumulate !== true) outRow.fill(0);
+    for (let n = 0; n < weight.rows; n++) {
+      outRow[n] = at(outRow, n) + at(product, n) + (bias?.[n] ?? 0);
+    }
   }
 }
 

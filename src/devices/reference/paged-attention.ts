@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import { at } from "#tensor";
 import type { PagedAttentionInput } from "../ops.ts";
-import { attend } from "./attend.ts";
+import { attend, type Seen } from "./attend.ts";
 import { hostKvCache } from "./host-kv-cache.ts";
 import { type FloatRows, f32Rows, i32, type RowSink, rowSink, u32 } from "./host-tensor.ts";
 
@@ -33,13 +33,17 @@ export function pagedAttention(input: PagedAttentionInput): void {
 }
 
 function attendSpan(input: PagedAttentionInput, span: Span, query: FloatRows, out: RowSink): void {
-  const { headDim } = input.cache;
+  const { headDim, kvHeads } = input.cache;
   for (let row = span.start; row < span.end; row++) {
     const slots = seenPlaces(input, span, row).map((place) => slotOf(input, span, place));
     const outRow = new Float32Array(input.heads * headDim);
-    for (let head = 0; head < input.heads; head++) {
-      const queryHead = query.row(row).subarray(head * headDim, (head + 1) * headDim);
-      outRow.set(attend(queryHead, seenBy(input, head, slots), input), head * headDim);
+    const groupHeads = input.heads / kvHeads; // so many query heads share one kv head
+    for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
+      const seen = seenBy(input, kvHead, slots);
+      for (let head = kvHead * groupHeads; head < (kvHead + 1) * groupHeads; head++) {
+        const queryHead = query.row(row).subarray(head * headDim, (head + 1) * headDim);
+        outRow.set(attend(queryHead, seen, input), head * headDim);
+      }
     }
     out.store(row, outRow);
   }
@@ -76,10 +80,8 @@ function slotOf(input: PagedAttentionInput, span: Span, place: number): number {
   return block * blockTokens + (place % blockTokens);
 }
 
-/** H / K query heads share one kv head. */
-function seenBy(input: PagedAttentionInput, head: number, slots: readonly number[]) {
+function seenBy(input: PagedAttentionInput, kvHead: number, slots: readonly number[]): Seen {
   const cache = hostKvCache(input.cache);
-  const kvHead = Math.floor(head / (input.heads / cache.kvHeads));
   return {
     keys: slots.map((slot) => cache.key(input.layer, slot, kvHead)),
     values: slots.map((slot) => cache.value(input.layer, slot, kvHead)),
