@@ -155,10 +155,10 @@ export class GrammarCompiler {
   }
 
   async #compile(source: GrammarSource): Promise<SharedGrammar> {
-    await this.#read(source);
+    const readable = await this.#read(source);
     const { compiler, instance } = await this.#openHome();
     try {
-      const grammar = await compileSource(compiler, source);
+      const grammar = await compileSource(compiler, readable);
       return new SharedGrammar(grammar, instance, this.#options);
     } catch (error) {
       // Running matchers stay where they are; what comes gets a fresh instance.
@@ -169,12 +169,14 @@ export class GrammarCompiler {
   }
 
   /** Finds out whether the library can read `source`, where an abort harms nobody. */
-  async #read(source: GrammarSource): Promise<void> {
+  async #read(source: GrammarSource): Promise<ReadableSource> {
     this.#reader ??= loadXGrammar();
     const reader = this.#reader;
     try {
-      const grammar = await parseSource(reader, source);
+      const readable = await readableSource(reader, source);
+      const grammar = await parseSource(reader, readable);
       grammar.dispose();
+      return readable;
     } catch (error) {
       this.#reader = null;
       throw grammarInvalid(reader.explain(error), error);
@@ -211,11 +213,28 @@ export class GrammarCompiler {
   }
 }
 
-/** Any whitespace between JSON tokens; only what the schema names, as OpenAI's strict mode. */
-async function parseSource({ api }: XGrammarInstance, source: GrammarSource) {
+/** What grammars are compiled from: schemas are EBNF by then. */
+type ReadableSource = GrammarSource & { readonly kind: "ebnf" | "tag" };
+
+/** A string of limited length, as the library writes it in EBNF: with control characters. */
+const limitedString = String.raw`[^"\\\r\n]`;
+const limitedJsonString = String.raw`[^\0-\x1f\"\\\r\n]`;
+
+/**
+ * Schemas become EBNF, with any whitespace between JSON tokens, and no members but those that the
+ * schema names, as in OpenAI's strict mode. Strings with a length must be JSON's too.
+ */
+async function readableSource(
+  { api }: XGrammarInstance,
+  { kind, text }: GrammarSource,
+): Promise<ReadableSource> {
+  if (kind !== "schema") return { kind, text };
+  const grammar = await api.Testings._jsonSchemaToEBNF(text);
+  return { kind: "ebnf", text: grammar.replaceAll(limitedString, () => limitedJsonString) };
+}
+
+async function parseSource({ api }: XGrammarInstance, source: ReadableSource) {
   switch (source.kind) {
-    case "schema":
-      return await api.Grammar.fromJSONSchema(source.text);
     case "ebnf":
       return await api.Grammar.fromEBNF(source.text);
     case "tag":
@@ -225,11 +244,9 @@ async function parseSource({ api }: XGrammarInstance, source: GrammarSource) {
 
 async function compileSource(
   compiler: LibraryCompiler,
-  source: GrammarSource,
+  source: ReadableSource,
 ): Promise<LibraryGrammar> {
   switch (source.kind) {
-    case "schema":
-      return await compiler.compileJSONSchema(source.text);
     case "ebnf":
       return await compiler.compileGrammar(source.text);
     case "tag":
@@ -263,9 +280,18 @@ class Matcher implements GrammarMatcher {
     try {
       const words = await this.#matcher.getNextTokenBitmask();
       row.set(words);
+      this.#forbidPadding(row);
     } catch (error) {
       throw this.#failed(error);
     }
+  }
+
+  /** Ids without a token: the library allows them where it allows everything. */
+  #forbidPadding(row: Uint32Array): void {
+    const { length } = this.#options.tokens;
+    const word = length >>> 5;
+    row[word] = (row[word] ?? 0) & ((1 << (length & 31)) - 1);
+    row.fill(0, word + 1);
   }
 
   accept(token: number): boolean {

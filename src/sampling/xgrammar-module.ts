@@ -11,7 +11,6 @@ import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import { compileFunction } from "node:vm";
 import type * as XGrammar from "@mlc-ai/web-xgrammar";
-import { messageOf } from "#base";
 
 export type XGrammarApi = typeof XGrammar;
 
@@ -48,7 +47,8 @@ export function loadXGrammar(): XGrammarInstance {
     explain(error) {
       const line = said.findLast((text) => fatal.test(text));
       said.length = 0;
-      return (line === undefined ? undefined : fatal.exec(line)?.[1]) ?? messageOf(error);
+      const reason = line === undefined ? undefined : fatal.exec(line)?.[1];
+      return reason ?? (error instanceof Error ? error.message : "the library gives no reason");
     },
   };
 }

@@ -25,7 +25,7 @@ const longText = 16_384;
 
 /** What a grammar compiler needs of a vocabulary; plain data. */
 export interface GrammarVocabulary {
-  /** Token spellings by id, "" for ids without a token. */
+  /** Token spellings by id, "" for special tokens and for ids without a token. */
   readonly tokens: readonly string[];
   readonly type: VocabularyKind;
 }

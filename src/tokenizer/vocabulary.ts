@@ -58,9 +58,15 @@ export class Vocabulary {
     return this.#specialIds.has(id);
   }
 
-  /** Spellings by id, "" for holes: what grammars are compiled against. */
+  /**
+   * Spellings by id, what grammars are compiled against. "" for holes, and for special tokens: they
+   * leave no text, so no text can ask for them. (Byte tokens do, even where a file calls them special.)
+   */
   spellings(): string[] {
-    return Array.from(this.#tokens, (token) => token ?? "");
+    return Array.from(this.#tokens, (token = "", id) => {
+      const silent = this.isSpecial(id) && byteOfFallback(token) === null;
+      return silent ? "" : token;
+    });
   }
 
   /** Bytes that a token adds to a text; none for an unknown id. A word piece loses its mark. */

@@ -40,6 +40,7 @@ describe.each(tokenizerKinds)("%s", (kind) => {
     expect(tokens).toHaveLength(tokenizer.vocabularySize);
     tokens.forEach((token, id) => {
       if (token !== "") expect(tokenizer.tokenId(token)).toBe(id);
+      else expect(tokenizer.specialIds).toContain(id);
     });
   });
 });
