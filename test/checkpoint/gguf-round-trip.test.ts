@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
+import { describeModel } from "#models";
 import { ggufCheckpoint } from "../../src/checkpoint/gguf-checkpoint.ts";
 import { asGguf, floats } from "./gguf-converter.ts";
 import { writeGguf } from "./gguf-writer.ts";
@@ -36,6 +37,13 @@ describe.each(FIXTURES)("%s as GGUF", (fixture) => {
       expect(other?.shape, weight.name).toEqual(weight.shape);
       expect(largestDifference(other, weight), weight.name).toBeLessThanOrEqual(tolerance);
     }
+  });
+
+  test("describes the same model", () => {
+    const { original, gguf } = roundTrip(fixture);
+    // As JSON, because a description also holds functions, which are never equal.
+    const described = (checkpoint: Checkpoint) => JSON.stringify(describeModel(checkpoint.config));
+    expect(described(gguf)).toBe(described(original));
   });
 
   test("has the configuration of the Hugging Face directory, as far as GGUF keeps it", () => {
