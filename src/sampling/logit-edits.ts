@@ -113,7 +113,8 @@ export class LogitEdits {
 
   /** Says how often a token was drawn; -1: it is in the prompt only. */
   count(token: number, count: number): void {
-    this.#counts[this.#entry(token)] = count;
+    const entry = this.#entry(token); // first: it may make the array anew
+    this.#counts[entry] = count;
   }
 
   /** The current row's mask, to be filled by the caller. From now on only its set bits may be drawn. */

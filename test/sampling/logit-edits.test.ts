@@ -35,8 +35,13 @@ describe("LogitEdits", () => {
   test("entries outgrow their first room", () => {
     const edits = new LogitEdits(1, 5000);
     edits.beginRow();
-    for (let token = 0; token < 5000; token++) edits.bias(token, token);
+    for (let token = 0; token < 5000; token++) {
+      if (token % 2 === 0) edits.bias(token, token);
+      edits.count(token, token);
+      edits.bias(token, token % 2 === 0 ? 0 : token);
+    }
     expect(edits.entries).toBe(5000);
+    expect(Array.from(edits.counts)).toEqual(Array.from({ length: 5000 }, (_, token) => token));
     expect(edits.biases[4999]).toBe(4999);
   });
 

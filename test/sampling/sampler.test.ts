@@ -1,0 +1,187 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { uniformAt } from "#base";
+import { type Device, ReferenceDevice } from "#devices";
+import { Sampler, type SamplingOptions, SamplingParams, SequenceSampling } from "#sampling";
+
+const vocabularySize = 70;
+const rowsMax = 6;
+const device: Device = new ReferenceDevice();
+const sampler = new Sampler({ device, rowsMax, vocabularySize, topLogprobsMax: 4 });
+const logits = device.allocate("f32", [rowsMax, vocabularySize]);
+
+afterAll(() => {
+  sampler.dispose();
+  device.dispose();
+});
+
+/** Random logits, different in each row. */
+const values = Float32Array.from(
+  { length: rowsMax * vocabularySize },
+  (_, i) => 6 * uniformAt({ low: 3, high: 0 }, i) - 3,
+);
+
+const rowOf = (row: number): Float32Array =>
+  values.slice(row * vocabularySize, (row + 1) * vocabularySize);
+
+const argmax = (row: ArrayLike<number>): number =>
+  Array.from(row).reduce((best, value, i, all) => (value > (all[best] ?? 0) ? i : best), 0);
+
+function logSoftmax(row: Float32Array): number[] {
+  const sum = row.reduce((total, value) => total + Math.exp(value), 0);
+  return Array.from(row, (value) => value - Math.log(sum));
+}
+
+const sequence = (options: SamplingOptions, seed = 1): SequenceSampling =>
+  new SequenceSampling({
+    params: SamplingParams.parse(options),
+    seed,
+    promptTokens: [0, 1, 2],
+    vocabularySize,
+    endTokenIds: [69],
+  });
+
+async function draw(sequences: readonly SequenceSampling[], position = 3) {
+  device.write(logits, values);
+  const rows = sequences.map((sampling) => ({ sampling, position }));
+  return await sampler.sample(logits, rows);
+}
+
+describe("Sampler", () => {
+  test("greedy rows take the largest logit", async () => {
+    const greedy = Array.from({ length: rowsMax }, () => sequence({ temperature: 0 }));
+    const { tokens, logprobs } = await draw(greedy);
+    expect(Array.from(tokens)).toEqual(greedy.map((_, row) => argmax(rowOf(row))));
+    expect(logprobs).toEqual(greedy.map(() => null));
+  });
+
+  test("a draw depends on seed and position, not on the batch", async () => {
+    const wild = { temperature: 2 };
+    const alone = await draw([sequence(wild, 5)], 11);
+    const again = await draw([sequence(wild, 5), sequence({ repetitionPenalty: 2 }, 6)], 11);
+    expect(again.tokens[0]).toBe(alone.tokens[0]);
+  });
+
+  test("other seeds and positions draw other tokens", async () => {
+    const seen = new Set<number>();
+    for (let seed = 0; seed < 10; seed++) {
+      const { tokens } = await draw([sequence({ temperature: 2 }, seed)], seed);
+      seen.add(tokens[0] ?? -1);
+    }
+    expect(seen.size).toBeGreaterThan(4);
+  });
+
+  test("a row's wishes change that row only", async () => {
+    const best = argmax(rowOf(0));
+    const banned = sequence({ temperature: 0, logitBias: { [best]: -100 } });
+    const only = sequence({ temperature: 0, allowedTokenIds: [33, 64] });
+    const plain = sequence({ temperature: 0 });
+    const { tokens } = await draw([banned, plain, only, plain]);
+    const others = rowOf(0);
+    others[best] = Number.NEGATIVE_INFINITY;
+    const [a = 0, b = 0] = [rowOf(2)[33], rowOf(2)[64]];
+    expect(Array.from(tokens)).toEqual([
+      argmax(others),
+      argmax(rowOf(1)),
+      a >= b ? 33 : 64,
+      argmax(rowOf(3)),
+    ]);
+  });
+
+  test("a mask does not stay for the next batch", async () => {
+    await draw([sequence({ temperature: 0, allowedTokenIds: [5] })]);
+    const { tokens } = await draw([sequence({ temperature: 0, logitBias: { 5: -1 } })]);
+    expect(tokens[0]).toBe(argmax(rowOf(0)));
+  });
+
+  test("penalties act on what was drawn", async () => {
+    const best = argmax(rowOf(0));
+    const penalized = sequence({ temperature: 0, presencePenalty: 2, frequencyPenalty: 2 });
+    penalized.accept(best);
+    penalized.accept(best);
+    const row = rowOf(0);
+    row[best] = (row[best] ?? 0) - 2 - 2 * 2;
+    expect((await draw([penalized])).tokens[0]).toBe(argmax(row));
+  });
+
+  test("log-probabilities are of the logits as the model made them", async () => {
+    const wanted = logSoftmax(rowOf(0));
+    const best = Array.from(wanted.keys()).sort((a, b) => (wanted[b] ?? 0) - (wanted[a] ?? 0));
+    const biased = sequence({ temperature: 0, logprobs: 3, logitBias: { 7: 100 } });
+    const silent = sequence({ temperature: 0 });
+    const { tokens, logprobs } = await draw([biased, silent]);
+    expect(tokens[0]).toBe(7);
+    expect(logprobs[1]).toBeNull();
+    const [found] = logprobs;
+    expect(found?.tokenId).toBe(7);
+    expect(found?.logprob).toBeCloseTo(wanted[7] ?? 0, 5);
+    expect(found?.rank).toBe(best.indexOf(7) + 1);
+    expect(found?.top.map(({ tokenId }) => tokenId)).toEqual(best.slice(0, 3));
+    expect(found?.top.map(({ rank }) => rank)).toEqual([1, 2, 3]);
+    for (const { tokenId, logprob } of found?.top ?? []) {
+      expect(logprob).toBeCloseTo(wanted[tokenId] ?? 0, 5);
+    }
+  });
+
+  test("more than the device sorts out, all of them, and chosen ones come over the host", async () => {
+    const batch = [
+      sequence({ temperature: 0, logprobs: 2 }),
+      sequence({ temperature: 0, logprobs: 5 }),
+      sequence({ temperature: 0, logprobs: -1 }),
+      sequence({ temperature: 0, logprobTokenIds: [9, 3] }),
+      sequence({ temperature: 0, logprobs: 0 }),
+    ];
+    const { tokens, logprobs } = await draw(batch);
+    expect(logprobs.map((found) => found?.top.length)).toEqual([2, 5, vocabularySize, 2, 0]);
+    expect(logprobs[3]?.top.map(({ tokenId }) => tokenId)).toEqual([9, 3]);
+    logprobs.forEach((found, row) => {
+      const wanted = logSoftmax(rowOf(row));
+      expect(found?.tokenId).toBe(tokens[row]);
+      expect(found?.rank).toBe(1);
+      for (const { tokenId, logprob } of found?.top ?? []) {
+        expect(logprob).toBeCloseTo(wanted[tokenId] ?? 0, 4);
+      }
+    });
+  });
+
+  test("scores any number of prompt tokens", async () => {
+    const rows = 2 * rowsMax + 1;
+    const prompt = device.allocate("f32", [rows, vocabularySize]);
+    const many = Float32Array.from(
+      { length: rows * vocabularySize },
+      (_, i) => values[i % values.length] ?? 0,
+    );
+    device.write(prompt, many);
+    const tokens = Int32Array.from({ length: rows }, (_, row) => row);
+    const scores = await sampler.score(prompt, tokens, { kind: "top", count: 1 });
+    expect(scores.map(({ tokenId }) => tokenId)).toEqual(Array.from(tokens));
+    scores.forEach(({ logprob, top }, row) => {
+      const wanted = logSoftmax(many.slice(row * vocabularySize, (row + 1) * vocabularySize));
+      expect(logprob).toBeCloseTo(wanted[row] ?? 0, 5);
+      expect(top[0]?.tokenId).toBe(argmax(wanted));
+    });
+    device.release(prompt);
+  });
+
+  test("the tokens stay on the device for the next step", async () => {
+    const { tokens } = await draw([sequence({ temperature: 0 }), sequence({ temperature: 0 })]);
+    const kept = await device.readI32(device.rows(sampler.tokens, 0, 2));
+    expect(kept).toEqual(tokens);
+  });
+});
+
+test("entries of edits outgrow their first room", async () => {
+  const wide = 5000;
+  const big = new Sampler({ device, rowsMax: 1, vocabularySize: wide });
+  const row = device.allocate("f32", [1, wide]);
+  const sampling = new SequenceSampling({
+    params: SamplingParams.parse({ temperature: 0, repetitionPenalty: 2 }),
+    seed: 1,
+    promptTokens: Array.from({ length: wide - 1 }, (_, token) => token),
+    vocabularySize: wide,
+    endTokenIds: [],
+  });
+  device.write(row, new Float32Array(wide).fill(1));
+  const { tokens } = await big.sample(row, [{ sampling, position: 0 }]);
+  expect(tokens[0]).toBe(wide - 1);
+  big.dispose();
+});

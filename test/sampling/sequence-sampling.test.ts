@@ -1,0 +1,158 @@
+import { describe, expect, test } from "vitest";
+import {
+  type GrammarMatcher,
+  type SamplingOptions,
+  SamplingParams,
+  SequenceSampling,
+} from "#sampling";
+import { LogitEdits } from "../../src/sampling/logit-edits.ts";
+import { allow, allows } from "../../src/sampling/token-mask.ts";
+
+const vocabularySize = 40;
+const end = 39;
+const forbidden = Number.NEGATIVE_INFINITY;
+
+type Options = Partial<ConstructorParameters<typeof SequenceSampling>[0]>;
+
+function sequence(options: SamplingOptions, more: Options = {}): SequenceSampling {
+  return new SequenceSampling({
+    params: SamplingParams.parse(options),
+    seed: 7,
+    promptTokens: [1, 2, 2],
+    vocabularySize,
+    endTokenIds: [end],
+    ...more,
+  });
+}
+
+/** A grammar that allows the same tokens at every step. */
+function fixedGrammar(tokens: readonly number[]): GrammarMatcher {
+  return {
+    fillBitmask: async (row) => {
+      row.fill(0);
+      for (const token of tokens) allow(row, token);
+    },
+    accept: (token) => tokens.includes(token),
+    rollback: () => {},
+    isTerminated: () => false,
+    dispose: () => {},
+  };
+}
+
+interface Row {
+  readonly biases: Record<number, number>;
+  readonly counts: Record<number, number>;
+  readonly allowed: number[] | null;
+  readonly penalties: readonly (number | undefined)[];
+}
+
+async function editsOf(sampling: SequenceSampling): Promise<Row> {
+  const edits = new LogitEdits(1, vocabularySize);
+  await sampling.prepare();
+  edits.beginRow();
+  sampling.write(edits);
+  const entries = Array.from(edits.tokens, (token, i) => ({ token, i }));
+  const ids = Array.from({ length: vocabularySize }, (_, id) => id);
+  return {
+    biases: Object.fromEntries(
+      entries.map(({ token, i }) => [token, edits.biases[i] ?? 0]).filter(([, bias]) => bias !== 0),
+    ),
+    counts: Object.fromEntries(
+      entries
+        .map(({ token, i }) => [token, edits.counts[i] ?? 0])
+        .filter(([, count]) => count !== 0),
+    ),
+    allowed: edits.maskedRows === 0 ? null : ids.filter((id) => allows(edits.allowed, id)),
+    penalties: [edits.repetition[0], edits.frequency[0], edits.presence[0]],
+  };
+}
+
+describe("SequenceSampling", () => {
+  test("asks for no edits when nothing is to be changed", () => {
+    const plain = sequence({ temperature: 0.7, topP: 0.9, maxTokens: 5 });
+    expect(plain.edits).toBe(false);
+    expect(plain.constrained).toBe(false);
+  });
+
+  test("the repetition penalty knows the prompt, the others only what was drawn", async () => {
+    const repeated = sequence({ repetitionPenalty: 1.5 });
+    repeated.accept(2);
+    repeated.accept(3);
+    repeated.accept(3);
+    expect(await editsOf(repeated)).toMatchObject({
+      counts: { 1: -1, 2: 1, 3: 2 },
+      penalties: [1.5, 0, 0],
+    });
+    const present = sequence({ presencePenalty: 1, frequencyPenalty: 0.5 });
+    expect((await editsOf(present)).counts).toEqual({});
+    present.accept(3);
+    expect(await editsOf(present)).toMatchObject({ counts: { 3: 1 }, penalties: [1, 0.5, 1] });
+  });
+
+  test("biases are added, bad words forbidden", async () => {
+    const badWords = [[5], [6, 7]];
+    const sampling = sequence({ logitBias: { 3: 2, 5: 100 }, badWords: ["x"] }, { badWords });
+    expect((await editsOf(sampling)).biases).toEqual({ 3: 2, 5: forbidden });
+    sampling.accept(6);
+    expect((await editsOf(sampling)).biases).toEqual({ 3: 2, 5: forbidden, 7: forbidden });
+  });
+
+  test("end and stop tokens are forbidden before minTokens", async () => {
+    const sampling = sequence({ minTokens: 1, stopTokenIds: [8] });
+    expect(sampling.edits).toBe(true);
+    expect((await editsOf(sampling)).biases).toEqual({ [end]: forbidden, 8: forbidden });
+    sampling.accept(3);
+    expect(sampling.edits).toBe(false);
+  });
+
+  test("only allowed tokens may be drawn", async () => {
+    const sampling = sequence({ allowedTokenIds: [3, 33] });
+    expect((await editsOf(sampling)).allowed).toEqual([3, 33]);
+  });
+
+  test("a grammar and allowed tokens must both agree; where nothing does, the end may come", async () => {
+    const both = sequence({ allowedTokenIds: [3, 4] }, { matcher: fixedGrammar([4, 5]) });
+    expect((await editsOf(both)).allowed).toEqual([4]);
+    const neither = sequence({ allowedTokenIds: [3] }, { matcher: fixedGrammar([5]) });
+    expect((await editsOf(neither)).allowed).toEqual([end]);
+  });
+
+  test("a grammar that can only end goes before minTokens", async () => {
+    const open = sequence({ minTokens: 5 }, { matcher: fixedGrammar([4, end]) });
+    expect((await editsOf(open)).biases).toEqual({ [end]: forbidden });
+    const complete = sequence({ minTokens: 5 }, { matcher: fixedGrammar([end]) });
+    expect((await editsOf(complete)).biases).toEqual({});
+  });
+
+  test("a token that the grammar refuses is not taken", () => {
+    const sampling = sequence({}, { matcher: fixedGrammar([4]) });
+    expect(sampling.accept(5)).toBe(false);
+    expect(sampling.generatedTokens).toBe(0);
+    expect(sampling.accept(4)).toBe(true);
+    expect(sampling.generatedTokens).toBe(1);
+  });
+
+  test("thoughts that are too long are ended by force", async () => {
+    const thinking = { startTokenIds: [30], endTokenIds: [31] };
+    const sampling = sequence({ thinkingTokenBudget: 1, logitBias: { 3: 1 } }, { thinking });
+    for (const token of [30, 4]) sampling.accept(token);
+    expect(await editsOf(sampling)).toMatchObject({ allowed: [31], biases: {} });
+    sampling.accept(31);
+    expect(await editsOf(sampling)).toMatchObject({ allowed: null, biases: { 3: 1 } });
+  });
+
+  test("log-probabilities: -1 is the whole vocabulary, and chosen tokens win", () => {
+    expect(sequence({}).logprobs).toBeNull();
+    expect(sequence({ logprobs: 0 }).logprobs).toEqual({ kind: "top", count: 0 });
+    expect(sequence({ logprobs: -1 }).logprobs).toEqual({ kind: "top", count: vocabularySize });
+    expect(sequence({ logprobs: 3, logprobTokenIds: [4] }).logprobs).toEqual({
+      kind: "tokens",
+      tokenIds: [4],
+    });
+  });
+
+  test("ids outside the vocabulary do no harm", async () => {
+    const sampling = sequence({ minTokens: 1, stopTokenIds: [5000] }, { endTokenIds: [end, 41] });
+    expect((await editsOf(sampling)).biases).toEqual({ [end]: forbidden });
+  });
+});
