@@ -107,6 +107,7 @@ export const Qwen3MoeConfig = DecoderConfig.extend({
   decoder_sparse_step: z.int().positive().default(1),
   mlp_only_layers: z.array(z.int().nonnegative()).default([]),
 });
+export type Qwen3MoeConfig = z.output<typeof Qwen3MoeConfig>;
 
 export const PhiConfig = DecoderConfig.extend({
   layer_norm_eps: positive.default(1e-5),
@@ -128,6 +129,7 @@ export const OptConfig = z.looseObject({
   tie_word_embeddings: z.boolean().default(true),
   eos_token_id: tokenIds,
 });
+export type OptConfig = z.output<typeof OptConfig>;
 
 export const Gpt2Config = z.looseObject({
   n_embd: size,
@@ -144,6 +146,7 @@ export const Gpt2Config = z.looseObject({
   tie_word_embeddings: z.boolean().default(true),
   eos_token_id: tokenIds,
 });
+export type Gpt2Config = z.output<typeof Gpt2Config>;
 
 export const BertConfig = z.looseObject({
   hidden_size: size,
@@ -159,6 +162,7 @@ export const BertConfig = z.looseObject({
   is_decoder: z.boolean().default(false),
   add_cross_attention: z.boolean().default(false),
 });
+export type BertConfig = z.output<typeof BertConfig>;
 
 /** The one field that picks an architecture. */
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });

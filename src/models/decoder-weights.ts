@@ -53,8 +53,8 @@ export function routerFormatOf(format: WeightFormat): WeightFormat {
 }
 
 /**
- * Packs a checkpoint's weights in `format`. Throws CHECKPOINT_INVALID, which names the tensor, where
- * one is missing or has another shape than config.json makes it; OUT_OF_MEMORY.
+ * Packs a checkpoint's weights in `format`. Throws OUT_OF_MEMORY, and where a tensor is missing or
+ * has another shape than config.json makes it CHECKPOINT_INVALID, which names it.
  */
 export function loadDecoderWeights(
   device: Device,

@@ -1,8 +1,8 @@
 /**
  * models: from a config.json to logits.
  *
- * A family is a mapping: it turns its config into a `DecoderSpec` (what to compute) and names (where
- * the weights are). One decoder runs them all, by enqueuing ops on a device.
+ * A family is a mapping: it turns its config into a `DecoderSpec` (what to compute) and names
+ * (where the weights are). One decoder runs them all, by enqueuing ops on a device.
  *
  *   registry.ts          model_type to family; `architectures/` has one file each
  *   config.ts            schemas of config.json, both dialects of transformers

@@ -30,7 +30,7 @@ export function ropeFrom(config: RopeConfig, defaults: RopeDefaults): RopeSpec {
   };
 }
 
-/** Positions that a model can use: YaRN is often switched on without a word about the new length. */
+/** Positions that a model can use. Configs often switch YaRN on without the new length. */
 export function contextTokensOf(config: RopeConfig, { scaling }: RopeSpec): number {
   const trained = config.max_position_embeddings;
   if (scaling.kind !== "yarn") return trained;

@@ -33,7 +33,7 @@ export function f16FromF32(value: number): number {
   return sign | ((unbiased << 10) + roundShift(mantissa, 13));
 }
 
-/** `value >> shift`, rounded to nearest even. A carry rolls into the exponent, as IEEE 754 wants. */
+/** `value >> shift`, rounded to nearest even. A carry rolls into the exponent (IEEE 754). */
 function roundShift(value: number, shift: number): number {
   const kept = value >>> shift;
   const rest = value & ((1 << shift) - 1);

@@ -1,5 +1,5 @@
 /**
- * tensor: element types, shapes and 16-bit float conversions. Plain data; memory belongs to devices.
+ * tensor: element types, shapes, floats and rows of them. Plain data; memory belongs to devices.
  *
  *   dtype.ts        element types and their sizes
  *   shape.ts        extents

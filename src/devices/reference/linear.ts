@@ -24,7 +24,8 @@ export function linear(input: LinearInput): void {
 export function multiplyRow(weight: PackedRows, x: PackedRows, row: number): Float64Array {
   assert(
     weight.format === x.format && weight.columns === x.columns,
-    `Cannot multiply ${x.format} rows of ${x.columns} by a ${weight.format} matrix of ${weight.columns}`,
+    `Cannot multiply ${x.format} rows of ${x.columns} by a ${weight.format} matrix ` +
+      `of ${weight.columns} columns`,
   );
   const out = new Float64Array(weight.rows);
   for (let n = 0; n < weight.rows; n++) out[n] = weight.dot(n, x, row);

@@ -49,7 +49,7 @@ function attendSpan(input: PagedAttentionInput, span: Span, query: FloatRows, ou
   }
 }
 
-/** Places in the sequence that a query row sees, rising. Its own place is its row's, from the end. */
+/** Places in the sequence that a query row sees, rising. The last row's own place is the last. */
 function seenPlaces(input: PagedAttentionInput, span: Span, row: number): number[] {
   const firstNew = span.contextLength - (span.end - span.start);
   assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);

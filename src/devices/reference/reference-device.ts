@@ -107,7 +107,8 @@ export class ReferenceDevice implements Device {
     assert(tensor instanceof HostTensor, "Cannot use another device's tensor on reference");
     assert(
       tensor.data.constructor === data.constructor && offset + data.length <= tensor.data.length,
-      `Cannot write ${data.length} elements at ${offset} of ${tensor.dtype} ${formatShape(tensor.shape)}`,
+      `Cannot write ${data.length} elements at ${offset} of ${tensor.dtype} ` +
+        formatShape(tensor.shape),
     );
     tensor.data.set(data, offset);
   }

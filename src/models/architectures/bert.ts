@@ -1,11 +1,8 @@
-import type { z } from "zod";
 import type { Architecture } from "../architecture.ts";
 import { BertConfig, parseConfig, unsupportedConfig } from "../config.ts";
 import { activationOf, headShapeOf } from "../config-parts.ts";
 import type { EncoderLayerNames, EncoderNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
-
-type Config = z.output<typeof BertConfig>;
 
 /** BERT and the sentence encoders made from it (MiniLM, BGE, E5, GTE). */
 export const bert: Architecture = {
@@ -31,7 +28,7 @@ export const bert: Architecture = {
   },
 };
 
-function refuseVariants(config: Config): void {
+function refuseVariants(config: BertConfig): void {
   if (config.is_decoder) throw unsupportedConfig("is_decoder", "false", true);
   if (config.add_cross_attention) throw unsupportedConfig("add_cross_attention", "false", true);
   if (config.position_embedding_type !== "absolute") {

@@ -1,12 +1,9 @@
-import type { z } from "zod";
 import type { Architecture } from "../architecture.ts";
 import { Gpt2Config, parseConfig, unsupportedConfig } from "../config.ts";
 import { activationOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames, LinearNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
-
-type Config = z.output<typeof Gpt2Config>;
 
 /** GPT-2 and its like: learned positions, matrices stored as [inputs, outputs]. */
 export const gpt2: Architecture = {
@@ -21,7 +18,7 @@ export const gpt2: Architecture = {
   },
 };
 
-function specOf(config: Config): DecoderSpec {
+function specOf(config: Gpt2Config): DecoderSpec {
   const shape = headShapeOf({ hidden_size: config.n_embd, num_attention_heads: config.n_head });
   const layer = {
     window: null,

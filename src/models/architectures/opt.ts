@@ -1,12 +1,9 @@
-import type { z } from "zod";
 import type { Architecture } from "../architecture.ts";
 import { OptConfig, parseConfig, unsupportedConfig } from "../config.ts";
 import { activationOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
-
-type Config = z.output<typeof OptConfig>;
 
 /** The table's first two rows stand for padding. */
 const positionOffset = 2;
@@ -21,7 +18,7 @@ export const opt: Architecture = {
   },
 };
 
-function refuseVariants(config: Config): void {
+function refuseVariants(config: OptConfig): void {
   if (!config.do_layer_norm_before) throw unsupportedConfig("do_layer_norm_before", "true", false);
   if (!config.layer_norm_elementwise_affine) {
     throw unsupportedConfig("layer_norm_elementwise_affine", "true", false);
@@ -32,7 +29,7 @@ function refuseVariants(config: Config): void {
   }
 }
 
-function specOf(config: Config): DecoderSpec {
+function specOf(config: OptConfig): DecoderSpec {
   const shape = headShapeOf(config);
   const layer = {
     window: null,
@@ -66,7 +63,7 @@ function specOf(config: Config): DecoderSpec {
   };
 }
 
-function namesOf(config: Config): DecoderNames {
+function namesOf(config: OptConfig): DecoderNames {
   return {
     optionalPrefix: "model.",
     tokens: "model.decoder.embed_tokens",

@@ -1,4 +1,3 @@
-import type { z } from "zod";
 import type { Architecture } from "../architecture.ts";
 import { invalidConfig, parseConfig, Qwen3MoeConfig } from "../config.ts";
 import { activationOf, windowsOf } from "../config-parts.ts";
@@ -11,8 +10,6 @@ import {
   llamaLikeNames,
   llamaLikeSpec,
 } from "./llama-like.ts";
-
-type Config = z.output<typeof Qwen3MoeConfig>;
 
 /** Qwen 3 with experts in all layers but those that the config names. */
 export const qwen3Moe: Architecture = {
@@ -38,11 +35,11 @@ export const qwen3Moe: Architecture = {
   },
 };
 
-function isSparse(config: Config, layer: number): boolean {
+function isSparse(config: Qwen3MoeConfig, layer: number): boolean {
   return !config.mlp_only_layers.includes(layer) && (layer + 1) % config.decoder_sparse_step === 0;
 }
 
-function expertsOf(config: Config): FeedForwardSpec {
+function expertsOf(config: Qwen3MoeConfig): FeedForwardSpec {
   // transformers 4 writes `num_experts`, 5 writes `num_local_experts`.
   const experts = config.num_experts ?? config.num_local_experts;
   if (!experts) throw invalidConfig("num_experts", "a number of experts", experts);
