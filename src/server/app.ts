@@ -1,8 +1,13 @@
 /** The HTTP application: routes, limits, and what happens to requests that are not right. */
-import type { Socket } from "node:net";
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply } from "fastify";
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  LogController,
+} from "fastify";
 import { pino } from "pino";
 import { allowOrigins, requireApiKey } from "./access.ts";
+import { answerBrokenRequest, answerConnect } from "./broken-request.ts";
 import type { ServerConfig } from "./config.ts";
 import type { ServerContext } from "./context.ts";
 import { generationRoute } from "./generation-route.ts";
@@ -23,6 +28,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   const { config } = context;
   const app = newFastify(config);
   app.removeContentTypeParser("text/plain");
+  app.server.on("connect", (_request, socket) => answerConnect(socket));
   app.addHook("preValidation", async (request) => checkNesting(request.body));
   if (config.enableRequestIdHeaders) echoRequestIds(app, context);
   logRequests(app);
@@ -42,13 +48,13 @@ export function createApp(context: ServerContext): FastifyInstance {
 function newFastify(config: ServerConfig): FastifyInstance {
   return fastify({
     loggerInstance: createLogger(config),
-    disableRequestLogging: true, // one line per request is enough: logRequests
+    logController: new LogController({ disableRequestLogging: true }), // see logRequests
     bodyLimit: config.requestBytesMax,
     requestTimeout: config.requestTimeoutMs,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 512 },
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket),
+    clientErrorHandler: answerBrokenRequest,
     frameworkErrors: (error, _request, reply: FastifyReply) => {
       const failure = httpFailure(error);
       reply.code(failure.status).send(failure.body);
@@ -108,25 +114,4 @@ function answerFailures(app: FastifyInstance): void {
       `Cannot ${request.method} ${path}: use ${allowed.join(" or ")}`,
     );
   });
-}
-
-const BROKEN_REQUESTS: Readonly<Record<string, readonly [status: string, message: string]>> = {
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "its headers are too long"],
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "it was not sent in time"],
-};
-
-/** Bytes that are no HTTP request: Node hands over the socket, and no route is involved. */
-function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const known = BROKEN_REQUESTS[error.code ?? ""];
-  const [status, reason] = known ?? ["400 Bad Request", "it is not valid HTTP"];
-  const { body } = httpFailure(
-    new HttpError(Number.parseInt(status, 10), "bad_request", `Cannot read request: ${reason}`),
-  );
-  const text = JSON.stringify(body);
-  const headers = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}`;
-  socket.end(`HTTP/1.1 ${status}\r\n${headers}\r\nconnection: close\r\n\r\n${text}`);
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EngineError } from "#base";
 
-/** What a request gets where it says nothing: a model's `generation_config.json`, or the operator. */
+/** What a request gets where it says nothing: from a model's authors, or from the operator. */
 export const SamplingDefaults = z
   .strictObject({
     temperature: z.number().min(0).max(2).optional().describe("0 is greedy."),
@@ -18,7 +18,7 @@ export type SamplingDefaults = z.output<typeof SamplingDefaults>;
 export const ServerOptions = z
   .strictObject({
     host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
-    port: z.int().min(0).max(65535).default(8000).describe("Port to listen on; 0: any free one."),
+    port: z.int().min(0).max(65535).default(8000).describe("Port to listen on; 0: a free one."),
     apiKey: z
       .array(z.string().min(1))
       .default([])

@@ -22,12 +22,14 @@ export function generationRoute(
   app.post(path, async (request, reply) => {
     const controller = admission.enter();
     const { signal } = controller;
-    // Before anything is awaited, so that no hang-up is missed.
     const onClose = () => {
       if (!reply.raw.writableFinished) controller.abort(hungUp());
     };
     reply.raw.once("close", onClose);
+    // A client that left while its body was read has closed already: no event will tell.
+    if (reply.raw.destroyed || request.raw.socket.destroyed) onClose();
     try {
+      signal.throwIfAborted();
       checkHealth(context);
       const call = { id: callId(request, context), created: context.nowSeconds(), signal };
       const answer = await handler(context, request.body, call);

@@ -81,27 +81,25 @@ export function httpFailure(thrown: unknown): HttpFailure {
   return failure(broken("internal_error"), thrown);
 }
 
+/** The engine names fields as TypeScript does, requests as JSON does: `topP` is `top_p`. */
 function engineFailure(error: EngineError): HttpFailure {
-  return failure(HTTP_ERRORS[error.code], error, error.param);
+  const { code, message, param } = error;
+  if (param === null) return failure(HTTP_ERRORS[code], error);
+  const field = param.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return failure(HTTP_ERRORS[code], message.replaceAll(param, field), field);
 }
 
 function failure(mapping: Mapping, thrown: unknown, param: string | null = null): HttpFailure {
+  const { status, type, code } = mapping;
   const message =
-    mapping.status === 500
+    status === 500
       ? "Cannot complete request: the server failed; its log says why"
       : messageOf(thrown);
   return {
-    status: mapping.status,
-    body: {
-      error: { message, type: mapping.type, param: requestField(param), code: mapping.code },
-    },
+    status,
+    body: { error: { message, type, param, code } },
     retryAfterSeconds: mapping.retryAfterSeconds ?? null,
   };
-}
-
-/** The engine names fields as TypeScript does, requests as JSON does: `topP` is `top_p`. */
-function requestField(param: string | null): string | null {
-  return param === null ? null : param.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 /** Fastify marks what the client did wrong with a 4xx `statusCode`. */

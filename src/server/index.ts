@@ -14,6 +14,8 @@
  *   http-errors.ts        error codes to HTTP, the only place
  *   admission.ts          who is being served; draining
  *   access.ts             API keys, web origins
+ *   broken-request.ts     bytes that are no request
+ *   nesting.ts            a limit to how deep bodies are nested
  *   event-stream.ts       server-sent events that wait for slow readers
  *
  * Invariant: sees the engine through `ServedModel` only, and never a token of a prompt in a log.

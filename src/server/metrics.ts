@@ -1,7 +1,7 @@
 /**
- * Prometheus metrics of one served model. Names and buckets are vLLM's, so that its dashboards work:
- * each metric is kept once, as `perigee:NAME`, and printed a second time as `vllm:NAME`, and once
- * more under names that older boards ask for.
+ * Prometheus metrics of one served model. Names and buckets are vLLM's, so that its dashboards
+ * work: each metric is kept once, as `perigee:NAME`, and printed a second time as `vllm:NAME`, and
+ * once more under names that older boards ask for.
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineListener, RequestSummary, RequestTimes, ServedModel } from "#engine";

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { EngineError } from "#base";
 import type {
   ChatMessage,
@@ -142,7 +142,7 @@ export class ToyModel implements ServedModel {
         return new SequenceWriter(info, { index, text, params, hasText: this.codec !== null });
       });
       while (writers.some((writer) => !writer.ended)) {
-        await sleep(this.#options.msPerToken ?? 0, undefined, { signal: options.signal });
+        await pause(this.#options.msPerToken ?? 0, options.signal);
         for (const writer of writers) {
           if (writer.ended) continue;
           if (generated >= (this.#options.failAfterTokens ?? Number.POSITIVE_INFINITY)) {
@@ -203,7 +203,11 @@ export class ToyModel implements ServedModel {
     }
     void cacheSalt;
     void priority;
-    return SamplingParams.parse(sampling);
+    const parsed = SamplingParams.safeParse(sampling);
+    if (parsed.success) return parsed.data;
+    const issue = parsed.error.issues[0];
+    const param = issue?.path.join(".") ?? "";
+    throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param}: ${issue?.message}`, { param });
   }
 
   #encode(prompt: Prompt): readonly number[] {
@@ -294,6 +298,11 @@ export class ToyModel implements ServedModel {
     const requestId = options.requestId ?? "";
     return { ...info, requestId, completions: [...completions.values()] };
   }
+}
+
+/** 0 ms is the event loop's next turn: whatever waits to be read or written gets its chance. */
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return ms === 0 ? turn(undefined, { signal }) : sleep(ms, undefined, { signal });
 }
 
 interface Written {

@@ -1,4 +1,4 @@
-/** Log-probabilities in the shapes of the chat and the completions endpoint, and vLLM's for prompts. */
+/** Log-probabilities in the shapes of chat and completions, and in vLLM's for prompts. */
 import type { PositionLogprobs, TokenLogprob } from "#engine";
 import type { TokenWriter } from "./token-text.ts";
 
@@ -41,7 +41,7 @@ function chatToken({ tokenId, logprob }: TokenLogprob, writer: TokenWriter): Cha
   return { token: text, logprob: finite(logprob), bytes };
 }
 
-/** Makes the completions shape for one sequence, piece by piece: offsets go on from call to call. */
+/** Makes the completions shape for one sequence, piece by piece: offsets go on between calls. */
 export class CompletionLogprobsWriter {
   readonly #writer: TokenWriter;
   readonly #utf8 = new TextDecoder();

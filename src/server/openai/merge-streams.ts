@@ -9,7 +9,7 @@ interface Arrival<Item> {
   readonly result: IteratorResult<Item>;
 }
 
-/** Items of all streams as they come, each stream's in its own order. Leaving it leaves them all. */
+/** Items of all streams as they come, each stream's in order. Leaving it leaves them all. */
 export async function* mergeStreams<Item>(
   streams: readonly AsyncIterable<Item>[],
 ): AsyncGenerator<Merged<Item>> {

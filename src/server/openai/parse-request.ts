@@ -1,6 +1,5 @@
 import type { z } from "zod";
 import { EngineError } from "#base";
-import { SamplingParams } from "#sampling";
 
 type Issue = z.core.$ZodIssue;
 
@@ -13,17 +12,7 @@ export function parseRequest<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw invalidField(parsed.error.issues[0], body, (name) => name);
-}
-
-/**
- * Checks sampling options by the engine's own rules. `fieldNames` says what the request calls an
- * option. Throws INVALID_ARGUMENT that names the request's field.
- */
-export function checkSampling(options: unknown, fieldNames: ReadonlyMap<string, string>): void {
-  const parsed = SamplingParams.safeParse(options);
-  if (parsed.success) return;
-  throw invalidField(parsed.error.issues[0], options, (name) => fieldNames.get(name) ?? name);
+  throw invalidField(parsed.error.issues[0], body);
 }
 
 /** An error about one field of a request. */
@@ -33,17 +22,13 @@ export function fieldError(field: string, wanted: string): EngineError {
   });
 }
 
-function invalidField(
-  issue: Issue | undefined,
-  body: unknown,
-  fieldName: (name: string) => string,
-): EngineError {
+function invalidField(issue: Issue | undefined, body: unknown): EngineError {
   const path = (issue?.path ?? []).map(String);
   if (issue?.code === "unrecognized_keys") {
     const field = [...path, issue.keys[0]].join(".");
     return fieldError(field, "is not a known field; leave it out");
   }
-  const field = [fieldName(path[0] ?? ""), ...path.slice(1)].join(".");
+  const field = path.join(".");
   if (field === "") return fieldError("body", "must be a JSON object");
   const wanted = (issue?.message ?? "is invalid").replace(/^Invalid input: expected/, "must be");
   return fieldError(field, `${wanted}, current value is ${shown(valueAt(body, path))}`);
@@ -60,6 +45,6 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
 
 function shown(value: unknown): string {
   if (value === undefined) return "missing";
-  const text = typeof value === "bigint" ? String(value) : JSON.stringify(value);
+  const text = JSON.stringify(value);
   return text.length > shownValueLength ? `${text.slice(0, shownValueLength)}…` : text;
 }

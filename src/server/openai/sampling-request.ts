@@ -1,44 +1,16 @@
 /** From a request's sampling fields to the engine's options. */
 import { z } from "zod";
 import type { GenerateOptions } from "#engine";
-import type { SamplingOptions, StructuredOutput } from "#sampling";
 import type { SamplingDefaults } from "../config.ts";
 import { samplingFields, structureFields } from "./fields.ts";
-import { checkSampling, fieldError } from "./parse-request.ts";
+import { fieldError } from "./parse-request.ts";
 
 const SamplingRequest = z.object(samplingFields);
 const StructureRequest = z.object(structureFields);
 type SamplingRequest = z.output<typeof SamplingRequest>;
 type StructureRequest = z.output<typeof StructureRequest>;
-
-/** What each field is called by the engine. */
-const OPTION_NAMES = {
-  n: "n",
-  temperature: "temperature",
-  top_p: "topP",
-  top_k: "topK",
-  min_p: "minP",
-  repetition_penalty: "repetitionPenalty",
-  presence_penalty: "presencePenalty",
-  frequency_penalty: "frequencyPenalty",
-  seed: "seed",
-  stop: "stop",
-  stop_token_ids: "stopTokenIds",
-  include_stop_str_in_output: "includeStopStrInOutput",
-  ignore_eos: "ignoreEos",
-  min_tokens: "minTokens",
-  max_tokens: "maxTokens",
-  prompt_logprobs: "promptLogprobs",
-  logit_bias: "logitBias",
-  allowed_token_ids: "allowedTokenIds",
-  bad_words: "badWords",
-  skip_special_tokens: "skipSpecialTokens",
-  spaces_between_special_tokens: "spacesBetweenSpecialTokens",
-} as const satisfies Record<keyof SamplingRequest, keyof SamplingOptions>;
-
-const FIELD_NAMES: ReadonlyMap<string, string> = new Map(
-  Object.entries(OPTION_NAMES).map(([field, option]) => [option, field]),
-);
+/** What the engine's grammars take. */
+export type StructuredOutput = NonNullable<GenerateOptions["structuredOutput"]>;
 
 /** What an endpoint adds to the fields that all share. */
 export interface SamplingExtras {
@@ -49,17 +21,34 @@ export interface SamplingExtras {
   readonly structuredOutput: StructuredOutput | null;
 }
 
-/** The engine's options for a request, checked. Throws INVALID_ARGUMENT that names the field. */
+/** The engine's options for a request. Types are checked here, ranges by the engine. */
 export function samplingOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
-  const options: Record<string, unknown> = { maxTokens: extras.maxTokens, ...extras.defaults };
-  for (const [field, option] of Object.entries(OPTION_NAMES)) {
-    const value = request[field as keyof SamplingRequest]; // a key of the same table
-    if (value !== null && value !== undefined) options[option] = value;
-  }
-  if (extras.logprobs !== null) options.logprobs = extras.logprobs;
-  if (extras.structuredOutput !== null) options.structuredOutput = extras.structuredOutput;
-  checkSampling(options, FIELD_NAMES);
-  return options; // every field of it is optional, and their values have just been checked
+  const { defaults } = extras;
+  return {
+    n: request.n ?? undefined,
+    temperature: request.temperature ?? defaults.temperature,
+    topP: request.top_p ?? defaults.topP,
+    topK: request.top_k ?? defaults.topK,
+    minP: request.min_p ?? defaults.minP,
+    repetitionPenalty: request.repetition_penalty ?? defaults.repetitionPenalty,
+    presencePenalty: request.presence_penalty ?? undefined,
+    frequencyPenalty: request.frequency_penalty ?? undefined,
+    seed: request.seed,
+    stop: request.stop ?? undefined,
+    stopTokenIds: request.stop_token_ids ?? undefined,
+    includeStopStrInOutput: request.include_stop_str_in_output ?? undefined,
+    ignoreEos: request.ignore_eos ?? undefined,
+    minTokens: request.min_tokens ?? undefined,
+    maxTokens: request.max_tokens ?? defaults.maxTokens ?? extras.maxTokens,
+    logprobs: extras.logprobs,
+    promptLogprobs: request.prompt_logprobs,
+    logitBias: request.logit_bias ?? undefined,
+    allowedTokenIds: request.allowed_token_ids,
+    badWords: request.bad_words ?? undefined,
+    skipSpecialTokens: request.skip_special_tokens ?? undefined,
+    spacesBetweenSpecialTokens: request.spaces_between_special_tokens ?? undefined,
+    structuredOutput: extras.structuredOutput,
+  };
 }
 
 /** What the output must look like, or null. Throws when two fields ask for it. */

@@ -32,7 +32,7 @@ export class TokenWriter {
       return this.#utf8.decode(bytes);
     } catch {
       // Part of a character: spelled out, because different parts would all look like U+FFFD.
-      return `bytes:${[...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+      return `bytes:${Buffer.from(bytes).toString("hex").replace(/../g, "\\x$&")}`;
     }
   }
 }

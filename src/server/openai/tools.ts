@@ -1,8 +1,8 @@
-/** Tools of a chat request: what the template shows, what a forced call must look like, who parses. */
+/** Tools of a chat request: what the template shows, and how calls are forced and parsed. */
 import { z } from "zod";
-import type { StructuredOutput } from "#sampling";
 import type { ServerConfig } from "../config.ts";
 import { fieldError } from "./parse-request.ts";
+import type { StructuredOutput } from "./sampling-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
 import { HermesParser } from "./tool-calls/hermes.ts";
 import { JsonSequenceParser } from "./tool-calls/json-sequence.ts";

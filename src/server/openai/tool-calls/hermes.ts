@@ -71,7 +71,7 @@ export class HermesParser implements ToolCallParser {
   #readClosing(): boolean {
     const rest = this.#buffer.trimStart();
     if (CLOSE.startsWith(rest) && rest !== CLOSE) return false;
-    this.#buffer = rest.startsWith(CLOSE) ? rest.slice(CLOSE.length).trimStart() : rest;
+    this.#buffer = rest.startsWith(CLOSE) ? rest.slice(CLOSE.length) : this.#buffer;
     this.#state = "text";
     return true;
   }

@@ -3,9 +3,9 @@ const ARGUMENT_KEYS = new Set(["arguments", "parameters"]);
 type Place = "before" | "key" | "colon" | "value" | "comma" | "done" | "broken";
 
 /**
- * Reads one `{"name": …, "arguments": {…}}` object as it arrives, keys in any order, and passes the
- * arguments' text on unchanged. A scanner rather than a parser: it only counts brackets and quotes,
- * so that half an object can be streamed.
+ * Reads one `{"name": …, "arguments": {…}}` object as it arrives, keys in any order, and passes
+ * the arguments' text on unchanged. A scanner, not a parser: it counts brackets and quotes, so
+ * that half an object can be streamed.
  */
 export class JsonCallReader {
   /** Everything taken so far. */

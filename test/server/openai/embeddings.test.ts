@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { json } from "../../support/json.ts";
+import { closeToyServers, serveToy } from "../../support/toy-server.ts";
+
+closeToyServers();
+
+test("the official client, which asks for base64, gets the model's vectors", async () => {
+  const { client, model } = await serveToy();
+  const answer = await client.embeddings.create({ model: "toy", input: ["one", "two"] });
+  const direct = await model.embed(["one", "two"]);
+  expect(answer.data.map(({ index }) => index)).toEqual([0, 1]);
+  answer.data.forEach(({ embedding }, i) => {
+    expect(Array.from(embedding)).toEqual([...(direct[i]?.embedding ?? [])]);
+  });
+  expect(answer.usage).toEqual({ prompt_tokens: 6, total_tokens: 6 });
+});
+
+test("float and base64 are the same vector", async () => {
+  const { post } = await serveToy();
+  const [floats, base64] = await Promise.all(
+    ["float", "base64"].map((encoding_format) =>
+      json(post("/v1/embeddings", { input: "text", encoding_format })),
+    ),
+  );
+  const bytes = Buffer.from(String(base64?.data?.[0]?.embedding), "base64");
+  const decoded = Array.from({ length: 8 }, (_, i) => bytes.readFloatLE(i * 4));
+  expect(decoded).toEqual(floats?.data?.[0]?.embedding);
+});
+
+test.for([
+  ["token ids", [116, 101], 1],
+  ["lists of token ids", [[116], [101]], 2],
+] as const)("%s are inputs too", async ([, input, count]) => {
+  const { post } = await serveToy();
+  const answer = await json(post("/v1/embeddings", { input }));
+  expect(answer.data).toHaveLength(count);
+});
+
+test("dimensions cuts the vector and brings it back to length 1", async () => {
+  const { post } = await serveToy();
+  const answer = await json(post("/v1/embeddings", { input: "some text", dimensions: 3 }));
+  const vector = Object.values(answer.data?.[0]?.embedding ?? {}).map(Number);
+  expect(vector).toHaveLength(3);
+  expect(Math.hypot(...vector)).toBeCloseTo(1, 6);
+});
+
+test("truncate_prompt_tokens keeps the input's end", async () => {
+  const { post } = await serveToy();
+  const body = { input: "abcdef", truncate_prompt_tokens: 2 };
+  expect(await json(post("/v1/embeddings", body))).toMatchObject({ usage: { prompt_tokens: 2 } });
+});
+
+test.for([
+  ["more dimensions than there are", { input: "a", dimensions: 9 }, "dimensions"],
+  ["an unknown encoding", { input: "a", encoding_format: "hex" }, "encoding_format"],
+  ["no input", {}, "input"],
+  ["an empty list", { input: [] }, "input"],
+  ["an unknown field", { input: "a", stream: true }, "stream"],
+] as const)("%s is a 400 that names the field", async ([, body, param]) => {
+  const { post } = await serveToy();
+  const answer = await post("/v1/embeddings", body);
+  expect(answer.status).toBe(400);
+  expect((await json(answer)).error?.param).toBe(param);
+});
