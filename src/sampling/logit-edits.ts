@@ -117,7 +117,7 @@ export class LogitEdits {
     this.#counts[entry] = count;
   }
 
-  /** The current row's mask, to be filled by the caller. From now on only its set bits may be drawn. */
+  /** The current row's mask, for the caller to fill. Only tokens whose bits are set may be drawn. */
   mask(): Uint32Array {
     const row = this.#rows - 1;
     if (this.allowedRows[row] === 0) this.#masked++;

@@ -47,7 +47,7 @@ function mirroredI32(device: Device, length: number): Mirrored<Int32Array> {
   return new Mirrored(device, tensor, new Int32Array(length), new Int32Array(length));
 }
 
-/** Entries of `AdjustLogitsInput`; they come in any number, so their tensors are made anew to grow. */
+/** Entries of `AdjustLogitsInput`, of any number: their tensors are made anew to grow. */
 interface EntryTensors {
   readonly capacity: number;
   readonly entryTokens: DeviceTensor;

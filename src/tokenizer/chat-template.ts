@@ -80,8 +80,8 @@ export class ChatTemplate {
         add_generation_prompt: options.addGenerationPrompt ?? true,
       });
     } catch (error) {
-      const message = `Cannot render the chat template: it must accept the messages, ${messageOf(error)}`;
-      throw refused(message, { cause: error, param: "messages" });
+      const wanted = "Cannot render the chat template: it must accept the messages";
+      throw refused(`${wanted}, ${messageOf(error)}`, { cause: error, param: "messages" });
     }
   }
 
@@ -100,8 +100,9 @@ function parsed(source: string, from: "model" | "request"): Template {
     return new Template(source);
   } catch (error) {
     const code: ErrorCode = from === "model" ? "TOKENIZER_INVALID" : "INVALID_ARGUMENT";
-    const message = `Cannot use the chat template: it must be a Jinja template, ${messageOf(error)}`;
-    throw new EngineError(code, message, { cause: error, param: "chat_template" });
+    const wanted = "Cannot use the chat template: it must be a Jinja template";
+    const options = { cause: error, param: "chat_template" };
+    throw new EngineError(code, `${wanted}, ${messageOf(error)}`, options);
   }
 }
 
@@ -111,10 +112,11 @@ function partText(part: unknown, index: number): string {
   const { type, text, refusal } = isObject(part) ? part : {};
   if ((type === "text" || type === "input_text") && typeof text === "string") return text;
   if (type === "refusal" && typeof refusal === "string") return refusal;
-  throw refused(
-    `Cannot render message ${index}: content parts must be text (this model reads no images, audio or files), ${JSON.stringify(type ?? typeof part)}`,
-    { param: `messages[${index}].content` },
-  );
+  const wanted = "content parts must be text (this model reads no images, audio or files)";
+  const found = JSON.stringify(type ?? typeof part);
+  throw refused(`Cannot render message ${index}: ${wanted}, ${found}`, {
+    param: `messages[${index}].content`,
+  });
 }
 
 /** The messages with the mark after the last one's text. */
@@ -166,8 +168,7 @@ export function pickTemplate(source: unknown, hasTools: boolean): string | null 
 
 /** What a model without a template answers to a conversation. */
 export function missingTemplate(model: string): EngineError {
-  return refused(
-    `Cannot render a conversation: ${model} must have a chat template, it has none. Pass one with --chat-template FILE, or send a plain prompt to /v1/completions`,
-    { param: "chat_template" },
-  );
+  const problem = `Cannot render a conversation: ${model} must have a chat template, it has none`;
+  const remedy = "Pass one with --chat-template FILE, or send a plain prompt to /v1/completions";
+  return refused(`${problem}. ${remedy}`, { param: "chat_template" });
 }

@@ -18,7 +18,7 @@ interface Match {
   readonly end: number;
 }
 
-/** The match that ends first, after `from`; of several that end there, the one that starts first. */
+/** The match that ends first after `from`; of several that end there, the longest. */
 function earliestMatch(text: string, from: number, stops: readonly string[]): Match | null {
   let best: Match | null = null;
   for (const stop of stops) {

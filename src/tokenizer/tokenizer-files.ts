@@ -137,8 +137,8 @@ const byteLevelWords =
 
 /**
  * tokenizer.json for the JavaScript library, with one thing said in other words: the library's own
- * `ByteLevel` takes JavaScript's white space for Unicode's (they differ in U+FEFF and U+0085), while
- * its `Split` knows the difference. With a prefix space the two are not equal, and it stays.
+ * `ByteLevel` takes JavaScript's white space for Unicode's (they differ in U+FEFF and U+0085),
+ * while its `Split` knows the difference. With a prefix space the two are not equal, and it stays.
  */
 export function forLibrary(tokenizer: Json): Json {
   return { ...tokenizer, pre_tokenizer: withSplit(tokenizer.pre_tokenizer) };

@@ -59,8 +59,8 @@ export class Vocabulary {
   }
 
   /**
-   * Spellings by id, what grammars are compiled against. "" for holes, and for special tokens: they
-   * leave no text, so no text can ask for them. (Byte tokens do, even where a file calls them special.)
+   * Spellings by id, what grammars are compiled against. "" for holes, and for special tokens:
+   * they leave no text, so no text can ask for them. Byte tokens do, whatever a file calls them.
    */
   spellings(): string[] {
     return Array.from(this.#tokens, (token = "", id) => {

@@ -76,7 +76,7 @@ describe.each(tokenizerKinds)("%s", (kind) => {
 
 const lossless = ["gpt2-byte-bpe", "llama2-style-sp-bpe", "llama3-style-byte-bpe"];
 
-test.each(lossless)("%s: any text comes back as it was", (kind) => {
+test.each(lossless)("%s gives every text back as it was", (kind) => {
   const tokenizer = loadTokenizer(kind);
   for (const text of hardTexts.slice(0, -1)) {
     const ids = tokenizer.encodeNow(text, { addSpecialTokens: false });
