@@ -9,8 +9,9 @@ namespace perigee {
 namespace {
 
 template <int M>
-void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, float* sums) {
-  multiplyTile<DotBf16, M>(x, panel, (columns + 1) / 2, sums);
+void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
+              float* sums) {
+  multiplyTile<DotBf16, M>(x, panel, (columns + 1) / 2, next, sums);
 }
 
 template <int... Rows>

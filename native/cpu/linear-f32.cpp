@@ -8,8 +8,9 @@ namespace perigee {
 namespace {
 
 template <int M>
-void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, float* sums) {
-  multiplyTile<DotF32, M>(x, panel, columns, sums);
+void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
+              float* sums) {
+  multiplyTile<DotF32, M>(x, panel, columns, next, sums);
 }
 
 template <int... Rows>

@@ -28,7 +28,8 @@ void addScaled(F32 (&totals)[M][kPanelVectors], const TileSums<DotI8, M>& sums,
 }
 
 template <int M>
-void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, float* out) {
+void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
+              float* out) {
   F32 totals[M][kPanelVectors] = {};
   for (int64_t start = 0; start < columns; start += kGroupColumns) {
     const int64_t left = columns - start;
@@ -42,7 +43,8 @@ void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, float* 
       }
     }
     const uint32_t* const words = x + 2 * M;
-    sums.add(words, panel, steps);
+    sums.add(words, panel, steps, next);
+    next.from = next.at(steps);
     addScaled<M>(totals, sums, x + M, panel + steps * kPanelRows);
     x = words + steps * M;
     panel += (steps + 1) * kPanelRows;

@@ -13,8 +13,10 @@ struct TileSums {
 
   /// Adds `steps` steps of products. All loops but the outer one are unrolled into registers.
   __attribute__((always_inline)) void add(const uint32_t* x, const uint32_t* weights,
-                                          int64_t steps) {
+                                          int64_t steps, Prefetch next) {
     for (int64_t step = 0; step < steps; ++step) {
+      // Into the second level: the first holds this panel and these rows.
+      __builtin_prefetch(next.at(step), 0, 2);
       U32 weight[kPanelVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kPanelVectors; ++v) {
@@ -34,9 +36,10 @@ struct TileSums {
 
 /// f32 and bf16: one sum over all columns.
 template <typename Dot, int M>
-void multiplyTile(const uint32_t* x, const uint32_t* panel, int64_t steps, float* out) {
+void multiplyTile(const uint32_t* x, const uint32_t* panel, int64_t steps, Prefetch next,
+                  float* out) {
   TileSums<Dot, M> sums = {};
-  sums.add(x, panel, steps);
+  sums.add(x, panel, steps, next);
   for (int row = 0; row < M; ++row) {
     for (int v = 0; v < kPanelVectors; ++v) {
       store(out + row * kPanelRows + v * kLanes, sums.at[row][v]);

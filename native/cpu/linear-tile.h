@@ -18,8 +18,19 @@ namespace perigee {
 // More rows would save weight loads, which are not the bound, and leave larger last tiles.
 constexpr int kTileRowsMax = kVectorRegisters == 32 ? 48 / (2 * kPanelVectors) : 6;
 
+/// What to bring closer while a tile is computed: one address a step.
+struct Prefetch {
+  const void* from;
+  int64_t bytesPerStep;
+
+  const void* at(int64_t step) const {
+    return static_cast<const uint8_t*>(from) + step * bytesPerStep;
+  }
+};
+
 /// Multiplies `x` (interleaved) by one panel: `sums` becomes [M, kPanelRows].
-using TileKernel = void (*)(const uint32_t* x, const uint32_t* panel, int64_t columns, float* sums);
+using TileKernel = void (*)(const uint32_t* x, const uint32_t* panel, int64_t columns,
+                            Prefetch next, float* sums);
 
 /// The kernel for `rows` rows, 1 to kTileRowsMax.
 TileKernel tileKernelF32(int rows);

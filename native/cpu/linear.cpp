@@ -7,6 +7,7 @@
 //         by each thread and stay in its L2 while the panels stream by; a panel is used by all tiles
 //         of the block before the next one is read.
 // Bound   few rows: the weights' bytes, read exactly once. Many: the multiply units.
+// Ladder  prefetching the next panel from all tiles of a block: 16 rows of bf16 -17 % time on Zen 4.
 // Checked test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
 #include <algorithm>
 
@@ -75,7 +76,9 @@ class LinearPlan {
   void multiply(int64_t task, const uint32_t* words) const {
     const int64_t first = task % runs_ * runPanels_;
     const int64_t last = std::min(first + runPanels_, job_->layout.panels());
-    for (int64_t panel = first; panel < last; ++panel) multiplyPanel(task / runs_, panel, words);
+    for (int64_t panel = first; panel < last; ++panel) {
+      multiplyPanel(task / runs_, panel, panel + 1 < last, words);
+    }
   }
 
  private:
@@ -84,15 +87,23 @@ class LinearPlan {
   /// Rows spread evenly over the tiles: 16 become 8 + 8, not 12 + 4.
   int64_t firstRow(int64_t tile) const { return tile * job_->count / tiles_; }
 
-  void multiplyPanel(int64_t block, int64_t panel, const uint32_t* words) const {
-    const uint32_t* const weight = job_->weight + panel * job_->layout.panelWords();
+  /// While one panel is used by several tiles, each brings its share of the next one closer: memory
+  /// works all the time, not only during the first tile. One tile alone waits for memory anyway.
+  void multiplyPanel(int64_t block, int64_t panel, bool more, const uint32_t* words) const {
+    const int64_t panelWords = job_->layout.panelWords();
+    const uint32_t* const weight = job_->weight + panel * panelWords;
+    const int64_t tiles = firstTile(block + 1) - firstTile(block);
+    const uint32_t* next = weight + panelWords;
+    const int64_t bytesPerStep = more && tiles > 1 ? kPanelRows * 4 / tiles : 0;
     for (int64_t tile = firstTile(block); tile < firstTile(block + 1); ++tile) {
       const int64_t first = firstRow(tile);
       const int count = static_cast<int>(firstRow(tile + 1) - first);
       alignas(64) float sums[kTileRowsMax * kPanelRows];
-      tileKernel(job_->layout.format, count)(words, weight, job_->layout.columns, sums);
+      tileKernel(job_->layout.format, count)(words, weight, job_->layout.columns,
+                                            {next, bytesPerStep}, sums);
       finish(sums, first, count, panel);
       words += packer_.words(count);
+      if (bytesPerStep > 0) next += panelWords / tiles;
     }
   }
 
