@@ -40,9 +40,8 @@ export interface DecoderBuffers {
   readonly query: DeviceTensor;
   /** [T, H * D]. */
   readonly attended: Activation;
-  /** [T, E] f32: a branch before and after its own norm (Gemma-2). */
-  readonly branch: DeviceTensor;
-  readonly branchNormed: DeviceTensor;
+  /** [T, E] f32: a branch before and after its own norm; null where branches have none. */
+  readonly branch: { readonly plain: DeviceTensor; readonly normed: DeviceTensor } | null;
   readonly feedForward: FeedForwardBuffers;
 
   /** Output rows. [R] i32, [R, E] f32 twice, [R, E], [R, V] f32. */
@@ -75,11 +74,18 @@ export function denseKey(spec: Extract<FeedForwardSpec, { kind: "dense" }>): str
   return `${spec.size} ${spec.gated}`;
 }
 
+export interface DecoderBufferOptions {
+  readonly limits: DecoderLimits;
+  readonly format: WeightFormat;
+  /** Some branch has a norm of its own (Gemma-2). */
+  readonly branchNorms: boolean;
+}
+
 /** Throws OUT_OF_MEMORY. */
 export function allocateDecoderBuffers(
   device: Device,
   spec: DecoderSpec,
-  options: { readonly limits: DecoderLimits; readonly format: WeightFormat },
+  options: DecoderBufferOptions,
 ): DecoderBuffers {
   const { limits, format } = options;
   const { stepTokensMax: tokens, sequencesMax: sequences, logitRowsMax: rows } = limits;
@@ -100,8 +106,9 @@ export function allocateDecoderBuffers(
     qkv: f32(tokens, (heads + 2 * kvHeads) * headDim),
     query: f32(tokens, heads * headDim),
     attended: device.allocateActivation(format, tokens, heads * headDim),
-    branch: f32(tokens, hiddenSize),
-    branchNormed: f32(tokens, hiddenSize),
+    branch: options.branchNorms
+      ? { plain: f32(tokens, hiddenSize), normed: f32(tokens, hiddenSize) }
+      : null,
     feedForward: allocateFeedForward(device, spec, { tokens, format }),
     rowIndices: i32(rows),
     gathered: f32(rows, hiddenSize),

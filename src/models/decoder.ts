@@ -45,7 +45,11 @@ export class Decoder {
     this.#device = device;
     this.#weights = weights;
     this.#limits = limits;
-    this.#buffers = allocateDecoderBuffers(device, spec, { limits, format: weights.format });
+    const branchNorms = weights.layers.some(
+      (layer) => layer.postAttentionNorm !== null || layer.postFeedForwardNorm !== null,
+    );
+    const { format } = weights;
+    this.#buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms });
     this.#rope = this.#allocateRope();
   }
 
@@ -176,14 +180,14 @@ export class Decoder {
     norm: NormWeights | null,
     run: (out: DeviceTensor, accumulate: boolean) => void,
   ): DeviceTensor | null {
-    const { x, branch, branchNormed } = this.#buffers;
-    if (norm === null) {
+    const { x, branch } = this.#buffers;
+    if (norm === null || branch === null) {
       run(x, true);
       return null;
     }
-    run(branch, false);
-    this.#device.norm({ count: this.#tokens, out: branchNormed, x: branch, ...norm });
-    return branchNormed;
+    run(branch.plain, false);
+    this.#device.norm({ count: this.#tokens, out: branch.normed, x: branch.plain, ...norm });
+    return branch.normed;
   }
 
   #attend({ layer, spec, index, cache, batch }: LayerRun): void {
