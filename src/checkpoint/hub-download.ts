@@ -34,7 +34,7 @@ export interface DownloadOptions {
 }
 
 /** A dropped connection is tried again at once; this many times in a row without a byte. */
-const FRUITLESS_ATTEMPTS_MAX = 3;
+const FRUITLESS_ATTEMPTS_MAX = 5;
 
 /** Makes sure that the blob is in the cache and whole; returns its path. */
 export async function downloadBlob(options: DownloadOptions): Promise<string> {

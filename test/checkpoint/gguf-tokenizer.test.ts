@@ -112,6 +112,16 @@ describe("a vocabulary in a GGUF gives the ids of the tokenizer.json that it cam
   });
 });
 
+test("SmolLM's way to cut text isolates every numeral, fractions among them", () => {
+  const metadata: Metadata = {
+    "tokenizer.ggml.model": ["string", "gpt2"],
+    "tokenizer.ggml.pre": ["string", "smollm"],
+    "tokenizer.ggml.tokens": ["strings", ["Ġ", "Â", "½", "4", "ĠÂ", "44"]],
+    "tokenizer.ggml.merges": ["strings", ["Ġ Â", "4 4"]],
+  };
+  expect(encoderOf(metadata).encode(" ½44").ids).toEqual([0, 1, 2, 3, 3]);
+});
+
 test("special tokens and the chat template arrive in the tokenizer's configuration", () => {
   const { files } = ggufTokenizer(
     metadataOf({

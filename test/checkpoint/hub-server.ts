@@ -27,6 +27,7 @@ export interface HubServer {
 export const COMMIT = "c0ffee".padEnd(40, "0");
 const LARGE_BYTES = 1000;
 const DROP_AFTER_BYTES = 40_000;
+const DROP_DELAY_MS = 30;
 
 /** Serves `files` as ORG/NAME until the test ends. */
 export async function startHub(
