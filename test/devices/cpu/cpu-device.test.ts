@@ -1,0 +1,101 @@
+import { afterAll, describe, expect, test } from "vitest";
+import type { WeightFormat, WeightSource } from "#devices";
+import { CpuDevice } from "../../../src/devices/cpu/cpu-device.ts";
+import { cpuDevices, randomFloats, sourceOf } from "./linear-material.ts";
+
+const devices = cpuDevices();
+afterAll(() => {
+  for (const { device } of devices) device.dispose();
+});
+
+describe.for(devices)("memory on $isa", ({ device }) => {
+  test("tensors start as zeros, keep what is written and share rows", async () => {
+    const tensor = device.allocate("f32", [4, 3]);
+    expect(await device.readF32(tensor)).toEqual(new Float32Array(12));
+    device.write(tensor, Float32Array.of(1, 2, 3, 4), 5);
+    const middle = device.rows(tensor, 1, 3);
+    expect(await device.readF32(middle)).toEqual(Float32Array.of(0, 0, 1, 2, 3, 4));
+    device.write(middle, Float32Array.of(9));
+    expect((await device.readF32(tensor))[3]).toBe(9);
+
+    const words = device.allocate("u32", [2]);
+    device.write(words, Uint32Array.of(0xffffffff, 7));
+    const integers = device.allocate("i32", [2]);
+    device.write(integers, Int32Array.of(-5, 7));
+    expect(await device.readI32(integers)).toEqual(Int32Array.of(-5, 7));
+  });
+
+  test("regions of all sizes are zero-filled again after others were released", async () => {
+    for (const columns of [1, 1000, 600_000, 3_000_000]) {
+      for (let round = 0; round < 2; round++) {
+        const tensor = device.allocate("f32", [columns]);
+        const read = await device.readF32(tensor);
+        expect(read.every((value) => value === 0)).toBe(true);
+        device.write(tensor, read.fill(1));
+        device.release(tensor);
+      }
+    }
+  });
+
+  test("files' vectors of every element type become f32", () => {
+    const values = randomFloats(37, 1).map((value) => Math.fround(Math.round(value * 16) / 16));
+    return Promise.all(
+      (["f32", "f16", "bf16"] as const).map(async (dtype) => {
+        const loaded = device.load(sourceOf(values, [37], dtype));
+        expect(await device.readF32(loaded)).toEqual(values);
+      }),
+    );
+  });
+
+  test("activations read back as the numbers they were rounded to", async () => {
+    const values = randomFloats(3 * 200, 2);
+    const x = device.allocate("f32", [3, 200]);
+    device.write(x, values);
+    const tolerances: Record<WeightFormat, number> = { f32: 0, bf16: 2 ** -9, i8: 0.5 / 127 };
+    for (const format of device.weightFormats) {
+      const out = device.allocateActivation(format, 3, 200);
+      device.convert({ count: 3, out, x });
+      const read = await device.readF32(out);
+      const worst = values.reduce((most, v, i) => Math.max(most, Math.abs(v - (read[i] ?? 9))), 0);
+      expect(worst).toBeLessThanOrEqual(tolerances[format] * 1.0001);
+    }
+  });
+
+  test("gives every source back to the system after it was packed", () => {
+    const given: string[] = [];
+    const source = (name: string): WeightSource => ({
+      ...sourceOf(randomFloats(6, 3), [2, 3]),
+      name,
+      discard: () => given.push(name),
+    });
+    const matrix = device.pack([source("q"), source("k")], { format: "bf16" });
+    expect([matrix.rows, matrix.columns, given]).toEqual([4, 3, ["q", "k"]]);
+    expect(matrix.bytes).toBeGreaterThanOrEqual(4 * 3 * 2);
+    device.release(matrix);
+  });
+
+  test("refuses what does not fit into memory, with both numbers", () => {
+    expect(() => device.allocate("f32", [2 ** 40, 16])).toThrow(/Cannot allocate .* available/);
+    const options = { format: "f16", layers: 80, blocks: 2 ** 30, blockTokens: 16 } as const;
+    expect(() => device.allocateKvCache({ ...options, kvHeads: 8, headDim: 128 })).toThrow(
+      "use a smaller model",
+    );
+  });
+
+  test("refuses a file that is shorter than its shape", () => {
+    const source = { ...sourceOf(randomFloats(5, 4), [2, 3]) };
+    expect(() => device.pack([source], { format: "f32" })).toThrow("24 bytes wanted");
+    expect(() => device.load(source)).toThrow("24 bytes wanted");
+  });
+
+  test("refuses to release twice, and memory of another device", () => {
+    const tensor = device.allocate("f32", [1]);
+    device.release(tensor);
+    expect(() => device.release(tensor)).toThrow("Cannot release memory");
+    const other = CpuDevice.open({ threads: 1 });
+    const foreign = other.allocate("f32", [1]);
+    expect(() => device.release(foreign)).toThrow("Cannot release memory");
+    other.dispose();
+    other.dispose();
+  });
+});
