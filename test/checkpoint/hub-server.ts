@@ -110,5 +110,8 @@ function sendFile(
   if (faults.dropsLeft === 0 || content.length <= DROP_AFTER_BYTES)
     return void response.end(content);
   faults.dropsLeft -= 1;
-  response.write(content.subarray(0, DROP_AFTER_BYTES), () => response.destroy());
+  // A client forgets what it has not yet read of a broken stream: give it time to read.
+  response.write(content.subarray(0, DROP_AFTER_BYTES), () => {
+    setTimeout(() => response.destroy(), DROP_DELAY_MS);
+  });
 }
