@@ -21,8 +21,7 @@ const newTokens = 24;
 const feedings: Readonly<Record<string, Feeding>> = {
   "each prompt in one step": { chunkTokens: 128, stagger: null },
   "prompts in chunks of 5": { chunkTokens: 5, stagger: null },
-  "all prompts in one mixed batch": { chunkTokens: 128, stagger: 0 },
-  "chunks of 7 of prompts that start one after another": { chunkTokens: 7, stagger: 3 },
+  "all prompts in one mixed batch, some still in their prompts": { chunkTokens: 16, stagger: 1 },
 };
 
 /** `createDevice` makes a fresh device for each fixture, which is disposed of afterwards. */
