@@ -107,8 +107,10 @@ function sendFile(
     "content-length": content.length,
     ...(ranged ? { "content-range": `bytes ${start}-${end - 1}/${file.length}` } : {}),
   });
-  if (faults.dropsLeft === 0 || content.length <= DROP_AFTER_BYTES)
-    return void response.end(content);
+  if (faults.dropsLeft === 0 || content.length <= DROP_AFTER_BYTES) {
+    response.end(content);
+    return;
+  }
   faults.dropsLeft -= 1;
   // A client forgets what it has not yet read of a broken stream: give it time to read.
   response.write(content.subarray(0, DROP_AFTER_BYTES), () => {
