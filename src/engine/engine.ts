@@ -98,15 +98,15 @@ export class Engine {
 
   /** Null when nothing can run now (all wait for grammars). Never rejects for a failing step. */
   async step(): Promise<EngineStep | null> {
-    const { scheduler, runner, clock } = this.#parts;
+    const { scheduler, clock } = this.#parts;
     const startedMs = clock.nowMs();
     const plan = scheduler.plan();
-    if (plan.items.length === 0) return this.#idleStep();
+    if (plan.items.length === 0 && plan.preempted.length === 0) return this.#idleStep();
     scheduler.begin(plan, startedMs);
     const plannedMs = clock.nowMs();
     let results: ItemResult[];
     try {
-      results = await runner.run(plan, (sequence) => this.#taskOf(sequence));
+      results = await this.#compute(plan);
     } catch (error) {
       return this.#failedStep(plan, error, startedMs, plannedMs - startedMs);
     }
@@ -133,6 +133,12 @@ export class Engine {
   async dispose(): Promise<void> {
     for (const requestId of [...this.#records.keys()]) this.abort(requestId);
     this.#compiler?.dispose();
+  }
+
+  /** A step may only take blocks back: then there is nothing to compute. */
+  async #compute(plan: StepPlan): Promise<ItemResult[]> {
+    if (plan.items.length === 0) return [];
+    return this.#parts.runner.run(plan, (sequence) => this.#taskOf(sequence));
   }
 
   #register(record: RequestRecord): void {
