@@ -1,10 +1,13 @@
 // Device memory: zero-filled, 64-byte aligned, never moved.
 //
-// Regions of 2 MiB and more are mapped and marked for huge pages: streaming weights through 4 KiB
-// pages costs a page walk every 64 cache lines.
+// Streaming weights through 4 KiB pages costs a page walk every 64 cache lines, so all memory is
+// mapped for huge pages. Matrices are often smaller than one (2 MiB): they are cut one after the
+// other from slabs, where they share pages. A slab whose pieces are all released is unmapped.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -15,44 +18,98 @@ namespace perigee {
 namespace {
 
 constexpr int64_t kHugePage = 2 << 20;
+constexpr int64_t kSlabBytes = 64 << 20;
+// Larger pieces get a mapping of their own: at most a quarter of a slab's end stays unused, and
+// untouched pages are not resident anyway.
+constexpr int64_t kPieceBytesMax = kSlabBytes / 4;
 constexpr int64_t kAlignment = 64;
 
-int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-void* mapHuge(int64_t bytes) {
+/// Zero-filled and aligned to a huge page; null when there is none left. `bytes` in whole huge pages.
+uint8_t* mapHuge(int64_t bytes) {
   // One page more than asked, so that an aligned start can be cut out of it.
   const int64_t padded = bytes + kHugePage;
   void* const mapped = mmap(nullptr, static_cast<size_t>(padded), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
-  const auto start = reinterpret_cast<int64_t>(mapped);
-  const int64_t aligned = roundUp(start, kHugePage);
-  if (aligned > start) munmap(mapped, static_cast<size_t>(aligned - start));
+  auto* const start = static_cast<uint8_t*>(mapped);
+  auto* const aligned =
+      reinterpret_cast<uint8_t*>(roundUp(reinterpret_cast<int64_t>(mapped), kHugePage));
+  if (aligned > start) munmap(start, static_cast<size_t>(aligned - start));
   const int64_t tail = start + padded - (aligned + bytes);
-  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), static_cast<size_t>(tail));
+  if (tail > 0) munmap(aligned + bytes, static_cast<size_t>(tail));
 #if defined(MADV_HUGEPAGE)
-  madvise(reinterpret_cast<void*>(aligned), static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  madvise(aligned, static_cast<size_t>(bytes), MADV_HUGEPAGE);
 #endif
-  return reinterpret_cast<void*>(aligned);
+  return aligned;
 }
+
+struct Slab {
+  uint8_t* memory;
+  int64_t used;
+  int64_t pieces;
+};
+
+/// Slabs of all devices of the process, the newest last: only that one is cut further.
+class Slabs {
+ public:
+  void* allocate(int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (slabs_.empty() || slabs_.back().used + bytes > kSlabBytes) {
+      uint8_t* const memory = mapHuge(kSlabBytes);
+      if (memory == nullptr) return nullptr;
+      slabs_.push_back({memory, 0, 0});
+    }
+    Slab& slab = slabs_.back();
+    void* const piece = slab.memory + slab.used;
+    slab.used += bytes;
+    ++slab.pieces;
+    return piece;
+  }
+
+  /// A piece is not handed out twice, so that what is handed out is always zero.
+  void release(const void* piece) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < slabs_.size(); ++i) {
+      const int64_t offset = static_cast<const uint8_t*>(piece) - slabs_[i].memory;
+      if (offset < 0 || offset >= kSlabBytes) continue;
+      if (--slabs_[i].pieces == 0) {
+        munmap(slabs_[i].memory, static_cast<size_t>(kSlabBytes));
+        slabs_.erase(slabs_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      return;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Slab> slabs_;
+};
+
+/// Never destroyed: a device may be released while the process ends.
+Slabs& slabs() {
+  static Slabs* const instance = new Slabs();
+  return *instance;
+}
+
+int64_t pieceBytes(int64_t bytes) { return roundUp(bytes > 0 ? bytes : 1, kAlignment); }
 
 }  // namespace
 
 /// Null when there is no memory left.
 PERIGEE_EXPORT void* perigee_allocate(int64_t bytes) {
-  if (bytes >= kHugePage) return mapHuge(roundUp(bytes, kHugePage));
-  const auto size = static_cast<size_t>(roundUp(bytes > 0 ? bytes : 1, kAlignment));
-  void* const memory = std::aligned_alloc(kAlignment, size);
-  if (memory != nullptr) std::memset(memory, 0, size);
-  return memory;
+  const int64_t piece = pieceBytes(bytes);
+  return piece > kPieceBytesMax ? mapHuge(roundUp(piece, kHugePage)) : slabs().allocate(piece);
 }
 
 /// `bytes` as it was allocated.
 PERIGEE_EXPORT void perigee_release(void* memory, int64_t bytes) {
-  if (bytes >= kHugePage) {
-    munmap(memory, static_cast<size_t>(roundUp(bytes, kHugePage)));
+  const int64_t piece = pieceBytes(bytes);
+  if (piece > kPieceBytesMax) {
+    munmap(memory, static_cast<size_t>(roundUp(piece, kHugePage)));
   } else {
-    std::free(memory);
+    slabs().release(memory);
   }
 }
 
