@@ -184,22 +184,7 @@ export class GrammarCompiler {
   }
 
   async #openHome(): Promise<Home> {
-    if (this.#home !== null) return this.#home;
-    const { tokens, type, vocabularySize, stopTokenIds } = this.#options;
-    assert(tokens.length <= vocabularySize, "Cannot compile grammars: more tokens than logits");
-    const instance = loadXGrammar();
-    const { TokenizerInfo, GrammarCompiler: Compiler } = instance.api;
-    const stops = [...stopTokenIds];
-    const tokenizer = await TokenizerInfo.createTokenizerInfo(
-      [...tokens],
-      type,
-      false,
-      vocabularySize,
-      stops,
-    );
-    // The library's own cache never forgets.
-    const compiler = await Compiler.createGrammarCompiler(tokenizer, false);
-    this.#home = { instance, tokenizer, compiler };
+    this.#home ??= await openHome(this.#options);
     return this.#home;
   }
 
@@ -211,6 +196,19 @@ export class GrammarCompiler {
     this.#home = null;
     this.#reader = null;
   }
+}
+
+async function openHome(options: GrammarCompilerOptions): Promise<Home> {
+  const { type, vocabularySize } = options;
+  const [tokens, stops] = [[...options.tokens], [...options.stopTokenIds]];
+  assert(tokens.length <= vocabularySize, "Cannot compile grammars: more tokens than logits");
+  const instance = loadXGrammar();
+  const { api } = instance;
+  const read = api.TokenizerInfo.createTokenizerInfo(tokens, type, false, vocabularySize, stops);
+  const tokenizer = await read;
+  // The library's own cache never forgets.
+  const compiler = await api.GrammarCompiler.createGrammarCompiler(tokenizer, false);
+  return { instance, tokenizer, compiler };
 }
 
 /** What grammars are compiled from: schemas are EBNF by then. */

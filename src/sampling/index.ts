@@ -10,6 +10,7 @@
  *   sampler.ts              edits, draws and reports a batch, on the device
  *   mirror.ts               the sampler's inputs on the device, written when they change
  *   logprobs.ts             log-probabilities, and those computed on the host
+ *   token-history.ts        which tokens were seen, and how often drawn
  *   token-mask.ts           sets of tokens as bits
  *   bad-word-matcher.ts     which tokens would complete a forbidden sequence
  *   thinking-budget.ts      ends a reasoning model's thoughts in time

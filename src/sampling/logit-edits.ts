@@ -34,6 +34,8 @@ export class LogitEdits {
   #counts = new Int32Array(firstCapacity);
   /** [V]: where a token's entry is, valid when it lies in the current row. */
   readonly #entryOf: Int32Array;
+  /** Entries before this one are in `#entryOf`; the others when somebody asks. */
+  #indexed = 0;
   #rows = 0;
   #entries = 0;
   #masked = 0;
@@ -96,6 +98,7 @@ export class LogitEdits {
     this.presence[this.#rows] = 0;
     this.#rows++;
     this.starts[this.#rows] = this.#entries;
+    this.#indexed = this.#entries;
   }
 
   /** Penalties of the current row; they act on tokens that have a count. */
@@ -111,13 +114,22 @@ export class LogitEdits {
     this.#biases[entry] = (this.#biases[entry] ?? 0) + value;
   }
 
-  /** Says how often a token was drawn; -1: it is in the prompt only. */
-  count(token: number, count: number): void {
-    const entry = this.#entry(token); // first: it may make the array anew
-    this.#counts[entry] = count;
+  /**
+   * Says how often each of `tokens` was drawn; -1: it is in the prompt only. Comes first in a row,
+   * and names no token twice.
+   */
+  count(tokens: Int32Array, counts: Int32Array): void {
+    const start = this.#entries;
+    assert(start === this.starts[this.#rows - 1], "Cannot count tokens: the row has entries");
+    this.#entries += tokens.length;
+    this.#makeRoom();
+    this.#tokens.set(tokens, start);
+    this.#counts.set(counts, start);
+    this.#biases.fill(0, start, this.#entries);
+    this.starts[this.#rows] = this.#entries;
   }
 
-  /** The current row's mask, for the caller to fill. Only tokens whose bits are set may be drawn. */
+  /** The current row's mask, for the caller to fill. Only tokens with a set bit may be drawn. */
   mask(): Uint32Array {
     const row = this.#rows - 1;
     if (this.allowedRows[row] === 0) this.#masked++;
@@ -126,6 +138,9 @@ export class LogitEdits {
   }
 
   #entry(token: number): number {
+    for (; this.#indexed < this.#entries; this.#indexed++) {
+      this.#entryOf[this.#tokens[this.#indexed] ?? 0] = this.#indexed;
+    }
     const known = this.#entryOf[token];
     assert(known !== undefined, `Cannot edit the logit of token ${token}: it has none`);
     const rowStart = this.starts[this.#rows - 1] ?? 0;
@@ -135,16 +150,19 @@ export class LogitEdits {
 
   #append(token: number): number {
     const entry = this.#entries++;
-    if (entry >= this.#tokens.length) {
-      this.#tokens = grown(this.#tokens, entry + 1, (n) => new Int32Array(n));
-      this.#biases = grown(this.#biases, entry + 1, (n) => new Float32Array(n));
-      this.#counts = grown(this.#counts, entry + 1, (n) => new Int32Array(n));
-    }
+    this.#makeRoom();
     this.#tokens[entry] = token;
     this.#biases[entry] = 0;
     this.#counts[entry] = 0;
-    this.#entryOf[token] = entry;
     this.starts[this.#rows] = this.#entries;
     return entry;
+  }
+
+  /** Makes the arrays anew when the entries outgrow them. */
+  #makeRoom(): void {
+    if (this.#entries <= this.#tokens.length) return;
+    this.#tokens = grown(this.#tokens, this.#entries, (n) => new Int32Array(n));
+    this.#biases = grown(this.#biases, this.#entries, (n) => new Float32Array(n));
+    this.#counts = grown(this.#counts, this.#entries, (n) => new Int32Array(n));
   }
 }

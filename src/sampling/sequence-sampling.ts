@@ -5,6 +5,7 @@ import type { LogitEdits } from "./logit-edits.ts";
 import type { LogprobRequest } from "./logprobs.ts";
 import type { SamplingParams } from "./sampling-params.ts";
 import { ThinkingBudget, type ThinkingMarks } from "./thinking-budget.ts";
+import { TokenHistory } from "./token-history.ts";
 import { allow, allowsOther, intersect, maskOf } from "./token-mask.ts";
 
 export interface SequenceSamplingOptions {
@@ -33,9 +34,8 @@ export class SequenceSampling {
   readonly seed: Seed;
   /** What to report beside each token, or null for nothing. */
   readonly logprobs: LogprobRequest | null;
-  readonly #promptTokens: ReadonlySet<number>;
-  /** Times each token was drawn; kept only where penalties ask for it. */
-  readonly #counts = new Map<number, number>();
+  /** Kept only where penalties ask for it. */
+  readonly #history: TokenHistory | null;
   readonly #generated: number[] = [];
   readonly #badWords: readonly (readonly number[])[];
   readonly #matcher: GrammarMatcher | null;
@@ -44,17 +44,15 @@ export class SequenceSampling {
   readonly #endTokenIds: readonly number[];
   readonly #stopTokens: readonly number[];
   readonly #thinking: ThinkingBudget | null;
-  readonly #penalizes: boolean;
 
   constructor(options: SequenceSamplingOptions) {
     const { params, vocabularySize, promptTokens, endTokenIds } = options;
     const words = Math.ceil(vocabularySize / 32);
-    const { repetitionPenalty, frequencyPenalty, presencePenalty, allowedTokenIds } = params;
+    const { allowedTokenIds } = params;
     this.params = params;
     this.seed = seedFrom(options.seed);
     this.logprobs = logprobRequest(params, vocabularySize);
-    this.#promptTokens = new Set(repetitionPenalty === 1 ? [] : promptTokens);
-    this.#penalizes = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+    this.#history = historyFor(params, promptTokens);
     this.#badWords = options.badWords ?? [];
     this.#matcher = options.matcher ?? null;
     this.#grammarMask = this.#matcher === null ? null : new Uint32Array(words);
@@ -84,7 +82,7 @@ export class SequenceSampling {
       return false;
     }
     this.#generated.push(token);
-    if (this.#penalizes) this.#counts.set(token, (this.#counts.get(token) ?? 0) + 1);
+    this.#history?.add(token);
     this.#thinking?.accept(this.#generated);
     return true;
   }
@@ -98,7 +96,7 @@ export class SequenceSampling {
   get edits(): boolean {
     const { params } = this;
     return (
-      this.#penalizes ||
+      this.#history !== null ||
       params.logitBias.length > 0 ||
       this.#badWords.length > 0 ||
       this.#matcher !== null ||
@@ -152,17 +150,23 @@ export class SequenceSampling {
   }
 
   #writePenalties(edits: LogitEdits): void {
-    if (!this.#penalizes) return;
+    if (this.#history === null) return;
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = this.params;
     edits.penalize(repetitionPenalty, frequencyPenalty, presencePenalty);
-    for (const token of this.#promptTokens) edits.count(token, -1);
-    for (const [token, count] of this.#counts) edits.count(token, count);
+    edits.count(this.#history.tokens, this.#history.counts);
   }
 
   /** Gives the grammar's memory back. */
   dispose(): void {
     this.#matcher?.dispose();
   }
+}
+
+/** The repetition penalty looks at the prompt too; without any penalty nothing is kept. */
+function historyFor(params: SamplingParams, promptTokens: readonly number[]): TokenHistory | null {
+  if (params.repetitionPenalty !== 1) return new TokenHistory(promptTokens);
+  const penalized = params.frequencyPenalty !== 0 || params.presencePenalty !== 0;
+  return penalized ? new TokenHistory([]) : null;
 }
 
 /** `logprobs` and `logprobTokenIds` as one wish; the ids win. */

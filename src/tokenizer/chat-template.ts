@@ -61,7 +61,7 @@ export class ChatTemplate {
         { param: "continueFinalMessage" },
       );
     }
-    const plain = messages.map((message, i) => this.#withContent(message, i));
+    const plain = messages.map((message, i) => withCallArguments(this.#withContent(message, i)));
     const marked = continues ? withMark(plain) : plain;
     const text = this.#run(marked, { ...options, addGenerationPrompt: generates });
     return continues ? beforeMark(text) : text;
@@ -117,6 +117,28 @@ function partText(part: unknown, index: number): string {
   throw refused(`Cannot render message ${index}: ${wanted}, ${found}`, {
     param: `messages[${index}].content`,
   });
+}
+
+/** Tool calls with their arguments as objects: templates print them with `tojson`. */
+function withCallArguments(message: TemplateMessage): TemplateMessage {
+  const { tool_calls: calls } = message;
+  if (!Array.isArray(calls)) return message;
+  const parsedCalls = calls.map((call: unknown) => {
+    const target = isObject(call) ? call.function : null;
+    if (!isObject(call) || !isObject(target) || typeof target.arguments !== "string") return call;
+    return { ...call, function: { ...target, arguments: parsedArguments(target.arguments) } };
+  });
+  return { ...message, tool_calls: parsedCalls };
+}
+
+/** Arguments that are no JSON (a model may write anything) stay the text they are. */
+function parsedArguments(text: string): unknown {
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // an everyday answer: the template shows it as it came
+  }
 }
 
 /** The messages with the mark after the last one's text. */

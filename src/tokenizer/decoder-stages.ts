@@ -29,17 +29,43 @@ export interface Stage {
 const plain = (text: string): Piece => ({ text, kind: "plain" });
 const some = (text: string): Piece[] => (text === "" ? [] : [plain(text)]);
 
+/** A byte-level token, and its text if it has whole characters only. */
+interface ByteLevelToken {
+  readonly bytes: Uint8Array;
+  readonly text: string | null;
+}
+
+function byteLevelToken(spelling: string): ByteLevelToken {
+  const bytes = bytesOfByteLevel(spelling);
+  const stream = new Utf8Stream();
+  const text = stream.push(bytes);
+  return { bytes, text: stream.holds ? null : text };
+}
+
 /** Byte-level tokens: characters of the byte alphabet, joined over token borders. */
 class ByteLevelStage implements Stage {
   readonly #utf8: Utf8Stream;
+  /** By spelling; all streams of a tokenizer share it. No larger than the vocabulary. */
+  readonly #known: Map<string, ByteLevelToken>;
 
-  constructor(utf8 = new Utf8Stream()) {
+  constructor(utf8 = new Utf8Stream(), known = new Map<string, ByteLevelToken>()) {
     this.#utf8 = utf8;
+    this.#known = known;
   }
 
   push(piece: Piece): Piece[] {
     if (piece.kind !== "plain") return [...some(this.#utf8.flush()), piece];
-    return some(this.#utf8.push(bytesOfByteLevel(piece.text)));
+    const { bytes, text } = this.#token(piece.text);
+    return some(text === null || this.#utf8.holds ? this.#utf8.push(bytes) : text);
+  }
+
+  #token(spelling: string): ByteLevelToken {
+    let token = this.#known.get(spelling);
+    if (token === undefined) {
+      token = byteLevelToken(spelling);
+      this.#known.set(spelling, token);
+    }
+    return token;
   }
 
   finish(): Piece[] {
@@ -47,7 +73,7 @@ class ByteLevelStage implements Stage {
   }
 
   fork(): Stage {
-    return new ByteLevelStage(this.#utf8.fork());
+    return new ByteLevelStage(this.#utf8.fork(), this.#known);
   }
 }
 
@@ -62,6 +88,7 @@ class ByteFallbackStage implements Stage {
   push(piece: Piece): Piece[] {
     const byte = piece.kind === "bare" ? null : byteOfFallback(piece.text);
     if (byte !== null) return some(this.#utf8.push(Uint8Array.of(byte)));
+    if (!this.#utf8.holds) return [piece];
     return [...some(this.#utf8.flush()), piece];
   }
 
@@ -295,7 +322,7 @@ function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
 }
 
 /**
- * Fresh stages for tokenizer.json's `decoder`. Without one, tokens are joined by spaces, as Hugging
+ * The stages of tokenizer.json's `decoder`, to be forked for each stream. Without one, tokens are joined by spaces, as Hugging
  * Face does. Throws TOKENIZER_INVALID for a decoder that cannot be streamed.
  */
 export function createStages(decoder: unknown): Stage[] {

@@ -12,10 +12,18 @@ export interface DecodeOptions {
   readonly spacesBetweenSpecialTokens?: boolean;
 }
 
-function piecesAfter(stages: readonly Stage[], from: number, pieces: readonly Piece[]): Piece[] {
-  let current = [...pieces];
-  for (const stage of stages.slice(from)) current = current.flatMap((piece) => stage.push(piece));
-  return current;
+/** Text of `pieces` after the stages from `from` on. */
+function textAfter(stages: readonly Stage[], from: number, pieces: Piece[]): string {
+  let current = pieces;
+  for (let i = from; i < stages.length; i++) {
+    const [only] = current;
+    if (only === undefined) return "";
+    const stage = stages[i];
+    if (stage === undefined) break;
+    // One piece is the usual case, and a token's whole cost.
+    current = current.length === 1 ? stage.push(only) : current.flatMap((all) => stage.push(all));
+  }
+  return current.length === 1 ? (current[0]?.text ?? "") : textOfPieces(current);
 }
 
 /** More tokens than a character can have bytes; a stream's state depends on no more. */
@@ -72,14 +80,14 @@ export class StreamDecoder {
     const bare = added && this.#afterAdded && !spaced;
     this.#afterAdded = added;
     const kind = bare ? "bare" : added ? "added" : "plain";
-    return textOfPieces(piecesAfter(this.#stages, 0, [{ text: token, kind }]));
+    return textAfter(this.#stages, 0, [{ text: token, kind }]);
   }
 
   /** Ends the stream: what was held back, U+FFFD for an unfinished character. */
   flush(): string {
     let text = "";
     for (const [i, stage] of this.#stages.entries()) {
-      text += textOfPieces(piecesAfter(this.#stages, i + 1, stage.finish()));
+      text += textAfter(this.#stages, i + 1, stage.finish());
     }
     return text;
   }

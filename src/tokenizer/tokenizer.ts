@@ -1,5 +1,5 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
-import { createStages } from "./decoder-stages.ts";
+import { createStages, type Stage } from "./decoder-stages.ts";
 import { EncodeWorker } from "./encode-worker.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 import {
@@ -20,8 +20,8 @@ export interface EncodeOptions {
   readonly addSpecialTokens?: boolean;
 }
 
-/** Texts at least this long (UTF-16 units) are encoded in a worker: about 10 ms of this thread. */
-const longText = 16_384;
+/** Texts at least this long (UTF-16 units) go to a worker: some 2,000 tokens, 5 to 40 ms. */
+const longText = 8_192;
 
 /** What a grammar compiler needs of a vocabulary; plain data. */
 export interface GrammarVocabulary {
@@ -42,7 +42,8 @@ export class Tokenizer {
   /** Spellings of the special tokens that tokenizer_config.json names. */
   readonly namedTokens: NamedTokens;
   readonly #encoder: HuggingFaceTokenizer;
-  readonly #decoder: unknown;
+  /** Never pushed to: each stream forks them. */
+  readonly #stages: readonly Stage[];
   readonly #worker: EncodeWorker;
 
   /** Throws TOKENIZER_INVALID. */
@@ -51,10 +52,9 @@ export class Tokenizer {
     const config = parsedFile(files.tokenizerConfig ?? {}, "tokenizer_config.json");
     this.vocabulary = vocabularyOf(json, config);
     this.namedTokens = namedTokensOf(config);
-    this.#decoder = json.decoder;
+    this.#stages = createStages(json.decoder);
     this.#encoder = createEncoder(json, config);
     this.#worker = new EncodeWorker(files);
-    createStages(this.#decoder);
   }
 
   /** One more than the largest token id; a model's logits may have more columns. */
@@ -97,7 +97,8 @@ export class Tokenizer {
 
   /** An incremental decoder, of which `decode` is the whole at once. */
   stream(options: DecodeOptions = {}): StreamDecoder {
-    return new StreamDecoder(this.vocabulary, createStages(this.#decoder), options);
+    const stages = this.#stages.map((stage) => stage.fork());
+    return new StreamDecoder(this.vocabulary, stages, options);
   }
 
   /** Exactly the bytes that an id stands for (a token may be half a character). */

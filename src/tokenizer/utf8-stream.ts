@@ -53,6 +53,11 @@ export class Utf8Stream {
     this.#held = held;
   }
 
+  /** Whether bytes of an unfinished character are held. */
+  get holds(): boolean {
+    return this.#held.length > 0;
+  }
+
   /** Text of all characters that are complete now. */
   push(bytes: Uint8Array): string {
     const all = this.#held.length === 0 ? bytes : joined(this.#held, bytes);

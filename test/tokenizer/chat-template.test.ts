@@ -85,6 +85,18 @@ describe("ChatTemplate", () => {
     expect(text).toContain("assistant\n<|im_end|>");
   });
 
+  test("a tool call's arguments are objects, however they came", () => {
+    const source =
+      "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }};{% endfor %}{% endfor %}";
+    const calls = ['{"city": "Oslo"}', { city: "Oslo" }, "", "no json"];
+    const message = {
+      role: "assistant",
+      tool_calls: calls.map((args) => ({ type: "function", function: { arguments: args } })),
+    };
+    const text = new ChatTemplate(source).render([message]);
+    expect(text).toBe('{"city": "Oslo"};{"city": "Oslo"};{};"no json";');
+  });
+
   test("a template that raises blames the request", () => {
     const strict = new ChatTemplate("{{ raise_exception('roles must alternate') }}");
     expect(() => strict.render([user])).toThrow(refused("roles must alternate"));
