@@ -21,6 +21,14 @@ export function instanceOf(schema: unknown): unknown {
   }
 }
 
+/** The shortest text that a structural tag of forced tool calls accepts. */
+export function instanceOfTag(tag: unknown): string {
+  const format = isNode(tag) && isNode(tag.format) ? tag.format : {};
+  const first: unknown = Array.isArray(format.tags) ? format.tags[0] : null;
+  if (!isNode(first) || !isNode(first.content)) throw new Error("Not a list of tags");
+  return `${first.begin}${JSON.stringify(instanceOf(first.content.json_schema))}${first.end}`;
+}
+
 type Node = Readonly<Record<string, unknown>>;
 
 function isNode(value: unknown): value is Node {

@@ -19,8 +19,8 @@ import type {
   StreamItem,
   TextCodec,
 } from "#engine";
-import { SamplingParams } from "#sampling";
-import { instanceOf } from "./schema-instance.ts";
+import { SamplingParams } from "#engine";
+import { instanceOf, instanceOfTag } from "./schema-instance.ts";
 
 const END = 256;
 const VOCABULARY = 257;
@@ -366,6 +366,7 @@ function answerText(reply: string, params: SamplingParams): string {
   if (structure === null) return reply;
   if (structure.choice !== undefined) return structure.choice[0] ?? "";
   if (structure.jsonObject === true) return "{}";
+  if (structure.structuralTag !== undefined) return instanceOfTag(structure.structuralTag);
   if (structure.json === undefined) return reply;
   const schema: unknown =
     typeof structure.json === "string" ? JSON.parse(structure.json) : structure.json;

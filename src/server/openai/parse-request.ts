@@ -4,6 +4,7 @@ import { EngineError } from "#base";
 type Issue = z.core.$ZodIssue;
 
 const shownValueLength = 80;
+const shownItems = 8;
 
 /** Checks a request body. Throws INVALID_ARGUMENT that names the first wrong field. */
 export function parseRequest<Schema extends z.ZodType>(
@@ -45,6 +46,8 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
 
 function shown(value: unknown): string {
   if (value === undefined) return "missing";
+  if (Array.isArray(value) && value.length > shownItems) return `a list of ${value.length}`;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return "an object";
   const text = JSON.stringify(value);
   return text.length > shownValueLength ? `${text.slice(0, shownValueLength)}…` : text;
 }

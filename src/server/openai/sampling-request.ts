@@ -1,6 +1,6 @@
 /** From a request's sampling fields to the engine's options. */
 import { z } from "zod";
-import type { GenerateOptions } from "#engine";
+import type { GenerateOptions, StructuredOutput } from "#engine";
 import type { SamplingDefaults } from "../config.ts";
 import { samplingFields, structureFields } from "./fields.ts";
 import { fieldError } from "./parse-request.ts";
@@ -9,8 +9,6 @@ const SamplingRequest = z.object(samplingFields);
 const StructureRequest = z.object(structureFields);
 type SamplingRequest = z.output<typeof SamplingRequest>;
 type StructureRequest = z.output<typeof StructureRequest>;
-/** What the engine's grammars take. */
-export type StructuredOutput = NonNullable<GenerateOptions["structuredOutput"]>;
 
 /** What an endpoint adds to the fields that all share. */
 export interface SamplingExtras {

@@ -1,12 +1,11 @@
 /** Tools of a chat request: what the template shows, and how calls are forced and parsed. */
 import { z } from "zod";
+import type { StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
 import { fieldError } from "./parse-request.ts";
-import type { StructuredOutput } from "./sampling-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
-import { HermesParser } from "./tool-calls/hermes.ts";
-import { JsonSequenceParser } from "./tool-calls/json-sequence.ts";
-import { NamedCallParser } from "./tool-calls/named-call.ts";
+import { HERMES_FRAMING, HermesParser } from "./tool-calls/hermes.ts";
+import { LLAMA3_FRAMING, Llama3Parser } from "./tool-calls/llama3.ts";
 import type { ToolCallContext, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 
 const toolName = z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
@@ -20,7 +19,6 @@ const tool = z.strictObject({
   }),
 });
 type Tool = z.output<typeof tool>;
-type JsonSchema = Readonly<Record<string, unknown>>;
 
 export const toolFields = {
   tools: z.array(tool).max(128).nullish(),
@@ -71,26 +69,16 @@ export function toolUse(
   if (choice === "auto") {
     return { shown: tools, structuredOutput: null, createParser: freeParser(parser, context) };
   }
-  if (choice === "required") {
-    return {
-      shown: tools,
-      structuredOutput: { json: callListSchema(tools, request.parallel_tool_calls === false) },
-      createParser: () => new JsonSequenceParser(context, { forced: true }),
-    };
-  }
-  return namedUse(tools, choice.function.name, context);
+  const named = choice !== "required";
+  const callable = named ? [toolNamed(tools, choice.function.name)] : tools;
+  const onlyOne = named || request.parallel_tool_calls === false;
+  return { shown: tools, ...forcedCalls(callable, { parser, context, onlyOne }) };
 }
 
-function namedUse(tools: readonly Tool[], name: string, context: ToolCallContext): ToolUse {
-  const chosen = tools.find((known) => known.function.name === name);
-  if (chosen === undefined) {
-    throw fieldError("tool_choice", `must name one of the tools, current value is ${name}`);
-  }
-  return {
-    shown: tools,
-    structuredOutput: { json: { ...parametersOf(chosen) } },
-    createParser: () => new NamedCallParser(context, name),
-  };
+function toolNamed(tools: readonly Tool[], name: string): Tool {
+  const found = tools.find((known) => known.function.name === name);
+  if (found !== undefined) return found;
+  throw fieldError("tool_choice", `must name one of the tools, current value is ${name}`);
 }
 
 function freeParser(
@@ -103,46 +91,47 @@ function freeParser(
     case "hermes":
       return () => new HermesParser(context);
     case "llama3_json":
-      return () => new JsonSequenceParser(context, { forced: false });
+      return () => new Llama3Parser(context);
     case "none":
       return null;
   }
 }
 
-function parametersOf({ function: { parameters } }: Tool): JsonSchema {
-  return parameters ?? { type: "object", properties: {}, additionalProperties: false };
+interface Forced {
+  readonly parser: ServerConfig["toolCallParser"];
+  readonly context: ToolCallContext;
+  readonly onlyOne: boolean;
 }
 
-/** One or more calls, each of one of the tools with arguments of its schema. */
-function callListSchema(tools: readonly Tool[], onlyOne: boolean): Record<string, unknown> {
-  const definitions: Record<string, unknown> = {};
-  const calls = tools.map((known) => {
-    const { $defs, ...parameters } = parametersOf(known);
-    addDefinitions(definitions, $defs);
-    return {
-      type: "object",
-      properties: { name: { const: known.function.name }, arguments: parameters },
-      required: ["name", "arguments"],
-      additionalProperties: false,
-    };
-  });
+/**
+ * Makes the whole output calls, in the format that the model was trained on: it fills in which
+ * tool, and arguments of that tool's schema. Hermes' format where none is set.
+ */
+function forcedCalls(
+  tools: readonly Tool[],
+  { parser, context, onlyOne }: Forced,
+): Omit<ToolUse, "shown"> {
+  const isLlama = parser === "llama3_json";
+  const { begin, end, separator } = isLlama ? LLAMA3_FRAMING : HERMES_FRAMING;
+  const tags = tools.map((known) => ({
+    type: "tag",
+    begin: begin(known.function.name),
+    content: { type: "json_schema", json_schema: parametersOf(known) },
+    end,
+  }));
+  const format = {
+    type: "tags_with_separator",
+    tags,
+    separator,
+    at_least_one: true,
+    stop_after_first: onlyOne,
+  };
   return {
-    type: "array",
-    minItems: 1,
-    ...(onlyOne ? { maxItems: 1 } : {}),
-    items: calls.length === 1 ? calls[0] : { anyOf: calls },
-    ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}),
+    structuredOutput: { structuralTag: { type: "structural_tag", format } },
+    createParser: () => (isLlama ? new Llama3Parser(context) : new HermesParser(context)),
   };
 }
 
-/** `#/$defs/…` is read from the root of the whole schema, so definitions must move there. */
-function addDefinitions(all: Record<string, unknown>, added: unknown): void {
-  if (typeof added !== "object" || added === null) return;
-  for (const [name, definition] of Object.entries(added)) {
-    const known = all[name];
-    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(definition)) {
-      throw fieldError("tools", `must not define $defs.${name} in two different ways`);
-    }
-    all[name] = definition;
-  }
+function parametersOf({ function: { parameters } }: Tool): Readonly<Record<string, unknown>> {
+  return parameters ?? { type: "object", properties: {}, additionalProperties: false };
 }

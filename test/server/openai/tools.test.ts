@@ -126,14 +126,28 @@ describe("tools that the model may call", () => {
 });
 
 describe("tools that the model must call", () => {
-  test("a named tool makes the output its arguments", async () => {
-    const { client, model } = await serveToy();
+  test.for([
+    ["hermes", '<tool_call>\n{"name": "get_weather", "arguments": ', "}\n</tool_call>", "\n"],
+    ["llama3_json", '{"name": "get_weather", "parameters": ', "}", "; "],
+  ] as const)("a named tool is the only call, written as %s", async (wanted) => {
+    const [toolCallParser, begin, end, separator] = wanted;
+    const { client, model } = await serveToy({}, { toolCallParser });
     const named = {
       ...request,
       tool_choice: { type: "function" as const, function: { name: "get_weather" } },
     };
     const answer = await client.chat.completions.create(named);
-    expect(model.requests[0]?.structuredOutput).toEqual({ json: parameters });
+    const content = { type: "json_schema", json_schema: parameters };
+    expect(model.requests[0]?.structuredOutput?.structuralTag).toEqual({
+      type: "structural_tag",
+      format: {
+        type: "tags_with_separator",
+        tags: [{ type: "tag", begin, content, end }],
+        separator,
+        at_least_one: true,
+        stop_after_first: true,
+      },
+    });
     expect(answer.choices[0]).toMatchObject({
       finish_reason: "tool_calls",
       message: {
@@ -144,23 +158,21 @@ describe("tools that the model must call", () => {
       },
     });
     const stream = await client.chat.completions.create({ ...named, stream: true });
-    const { calls, content } = await collectStream(stream);
-    expect(content).toBe("");
+    const { calls, content: text } = await collectStream(stream);
+    expect(text).toBe("");
     expect(calls).toMatchObject([{ name: "get_weather" }]);
     expect(JSON.parse(calls[0]?.arguments ?? "")).toEqual({ city: "word", days: null });
   });
 
-  test("required makes the output a list of calls, with definitions at the root", async () => {
+  test("required lets the model choose among the tools, and call several", async () => {
     const { client, model } = await serveToy();
     const answer = await client.chat.completions.create({ ...request, tool_choice: "required" });
     expect(answer.choices[0]?.message.tool_calls).toMatchObject([
       { function: { name: "get_weather", arguments: '{"city":"word","days":null}' } },
     ]);
     expect(answer.choices[0]?.message.content).toBeNull();
-    expect(model.requests[0]?.structuredOutput?.json).toMatchObject({
-      type: "array",
-      minItems: 1,
-      $defs: { days: { type: "integer" } },
+    expect(model.requests[0]?.structuredOutput?.structuralTag).toMatchObject({
+      format: { tags: [{}, {}], at_least_one: true, stop_after_first: false },
     });
   });
 

@@ -1,5 +1,5 @@
 import { HermesParser } from "./hermes.ts";
-import { JsonSequenceParser } from "./json-sequence.ts";
+import { Llama3Parser } from "./llama3.ts";
 import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-parser.ts";
 
 const PYTHON_TAG = "<|python_tag|>";
@@ -30,9 +30,7 @@ export class AutoParser implements ToolCallParser {
 
   #choose(beginning: string): ToolCallParser {
     const bare = beginning.startsWith("{") || beginning.startsWith(PYTHON_TAG);
-    this.#chosen = bare
-      ? new JsonSequenceParser(this.#context, { forced: false })
-      : new HermesParser(this.#context);
+    this.#chosen = bare ? new Llama3Parser(this.#context) : new HermesParser(this.#context);
     return this.#chosen;
   }
 }

@@ -1,8 +1,20 @@
 import { CallEmitter } from "./call-emitter.ts";
-import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-parser.ts";
+import type {
+  CallFraming,
+  OutputPart,
+  ToolCallContext,
+  ToolCallParser,
+} from "./tool-call-parser.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
+
+/** How calls are written, for grammars that force them. */
+export const HERMES_FRAMING: CallFraming = {
+  begin: (name) => `${OPEN}\n{"name": ${JSON.stringify(name)}, "arguments": `,
+  end: `}\n${CLOSE}`,
+  separator: "\n",
+};
 
 /**
  * Hermes and Qwen: text, then calls as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.

@@ -15,6 +15,14 @@ export interface ToolCallParser {
   finish(): OutputPart[];
 }
 
+/** The text round a call's arguments. */
+export interface CallFraming {
+  begin(toolName: string): string;
+  readonly end: string;
+  /** Between two calls. */
+  readonly separator: string;
+}
+
 /** How a tool call is told from text, beyond its format. */
 export interface ToolCallContext {
   /** Names of the request's tools. */

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AutoParser } from "../../../../src/server/openai/tool-calls/auto.ts";
 import { HermesParser } from "../../../../src/server/openai/tool-calls/hermes.ts";
-import { JsonSequenceParser } from "../../../../src/server/openai/tool-calls/json-sequence.ts";
+import { Llama3Parser } from "../../../../src/server/openai/tool-calls/llama3.ts";
 import type {
   OutputPart,
   ToolCallContext,
@@ -13,8 +13,7 @@ const context: ToolCallContext = { toolNames: new Set(["find", "add"]), newId: (
 
 const PARSERS = {
   hermes: () => new HermesParser(context),
-  llama: () => new JsonSequenceParser(context, { forced: false }),
-  forced: () => new JsonSequenceParser(context, { forced: true }),
+  llama: () => new Llama3Parser(context),
   auto: () => new AutoParser(context),
 } satisfies Record<string, () => ToolCallParser>;
 
@@ -121,13 +120,6 @@ describe("what each format says", () => {
     ],
     ["an answer in JSON", "llama", '{"city": "Oslo"}', '{"city": "Oslo"}', []],
     ["text", "llama", "It is {warm}.", "It is {warm}.", []],
-    [
-      "a list",
-      "forced",
-      ' [{"name": "add", "arguments": {}} ,\n{"name": "find", "arguments": {"q": 1}}] ',
-      "",
-      [call("add", "{}"), call("find", '{"q": 1}')],
-    ],
     [
       "Hermes by itself",
       "auto",

@@ -1,34 +1,34 @@
 import { CallEmitter } from "./call-emitter.ts";
-import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-parser.ts";
+import type {
+  CallFraming,
+  OutputPart,
+  ToolCallContext,
+  ToolCallParser,
+} from "./tool-call-parser.ts";
 
 const PYTHON_TAG = "<|python_tag|>";
 
-export interface JsonSequenceOptions {
-  /**
-   * False: the model chose whether to call; an object that names no tool of the request, or text
-   * at the start, is content. True: a grammar made the output a list of calls.
-   */
-  readonly forced: boolean;
-}
+/** How calls are written, for grammars that force them. */
+export const LLAMA3_FRAMING: CallFraming = {
+  begin: (name) => `{"name": ${JSON.stringify(name)}, "parameters": `,
+  end: "}",
+  separator: "; ",
+};
 
 /**
- * Calls as bare JSON objects. Llama 3: `{"name": …, "parameters": {…}}`, maybe after
- * `<|python_tag|>`, several with `;` between. Forced calls: `[{…}, {…}]`.
+ * Llama 3: the whole text is `{"name": …, "parameters": {…}}`, maybe after `<|python_tag|>`,
+ * several with `;` between. An object that names no tool of the request is content, like any other
+ * text: answers may be JSON.
  */
-export class JsonSequenceParser implements ToolCallParser {
+export class Llama3Parser implements ToolCallParser {
   readonly #calls: CallEmitter;
-  readonly #forced: boolean;
-  readonly #separators: RegExp;
   #state: "between" | "call" | "content" = "between";
   #buffer = "";
 
-  constructor(context: ToolCallContext, options: JsonSequenceOptions) {
-    const { forced } = options;
-    this.#forced = forced;
-    this.#separators = forced ? /^[\s[\],]+/ : /^[\s;]+/;
+  constructor(context: ToolCallContext) {
     this.#calls = new CallEmitter(
       context,
-      (reader) => forced || (reader.hasArguments && context.toolNames.has(reader.name ?? "")),
+      (reader) => reader.hasArguments && context.toolNames.has(reader.name ?? ""),
     );
   }
 
@@ -57,8 +57,8 @@ export class JsonSequenceParser implements ToolCallParser {
   }
 
   #readBetween(): boolean {
-    const rest = this.#buffer.replace(this.#separators, "");
-    if (this.#forced || this.#calls.count > 0) this.#buffer = rest;
+    const rest = this.#buffer.replace(/^[\s;]+/, "");
+    if (this.#calls.count > 0) this.#buffer = rest;
     if (rest === "" || (rest !== PYTHON_TAG && PYTHON_TAG.startsWith(rest))) return false;
     if (rest.startsWith(PYTHON_TAG)) {
       this.#buffer = rest.slice(PYTHON_TAG.length);

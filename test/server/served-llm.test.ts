@@ -1,0 +1,226 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { uniformAt } from "#base";
+import { LLM } from "#engine";
+import { type RunningServer, startServer } from "#server";
+import { json } from "../support/json.ts";
+
+// The whole way, on the bundled model: HTTP, templates, engine, device and back.
+
+const messages = [{ role: "user" as const, content: "Hello, who are you?" }];
+const greedy = { model: "pocket", temperature: 0, max_tokens: 12 };
+const abortSeed = { low: 200, high: 0 };
+
+let llm: LLM;
+let server: RunningServer;
+let client: OpenAI;
+
+beforeAll(async () => {
+  llm = await LLM.load("models/pocket", { engineThread: false });
+  server = await startServer(llm, { port: 0, logLevel: "silent" });
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
+});
+
+afterAll(async () => {
+  await server?.close();
+  await llm?.[Symbol.asyncDispose]();
+});
+
+/** Waits until no request holds blocks. Books come with steps, so each look makes one. */
+async function allBlocksFree(): Promise<void> {
+  const heldBlocks = async () => {
+    await llm.generate("a", { maxTokens: 1 });
+    return llm.stats().heldBlocks;
+  };
+  await expect.poll(heldBlocks, { timeout: 10_000, interval: 5 }).toBe(0);
+}
+
+function post(path: string, body: unknown): Promise<Response> {
+  return fetch(server.url + path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+test("greedy chat is the same at once and as a stream", async () => {
+  const whole = await client.chat.completions.create({ ...greedy, messages });
+  const stream = await client.chat.completions.create({ ...greedy, messages, stream: true });
+  let text = "";
+  for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+  expect(text).toBe(whole.choices[0]?.message.content);
+  expect(whole.usage?.completion_tokens).toBeLessThanOrEqual(12);
+});
+
+test("sampling with a seed gives the same n choices twice, and they differ", async () => {
+  const request = { model: "pocket", prompt: "The", max_tokens: 8, n: 4, seed: 5, temperature: 1 };
+  const [first, second] = await Promise.all([
+    client.completions.create(request),
+    client.completions.create(request),
+  ]);
+  const texts = first.choices.map(({ text }) => text);
+  expect(second.choices.map(({ text }) => text)).toEqual(texts);
+  expect(new Set(texts).size).toBeGreaterThan(1);
+});
+
+test("log-probabilities of generated tokens agree with scoring them as a prompt", async () => {
+  const request = { ...greedy, prompt: "A server is", max_tokens: 6, logprobs: 1, echo: true };
+  const generated = (await client.completions.create(request)).choices[0];
+  const scored = (
+    await client.completions.create({ ...request, prompt: generated?.text ?? "", max_tokens: 0 })
+  ).choices[0];
+  const tokens = scored?.logprobs?.tokens ?? [];
+  expect(tokens.join("")).toBe(generated?.text);
+  expect(generated?.logprobs?.tokens?.slice(0, tokens.length)).toEqual(tokens);
+  scored?.logprobs?.token_logprobs?.forEach((value, i) => {
+    if (i > 0) expect(value).toBeCloseTo(generated?.logprobs?.token_logprobs?.[i] ?? 0, 1);
+  });
+});
+
+test("chat log-probabilities are sorted, negative, and spell the text", async () => {
+  const answer = await client.chat.completions.create({
+    ...greedy,
+    messages,
+    logprobs: true,
+    top_logprobs: 3,
+  });
+  for (const { logprob, top_logprobs: top } of answer.choices[0]?.logprobs?.content ?? []) {
+    expect(logprob).toBeLessThanOrEqual(0);
+    expect(top).toHaveLength(3);
+    expect(top.map((other) => other.logprob)).toEqual(
+      top.map((other) => other.logprob).sort((a, b) => b - a),
+    );
+  }
+});
+
+test("a JSON schema is obeyed", async () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 8 }, port: { enum: [80, 443] } },
+    required: ["name", "port"],
+    additionalProperties: false,
+  };
+  const answer = await client.chat.completions.create({
+    ...greedy,
+    max_tokens: 100,
+    messages,
+    response_format: { type: "json_schema", json_schema: { name: "service", schema } },
+  });
+  const value = JSON.parse(answer.choices[0]?.message.content ?? "");
+  expect(value).toMatchObject({ name: expect.any(String) });
+  expect([80, 443]).toContain(value.port);
+});
+
+test("a choice and a regular expression are obeyed", async () => {
+  const choice = await post("/v1/completions", {
+    prompt: "Yes or no?",
+    guided_choice: ["yes", "no"],
+  });
+  expect(["yes", "no"]).toContain(String((await json(choice)).choices?.[0]?.text));
+  const regex = await post("/v1/completions", {
+    prompt: "Call",
+    guided_regex: "[0-9]{3}-[0-9]{4}",
+  });
+  expect((await json(regex)).choices?.[0]?.text).toMatch(/^\d{3}-\d{4}$/);
+});
+
+test("a required tool is called with arguments of its schema", async () => {
+  const parameters = {
+    type: "object",
+    properties: { unit: { enum: ["C", "F"] } },
+    required: ["unit"],
+    additionalProperties: false,
+  };
+  const tools = [{ type: "function" as const, function: { name: "weather", parameters } }];
+  const answer = await client.chat.completions.create({
+    ...greedy,
+    max_tokens: 100,
+    messages,
+    tools,
+    tool_choice: "required",
+  });
+  expect(answer.choices[0]?.finish_reason).toBe("tool_calls");
+  const [call] = answer.choices[0]?.message.tool_calls ?? [];
+  expect(call).toMatchObject({ type: "function", function: { name: "weather" } });
+  const called = call?.type === "function" ? call.function.arguments : "";
+  expect(["C", "F"]).toContain(JSON.parse(called).unit);
+});
+
+test("a repeated prompt is found in the cache", async () => {
+  const long = [{ role: "user" as const, content: "The same long question. ".repeat(12) }];
+  await client.chat.completions.create({ ...greedy, messages: long, max_tokens: 1 });
+  const { usage } = await client.chat.completions.create({
+    ...greedy,
+    messages: long,
+    max_tokens: 1,
+  });
+  expect(usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThanOrEqual(16);
+});
+
+test("tokenize and detokenize are each other's inverse", async () => {
+  const prompt = "Grüße, 世界! {}";
+  const { tokens } = await json(post("/tokenize", { prompt, add_special_tokens: false }));
+  expect(await json(post("/detokenize", { tokens }))).toEqual({ prompt });
+});
+
+test("a prompt beyond the context is a 400 with both numbers", async () => {
+  const answer = await post("/v1/completions", { prompt: "word ".repeat(5000) });
+  expect(answer.status).toBe(400);
+  const { error } = await json(answer);
+  expect(error?.code).toBe("context_length_exceeded");
+  expect(error?.message).toMatch(/2047 tokens, current value is \d{4,}/);
+});
+
+test("wrong values are refused in the request's own words", async () => {
+  const answer = await post("/v1/completions", { prompt: "a", top_p: 7 });
+  expect(answer.status).toBe(400);
+  const { error } = await json(answer);
+  expect(error?.param).toBe("top_p");
+  expect(error?.message).toContain("top_p");
+});
+
+test("a client that hangs up frees its blocks", async () => {
+  const stream = await client.chat.completions.create({
+    model: "pocket",
+    messages,
+    stream: true,
+    max_tokens: 400,
+  });
+  for await (const _ of stream) break;
+  await allBlocksFree();
+});
+
+test("200 streams aborted at random moments leave no block held", async () => {
+  const body = JSON.stringify({ messages, stream: true, max_tokens: 200, n: 2 });
+  await Promise.all(
+    Array.from({ length: 200 }, async (_, i) => {
+      await sleep(uniformAt(abortSeed, i) * 1000);
+      const controller = new AbortController();
+      const answer = fetch(`${server.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body,
+        signal: controller.signal,
+      }).then((response) => response.text());
+      answer.catch(() => undefined); // the abort itself, which is what this test makes
+      await sleep(uniformAt(abortSeed, i, 1) * 300);
+      controller.abort();
+    }),
+  );
+  await allBlocksFree();
+  expect(llm.stats()).toMatchObject({ running: 0, waiting: 0 });
+  expect((await fetch(`${server.url}/health`)).status).toBe(200);
+});
+
+test("metrics tell what was done", async () => {
+  const text = await (await fetch(`${server.url}/metrics`)).text();
+  const value = (name: string) => {
+    const line = text.split("\n").find((candidate) => candidate.startsWith(`vllm:${name}{`));
+    return Number(line?.split(" ").at(-1));
+  };
+  expect(value("prompt_tokens_total")).toBeGreaterThan(0);
+  expect(value("generation_tokens_total")).toBe(llm.stats().generatedTokens);
+  expect(value("time_to_first_token_seconds_count")).toBeGreaterThan(0);
+  expect(value("kv_cache_usage_perc")).toBe(0);
+});
