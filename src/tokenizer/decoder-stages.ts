@@ -6,7 +6,6 @@
  * twice. Semantics are the Rust library's, with one exception that streaming forces: in a run of
  * byte-fallback tokens that is no UTF-8, only the wrong bytes become U+FFFD, not the whole run.
  */
-import { EngineError } from "#base";
 import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
 import { Utf8Stream } from "./utf8-stream.ts";
 
@@ -43,7 +42,7 @@ function byteLevelToken(spelling: string): ByteLevelToken {
 }
 
 /** Byte-level tokens: characters of the byte alphabet, joined over token borders. */
-class ByteLevelStage implements Stage {
+export class ByteLevelStage implements Stage {
   readonly #utf8: Utf8Stream;
   /** By spelling; all streams of a tokenizer share it. No larger than the vocabulary. */
   readonly #known: Map<string, ByteLevelToken>;
@@ -78,7 +77,7 @@ class ByteLevelStage implements Stage {
 }
 
 /** SentencePiece byte fallback: `<0xE4>` is a byte, everything else is text. */
-class ByteFallbackStage implements Stage {
+export class ByteFallbackStage implements Stage {
   readonly #utf8: Utf8Stream;
 
   constructor(utf8 = new Utf8Stream()) {
@@ -102,7 +101,7 @@ class ByteFallbackStage implements Stage {
 }
 
 /** A stage that maps each token by itself, knowing only whether it is the first. */
-class MapStage implements Stage {
+export class MapStage implements Stage {
   readonly #map: (text: string, first: boolean) => string;
   #first: boolean;
 
@@ -128,7 +127,7 @@ class MapStage implements Stage {
 }
 
 /** Ends of words are marked with a suffix that reads as a space, but not on the last token. */
-class SuffixStage implements Stage {
+export class SuffixStage implements Stage {
   readonly #suffix: string;
   #held: string;
 
@@ -158,7 +157,8 @@ class SuffixStage implements Stage {
   }
 }
 
-interface StripOptions {
+/** What a strip cuts. */
+export interface StripOptions {
   /** One character. */
   readonly content: string;
   /** Most characters cut at the start and at the end. */
@@ -167,7 +167,7 @@ interface StripOptions {
 }
 
 /** Cuts the start and the end of the whole text (a strip after a fuse). */
-class StripTextStage implements Stage {
+export class StripTextStage implements Stage {
   readonly #options: StripOptions;
   #toCut: number;
   /** Trailing `content` characters that may turn out to be the end. */
@@ -215,120 +215,4 @@ class StripTextStage implements Stage {
   fork(): Stage {
     return new StripTextStage(this.#options, this.#toCut, this.#held);
   }
-}
-
-/** Cuts the start and the end of each token by itself. */
-function stripToken(text: string, { content, start, stop }: StripOptions): string {
-  let from = 0;
-  let to = text.length;
-  while (from < start && from < to && text[from] === content) from++;
-  while (text.length - to < stop && to > from && text[to - 1] === content) to--;
-  return text.slice(from, to);
-}
-
-/** Hugging Face's clean-up of one word-piece token: no space before punctuation and clitics. */
-function cleanUp(text: string): string {
-  return text
-    .replaceAll(/ (?=[.?!,])/g, "")
-    .replaceAll(" ' ", "'")
-    .replaceAll(/ (?=n't|'m|'s|'ve|'re)/g, "");
-}
-
-/** The decoder part of tokenizer.json, as far as it is read here. */
-interface DecoderConfig {
-  readonly type: string;
-  readonly decoders?: readonly DecoderConfig[];
-  readonly prefix?: string;
-  readonly cleanup?: boolean;
-  readonly suffix?: string;
-  readonly replacement?: string;
-  readonly prepend_scheme?: string;
-  readonly add_prefix_space?: boolean;
-  readonly pattern?: { readonly String?: string; readonly Regex?: string };
-  readonly content?: string;
-  readonly start?: number;
-  readonly stop?: number;
-}
-
-function unsupported(what: string): EngineError {
-  return new EngineError(
-    "TOKENIZER_INVALID",
-    `Cannot decode with this tokenizer: its decoder must be one that streams, ${what} is not`,
-    { param: "decoder" },
-  );
-}
-
-function metaspaceStage(config: DecoderConfig): Stage {
-  const replacement = config.replacement ?? "▁";
-  const prepends = (config.prepend_scheme ?? "always") !== "never";
-  const drops = prepends && config.add_prefix_space !== false;
-  return new MapStage((text, first) => text.replaceAll(replacement, first && drops ? "" : " "));
-}
-
-function replaceStage(config: DecoderConfig, fused: boolean): Stage {
-  const { String: literal, Regex: source } = config.pattern ?? {};
-  const pattern = literal ?? new RegExp(source ?? "(?!)", "gu");
-  if (fused && (typeof pattern !== "string" || pattern.length > 1)) {
-    throw unsupported("a replacement of longer patterns after Fuse");
-  }
-  const content = config.content ?? "";
-  return new MapStage((text) => text.replaceAll(pattern, () => content));
-}
-
-function wordPieceStage(config: DecoderConfig): Stage {
-  const prefix = config.prefix ?? "##";
-  const cleans = config.cleanup ?? true;
-  return new MapStage((text, first) => {
-    const continues = !first && prefix !== "" && text.startsWith(prefix);
-    const spaced = continues ? text.slice(prefix.length) : first ? text : ` ${text}`;
-    return cleans ? cleanUp(spaced) : spaced;
-  });
-}
-
-/** Stages of one decoder. `fused`: a Fuse came before, so borders of tokens are gone. */
-function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
-  const strip = {
-    content: config.content ?? " ",
-    start: config.start ?? 0,
-    stop: config.stop ?? 0,
-  };
-  switch (config.type) {
-    case "ByteLevel":
-      return [new ByteLevelStage()];
-    case "ByteFallback":
-      return [new ByteFallbackStage()];
-    case "WordPiece":
-      return [wordPieceStage(config)];
-    case "Metaspace":
-      return [metaspaceStage(config)];
-    case "BPEDecoder":
-      return [new SuffixStage(config.suffix ?? "</w>")];
-    case "Replace":
-      return [replaceStage(config, fused)];
-    case "Strip":
-      return [fused ? new StripTextStage(strip) : new MapStage((text) => stripToken(text, strip))];
-    case "Fuse":
-      return [];
-    case "Sequence":
-      return sequenceStages(config.decoders ?? []);
-    default:
-      throw unsupported(String(config.type));
-  }
-}
-
-function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
-  const fuse = configs.findIndex((config) => config.type === "Fuse");
-  return configs.flatMap((config, i) => stagesOf(config, fuse >= 0 && i > fuse));
-}
-
-/**
- * The stages of tokenizer.json's `decoder`, to be forked for each stream. Without one, tokens are joined by spaces, as Hugging
- * Face does. Throws TOKENIZER_INVALID for a decoder that cannot be streamed.
- */
-export function createStages(decoder: unknown): Stage[] {
-  if (decoder === null || decoder === undefined) {
-    return [new MapStage((text, first) => (first ? text : ` ${text}`))];
-  }
-  // tokenizer.json is Hugging Face's format; fields are checked where a stage reads them.
-  return stagesOf(decoder as DecoderConfig, false);
 }

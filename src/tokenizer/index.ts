@@ -9,7 +9,8 @@
  *   vocabulary.ts        all tokens: spellings, bytes, which are special
  *   byte-alphabet.ts     how spellings stand for bytes
  *   stream-decoder.ts    incremental detokenizing of one sequence
- *   decoder-stages.ts    tokenizer.json's decoder as a chain of streaming stages
+ *   decoder-stages.ts    decoding as a chain of streaming stages
+ *   decoder-config.ts    tokenizer.json's decoder as such a chain
  *   utf8-stream.ts       bytes to text, never half a character
  *   encode-worker.ts     long texts are encoded on a thread; tokenizer-worker.ts is that thread
  *   stop-strings.ts      finds stop strings in a stream of text

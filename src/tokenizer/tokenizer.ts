@@ -1,5 +1,6 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
-import { createStages, type Stage } from "./decoder-stages.ts";
+import { createStages } from "./decoder-config.ts";
+import type { Stage } from "./decoder-stages.ts";
 import { EncodeWorker } from "./encode-worker.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 import {

@@ -137,6 +137,8 @@ describe("a tokenizer that cannot be used", () => {
     ["an unknown model type", { ...json, model: { type: "Strange", vocab: {} } }],
     ["an added token without an id", { ...json, added_tokens: [{ content: "x" }] }],
     ["a decoder that cannot stream", { ...json, decoder: { type: "CTC" } }],
+    ["a decoder that is text", { ...json, decoder: "ByteLevel" }],
+    ["a wrong pattern", { ...json, decoder: { type: "Replace", pattern: { Regex: "(" } } }],
   ];
 
   test.each(broken)("is refused: %s", (_, tokenizerJson) => {

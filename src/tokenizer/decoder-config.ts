@@ -1,0 +1,135 @@
+/** Reads tokenizer.json's `decoder` into stages (`decoder-stages.ts`). */
+import { EngineError, messageOf } from "#base";
+import {
+  ByteFallbackStage,
+  ByteLevelStage,
+  MapStage,
+  type Stage,
+  type StripOptions,
+  StripTextStage,
+  SuffixStage,
+} from "./decoder-stages.ts";
+
+/** Cuts the start and the end of each token by itself. */
+function stripToken(text: string, { content, start, stop }: StripOptions): string {
+  let from = 0;
+  let to = text.length;
+  while (from < start && from < to && text[from] === content) from++;
+  while (text.length - to < stop && to > from && text[to - 1] === content) to--;
+  return text.slice(from, to);
+}
+
+/** Hugging Face's clean-up of one word-piece token: no space before punctuation and clitics. */
+function cleanUp(text: string): string {
+  return text
+    .replaceAll(/ (?=[.?!,])/g, "")
+    .replaceAll(" ' ", "'")
+    .replaceAll(/ (?=n't|'m|'s|'ve|'re)/g, "");
+}
+
+/** The decoder part of tokenizer.json, as far as it is read here. */
+interface DecoderConfig {
+  readonly type: string;
+  readonly decoders?: readonly DecoderConfig[];
+  readonly prefix?: string;
+  readonly cleanup?: boolean;
+  readonly suffix?: string;
+  readonly replacement?: string;
+  readonly prepend_scheme?: string;
+  readonly add_prefix_space?: boolean;
+  readonly pattern?: { readonly String?: string; readonly Regex?: string };
+  readonly content?: string;
+  readonly start?: number;
+  readonly stop?: number;
+}
+
+function unsupported(what: string): EngineError {
+  return new EngineError(
+    "TOKENIZER_INVALID",
+    `Cannot decode with this tokenizer: its decoder must be one that streams, ${what} is not`,
+    { param: "decoder" },
+  );
+}
+
+function metaspaceStage(config: DecoderConfig): Stage {
+  const replacement = config.replacement ?? "▁";
+  const prepends = (config.prepend_scheme ?? "always") !== "never";
+  const drops = prepends && config.add_prefix_space !== false;
+  return new MapStage((text, first) => text.replaceAll(replacement, first && drops ? "" : " "));
+}
+
+function replaceStage(config: DecoderConfig, fused: boolean): Stage {
+  const { String: literal, Regex: source } = config.pattern ?? {};
+  const pattern = literal ?? regularExpression(source ?? "(?!)");
+  if (fused && (typeof pattern !== "string" || pattern.length > 1)) {
+    throw unsupported("a replacement of longer patterns after Fuse");
+  }
+  const content = config.content ?? "";
+  return new MapStage((text) => text.replaceAll(pattern, () => content));
+}
+
+function regularExpression(source: string): RegExp {
+  try {
+    return new RegExp(source, "gu");
+  } catch (error) {
+    throw unsupported(`a replacement of ${source} (${messageOf(error)})`);
+  }
+}
+
+function wordPieceStage(config: DecoderConfig): Stage {
+  const prefix = config.prefix ?? "##";
+  const cleans = config.cleanup ?? true;
+  return new MapStage((text, first) => {
+    const continues = !first && prefix !== "" && text.startsWith(prefix);
+    const spaced = continues ? text.slice(prefix.length) : first ? text : ` ${text}`;
+    return cleans ? cleanUp(spaced) : spaced;
+  });
+}
+
+/** Stages of one decoder. `fused`: a Fuse came before, so borders of tokens are gone. */
+function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
+  const strip = {
+    content: config.content ?? " ",
+    start: config.start ?? 0,
+    stop: config.stop ?? 0,
+  };
+  switch (config.type) {
+    case "ByteLevel":
+      return [new ByteLevelStage()];
+    case "ByteFallback":
+      return [new ByteFallbackStage()];
+    case "WordPiece":
+      return [wordPieceStage(config)];
+    case "Metaspace":
+      return [metaspaceStage(config)];
+    case "BPEDecoder":
+      return [new SuffixStage(config.suffix ?? "</w>")];
+    case "Replace":
+      return [replaceStage(config, fused)];
+    case "Strip":
+      return [fused ? new StripTextStage(strip) : new MapStage((text) => stripToken(text, strip))];
+    case "Fuse":
+      return [];
+    case "Sequence":
+      return sequenceStages(config.decoders ?? []);
+    default:
+      throw unsupported(String(config.type));
+  }
+}
+
+function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
+  const fuse = configs.findIndex((config) => config.type === "Fuse");
+  return configs.flatMap((config, i) => stagesOf(config, fuse >= 0 && i > fuse));
+}
+
+/**
+ * The stages of tokenizer.json's `decoder`, to be forked for each stream. Without one, tokens are
+ * joined by spaces, as Hugging Face does. Throws TOKENIZER_INVALID for what cannot be streamed.
+ */
+export function createStages(decoder: unknown): Stage[] {
+  if (decoder === null || decoder === undefined) {
+    return [new MapStage((text, first) => (first ? text : ` ${text}`))];
+  }
+  // tokenizer.json is Hugging Face's format; fields are checked where a stage reads them.
+  return stagesOf(decoder as DecoderConfig, false);
+}
