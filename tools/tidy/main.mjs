@@ -6,17 +6,15 @@ import { RULES } from "./rules.mjs";
 const TEXT = /\.(ts|mjs|js|json|md|cpp|h|cu|py|yml|yaml|sh)$|^\.ci\/run$/;
 const BYTES_MAX = 1 << 20;
 
-/** Tracked and new text files; generated data is left out. */
+/** Tracked and new text files. Of generated data and large files the paths only. */
 function readTree() {
   const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], {
     encoding: "utf8",
   });
   const paths = listed.split("\n").filter((path) => TEXT.test(path) && existsSync(path));
-  const kept = paths.filter(
-    (path) =>
-      !/^(test\/fixtures|models|bench\/results)\//.test(path) && statSync(path).size <= BYTES_MAX,
-  );
-  return new Map(kept.map((path) => [path, readFileSync(path, "utf8")]));
+  const isData = (path) =>
+    /^(test\/fixtures|models|bench\/results)\//.test(path) || statSync(path).size > BYTES_MAX;
+  return new Map(paths.map((path) => [path, isData(path) ? "" : readFileSync(path, "utf8")]));
 }
 
 const files = readTree();
