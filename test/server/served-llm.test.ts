@@ -29,11 +29,12 @@ afterAll(async () => {
 
 /** Waits until no request holds blocks. Books come with steps, so each look makes one. */
 async function allBlocksFree(): Promise<void> {
-  const heldBlocks = async () => {
+  const inWork = async () => {
     await llm.generate("a", { maxTokens: 1 });
-    return llm.stats().heldBlocks;
+    const { requests_in_work: requests } = await json(fetch(`${server.url}/server_info`));
+    return [Number(requests), llm.stats().heldBlocks];
   };
-  await expect.poll(heldBlocks, { timeout: 10_000, interval: 5 }).toBe(0);
+  await expect.poll(inWork, { timeout: 10_000, interval: 5 }).toEqual([0, 0]);
 }
 
 function post(path: string, body: unknown): Promise<Response> {
@@ -147,6 +148,51 @@ test("a required tool is called with arguments of its schema", async () => {
   expect(["C", "F"]).toContain(JSON.parse(called).unit);
 });
 
+test("a called tool streams in pieces that join to its arguments", async () => {
+  const parameters = { type: "object", properties: { n: { enum: [1, 2] } }, required: ["n"] };
+  const stream = await client.chat.completions.create({
+    ...greedy,
+    max_tokens: 100,
+    messages,
+    tools: [{ type: "function", function: { name: "count", parameters } }],
+    tool_choice: { type: "function", function: { name: "count" } },
+    stream: true,
+  });
+  let name = "";
+  let called = "";
+  let reason: string | null = null;
+  for await (const { choices } of stream) {
+    const [call] = choices[0]?.delta.tool_calls ?? [];
+    name += call?.function?.name ?? "";
+    called += call?.function?.arguments ?? "";
+    reason = choices[0]?.finish_reason ?? reason;
+  }
+  expect([name, reason]).toEqual(["count", "tool_calls"]);
+  expect([1, 2]).toContain(JSON.parse(called).n);
+});
+
+test("an encoder's embeddings come by token ids, of length 1", async () => {
+  await using encoder = await LLM.load("test/fixtures/models/bert-encoder", {
+    engineThread: false,
+    device: "reference",
+  });
+  await using served = await startServer(encoder, { port: 0, logLevel: "silent" });
+  const embedder = new OpenAI({ baseURL: `${served.url}/v1`, apiKey: "none", maxRetries: 0 });
+  const answer = await embedder.embeddings.create({
+    model: encoder.info.name,
+    input: [
+      [1, 2, 3],
+      [4, 5],
+    ],
+  });
+  expect(answer.data).toHaveLength(2);
+  for (const { embedding } of answer.data) {
+    expect(embedding).toHaveLength(encoder.info.hiddenSize);
+    expect(Math.hypot(...embedding)).toBeCloseTo(1, 5);
+  }
+  expect(answer.usage.prompt_tokens).toBe(5);
+});
+
 test("a repeated prompt is found in the cache", async () => {
   const long = [{ role: "user" as const, content: "The same long question. ".repeat(12) }];
   await client.chat.completions.create({ ...greedy, messages: long, max_tokens: 1 });
@@ -214,6 +260,7 @@ test("200 streams aborted at random moments leave no block held", async () => {
 });
 
 test("metrics tell what was done", async () => {
+  await allBlocksFree();
   const text = await (await fetch(`${server.url}/metrics`)).text();
   const value = (name: string) => {
     const line = text.split("\n").find((candidate) => candidate.startsWith(`vllm:${name}{`));

@@ -7,11 +7,13 @@ export interface TokenText {
   readonly bytes: readonly number[] | null;
 }
 
+/** Throws at half a character. */
+const wholeCharacters = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 /** Shows token ids as text, as OpenAI does. */
 export class TokenWriter {
   readonly #codec: TextCodec | null;
   readonly #asIds: boolean;
-  readonly #utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
   /** `asIds` writes `token_id:42`, which can be told apart where texts cannot. */
   constructor(codec: TextCodec | null, asIds: boolean) {
@@ -29,7 +31,7 @@ export class TokenWriter {
 
   #decode(bytes: Uint8Array): string {
     try {
-      return this.#utf8.decode(bytes);
+      return wholeCharacters.decode(bytes);
     } catch {
       // Part of a character: spelled out, because different parts would all look like U+FFFD.
       return `bytes:${Buffer.from(bytes).toString("hex").replace(/../g, "\\x$&")}`;
