@@ -64,6 +64,7 @@ struct SegmentView {
   int keyStride;                          // positions between two dims of a key
   const T* keys[kSegmentGroups];    // [D][keyStride], 16 positions of each are ours
   const T* values[kSegmentGroups];  // [16][Dv]
+  const T* later[kSegmentGroups];   // keys that will be wanted next
 };
 
 // Softmax so far of some rows: sums of weighted values, with the maximum they are relative to.
@@ -102,34 +103,50 @@ struct AttentionShape {
   float softcap;  // 0: none
 };
 
+// Into L2: a segment's values do not fit L1 beside its keys.
+inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 2); }
+
+// Loops over R, G and C are unrolled to their end, so that the sums stay in registers.
+#define PERIGEE_UNROLL _Pragma("GCC unroll 32")
+
 // scores[r][p] = q[r] . key[p] for G groups, summed over D in order.
 template <typename T, int R, int G>
 void scoreGroups(const SegmentView<T>& view, int group, const float* query, int headDim,
                  float* scores) {
   constexpr int kVecs = G * kVecsPerGroup;
   F32 sums[R][kVecs];
-  for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < kVecs; ++v) sums[r][v] = F32{};
-  }
+  PERIGEE_UNROLL
+  for (int i = 0; i < R * kVecs; ++i) sums[i / kVecs][i % kVecs] = F32{};
   const T* keys[G];
-  for (int g = 0; g < G; ++g) keys[g] = view.keys[group + g];
+  const T* values[G];
+  PERIGEE_UNROLL
+  for (int g = 0; g < G; ++g) {
+    keys[g] = view.keys[group + g];
+    values[g] = view.values[group + g];
+  }
 
   for (int d = 0; d < headDim; ++d) {
+    PERIGEE_UNROLL
+    for (int g = 0; g < G; ++g) prefetch(values[g] + int64_t{d} * kGroupTokens);
     F32 key[kVecs];
+    PERIGEE_UNROLL
     for (int v = 0; v < kVecs; ++v) {
       key[v] = widen(keys[v / kVecsPerGroup] + (v % kVecsPerGroup) * kLanes);
     }
+    PERIGEE_UNROLL
     for (int g = 0; g < G; ++g) keys[g] += view.keyStride;
+    PERIGEE_UNROLL
     for (int r = 0; r < R; ++r) {
       const F32 q = broadcast(query[r]);
+      PERIGEE_UNROLL
       for (int v = 0; v < kVecs; ++v) sums[r][v] = fma(q, key[v], sums[r][v]);
     }
     query += R;
   }
-  for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < kVecs; ++v) {
-      store(scores + r * kScoreStride + group * kGroupTokens + v * kLanes, sums[r][v]);
-    }
+  PERIGEE_UNROLL
+  for (int i = 0; i < R * kVecs; ++i) {
+    const int r = i / kVecs, v = i % kVecs;
+    store(scores + r * kScoreStride + group * kGroupTokens + v * kLanes, sums[r][v]);
   }
 }
 
@@ -150,24 +167,34 @@ template <typename T, int R, int C>
 void sumColumns(const SegmentView<T>& view, const float* weights, int begin, int end,
                 int valueStride, int column, const RowStates& out) {
   F32 sums[R][C];
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) sums[r][c] = F32{};
-  }
+  PERIGEE_UNROLL
+  for (int i = 0; i < R * C; ++i) sums[i / C][i % C] = F32{};
   for (int position = begin; position < end;) {
     const int group = position / kGroupTokens;
     const int stop = std::min(end, (group + 1) * kGroupTokens);
-    const T* row = view.values[group] + (position % kGroupTokens) * valueStride + column;
+    const int offset = (position % kGroupTokens) * valueStride + column;
+    const T* row = view.values[group] + offset;
+    const T* later = view.later[group] + int64_t{offset} / kGroupTokens * view.keyStride;
     for (; position < stop; ++position, row += valueStride) {
+      PERIGEE_UNROLL
+      for (int i = 0; i < C * kLanes; i += kGroupTokens) {
+        prefetch(later);
+        later += view.keyStride;
+      }
       F32 value[C];
+      PERIGEE_UNROLL
       for (int c = 0; c < C; ++c) value[c] = widen(row + c * kLanes);
+      PERIGEE_UNROLL
       for (int r = 0; r < R; ++r) {
         const F32 weight = broadcast(weights[r * kScoreStride + position]);
+        PERIGEE_UNROLL
         for (int c = 0; c < C; ++c) sums[r][c] = fma(weight, value[c], sums[r][c]);
       }
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) store(out.values(r) + column + c * kLanes, sums[r][c]);
+  PERIGEE_UNROLL
+  for (int i = 0; i < R * C; ++i) {
+    store(out.values(i / C) + column + i % C * kLanes, sums[i / C][i % C]);
   }
 }
 

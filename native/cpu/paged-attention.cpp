@@ -156,32 +156,44 @@ class PagedAttention {
     return count;
   }
 
-  SegmentView<T> viewOf(const AttentionItem& item, int segment, const RowTile* tiles, int tileCount,
-                        T* gathered) const {
+  SegmentView<T> viewOf(const AttentionItem& item, int segment, const RowTile* tiles,
+                        int tileCount, T* gathered) const {
     const bool whole = layer_.blockTokens % kGroupTokens == 0;
     SegmentView<T> view;
     view.firstPosition = segment * kSegmentTokens;
     view.keyStride = whole ? layer_.blockTokens : kGroupTokens;
-    const int begin = std::max(tiles[0].begin, view.firstPosition);
-    const int end = std::min(tiles[tileCount - 1].end, view.firstPosition + kSegmentTokens);
-    for (int position = begin; position < end; position += kGroupTokens) {
-      position = position / kGroupTokens * kGroupTokens;
-      const int group = (position - view.firstPosition) / kGroupTokens;
+    const int end = tiles[tileCount - 1].end;
+    for (int group = 0; group < kSegmentGroups; ++group) {
+      const int position = view.firstPosition + group * kGroupTokens;
+      const int from = std::max(tiles[0].begin, position);
+      const int to = std::min(end, position + kGroupTokens);
+      if (from >= to) continue;
       if (whole) {
-        const int block = blockOf(item.sequence, position);
-        const int offset = position % layer_.blockTokens;
-        view.keys[group] = layer_.keys(block, item.kvHead) + offset;
-        view.values[group] = layer_.values(block, item.kvHead) + int64_t{offset} * shape_.valueStride;
+        pointAt(item, position, end, view, group);
       } else {
-        T* const keys = gathered + int64_t{group} * kGroupTokens * (shape_.headDim + shape_.valueStride);
+        const int stride = shape_.headDim + shape_.valueStride;
+        T* const keys = gathered + int64_t{group} * kGroupTokens * stride;
         T* const values = keys + kGroupTokens * shape_.headDim;
-        const int from = std::max(begin, position);
-        gather(item, from, std::min(end, position + kGroupTokens), keys, values);
-        view.keys[group] = keys;
+        gather(item, from, to, keys, values);
+        view.keys[group] = view.later[group] = keys;
         view.values[group] = values;
       }
     }
     return view;
+  }
+
+  // The group at `position`, where it lies in the cache, and the one a segment later.
+  void pointAt(const AttentionItem& item, int position, int end, SegmentView<T>& view,
+               int group) const {
+    const int block = blockOf(item.sequence, position);
+    const int offset = position % layer_.blockTokens;
+    view.keys[group] = layer_.keys(block, item.kvHead) + offset;
+    view.values[group] =
+        layer_.values(block, item.kvHead) + int64_t{offset} * shape_.valueStride;
+    const int ahead = position + kSegmentTokens;
+    view.later[group] = ahead < end ? layer_.keys(blockOf(item.sequence, ahead), item.kvHead) +
+                                          ahead % layer_.blockTokens
+                                    : view.keys[group];
   }
 
   // Positions from `begin` to `end` of one group, in the layout of a block of 16.

@@ -53,7 +53,16 @@ inline F32 load(const float* from) {
 
 inline void store(float* to, F32 vector) { std::memcpy(to, &vector, sizeof vector); }
 
-inline F32 broadcast(float value) { return F32{} + value; }
+/// An intrinsic, because F32{} + value would be an addition: it turns -0 into 0.
+inline F32 broadcast(float value) {
+#if defined(__AVX512F__)
+  return _mm512_set1_ps(value);
+#elif defined(__AVX2__)
+  return _mm256_set1_ps(value);
+#else
+  return vdupq_n_f32(value);
+#endif
+}
 
 /// The first `count` lanes (0 to kLanes); the others are 0.
 inline F32 loadFirst(const float* from, int count) {
@@ -86,9 +95,25 @@ inline F32 fma(F32 a, F32 b, F32 c) {
 #endif
 }
 
-/// Where either is NaN: b.
-inline F32 max(F32 a, F32 b) { return a > b ? a : b; }
-inline F32 min(F32 a, F32 b) { return a < b ? a : b; }
+/// Where either is NaN: b. That is what x86's own instructions do.
+inline F32 max(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+inline F32 min(F32 a, F32 b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
 inline F32 abs(F32 a) { return bitCast<F32>(bitCast<U32>(a) & 0x7fffffffu); }
 
 inline F32 sqrt(F32 a) {

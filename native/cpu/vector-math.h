@@ -7,10 +7,24 @@
 
 namespace perigee {
 
+/// a * 2^n for a whole n in [-150, 129], rounded once; NaN stays NaN.
+inline F32 scaleByPower(F32 a, F32 n) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(0xffff, a, n);
+#else
+  // Two factors, so that neither overflows.
+  const I32 exponent = toInt(n);
+  const I32 half = exponent >> 1;
+  const F32 first = bitCast<F32>((half + 127) << 23);
+  const F32 second = bitCast<F32>((exponent - half + 127) << 23);
+  return a * first * second;
+#endif
+}
+
 /// e^x. Below -104: 0; above 88.8: infinity; NaN stays NaN.
 inline F32 exp(F32 x) {
   // x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 in two parts keeps r exact.
-  const F32 clamped = min(max(x, broadcast(-104.0f)), broadcast(88.8f));
+  const F32 clamped = min(broadcast(88.8f), max(broadcast(-104.0f), x));
   const F32 n = roundEven(clamped * 1.44269504088896341f);
   F32 r = fma(n, broadcast(-0.693359375f), clamped);
   r = fma(n, broadcast(2.12194440e-4f), r);
@@ -21,15 +35,7 @@ inline F32 exp(F32 x) {
   p = fma(p, r, broadcast(4.1665795894e-2f));
   p = fma(p, r, broadcast(1.6666665459e-1f));
   p = fma(p, r, broadcast(5.0000001201e-1f));
-  const F32 mantissa = fma(p, r * r, r) + 1.0f;
-
-  // 2^n in two factors, so that neither overflows and subnormal results are rounded once.
-  const I32 exponent = toInt(n);
-  const I32 half = exponent >> 1;
-  const F32 first = bitCast<F32>((half + 127) << 23);
-  const F32 second = bitCast<F32>((exponent - half + 127) << 23);
-  const F32 result = mantissa * first * second;
-  return x == x ? result : x;
+  return scaleByPower(fma(p, r * r, r) + 1.0f, n);
 }
 
 inline F32 tanh(F32 x) {
