@@ -297,6 +297,9 @@ export class LLM implements ServedModel, AsyncDisposable {
         for (const output of message.outputs) this.#requests.get(output.requestId)?.accept(output);
         for (const listener of this.#listeners) listener.onStep?.(message.report, message.stats);
         break;
+      case "stats":
+        this.#stats = message.stats;
+        break;
       case "embedding":
         this.#settle(message.requestId, { embedding: message.embedding });
         break;

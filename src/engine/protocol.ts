@@ -85,6 +85,8 @@ export type FromEngine =
       readonly report: StepReport;
       readonly stats: EngineStats;
     }
+  /** The books while nothing runs. */
+  | { readonly type: "stats"; readonly stats: EngineStats }
   | { readonly type: "embedding"; readonly requestId: string; readonly embedding: Float32Array }
   /** One request was refused or its embedding failed. */
   | { readonly type: "refused"; readonly requestId: string; readonly error: WireError }

@@ -16,6 +16,7 @@ export class EngineService {
   #loading: Promise<void> | null = null;
   #closing = false;
   #wake: (() => void) | null = null;
+  #notified = false;
   #markClosed: () => void = () => {};
 
   constructor(clock: Clock, post: (message: FromEngine) => void) {
@@ -78,6 +79,8 @@ export class EngineService {
   async #turn({ engine }: LoadedEngine): Promise<void> {
     const step = engine.busy ? await engine.step() : null;
     if (step === null) {
+      // Cancellations change the books without a step.
+      this.#post({ type: "stats", stats: engine.stats() });
       await this.#sleep();
       return;
     }
@@ -92,13 +95,17 @@ export class EngineService {
 
   /** Until the next message, grammar or close. Uses no processor time. */
   async #sleep(): Promise<void> {
-    if (this.#closing) return;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-    });
+    if (!this.#notified && !this.#closing) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    this.#notified = false;
   }
 
+  /** Ends the sleep, or the one that is about to begin. */
   #notify(): void {
+    this.#notified = true;
     const wake = this.#wake;
     this.#wake = null;
     wake?.();

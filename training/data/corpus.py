@@ -11,15 +11,19 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from multiprocessing import Pool
 from pathlib import Path
 
-from training.data.extract import html_to_text, markdown_to_text, normalise
+from training.data.extract import html_to_text, jsdoc_to_text, markdown_to_text, normalise
 
 CORPUS = Path(".corpus")
 ARCHIVE = CORPUS / "corpus.jsonl.xz"
 EVAL_PER_MILLE = 12
 DOCUMENT_CHARS_MAX = 60_000
 DOCUMENT_CHARS_MIN = 250
+PARTS_MAX = 12
+"""A longer file gives this many documents at most."""
+
 
 
 def hash_fraction(key: str) -> float:
@@ -57,7 +61,7 @@ def clean(text: str, kind: str) -> str | None:
         return None
     if kind != "code" and sum(c.isalpha() or c == " " for c in text) < 0.6 * len(text):
         return None
-    return text[:DOCUMENT_CHARS_MAX]
+    return text
 
 
 def read_source(root: Path, source: dict) -> Iterator[tuple[str, str]]:
@@ -77,10 +81,14 @@ def read_source(root: Path, source: dict) -> Iterator[tuple[str, str]]:
             text = html_to_text(text)
         elif source["format"] == "markdown":
             text = markdown_to_text(text)
+        elif source["format"] == "jsdoc":
+            text = jsdoc_to_text(text)
         cleaned = clean(text, source["format"])
-        if cleaned is not None:
-            total += len(cleaned)
-            yield relative, cleaned
+        for index, start in enumerate(range(0, len(cleaned or ""), DOCUMENT_CHARS_MAX)):
+            part = (cleaned or "")[start:start + DOCUMENT_CHARS_MAX]
+            total += len(part)
+            if index < PARTS_MAX:
+                yield f"{relative}#{index}" if index else relative, part
 
 
 def drop_repeats(text: str, seen: Counter[bytes], limit: int = 2) -> str:
@@ -94,18 +102,23 @@ def drop_repeats(text: str, seen: Counter[bytes], limit: int = 2) -> str:
     return "\n\n".join(kept)
 
 
+def read_whole(source: dict) -> list[tuple[str, str]]:
+    """Every document of a source."""
+    return list(read_source(CORPUS / "unpacked" / source["name"], source))
+
+
 def documents_of(sources: list[dict]) -> Iterator[dict]:
-    """All documents of all sources."""
+    """All documents of all sources, read by several processes, in the order of sources.json."""
     seen: Counter[bytes] = Counter()
-    for source in sources:
-        root = CORPUS / "unpacked" / source["name"]
-        for path, text in read_source(root, source):
+    pool = Pool()
+    for source, documents in zip(sources, pool.imap(read_whole, sources)):
+        for path, text in documents:
             text = drop_repeats(text, seen)
             if len(text) >= DOCUMENT_CHARS_MIN:
                 key = f"{source['name']}/{path}"
                 kind = "code" if source["format"] == "code" else "prose"
                 yield {"source": source["name"], "path": path, "kind": kind,
-                       "split": split_of(key), "text": text}
+                       "split": split_of(key.split("#")[0]), "text": text}
 
 
 def read_corpus(split: str, archive: Path = ARCHIVE) -> list[dict]:

@@ -2,10 +2,12 @@
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from training.data.chatml import Chat, say
-from training.data.names import Names
+from training.data.names import WORDS, Names
 from training.data.questions import CITE_HINTS, REFUSALS, SYSTEMS, layout_passages, layout_question
 
 KINDS = ("function|method|option|command|module|class|parameter|directive|type|statement|clause|keyword|attribute"
@@ -22,6 +24,7 @@ STOP_TERMS = re.compile(
     r"|all|each|some|both|such|first|second|latter|former|most|so|also|example|result|the|where|although|anything"
     r"|because|since|while|after|before|for|in|on|at|by|as|and|but|or|to|how|value|name|type|cpython|however|then)\b"
     r"|\b(?:that|this|which|and|or|if|is|are|not)\b", re.I)
+KEPT_WORDS = set("what does text say about this that with from used when which will have been into than then they".split())
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
@@ -85,10 +88,35 @@ def vary(definition: Definition, rng: random.Random) -> str:
                        f"What is said about {term}?", f"How does the text describe {term}?"))
 
 
+@lru_cache(maxsize=1)
+def lexicon() -> tuple[str, ...]:
+    """Common lower-case words of the glossary and of the word list."""
+    text = Path(__file__).with_name("glossary.txt").read_text()
+    return tuple(sorted({w for w in re.findall(r"\b[a-z]{4,}\b", text)} | set(WORDS)))
+
+
+def disguise(definition: Definition, names: Names) -> Definition:
+    """The definition with some words exchanged, so that it must be read and cannot be remembered."""
+    rng = names.rng
+    words = [w for w in set(re.findall(r"\b[a-z]{4,}\b", definition.sentence)) if w not in KEPT_WORDS]
+    rate = rng.choice((0.15, 0.3, 0.5))
+    exchange = {w: rng.choice(lexicon()) for w in sorted(words) if rng.random() < rate}
+    term = definition.term
+    if rng.random() < 0.5:
+        core = max(re.findall(r"[\w.-]+", term), key=len)
+        exchange[core] = rng.choice((names.library, names.word, names.service, names.product))()
+    pattern = re.compile(r"\b[A-Za-z_][\w.-]*\w\b")
+    swap = lambda text: pattern.sub(lambda m: exchange.get(m[0], m[0]), text)  # noqa: E731
+    return replace(definition, question=swap(definition.question), sentence=swap(definition.sentence),
+                   term=swap(term), paragraph=swap(definition.paragraph))
+
+
 def document_chat(definitions: list[Definition], names: Names) -> Chat:
     """A chat with passages of documentation and a question that one of them answers, or none."""
     rng = names.rng
     definition = rng.choice(definitions)
+    if rng.random() < 0.85:
+        definition = disguise(definition, names)
     others = list(definition.others)
     if rng.random() < 0.5:
         others += [rng.choice(definitions).paragraph for _ in range(rng.randint(1, 3))]

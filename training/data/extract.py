@@ -134,3 +134,17 @@ def markdown_to_text(source: str) -> str:
     text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"</?(?:h\d|p|div|img|a|br|table|td|tr|tbody|details|summary)\b[^>]*>", "", text)
     return normalise(html.unescape(text))
+
+
+JSDOC = re.compile(r"/\*\*(.*?)\*/\s*(?:export |declare |readonly |async |static |function |class |interface |const )*([\w$]*)", re.S)
+
+
+def jsdoc_to_text(source: str) -> str:
+    """The doc comments of a JavaScript or TypeScript file: a heading per name, then its text."""
+    parts = []
+    for comment, name in JSDOC.findall(source):
+        text = re.sub(r"^[ \t]*\* ?", "", comment, flags=re.M).strip()
+        text = re.sub(r"\{@\w+ ([^}|]*)[^}]*\}", r"\1", html.unescape(re.sub(r"</?\w+[^>]*>", "", text)))
+        if len(text) > 60:
+            parts.append(f"### {name}\n\n{text}" if name else text)
+    return normalise("\n\n".join(parts))

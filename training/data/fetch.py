@@ -18,7 +18,8 @@ CORPUS = Path(".corpus")
 def archive_name(source: dict) -> str:
     """File name under which apt-get or npm stores the archive."""
     if source["kind"] == "npm":
-        return f"{source['name']}-{source['version']}.tgz"
+        flat = source["name"].replace("@", "").replace("/", "-")
+        return f"{flat}-{source['version']}.tgz"
     return f"{source['name']}_{source['version'].replace(':', '%3a')}_"
 
 

@@ -1,6 +1,7 @@
 """Kinds of invented things, and passages that tell several facts about some of them."""
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,11 +16,11 @@ class Frame:
     noun: str
     name: Callable[[Names], str]
     keys: tuple[str, ...]
-    pronoun: str = "It"
+    person: bool = False
 
 
-def _frame(noun: str, name: Callable[[Names], str], keys: str, pronoun: str = "It") -> Frame:
-    return Frame(noun, name, tuple(keys.split()), pronoun)
+def _frame(noun: str, name: Callable[[Names], str], keys: str, person: bool = False) -> Frame:
+    return Frame(noun, name, tuple(keys.split()), person)
 
 
 def _suffixed(draw: Callable[[Names], str], *ends: str) -> Callable[[Names], str]:
@@ -35,8 +36,8 @@ FRAMES: list[Frame] = [
     F("town", Names.place, "population year_founded founder director code"),
     F("company", Names.company, "year_founded founder headquarters employees product director award"),
     F("startup", Names.product, "year_founded founder headquarters employees budget director"),
-    F("person", Names.person, "birthplace birth_year employer occupation email award", "They"),
-    F("scientist", Names.person, "birthplace birth_year employer award email", "They"),
+    F("person", Names.person, "birthplace birth_year employer occupation email award", True),
+    F("scientist", Names.person, "birthplace birth_year employer award email", True),
     F("service", Names.service, "port timeout address memory team depends_on storage limit language version maintainer file"),
     F("service", _suffixed(Names.service, "service"), "port timeout memory team depends_on storage limit language owner"),
     F("library", Names.library, "version author release_date license language maintainer command"),
@@ -78,12 +79,14 @@ class Thing:
     frame: Frame
     name: str
     facts: dict[str, str]
+    pronoun: str
 
 
 def make_thing(frame: Frame, names: Names, count: int) -> Thing:
     """A thing with `count` facts, fewer when its kind has fewer."""
     keys = names.rng.sample(frame.keys, min(count, len(frame.keys)))
-    return Thing(frame, frame.name(names), {key: ATTRIBUTES[key].draw(names) for key in keys})
+    pronoun = names.rng.choice(("she", "he")) if frame.person else "it"
+    return Thing(frame, frame.name(names), {key: ATTRIBUTES[key].draw(names) for key in keys}, pronoun)
 
 
 def sentence_case(text: str) -> str:
@@ -91,9 +94,20 @@ def sentence_case(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def state(attribute: Attribute, subject: str, value: str, rng: random.Random) -> str:
-    """One sentence that states a fact."""
-    return full_stop(sentence_case(rng.choice(attribute.statements).format(n=subject, v=value)))
+POSSESSIVES = {"it": "its", "she": "her", "he": "his"}
+OF_SUBJECT = re.compile(r"^The ([a-z ]+?) of \{n\} ")
+
+
+def state(attribute: Attribute, thing: Thing, subject: str, value: str, rng: random.Random) -> str:
+    """One sentence that states a fact about a thing, which `subject` refers to."""
+    template = rng.choice(attribute.statements)
+    owned = OF_SUBJECT.match(template)
+    if owned and (subject in POSSESSIVES or rng.random() < 0.35):
+        template = OF_SUBJECT.sub(rf"{{n}} \1 ", template)
+        subject = POSSESSIVES.get(subject, subject + "'s")
+    elif subject in ("she", "he") and not template.startswith("{n} "):
+        subject = thing.name
+    return full_stop(sentence_case(template.format(n=subject, v=value)))
 
 
 def full_stop(text: str) -> str:
@@ -104,11 +118,11 @@ def full_stop(text: str) -> str:
 def subject_for(thing: Thing, index: int, rng: random.Random) -> str:
     """How sentence `index` about a thing refers to it."""
     style = rng.random()
-    if index == 0 or style < 0.4:
+    if index == 0 or style < 0.35:
         return thing.name
-    if thing.frame.pronoun == "They" or style < 0.6:
-        return thing.name if thing.frame.pronoun == "They" else "it"
-    return f"the {thing.frame.noun}"
+    if style < 0.65:
+        return thing.pronoun
+    return thing.name.split(" ")[0] if thing.frame.person else f"the {thing.frame.noun}"
 
 
 def intro(thing: Thing, rng: random.Random) -> str:
@@ -142,7 +156,7 @@ def describe(thing: Thing, rng: random.Random) -> str:
     filler_rate = rng.choice((0.0, 0.0, 0.15, 0.35))
     for index, key in enumerate(keys):
         subject = subject_for(thing, index + bool(sentences[0]), rng)
-        sentences.append(state(ATTRIBUTES[key], subject, thing.facts[key], rng))
+        sentences.append(state(ATTRIBUTES[key], thing, subject, thing.facts[key], rng))
         if rng.random() < filler_rate:
             sentences.append(rng.choice(FILLERS))
     if rng.random() < 0.3 and len(keys) >= 2:
@@ -156,7 +170,7 @@ def merge_two(sentences: list[str], thing: Thing, rng: random.Random) -> list[st
     first, second = sentences[index], sentences[index + 1]
     if second in FILLERS or first in FILLERS:
         return sentences
-    keep_case = second.startswith(thing.name) or not second.startswith(("The ", "It "))
+    keep_case = second.startswith(thing.name) or not second.startswith(("The ", "It ", "Its ", "She ", "He ", "Her ", "His "))
     second = second if keep_case else second[0].lower() + second[1:]
     joined = first.rstrip(".") + rng.choice((", and ", "; ", ", while ")) + second
     return sentences[:index] + [joined] + sentences[index + 2:]

@@ -24,8 +24,8 @@ PAD_ID = 1
 PROSE_SHARE = 0.4
 """Share of windows that hold documentation and code."""
 
-TASK_SHARES = {"qa": 0.36, "json": 0.19, "tool": 0.13, "small-talk": 0.12, "doc-qa": 0.12,
-               "completion": 0.03, "writing": 0.03, "closed-book": 0.015, "json-sample": 0.005}
+TASK_SHARES = {"qa": 0.36, "json": 0.18, "tool": 0.12, "small-talk": 0.11, "doc-qa": 0.15,
+               "completion": 0.04, "writing": 0.03, "closed-book": 0.005, "json-sample": 0.005}
 """Share of the chat tokens per task."""
 
 MASKED, PROMPT, ANSWER, PROSE = 0, 1, 2, 3

@@ -97,7 +97,7 @@ def question_chat(names: Names) -> Chat:
     rng = names.rng
     story = make_story(names, passage_count(rng))
     many = len(story.passages) > 1
-    style = rng.choices(("short", "hinted", "sentence", "cited"), (45, 20, 20, 15))[0]
+    style = rng.choices(("short", "hinted", "sentence", "cited"), (42, 18, 18, 22))[0]
     if style == "cited" and story.together:
         style = "short"
     hint = {"short": "", "hinted": rng.choice(SHORT_HINTS), "sentence": rng.choice(SENTENCE_HINTS),
@@ -122,7 +122,7 @@ def one_question(thing: Thing, names: Names, style: str, index: int, many: bool)
     """A question about a thing, and its answer in the given style."""
     rng = names.rng
     absent = missing_key(thing.frame, thing, rng)
-    if absent and rng.random() < 0.09:
+    if absent and rng.random() < 0.13:
         return ask(ATTRIBUTES[absent], thing.name, rng), REFUSALS[many]
     key = rng.choice(list(thing.facts))
     attribute, value = ATTRIBUTES[key], thing.facts[key]

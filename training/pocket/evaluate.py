@@ -118,7 +118,7 @@ def main() -> None:
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     answer = make_answerer(model, tokenizer)
     report = {"qa": evaluate_questions(answer, arguments.fixtures / "qa.jsonl")}
-    for task, count in (("json", 300), ("tool", 200), ("doc-qa", 200), ("small-talk", 200)):
+    for task, count in (("json", 300), ("tool", 200), ("doc-qa", 200)):
         cases = generated_cases(task, count, arguments.seed)
         report[task] = evaluate_cases(answer, cases, task in ("json", "tool"))
     arguments.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
