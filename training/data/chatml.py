@@ -59,8 +59,10 @@ CHAT_TEMPLATE = """\
 
 def chat_template() -> str:
     """The Jinja template with the tool texts as string literals."""
+
     def literal(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+
     return CHAT_TEMPLATE.replace("HEAD", literal(TOOLS_HEAD)).replace("TAIL", literal(TOOLS_TAIL))
 
 
@@ -80,8 +82,11 @@ def say(role: str, content: str) -> dict[str, Any]:
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """An assistant message that calls one function."""
-    return {"role": "assistant", "content": "",
-            "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
 
 
 def dumps(value: Any) -> str:
@@ -112,12 +117,18 @@ def segments(chat: Chat, generation_prompt: bool = False) -> list[tuple[str, boo
         pieces.append((f"{START}system\n{system}{END}\n", False))
     for index, message in enumerate(messages):
         if message["role"] == "assistant":
-            pieces += [(f"{START}assistant\n", False), (render_assistant(message), True), ("\n", False)]
+            pieces += [
+                (f"{START}assistant\n", False),
+                (render_assistant(message), True),
+                ("\n", False),
+            ]
         elif message["role"] == "tool":
             first = index == 0 or messages[index - 1]["role"] != "tool"
             last = index + 1 == len(messages) or messages[index + 1]["role"] != "tool"
             text = f"\n<tool_response>\n{message['content']}\n</tool_response>"
-            pieces.append(((f"{START}user" if first else "") + text + (f"{END}\n" if last else ""), False))
+            pieces.append(
+                ((f"{START}user" if first else "") + text + (f"{END}\n" if last else ""), False)
+            )
         else:
             pieces.append((f"{START}{message['role']}\n{message['content']}{END}\n", False))
     if generation_prompt:

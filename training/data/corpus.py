@@ -25,7 +25,6 @@ PARTS_MAX = 12
 """A longer file gives this many documents at most."""
 
 
-
 def hash_fraction(key: str) -> float:
     """A number in [0, 1) that depends on the key alone."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
@@ -45,7 +44,11 @@ def depth_matches(path: str, patterns: list[str]) -> bool:
     """Like `matches`, but a pattern without a leading `*` must have the same depth."""
     return any(
         fnmatch(path, pattern)
-        and (pattern.startswith("*") or pattern.endswith("/*") or path.count("/") >= pattern.count("/"))
+        and (
+            pattern.startswith("*")
+            or pattern.endswith("/*")
+            or path.count("/") >= pattern.count("/")
+        )
         for pattern in patterns
     )
 
@@ -85,7 +88,7 @@ def read_source(root: Path, source: dict) -> Iterator[tuple[str, str]]:
             text = jsdoc_to_text(text)
         cleaned = clean(text, source["format"])
         for index, start in enumerate(range(0, len(cleaned or ""), DOCUMENT_CHARS_MAX)):
-            part = (cleaned or "")[start:start + DOCUMENT_CHARS_MAX]
+            part = (cleaned or "")[start : start + DOCUMENT_CHARS_MAX]
             total += len(part)
             if index < PARTS_MAX:
                 yield f"{relative}#{index}" if index else relative, part
@@ -117,8 +120,13 @@ def documents_of(sources: list[dict]) -> Iterator[dict]:
             if len(text) >= DOCUMENT_CHARS_MIN:
                 key = f"{source['name']}/{path}"
                 kind = "code" if source["format"] == "code" else "prose"
-                yield {"source": source["name"], "path": path, "kind": kind,
-                       "split": split_of(key.split("#")[0]), "text": text}
+                yield {
+                    "source": source["name"],
+                    "path": path,
+                    "kind": kind,
+                    "split": split_of(key.split("#")[0]),
+                    "text": text,
+                }
 
 
 def read_corpus(split: str, archive: Path = ARCHIVE) -> list[dict]:

@@ -11,10 +11,51 @@ SKIP_CLASSES = re.compile(
     r"|footer|copyright|\bcontents\b|picker|gtoc|indextable|tagline|title-anchors|versionchanged-old"
     r"|spirit-nav|mwin|nosearch"
 )
-SKIP_IDS = {"sidebar", "menu-bar", "gtoc", "column2", "quickview", "preamble", "comments_section", "toc_sub",
-            "leftnav", "header", "footer", "language", "apicontent-toc", "toc"}
-BLOCK_TAGS = {"p", "div", "section", "li", "dt", "dd", "ul", "ol", "dl", "blockquote", "article", "main", "body"}
-VOID_TAGS = {"br", "img", "hr", "input", "meta", "link", "col", "source", "wbr", "area", "base", "embed"}
+SKIP_IDS = {
+    "sidebar",
+    "menu-bar",
+    "gtoc",
+    "column2",
+    "quickview",
+    "preamble",
+    "comments_section",
+    "toc_sub",
+    "leftnav",
+    "header",
+    "footer",
+    "language",
+    "apicontent-toc",
+    "toc",
+}
+BLOCK_TAGS = {
+    "p",
+    "div",
+    "section",
+    "li",
+    "dt",
+    "dd",
+    "ul",
+    "ol",
+    "dl",
+    "blockquote",
+    "article",
+    "main",
+    "body",
+}
+VOID_TAGS = {
+    "br",
+    "img",
+    "hr",
+    "input",
+    "meta",
+    "link",
+    "col",
+    "source",
+    "wbr",
+    "area",
+    "base",
+    "embed",
+}
 CLOSED_BY_PEER = {"p", "li", "dt", "dd"}
 
 
@@ -93,9 +134,21 @@ class TextExtractor(HTMLParser):
 
 
 REPLACEMENTS = {
-    "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": " - ",
-    "\u00a0": " ", "\u00b6": "", "\u2026": "...", "\u200b": "", "\u2192": "->", "\u00a7": "",
-    "\u2011": "-", "\u2212": "-", "\ufeff": "",
+    "\u2018": "'",
+    "\u2019": "'",
+    "\u201c": '"',
+    "\u201d": '"',
+    "\u2013": "-",
+    "\u2014": " - ",
+    "\u00a0": " ",
+    "\u00b6": "",
+    "\u2026": "...",
+    "\u200b": "",
+    "\u2192": "->",
+    "\u00a7": "",
+    "\u2011": "-",
+    "\u2212": "-",
+    "\ufeff": "",
 }
 
 
@@ -111,7 +164,7 @@ def html_to_text(source: str) -> str:
     """The readable text of an HTML page."""
     body = re.search(r"<(?:div|section|main)[^>]*role=[\"']?main[\"']?[^>]*>", source)
     parser = TextExtractor()
-    parser.feed(source[body.start():] if body else source)
+    parser.feed(source[body.start() :] if body else source)
     parser.flush()
     return normalise(join_blocks(parser.blocks))
 
@@ -136,7 +189,10 @@ def markdown_to_text(source: str) -> str:
     return normalise(html.unescape(text))
 
 
-JSDOC = re.compile(r"/\*\*(.*?)\*/\s*(?:export |declare |readonly |async |static |function |class |interface |const )*([\w$]*)", re.S)
+JSDOC = re.compile(
+    r"/\*\*(.*?)\*/\s*(?:export |declare |readonly |async |static |function |class |interface |const )*([\w$]*)",
+    re.S,
+)
 
 
 def jsdoc_to_text(source: str) -> str:
@@ -144,7 +200,9 @@ def jsdoc_to_text(source: str) -> str:
     parts = []
     for comment, name in JSDOC.findall(source):
         text = re.sub(r"^[ \t]*\* ?", "", comment, flags=re.M).strip()
-        text = re.sub(r"\{@\w+ ([^}|]*)[^}]*\}", r"\1", html.unescape(re.sub(r"</?\w+[^>]*>", "", text)))
+        text = re.sub(
+            r"\{@\w+ ([^}|]*)[^}]*\}", r"\1", html.unescape(re.sub(r"</?\w+[^>]*>", "", text))
+        )
         if len(text) > 60:
             parts.append(f"### {name}\n\n{text}" if name else text)
     return normalise("\n\n".join(parts))

@@ -71,7 +71,9 @@ def main() -> None:
         if lock:
             source["sha256"] = digest
         elif source.get("sha256") != digest:
-            sys.exit(f"Cannot use {archive.name}: sha256 must be {source.get('sha256')}, is {digest}")
+            sys.exit(
+                f"Cannot use {archive.name}: sha256 must be {source.get('sha256')}, is {digest}"
+            )
         unpack(archive, source)
     if lock:
         SOURCES.write_text(json.dumps(document, indent=1) + "\n")

@@ -24,8 +24,17 @@ PAD_ID = 1
 PROSE_SHARE = 0.4
 """Share of windows that hold documentation and code."""
 
-TASK_SHARES = {"qa": 0.36, "json": 0.18, "tool": 0.12, "small-talk": 0.11, "doc-qa": 0.15,
-               "completion": 0.04, "writing": 0.03, "closed-book": 0.005, "json-sample": 0.005}
+TASK_SHARES = {
+    "qa": 0.36,
+    "json": 0.18,
+    "tool": 0.12,
+    "small-talk": 0.11,
+    "doc-qa": 0.15,
+    "completion": 0.04,
+    "writing": 0.03,
+    "closed-book": 0.005,
+    "json-sample": 0.005,
+}
 """Share of the chat tokens per task."""
 
 MASKED, PROMPT, ANSWER, PROSE = 0, 1, 2, 3
@@ -81,7 +90,9 @@ def encode_pieces(tokenizer: Tokenizer, pieces: Pieces) -> tuple[list[int], list
     return ids, classes
 
 
-def fill_windows(count: int, draw: Callable[[], tuple[list[int], list[int]]]) -> tuple[np.ndarray, np.ndarray]:
+def fill_windows(
+    count: int, draw: Callable[[], tuple[list[int], list[int]]]
+) -> tuple[np.ndarray, np.ndarray]:
     """Packs samples into windows; every window starts with the start of a sample, the last is cut."""
     ids = np.full((count, CONTEXT + 1), PAD_ID, dtype=np.uint16)
     classes = np.zeros((count, CONTEXT + 1), dtype=np.uint8)
@@ -90,21 +101,29 @@ def fill_windows(count: int, draw: Callable[[], tuple[list[int], list[int]]]) ->
         while used < CONTEXT + 1:
             sample_ids, sample_classes = draw()
             room = min(len(sample_ids), CONTEXT + 1 - used)
-            ids[row, used:used + room] = sample_ids[:room]
-            classes[row, used:used + room] = sample_classes[:room]
+            ids[row, used : used + room] = sample_ids[:room]
+            classes[row, used : used + room] = sample_classes[:room]
             used += room
     return ids, classes
 
 
-def chat_shard(seed: str, index: int, split: str, tokenizer: Tokenizer, sources: Sources,
-               windows: int = SHARD_WINDOWS) -> tuple[np.ndarray, np.ndarray]:
+def chat_shard(
+    seed: str,
+    index: int,
+    split: str,
+    tokenizer: Tokenizer,
+    sources: Sources,
+    windows: int = SHARD_WINDOWS,
+) -> tuple[np.ndarray, np.ndarray]:
     """Shard `index`: ids and classes, [windows, CONTEXT + 1]."""
     names = Names(random.Random(f"{seed}:{split}:{index}"), split)
     spent = dict.fromkeys(TASK_SHARES, 0)
 
     def draw() -> tuple[list[int], list[int]]:
         # The task that lags furthest behind its share comes next; ties and order vary by chance.
-        task = min(TASK_SHARES, key=lambda t: (spent[t] + names.rng.random() * 2000) / TASK_SHARES[t])
+        task = min(
+            TASK_SHARES, key=lambda t: (spent[t] + names.rng.random() * 2000) / TASK_SHARES[t]
+        )
         sample = encode_pieces(tokenizer, make_pieces(task, sources, names))
         spent[task] += len(sample[0])
         return sample
@@ -127,7 +146,9 @@ def _work(task: tuple[str, int, str]) -> tuple[np.ndarray, np.ndarray]:
 class ChatStream:
     """Chat windows from worker processes, in shard order whatever the number of workers."""
 
-    def __init__(self, seed: str, shards: int, tokenizer_path: Path, sources: Sources, workers: int) -> None:
+    def __init__(
+        self, seed: str, shards: int, tokenizer_path: Path, sources: Sources, workers: int
+    ) -> None:
         self.pool = get_context("fork").Pool(workers, _start_worker, (str(tokenizer_path), sources))
         self.shards = self.pool.imap(_work, [(seed, k, "train") for k in range(shards)])
         self.ids = np.zeros((0, CONTEXT + 1), dtype=np.uint16)
@@ -153,8 +174,11 @@ def encode_documents(tokenizer: Tokenizer, documents: list[dict], seed: str) -> 
     random.Random(f"{seed}:documents").shuffle(order)
     parts: list[np.ndarray] = []
     for start in range(0, len(order), 500):
-        texts = [d["text"] + END_OF_TEXT for d in order[start:start + 500]]
-        parts += [np.array(e.ids, dtype=np.uint16) for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        texts = [d["text"] + END_OF_TEXT for d in order[start : start + 500]]
+        parts += [
+            np.array(e.ids, dtype=np.uint16)
+            for e in tokenizer.encode_batch(texts, add_special_tokens=False)
+        ]
     return np.concatenate(parts)
 
 
@@ -182,7 +206,9 @@ def hash_seed(seed: str) -> int:
     return random.Random(seed).getrandbits(63)
 
 
-def batches(chat: ChatStream, prose: ProseStream, windows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(
+    chat: ChatStream, prose: ProseStream, windows: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Endless batches: ids and classes, [windows, CONTEXT + 1]."""
     prose_count = round(windows * PROSE_SHARE)
     while True:

@@ -10,10 +10,14 @@ from collections.abc import Callable
 from training.data.corpus import hash_fraction
 
 EVAL_FRACTION = 0.1
-MONTHS = ("January February March April May June July August September October November December").split()
+MONTHS = (
+    "January February March April May June July August September October November December"
+).split()
 WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-ONSETS = ("b br c ch cl d dr f fl g gl gr h j k kl l m n p pl pr qu r s sh sk sl st str t th tr v w y z"
-          " bl cr fr kn ph sc sm sp sw tw wh").split()
+ONSETS = (
+    "b br c ch cl d dr f fl g gl gr h j k kl l m n p pl pr qu r s sh sk sl st str t th tr v w y z"
+    " bl cr fr kn ph sc sm sp sw tw wh"
+).split()
 VOWELS = "a e i o u a e i o a e ai ea ee ia ie io oa oo ou ei au y".split()
 CODAS = "  n r l s t m d k nd rt st ck th sh x rn ll ss ng lt rk mp nt".split(" ")
 FIRST_NAMES = (
@@ -23,16 +27,20 @@ FIRST_NAMES = (
     " Jin Joan Jonas Jorge Julia Kai Karim Karin Kenji Kofi Lars Laura Lena Leo Lila Linda Liu Lucas Luis"
     " Maria Marco Marta Max Mei Mia Mina Miriam Mohan Nadia Naomi Nikolai Nina Noah Nora Olga Oliver Omar"
     " Oscar Paula Pavel Peter Petra Priya Rafael Rania Ravi Rosa Ruth Salma Sam Sara Sofia Stefan Sven Tara"
-    " Thomas Tomas Uma Ursula Vera Victor Wei Yara Yusuf Zara Zoe").split()
-PLACE_ENDS = ("ville ton burg ford haven holm stad wick bridge port field dale mouth grad polis shire by"
-              " minster creek falls ridge").split()
+    " Thomas Tomas Uma Ursula Vera Victor Wei Yara Yusuf Zara Zoe"
+).split()
+PLACE_ENDS = (
+    "ville ton burg ford haven holm stad wick bridge port field dale mouth grad polis shire by"
+    " minster creek falls ridge"
+).split()
 ADJECTIVES = (
     "Amber Arctic Autumn Blue Bold Bright Bronze Calm Cedar Clear Cobalt Copper Coral Crimson Crystal Dawn"
     " Deep Desert Distant Eager Early Ember Emerald Fast Fern Frost Gentle Giant Golden Granite Green Grey"
     " Hidden Hollow Indigo Iron Ivory Jade Juniper Lone Lunar Maple Marble Meadow Misty Noble North Oak"
     " Ocean Olive Onyx Opal Orchid Pale Paper Pine Polar Prime Quartz Quiet Rapid Red River Rocky Rose"
     " Royal Ruby Rust Saffron Sandy Scarlet Shadow Sharp Silent Silver Slate Solar Steel Stone Storm Summer"
-    " Swift Tall Teal Thunder Tidal Timber Topaz Velvet Violet West White Wild Winter Zinc").split()
+    " Swift Tall Teal Thunder Tidal Timber Topaz Velvet Violet West White Wild Winter Zinc"
+).split()
 THINGS = (
     "Anchor Anvil Arrow Atlas Badger Banner Barrel Basin Beacon Bear Bell Bison Bloom Bolt Bridge Brook"
     " Canyon Castle Cloud Comet Compass Condor Crane Crown Delta Dolphin Dove Dune Eagle Engine Falcon Ferry"
@@ -40,9 +48,12 @@ THINGS = (
     " Island Kettle Kite Lake Lantern Lark Leaf Ledger Lion Lynx Mast Mesa Mill Mirror Moon Moth Mountain"
     " Needle Nest Orbit Otter Owl Panther Path Peak Pearl Pilot Plain Planet Plow Pond Prairie Prism Quarry"
     " Rabbit Raven Reef Robin Rocket Sail Salmon Shell Shore Signal Sparrow Spring Spruce Star Stream Swan"
-    " Tiger Tower Trail Tulip Tunnel Valley Vessel Wagon Wave Well Whale Wheel Willow Wolf Wren").split()
-COLOURS = ("red blue green yellow orange purple white black grey brown pink silver gold teal navy maroon"
-           " turquoise crimson beige violet").split()
+    " Tiger Tower Trail Tulip Tunnel Valley Vessel Wagon Wave Well Whale Wheel Willow Wolf Wren"
+).split()
+COLOURS = (
+    "red blue green yellow orange purple white black grey brown pink silver gold teal navy maroon"
+    " turquoise crimson beige violet"
+).split()
 WORDS = (
     "adapter agent alarm archive array asset audit badge batch beacon binding block branch bridge broker"
     " bucket buffer bundle cache canvas catalog channel chart client cluster codec column config console"
@@ -55,7 +66,8 @@ WORDS = (
     " record region registry relay render replica report request resolver router rule runner sample scanner"
     " schema script search sensor server session shard signal socket source spool stack state storage store"
     " stream switch table task template tenant thread ticket timer token topic trace tracker tree trigger"
-    " tunnel upload user vault vector version view volume watcher webhook widget worker writer").split()
+    " tunnel upload user vault vector version view volume watcher webhook widget worker writer"
+).split()
 
 
 def value_split(value: str) -> str:
@@ -88,7 +100,12 @@ class Names:
 
     def first_name(self) -> str:
         def draw() -> str:
-            return self.rng.choice(FIRST_NAMES) if self.rng.random() < 0.5 else self.syllables(1, 2).capitalize()
+            return (
+                self.rng.choice(FIRST_NAMES)
+                if self.rng.random() < 0.5
+                else self.syllables(1, 2).capitalize()
+            )
+
         return self.owned(draw)
 
     def last_name(self) -> str:
@@ -104,8 +121,11 @@ class Names:
                 return self.syllables(1, 2).capitalize() + self.rng.choice(PLACE_ENDS)
             if style < 0.7:
                 return f"{self.rng.choice(ADJECTIVES)} {self.rng.choice(THINGS)}"
-            prefix = self.rng.choice(("Port ", "Lake ", "New ", "Saint ", "Mount ", "Fort ", "", "", ""))
+            prefix = self.rng.choice(
+                ("Port ", "Lake ", "New ", "Saint ", "Mount ", "Fort ", "", "", "")
+            )
             return prefix + self.syllables(1, 3).capitalize()
+
         return self.owned(draw)
 
     def pair(self) -> str:
@@ -119,10 +139,22 @@ class Names:
             if style < 0.7:
                 return f"{self.syllables(1, 2).capitalize()} {self.rng.choice(('Pro', 'One', 'X', 'Mini', 'Max', 'Go'))}"
             return f"{self.syllables(1, 2).capitalize()}{self.rng.choice(('DB', 'Kit', 'Flow', 'Base', 'Hub', 'Lab'))}"
+
         return self.owned(draw)
 
     def company(self) -> str:
-        ends = ("Labs", "Systems", "Group", "Industries", "Works", "Partners", "Media", "Foods", "Energy", "Robotics")
+        ends = (
+            "Labs",
+            "Systems",
+            "Group",
+            "Industries",
+            "Works",
+            "Partners",
+            "Media",
+            "Foods",
+            "Energy",
+            "Robotics",
+        )
         return self.owned(lambda: f"{self.syllables(1, 2).capitalize()} {self.rng.choice(ends)}")
 
     def service(self) -> str:
@@ -134,21 +166,27 @@ class Names:
             if style < 0.5:
                 return self.syllables(1, 3)
             return f"{self.syllables(1, 2)}{self.rng.choice(('-js', '-core', 'py', '-rs', '-http', '-cli'))}"
+
         return self.owned(draw)
 
     def identifier(self) -> str:
         def draw() -> str:
-            letters = "".join(self.rng.choice("ABCDEFGHJKLMNPQRSTUVWXYZ") for _ in range(self.rng.randint(1, 3)))
+            letters = "".join(
+                self.rng.choice("ABCDEFGHJKLMNPQRSTUVWXYZ") for _ in range(self.rng.randint(1, 3))
+            )
             return f"{letters}-{self.rng.randint(10, 99999)}"
+
         return self.owned(draw)
 
     def number(self, low: int, high: int) -> str:
         """A number with one to three leading digits that matter and a thousands comma at times."""
+
         def draw() -> str:
             value = self.rng.randint(low, high)
             if value > 2000 and self.rng.random() < 0.4:
                 value -= value % self.rng.choice((10, 50, 100))
             return str(value)
+
         return self.owned(draw)
 
     def big(self, low: int, high: int) -> str:
@@ -160,19 +198,31 @@ class Names:
 
     def date(self) -> str:
         def draw() -> str:
-            day, month, year = self.rng.randint(1, 28), self.rng.choice(MONTHS), self.rng.randint(1990, 2027)
-            return self.rng.choice((f"{day} {month} {year}", f"{month} {day}, {year}", f"{month} {day}"))
+            day, month, year = (
+                self.rng.randint(1, 28),
+                self.rng.choice(MONTHS),
+                self.rng.randint(1990, 2027),
+            )
+            return self.rng.choice(
+                (f"{day} {month} {year}", f"{month} {day}, {year}", f"{month} {day}")
+            )
+
         return self.owned(draw)
 
     def iso_date(self) -> str:
-        return self.owned(lambda: f"{self.rng.randint(1990, 2027)}-{self.rng.randint(1, 12):02}-{self.rng.randint(1, 28):02}")
+        return self.owned(
+            lambda: f"{self.rng.randint(1990, 2027)}-{self.rng.randint(1, 12):02}-{self.rng.randint(1, 28):02}"
+        )
 
     def clock(self) -> str:
         def draw() -> str:
-            hour, minute = self.rng.randint(0, 23), self.rng.choice((0, 5, 10, 12, 15, 20, 25, 30, 35, 40, 45, 48, 50, 55))
+            hour, minute = self.rng.randint(0, 23), self.rng.choice(
+                (0, 5, 10, 12, 15, 20, 25, 30, 35, 40, 45, 48, 50, 55)
+            )
             if self.rng.random() < 0.5:
                 return f"{hour:02}:{minute:02}"
             return f"{hour % 12 or 12}:{minute:02} {'a.m.' if hour < 12 else 'p.m.'}"
+
         return self.owned(draw)
 
     def weekday(self) -> str:
@@ -183,13 +233,26 @@ class Names:
 
     def money(self) -> str:
         def draw() -> str:
-            amount = self.rng.choice((self.rng.randint(3, 999), self.rng.randint(1000, 99_000), self.rng.randint(1, 90) * 1000))
-            text = f"{amount:,}" if self.rng.random() < 0.7 else f"{amount}.{self.rng.randint(0, 99):02}"
+            amount = self.rng.choice(
+                (
+                    self.rng.randint(3, 999),
+                    self.rng.randint(1000, 99_000),
+                    self.rng.randint(1, 90) * 1000,
+                )
+            )
+            text = (
+                f"{amount:,}"
+                if self.rng.random() < 0.7
+                else f"{amount}.{self.rng.randint(0, 99):02}"
+            )
             return self.rng.choice((f"${text}", f"${text}", f"{text} euros", f"{text} dollars"))
+
         return self.owned(draw)
 
     def version(self) -> str:
-        return self.owned(lambda: ".".join(str(self.rng.randint(0, 24)) for _ in range(self.rng.randint(2, 3))))
+        return self.owned(
+            lambda: ".".join(str(self.rng.randint(0, 24)) for _ in range(self.rng.randint(2, 3)))
+        )
 
     def address(self) -> str:
         return self.owned(lambda: ".".join(str(self.rng.randint(1, 254)) for _ in range(4)))

@@ -5,20 +5,35 @@ from dataclasses import dataclass
 
 from training.data.attributes import ATTRIBUTES
 from training.data.chatml import Chat, say
-from training.data.frames import (FRAMES, Frame, Thing, answer_sentence, ask, describe, make_thing)
+from training.data.frames import FRAMES, Frame, Thing, answer_sentence, ask, describe, make_thing
 from training.data.names import Names
 
 SYSTEMS = (
-    "Answer the question from the passage.", "Answer questions using only the given context.",
+    "Answer the question from the passage.",
+    "Answer questions using only the given context.",
     "You answer questions about the passages that the user gives you. Keep the answer short.",
     "Use the context to answer. If the context does not contain the answer, say so.",
-    "You are a helpful assistant. Answer from the documents.", "You are a helpful assistant.",
+    "You are a helpful assistant. Answer from the documents.",
+    "You are a helpful assistant.",
     "Answer the user's question with the help of the passages below. Be brief.",
 )
-SENTENCE_HINTS = ("Answer in a full sentence.", "Answer with a complete sentence.", "Give the answer as a sentence.")
-SHORT_HINTS = ("Answer briefly.", "Answer in a few words.", "Give a short answer.", "Answer with the exact words of the passage.")
-CITE_HINTS = ("Cite the passage, like [1].", "Name the number of the passage in brackets.", "Cite your source by its number.",
-              "Add the number of the passage that you used, like [2].")
+SENTENCE_HINTS = (
+    "Answer in a full sentence.",
+    "Answer with a complete sentence.",
+    "Give the answer as a sentence.",
+)
+SHORT_HINTS = (
+    "Answer briefly.",
+    "Answer in a few words.",
+    "Give a short answer.",
+    "Answer with the exact words of the passage.",
+)
+CITE_HINTS = (
+    "Cite the passage, like [1].",
+    "Name the number of the passage in brackets.",
+    "Cite your source by its number.",
+    "Add the number of the passage that you used, like [2].",
+)
 REFUSALS = {False: "The passage does not say.", True: "The passages do not say."}
 
 
@@ -73,13 +88,21 @@ def layout_passages(passages: list[str], names: Names, numbered: bool) -> str:
 def layout_question(context: str, question: str, hint: str, rng: random.Random) -> str:
     """The user's message: context and question in one of many layouts."""
     asked = f"{question} {hint}".strip()
-    return rng.choice((
-        f"{context}\n\n{asked}", f"{context}\n\nQuestion: {asked}", f"Context:\n{context}\n\nQuestion: {asked}",
-        f"Passage: {context}\n\nQuestion: {asked}", f"Passages:\n{context}\n\nQuestion: {asked}",
-        f"Context:\n{context}\n\nQuestion: {asked}\nAnswer:", f"{asked}\n\n{context}", f"Question: {asked}\n\nContext:\n{context}",
-        f"Read this.\n\n{context}\n\n{asked}", f"Use the text to answer the question.\n\nText:\n{context}\n\nQuestion: {asked}",
-        f"Answer the question from the passages.\n\n{context}\n\nQuestion: {asked}",
-    ))
+    return rng.choice(
+        (
+            f"{context}\n\n{asked}",
+            f"{context}\n\nQuestion: {asked}",
+            f"Context:\n{context}\n\nQuestion: {asked}",
+            f"Passage: {context}\n\nQuestion: {asked}",
+            f"Passages:\n{context}\n\nQuestion: {asked}",
+            f"Context:\n{context}\n\nQuestion: {asked}\nAnswer:",
+            f"{asked}\n\n{context}",
+            f"Question: {asked}\n\nContext:\n{context}",
+            f"Read this.\n\n{context}\n\n{asked}",
+            f"Use the text to answer the question.\n\nText:\n{context}\n\nQuestion: {asked}",
+            f"Answer the question from the passages.\n\n{context}\n\nQuestion: {asked}",
+        )
+    )
 
 
 def missing_key(frame: Frame, thing: Thing, rng: random.Random) -> str | None:
@@ -100,8 +123,12 @@ def question_chat(names: Names) -> Chat:
     style = rng.choices(("short", "hinted", "sentence", "cited"), (42, 18, 18, 22))[0]
     if style == "cited" and story.together:
         style = "short"
-    hint = {"short": "", "hinted": rng.choice(SHORT_HINTS), "sentence": rng.choice(SENTENCE_HINTS),
-            "cited": rng.choice(CITE_HINTS)}[style]
+    hint = {
+        "short": "",
+        "hinted": rng.choice(SHORT_HINTS),
+        "sentence": rng.choice(SENTENCE_HINTS),
+        "cited": rng.choice(CITE_HINTS),
+    }[style]
     context = layout_passages(story.passages, names, numbered=style == "cited")
     in_system = bool(hint) and rng.random() < 0.3
     messages = []
@@ -166,15 +193,29 @@ def heldout_question(names: Names, unanswerable: bool) -> dict:
     while True:
         story = make_story(names, passage_count(rng))
         thing = story.things[story.target]
-        keys = [key for key in thing.facts if not ATTRIBUTES[key].closed and key not in ("cause", "award", "room", "team")]
+        keys = [
+            key
+            for key in thing.facts
+            if not ATTRIBUTES[key].closed and key not in ("cause", "award", "room", "team")
+        ]
         absent = missing_key(thing.frame, thing, rng)
         if (unanswerable and absent is None) or not keys:
             continue
         key = absent if unanswerable else rng.choice(keys)
         many = len(story.passages) > 1
         question = ask(ATTRIBUTES[key], thing.name, rng)
-        content = layout_question(layout_passages(story.passages, names, False), question, rng.choice(("", *SHORT_HINTS)), rng)
+        content = layout_question(
+            layout_passages(story.passages, names, False),
+            question,
+            rng.choice(("", *SHORT_HINTS)),
+            rng,
+        )
         messages = [say("system", rng.choice(SYSTEMS))] if rng.random() < 0.5 else []
-        return {"question": question, "answer": REFUSALS[many] if unanswerable else thing.facts[key],
-                "answerable": not unanswerable, "fact": key, "passages": story.passages,
-                "messages": [*messages, say("user", content)]}
+        return {
+            "question": question,
+            "answer": REFUSALS[many] if unanswerable else thing.facts[key],
+            "answerable": not unanswerable,
+            "fact": key,
+            "passages": story.passages,
+            "messages": [*messages, say("user", content)],
+        }

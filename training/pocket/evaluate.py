@@ -27,18 +27,31 @@ def normalise(text: str) -> str:
 
 def make_answerer(model: Any, tokenizer: Any, batch: int = 100) -> Answer:
     """A function that continues prompts greedily."""
+
     @torch.no_grad()
     def answer(prompts: list[str], new_tokens: int) -> list[str]:
         outputs: dict[int, str] = {}
         order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         for start in range(0, len(order), batch):
-            chosen = order[start:start + batch]
-            inputs = tokenizer([prompts[i] for i in chosen], return_tensors="pt", padding=True, add_special_tokens=False).to(model.device)
-            ids = model.generate(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"],
-                                 max_new_tokens=new_tokens, do_sample=False, temperature=None, top_p=None)
-            for i, row in zip(chosen, ids[:, inputs["input_ids"].shape[1]:]):
+            chosen = order[start : start + batch]
+            inputs = tokenizer(
+                [prompts[i] for i in chosen],
+                return_tensors="pt",
+                padding=True,
+                add_special_tokens=False,
+            ).to(model.device)
+            ids = model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                max_new_tokens=new_tokens,
+                do_sample=False,
+                temperature=None,
+                top_p=None,
+            )
+            for i, row in zip(chosen, ids[:, inputs["input_ids"].shape[1] :]):
                 outputs[i] = tokenizer.decode(row, skip_special_tokens=True).strip()
         return [outputs[i] for i in range(len(prompts))]
+
     return answer
 
 
@@ -53,7 +66,14 @@ def evaluate_questions(answer: Answer, path: Path) -> dict[str, Any]:
         scores["answerable" if item["answerable"] else "unanswerable"].append(right)
         scores["normalised"].append(normalise(output) == normalise(item["answer"]))
         if not right and len(failures) < 25:
-            failures.append({"id": item["id"], "question": item["question"], "wanted": item["answer"], "got": output})
+            failures.append(
+                {
+                    "id": item["id"],
+                    "question": item["question"],
+                    "wanted": item["answer"],
+                    "got": output,
+                }
+            )
     both = scores["answerable"] + scores["unanswerable"]
     result = {f"exact_{name}": sum(hits) / len(hits) for name, hits in scores.items()}
     return {"count": len(items), "exact": sum(both) / len(both), **result, "failures": failures}
@@ -62,7 +82,9 @@ def evaluate_questions(answer: Answer, path: Path) -> dict[str, Any]:
 def last_answer(chat: Chat) -> Case:
     """The prompt before the last assistant message, and that message."""
     index = max(i for i, m in enumerate(chat.messages) if m["role"] == "assistant")
-    return render(Chat(chat.messages[:index], chat.tools), True), render_assistant(chat.messages[index])
+    return render(Chat(chat.messages[:index], chat.tools), True), render_assistant(
+        chat.messages[index]
+    )
 
 
 def first_call(chat: Chat) -> Case | None:
@@ -82,7 +104,9 @@ def parse(text: str) -> Any:
         return None
 
 
-def evaluate_cases(answer: Answer, cases: list[Case], as_json: bool, new_tokens: int = 200) -> dict[str, Any]:
+def evaluate_cases(
+    answer: Answer, cases: list[Case], as_json: bool, new_tokens: int = 200
+) -> dict[str, Any]:
     """Validity (of JSON) and exactness on cases."""
     outputs = answer([prompt for prompt, _ in cases], new_tokens)
     wanted = [text.removesuffix("<|im_end|>").strip() for _, text in cases]
@@ -90,7 +114,9 @@ def evaluate_cases(answer: Answer, cases: list[Case], as_json: bool, new_tokens:
     result: dict[str, Any] = {"count": len(cases), "exact": sum(exact) / len(exact)}
     if as_json:
         result["valid"] = sum(parse(o) is not None for o in outputs) / len(outputs)
-    result["failures"] = [{"wanted": w, "got": o} for w, o, e in zip(wanted, outputs, exact) if not e][:12]
+    result["failures"] = [
+        {"wanted": w, "got": o} for w, o, e in zip(wanted, outputs, exact) if not e
+    ][:12]
     return result
 
 
@@ -109,7 +135,9 @@ def generated_cases(task: str, count: int, seed: str) -> list[Case]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/pocket"))
-    parser.add_argument("--fixtures", type=Path, default=Path("test/fixtures/pocket"), help="where qa.jsonl is")
+    parser.add_argument(
+        "--fixtures", type=Path, default=Path("test/fixtures/pocket"), help="where qa.jsonl is"
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", default="pocket-1")
     arguments = parser.parse_args()

@@ -16,17 +16,33 @@ END_OF_TEXT_ID, PAD_ID, END_ID = 0, 1, 3
 def model_config() -> dict:
     """config.json."""
     return {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", **asdict(PocketConfig()),
-        "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "attention_dropout": 0.0,
-        "initializer_range": 0.02, "tie_word_embeddings": True, "use_cache": True, "rope_scaling": None,
-        "bos_token_id": None, "eos_token_id": [END_ID, END_OF_TEXT_ID], "pad_token_id": PAD_ID, "torch_dtype": "bfloat16",
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        **asdict(PocketConfig()),
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "mlp_bias": False,
+        "attention_dropout": 0.0,
+        "initializer_range": 0.02,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "rope_scaling": None,
+        "bos_token_id": None,
+        "eos_token_id": [END_ID, END_OF_TEXT_ID],
+        "pad_token_id": PAD_ID,
+        "torch_dtype": "bfloat16",
     }
 
 
 def generation_config() -> dict:
     """generation_config.json: a little randomness, because the model is small."""
-    return {"eos_token_id": [END_ID, END_OF_TEXT_ID], "pad_token_id": PAD_ID, "do_sample": True,
-            "temperature": 0.3, "top_p": 0.9}
+    return {
+        "eos_token_id": [END_ID, END_OF_TEXT_ID],
+        "pad_token_id": PAD_ID,
+        "do_sample": True,
+        "temperature": 0.3,
+        "top_p": 0.9,
+    }
 
 
 def main() -> None:

@@ -38,7 +38,9 @@ def cut(text: str) -> str:
 
 def write_heldout(path: Path) -> None:
     """Held-out documents, each cut to a few thousand characters."""
-    documents = sorted(read_corpus("eval"), key=lambda d: hash_fraction("heldout:" + d["source"] + d["path"]))
+    documents = sorted(
+        read_corpus("eval"), key=lambda d: hash_fraction("heldout:" + d["source"] + d["path"])
+    )
     parts: list[str] = []
     for document in documents:
         text = cut(document["text"])

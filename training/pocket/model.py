@@ -42,7 +42,9 @@ class RMSNorm(nn.Module):
 def rope_tables(config: PocketConfig, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """cos and sin, [T, D], each frequency twice (rotate-half layout)."""
     exponents = torch.arange(0, config.head_dim, 2, device=device).float() / config.head_dim
-    angles = torch.outer(torch.arange(length, device=device).float(), config.rope_theta ** -exponents)
+    angles = torch.outer(
+        torch.arange(length, device=device).float(), config.rope_theta**-exponents
+    )
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos(), angles.sin()
 
@@ -65,7 +67,9 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         batch, length, _ = x.shape
-        heads = lambda y: y.view(batch, length, -1, self.config.head_dim).transpose(1, 2)  # noqa: E731
+        heads = lambda y: y.view(batch, length, -1, self.config.head_dim).transpose(
+            1, 2
+        )  # noqa: E731
         query, key, value = heads(self.q_proj(x)), heads(self.k_proj(x)), heads(self.v_proj(x))
         query, key = rotate(query, cos, sin), rotate(key, cos, sin)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)

@@ -28,7 +28,13 @@ def orthogonalise(stack: Tensor, steps: int = 5) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Muon with decoupled weight decay; updates have the RMS of AdamW's (factor 0.2 sqrt(max dim))."""
 
-    def __init__(self, parameters: list[nn.Parameter], lr: float, momentum: float = 0.95, weight_decay: float = 0.1) -> None:
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.1,
+    ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()
@@ -51,13 +57,21 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(parameters, list(update.to(gradients.dtype).unbind()), alpha=-scale)
 
 
-def make_optimizers(model: nn.Module, kind: str, lr: float, matrix_lr: float) -> list[torch.optim.Optimizer]:
+def make_optimizers(
+    model: nn.Module, kind: str, lr: float, matrix_lr: float
+) -> list[torch.optim.Optimizer]:
     """The optimizers of a run; `kind` is "adamw" or "muon"."""
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     embeddings = [p for n, p in model.named_parameters() if "embed" in n]
     vectors = [p for p in model.parameters() if p.ndim < 2]
     adam_matrices = matrices if kind == "adamw" else []
     adamw = torch.optim.AdamW(
-        [{"params": adam_matrices + embeddings, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
-        lr=lr, betas=(0.9, 0.95), fused=True)
+        [
+            {"params": adam_matrices + embeddings, "weight_decay": 0.1},
+            {"params": vectors, "weight_decay": 0.0},
+        ],
+        lr=lr,
+        betas=(0.9, 0.95),
+        fused=True,
+    )
     return [adamw] if kind == "adamw" else [adamw, Muon(matrices, lr=matrix_lr)]

@@ -15,8 +15,10 @@ from training.data.names import Names
 
 VOCABULARY = 4096
 # Digits stand alone, so that numbers are copied digit by digit and take no merges.
-SPLIT = (r"'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
-         r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+SPLIT = (
+    r"'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 PROSE_CHARS = 24_000_000
 CHAT_SAMPLES = 12_000
 
@@ -42,25 +44,40 @@ def training_texts(seed: str) -> Iterator[str]:
 def train_tokenizer(seed: str) -> Tokenizer:
     """The tokenizer: special tokens have the first ids, the tool-call tags the last ones."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(SPLIT), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(ADDED_TOKENS), special_tokens=SPECIAL_TOKENS, show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), max_token_length=24)
+        vocab_size=VOCABULARY - len(ADDED_TOKENS),
+        special_tokens=SPECIAL_TOKENS,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=24,
+    )
     tokenizer.train_from_iterator(training_texts(seed), trainer)
-    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in ADDED_TOKENS])
+    tokenizer.add_tokens(
+        [AddedToken(text, special=False, normalized=False) for text in ADDED_TOKENS]
+    )
     return tokenizer
 
 
 def config(context: int) -> dict:
     """tokenizer_config.json."""
     return {
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, "add_bos_token": False,
-        "clean_up_tokenization_spaces": False, "bos_token": None, "eos_token": END, "pad_token": PAD, "unk_token": None,
-        "additional_special_tokens": SPECIAL_TOKENS, "chat_template": chat_template(),
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "add_bos_token": False,
+        "clean_up_tokenization_spaces": False,
+        "bos_token": None,
+        "eos_token": END,
+        "pad_token": PAD,
+        "unk_token": None,
+        "additional_special_tokens": SPECIAL_TOKENS,
+        "chat_template": chat_template(),
         "added_tokens_decoder": {},
     }
 
@@ -76,9 +93,15 @@ def main() -> None:
     document = json.loads((arguments.out / "tokenizer.json").read_text())
     details = config(2048)
     details["added_tokens_decoder"] = {
-        str(token["id"]): {key: token[key] for key in ("content", "lstrip", "normalized", "rstrip", "single_word", "special")}
-        for token in document["added_tokens"]}
-    (arguments.out / "tokenizer_config.json").write_text(json.dumps(details, indent=1, ensure_ascii=False) + "\n")
+        str(token["id"]): {
+            key: token[key]
+            for key in ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+        }
+        for token in document["added_tokens"]
+    }
+    (arguments.out / "tokenizer_config.json").write_text(
+        json.dumps(details, indent=1, ensure_ascii=False) + "\n"
+    )
     print("vocabulary", tokenizer.get_vocab_size())
 
 

@@ -16,8 +16,16 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from training.data.corpus import read_corpus
-from training.data.mixture import (SHARD_WINDOWS, PROSE_SHARE, ChatStream, ProseStream, batches, chat_shard,
-                                   encode_documents, mine_sources)
+from training.data.mixture import (
+    SHARD_WINDOWS,
+    PROSE_SHARE,
+    ChatStream,
+    ProseStream,
+    batches,
+    chat_shard,
+    encode_documents,
+    mine_sources,
+)
 from training.pocket.model import Pocket, PocketConfig
 from training.pocket.optimizer import make_optimizers
 
@@ -25,7 +33,9 @@ CLASS_WEIGHTS = (0.0, 0.2, 2.0, 1.0)
 """Loss weights of masked, prompt, answer and prose tokens."""
 
 
-def weighted_loss(model: torch.nn.Module, ids: Tensor, classes: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def weighted_loss(
+    model: torch.nn.Module, ids: Tensor, classes: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
     """Sum of weighted cross-entropies, and of weights."""
     logits = model(ids[:, :-1])
     losses = F.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
@@ -41,13 +51,20 @@ def learning_rate(step: int, steps: int) -> float:
     return 1 - 0.95 * (step - warmup) / max(1, steps - warmup)
 
 
-def prefetch(source: Iterator[tuple[np.ndarray, np.ndarray]], depth: int = 6) -> Iterator[tuple[Tensor, Tensor]]:
+def prefetch(
+    source: Iterator[tuple[np.ndarray, np.ndarray]], depth: int = 6
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Batches on the GPU, prepared by a thread."""
     queue: Queue[tuple[Tensor, Tensor]] = Queue(depth)
 
     def run() -> None:
         for ids, classes in source:
-            queue.put((torch.from_numpy(ids.astype(np.int32)).pin_memory(), torch.from_numpy(classes).pin_memory()))
+            queue.put(
+                (
+                    torch.from_numpy(ids.astype(np.int32)).pin_memory(),
+                    torch.from_numpy(classes).pin_memory(),
+                )
+            )
 
     threading.Thread(target=run, daemon=True).start()
     while True:
@@ -75,9 +92,14 @@ def evaluate(model: torch.nn.Module, windows: dict[str, tuple[Tensor, Tensor]]) 
 
 def evaluation_windows(seed: str, tokenizer: Tokenizer) -> dict[str, tuple[Tensor, Tensor]]:
     """64 chat windows of held-out names and 64 windows of held-out documents."""
-    prose = ProseStream(encode_documents(tokenizer, read_corpus("eval"), seed), seed + ":eval").take(64)
+    prose = ProseStream(
+        encode_documents(tokenizer, read_corpus("eval"), seed), seed + ":eval"
+    ).take(64)
     chat = chat_shard(seed, 0, "eval", tokenizer, mine_sources("eval"), windows=64)
-    gpu = lambda pair: (torch.from_numpy(pair[0].astype(np.int64)).cuda(), torch.from_numpy(pair[1]).cuda())  # noqa: E731
+    gpu = lambda pair: (
+        torch.from_numpy(pair[0].astype(np.int64)).cuda(),
+        torch.from_numpy(pair[1]).cuda(),
+    )  # noqa: E731
     return {"prose": gpu(prose), "chat": gpu(chat)}
 
 
@@ -91,25 +113,39 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--optimizer", choices=("adamw", "muon"), default="muon")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--matrix-lr", type=float, default=4e-3, help="peak rate of Muon")
-    parser.add_argument("--deadline-s", type=float, default=1e9, help="stop and save after this many seconds")
+    parser.add_argument(
+        "--deadline-s", type=float, default=1e9, help="stop and save after this many seconds"
+    )
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     return parser.parse_args()
 
 
-def start_streams(options: argparse.Namespace, tokenizer: Tokenizer) -> tuple[ChatStream, ProseStream]:
+def start_streams(
+    options: argparse.Namespace, tokenizer: Tokenizer
+) -> tuple[ChatStream, ProseStream]:
     """Both streams; worker processes start before CUDA does."""
     sources = mine_sources("train")
     chat_windows = options.steps * options.windows * (1 - PROSE_SHARE)
     shards = int(chat_windows / SHARD_WINDOWS) + 4
     chat = ChatStream(options.seed, shards, options.tokenizer, sources, options.workers)
-    prose = ProseStream(encode_documents(tokenizer, read_corpus("train"), options.seed), options.seed)
-    print(f"{len(sources.definitions)} definitions, {len(sources.headings)} headings,"
-          f" {len(prose.tokens):,} tokens of documents", flush=True)
+    prose = ProseStream(
+        encode_documents(tokenizer, read_corpus("train"), options.seed), options.seed
+    )
+    print(
+        f"{len(sources.definitions)} definitions, {len(sources.headings)} headings,"
+        f" {len(prose.tokens):,} tokens of documents",
+        flush=True,
+    )
     return chat, prose
 
 
-def train(options: argparse.Namespace, model: Pocket, stream: Iterator[tuple[Tensor, Tensor]],
-          windows: dict[str, tuple[Tensor, Tensor]], started: float) -> None:
+def train(
+    options: argparse.Namespace,
+    model: Pocket,
+    stream: Iterator[tuple[Tensor, Tensor]],
+    windows: dict[str, tuple[Tensor, Tensor]],
+    started: float,
+) -> None:
     """The training loop."""
     compiled = torch.compile(model)
     optimizers = make_optimizers(model, options.optimizer, options.lr, options.matrix_lr)
@@ -134,7 +170,13 @@ def train(options: argparse.Namespace, model: Pocket, stream: Iterator[tuple[Ten
             value = (loss / weight).item()
             now = time.time()
             rate = (step - marked_step) * options.windows * 2048 / (now - marked)
-            row = {"step": step, "loss": value, "norm": norm.item(), "tokens_per_s": rate, "at_s": now - started}
+            row = {
+                "step": step,
+                "loss": value,
+                "norm": norm.item(),
+                "tokens_per_s": rate,
+                "at_s": now - started,
+            }
             if step % 200 == 0 or last:
                 row |= evaluate(model, windows)
             marked, marked_step = time.time(), step
@@ -156,7 +198,10 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     model = Pocket(PocketConfig()).cuda()
     windows = evaluation_windows(options.seed, tokenizer)
-    print(f"ready after {time.time() - started:.0f} s, {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    print(
+        f"ready after {time.time() - started:.0f} s, {sum(p.numel() for p in model.parameters()):,} parameters",
+        flush=True,
+    )
     train(options, model, prefetch(batches(chat, prose, options.windows)), windows, started)
     torch.save({k: v.cpu() for k, v in model.state_dict().items()}, options.out / "pocket.pt")
     chat.close()
