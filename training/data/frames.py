@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from training.data.attributes import ATTRIBUTES, Attribute
+from training.data.attribute import Attribute
+from training.data.attributes import ATTRIBUTES
 from training.data.names import Names
 
 
