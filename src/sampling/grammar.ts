@@ -218,16 +218,20 @@ type ReadableSource = GrammarSource & { readonly kind: "ebnf" | "tag" };
 const limitedString = String.raw`[^"\\\r\n]`;
 const limitedJsonString = String.raw`[^\0-\x1f\"\\\r\n]`;
 
+/** Most whitespace between two JSON tokens: pretty printing fits, a model that only indents ends. */
+const whitespaceMax = 24;
+
 /**
- * Schemas become EBNF, with any whitespace between JSON tokens, and no members but those that the
- * schema names, as in OpenAI's strict mode. Strings with a length must be JSON's too.
+ * Schemas become EBNF, with whitespace between JSON tokens, and no members but those that the schema
+ * names, as in OpenAI's strict mode. Strings with a length must be JSON's too.
  */
 async function readableSource(
   { api }: XGrammarInstance,
   { kind, text }: GrammarSource,
 ): Promise<ReadableSource> {
   if (kind !== "schema") return { kind, text };
-  const grammar = await api.Testings._jsonSchemaToEBNF(text);
+  const none = undefined; // the library's own indentation and separators
+  const grammar = await api.Testings._jsonSchemaToEBNF(text, true, none, none, true, whitespaceMax);
   return { kind: "ebnf", text: grammar.replaceAll(limitedString, () => limitedJsonString) };
 }
 
