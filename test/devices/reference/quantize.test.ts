@@ -28,6 +28,9 @@ test("a group of zeros has scale 0 and stays zero", () => {
   expect(values).toEqual(new Int8Array(3));
 });
 
+/** A step below f32's smallest number is zero: so much may be lost for it. */
+const underflow = 127 * 2 ** -149;
+
 test("a value comes back within half a step of its group", async () => {
   const device = new ReferenceDevice();
   const finite = fc.float({ noNaN: true, min: -1000, max: 1000 });
@@ -41,7 +44,7 @@ test("a value comes back within half a step of its group", async () => {
       device.convert({ count: 1, out, x });
       (await device.readF32(out)).forEach((value, i) => {
         const step = scales[Math.floor(i / quantGroupColumns)] ?? 0;
-        expect(Math.abs(value - (row[i] ?? 0))).toBeLessThanOrEqual(0.5001 * step);
+        expect(Math.abs(value - (row[i] ?? 0))).toBeLessThanOrEqual(0.5001 * step + underflow);
       });
     }),
     { numRuns: 50 },
