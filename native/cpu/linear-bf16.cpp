@@ -23,7 +23,7 @@ TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
 }  // namespace
 
 TileKernel tileKernelBf16(int rows) {
-  return choose(rows, std::make_integer_sequence<int, kTileRowsMax>());
+  return choose(rows, std::make_integer_sequence<int, tileRows(Format::bf16)>());
 }
 
 }  // namespace perigee

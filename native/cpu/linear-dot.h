@@ -35,7 +35,8 @@ struct DotBf16 {
     F32 low, high;
   };
   static Word spread(uint32_t word) {
-    return {broadcast(bitCast<float>(word << 16)), broadcast(bitCast<float>(word & 0xffff0000u))};
+    const U32 pair = U32{} + word;
+    return {bitCast<F32>(pair << 16), bitCast<F32>(pair & 0xffff0000u)};
   }
   static Sum dot(Sum sum, U32 weight, Word x) {
     sum = fma(bitCast<F32>(weight << 16), x.low, sum);

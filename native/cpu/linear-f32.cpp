@@ -22,7 +22,7 @@ TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
 }  // namespace
 
 TileKernel tileKernelF32(int rows) {
-  return choose(rows, std::make_integer_sequence<int, kTileRowsMax>());
+  return choose(rows, std::make_integer_sequence<int, tileRows(Format::f32)>());
 }
 
 }  // namespace perigee

@@ -8,8 +8,7 @@ namespace perigee {
 
 namespace {
 
-/// The f32 sums of a tile live in `totals`: 12 x 2 more registers do not exist, and they are touched
-/// once per 32 steps.
+/// Adds a group's integer sums, scaled, to the tile's f32 sums.
 template <int M>
 void addScaled(F32 (&totals)[M][kPanelVectors], const TileSums<DotI8, M>& sums,
                const uint32_t* scalesX, const uint32_t* scalesWeight) {
@@ -65,7 +64,7 @@ TileKernel choose(int rows, std::integer_sequence<int, Rows...>) {
 }  // namespace
 
 TileKernel tileKernelI8(int rows) {
-  return choose(rows, std::make_integer_sequence<int, kTileRowsMax>());
+  return choose(rows, std::make_integer_sequence<int, tileRows(Format::i8)>());
 }
 
 }  // namespace perigee

@@ -14,9 +14,19 @@
 
 namespace perigee {
 
-// 12 x 2 accumulators, 2 weights and 1 activation fill 27 of 32 registers; 6 x 2 + 3 = 15 of 16.
-// More rows would save weight loads, which are not the bound, and leave larger last tiles.
-constexpr int kTileRowsMax = kVectorRegisters == 32 ? 48 / (2 * kPanelVectors) : 6;
+/// Rows of a full tile. AVX-512: 12 x 2 accumulators, 2 weights and 1 activation fill 27 of 32
+/// registers; more rows would save weight loads, which are not the bound, and leave larger last tiles.
+/// i8 keeps its f32 sums in registers too (6 x 4; with 12 rows they spill: -6 % at K = 576).
+/// Elsewhere steps need temporaries (widened halves of bf16, products of bytes in 16 bits), which take
+/// the place of rows.
+constexpr int tileRows(Format format) {
+  if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
+  if (kLanes == 4) return format == Format::bf16 ? 5 : 6;
+  return format == Format::i8 ? 6 : 12;
+}
+
+/// The largest of them.
+constexpr int kTileRowsMax = tileRows(Format::f32);
 
 /// What to bring closer while a tile is computed: one address a step.
 struct Prefetch {
@@ -32,7 +42,7 @@ struct Prefetch {
 using TileKernel = void (*)(const uint32_t* x, const uint32_t* panel, int64_t columns,
                             Prefetch next, float* sums);
 
-/// The kernel for `rows` rows, 1 to kTileRowsMax.
+/// The kernel for `rows` rows, 1 to tileRows(format).
 TileKernel tileKernelF32(int rows);
 TileKernel tileKernelBf16(int rows);
 TileKernel tileKernelI8(int rows);

@@ -3,7 +3,7 @@
 // M tokens · N outputs · K inputs
 //
 // Shapes  x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32
-// Work    one task per (block of up to 96 rows, run of panels). A block's rows are interleaved once
+// Work    one task per (block of up to 16 tiles, run of panels). A block's rows are interleaved once
 //         by each thread and stay in its L2 while the panels stream by; a panel is used by all tiles
 //         of the block before the next one is read.
 // Bound   few rows: the weights' bytes, read exactly once. Many: the multiply units.
@@ -19,7 +19,7 @@ namespace {
 
 // A block's interleaved rows share a 1 MiB L2 with a panel.
 constexpr int64_t kBlockBytesMax = 384 << 10;
-constexpr int64_t kBlockTilesMax = 8;
+constexpr int64_t kBlockTilesMax = 16;
 // Tasks per thread: more hides an unlucky thread, fewer repeats less interleaving.
 constexpr int64_t kTasksPerThread = 4;
 
@@ -41,8 +41,9 @@ class LinearPlan {
  public:
   LinearPlan(const LinearJob& job, int threads)
       : job_(&job), packer_(job.layout.format, job.layout.columns) {
-    tiles_ = (job.count + kTileRowsMax - 1) / kTileRowsMax;
-    const int64_t tileBytes = std::max<int64_t>(4, packer_.words(kTileRowsMax) * 4);
+    const int fullRows = tileRows(job.layout.format);
+    tiles_ = (job.count + fullRows - 1) / fullRows;
+    const int64_t tileBytes = std::max<int64_t>(4, packer_.words(fullRows) * 4);
     blockTiles_ = std::clamp<int64_t>(kBlockBytesMax / tileBytes, 1, kBlockTilesMax);
     blocks_ = (tiles_ + blockTiles_ - 1) / blockTiles_;
     const int64_t wanted = threads == 1 ? 1 : threads * kTasksPerThread;

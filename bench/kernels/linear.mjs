@@ -1,0 +1,159 @@
+/**
+ * node bench/kernels/linear.mjs [--shapes smol135,qwen05] [--rows 1,8,16,512] [--formats i8,bf16,f32]
+ *                               [--threads N] [--isa avx2] [--reps 5] [--out FILE]
+ *
+ * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
+ * (memory read by all threads, products in registers), measured in the same run. Needs a build.
+ */
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { CpuDevice } from "../../dist/devices/cpu/cpu-device.js";
+import { loadLibrary } from "../../dist/devices/cpu/library.js";
+import { describeMachine, median } from "../machine.mjs";
+import { measureLimits } from "./limits.mjs";
+
+/** [outputs, inputs] of a layer's products: qkv, attention output, gate and up, down. */
+const LAYERS = {
+  smol135: [
+    [960, 576],
+    [576, 576],
+    [3072, 576],
+    [576, 1536],
+  ],
+  qwen05: [
+    [1152, 896],
+    [896, 896],
+    [9728, 896],
+    [896, 4864],
+  ],
+};
+/** Weights of one measurement: more than the last-level cache, so that every step reads memory. */
+const WEIGHT_BYTES = 96e6;
+const MIN_MS = 40;
+
+const { values: flags } = parseArgs({
+  options: {
+    shapes: { type: "string", default: "smol135,qwen05" },
+    rows: { type: "string", default: "1,8,16,512" },
+    formats: { type: "string", default: "i8,bf16,f32" },
+    threads: { type: "string" },
+    isa: { type: "string" },
+    reps: { type: "string", default: "5" },
+    out: { type: "string" },
+  },
+});
+
+const library = loadLibrary(flags.isa);
+const threads = flags.threads === undefined ? library.coreCount() : Number(flags.threads);
+const device = CpuDevice.open({ isa: library.isa, threads });
+const limits = measureLimits(library.isa, threads);
+const results = [];
+for (const name of flags.shapes.split(",")) {
+  for (const format of flags.formats.split(",")) {
+    const layers = packLayers(LAYERS[name], format);
+    for (const rows of flags.rows.split(",").map(Number)) {
+      results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
+      print(results.at(-1));
+    }
+    for (const matrix of layers.flat()) device.release(matrix);
+  }
+}
+device.dispose();
+if (flags.out !== undefined) {
+  const report = { machine: describeMachine(), isa: library.isa, threads, limits, results };
+  writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+}
+
+/** Layers with weights of their own, as many as WEIGHT_BYTES holds. */
+function packLayers(shapes, format) {
+  const pack = ([outputs, inputs]) => {
+    const values = Float32Array.from({ length: outputs * inputs }, (_, i) => Math.sin(i));
+    const bytes = () => new Uint8Array(values.buffer);
+    const source = { name: "w", dtype: "f32", shape: [outputs, inputs], bytes, discard() {} };
+    return device.pack([source], { format });
+  };
+  const first = shapes.map(pack);
+  const layerBytes = first.reduce((sum, matrix) => sum + matrix.bytes, 0);
+  const count = Math.max(1, Math.ceil(WEIGHT_BYTES / layerBytes));
+  return [first, ...Array.from({ length: count - 1 }, () => shapes.map(pack))];
+}
+
+/** Median time of all layers' products for `rows` rows. */
+function measure(layers, format, rows) {
+  const problems = layers.flat().map((weight) => ({
+    count: rows,
+    weight,
+    x: activation(format, rows, weight.columns),
+    out: output(rows, weight.rows),
+  }));
+  const bytes = layers.flat().reduce((sum, matrix) => sum + matrix.bytes, 0);
+  const macs = problems.reduce((sum, { weight }) => sum + weight.rows * weight.columns, 0) * rows;
+  const run = () => {
+    for (const problem of problems) device.linear(problem);
+  };
+  run();
+  const seconds = median(Array.from({ length: Number(flags.reps) }, () => timed(run)));
+  release();
+  const gmacs = macs / seconds / 1e9;
+  const gbytes = bytes / seconds / 1e9;
+  return {
+    ms: round(seconds * 1e3),
+    gflops: round(2 * gmacs),
+    shareOfPeak: round(gmacs / limits.gmacs[format]),
+    weightGBs: round(gbytes),
+    shareOfBandwidth: round(gbytes / limits.readGBs),
+  };
+}
+
+/** Seconds of one run, from as many as fill MIN_MS. */
+function timed(run) {
+  const start = performance.now();
+  let runs = 0;
+  do {
+    run();
+    runs++;
+  } while (performance.now() - start < MIN_MS);
+  return (performance.now() - start) / runs / 1e3;
+}
+
+function activation(format, rows, columns) {
+  return cached(`x ${format} ${rows} ${columns}`, () => {
+    const x = device.allocate("f32", [rows, columns]);
+    device.write(
+      x,
+      Float32Array.from({ length: rows * columns }, (_, i) => Math.cos(i)),
+    );
+    const out = device.allocateActivation(format, rows, columns);
+    device.convert({ count: rows, out, x });
+    device.release(x);
+    return out;
+  });
+}
+
+function output(rows, columns) {
+  return cached(`out ${rows} ${columns}`, () => device.allocate("f32", [rows, columns]));
+}
+
+function cached(key, make) {
+  cached.made ??= new Map();
+  if (!cached.made.has(key)) cached.made.set(key, make());
+  return cached.made.get(key);
+}
+
+function release() {
+  for (const memory of cached.made.values()) device.release(memory);
+  cached.made.clear();
+}
+
+function round(value) {
+  return Number(value.toPrecision(3));
+}
+
+function print({ shape, format, rows, ms, gflops, shareOfPeak, weightGBs, shareOfBandwidth }) {
+  const percent = (share) => `${Math.round(share * 100)} %`;
+  console.log(
+    `${shape} ${format.padEnd(4)} M=${String(rows).padEnd(3)} ${ms} ms  ` +
+      `${gflops} GFLOP/s (${percent(shareOfPeak)} of peak)  ` +
+      `weights ${weightGBs} GB/s (${percent(shareOfBandwidth)} of read speed)`,
+  );
+}

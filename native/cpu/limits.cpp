@@ -1,0 +1,90 @@
+// What this processor can do at best, measured in the same run as the kernels (bench/kernels).
+#include "linear-dot.h"
+#include "thread-pool.h"
+
+namespace perigee {
+
+namespace {
+
+struct ReadParams {
+  ThreadPool* pool;
+  const float* memory;
+  Int floats;
+  float* out;  // one per task: keeps the sums from being left out
+  Int tasks;
+};
+
+struct DotParams {
+  ThreadPool* pool;
+  Int format;
+  Int steps;
+  float* out;  // one per thread
+};
+
+// As many independent sums as hide the latency of the multiply units.
+constexpr int kSums = 12;
+constexpr int kWords = 64;
+
+template <typename Dot>
+float multiplyInRegisters(int64_t steps) {
+  // 1.0 in f32 and in bf16, no matter what in i8. The compiler must not know that all products are
+  // equal, or it computes one of them; `hide` costs no instruction.
+  const auto hide = [](U32& vector) {
+#if defined(__x86_64__)
+    asm volatile("" : "+v"(vector));
+#else
+    asm volatile("" : "+w"(vector));
+#endif
+  };
+  uint32_t words[kWords];
+  for (uint32_t& word : words) word = 0x3f803f80u;
+  asm volatile("" : : "r"(words) : "memory");
+
+  typename Dot::Sum sums[kSums] = {};
+  U32 weight = U32{} + words[0];
+  for (int64_t step = 0; step < steps; ++step) {
+    const typename Dot::Word word = Dot::spread(words[step % kWords]);
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) {
+      hide(weight);
+      sums[i] = Dot::dot(sums[i], weight, word);
+    }
+  }
+  float total = 0.0f;
+  for (int i = 0; i < kSums; ++i) total += static_cast<float>(sums[i][0]);
+  return total;
+}
+
+}  // namespace
+
+/// Reads memory once on all threads and does next to nothing with it.
+PERIGEE_EXPORT void perigee_limit_read(const ReadParams* params) {
+  const int64_t share = params->floats / params->tasks / (4 * kLanes) * (4 * kLanes);
+  params->pool->parallelFor(params->tasks, [&](int64_t task, int) {
+    const float* const from = params->memory + task * share;
+    F32 sums[4] = {};
+    for (int64_t i = 0; i < share; i += 4 * kLanes) {
+      for (int j = 0; j < 4; ++j) sums[j] += load(from + i + j * kLanes);
+    }
+    params->out[task] = sum(sums[0] + sums[1] + sums[2] + sums[3]);
+  });
+}
+
+/// On every thread: `steps` times 12 vector products of the format, no memory touched. Multiply-adds
+/// done: steps * 12 * words of a vector * columns of a word.
+PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
+  const int64_t steps = params->steps;
+  params->pool->parallelFor(params->pool->threads(), [&](int64_t task, int) {
+    float* const out = params->out + task;
+    switch (formatOf(params->format)) {
+      case Format::f32: *out = multiplyInRegisters<DotF32>(steps); break;
+      case Format::bf16: *out = multiplyInRegisters<DotBf16>(steps); break;
+      case Format::i8: *out = multiplyInRegisters<DotI8>(steps); break;
+    }
+  });
+}
+
+/// 32-bit words of a vector, to count what limit_dot does.
+PERIGEE_EXPORT int32_t perigee_limit_lanes() { return kLanes; }
+
+}  // namespace perigee
