@@ -17,7 +17,7 @@ const PLANTED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   sizes: { "src/base/long.ts": "\n".repeat(401) },
   outside: { "src/engine/loop.ts": "const now = Date.now();\n" },
   settings: { "src/engine/loop.ts": 'import { z } from "zod";\n' },
-  escapes: { "src/engine/loop.ts": "const a: { b: any } = c;\n" },
+  escapes: { "src/engine/loop.ts": `const a: { b: ${"any"} } = c;\n` },
   mirror: { "src/engine/loop.ts": "", "test/motor/loop.test.ts": "" },
   specs: { "src/kvcache/SPEC.md": "- **KV1** a rule\n", "test/kvcache/a.test.ts": '"[KV2] b"' },
   documents: { "README.md": "see [map](docs/no-such-page.md)\n" },

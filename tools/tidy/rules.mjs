@@ -115,7 +115,9 @@ export function sizes(files) {
       found.push({ rule: "sizes", path, message: `${lines.length - 1} lines, at most ${most}` });
     }
     lines.forEach((line, index) => {
-      if ([...line].length > COLUMNS_MAX && !/https?:\/\//.test(line)) {
+      // Training text and patterns stand on one line.
+      const isText = path.endsWith(".py") && /["']/.test(line);
+      if ([...line].length > COLUMNS_MAX && !isText && !/https?:\/\//.test(line)) {
         found.push({
           rule: "sizes",
           path,
