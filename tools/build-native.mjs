@@ -146,7 +146,8 @@ async function main() {
   const sets = Object.entries(instructionSets());
   if (sets.length === 0) {
     console.warn(
-      `perigee: no native kernels for ${process.platform}-${process.arch}; the reference device runs here`,
+      `perigee: no native kernels for ${process.platform}-${process.arch}; ` +
+        "the reference device runs here",
     );
     return;
   }
