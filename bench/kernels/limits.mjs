@@ -1,4 +1,4 @@
-/** What the processor can do at best: bytes read and products in registers (native/cpu/limits.cpp). */
+/** What the processor can do at best: memory read, products in registers. */
 import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 

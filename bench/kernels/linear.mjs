@@ -1,6 +1,6 @@
 /**
- * node bench/kernels/linear.mjs [--shapes smol135,qwen05] [--rows 1,8,16,512] [--formats i8,bf16,f32]
- *                               [--threads N] [--isa avx2] [--reps 5] [--out FILE]
+ * node bench/kernels/linear.mjs [--shapes smol135,qwen05] [--rows 1,8,16,512]
+ *     [--formats i8,bf16,f32] [--threads N] [--isa avx2] [--reps 5] [--out FILE]
  *
  * Matrix products of one decoder layer on the cpu device, beside what the processor can do at best
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.

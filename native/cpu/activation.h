@@ -3,8 +3,8 @@
 // C columns · G = ceil(C / 128) groups
 //   f32   C floats, no padding: the rows are a plain [rows, C] tensor
 //   bf16  C halves, zeros up to 64 bytes
-//   i8    C signed bytes, zeros up to 64 bytes · G float scales · G int32 sums of the group's bytes,
-//         padded to 64 bytes. The sums let a kernel store its weights with an offset (linear-i8.h).
+//   i8    C signed bytes, zeros up to 64 bytes · G float scales · G int32 sums of each group's
+//         bytes, padded to 64 bytes. The sums let weights be stored with an offset (matrix.h).
 //
 // An op fills a row through ActivationWriter:
 //   float* values = writer.begin(row, scratch);   // scratch: C floats of this thread

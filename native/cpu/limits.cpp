@@ -70,8 +70,8 @@ PERIGEE_EXPORT void perigee_limit_read(const ReadParams* params) {
   });
 }
 
-/// On every thread: `steps` times 12 vector products of the format, no memory touched. Multiply-adds
-/// done: steps * 12 * words of a vector * columns of a word.
+/// On every thread: `steps` times 12 vector products of the format, no memory touched.
+/// Multiply-adds done: threads * steps * 12 * words of a vector * columns of a word.
 PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
   const int64_t steps = params->steps;
   params->pool->parallelFor(params->pool->threads(), [&](int64_t task, int) {

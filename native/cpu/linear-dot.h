@@ -1,7 +1,7 @@
 // One step of a product: every 32-bit word of a weight vector times one word of an activation.
 //
-// A word is 1 f32, 2 bf16 or 4 i8 columns. The order of additions over columns is that of the steps,
-// for any number of rows, so a row's result does not depend on its batch.
+// A word is 1 f32, 2 bf16 or 4 i8 columns. The order of additions over columns is that of the
+// steps, for any number of rows, so a row's result does not depend on its batch.
 #pragma once
 
 #include "params.h"
@@ -58,8 +58,8 @@ struct DotI8 {
                                             bitCast<__m512i>(x.bytes)));
   }
 #elif defined(__AVX2__)
-  // vpmaddubsw wants one side unsigned and adds pairs in 16 bits: |x| * (w with x's sign) is at most
-  // 2 * 127 * 127 = 32258, so it cannot saturate.
+  // vpmaddubsw wants one side unsigned and adds pairs in 16 bits: |x| * (w with x's sign) is at
+  // most 2 * 127 * 127 = 32258, so it cannot saturate.
   struct Word {
     __m256i bytes, magnitude;
   };

@@ -2,8 +2,8 @@
 //
 // M rows · K columns
 //
-// The rows are interleaved first (`TilePacker`), so that a kernel reads two linear streams and needs
-// two addresses, whatever M is, and rows a power of two apart do not fight for the same cache sets:
+// The rows are interleaved first (`TilePacker`), so that a kernel reads two linear streams and
+// needs two addresses, whatever M is, and rows a power of two apart do not fight for cache sets:
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
 // where an offset is -kWeightOffset times the sum of the row's bytes in the group.
@@ -15,10 +15,10 @@
 namespace perigee {
 
 /// Rows of a full tile. AVX-512: 12 x 2 accumulators, 2 weights and 1 activation fill 27 of 32
-/// registers; more rows would save weight loads, which are not the bound, and leave larger last tiles.
-/// i8 keeps its f32 sums in registers too (6 x 4; with 12 rows they spill: -6 % at K = 576).
-/// Elsewhere steps need temporaries (widened halves of bf16, products of bytes in 16 bits), which take
-/// the place of rows.
+/// registers; more rows would save weight loads, which are not the bound, and leave larger last
+/// tiles. i8 keeps its f32 sums in registers too (6 x 4; with 12 rows they spill: 6 % slower at
+/// K = 576). Elsewhere steps need temporaries (widened halves of bf16, products of bytes in 16
+/// bits), which take the place of rows.
 constexpr int tileRows(Format format) {
   if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
   if (kLanes == 4) return format == Format::bf16 ? 5 : 6;

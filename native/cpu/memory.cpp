@@ -26,7 +26,7 @@ constexpr int64_t kAlignment = 64;
 
 constexpr int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Zero-filled and aligned to a huge page; null when there is none left. `bytes` in whole huge pages.
+/// Zero-filled and aligned to a huge page; null when there is none left. `bytes` is whole pages.
 uint8_t* mapHuge(int64_t bytes) {
   // One page more than asked, so that an aligned start can be cut out of it.
   const int64_t padded = bytes + kHugePage;

@@ -1,7 +1,7 @@
 // One vector type per instruction set, so that an op is written once.
 //
-// F32 holds kLanes floats: 16 (AVX-512), 8 (AVX2) or 4 (NEON). Arithmetic, comparisons and `?:` are
-// the compiler's own vector extension (GCC and Clang); only what it cannot say is an intrinsic here.
+// F32 holds kLanes floats: 16 (AVX-512), 8 (AVX2) or 4 (NEON). Arithmetic, comparisons and `?:`
+// are the compiler's own vector extension (GCC and Clang); only what it cannot say is an intrinsic.
 // Every conversion rounds to nearest, ties to even, as the TypeScript side does.
 #pragma once
 
@@ -203,7 +203,8 @@ inline F32 loadF16(const uint16_t* from) {
 
 inline void storeF16(uint16_t* to, F32 a) {
 #if defined(__AVX512F__)
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__AVX2__)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 #else

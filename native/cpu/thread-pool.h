@@ -36,9 +36,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(task, thread) for every task of [0, tasks) and returns when all are done. `thread` is
-  /// in [0, threads()), and no two tasks run on one thread at a time. Tasks start in rising order.
-  /// Must not be called from inside a task.
+  /// Calls body(task, thread) for every task of [0, tasks) and returns when all are done. `thread`
+  /// is in [0, threads()), and no two tasks run on one thread at a time. Tasks start in rising
+  /// order. Must not be called from inside a task.
   template <typename Body>
   void parallelFor(int64_t tasks, const Body& body) {
     if (tasks <= 1 || workers_.empty()) {
@@ -56,7 +56,7 @@ class ThreadPool {
     return static_cast<T*>(shared_.get(count * static_cast<int64_t>(sizeof(T))));
   }
 
-  /// A second such region, for how products are cut into tasks (linear.cpp) while an op uses the first.
+  /// A second such region: how products are cut into tasks (linear.cpp) while an op uses the first.
   template <typename T>
   T* planScratch(int64_t count) {
     return static_cast<T*>(plan_.get(count * static_cast<int64_t>(sizeof(T))));

@@ -26,7 +26,7 @@ export function openDevice(options: OpenDeviceOptions): Device {
     case "cuda":
       throw new EngineError(
         "DEVICE_UNAVAILABLE",
-        "Cannot open the cuda device: this version runs on cpu and reference only; use --device cpu",
+        "Cannot open the cuda device: this version runs on cpu and reference; use --device cpu",
         { param: "device" },
       );
     case "auto":

@@ -117,7 +117,8 @@ export class CpuDevice extends CpuOps implements Device {
     const target = cpuTensor(tensor);
     assert(
       target.dtype === dtypeOf(data) && offset + data.length <= target.rows * target.columns,
-      `Cannot write ${data.length} elements at ${offset} of ${target.dtype} ${formatShape(target.shape)}`,
+      `Cannot write ${data.length} elements at ${offset} of ${target.dtype} ` +
+        formatShape(target.shape),
     );
     this.#library.copy(target.address + BigInt(offset * 4), data, data.byteLength);
   }

@@ -1,4 +1,4 @@
-/** What `DeviceTensor`, `Activation` and `WeightMatrix` are on this device: an address and a shape. */
+/** What tensors, activations and weight matrices are on this device: an address and a shape. */
 import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../device.ts";
@@ -114,7 +114,8 @@ export function tensorOf(
   assert(handle instanceof CpuTensor, foreign);
   assert(
     handle.dtype === dtype && handle.rows >= rows && handle.columns === columns,
-    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${dtype} [${rows}, ${columns}] wanted`,
+    `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
+      `${dtype} [${rows}, ${columns}] wanted`,
   );
   return handle;
 }
