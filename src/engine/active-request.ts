@@ -1,6 +1,5 @@
 import type { Clock } from "#base";
-import type { SamplingParams } from "#sampling";
-import { StopStrings, type StreamDecoder, type Tokenizer } from "#tokenizer";
+import type { Tokenizer } from "#tokenizer";
 import type {
   EngineListener,
   FinishReason,
@@ -10,21 +9,19 @@ import type {
   StreamItem,
 } from "./api.ts";
 import { Channel } from "./channel.ts";
-import type { EngineRequest, SequenceOutput } from "./protocol.ts";
-import { fromWire } from "./wire-error.ts";
+import type { EngineRequest, PromptOutput, SequenceOutput } from "./protocol.ts";
+import { SequenceText } from "./sequence-text.ts";
+import { joinItems } from "./stream-item.ts";
 
 const MS_PER_SECOND = 1000;
-
-/** The text side of one sequence: tokens in, text out, stop strings watched for. */
-interface SequenceText {
-  readonly decoder: StreamDecoder;
-  readonly stops: StopStrings;
-}
 
 /** One sequence as the caller sees it. */
 interface SequenceState {
   readonly text: SequenceText | null;
   tokens: number;
+  /** Not yet delivered: fewer tokens than the stream's interval. */
+  held: StreamItem | null;
+  lastTokenMs: number | null;
   finishReason: FinishReason | null;
 }
 
@@ -35,6 +32,7 @@ export interface ActiveRequestOptions {
   readonly listeners: ReadonlySet<EngineListener>;
   /** Tells the engine to give up one sequence, or all when `index` is absent. */
   readonly abort: (index?: number) => void;
+  /** Called once, when nothing more will come. */
   readonly onEnd: () => void;
 }
 
@@ -42,27 +40,36 @@ export interface ActiveRequestOptions {
 export class ActiveRequest {
   readonly #options: ActiveRequestOptions;
   readonly #channel: Channel<StreamItem>;
-  readonly #sequences: SequenceState[];
+  readonly #sequences: readonly SequenceState[];
   readonly #startedMs: number;
-  #prompt: PromptInfo | null = null;
+  #prompt: PromptInfo;
   #promptLogits: Float32Array | null = null;
   #queueSeconds = 0;
   #firstTokenMs: number | null = null;
-  #lastTokenMs = 0;
   #ended = false;
 
   constructor(options: ActiveRequestOptions) {
+    const { request, tokenizer, clock } = options;
+    const { promptTokenIds, params } = request;
     this.#options = options;
-    this.#startedMs = options.clock.nowMs();
+    this.#startedMs = clock.nowMs();
     this.#channel = new Channel(() => this.cancel());
-    const { params } = options.request;
+    this.#prompt = { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
+    const hasText = tokenizer !== null && params.detokenize;
     this.#sequences = Array.from({ length: params.n }, () => ({
-      text: this.#createText(params),
+      text: hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null,
       tokens: 0,
+      held: null,
+      lastTokenMs: null,
       finishReason: null,
     }));
   }
 
+  get request(): EngineRequest {
+    return this.#options.request;
+  }
+
+  /** One reader. Leaving it early cancels the request. */
   get items(): AsyncIterableIterator<StreamItem> {
     return this.#channel;
   }
@@ -76,122 +83,95 @@ export class ActiveRequest {
   accept(output: SequenceOutput): void {
     const sequence = this.#sequences[output.index];
     if (this.#ended || sequence === undefined || sequence.finishReason !== null) return;
-    if (output.prompt !== null) {
-      const { cachedTokens, promptLogprobs, promptLogits, queueSeconds } = output.prompt;
-      const { promptTokenIds } = this.#options.request;
-      this.#prompt ??= { promptTokenIds, cachedTokens, promptLogprobs };
-      this.#promptLogits ??= promptLogits;
-      this.#queueSeconds = queueSeconds;
-    }
-    if (output.error !== null) {
-      this.fail(fromWire(output.error));
-      return;
-    }
-    this.#measure(output.tokenIds.length);
-    this.#channel.push(this.#advance(sequence, output));
+    if (output.prompt !== null) this.#learnPrompt(output.prompt);
+    this.#measure(sequence, output.tokenIds.length);
+    this.#deliver(sequence, this.#advance(sequence, output));
     if (this.#sequences.every((known) => known.finishReason !== null)) this.#end();
   }
 
   /** Ends the stream with an error; the engine is told to forget the request. */
   fail(error: unknown): void {
-    if (this.#ended) return;
-    this.#options.abort();
-    for (const sequence of this.#sequences) sequence.finishReason ??= "error";
-    this.#channel.fail(error);
-    this.#end();
+    this.#giveUp("error", { error });
   }
 
-  /** The caller left: blocks are given back within one step. */
+  /** The caller left: blocks are given back within one step. With a reason, the reader gets it. */
   cancel(reason?: unknown): void {
+    this.#giveUp("abort", reason === undefined ? null : { error: reason });
+  }
+
+  #giveUp(finishReason: FinishReason, failure: { readonly error: unknown } | null): void {
     if (this.#ended) return;
     this.#options.abort();
-    for (const sequence of this.#sequences) sequence.finishReason ??= "abort";
-    if (reason !== undefined) this.#channel.fail(reason);
+    for (const sequence of this.#sequences) sequence.finishReason ??= finishReason;
+    if (failure !== null) this.#channel.fail(failure.error);
     this.#end();
   }
 
-  #createText(params: SamplingParams): SequenceText | null {
-    const { tokenizer } = this.#options;
-    if (tokenizer === null || !params.detokenize) return null;
-    const { skipSpecialTokens, spacesBetweenSpecialTokens } = params;
-    return {
-      decoder: tokenizer.stream({ skipSpecialTokens, spacesBetweenSpecialTokens }),
-      stops: new StopStrings(params.stop, { includeInOutput: params.includeStopStrInOutput }),
-    };
+  #learnPrompt({ cachedTokens, promptLogprobs, promptLogits, queueSeconds }: PromptOutput): void {
+    const { promptTokenIds } = this.#options.request;
+    this.#prompt = { promptTokenIds, cachedTokens, promptLogprobs };
+    this.#promptLogits = promptLogits;
+    this.#queueSeconds = queueSeconds;
   }
 
-  /** Decodes new tokens and looks for stop strings; a match ends the sequence here and in the engine. */
+  /** Decodes new tokens; a stop string ends the sequence here and in the engine. */
   #advance(sequence: SequenceState, output: SequenceOutput): StreamItem {
     let { finishReason, stopReason } = output;
     sequence.tokens += output.tokenIds.length;
-    let text: string | null = null;
-    if (sequence.text !== null) {
-      const { decoder, stops } = sequence.text;
-      const decoded = decoder.push(this.#visibleTokens(output));
-      const tail = finishReason === null ? "" : decoder.flush();
-      const armed = sequence.tokens >= this.#options.request.params.minTokens;
-      const found = stops.push(decoded + tail, armed);
-      const held = finishReason === null || found.stop !== null ? "" : stops.flush();
-      text = found.text + held;
-      if (found.stop !== null) {
-        if (finishReason === null) this.#options.abort(output.index);
-        finishReason = "stop";
-        stopReason = found.stop;
-      }
+    const written = sequence.text?.push(output, sequence.tokens) ?? null;
+    if (written !== null && written.stop !== null) {
+      if (finishReason === null) this.#options.abort(output.index);
+      finishReason = "stop";
+      stopReason = written.stop;
     }
     sequence.finishReason = finishReason;
-    return {
-      index: output.index,
-      text,
-      tokenIds: output.tokenIds,
-      logprobs: output.logprobs,
-      finishReason,
-      stopReason,
-      prompt: this.#prompt ?? this.#emptyPrompt(),
-    };
+    const { index, tokenIds, logprobs } = output;
+    const text = written === null ? null : written.text;
+    return { index, text, tokenIds, logprobs, finishReason, stopReason, prompt: this.#prompt };
   }
 
-  /** The token that ended the sequence is no part of its text, unless that was asked for. */
-  #visibleTokens({ finishReason, tokenIds }: SequenceOutput): readonly number[] {
-    const keep = this.#options.request.params.includeStopStrInOutput;
-    return finishReason === "stop" && !keep ? tokenIds.slice(0, -1) : tokenIds;
+  /** The first and the last item at once; between them at least the interval's tokens per item. */
+  #deliver(sequence: SequenceState, item: StreamItem): void {
+    const { streamInterval } = this.#options.request.params;
+    const whole = sequence.held === null ? item : joinItems(sequence.held, item);
+    const isFirst = sequence.tokens === item.tokenIds.length;
+    const due = isFirst || whole.tokenIds.length >= streamInterval || whole.finishReason !== null;
+    sequence.held = due ? null : whole;
+    if (due) this.#channel.push(whole);
   }
 
-  #emptyPrompt(): PromptInfo {
-    const { promptTokenIds } = this.#options.request;
-    return { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
-  }
-
-  #measure(tokens: number): void {
+  #measure(sequence: SequenceState, tokens: number): void {
     if (tokens === 0) return;
     const { clock, listeners, request } = this.#options;
+    const { requestId } = request;
     const now = clock.nowMs();
     if (this.#firstTokenMs === null) {
       this.#firstTokenMs = now;
       const seconds = (now - this.#startedMs) / MS_PER_SECOND;
-      for (const listener of listeners) listener.onFirstToken?.(request.requestId, seconds);
-    } else {
-      const seconds = (now - this.#lastTokenMs) / MS_PER_SECOND;
-      for (const listener of listeners) listener.onTokens?.(request.requestId, tokens, seconds);
+      for (const listener of listeners) listener.onFirstToken?.(requestId, seconds);
     }
-    this.#lastTokenMs = now;
+    if (sequence.lastTokenMs !== null) {
+      const seconds = (now - sequence.lastTokenMs) / MS_PER_SECOND;
+      for (const listener of listeners) listener.onTokens?.(requestId, tokens, seconds);
+    }
+    sequence.lastTokenMs = now;
   }
 
   #end(): void {
     this.#ended = true;
     this.#channel.end();
     const { listeners, onEnd } = this.#options;
-    for (const listener of listeners) listener.onRequestEnd?.(this.#times(), this.#summary());
     onEnd();
+    for (const listener of listeners) listener.onRequestEnd?.(this.#times(), this.#summary());
   }
 
   #times(): RequestTimes {
     const now = this.#options.clock.nowMs();
     const first = this.#firstTokenMs ?? now;
-    const inEngineMs = this.#startedMs + this.#queueSeconds * MS_PER_SECOND;
+    const scheduledMs = this.#startedMs + this.#queueSeconds * MS_PER_SECOND;
     return {
       queueSeconds: this.#queueSeconds,
-      prefillSeconds: Math.max(0, first - inEngineMs) / MS_PER_SECOND,
+      prefillSeconds: Math.max(0, first - scheduledMs) / MS_PER_SECOND,
       decodeSeconds: Math.max(0, now - first) / MS_PER_SECOND,
       endToEndSeconds: (now - this.#startedMs) / MS_PER_SECOND,
     };
@@ -201,7 +181,7 @@ export class ActiveRequest {
     const { promptTokenIds, params } = this.#options.request;
     return {
       promptTokens: promptTokenIds.length,
-      cachedTokens: this.#prompt?.cachedTokens ?? 0,
+      cachedTokens: this.#prompt.cachedTokens,
       generatedTokens: this.#sequences.reduce((sum, sequence) => sum + sequence.tokens, 0),
       finishReasons: this.#sequences.map((sequence) => sequence.finishReason ?? "abort"),
       n: params.n,

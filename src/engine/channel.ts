@@ -1,4 +1,7 @@
-/** What one side pushes, the other iterates, in order. One reader. Unbounded: the writer is the engine's own pace. */
+/**
+ * What one side pushes, the other iterates, in order. One reader, which asks for one item at a
+ * time. Unbounded: what a request may write is bounded by its tokens.
+ */
 export class Channel<T> implements AsyncIterableIterator<T> {
   readonly #items: T[] = [];
   readonly #onReturn: () => void;

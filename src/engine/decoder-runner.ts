@@ -65,7 +65,7 @@ export class DecoderRunner implements ModelRunner {
       promptLogits.values.set(await device.readF32(logits), start * promptLogits.columns);
     }
     if (promptLogprobs === null) return;
-    // The row of one token says how likely the next one was; the prompt's last row says nothing of it.
+    // A token's row says how likely the next one was; the prompt's last row scores none of it.
     const scored = Math.min(count, sequence.promptLength - 1 - start);
     if (scored <= 0) return;
     const next = sequence.tokens.view(start + 1, start + 1 + scored);

@@ -2,8 +2,14 @@ import { type Clock, EngineError } from "#base";
 import type { Device } from "#devices";
 import type { Encoder } from "#models";
 import type { EngineStats } from "./api.ts";
-import type { EngineStep } from "./engine.ts";
-import type { EngineRequest } from "./protocol.ts";
+import type {
+  EmbeddingOutput,
+  EmbedRequest,
+  EngineRequest,
+  RequestKey,
+  StepOutput,
+} from "./protocol.ts";
+import { stepFailure } from "./wire-error.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -11,20 +17,18 @@ export interface EncoderEngineParts {
   readonly device: Device;
   readonly encoder: Encoder;
   readonly clock: Clock;
+  /** At least the longest text. */
   readonly stepTokensMax: number;
   readonly sequencesMax: number;
   readonly waitingMax: number;
 }
 
-interface WaitingText {
-  readonly requestId: string;
-  readonly tokenIds: readonly number[];
-}
-
 /** The step loop of an encoder: whole texts in arrival order, as many as a step takes. */
 export class EncoderEngine {
   readonly #parts: EncoderEngineParts;
-  #waiting: WaitingText[] = [];
+  #waiting: EmbedRequest[] = [];
+  /** Texts in the step under way. */
+  #running = 0;
   #steps = 0;
   #promptTokens = 0;
 
@@ -35,69 +39,61 @@ export class EncoderEngine {
   add(_request: EngineRequest): never {
     throw new EngineError(
       "INVALID_ARGUMENT",
-      "Cannot generate: this model is an encoder, it makes embeddings only",
+      "Cannot generate: the model must be a decoder, this one is an encoder (embeddings only)",
       { param: "model" },
     );
   }
 
   /** Throws PROMPT_TOO_LONG and QUEUE_FULL. */
-  addEmbedding(requestId: string, tokenIds: readonly number[]): void {
+  addEmbedding(request: EmbedRequest): void {
     const { encoder, stepTokensMax, waitingMax } = this.#parts;
     const most = Math.min(stepTokensMax, encoder.spec.contextTokensMax);
-    if (tokenIds.length > most) {
+    const { length } = request.promptTokenIds;
+    if (length > most) {
       throw new EngineError(
         "PROMPT_TOO_LONG",
-        `Cannot embed text: it must fit ${most} tokens, current value is ${tokenIds.length}`,
+        `Cannot embed text: it must fit ${most} tokens, current value is ${length}; shorten it`,
         { param: "input" },
       );
     }
     if (this.#waiting.length >= waitingMax) {
       throw new EngineError(
         "QUEUE_FULL",
-        `Cannot queue text: at most ${waitingMax} may wait; try again later`,
+        `Cannot queue text: at most ${waitingMax} may wait, current value is ` +
+          `${this.#waiting.length + 1}; try again later`,
       );
     }
-    this.#waiting.push({ requestId, tokenIds });
+    this.#waiting.push(request);
   }
 
-  abort(requestId: string): void {
-    this.#waiting = this.#waiting.filter((text) => text.requestId !== requestId);
+  /** Grammars have no use here. */
+  useVocabulary(): void {}
+
+  /** A text that runs is computed to its end, and nobody hears of it. */
+  abort(key: RequestKey): void {
+    this.#waiting = this.#waiting.filter((text) => text.key !== key);
   }
 
-  get busy(): boolean {
-    return this.#waiting.length > 0;
-  }
-
-  async step(): Promise<EngineStep | null> {
-    const { device, encoder, clock } = this.#parts;
+  /** Null when nothing waits. Never rejects for a failing step. */
+  async step(): Promise<StepOutput | null> {
+    const { clock } = this.#parts;
     const batch = this.#takeBatch();
     if (batch.length === 0) return null;
     const startedMs = clock.nowMs();
-    const tokenIds = Int32Array.from(batch.flatMap((text) => text.tokenIds));
-    const positions = Int32Array.from(batch.flatMap((text) => [...text.tokenIds.keys()]));
-    const starts = new Int32Array(batch.length + 1);
-    batch.forEach((text, place) => {
-      starts[place + 1] = (starts[place] ?? 0) + text.tokenIds.length;
-    });
-    const tokens = tokenIds.length;
-    encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
-    encoder.forward();
-    const pooled = await device.readF32(encoder.meanPooled(true));
-    const size = encoder.spec.hiddenSize;
-    const embeddings = batch.map(({ requestId }, row) => ({
-      requestId,
-      embedding: pooled.slice(row * size, (row + 1) * size),
-    }));
+    const tokens = batch.reduce((sum, text) => sum + text.promptTokenIds.length, 0);
     this.#steps += 1;
-    this.#promptTokens += tokens;
+    this.#running = batch.length;
+    const result = await this.#compute(batch);
+    this.#running = 0;
+    if (result.failures.length === 0) this.#promptTokens += tokens;
     const seconds = (clock.nowMs() - startedMs) / MS_PER_SECOND;
     const report = { stepTokens: tokens, sequences: batch.length, seconds, planSeconds: 0 };
-    return { outputs: [], embeddings, report };
+    return { outputs: [], ...result, report };
   }
 
   stats(): EngineStats {
     return {
-      running: 0,
+      running: this.#running,
       waiting: this.#waiting.length,
       freeBlocks: 0,
       heldBlocks: 0,
@@ -112,19 +108,50 @@ export class EncoderEngine {
     };
   }
 
-  async dispose(): Promise<void> {
+  dispose(): void {
     this.#waiting = [];
   }
 
-  #takeBatch(): WaitingText[] {
+  /** A vector for every text, or a failure for every text. */
+  async #compute(batch: readonly EmbedRequest[]): Promise<Pick<StepOutput, BatchResult>> {
+    try {
+      return { embeddings: await this.#embed(batch), failures: [] };
+    } catch (thrown) {
+      const error = stepFailure(thrown);
+      return { embeddings: [], failures: batch.map(({ key }) => ({ key, error })) };
+    }
+  }
+
+  async #embed(batch: readonly EmbedRequest[]): Promise<EmbeddingOutput[]> {
+    const { device, encoder } = this.#parts;
+    const tokenIds = Int32Array.from(batch.flatMap((text) => text.promptTokenIds));
+    const positions = Int32Array.from(batch.flatMap((text) => [...text.promptTokenIds.keys()]));
+    const starts = new Int32Array(batch.length + 1);
+    batch.forEach((text, place) => {
+      starts[place + 1] = (starts[place] ?? 0) + text.promptTokenIds.length;
+    });
+    const { length: tokens } = tokenIds;
+    encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
+    encoder.forward();
+    const pooled = await device.readF32(encoder.meanPooled(true));
+    const size = encoder.spec.hiddenSize;
+    return batch.map(({ key }, row) => ({
+      key,
+      embedding: pooled.slice(row * size, (row + 1) * size),
+    }));
+  }
+
+  #takeBatch(): EmbedRequest[] {
     const { stepTokensMax, sequencesMax } = this.#parts;
     let tokens = 0;
     let count = 0;
     for (const text of this.#waiting) {
-      tokens += text.tokenIds.length;
+      tokens += text.promptTokenIds.length;
       if (tokens > stepTokensMax || count === sequencesMax) break;
       count += 1;
     }
     return this.#waiting.splice(0, count);
   }
 }
+
+type BatchResult = "embeddings" | "failures";

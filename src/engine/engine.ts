@@ -1,12 +1,22 @@
 import { assert, type Clock, EngineError } from "#base";
 import type { GrammarCompiler } from "#sampling";
 import type { Scheduler, Sequence, SequenceUpdate, StepPlan } from "#scheduler";
+import type { GrammarVocabulary } from "#tokenizer";
 import type { EngineStats, StepReport } from "./api.ts";
 import type { ItemResult, ModelRunner } from "./model-runner.ts";
-import type { EngineRequest, SequenceOutput } from "./protocol.ts";
+import type {
+  EmbeddingOutput,
+  EmbedRequest,
+  EngineRequest,
+  RequestFailure,
+  RequestKey,
+  SequenceOutput,
+  StepOutput,
+  WireError,
+} from "./protocol.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
-import { toWire } from "./wire-error.ts";
+import { stepFailure, toWire } from "./wire-error.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -16,19 +26,13 @@ export interface EngineParts {
   readonly clock: Clock;
   /** What sequences of this model have in common. */
   readonly shape: RequestShape;
-  /** Made on the first structured request. Null: the model has no tokenizer. */
-  readonly grammars: (() => GrammarCompiler) | null;
+  readonly createCompiler: (vocabulary: GrammarVocabulary) => GrammarCompiler;
   /** Called when something outside a step made work possible. */
   readonly onWake: () => void;
 }
 
-/** What one step brought. */
-export interface EngineStep {
-  readonly outputs: readonly SequenceOutput[];
-  /** Finished embeddings. */
-  readonly embeddings: readonly { requestId: string; embedding: Float32Array }[];
-  readonly report: StepReport;
-}
+/** What a device made of a plan: a result per item, or why there is none. */
+type Computed = { readonly results: readonly ItemResult[] } | { readonly error: WireError };
 
 /**
  * The step loop: plan, begin, forward, sample, commit. One step at a time; requests may come and
@@ -36,87 +40,74 @@ export interface EngineStep {
  */
 export class Engine {
   readonly #parts: EngineParts;
-  readonly #records = new Map<string, RequestRecord>();
+  readonly #records = new Map<RequestKey, RequestRecord>();
   readonly #bySequence = new Map<Sequence, RequestRecord>();
+  #vocabulary: GrammarVocabulary | null = null;
   #compiler: GrammarCompiler | null = null;
   #nextSequence = 1;
   #steps = 0;
   #promptTokens = 0;
   #generatedTokens = 0;
-  /** News that did not come from a step: grammars that failed. */
-  #pending: SequenceOutput[] = [];
+  /** Requests that failed since the last step's news. */
+  #failures: RequestFailure[] = [];
+  /** While a step is computed: tasks of sequences that ended meanwhile, which it may still use. */
+  #endedTasks: SequenceTask[] | null = null;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
   }
 
-  /** Queues a request. Throws PROMPT_TOO_LONG, QUEUE_FULL, TOKENIZER_MISSING; then nothing changed. */
-  add(request: EngineRequest): void {
-    const { scheduler, clock, shape, grammars } = this.#parts;
-    const { structuredOutput } = request.params;
-    if (structuredOutput !== null && grammars === null) {
-      throw new EngineError("TOKENIZER_MISSING", "Cannot constrain the output: no tokenizer");
-    }
-    const firstId = this.#nextSequence;
-    const record = new RequestRecord(request, shape, firstId, clock.nowMs());
-    scheduler.add(...record.sequences);
-    this.#nextSequence += record.sequences.length;
-    this.#register(record);
-    if (structuredOutput !== null) void this.#prepareGrammar(record);
+  /** What grammars are made of. Without it, structured output is refused. */
+  useVocabulary(vocabulary: GrammarVocabulary): void {
+    this.#vocabulary = vocabulary;
   }
 
-  /** Queues a prompt whose last hidden states are wanted. */
-  addEmbedding(requestId: string, promptTokenIds: readonly number[]): void {
-    const { scheduler, clock, shape } = this.#parts;
-    const record = RequestRecord.forEmbedding(
-      requestId,
-      promptTokenIds,
-      shape,
-      this.#nextSequence,
-      clock.nowMs(),
-    );
-    scheduler.add(...record.sequences);
-    this.#nextSequence += 1;
+  /** Queues a request, or throws PROMPT_TOO_LONG, QUEUE_FULL or TOKENIZER_MISSING. */
+  add(request: EngineRequest): void {
+    const structured = request.params.structuredOutput !== null;
+    if (structured && this.#vocabulary === null) {
+      throw new EngineError(
+        "TOKENIZER_MISSING",
+        "Cannot constrain the output: the model must have a tokenizer, this one has none",
+      );
+    }
+    const record = new RequestRecord(request, this.#parts.shape, this.#birth());
     this.#register(record);
+    if (structured) void this.#prepareGrammar(record);
+  }
+
+  /** Queues a prompt whose last hidden states are wanted. Throws as `add` does. */
+  addEmbedding(request: EmbedRequest): void {
+    this.#register(RequestRecord.forEmbedding(request, this.#parts.shape, this.#birth()));
   }
 
   /** Gives up one sequence of a request, or all. Unknown ones have ended: nothing to do. */
-  abort(requestId: string, index?: number): void {
-    const record = this.#records.get(requestId);
-    if (record === undefined) return;
-    record.sequences.forEach((sequence, place) => {
+  abort(key: RequestKey, index?: number): void {
+    const record = this.#records.get(key);
+    record?.sequences.forEach((sequence, place) => {
       if (index !== undefined && index !== place) return;
       this.#parts.scheduler.abort(sequence.id);
       this.#forget(record, sequence);
     });
   }
 
-  /** Is there anything that `step` could do? */
-  get busy(): boolean {
-    return this.#records.size > 0;
-  }
-
-  /** Null when nothing can run now (all wait for grammars). Never rejects for a failing step. */
-  async step(): Promise<EngineStep | null> {
+  /** Null when there is nothing to do, and no news. Never rejects for a failing step. */
+  async step(): Promise<StepOutput | null> {
     const { scheduler, clock } = this.#parts;
     const startedMs = clock.nowMs();
     const plan = scheduler.plan();
-    if (plan.items.length === 0 && plan.preempted.length === 0) return this.#idleStep();
+    if (plan.items.length === 0 && plan.preempted.length === 0) return this.#news();
     scheduler.begin(plan, startedMs);
     const plannedMs = clock.nowMs();
-    let results: ItemResult[];
-    try {
-      results = await this.#compute(plan);
-    } catch (error) {
-      return this.#failedStep(plan, error, startedMs, plannedMs - startedMs);
-    }
+    const computed = await this.#compute(plan);
     const computedMs = clock.nowMs();
-    const drawn = results.map((result) => result.tokenIds);
-    const updates = scheduler.commit(plan, drawn, computedMs);
-    const step = this.#collect(plan, results, updates);
-    this.#countStep(plan, updates);
+    const news =
+      "error" in computed
+        ? this.#fail(plan, computed.error)
+        : this.#commit(plan, computed.results, computedMs);
     const planMs = plannedMs - startedMs + (clock.nowMs() - computedMs);
-    return { ...step, report: report(plan, computedMs - startedMs, planMs) };
+    const failures = this.#takeFailures();
+    return { ...news, failures, report: report(plan, computedMs - startedMs, planMs) };
   }
 
   stats(): EngineStats {
@@ -129,118 +120,154 @@ export class Engine {
     };
   }
 
-  /** Ends everything and frees the grammars. */
-  async dispose(): Promise<void> {
-    for (const requestId of [...this.#records.keys()]) this.abort(requestId);
+  /** Ends everything and frees the grammars. Not while a step runs. */
+  dispose(): void {
+    for (const key of [...this.#records.keys()]) this.abort(key);
     this.#compiler?.dispose();
   }
 
-  /** A step may only take blocks back: then there is nothing to compute. */
-  async #compute(plan: StepPlan): Promise<ItemResult[]> {
-    if (plan.items.length === 0) return [];
-    return this.#parts.runner.run(plan, (sequence) => this.#taskOf(sequence));
+  #birth() {
+    return { firstId: this.#nextSequence, nowMs: this.#parts.clock.nowMs() };
   }
 
   #register(record: RequestRecord): void {
-    assert(!this.#records.has(record.requestId), "A request id is used once at a time");
-    this.#records.set(record.requestId, record);
+    assert(!this.#records.has(record.key), "Cannot take a request twice");
+    this.#parts.scheduler.add(...record.sequences);
+    this.#nextSequence += record.sequences.length;
+    this.#records.set(record.key, record);
     for (const sequence of record.sequences) this.#bySequence.set(sequence, record);
   }
 
+  /** Drops a sequence that the scheduler ended. Its task is freed when no step uses it. */
   #forget(record: RequestRecord, sequence: Sequence): void {
     if (!this.#bySequence.delete(sequence)) return;
-    record.release(sequence);
-    if (record.done) this.#records.delete(record.requestId);
+    record.end(sequence);
+    if (record.done) this.#records.delete(record.key);
+    const task = record.taskOf(sequence);
+    if (this.#endedTasks === null) task.sampling?.dispose();
+    else this.#endedTasks.push(task);
+  }
+
+  /** A step may only take blocks back: then there is nothing to compute. */
+  async #compute(plan: StepPlan): Promise<Computed> {
+    if (plan.items.length === 0) return { results: [] };
+    const tasks = new Map(plan.items.map(({ sequence }) => [sequence, this.#taskOf(sequence)]));
+    const ended: SequenceTask[] = [];
+    this.#endedTasks = ended;
+    try {
+      const results = await this.#parts.runner.run(plan, (sequence) => {
+        const task = tasks.get(sequence);
+        assert(task !== undefined, "Cannot find a task: the sequence is not in the plan");
+        return task;
+      });
+      return { results };
+    } catch (error) {
+      return { error: stepFailure(error) };
+    } finally {
+      this.#endedTasks = null;
+      for (const task of ended) task.sampling?.dispose();
+    }
   }
 
   #taskOf(sequence: Sequence): SequenceTask {
-    // A sequence that was given up while its step was being made has a record no more.
     const record = this.#bySequence.get(sequence);
-    assert(record !== undefined, "A planned sequence has a record");
+    assert(record !== undefined, "Cannot plan a sequence without a record");
     return record.taskOf(sequence);
   }
 
-  #idleStep(): EngineStep | null {
-    if (this.#pending.length === 0) return null;
-    const outputs = this.#pending;
-    this.#pending = [];
-    return {
-      outputs,
-      embeddings: [],
-      report: { stepTokens: 0, sequences: 0, seconds: 0, planSeconds: 0 },
-    };
+  /** What happened outside of steps: grammars that failed. */
+  #news(): StepOutput | null {
+    if (this.#failures.length === 0) return null;
+    const report = { stepTokens: 0, sequences: 0, seconds: 0, planSeconds: 0 };
+    return { outputs: [], embeddings: [], failures: this.#takeFailures(), report };
   }
 
-  /** Turns updates into outputs, and lets go of what finished. */
-  #collect(plan: StepPlan, results: readonly ItemResult[], updates: readonly SequenceUpdate[]) {
+  #takeFailures(): RequestFailure[] {
+    const failures = this.#failures;
+    this.#failures = [];
+    return failures;
+  }
+
+  /** Lets sequences grow, turns updates into outputs, and lets go of what finished. */
+  #commit(plan: StepPlan, results: readonly ItemResult[], nowMs: number) {
+    const drawn = results.map((result) => result.tokenIds);
+    const updates = this.#parts.scheduler.commit(plan, drawn, nowMs);
     const resultOf = new Map(plan.items.map((item, place) => [item.sequence, results[place]]));
-    const outputs: SequenceOutput[] = this.#pending;
-    this.#pending = [];
-    const embeddings: { requestId: string; embedding: Float32Array }[] = [];
+    const outputs: SequenceOutput[] = [];
+    const embeddings: EmbeddingOutput[] = [];
     for (const update of updates) {
       const { sequence } = update;
       const record = this.#bySequence.get(sequence);
       if (record === undefined) continue;
       const embedding = record.embedding(sequence);
-      if (embedding !== null) embeddings.push({ requestId: record.requestId, embedding });
-      else outputs.push(this.#output(record, update, resultOf.get(sequence)));
+      if (embedding !== null) embeddings.push({ key: record.key, embedding });
+      else this.#advance(record, update, resultOf.get(sequence), outputs);
       if (sequence.finished) this.#forget(record, sequence);
     }
+    this.#countStep(plan, outputs);
     return { outputs, embeddings };
   }
 
-  /** One update as news; a token that the grammar refuses ends the sequence with an error. */
-  #output(
+  /** One update as output. A token that the grammar refuses ends the request with an error. */
+  #advance(
     record: RequestRecord,
     update: SequenceUpdate,
     result: ItemResult | undefined,
-  ): SequenceOutput {
-    const refusal = record.acceptTokens(update.sequence, update.tokenIds);
-    if (refusal !== null) {
-      this.#parts.scheduler.finish(update.sequence.id, { reason: "error", stopReason: null });
-      return record.errorOutput(update.sequence, toWire(refusal));
+    outputs: SequenceOutput[],
+  ): void {
+    const { sequence, tokenIds } = update;
+    const verdict = record.acceptTokens(sequence, tokenIds);
+    if (verdict instanceof EngineError) {
+      this.#failRequest(record, toWire(verdict));
+      return;
     }
-    return record.output(update, result?.logprobs ?? null);
+    if (verdict === "complete" && !sequence.finished) {
+      this.#parts.scheduler.finish(sequence.id, { reason: "stop", stopReason: null });
+    }
+    outputs.push(record.output(update, result?.logprobs ?? null));
   }
 
-  #failedStep(plan: StepPlan, error: unknown, startedMs: number, planMs: number): EngineStep {
-    const wire = { ...toWire(error), code: "ENGINE_STEP_FAILED" as const };
-    const outputs: SequenceOutput[] = [];
-    for (const sequence of this.#parts.scheduler.fail(plan)) {
+  /** Ends all requests that were in a step which threw. */
+  #fail(plan: StepPlan, error: WireError): Pick<StepOutput, "outputs" | "embeddings"> {
+    this.#parts.scheduler.fail(plan);
+    for (const { sequence } of plan.items) {
       const record = this.#bySequence.get(sequence);
-      if (record === undefined) continue;
-      outputs.push(record.errorOutput(sequence, wire));
+      if (record !== undefined) this.#failRequest(record, error);
+    }
+    return { outputs: [], embeddings: [] };
+  }
+
+  #failRequest(record: RequestRecord, error: WireError): void {
+    for (const sequence of record.sequences) {
+      this.#parts.scheduler.finish(sequence.id, { reason: "error", stopReason: null });
       this.#forget(record, sequence);
     }
-    const { clock } = this.#parts;
-    return { outputs, embeddings: [], report: report(plan, clock.nowMs() - startedMs, planMs) };
+    this.#failures.push({ key: record.key, error });
   }
 
-  #countStep(plan: StepPlan, updates: readonly SequenceUpdate[]): void {
+  #countStep(plan: StepPlan, outputs: readonly SequenceOutput[]): void {
     this.#steps += 1;
     for (const { sequence, start, count } of plan.items) {
       this.#promptTokens += Math.max(0, Math.min(start + count, sequence.promptLength) - start);
     }
-    for (const { tokenIds } of updates) this.#generatedTokens += tokenIds.length;
+    for (const { tokenIds } of outputs) this.#generatedTokens += tokenIds.length;
   }
 
   /** Compiles beside the steps; the sequences keep their place in the queue meanwhile. */
   async #prepareGrammar(record: RequestRecord): Promise<void> {
-    const { grammars, scheduler } = this.#parts;
-    assert(grammars !== null, "A structured request needs a compiler");
     try {
-      this.#compiler ??= grammars();
-      await record.compile(this.#compiler);
-      for (const sequence of record.sequences) scheduler.grammarReady(sequence.id);
+      await record.compile(this.#grammarCompiler());
+      for (const sequence of record.sequences) this.#parts.scheduler.grammarReady(sequence.id);
     } catch (error) {
-      for (const sequence of record.sequences) {
-        if (sequence.finished) continue;
-        scheduler.finish(sequence.id, { reason: "error", stopReason: null });
-        this.#pending.push(record.errorOutput(sequence, toWire(error)));
-        this.#forget(record, sequence);
-      }
+      if (!record.done) this.#failRequest(record, toWire(error));
     }
     this.#parts.onWake();
+  }
+
+  #grammarCompiler(): GrammarCompiler {
+    assert(this.#vocabulary !== null, "Cannot compile a grammar without a vocabulary");
+    this.#compiler ??= this.#parts.createCompiler(this.#vocabulary);
+    return this.#compiler;
   }
 }
 

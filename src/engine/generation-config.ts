@@ -14,7 +14,7 @@ const FIELDS = {
   repetition_penalty: "repetitionPenalty",
 } as const;
 
-/** Reads generation_config.json. `do_sample: false` means greedy unless a temperature is given too. */
+/** Reads generation_config.json. As vLLM does, `do_sample` is left out of account. */
 export function defaultSamplingFrom(
   config: Readonly<Record<string, unknown>> | null,
 ): SamplingDefaults {

@@ -5,11 +5,13 @@
  * token ids. Plain data crosses between them, once per step.
  *
  *   llm.ts              the public class: load, generate, stream, chat, embed
- *   api.ts              what goes in and comes out
+ *   api.ts              what goes in and comes out; stream-item.ts puts it together
  *   config.ts           how a model is loaded and run
  *   generation-config.ts, request-check.ts   what a request may ask
  *   model-text.ts       tokenizer and chat template of a model
- *   active-request.ts   tokens to text, stop strings, times; channel.ts its queue
+ *   active-request.ts   a request seen by its caller; channel.ts its queue
+ *   sequence-text.ts    tokens to text, stop strings
+ *   engine-client.ts    who waits for what
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it

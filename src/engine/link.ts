@@ -1,12 +1,15 @@
 import { Worker } from "node:worker_threads";
-import { EngineError, messageOf, systemClock } from "#base";
+import { EngineError, systemClock } from "#base";
 import type { FromEngine, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
+import { engineDeath } from "./wire-error.ts";
 
 /** The way to an engine and back. */
 export interface EngineLink {
   post(message: ToEngine): void;
-  /** Ends the engine; what still runs is lost. */
+  /** Whether the engine keeps the process alive. At first it does. */
+  keepAlive(wanted: boolean): void;
+  /** Ends the engine; what still runs is lost. Any number of times, also after it died. */
   close(): Promise<void>;
 }
 
@@ -29,23 +32,24 @@ function threadUrl(): URL {
 
 function openThread(onMessage: (message: FromEngine) => void): EngineLink {
   const worker = new Worker(threadUrl(), { name: "perigee-engine", execArgv: [] });
-  let closing = false;
+  const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+  let over = false;
   const died = (reason: string, cause?: unknown) => {
-    if (closing) return;
-    const detail = cause === undefined ? "" : `: ${messageOf(cause)}`;
-    const error = { code: "ENGINE_DEAD", message: `${reason}${detail}`, param: null } as const;
-    onMessage({ type: "dead", error });
+    if (over) return;
+    over = true;
+    onMessage({ type: "dead", error: engineDeath(reason, cause) });
   };
   worker.on("message", onMessage);
-  worker.on("error", (error) => died("The engine thread failed", error));
-  worker.on("exit", (code) => died(`The engine thread ended with code ${code}`));
+  worker.on("error", (error) => died("the engine thread failed", error));
+  worker.on("exit", (code) => died(`the engine thread ended with code ${code}`));
   return {
     post: (message) => worker.postMessage(message),
-    close: async () => {
-      closing = true;
-      const exited = new Promise((resolve) => worker.once("exit", resolve));
+    keepAlive: (wanted) => (wanted ? worker.ref() : worker.unref()),
+    close: () => {
+      over = true;
+      worker.ref();
       worker.postMessage({ type: "close" } satisfies ToEngine);
-      await exited;
+      return exited;
     },
   };
 }
@@ -60,10 +64,11 @@ function openInline(onMessage: (message: FromEngine) => void): EngineLink {
       if (!open) throw new EngineError("ENGINE_DEAD", "Cannot use the engine: it was closed");
       service.receive(message);
     },
+    keepAlive: () => {},
     close: async () => {
-      service.receive({ type: "close" });
-      await service.closed;
+      if (open) service.receive({ type: "close" });
       open = false;
+      await service.closed;
     },
   };
 }

@@ -1,7 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { basename } from "node:path";
-import { type Clock, EngineError, systemClock } from "#base";
+import { EngineError, systemClock } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
+import type { SamplingParams } from "#sampling";
 import { ActiveRequest } from "./active-request.ts";
 import type {
   ChatMessage,
@@ -18,13 +19,13 @@ import type {
   StreamItem,
   TextCodec,
 } from "./api.ts";
-import { type LoadOptions, parseEngineOptions } from "./config.ts";
+import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
+import { EngineClient } from "./engine-client.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
-import { type EngineLink, openLink } from "./link.ts";
 import { ModelText } from "./model-text.ts";
-import type { EngineRequest, FromEngine, LoadMessage } from "./protocol.ts";
-import { checkTokenIds, collectResult, parseSampling } from "./request-check.ts";
-import { fromWire } from "./wire-error.ts";
+import type { EngineInfo, EngineRequest } from "./protocol.ts";
+import { checkTokenIds, parseSampling } from "./request-check.ts";
+import { collectResult } from "./stream-item.ts";
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
@@ -32,88 +33,73 @@ export interface LlmOptions extends LoadOptions {
   readonly onWarning?: (message: string) => void;
 }
 
-interface Started {
-  readonly info: ModelInfo;
-  readonly eosTokenIds: readonly number[];
-  readonly stats: EngineStats;
+/** A request with its name, and what only this file asks for. */
+interface StartOptions extends GenerateOptions {
+  readonly requestId: string;
+  readonly promptLogits?: boolean;
 }
 
-interface PendingEmbedding {
-  readonly resolve: (embedding: Float32Array) => void;
-  readonly reject: (error: unknown) => void;
+/** What the calling thread keeps of a model's files. */
+interface ModelFiles {
+  readonly text: ModelText;
+  readonly defaultSampling: SamplingDefaults;
 }
 
 /**
  * A loaded model. Text, templates and streams live here, on the caller's thread; tokens are
- * computed by the engine on its own. Dispose it to free the model (`await using`).
+ * computed by the engine on its own.
+ *
+ * Dispose of it to free the model's memory: `await using llm = await LLM.load(…)`, or
+ * `await llm[Symbol.asyncDispose]()`. A forgotten one keeps its memory, but not the process: that
+ * ends when nothing else is to do.
  */
 export class LLM implements ServedModel, AsyncDisposable {
   readonly info: ModelInfo;
-  /** Sampling fields that the model's authors recommend (generation_config.json). */
+  /**
+   * Sampling fields that the model's authors recommend (generation_config.json). Not applied
+   * unless handed over: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
+   */
   readonly defaultSampling: SamplingDefaults;
-  readonly #link: EngineLink;
+  readonly #client: EngineClient;
   readonly #text: ModelText;
-  readonly #clock: Clock;
-  readonly #requests = new Map<string, ActiveRequest>();
-  readonly #embeddings = new Map<string, PendingEmbedding>();
-  readonly #listeners = new Set<EngineListener>();
-  #stats: EngineStats;
-  #health: EngineHealth = { state: "ready" };
-  #onIdle: (() => void)[] = [];
+  /** Callers' names of requests, from the call until the request ended. */
+  readonly #requestIds = new Set<string>();
+  #vocabularySent = false;
 
-  private constructor(
-    link: EngineLink,
-    text: ModelText,
-    started: Started,
-    defaults: SamplingDefaults,
-  ) {
-    this.#link = link;
-    this.#text = text;
-    this.#clock = systemClock;
-    this.#stats = started.stats;
-    this.info = started.info;
-    this.defaultSampling = defaults;
+  private constructor(client: EngineClient, info: ModelInfo, files: ModelFiles) {
+    this.#client = client;
+    this.#text = files.text;
+    this.defaultSampling = files.defaultSampling;
+    this.info = info;
   }
 
   /**
    * Loads a model: a directory in Hugging Face's layout, a .gguf or .safetensors file, or the id of
    * a model that `perigee models pull` has downloaded.
    *
-   * @throws EngineError MODEL_NOT_FOUND, CHECKPOINT_INVALID, UNSUPPORTED_MODEL, OUT_OF_MEMORY
+   * @throws EngineError MODEL_NOT_FOUND, CHECKPOINT_INVALID, UNSUPPORTED_MODEL, TOKENIZER_INVALID,
+   *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
   static async load(model: string, options: LlmOptions = {}): Promise<LLM> {
-    const { onWarning, ...rest } = options;
+    const { onWarning = () => {}, ...rest } = options;
     const settings = parseEngineOptions(rest);
-    const { cacheDir } = settings.hub;
-    const path = await resolveModel(model, {
-      revision: settings.hub.revision,
-      ...(cacheDir === null ? {} : { cacheDir }),
-    });
-    const checkpoint = await openCheckpoint(path);
+    const { revision, cacheDir } = settings.hub;
     const name = settings.servedName ?? basename(model);
-    let text: ModelText;
-    let defaults: SamplingDefaults;
+    const client = new EngineClient(settings.engineThread, onWarning);
     try {
-      text = new ModelText(checkpoint.tokenizer, name, settings.chatTemplate);
-      for (const warning of checkpoint.warnings) onWarning?.(warning);
-      defaults = defaultSamplingFrom(checkpoint.generationConfig);
-    } finally {
-      checkpoint.close();
-    }
-    const vocabulary = text.tokenizer?.grammarVocabulary() ?? null;
-    const message: LoadMessage = { type: "load", path, name, options: settings, vocabulary };
-    let receive: (message: FromEngine) => void = () => {};
-    const link = openLink(settings.engineThread, (output) => receive(output));
-    const started = await new Promise<Started>((resolve, reject) => {
-      receive = startListener(name, text, resolve, reject, onWarning);
-      link.post(message);
-    }).catch(async (error: unknown) => {
-      await link.close();
+      const path = await resolveModel(model, {
+        revision,
+        ...(cacheDir === null ? {} : { cacheDir }),
+      });
+      // Weights are read on the engine's thread while the tokenizer is made on this one.
+      const loading = client.load({ type: "load", path, options: settings });
+      const reading = readFiles(path, name, settings, onWarning);
+      const [engine, files] = await Promise.all([loading, reading]);
+      return new LLM(client, describe(name, engine, files), files);
+    } catch (error) {
+      await client.close();
       throw error;
-    });
-    const llm = new LLM(link, text, started, defaults);
-    receive = (output) => llm.#receive(output, onWarning);
-    return llm;
+    }
   }
 
   /** Encoding and decoding; null for a checkpoint without a tokenizer. */
@@ -122,16 +108,16 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   health(): EngineHealth {
-    return this.#health;
+    return this.#client.health;
   }
 
   stats(): EngineStats {
-    return this.#stats;
+    return this.#client.stats;
   }
 
   listen(listener: EngineListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    this.#client.listeners.add(listener);
+    return () => this.#client.listeners.delete(listener);
   }
 
   /**
@@ -144,8 +130,11 @@ export class LLM implements ServedModel, AsyncDisposable {
   ): Promise<GenerateResult[]> {
     const list = isList(prompts) ? prompts : [prompts];
     const stop = new AbortController();
-    const signals = [stop.signal, ...(options.signal === undefined ? [] : [options.signal])];
-    const one = { ...options, signal: AbortSignal.any(signals) };
+    const { signal } = options;
+    const one = {
+      ...options,
+      signal: signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]),
+    };
     try {
       return await Promise.all(
         list.map(async (prompt, place) => {
@@ -179,7 +168,13 @@ export class LLM implements ServedModel, AsyncDisposable {
     inputs: readonly Prompt[],
     options: { signal?: AbortSignal } = {},
   ): Promise<EmbedResult[]> {
-    return Promise.all(inputs.map((input) => this.#embedOne(input, options.signal)));
+    return Promise.all(
+      inputs.map(async (input) => {
+        const promptTokenIds = await this.#encode(input);
+        const embedding = await this.#client.embed(promptTokenIds, options.signal);
+        return { embedding, promptTokenIds };
+      }),
+    );
   }
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
@@ -193,65 +188,71 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   async drain(): Promise<void> {
-    if (this.#health.state === "ready") this.#health = { state: "draining" };
-    if (this.#requests.size + this.#embeddings.size === 0) return;
-    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    await this.#client.drain();
   }
 
-  /** Cancels what runs and frees the model. */
+  /** Cancels what runs and frees the model. Any number of times. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const error = new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed");
-    this.#failAll(error);
-    if (this.#health.state !== "dead") this.#health = { state: "dead", reason: "closed" };
-    await this.#link.close();
+    await Promise.all([this.#client.close(), this.#text.dispose()]);
   }
 
   /** Checks a request, hands it to the engine, and registers it. */
-  async #start(
-    prompt: Prompt,
-    options: GenerateOptions & { requestId: string; promptLogits?: boolean },
-  ): Promise<ActiveRequest> {
-    this.#checkAlive();
-    options.signal?.throwIfAborted();
-    const request = await this.#prepare(prompt, options);
-    this.#checkAlive();
-    options.signal?.throwIfAborted();
-    const { requestId } = request;
-    if (this.#requests.has(requestId)) {
-      throw new EngineError("INVALID_ARGUMENT", `Cannot start ${requestId}: this id is running`, {
-        param: "request_id",
-      });
+  async #start(prompt: Prompt, options: StartOptions): Promise<ActiveRequest> {
+    const { requestId } = options;
+    if (this.#requestIds.has(requestId)) {
+      throw new EngineError(
+        "INVALID_ARGUMENT",
+        `Cannot start request: its id must not be in use, current value is ${requestId}`,
+        { param: "requestId" },
+      );
     }
-    const onAbort = () => active.cancel(options.signal?.reason);
+    this.#requestIds.add(requestId);
+    try {
+      options.signal?.throwIfAborted();
+      const request = await this.#prepare(prompt, options);
+      options.signal?.throwIfAborted();
+      return this.#submit(request, options.signal);
+    } catch (error) {
+      this.#requestIds.delete(requestId);
+      throw error;
+    }
+  }
+
+  #submit(request: EngineRequest, signal: AbortSignal | undefined): ActiveRequest {
+    const client = this.#client;
+    client.checkReady();
+    const onAbort = () => active.cancel(signal?.reason);
     const active = new ActiveRequest({
       request,
       tokenizer: this.#text.tokenizer,
-      clock: this.#clock,
-      listeners: this.#listeners,
-      abort: (index) =>
-        this.#link.post({ type: "abort", requestId, ...(index === undefined ? {} : { index }) }),
+      clock: systemClock,
+      listeners: client.listeners,
+      abort: (index) => client.abort(request.key, index),
       onEnd: () => {
-        options.signal?.removeEventListener("abort", onAbort);
-        this.#requests.delete(requestId);
-        this.#checkIdle();
+        signal?.removeEventListener("abort", onAbort);
+        this.#requestIds.delete(request.requestId);
+        client.forget(request.key);
       },
     });
-    this.#requests.set(requestId, active);
-    options.signal?.addEventListener("abort", onAbort, { once: true });
-    this.#link.post({ type: "add", request });
+    signal?.addEventListener("abort", onAbort, { once: true });
+    if (request.params.structuredOutput !== null) this.#sendVocabulary();
+    client.start(active);
     return active;
   }
 
-  async #prepare(
-    prompt: Prompt,
-    options: GenerateOptions & { requestId: string; promptLogits?: boolean },
-  ): Promise<EngineRequest> {
+  #sendVocabulary(): void {
+    if (this.#vocabularySent) return;
+    this.#vocabularySent = true;
+    this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
+  }
+
+  async #prepare(prompt: Prompt, options: StartOptions): Promise<EngineRequest> {
     const { signal, cacheSalt, priority, requestId, promptLogits, ...sampling } = options;
     const params = parseSampling(sampling, this.info.vocabularySize);
-    if (params.stop.length > 0) this.#text.require("watch for stop strings");
-    if (params.structuredOutput !== null) this.#text.require("constrain the output");
+    this.#requireTokenizer(params);
     const promptTokenIds = await this.#encode(prompt);
     return {
+      key: this.#client.takeKey(),
       requestId,
       promptTokenIds,
       params,
@@ -259,94 +260,23 @@ export class LLM implements ServedModel, AsyncDisposable {
       cacheSalt: cacheSalt ?? null,
       priority: priority ?? 0,
       badWordTokenIds: this.#text.badWords(params.badWords),
+      thinking: params.thinkingTokenBudget === null ? null : this.#text.thinkingMarks(),
       promptLogits: promptLogits ?? false,
     };
   }
 
+  #requireTokenizer(params: SamplingParams): void {
+    if (params.stop.length > 0) this.#text.require("watch for stop strings");
+    if (params.structuredOutput !== null) this.#text.require("constrain the output");
+  }
+
+  /** Throws also when the engine ended, or was told to, while a long text was encoded. */
   async #encode(prompt: Prompt): Promise<readonly number[]> {
+    this.#client.checkReady();
     const ids = await this.#text.encode(prompt);
     checkTokenIds(ids, this.info.vocabularySize);
+    this.#client.checkReady();
     return ids;
-  }
-
-  async #embedOne(input: Prompt, signal: AbortSignal | undefined): Promise<EmbedResult> {
-    this.#checkAlive();
-    const promptTokenIds = await this.#encode(input);
-    signal?.throwIfAborted();
-    const requestId = randomUUID();
-    const onAbort = () => {
-      this.#link.post({ type: "abort", requestId });
-      this.#settle(requestId, { error: signal?.reason });
-    };
-    signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      const embedding = await new Promise<Float32Array>((resolve, reject) => {
-        this.#embeddings.set(requestId, { resolve, reject });
-        this.#link.post({ type: "embed", requestId, promptTokenIds });
-      });
-      return { embedding, promptTokenIds };
-    } finally {
-      signal?.removeEventListener("abort", onAbort);
-    }
-  }
-
-  #receive(message: FromEngine, onWarning: ((message: string) => void) | undefined): void {
-    switch (message.type) {
-      case "step":
-        this.#stats = message.stats;
-        for (const output of message.outputs) this.#requests.get(output.requestId)?.accept(output);
-        for (const listener of this.#listeners) listener.onStep?.(message.report, message.stats);
-        break;
-      case "stats":
-        this.#stats = message.stats;
-        break;
-      case "embedding":
-        this.#settle(message.requestId, { embedding: message.embedding });
-        break;
-      case "refused":
-        this.#requests.get(message.requestId)?.fail(fromWire(message.error));
-        this.#settle(message.requestId, { error: fromWire(message.error) });
-        break;
-      case "warning":
-        onWarning?.(message.message);
-        break;
-      case "dead":
-        this.#health = { state: "dead", reason: message.error.message };
-        this.#failAll(fromWire(message.error));
-        break;
-      case "ready":
-      case "closed":
-        break;
-    }
-  }
-
-  #settle(requestId: string, result: { embedding?: Float32Array; error?: unknown }): void {
-    const pending = this.#embeddings.get(requestId);
-    if (pending === undefined) return;
-    this.#embeddings.delete(requestId);
-    if (result.embedding === undefined) pending.reject(result.error);
-    else pending.resolve(result.embedding);
-    this.#checkIdle();
-  }
-
-  #failAll(error: EngineError): void {
-    for (const active of [...this.#requests.values()]) active.fail(error);
-    for (const requestId of [...this.#embeddings.keys()]) this.#settle(requestId, { error });
-  }
-
-  #checkIdle(): void {
-    if (this.#requests.size + this.#embeddings.size > 0) return;
-    const waiting = this.#onIdle;
-    this.#onIdle = [];
-    for (const resolve of waiting) resolve();
-  }
-
-  #checkAlive(): void {
-    if (this.#health.state === "ready") return;
-    if (this.#health.state === "draining") {
-      throw new EngineError("SHUTTING_DOWN", "Cannot take new work: the server is shutting down");
-    }
-    throw new EngineError("ENGINE_DEAD", `Cannot run: the engine is gone (${this.#health.reason})`);
   }
 }
 
@@ -359,21 +289,29 @@ function requestName(given: string | undefined, place: number, count: number): s
   return count === 1 ? given : `${given}-${place}`;
 }
 
-/** Hears the engine while it loads. */
-function startListener(
+async function readFiles(
+  path: string,
   name: string,
-  text: ModelText,
-  resolve: (started: Started) => void,
-  reject: (error: unknown) => void,
-  onWarning: ((message: string) => void) | undefined,
-): (message: FromEngine) => void {
-  return (message) => {
-    if (message.type === "warning") onWarning?.(message.message);
-    if (message.type === "dead") reject(fromWire(message.error));
-    if (message.type !== "ready") return;
-    const hasTokenizer = text.tokenizer !== null;
-    const hasChatTemplate = text.hasTemplate;
-    const info: ModelInfo = { ...message.info, name, hasTokenizer, hasChatTemplate };
-    resolve({ info, eosTokenIds: message.eosTokenIds, stats: message.stats });
+  { chatTemplate }: EngineOptions,
+  onWarning: (message: string) => void,
+): Promise<ModelFiles> {
+  const checkpoint = openCheckpoint(path);
+  try {
+    for (const warning of checkpoint.warnings) onWarning(warning);
+    return {
+      text: new ModelText(checkpoint.tokenizer, name, chatTemplate),
+      defaultSampling: defaultSamplingFrom(checkpoint.generationConfig),
+    };
+  } finally {
+    checkpoint.close();
+  }
+}
+
+function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
+  return {
+    ...engine,
+    name,
+    hasTokenizer: text.tokenizer !== null,
+    hasChatTemplate: text.hasTemplate,
   };
 }

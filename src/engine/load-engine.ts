@@ -13,12 +13,11 @@ import {
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler } from "#scheduler";
-import type { ModelInfo } from "./api.ts";
 import { DecoderRunner } from "./decoder-runner.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
 import { Engine } from "./engine.ts";
 import { bytesPerBlock, kvFormatFor, poolBlocks, weightFormatFor } from "./memory-plan.ts";
-import type { LoadMessage } from "./protocol.ts";
+import type { EngineInfo, LoadMessage } from "./protocol.ts";
 import { StepBuilder } from "./step-builder.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
@@ -27,8 +26,7 @@ const PROMPT_LOGIT_ROWS = 64;
 export interface LoadedEngine {
   readonly engine: Engine | EncoderEngine;
   readonly device: Device;
-  readonly info: Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
-  readonly eosTokenIds: readonly number[];
+  readonly info: EngineInfo;
 }
 
 export interface LoadContext {
@@ -94,23 +92,19 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
   const kvCache = device.allocateKvCache({ ...shape, blocks, format: kvFormat });
   const runner = createRunner(loading, { spec, weights, scheduler, kvCache });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
-  const { vocabulary } = message;
   const engine = new Engine({
     scheduler,
     runner,
     clock: context.clock,
     onWake: context.onWake,
     shape: { vocabularySize: spec.vocabularySize, hiddenSize: spec.hiddenSize, eosTokenIds },
-    grammars:
-      vocabulary === null
-        ? null
-        : () =>
-            new GrammarCompiler({
-              tokens: vocabulary.tokens.slice(0, spec.vocabularySize),
-              type: vocabulary.type,
-              vocabularySize: spec.vocabularySize,
-              stopTokenIds: eosTokenIds,
-            }),
+    createCompiler: (vocabulary) =>
+      new GrammarCompiler({
+        tokens: vocabulary.tokens.slice(0, spec.vocabularySize),
+        type: vocabulary.type,
+        vocabularySize: spec.vocabularySize,
+        stopTokenIds: eosTokenIds,
+      }),
   });
   const info = {
     architecture: spec.architecture,
@@ -126,7 +120,7 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
     blocks,
     bytesPerBlock: bytesPerBlock({ ...shape, format: kvFormat }),
   } as const;
-  return { engine, device, info, eosTokenIds };
+  return { engine, device, info };
 }
 
 type RunnerParts = Pick<ConstructorParameters<typeof Decoder>[0], "spec" | "weights"> & {
@@ -189,7 +183,7 @@ function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
     blocks: 0,
     bytesPerBlock: 0,
   } as const;
-  return { engine, device, info, eosTokenIds: [] };
+  return { engine, device, info };
 }
 
 /** End tokens of config.json and generation_config.json together. */

@@ -85,8 +85,8 @@ export function poolBlocks(
 function poolTooLarge(asked: number, available: number): EngineError {
   return new EngineError(
     "OUT_OF_MEMORY",
-    `Cannot allocate the KV pool: poolBytes must be at most the ${available} bytes that are free, ` +
-      `current value is ${asked}; lower it, or quantise the weights`,
+    `Cannot allocate the KV pool: poolBytes must be at most the ${available} bytes that are ` +
+      `free, current value is ${asked}; lower it, or quantise the weights`,
     { param: "poolBytes" },
   );
 }

@@ -1,8 +1,16 @@
 import { existsSync, readFileSync } from "node:fs";
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
+import type { ThinkingMarks } from "#sampling";
 import { badWordTokens, ChatTemplate, missingTemplate, Tokenizer } from "#tokenizer";
 import type { ChatMessage, ChatOptions, Prompt } from "./api.ts";
+
+/** Begin and end of a reasoning model's thoughts, in the families that have them as tokens. */
+const THINKING_MARKS = [
+  ["<think>", "</think>"],
+  ["[THINK]", "[/THINK]"],
+  ["<seed:think>", "</seed:think>"],
+] as const;
 
 /** The text side of one model: its tokenizer and chat template, where it has them. */
 export class ModelText {
@@ -45,6 +53,30 @@ export class ModelText {
 
   badWords(words: readonly string[]): number[][] {
     return words.length === 0 ? [] : badWordTokens(this.require("forbid words"), words);
+  }
+
+  /** The tokens between which the model thinks. Throws INVALID_ARGUMENT where it has none. */
+  thinkingMarks(): ThinkingMarks {
+    const tokenizer = this.require("limit the model's thinking");
+    for (const [start, end] of THINKING_MARKS) {
+      const startId = tokenizer.tokenId(start);
+      const endId = tokenizer.tokenId(end);
+      if (startId !== null && endId !== null) {
+        return { startTokenIds: [startId], endTokenIds: [endId] };
+      }
+    }
+    const known = THINKING_MARKS.map((pair) => pair.join("…")).join(", ");
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot limit the model's thinking: its tokens must include one of ${known}, ` +
+        `those of ${this.#name} do not; leave thinkingTokenBudget out`,
+      { param: "thinkingTokenBudget" },
+    );
+  }
+
+  /** Stops what the tokenizer runs beside this thread. */
+  async dispose(): Promise<void> {
+    await this.tokenizer?.dispose();
   }
 
   /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */

@@ -3,13 +3,21 @@
  * Text stays on the calling thread; here are token ids only.
  */
 import type { ErrorCode } from "#base";
-import type { PositionLogprobs, SamplingParams } from "#sampling";
+import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { EngineStats, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 
+/**
+ * Names one request between the threads. Never used twice, so that late news of a request that was
+ * given up cannot reach another one, whatever ids the callers choose.
+ */
+export type RequestKey = number;
+
 /** One prompt to be continued, with everything resolved. */
 export interface EngineRequest {
+  readonly key: RequestKey;
+  /** The caller's name for it. */
   readonly requestId: string;
   readonly promptTokenIds: readonly number[];
   readonly params: SamplingParams;
@@ -19,29 +27,32 @@ export interface EngineRequest {
   readonly priority: number;
   /** Every tokenisation of each bad word. */
   readonly badWordTokenIds: readonly (readonly number[])[];
+  /** Marks of the model's thoughts, where they are to be limited. */
+  readonly thinking: ThinkingMarks | null;
   /** Hand back the logits of every prompt token. */
   readonly promptLogits: boolean;
+}
+
+/** One prompt whose last hidden states are wanted. */
+export interface EmbedRequest {
+  readonly key: RequestKey;
+  readonly promptTokenIds: readonly number[];
 }
 
 export interface LoadMessage {
   readonly type: "load";
   readonly path: string;
-  readonly name: string;
   readonly options: EngineOptions;
-  /** For structured output; null without a tokenizer. */
-  readonly vocabulary: GrammarVocabulary | null;
 }
 
 export type ToEngine =
   | LoadMessage
+  /** Comes before the first request with structured output. */
+  | { readonly type: "vocabulary"; readonly vocabulary: GrammarVocabulary }
   | { readonly type: "add"; readonly request: EngineRequest }
-  | {
-      readonly type: "embed";
-      readonly requestId: string;
-      readonly promptTokenIds: readonly number[];
-    }
+  | { readonly type: "embed"; readonly request: EmbedRequest }
   /** `index`: one sequence of the request; absent: all. */
-  | { readonly type: "abort"; readonly requestId: string; readonly index?: number }
+  | { readonly type: "abort"; readonly key: RequestKey; readonly index?: number }
   | { readonly type: "close" };
 
 export interface WireError {
@@ -52,15 +63,13 @@ export interface WireError {
 
 /** New tokens of one sequence after one step. */
 export interface SequenceOutput {
-  readonly requestId: string;
+  readonly key: RequestKey;
   readonly index: number;
   readonly tokenIds: readonly number[];
   readonly logprobs: readonly PositionLogprobs[] | null;
   readonly finishReason: FinishReason | null;
   readonly stopReason: number | string | null;
-  /** Why it ended with `error`. */
-  readonly error: WireError | null;
-  /** With the first output of a request. */
+  /** With the first output of a request's first sequence. */
   readonly prompt: PromptOutput | null;
 }
 
@@ -72,24 +81,41 @@ export interface PromptOutput {
   readonly promptLogits: Float32Array | null;
 }
 
+/** A request that was refused or went wrong. The engine has forgotten all its sequences. */
+export interface RequestFailure {
+  readonly key: RequestKey;
+  readonly error: WireError;
+}
+
+/** A finished embedding. */
+export interface EmbeddingOutput {
+  readonly key: RequestKey;
+  readonly embedding: Float32Array;
+}
+
+/** What one step brought. */
+export interface StepOutput {
+  readonly outputs: readonly SequenceOutput[];
+  readonly embeddings: readonly EmbeddingOutput[];
+  readonly failures: readonly RequestFailure[];
+  readonly report: StepReport;
+}
+
+/** What the engine knows of a model; names and texts are the calling thread's. */
+export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
+
+export interface ReadyMessage {
+  readonly type: "ready";
+  readonly info: EngineInfo;
+  readonly stats: EngineStats;
+}
+
 export type FromEngine =
-  | {
-      readonly type: "ready";
-      readonly info: Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
-      readonly eosTokenIds: readonly number[];
-      readonly stats: EngineStats;
-    }
-  | {
-      readonly type: "step";
-      readonly outputs: readonly SequenceOutput[];
-      readonly report: StepReport;
-      readonly stats: EngineStats;
-    }
-  /** The books while nothing runs. */
+  | ReadyMessage
+  | ({ readonly type: "step"; readonly stats: EngineStats } & StepOutput)
+  /** The books changed without a step: a request was given up while none ran. */
   | { readonly type: "stats"; readonly stats: EngineStats }
-  | { readonly type: "embedding"; readonly requestId: string; readonly embedding: Float32Array }
-  /** One request was refused or its embedding failed. */
-  | { readonly type: "refused"; readonly requestId: string; readonly error: WireError }
+  | ({ readonly type: "refused" } & RequestFailure)
   | { readonly type: "warning"; readonly message: string }
   /** The engine cannot go on (or could not start). */
   | { readonly type: "dead"; readonly error: WireError }

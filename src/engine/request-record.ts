@@ -9,7 +9,13 @@ import {
   SequenceSampling,
 } from "#sampling";
 import { Sequence, type SequenceUpdate, type StopRules, sequenceId } from "#scheduler";
-import type { EngineRequest, PromptOutput, SequenceOutput, WireError } from "./protocol.ts";
+import type {
+  EmbedRequest,
+  EngineRequest,
+  PromptOutput,
+  RequestKey,
+  SequenceOutput,
+} from "./protocol.ts";
 import { HiddenSum, type SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
@@ -21,82 +27,82 @@ export interface RequestShape {
   readonly eosTokenIds: readonly number[];
 }
 
+/** The number of a request's first sequence, and when it came. */
+export interface Birth {
+  readonly firstId: number;
+  readonly nowMs: number;
+}
+
 /** A request inside the engine: its sequences, and what is computed for each. */
 export class RequestRecord {
-  readonly requestId: string;
+  readonly key: RequestKey;
   readonly sequences: readonly Sequence[];
   readonly #request: EngineRequest;
   readonly #shape: RequestShape;
   readonly #tasks: readonly SequenceTask[];
-  readonly #released = new Set<Sequence>();
+  readonly #ended = new Set<Sequence>();
   readonly #arrivalMs: number;
   #grammar: CompiledGrammar | null = null;
 
-  /** Makes `params.n` sequences, numbered from `firstId`. */
-  constructor(request: EngineRequest, shape: RequestShape, firstId: number, nowMs: number) {
+  /** Makes `params.n` sequences. */
+  constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
     this.#request = request;
     this.#shape = shape;
-    this.#arrivalMs = nowMs;
-    this.requestId = request.requestId;
+    this.#arrivalMs = birth.nowMs;
+    this.key = request.key;
     const places = Array.from({ length: request.params.n }, (_, place) => place);
-    this.sequences = places.map((place) => createSequence(request, shape, place, firstId, nowMs));
+    this.sequences = places.map((place) => createSequence(request, shape, place, birth));
     this.#tasks = places.map((place) => createTask(request, shape, place));
   }
 
   /** One sequence that draws nothing of use: its hidden states are summed up. */
-  static forEmbedding(
-    requestId: string,
-    promptTokenIds: readonly number[],
-    shape: RequestShape,
-    firstId: number,
-    nowMs: number,
-  ): RequestRecord {
+  static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
     const params = SamplingParams.parse({
       temperature: 0,
       maxTokens: 1,
       skipReadingPrefixCache: true,
     });
     const request: EngineRequest = {
-      requestId,
-      promptTokenIds,
+      ...embed,
+      requestId: `embedding-${embed.key}`,
       params,
       seed: 0n,
       cacheSalt: null,
       priority: 0,
       badWordTokenIds: [],
+      thinking: null,
       promptLogits: false,
     };
-    const record = new RequestRecord(request, shape, firstId, nowMs);
+    const record = new RequestRecord(request, shape, birth);
     const [task] = record.#tasks;
-    assert(task !== undefined, "An embedding has one sequence");
+    assert(task !== undefined, "Cannot embed without a sequence");
     task.hiddenSum = new HiddenSum(shape.hiddenSize);
     return record;
   }
 
   /** Have all sequences ended? */
   get done(): boolean {
-    return this.#released.size === this.sequences.length;
+    return this.#ended.size === this.sequences.length;
   }
 
   taskOf(sequence: Sequence): SequenceTask {
     const task = this.#tasks[this.sequences.indexOf(sequence)];
-    assert(task !== undefined, "A sequence belongs to its record");
+    assert(task !== undefined, "Cannot find a task: the sequence is another request's");
     return task;
   }
 
-  /** Frees what an ended sequence held beside blocks. */
-  release(sequence: Sequence): void {
-    if (this.#released.has(sequence)) return;
-    this.#released.add(sequence);
-    const task = this.taskOf(sequence);
-    task.sampling?.dispose();
-    if (this.done) this.#grammar?.dispose();
+  /** Takes note of an ended sequence. Its task is the engine's to free: a step may still use it. */
+  end(sequence: Sequence): void {
+    this.#ended.add(sequence);
+    if (!this.done) return;
+    this.#grammar?.dispose();
+    this.#grammar = null;
   }
 
-  /** Compiles the request's grammar: its sequences can draw then. */
+  /** Compiles the request's grammar: its sequences can draw then. Throws GRAMMAR_INVALID. */
   async compile(compiler: GrammarCompiler): Promise<void> {
     const { structuredOutput } = this.#request.params;
-    assert(structuredOutput !== null, "Only structured requests compile a grammar");
+    assert(structuredOutput !== null, "Cannot compile: the request has no grammar");
     const grammar = await compiler.compile(structuredOutput);
     if (this.done) {
       grammar.dispose();
@@ -104,10 +110,13 @@ export class RequestRecord {
     }
     this.#grammar = grammar;
     for (const [place, sequence] of this.sequences.entries()) {
+      if (this.#ended.has(sequence)) continue;
       const matcher = await grammar.createMatcher();
-      const sampling = createSampling(this.#request, this.#shape, place, matcher);
-      if (this.#released.has(sequence)) sampling.dispose();
-      else this.taskOf(sequence).sampling = sampling;
+      if (this.#ended.has(sequence)) matcher.dispose();
+      else {
+        const sampling = createSampling(this.#request, this.#shape, place, matcher);
+        this.taskOf(sequence).sampling = sampling;
+      }
     }
   }
 
@@ -117,44 +126,34 @@ export class RequestRecord {
     return hiddenSum !== null && sequence.finished ? hiddenSum.normalized() : null;
   }
 
-  /** Moves the sequence's penalties and grammar on. An error when the grammar refuses a token. */
-  acceptTokens(sequence: Sequence, tokenIds: readonly number[]): EngineError | null {
-    const task = this.taskOf(sequence);
+  /**
+   * Moves the sequence's penalties and grammar on. `complete`: its structured output ended,
+   * whatever the stop rules say. An error when the grammar refuses a token.
+   */
+  acceptTokens(sequence: Sequence, tokenIds: readonly number[]): "open" | "complete" | EngineError {
+    const { sampling } = this.taskOf(sequence);
+    assert(sampling !== null, "Cannot accept tokens before the grammar is compiled");
     for (const token of tokenIds) {
-      if (task.sampling?.accept(token) !== false) continue;
+      if (sampling.accept(token)) continue;
       return new EngineError(
         "ENGINE_STEP_FAILED",
-        `Cannot go on: the grammar refuses token ${token}, which was drawn`,
+        `Cannot go on: the grammar must allow what is drawn, it refuses token ${token}`,
       );
     }
-    return null;
+    return sampling.terminated ? "complete" : "open";
   }
 
   output(update: SequenceUpdate, logprobs: readonly PositionLogprobs[] | null): SequenceOutput {
     const { sequence, tokenIds } = update;
     const { state } = sequence;
     return {
-      requestId: this.requestId,
+      key: this.key,
       index: this.sequences.indexOf(sequence),
       tokenIds,
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
       stopReason: state.phase === "finished" ? state.stopReason : null,
-      error: null,
       prompt: this.#promptOutput(update),
-    };
-  }
-
-  errorOutput(sequence: Sequence, error: WireError): SequenceOutput {
-    return {
-      requestId: this.requestId,
-      index: this.sequences.indexOf(sequence),
-      tokenIds: [],
-      logprobs: null,
-      finishReason: "error",
-      stopReason: null,
-      error,
-      prompt: null,
     };
   }
 
@@ -177,8 +176,7 @@ function createSequence(
   request: EngineRequest,
   shape: RequestShape,
   place: number,
-  firstId: number,
-  arrivalMs: number,
+  { firstId, nowMs }: Birth,
 ): Sequence {
   const { params } = request;
   return new Sequence({
@@ -186,18 +184,18 @@ function createSequence(
     requestId: request.requestId,
     promptTokenIds: request.promptTokenIds,
     stop: stopRules(params, shape),
-    arrivalMs,
+    arrivalMs: nowMs,
     priority: request.priority,
     cacheSalt: request.cacheSalt,
     skipReadingPrefixCache:
-      params.skipReadingPrefixCache ?? (wantsPromptRows(request) && place === 0),
+      params.skipReadingPrefixCache || (place === 0 && wantsPromptRows(request)),
     awaitsGrammar: params.structuredOutput !== null,
   });
 }
 
 /** Rows of cached tokens are not computed, so whoever wants all rows computes all tokens. */
-function wantsPromptRows(request: EngineRequest): boolean {
-  return request.params.promptLogprobs !== null || request.promptLogits;
+function wantsPromptRows({ params, promptLogits }: EngineRequest): boolean {
+  return params.promptLogprobs !== null || promptLogits;
 }
 
 function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
@@ -207,7 +205,7 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
     ignoreEos: params.ignoreEos,
     eosTokenIds: new Set(shape.eosTokenIds),
     stopTokenIds: new Set(params.stopTokenIds),
-    repetition: null,
+    repetition: params.repetitionDetection,
   };
 }
 
@@ -216,20 +214,14 @@ function createTask(request: EngineRequest, shape: RequestShape, place: number):
   const { vocabularySize } = shape;
   const tokens = promptTokenIds.length;
   const first = place === 0;
-  const promptWanted = first ? promptRequest(params, vocabularySize) : null;
+  const wanted = first ? promptLogprobRequest(params, vocabularySize) : null;
+  const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
+  const values = () => new Float32Array(tokens * vocabularySize);
   return {
     sampling: params.structuredOutput === null ? createSampling(request, shape, place, null) : null,
-    promptLogprobs:
-      promptWanted === null
-        ? null
-        : {
-            wanted: promptWanted,
-            rows: new Array<PositionLogprobs | null>(tokens).fill(null),
-          },
+    promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
     promptLogits:
-      request.promptLogits && first
-        ? { columns: vocabularySize, values: new Float32Array(tokens * vocabularySize) }
-        : null,
+      request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenSum: null,
   };
 }
@@ -247,12 +239,16 @@ function createSampling(
     vocabularySize: shape.vocabularySize,
     endTokenIds: shape.eosTokenIds,
     badWords: request.badWordTokenIds,
+    thinking: request.thinking,
     matcher,
   });
 }
 
 /** -1 means the whole vocabulary. */
-function promptRequest(params: SamplingParams, vocabularySize: number): LogprobRequest | null {
+function promptLogprobRequest(
+  params: SamplingParams,
+  vocabularySize: number,
+): LogprobRequest | null {
   const { promptLogprobs } = params;
   if (promptLogprobs === null) return null;
   const count = promptLogprobs < 0 ? vocabularySize : promptLogprobs;

@@ -1,7 +1,8 @@
 import type { Clock } from "#base";
+import { EngineError } from "#base";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
-import type { FromEngine, LoadMessage, ToEngine } from "./protocol.ts";
-import { toWire } from "./wire-error.ts";
+import type { FromEngine, LoadMessage, RequestKey, ToEngine } from "./protocol.ts";
+import { engineDeath, toWire } from "./wire-error.ts";
 
 /**
  * The engine's side of the link: takes messages, runs steps while there is work, sleeps when there
@@ -13,10 +14,13 @@ export class EngineService {
   readonly #clock: Clock;
   readonly #post: (message: FromEngine) => void;
   #loaded: LoadedEngine | null = null;
-  #loading: Promise<void> | null = null;
+  #running: Promise<void> = Promise.resolve();
   #closing = false;
+  /** Something happened since the last look for work. */
+  #woken = false;
   #wake: (() => void) | null = null;
-  #notified = false;
+  /** The books may have changed since they were last posted. */
+  #statsStale = false;
   #markClosed: () => void = () => {};
 
   constructor(clock: Clock, post: (message: FromEngine) => void) {
@@ -28,84 +32,95 @@ export class EngineService {
   }
 
   receive(message: ToEngine): void {
+    if (message.type === "close") {
+      void this.#close();
+      return;
+    }
+    if (message.type === "load") {
+      this.#running = this.#run(message);
+      return;
+    }
+    this.#statsStale = true;
     switch (message.type) {
-      case "load":
-        this.#loading = this.#run(message);
+      case "vocabulary":
+        this.#loaded?.engine.useVocabulary(message.vocabulary);
         break;
       case "add":
-        this.#try(message.request.requestId, ({ engine }) => engine.add(message.request));
+        this.#try(message.request.key, ({ engine }) => engine.add(message.request));
         break;
       case "embed":
-        this.#try(message.requestId, ({ engine }) =>
-          engine.addEmbedding(message.requestId, message.promptTokenIds),
-        );
+        this.#try(message.request.key, ({ engine }) => engine.addEmbedding(message.request));
         break;
       case "abort":
-        this.#loaded?.engine.abort(message.requestId, message.index);
-        break;
-      case "close":
-        void this.#close();
+        this.#loaded?.engine.abort(message.key, message.index);
         break;
     }
     this.#notify();
   }
 
   /** Refuses the one request that cannot be taken; everything else goes on. */
-  #try(requestId: string, add: (loaded: LoadedEngine) => void): void {
+  #try(key: RequestKey, add: (loaded: LoadedEngine) => void): void {
     try {
-      if (this.#loaded !== null) add(this.#loaded);
+      if (this.#loaded === null) {
+        throw new EngineError("ENGINE_DEAD", "Cannot take a request: no model is loaded");
+      }
+      add(this.#loaded);
     } catch (error) {
-      this.#post({ type: "refused", requestId, error: toWire(error) });
+      this.#post({ type: "refused", key, error: toWire(error) });
     }
   }
 
-  /** Loads, then steps until closed. What escapes from here is the end of the engine. */
   async #run(message: LoadMessage): Promise<void> {
+    const loaded = await this.#load(message);
+    if (loaded === null) return;
+    this.#loaded = loaded;
+    this.#post({ type: "ready", info: loaded.info, stats: loaded.engine.stats() });
     try {
-      const loaded = await loadEngine(message, {
+      while (!this.#closing) await this.#turn(loaded);
+    } catch (error) {
+      // What escapes from a step is a mistake in the books: the engine must not go on.
+      this.#post({ type: "dead", error: engineDeath("the engine failed", error) });
+    }
+  }
+
+  async #load(message: LoadMessage): Promise<LoadedEngine | null> {
+    try {
+      return await loadEngine(message, {
         clock: this.#clock,
         warn: (text) => this.#post({ type: "warning", message: text }),
         onWake: () => this.#notify(),
       });
-      this.#loaded = loaded;
-      const { info, eosTokenIds } = loaded;
-      this.#post({ type: "ready", info, eosTokenIds, stats: loaded.engine.stats() });
-      while (!this.#closing) await this.#turn(loaded);
     } catch (error) {
       this.#post({ type: "dead", error: toWire(error) });
+      return null;
     }
   }
 
   async #turn({ engine }: LoadedEngine): Promise<void> {
-    const step = engine.busy ? await engine.step() : null;
-    if (step === null) {
-      // Cancellations change the books without a step.
-      this.#post({ type: "stats", stats: engine.stats() });
-      await this.#sleep();
+    this.#woken = false;
+    const step = await engine.step();
+    if (step !== null) {
+      this.#statsStale = false;
+      this.#post({ type: "step", ...step, stats: engine.stats() });
+      // Lets messages in: cancellations take effect within one step.
+      await new Promise((resolve) => setImmediate(resolve));
       return;
     }
-    for (const { requestId, embedding } of step.embeddings) {
-      this.#post({ type: "embedding", requestId, embedding });
-    }
-    const { outputs, report } = step;
-    this.#post({ type: "step", outputs, report, stats: engine.stats() });
-    // Lets messages in: cancellations take effect within one step.
-    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#statsStale) this.#post({ type: "stats", stats: engine.stats() });
+    this.#statsStale = false;
+    await this.#sleep();
   }
 
   /** Until the next message, grammar or close. Uses no processor time. */
   async #sleep(): Promise<void> {
-    if (!this.#notified && !this.#closing) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-    this.#notified = false;
+    if (this.#closing || this.#woken) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
   }
 
-  /** Ends the sleep, or the one that is about to begin. */
   #notify(): void {
-    this.#notified = true;
+    this.#woken = true;
     const wake = this.#wake;
     this.#wake = null;
     wake?.();
@@ -114,10 +129,11 @@ export class EngineService {
   async #close(): Promise<void> {
     this.#closing = true;
     this.#notify();
-    await this.#loading;
-    await this.#loaded?.engine.dispose();
-    this.#loaded?.device.dispose();
+    await this.#running;
+    const loaded = this.#loaded;
     this.#loaded = null;
+    loaded?.engine.dispose();
+    loaded?.device.dispose();
     this.#post({ type: "closed" });
     this.#markClosed();
   }

@@ -9,6 +9,19 @@ export function toWire(thrown: unknown): WireError {
   return { code: null, message: messageOf(thrown), param: null };
 }
 
+/** What ended a step, as the failure of each request in it. */
+export function stepFailure(thrown: unknown): WireError {
+  const message =
+    thrown instanceof EngineError ? thrown.message : `Cannot finish step: ${messageOf(thrown)}`;
+  return { code: "ENGINE_STEP_FAILED", message, param: null };
+}
+
+/** What ended the whole engine. */
+export function engineDeath(reason: string, cause?: unknown): WireError {
+  const detail = cause === undefined ? "" : `: ${messageOf(cause)}`;
+  return { code: "ENGINE_DEAD", message: `Cannot go on: ${reason}${detail}`, param: null };
+}
+
 /** The error that came from the other thread. Ours by mistake become ENGINE_STEP_FAILED. */
 export function fromWire(error: WireError): EngineError {
   const options = error.param === null ? {} : { param: error.param };

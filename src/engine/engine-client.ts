@@ -1,0 +1,215 @@
+import { EngineError } from "#base";
+import type { GrammarVocabulary } from "#tokenizer";
+import type { ActiveRequest } from "./active-request.ts";
+import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
+import { type EngineLink, openLink } from "./link.ts";
+import type { EngineInfo, FromEngine, LoadMessage, RequestKey, StepOutput } from "./protocol.ts";
+import { fromWire } from "./wire-error.ts";
+
+interface PendingEmbedding {
+  readonly resolve: (embedding: Float32Array) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Loading {
+  readonly resolve: (info: EngineInfo) => void;
+  readonly reject: (error: EngineError) => void;
+}
+
+const NO_STATS: EngineStats = {
+  running: 0,
+  waiting: 0,
+  freeBlocks: 0,
+  heldBlocks: 0,
+  cachedBlocks: 0,
+  totalBlocks: 0,
+  steps: 0,
+  preemptions: 0,
+  promptTokens: 0,
+  generatedTokens: 0,
+  prefixQueriedTokens: 0,
+  prefixHitTokens: 0,
+};
+
+/**
+ * The caller's side of the link: knows who waits for what, and tells each. The engine keeps the
+ * process alive while it loads or somebody waits, and not longer.
+ */
+export class EngineClient {
+  readonly listeners = new Set<EngineListener>();
+  readonly #link: EngineLink;
+  readonly #onWarning: (message: string) => void;
+  readonly #requests = new Map<RequestKey, ActiveRequest>();
+  readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
+  #loading: Loading | null = null;
+  #health: EngineHealth = { state: "ready" };
+  #stats: EngineStats = NO_STATS;
+  #nextKey = 1;
+  #onIdle: (() => void)[] = [];
+
+  /** Starts the engine's thread at once; it can be told what to load when that is known. */
+  constructor(inThread: boolean, onWarning: (message: string) => void) {
+    this.#onWarning = onWarning;
+    this.#link = openLink(inThread, (message) => this.#receive(message));
+  }
+
+  get health(): EngineHealth {
+    return this.#health;
+  }
+
+  get stats(): EngineStats {
+    return this.#stats;
+  }
+
+  /** Rejects with what opening and loading throw. */
+  async load(message: LoadMessage): Promise<EngineInfo> {
+    const info = await new Promise<EngineInfo>((resolve, reject) => {
+      this.#loading = { resolve, reject };
+      this.#link.post(message);
+    });
+    this.#link.keepAlive(false);
+    return info;
+  }
+
+  /** A name for a request, used once. */
+  takeKey(): RequestKey {
+    return this.#nextKey++;
+  }
+
+  /** Throws SHUTTING_DOWN or ENGINE_DEAD unless new work is taken. */
+  checkReady(): void {
+    if (this.#health.state === "ready") return;
+    if (this.#health.state === "draining") {
+      throw new EngineError("SHUTTING_DOWN", "Cannot take new work: the server is shutting down");
+    }
+    throw new EngineError("ENGINE_DEAD", `Cannot run: the engine is gone (${this.#health.reason})`);
+  }
+
+  /** Before the first structured request. */
+  sendVocabulary(vocabulary: GrammarVocabulary): void {
+    this.#link.post({ type: "vocabulary", vocabulary });
+  }
+
+  /** From now on the request hears of its tokens. Forget it when it has ended. */
+  start(active: ActiveRequest): void {
+    const { request } = active;
+    this.#requests.set(request.key, active);
+    this.#link.keepAlive(true);
+    this.#link.post({ type: "add", request });
+  }
+
+  /** Gives up one sequence of a request, or all; nothing happens when they have ended. */
+  abort(key: RequestKey, index?: number): void {
+    if (this.#health.state === "dead") return;
+    this.#link.post({ type: "abort", key, ...(index === undefined ? {} : { index }) });
+  }
+
+  /** Nobody waits for it any longer. */
+  forget(key: RequestKey): void {
+    this.#requests.delete(key);
+    this.#checkIdle();
+  }
+
+  /** The last hidden states' direction. Rejects with the signal's reason when that comes first. */
+  async embed(promptTokenIds: readonly number[], signal?: AbortSignal): Promise<Float32Array> {
+    signal?.throwIfAborted();
+    const key = this.takeKey();
+    const onAbort = () => {
+      this.abort(key);
+      this.#settle(key, { error: signal?.reason });
+    };
+    signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await new Promise<Float32Array>((resolve, reject) => {
+        this.#embeddings.set(key, { resolve, reject });
+        this.#link.keepAlive(true);
+        this.#link.post({ type: "embed", request: { key, promptTokenIds } });
+      });
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Takes no new work; settles when what runs has ended. */
+  async drain(): Promise<void> {
+    if (this.#health.state === "ready") this.#health = { state: "draining" };
+    if (this.#requests.size + this.#embeddings.size === 0) return;
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** Fails what runs and frees the engine. */
+  async close(): Promise<void> {
+    this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed"));
+    if (this.#health.state !== "dead") this.#health = { state: "dead", reason: "closed" };
+    await this.#link.close();
+  }
+
+  #receive(message: FromEngine): void {
+    switch (message.type) {
+      case "ready":
+        this.#stats = message.stats;
+        this.#loading?.resolve(message.info);
+        break;
+      case "step":
+        this.#stats = message.stats;
+        this.#deliver(message);
+        break;
+      case "stats":
+        this.#stats = message.stats;
+        break;
+      case "refused":
+        this.#fail(message.key, fromWire(message.error));
+        break;
+      case "warning":
+        this.#onWarning(message.message);
+        break;
+      case "dead":
+        this.#die(fromWire(message.error));
+        break;
+      case "closed":
+        break;
+    }
+  }
+
+  #deliver({ outputs, embeddings, failures, report }: StepOutput): void {
+    for (const output of outputs) this.#requests.get(output.key)?.accept(output);
+    for (const { key, embedding } of embeddings) this.#settle(key, { embedding });
+    for (const { key, error } of failures) this.#fail(key, fromWire(error));
+    if (report.sequences === 0) return;
+    for (const listener of this.listeners) listener.onStep?.(report, this.#stats);
+  }
+
+  #die(error: EngineError): void {
+    this.#health = { state: "dead", reason: error.message };
+    this.#stats = { ...this.#stats, running: 0, waiting: 0, heldBlocks: 0 };
+    this.#loading?.reject(error);
+    this.#failAll(error);
+  }
+
+  #fail(key: RequestKey, error: EngineError): void {
+    this.#requests.get(key)?.fail(error);
+    this.#settle(key, { error });
+  }
+
+  #failAll(error: EngineError): void {
+    for (const active of [...this.#requests.values()]) active.fail(error);
+    for (const key of [...this.#embeddings.keys()]) this.#settle(key, { error });
+  }
+
+  #settle(key: RequestKey, result: { embedding: Float32Array } | { error: unknown }): void {
+    const pending = this.#embeddings.get(key);
+    if (pending === undefined) return;
+    this.#embeddings.delete(key);
+    if ("embedding" in result) pending.resolve(result.embedding);
+    else pending.reject(result.error);
+    this.#checkIdle();
+  }
+
+  #checkIdle(): void {
+    if (this.#requests.size + this.#embeddings.size > 0) return;
+    this.#link.keepAlive(false);
+    const waiting = this.#onIdle;
+    this.#onIdle = [];
+    for (const resolve of waiting) resolve();
+  }
+}
