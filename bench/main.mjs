@@ -1,5 +1,5 @@
 /**
- * npm run bench -- [--shapes smol135,qwen05] [--reps 5] [--threads 2] [--out bench/results/cpu.json]
+ * npm run bench -- [--shapes smol135,qwen05] [--reps 5] [--threads 2] [--out FILE]
  *
  * Perigee beside llama.cpp (through node-llama-cpp, at its best setting) on the same random
  * weights, in one run. Prints a table and writes JSON.

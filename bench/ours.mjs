@@ -1,7 +1,7 @@
 /**
  * Times Perigee through its public API, with the engine in its own thread, as users run it.
  *
- *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"dtype":"bfloat16","quantization":"int8",…}'
+ *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"quantization":"int8",…}'
  */
 import { LLM } from "../dist/index.js";
 import { median, peakResidentMb } from "./machine.mjs";

@@ -1,4 +1,4 @@
-/** Model shapes that the benchmarks use, with random weights: speed does not depend on their values. */
+/** Shapes of the benchmarks' models. Weights are random: speed does not depend on their values. */
 export const SHAPES = {
   /** For a quick look that everything runs. */
   tiny: {

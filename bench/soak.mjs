@@ -1,7 +1,8 @@
 /**
  * node bench/soak.mjs [--streams 200] [--malformed 1000] [--seed 1]
  *
- * A real server on the bundled model: streams that hang up at random moments, then malformed requests.
+ * A real server on the bundled model: streams that hang up at random moments, then malformed
+ * requests.
  * Afterwards no block may be held, the server must still answer, and its memory must be back
  * where it was after a first round of the same work. Prints JSON; exits 1 where one of these fails.
  */
@@ -159,7 +160,8 @@ function malformedRequest(random) {
   const length = kind === 2 ? Buffer.byteLength(text) + 100 : Buffer.byteLength(text);
   const type = kind === 3 ? "text/plain" : "application/json";
   const head = kind === 4 ? `P\u0000ST ${path} HTTP/9.9` : `POST ${path} HTTP/1.1`;
-  return `${head}\r\nhost: a\r\nconnection: close\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n\r\n${text}`;
+  const headers = ["host: a", "connection: close", `content-type: ${type}`];
+  return [head, ...headers, `content-length: ${length}`, "", text].join("\r\n");
 }
 
 /** The status of the answer; 0: closed without one. */

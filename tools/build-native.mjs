@@ -1,7 +1,7 @@
 // Compiles native/cpu into one shared library per instruction set:
 // native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time.
 //
-//   node tools/build-native.mjs [--force]
+//   node tools/build-native.mjs [--force] [--if-missing]
 //
 // A source file is compiled again only when it, a header, the flags or the compiler changed.
 // Without a compiler nothing is built and the exit code is 0: the reference device still runs.
@@ -125,9 +125,14 @@ function plan(isa, flags, compiler, output) {
 }
 
 /** Links under a temporary name first: a process may have the old library open. */
-async function link(compiler, { isa, inputs, stamp }, output) {
+/** Where the library of an instruction set is put. */
+function libraryPath(isa, output) {
   const extension = process.platform === "darwin" ? "dylib" : "so";
-  const library = join(output, `libperigee-${isa}.${extension}`);
+  return join(output, `libperigee-${isa}.${extension}`);
+}
+
+async function link(compiler, { isa, inputs, stamp }, output) {
+  const library = libraryPath(isa, output);
   const stampFile = `${library}.stamp`;
   const fresh = existsSync(library) && existsSync(stampFile);
   if (fresh && readFileSync(stampFile, "utf8") === stamp) return false;
@@ -151,6 +156,10 @@ async function main() {
     );
     return;
   }
+  const output = join(ROOT, "native", "build", `${process.platform}-${process.arch}`);
+  // An installed package carries the libraries of the platform that it was packed on.
+  const complete = sets.every(([isa]) => existsSync(libraryPath(isa, output)));
+  if (process.argv.includes("--if-missing") && complete) return;
   const compiler = findCompiler();
   if (compiler === null) {
     const install = process.platform === "darwin" ? "xcode-select --install" : "apt install g++";
@@ -160,7 +169,6 @@ async function main() {
     );
     return;
   }
-  const output = join(ROOT, "native", "build", `${process.platform}-${process.arch}`);
   const plans = sets.map(([isa, flags]) => plan(isa, flags, compiler, output));
   await runAll(plans.flatMap((each) => each.compiles));
   for (const each of plans) {

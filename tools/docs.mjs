@@ -1,5 +1,5 @@
-// node tools/docs.mjs [--check]: writes docs/configuration.md and docs/errors.md from the schemas and
-// the error catalogue of the build. With --check, exits 1 where a file is out of date.
+// node tools/docs.mjs [--check]: writes docs/configuration.md and docs/errors.md from the schemas
+// and the error catalogue of the build. With --check, exits 1 where a file is out of date.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
@@ -50,8 +50,9 @@ function configuration() {
 
 ${GENERATED}
 
-Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its group: \`scheduler.stepTokensMax\` is
-\`--step-tokens-max\`; \`--help\` has them all. Over HTTP, sampling fields have OpenAI's and vLLM's names.
+Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
+group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`; \`--help\` has them all. Over HTTP,
+sampling fields have OpenAI's and vLLM's names.
 
 ## Loading a model: \`LLM.load(model, options)\`
 
@@ -78,8 +79,8 @@ function errors() {
 
 ${GENERATED}
 
-Every failure that a caller may want to tell apart is an \`EngineError\` with one of these codes. Over HTTP it is a status and OpenAI's
-error body: \`{"error":{"message","type","param","code"}}\`.
+Every failure that a caller may want to tell apart is an \`EngineError\` with one of these codes.
+Over HTTP it is a status and OpenAI's error body: \`{"error":{"message","type","param","code"}}\`.
 
 ${[row(["code", "when", "HTTP status", "type"]), "|---|---|---|---|", ...rows].join("\n")}
 `;

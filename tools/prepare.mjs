@@ -1,5 +1,5 @@
-// Runs on `npm ci` in a checkout: builds TypeScript and the native library, so that a checkout is ready to use.
-// In an installed package there is no `src`, and `dist` is already there; then only the native library is built if missing.
+// Runs on `npm ci` in a checkout: builds TypeScript and the native library, so that a checkout is
+// ready to use.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

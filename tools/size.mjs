@@ -1,10 +1,15 @@
-// node tools/size.mjs [--json]: how large our files and functions are, how much of them is comment, and how
-// often the type checker is told to look away. Tests, fixtures and generated files are left out.
+// node tools/size.mjs [--json]: how large our files and functions are, how much of them is comment,
+// and how often the type checker is told to look away. Tests, fixtures and generated files are out.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
-const FUNCTION_START =
-  /^(\s*)(?:export )?(?:async )?(?:static )?(?:async )?(?:function\b|(?:get |set |\*|#)?[#\w]+\s*(?:<[^>]*>)?\(|(?:const|let) \w+ = (?:async )?\().*\{$/;
+const MODIFIERS = "(?:export )?(?:static )?(?:async )?";
+const HEADS = [
+  "function\\b", // function name(…) {
+  "(?:get |set )?[*#]?\\w+(?:<[^>]*>)?\\(", // method(…) {
+  "const \\w+ = (?:async )?\\(", // const name = (…) => {
+];
+const FUNCTION_START = new RegExp(`^(\\s*)${MODIFIERS}(?:${HEADS.join("|")}).*\\{$`);
 const NOT_FUNCTIONS = /^\s*(?:if|for|while|switch|catch|return|else|do)\b/;
 
 function percentile(values, share) {
@@ -53,13 +58,18 @@ function measure(name, pattern) {
   const total = lineCounts.reduce((sum, count) => sum + count, 0);
   const functions = texts.flatMap((text) => functionLengths(text.split("\n")));
   const code = texts.join("\n").replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
+  const spread = [
+    percentile(lineCounts, 0.5),
+    percentile(lineCounts, 0.9),
+    Math.max(...lineCounts),
+  ];
   const perThousand = (found) => Number((((found ?? []).length / total) * 1000).toFixed(1));
   const comments = texts.reduce((sum, text) => sum + commentLines(text), 0);
   return {
     code: name,
     files: paths.length,
     lines: total,
-    "file median/p90/max": `${percentile(lineCounts, 0.5)}/${percentile(lineCounts, 0.9)}/${Math.max(...lineCounts)}`,
+    "file median/p90/max": spread.join("/"),
     functions: functions.length,
     "function p90/max": `${percentile(functions, 0.9)}/${Math.max(0, ...functions)}`,
     "comments %": Math.round((comments / total) * 100),

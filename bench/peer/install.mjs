@@ -1,4 +1,5 @@
-// node bench/peer/install.mjs: node-llama-cpp with its CPU binary for this platform only (85 MB instead of 725 MB).
+// node bench/peer/install.mjs: node-llama-cpp with the CPU binary of this platform only, which is
+// 85 MB instead of 725 MB.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -8,7 +9,8 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 
 export function installPeer() {
   if (existsSync(`${here}/node_modules/node-llama-cpp`)) return;
-  const binary = `@node-llama-cpp/${process.platform === "darwin" ? "mac-arm64-metal" : `linux-${process.arch}`}`;
+  const platform = process.platform === "darwin" ? "mac-arm64-metal" : `linux-${process.arch}`;
+  const binary = `@node-llama-cpp/${platform}`;
   const options = ["--no-save", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"];
   const packages = [`node-llama-cpp@${VERSION}`, `${binary}@${VERSION}`];
   execFileSync("npm", ["install", ...options, ...packages], { cwd: here, stdio: "inherit" });

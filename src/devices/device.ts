@@ -45,7 +45,7 @@ export interface WeightSource {
   readonly name: string;
   readonly dtype: "f32" | "f16" | "bf16";
   readonly shape: Shape;
-  /** Little-endian elements. Made on call, so that a file's pages are touched one tensor at a time. */
+  /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
   /** Tells the system that the file's pages will not be read again soon. */
   discard(): void;

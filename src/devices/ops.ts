@@ -20,7 +20,7 @@ export interface EmbedInput {
   readonly out: DeviceTensor;
   /** [T] i32, row numbers of `table` before `offset` is added. */
   readonly ids: DeviceTensor;
-  /** [V, E] packed (the token table, maybe shared with the output layer), or f32 tensor (positions). */
+  /** [V, E]: packed (the token table, maybe the output layer too), or f32 tensor (positions). */
   readonly table: WeightMatrix | DeviceTensor;
   /** Multiplies the row (Gemma: sqrt(E)); 1 by default. */
   readonly scale?: number;
@@ -119,12 +119,12 @@ export interface AttentionBatch {
   readonly contextLengths: DeviceTensor;
   /** [S, M] i32: block ids in position order. */
   readonly blockTables: DeviceTensor;
-  /** Most query rows of one sequence in this step, and longest context: sizes of scratch and grids. */
+  /** Most query rows of one sequence, and longest context: sizes of scratch and grids. */
   readonly queryLengthMax: number;
   readonly contextLengthMax: number;
   /**
-   * [T, W] u32, optional, for token trees: bit j of row t lets query t see the j-th query row of its
-   * own sequence (itself included). The context before this step's rows is always seen.
+   * [T, W] u32, optional, for token trees: bit j of row t lets query t see the j-th query row of
+   * its own sequence (itself included). The context before this step's rows is always seen.
    * Absent: causal.
    */
   readonly treeMask?: DeviceTensor;

@@ -218,12 +218,12 @@ type ReadableSource = GrammarSource & { readonly kind: "ebnf" | "tag" };
 const limitedString = String.raw`[^"\\\r\n]`;
 const limitedJsonString = String.raw`[^\0-\x1f\"\\\r\n]`;
 
-/** Most whitespace between two JSON tokens: pretty printing fits, a model that only indents ends. */
+/** Most whitespace between JSON tokens: pretty printing fits, a model that only indents ends. */
 const whitespaceMax = 24;
 
 /**
- * Schemas become EBNF, with whitespace between JSON tokens, and no members but those that the schema
- * names, as in OpenAI's strict mode. Strings with a length must be JSON's too.
+ * Schemas become EBNF, with whitespace between JSON tokens, and no members but those that the
+ * schema names, as in OpenAI's strict mode. Strings with a length must be JSON's too.
  */
 async function readableSource(
   { api }: XGrammarInstance,

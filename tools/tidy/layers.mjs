@@ -29,5 +29,5 @@ export const LAYERS = {
   cli: ["base", "tensor", "checkpoint", "devices", "engine", "server"],
 };
 
-/** Folders that talk to the outside world: time, chance, timers, console and environment are theirs. */
+/** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */
 export const EDGES = ["server", "cli"];

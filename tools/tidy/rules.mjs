@@ -117,7 +117,7 @@ export function sizes(files) {
     }
     lines.forEach((line, index) => {
       // Training text and patterns stand on one line.
-      const isText = path.endsWith(".py") && /["']/.test(line);
+      const isText = path.endsWith(".py") && /["'{]/.test(line);
       if ([...line].length > COLUMNS_MAX && !isText && !/https?:\/\//.test(line)) {
         found.push({
           rule: "sizes",
@@ -209,7 +209,11 @@ export function mirror(files) {
   ];
 }
 
-/** Every numbered rule has a test that cites it, and every citation a rule. @param {Files} files @returns {Violation[]} */
+/**
+ * Every numbered rule has a test that cites it, and every citation a rule.
+ * @param {Files} files
+ * @returns {Violation[]}
+ */
 export function specs(files) {
   const rules = new Map();
   for (const [path, text] of matching(files, /^src\/.*SPEC\.md$/)) {
@@ -232,7 +236,11 @@ export function specs(files) {
   ];
 }
 
-/** Paths, links and symbols that documents name exist. @param {Files} files @returns {Violation[]} */
+/**
+ * Paths, links and symbols that documents name exist.
+ * @param {Files} files
+ * @returns {Violation[]}
+ */
 export function documents(files) {
   const found = [];
   const paths = new Set(files.keys());
