@@ -21,29 +21,36 @@ void capGroup(float* scores, float softcap) {
 
 }  // namespace
 
-std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight, int firstPosition,
-                                       int group, int groupEnd, float softcap) {
-  const int begin = group * kGroupTokens;
-  const int end = groupEnd * kGroupTokens;
+std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
+                                       const WeightSite& site) {
+  const int begin = site.group * kGroupTokens;
+  const int end = site.groupEnd * kGroupTokens;
   const int plainEnd = sight.treeBits == nullptr ? sight.end : std::min(sight.end, sight.treeStart);
+  F32 maxima = broadcast(kHidden);
   for (int i = begin; i < end; i += kGroupTokens) {
-    if (softcap > 0) capGroup(scores + i, softcap);
-    const int position = firstPosition + i;
+    if (site.softcap > 0) capGroup(scores + i, site.softcap);
+    const int position = site.firstPosition + i;
     const bool whole = position >= sight.begin && position + kGroupTokens <= plainEnd;
     if (!whole) hideInGroup(scores + i, sight, position);
+    for (int j = i; j < i + kGroupTokens; j += kLanes) maxima = max(load(scores + j), maxima);
   }
-
-  F32 maxima = broadcast(kHidden);
-  for (int i = begin; i < end; i += kLanes) maxima = max(load(scores + i), maxima);
   const float max = maxLane(maxima);
 
   // exp(-inf - max) is 0, also where nothing is seen and max itself is -inf.
   const F32 reference = broadcast(max == kHidden ? 0.0f : max);
-  F32 sums = F32{};
-  for (int i = begin; i < end; i += kLanes) {
-    const F32 weight = exp(load(scores + i) - reference);
-    store(scores + i, weight);
-    sums += weight;
+  F32 sums = {};
+  if (site.halves) {
+    // In place: a half is written where its float, or an earlier one, was read.
+    auto* const halves = reinterpret_cast<uint16_t*>(scores);
+    for (int i = begin; i < end; i += kLanes) {
+      sums += storeHalves(halves + i, exp(load(scores + i) - reference));
+    }
+  } else {
+    for (int i = begin; i < end; i += kLanes) {
+      const F32 weight = exp(load(scores + i) - reference);
+      store(scores + i, weight);
+      sums += weight;
+    }
   }
   return {max, sum(sums)};
 }

@@ -2,7 +2,9 @@
 //
 // N blocks · L layers · K kv heads · D head dim · Dv = D rounded up to 16 · P slots per block
 //
-//   [N][L][K] ( keys [D][P] , values [P][Dv] )      elements f32, f16 or bf16
+//   [N][L][K] ( keys , values )       elements f32, f16 or bf16
+//   f32, f16   keys [D][P]            values [P][Dv]
+//   bf16       keys [D / 2][P][2]     values [P / 2][Dv][2]   (P = 1: as f16)
 //
 // Blocks are outermost, so that copying, swapping or storing one block is one memcpy, and one layer
 // of it is one contiguous slice. [L][N] would keep a layer denser in address space, but attention
@@ -10,11 +12,14 @@
 //
 // Keys are transposed inside a block: positions are neighbours, so scores of 16 positions are one
 // vector and need no horizontal sum. Values are not: their sum runs over positions, their vectors
-// over D. The padding of a value row is written with the row, and read, but never shown.
+// over D. bf16 keeps the two neighbours of a sum together, as the processor's instruction for pairs
+// of products wants them. The padding of a value row is written with the row, and read, but never
+// shown; an odd D is padded to pairs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "params.h"
 #include "simd.h"
@@ -31,10 +36,6 @@ struct F16 {
 struct Bf16 {
   uint16_t bits;
 };
-
-inline F32 widen(const float* from) { return load(from); }
-inline F32 widen(const F16* from) { return loadF16(&from->bits); }
-inline F32 widen(const Bf16* from) { return loadBf16(&from->bits); }
 
 inline void narrow(float* to, float value) { *to = value; }
 inline void narrow(F16* to, float value) { to->bits = narrowF16(value); }
@@ -66,6 +67,42 @@ constexpr int valueStrideOf(int headDim) {
   return (headDim + kGroupTokens - 1) / kGroupTokens * kGroupTokens;
 }
 
+// Neighbours of a sum that lie together.
+template <typename T>
+constexpr int kTogether = std::is_same_v<T, Bf16> ? 2 : 1;
+
+// Keys and values of one kv head in one block of P tokens.
+template <typename T>
+class KvBlockLayout {
+ public:
+  KvBlockLayout(int headDim, int blockTokens)
+      : headDim(headDim),
+        blockTokens(blockTokens),
+        valueStride(valueStrideOf(headDim)),
+        keyStride(blockTokens * kTogether<T>),
+        keyElements((headDim + kTogether<T> - 1) / kTogether<T> * int64_t{keyStride}),
+        elements(keyElements + int64_t{blockTokens} * valueStride),
+        valuesTogether_(blockTokens % kTogether<T> == 0 ? kTogether<T> : 1) {}
+
+  int64_t keyIndex(int d, int offset) const {
+    return d / kTogether<T> * int64_t{keyStride} + offset * kTogether<T> + d % kTogether<T>;
+  }
+  int64_t valueIndex(int offset, int d) const {
+    const int64_t row = offset / valuesTogether_ * int64_t{valueStride};
+    return (row + d) * valuesTogether_ + offset % valuesTogether_;
+  }
+
+  const int headDim;
+  const int blockTokens;
+  const int valueStride;      // Dv
+  const int keyStride;        // between two dims of a key, or two pairs of dims
+  const int64_t keyElements;  // values lie behind them
+  const int64_t elements;     // keys and values
+
+ private:
+  const int valuesTogether_;
+};
+
 // One layer of the cache.
 template <typename T>
 class KvLayer {
@@ -73,38 +110,35 @@ class KvLayer {
   using Type = T;
 
   explicit KvLayer(const KvPool& pool)
-      : blockTokens(pool.blockTokens),
-        headDim(pool.headDim),
-        valueStride(valueStrideOf(headDim)),
-        headElements_(int64_t{blockTokens} * (headDim + valueStride)),
-        layerElements_(headElements_ * pool.kvHeads),
+      : layout(pool.headDim, pool.blockTokens),
+        layerElements_(layout.elements * pool.kvHeads),
         blockElements_(layerElements_ * pool.layers),
         layer_(static_cast<T*>(pool.data) + layerElements_ * pool.layer) {}
 
-  // Writes one token's key and value, [D] each, rounded to the format; clears the value's padding.
-  void write(int block, int offset, int kvHead, const float* key, const float* value) const {
-    T* const column = keys(block, kvHead) + offset;
-    for (int d = 0; d < headDim; ++d) narrow(column + int64_t{d} * blockTokens, key[d]);
-    T* const row = values(block, kvHead) + int64_t{offset} * valueStride;
-    for (int d = 0; d < headDim; ++d) narrow(row + d, value[d]);
-    for (int d = headDim; d < valueStride; ++d) narrow(row + d, 0.0f);
-  }
-
-  // [D][P].
   T* keys(int block, int kvHead) const {
-    return layer_ + blockElements_ * block + headElements_ * kvHead;
+    return layer_ + blockElements_ * block + layout.elements * kvHead;
   }
-  // [P][Dv].
-  T* values(int block, int kvHead) const {
-    return keys(block, kvHead) + int64_t{headDim} * blockTokens;
+  T* values(int block, int kvHead) const { return keys(block, kvHead) + layout.keyElements; }
+
+  // Writes one token's key and value, [D] each, rounded to the format; clears the padding.
+  void write(int block, int offset, int kvHead, const float* key, const float* value) const {
+    T* const keys = this->keys(block, kvHead);
+    T* const values = this->values(block, kvHead);
+    for (int d = 0; d < layout.headDim; ++d) narrow(keys + layout.keyIndex(d, offset), key[d]);
+    for (int d = 0; d < layout.headDim; ++d) {
+      narrow(values + layout.valueIndex(offset, d), value[d]);
+    }
+    for (int d = layout.headDim; d < layout.valueStride; ++d) {
+      narrow(values + layout.valueIndex(offset, d), 0.0f);
+    }
+    if (layout.headDim % kTogether<T> != 0) {
+      narrow(keys + layout.keyIndex(layout.headDim, offset), 0.0f);
+    }
   }
 
-  const int blockTokens;
-  const int headDim;
-  const int valueStride;
+  const KvBlockLayout<T> layout;
 
  private:
-  const int64_t headElements_;
   const int64_t layerElements_;
   const int64_t blockElements_;
   T* const layer_;

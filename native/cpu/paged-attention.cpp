@@ -17,6 +17,7 @@
 
 #include "activation.h"
 #include "attention-tile.h"
+#include "block-reader.h"
 
 namespace perigee {
 
@@ -48,10 +49,10 @@ class PagedAttention {
  public:
   PagedAttention(const AttentionJob& job, const KvLayer<T>& layer)
       : job_(job),
-        layer_(layer),
+        reader_(job, layer),
         group_(job.group()),
-        shape_{layer.headDim, layer.valueStride, job.softcap},
-        rowFloats_(int64_t{job.heads} * layer.headDim),
+        shape_{layer.layout.headDim, layer.layout.valueStride, job.softcap},
+        rowFloats_(int64_t{job.heads} * layer.layout.headDim),
         writer_(job.out, job.outFormat, rowFloats_) {}
 
   void run() {
@@ -80,9 +81,11 @@ class PagedAttention {
   }
 
  private:
+  using Word = typename Products<T>::Word;
+
   // What a thread needs to work on one item.
   struct Workspace {
-    float* query;   // [tiles][D][R]
+    Word* query;    // [tiles][D][R], and room for a tile
     float* scores;  // [kRowsMax][kScoreStride]
     RowStates total;
     RowStates part;
@@ -98,17 +101,21 @@ class PagedAttention {
   }
 
   Workspace workspace(int thread) const {
-    const int64_t query = int64_t{kItemRows} * shape_.headDim;
+    const int64_t query =
+        (kItemRows + kRowsMax) * wordsPerQuery() * int64_t{sizeof(Word)} / int64_t{sizeof(float)};
     const int64_t scores = int64_t{kRowsMax} * kScoreStride;
     const int64_t total = int64_t{kItemRows} * stateStride();
     const int64_t part = int64_t{kRowsMax} * stateStride();
-    const int64_t gathered = int64_t{kSegmentTokens} * (shape_.headDim + shape_.valueStride);
+    const int64_t gathered = reader_.gatheredElements();
     float* const memory =
         job_.pool->scratch<float>(query + scores + total + part + gathered, thread);
-    return {memory, memory + query, RowStates(memory + query + scores, shape_.valueStride),
+    return {reinterpret_cast<Word*>(memory), memory + query,
+            RowStates(memory + query + scores, shape_.valueStride),
             RowStates(memory + query + scores + total, shape_.valueStride),
             reinterpret_cast<T*>(memory + query + scores + total + part)};
   }
+
+  int64_t wordsPerQuery() const { return (shape_.headDim + kTogether<T> - 1) / kTogether<T>; }
 
   void attend(const AttentionItem& item, const AttentionPiece& piece, int thread) const {
     const Workspace space = workspace(thread);
@@ -118,7 +125,8 @@ class PagedAttention {
 
     if (item.states < 0) space.total.clear(item.rows);
     for (int segment = piece.segment; segment < piece.segmentEnd; ++segment) {
-      const SegmentView<T> view = viewOf(item, segment, tiles, tileCount, space.gathered);
+      const SegmentView<T> view = reader_.view(item, segment, tiles[0].begin,
+                                               tiles[tileCount - 1].end, space.gathered);
       for (int t = 0; t < tileCount; ++t) {
         const int row = t * kRowsMax;
         if (item.states >= 0) {
@@ -134,85 +142,31 @@ class PagedAttention {
   }
 
   // Rows of an item in tiles, their queries scaled and turned to [D][R].
-  int makeTiles(const AttentionItem& item, const Workspace& space, RowSight* sights, RowTile* tiles) const {
+  int makeTiles(const AttentionItem& item, const Workspace& space, RowSight* sights,
+                RowTile* tiles) const {
     const int64_t firstToken = job_.queryStarts[item.sequence];
-    const float scale = job_.scale;
+    const int64_t words = wordsPerQuery();
+    Word* const turned = space.query + kItemRows * words;  // one tile as [R][D]
     int count = 0;
     for (int first = 0; first < item.rows; first += kRowsMax, ++count) {
       const int rows = std::min(kRowsMax, item.rows - first);
-      float* const query = space.query + int64_t{first} * shape_.headDim;
+      Word* const query = space.query + first * words;
       int begin = job_.contextLengths[item.sequence], end = 0;
       for (int r = 0; r < rows; ++r) {
         const int row = item.firstRow + first + r;
-        const float* from = job_.query + (firstToken + row / group_) * job_.queryStride +
-                            (item.kvHead * group_ + row % group_) * shape_.headDim;
-        for (int d = 0; d < shape_.headDim; ++d) query[d * rows + r] = from[d] * scale;
+        const float* const from = job_.query + (firstToken + row / group_) * job_.queryStride +
+                                  (item.kvHead * group_ + row % group_) * shape_.headDim;
+        Products<T>::setWords(turned + r * words, from, shape_.headDim, job_.scale);
         const RowSight sight = sights[first + r] = job_.sightOf(item.sequence, row);
         begin = std::min(begin, sight.begin);
         end = std::max(end, sight.end);
       }
+      for (int64_t word = 0; word < words; ++word) {
+        for (int r = 0; r < rows; ++r) query[word * rows + r] = turned[r * words + word];
+      }
       tiles[count] = {rows, query, sights + first, begin, end};
     }
     return count;
-  }
-
-  SegmentView<T> viewOf(const AttentionItem& item, int segment, const RowTile* tiles,
-                        int tileCount, T* gathered) const {
-    const bool whole = layer_.blockTokens % kGroupTokens == 0;
-    SegmentView<T> view;
-    view.firstPosition = segment * kSegmentTokens;
-    view.keyStride = whole ? layer_.blockTokens : kGroupTokens;
-    const int end = tiles[tileCount - 1].end;
-    for (int group = 0; group < kSegmentGroups; ++group) {
-      const int position = view.firstPosition + group * kGroupTokens;
-      const int from = std::max(tiles[0].begin, position);
-      const int to = std::min(end, position + kGroupTokens);
-      if (from >= to) continue;
-      if (whole) {
-        pointAt(item, position, end, view, group);
-      } else {
-        const int stride = shape_.headDim + shape_.valueStride;
-        T* const keys = gathered + int64_t{group} * kGroupTokens * stride;
-        T* const values = keys + kGroupTokens * shape_.headDim;
-        gather(item, from, to, keys, values);
-        view.keys[group] = view.later[group] = keys;
-        view.values[group] = values;
-      }
-    }
-    return view;
-  }
-
-  // The group at `position`, where it lies in the cache, and the one a segment later.
-  void pointAt(const AttentionItem& item, int position, int end, SegmentView<T>& view,
-               int group) const {
-    const int block = blockOf(item.sequence, position);
-    const int offset = position % layer_.blockTokens;
-    view.keys[group] = layer_.keys(block, item.kvHead) + offset;
-    view.values[group] =
-        layer_.values(block, item.kvHead) + int64_t{offset} * shape_.valueStride;
-    const int ahead = position + kSegmentTokens;
-    view.later[group] = ahead < end ? layer_.keys(blockOf(item.sequence, ahead), item.kvHead) +
-                                          ahead % layer_.blockTokens
-                                    : view.keys[group];
-  }
-
-  // Positions from `begin` to `end` of one group, in the layout of a block of 16.
-  void gather(const AttentionItem& item, int begin, int end, T* keys, T* values) const {
-    for (int position = begin; position < end; ++position) {
-      const int block = blockOf(item.sequence, position);
-      const int offset = position % layer_.blockTokens;
-      const int place = position % kGroupTokens;
-      const T* key = layer_.keys(block, item.kvHead) + offset;
-      for (int d = 0; d < shape_.headDim; ++d) {
-        keys[d * kGroupTokens + place] = key[int64_t{d} * layer_.blockTokens];
-      }
-      const T* value = layer_.values(block, item.kvHead) + int64_t{offset} * shape_.valueStride;
-      std::copy_n(value, shape_.valueStride, values + int64_t{place} * shape_.valueStride);
-    }
-  }
-
-  int blockOf(int sequence, int position) const {
-    return job_.blockTables[sequence * job_.blocksPerTable + position / layer_.blockTokens];
   }
 
   void mergePieces(const AttentionItem& item, int thread) const {
@@ -244,7 +198,7 @@ class PagedAttention {
   }
 
   const AttentionJob& job_;
-  const KvLayer<T> layer_;
+  const BlockReader<T> reader_;
   const int group_;
   const AttentionShape shape_;
   const int64_t rowFloats_;

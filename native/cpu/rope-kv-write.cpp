@@ -56,7 +56,7 @@ void rotateHead(float* head, const float* cosines, int64_t half) {
 template <typename T>
 void writeToken(const RopeKvWriteParams& p, const KvLayer<T>& layer, int kvHeads, int64_t token,
                 float* scratch) {
-  const int64_t dim = layer.headDim;
+  const int64_t dim = layer.layout.headDim;
   const int64_t heads = p.heads;
   const float* const angles =
       p.rope == nullptr ? nullptr : p.rope + int64_t{p.positions[token]} * p.rotary;
@@ -73,8 +73,8 @@ void writeToken(const RopeKvWriteParams& p, const KvLayer<T>& layer, int kvHeads
 
   const int slot = p.slots[token];
   if (slot < 0) return;
-  const int block = slot / layer.blockTokens;
-  const int offset = slot % layer.blockTokens;
+  const int block = slot / layer.layout.blockTokens;
+  const int offset = slot % layer.layout.blockTokens;
   for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
     const float* const key = row + (heads + kvHead) * dim;
     positioned(scratch, key, p.keyNorm);

@@ -32,13 +32,17 @@ inline void forLanes(int64_t count, const Body& body) {
 // About a microsecond of work: less is not worth waking another thread for.
 constexpr int64_t kTaskFloats = 8192;
 
-// Calls body(row, thread) for every row of `floats` floats, several rows to a task.
+// Calls body(row, thread) for every row of `floats` floats. Rows are cut into equal shares, one per
+// thread or a multiple, unless all of them are not worth a second thread.
 template <typename Body>
 void parallelRows(ThreadPool& pool, int64_t rows, int64_t floats, const Body& body) {
-  const int64_t together = std::max<int64_t>(kTaskFloats / std::max<int64_t>(floats, 1), 1);
-  pool.parallelFor((rows + together - 1) / together, [&](int64_t task, int thread) {
-    const int64_t end = std::min((task + 1) * together, rows);
-    for (int64_t row = task * together; row < end; ++row) body(row, thread);
+  const int64_t threads = pool.threads();
+  const int64_t worthwhile = (rows * floats + kTaskFloats - 1) / kTaskFloats;
+  const int64_t shares = worthwhile <= 1 ? 1 : (worthwhile + threads - 1) / threads * threads;
+  const int64_t tasks = std::min(shares, rows);
+  pool.parallelFor(tasks, [&](int64_t task, int thread) {
+    const int64_t end = (task + 1) * rows / tasks;
+    for (int64_t row = task * rows / tasks; row < end; ++row) body(row, thread);
   });
 }
 

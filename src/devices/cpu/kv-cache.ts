@@ -48,9 +48,11 @@ export class CpuKvCache implements KvCache {
 
 /** Keys and values of one block over all layers, contiguous. */
 export function kvBytesPerBlock(options: Omit<KvCacheOptions, "blocks">): number {
-  const { layers, kvHeads, blockTokens, headDim } = options;
+  const { layers, kvHeads, blockTokens, headDim, format } = options;
+  // bf16 keeps pairs of dimensions together.
+  const keyColumns = format === "bf16" ? headDim + (headDim % 2) : headDim;
   const valueColumns = Math.ceil(headDim / valueMultiple) * valueMultiple;
-  return layers * kvHeads * blockTokens * (headDim + valueColumns) * bytesOf(options.format);
+  return layers * kvHeads * blockTokens * (keyColumns + valueColumns) * bytesOf(format);
 }
 
 /** The cache behind a handle. */

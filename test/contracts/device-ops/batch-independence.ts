@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import type { KvFormat } from "#devices";
 import { AttentionSetting, type Span } from "./attention-batch.ts";
 import type { DevicePair } from "./pair.ts";
 
-const shape = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
+const heads = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16 };
+const columns = heads.heads * heads.headDim;
+const formats: readonly KvFormat[] = ["f32", "bf16"];
 
 /** Cuts [0, rows) into chunks of `size`. */
 function chunks(rows: number, size: number): { start: number; end: number }[] {
@@ -15,16 +18,15 @@ function chunks(rows: number, size: number): { start: number; end: number }[] {
 
 /** Bit for bit: the same prompt in one piece, in chunks, token by token, alone or beside others. */
 export function batchIndependence(pair: () => DevicePair): void {
-  const columns = shape.heads * shape.headDim;
-
-  test.for([
-    [70, 1],
-    [70, 5],
-    [700, 33],
-    [700, 256],
-  ] as const)("pagedAttention: a prompt of %i in chunks of %i has the same bits", async (given) => {
-    const [rows, size] = given;
-    const setting = new AttentionSetting(pair(), shape, [rows], rows);
+  const chunked = formats.flatMap((format) => [
+    { format, rows: 71, size: 1 },
+    { format, rows: 70, size: 5 },
+    { format, rows: 700, size: 33 },
+    { format, rows: 700, size: 256 },
+  ]);
+  test.for(chunked)("pagedAttention: $rows rows, $size at a time, $format", async (given) => {
+    const { format, rows, size } = given;
+    const setting = new AttentionSetting(pair(), { ...heads, format }, [rows], rows);
     const queries = setting.queries(rows);
     const whole = await setting.attendTested([{ context: rows, rows }], [0], queries);
     for (const { start, end } of chunks(rows, size)) {
@@ -34,7 +36,7 @@ export function batchIndependence(pair: () => DevicePair): void {
     }
   });
 
-  test("pagedAttention: a sequence has the same bits alone and in a batch", async () => {
+  test.for(formats)("pagedAttention: a sequence alone and in a batch, %s", async (format) => {
     const spans: readonly Span[] = [
       { context: 1500, rows: 1 },
       { context: 90, rows: 90 },
@@ -42,7 +44,7 @@ export function batchIndependence(pair: () => DevicePair): void {
       { context: 8, rows: 1 },
     ];
     const contexts = spans.map(({ context }) => context);
-    const setting = new AttentionSetting(pair(), shape, contexts, 4);
+    const setting = new AttentionSetting(pair(), { ...heads, format }, contexts, 4);
     const rows = spans.reduce((sum, span) => sum + span.rows, 0);
     const queries = setting.queries(rows);
     const together = await setting.attendTested(spans, [0, 1, 2, 3], queries);

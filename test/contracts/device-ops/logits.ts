@@ -81,7 +81,8 @@ function sampleContract(pair: () => DevicePair): void {
   test.for(vocabularies.flatMap((v) => [true, false].map((ties) => [v, ties] as const)))(
     "sample: draws the definition's tokens from %i, ties: %s",
     async ([vocabulary, ties]) => {
-      const rows = vocabulary > 10_000 ? 3 * drawSettings.length : 20 * drawSettings.length;
+      const rounds = vocabulary > 10_000 ? 3 : vocabulary > 1000 ? 20 : 200;
+      const rows = rounds * drawSettings.length;
       const values = randomLogits(rows * vocabulary, vocabulary, ties);
       const logits = pair().f32([rows, vocabulary], values);
       const settings = drawSettings;

@@ -1,0 +1,124 @@
+// How scores and sums add up products of an element type: the inner step of attention's kernels.
+//
+// A factor is one number of a row (an element of its query, or a weight), kept as a Word in memory
+// and spread over all lanes. An operand is a vector of keys or values. bf16 takes two neighbours of
+// the sum in one step: by one instruction where there is one (AVX-512 BF16, which wants the factors
+// rounded to bf16 as well), else as two products in f32.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kv-cache.h"
+#include "simd.h"
+
+namespace perigee {
+
+inline F32 widen(const float* from) { return load(from); }
+inline F32 widen(const F16* from) { return loadF16(&from->bits); }
+
+inline void scaleRow(float* to, const float* from, int count, float scale) {
+  for (int i = 0; i < count; ++i) to[i] = from[i] * scale;
+}
+
+template <typename T>
+struct Products {
+  using Word = float;
+  using Factor = F32;
+  using Operand = F32;
+  static constexpr bool kRoundsFactors = false;
+
+  // The words of a query row; an odd count leaves half a pair, which is 0.
+  static void setWords(Word* to, const float* from, int count, float scale) {
+    scaleRow(to, from, count, scale);
+  }
+  static Factor factor(const Word* word) { return broadcast(*word); }
+  static Operand operand(const T* from) { return widen(from); }
+  // Only pairs have parts.
+  static Operand operandPart(const T* from, int /*part*/) { return widen(from); }
+  static F32 add(F32 sum, Factor factor, Operand operand) { return fma(factor, operand, sum); }
+};
+
+// The pairs of kLanes sums, and the same with one of each pair zeroed: what was never written may
+// be anything, and anything times a weight of 0 is not always 0.
+inline U32 loadPairs(const Bf16* from) {
+  U32 pairs;
+  std::memcpy(&pairs, from, sizeof pairs);
+  return pairs;
+}
+inline U32 loadPairsPart(const Bf16* from, int part) {
+  return loadPairs(from) & (part == 0 ? 0xffffu : 0xffff0000u);
+}
+
+// Rounds factors to bf16 and returns what was written. Where the processor does it, subnormal
+// numbers become 0.
+inline F32 storeHalves(uint16_t* to, F32 factors) {
+#if defined(__AVX512BF16__)
+  const U16 halves = bitCast<U16>(_mm512_cvtneps_pbh(factors));
+#else
+  const U16 halves = narrowBf16(factors);
+#endif
+  std::memcpy(to, &halves, sizeof halves);
+  return widenBf16(halves);
+}
+
+#if defined(__AVX512BF16__)
+
+template <>
+struct Products<Bf16> {
+  using Word = uint32_t;
+  using Factor = __m512bh;
+  using Operand = __m512bh;
+  static constexpr bool kRoundsFactors = true;
+
+  static void setWords(Word* to, const float* from, int count, float scale) {
+    auto* const halves = reinterpret_cast<uint16_t*>(to);
+    const int whole = count / kLanes * kLanes;
+    for (int i = 0; i < whole; i += kLanes) storeBf16(halves + i, load(from + i) * scale);
+    for (int i = whole; i < count; ++i) halves[i] = narrowBf16(from[i] * scale);
+    if (count % 2 != 0) halves[count] = 0;
+  }
+  static Factor factor(const Word* word) {
+    return bitCast<__m512bh>(_mm512_set1_epi32(static_cast<int>(*word)));
+  }
+  static Operand operand(const Bf16* from) { return bitCast<__m512bh>(loadPairs(from)); }
+  static Operand operandPart(const Bf16* from, int part) {
+    return bitCast<__m512bh>(loadPairsPart(from, part));
+  }
+  static F32 add(F32 sum, Factor factor, Operand operand) {
+    return _mm512_dpbf16_ps(sum, factor, operand);
+  }
+};
+
+#else
+
+template <>
+struct Products<Bf16> {
+  struct Word {
+    float parts[2];
+  };
+  struct Factor {
+    F32 first, second;
+  };
+  using Operand = U32;
+  static constexpr bool kRoundsFactors = false;
+
+  static void setWords(Word* to, const float* from, int count, float scale) {
+    scaleRow(to->parts, from, count, scale);
+    if (count % 2 != 0) to[count / 2].parts[1] = 0.0f;
+  }
+  static Factor factor(const Word* word) {
+    return {broadcast(word->parts[0]), broadcast(word->parts[1])};
+  }
+  static Operand operand(const Bf16* from) { return loadPairs(from); }
+  static Operand operandPart(const Bf16* from, int part) { return loadPairsPart(from, part); }
+  static F32 add(F32 sum, const Factor& factor, Operand operand) {
+    const F32 first = bitCast<F32>(operand << 16);
+    const F32 second = bitCast<F32>(operand & 0xffff0000u);
+    return fma(factor.second, second, fma(factor.first, first, sum));
+  }
+};
+
+#endif
+
+}  // namespace perigee

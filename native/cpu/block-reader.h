@@ -1,0 +1,91 @@
+// Finds the keys and values of a sequence's segments in its blocks.
+#pragma once
+
+#include <algorithm>
+
+#include "attention-kernels.h"
+#include "attention-plan.h"
+#include "kv-cache.h"
+
+namespace perigee {
+
+template <typename T>
+class BlockReader {
+ public:
+  BlockReader(const AttentionJob& job, const KvLayer<T>& layer)
+      : job_(job), layer_(layer), group_(layer.layout.headDim, kGroupTokens) {}
+
+  // Elements that `view` may need for blocks that are no multiple of a group.
+  int64_t gatheredElements() const { return kSegmentGroups * group_.elements; }
+
+  // Positions [begin, end) of a segment. Groups are read where they lie in the cache, or are put
+  // together in `gathered`.
+  SegmentView<T> view(const AttentionItem& item, int segment, int begin, int end,
+                      T* gathered) const {
+    const bool whole = layer_.layout.blockTokens % kGroupTokens == 0;
+    SegmentView<T> view;
+    view.firstPosition = segment * kSegmentTokens;
+    view.keyStride = whole ? layer_.layout.keyStride : group_.keyStride;
+    for (int group = 0; group < kSegmentGroups; ++group) {
+      const int position = view.firstPosition + group * kGroupTokens;
+      const int from = std::max(begin, position);
+      const int to = std::min(end, position + kGroupTokens);
+      if (from >= to) continue;
+      if (whole) {
+        pointAt(item, position, end, view, group);
+      } else {
+        T* const keys = gathered + group * group_.elements;
+        gather(item, from, to, keys, keys + group_.keyElements);
+        view.keys[group] = view.later[group] = keys;
+        view.values[group] = keys + group_.keyElements;
+      }
+    }
+    return view;
+  }
+
+ private:
+  int blockOf(const AttentionItem& item, int position) const {
+    return job_.blockTables[item.sequence * job_.blocksPerTable +
+                            position / layer_.layout.blockTokens];
+  }
+
+  // The group at `position`, and the keys of the one a segment later.
+  void pointAt(const AttentionItem& item, int position, int end, SegmentView<T>& view,
+               int group) const {
+    const KvBlockLayout<T>& layout = layer_.layout;
+    const auto keysAt = [&](int at) {
+      return layer_.keys(blockOf(item, at), item.kvHead) +
+             layout.keyIndex(0, at % layout.blockTokens);
+    };
+    view.keys[group] = keysAt(position);
+    view.values[group] = layer_.values(blockOf(item, position), item.kvHead) +
+                         layout.valueIndex(position % layout.blockTokens, 0);
+    const int ahead = position + kSegmentTokens;
+    view.later[group] = ahead < end ? keysAt(ahead) : view.keys[group];
+  }
+
+  // Positions [begin, end) of one group, in the layout of a block of 16.
+  void gather(const AttentionItem& item, int begin, int end, T* keys, T* values) const {
+    const KvBlockLayout<T>& layout = layer_.layout;
+    const int dims = (layout.headDim + kTogether<T> - 1) / kTogether<T> * kTogether<T>;
+    for (int position = begin; position < end; ++position) {
+      const int block = blockOf(item, position);
+      const int offset = position % layout.blockTokens;
+      const int place = position % kGroupTokens;
+      const T* const fromKeys = layer_.keys(block, item.kvHead);
+      for (int d = 0; d < dims; ++d) {
+        keys[group_.keyIndex(d, place)] = fromKeys[layout.keyIndex(d, offset)];
+      }
+      const T* const fromValues = layer_.values(block, item.kvHead);
+      for (int d = 0; d < layout.valueStride; ++d) {
+        values[group_.valueIndex(place, d)] = fromValues[layout.valueIndex(offset, d)];
+      }
+    }
+  }
+
+  const AttentionJob& job_;
+  const KvLayer<T>& layer_;
+  const KvBlockLayout<T> group_;
+};
+
+}  // namespace perigee
