@@ -1,72 +1,91 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
 import { z } from "zod";
 import { EngineError } from "#base";
+import { type FieldSchema, flagOption, NONE } from "./flag-option.ts";
 
 /**
  * Command-line flags made from zod schemas, so that a field, its default, its help and its check
  * are written once. `scheduler.stepTokensMax` becomes `--step-tokens-max`.
  */
 
-/** The part of JSON Schema that our settings use. */
-interface FieldSchema {
-  readonly type?: string;
-  readonly enum?: readonly unknown[];
-  readonly anyOf?: readonly FieldSchema[];
-  readonly description?: string;
-  readonly default?: unknown;
-  readonly items?: FieldSchema;
-  readonly properties?: Readonly<Record<string, FieldSchema>>;
-}
-
+/** One field of a schema, and its flag without the dashes. */
 interface Field {
   readonly path: readonly string[];
   readonly flag: string;
   readonly schema: FieldSchema;
 }
 
+/** Flags by dotted path, e.g. `kvCache.poolBytes`. */
 export interface FlagOptions {
-  /** Names for fields whose own name would clash or mislead, by dotted path; null: no flag. */
+  /** Names for fields whose own name would clash or mislead; null: no flag. */
   readonly rename?: Readonly<Record<string, string | null>>;
+  /** Where a command line wants something else than the schema. */
+  readonly defaults?: Readonly<Record<string, unknown>>;
+  /** Help where the schema's does not fit. */
+  readonly help?: Readonly<Record<string, string>>;
 }
+
+/** What commander makes of a command line. */
+export type FlagValues = Readonly<Record<string, unknown>>;
 
 /** One schema's flags on a command. */
 export class SchemaFlags {
   readonly #schema: z.ZodType;
   readonly #fields: readonly Field[];
+  readonly #options: FlagOptions;
 
   constructor(schema: z.ZodType, options: FlagOptions = {}) {
     this.#schema = schema;
+    this.#options = options;
+    // The cast names the part of JSON Schema that our settings use.
     const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as FieldSchema;
     this.#fields = [...fieldsOf(json, [], options.rename ?? {})];
   }
 
   /** Adds every flag, under a heading in `--help`. */
   addTo(command: Command, heading: string): void {
-    for (const field of this.#fields) command.addOption(optionFor(field).helpGroup(heading));
+    const { defaults = {}, help = {} } = this.#options;
+    for (const { path, flag, schema } of this.#fields) {
+      const name = path.join(".");
+      const description = this.#withFlags(schema.description ?? "");
+      const shown = { ...schema, description, default: defaults[name] ?? schema.default };
+      const option = flagOption(flag, shown).helpGroup(heading);
+      option.description = help[name] ?? option.description;
+      command.addOption(option);
+    }
   }
 
-  /** The settings as given, without defaults: for `schema.parse`. */
-  collect(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  /** The settings as given, and this command line's own defaults: for `schema.parse`. */
+  collect(values: FlagValues): Record<string, unknown> {
     const settings: Record<string, unknown> = {};
     for (const { path, flag } of this.#fields) {
-      const value = values[attributeName(flag)];
-      if (value !== undefined) assign(settings, path, value);
+      const value = values[attributeName(flag)] ?? this.#options.defaults?.[path.join(".")];
+      if (value !== undefined) assign(settings, path, value === NONE ? null : value);
     }
     return settings;
   }
 
-  /** Checked settings, defaults filled in. Throws INVALID_ARGUMENT naming the flag. */
-  parse(values: Readonly<Record<string, unknown>>): unknown {
+  /** Checks the settings. Throws INVALID_ARGUMENT naming the flag. */
+  check(values: FlagValues): void {
     const result = this.#schema.safeParse(this.collect(values));
-    if (result.success) return result.data;
+    if (result.success) return;
     const [issue] = result.error.issues;
     const path = issue?.path.map(String) ?? [];
-    const field = this.#fields.find((known) => known.path.join(".") === path.join("."));
+    const field = this.#fields.find((known) => isPrefix(known.path, path));
     const name = field === undefined ? path.join(".") : `--${field.flag}`;
     const current = field === undefined ? undefined : values[attributeName(field.flag)];
-    const shown = current === undefined ? "" : `, current value is ${String(current)}`;
-    throw new EngineError("INVALID_ARGUMENT", `Cannot use ${name}: ${issue?.message}${shown}`, {
+    const shown = current === undefined ? "" : `, current value is ${textOf(current)}`;
+    const problem = this.#withFlags(issue?.message ?? "");
+    throw new EngineError("INVALID_ARGUMENT", `Cannot use ${name}: ${problem}${shown}`, {
       param: name,
+    });
+  }
+
+  /** `runningSequencesMax` in a sentence becomes `--running-sequences-max`. */
+  #withFlags(text: string): string {
+    return text.replace(/\b[a-z]+[A-Z]\w*\b/g, (word) => {
+      const field = this.#fields.find(({ path }) => path.at(-1) === word);
+      return field === undefined ? word : `--${field.flag}`;
     });
   }
 }
@@ -85,58 +104,8 @@ function* fieldsOf(
   }
 }
 
-function optionFor({ flag, schema }: Field): Option {
-  const choices = schema.anyOf?.filter((option) => option.type !== "null") ?? [];
-  const plain = choices.find((option) => option.type === "array") ?? choices[0] ?? schema;
-  const defaultText =
-    schema.default === undefined || schema.default === null
-      ? ""
-      : ` (default: ${JSON.stringify(schema.default)})`;
-  const help = `${schema.description ?? ""}${defaultText}`.trim();
-  if (plain.type === "boolean") {
-    return new Option(`--${flag} [on|off]`, help).preset(true).argParser(parseSwitch);
-  }
-  const option = new Option(`--${flag} <${placeholder(plain)}>`, help);
-  if (plain.enum !== undefined) return option.choices(plain.enum.map(String));
-  if (plain.type === "integer" || plain.type === "number") return option.argParser(parseNumber);
-  if (plain.type === "array") return option.argParser(appender(plain.items?.type ?? "string"));
-  if (plain.type === "object") return option.argParser(parseJson);
-  return option;
-}
-
-function placeholder(schema: FieldSchema): string {
-  if (schema.enum !== undefined) return "choice";
-  if (schema.type === "integer" || schema.type === "number") return "n";
-  if (schema.type === "object") return "json";
-  return "text";
-}
-
-function parseSwitch(text: string): boolean {
-  if (["on", "true", "1"].includes(text)) return true;
-  if (["off", "false", "0"].includes(text)) return false;
-  throw new InvalidArgumentError("Wanted on or off.");
-}
-
-function parseNumber(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value)) {
-    throw new InvalidArgumentError("Wanted a number.");
-  }
-  return value;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new InvalidArgumentError("Wanted JSON.");
-  }
-}
-
-/** Collects a flag that is given several times: `--stop a --stop b`. */
-function appender(type: string): (text: string, previous: unknown) => unknown[] {
-  const parse = type === "integer" || type === "number" ? parseNumber : (text: string) => text;
-  return (text, previous) => [...(Array.isArray(previous) ? previous : []), parse(text)];
+function isPrefix(path: readonly string[], longer: readonly string[]): boolean {
+  return path.every((name, place) => longer[place] === name);
 }
 
 function assign(target: Record<string, unknown>, path: readonly string[], value: unknown): void {
@@ -148,6 +117,10 @@ function assign(target: Record<string, unknown>, path: readonly string[], value:
   const inner = (target[head] ?? {}) as Record<string, unknown>; // made by this function only
   target[head] = inner;
   assign(inner, rest, value);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function kebab(name: string): string {

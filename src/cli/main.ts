@@ -2,33 +2,43 @@
 /** `perigee`: parses arguments, runs a command, turns failures into one line and an exit code. */
 import { Command, CommanderError } from "commander";
 import { EngineError, messageOf } from "#base";
-import { addBenchCommand } from "./commands/bench.ts";
-import { addChatCommand } from "./commands/chat.ts";
-import { addDoctorCommand } from "./commands/doctor.ts";
-import { addGenerateCommand } from "./commands/generate.ts";
-import { addModelsCommand } from "./commands/models.ts";
-import { addServeCommand } from "./commands/serve.ts";
+import { COMMANDS } from "./commands.ts";
 import { EXIT_FAILED, EXIT_WRONG_USE } from "./exit-codes.ts";
 import { packageVersion } from "./package-root.ts";
 
 /** Failures that the user mends by calling differently. */
-const WRONG_USE = new Set(["INVALID_ARGUMENT", "PROMPT_TOO_LONG", "TOKENIZER_MISSING"]);
+const WRONG_USE = new Set([
+  "INVALID_ARGUMENT",
+  "PROMPT_TOO_LONG",
+  "TOKENIZER_MISSING",
+  "GRAMMAR_INVALID",
+]);
 
-function program(): Command {
+/** All commands by name, but code only for the one that is called: `doctor` needs no web server. */
+async function program(wanted: string | undefined): Promise<Command> {
   const root = new Command("perigee")
     .description("LLM serving built around the KV cache.")
-    .version(packageVersion(), "-V, --version")
-    .option("--verbose", "on failure, print the stack too")
+    .version(packageVersion(), "-V, --version", "Print the version.")
+    .helpOption("-h, --help", "Print this help.")
+    .helpCommand("help [command]", "Print help of a command.")
+    .option("--verbose", "On failure, print the stack too.")
     .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .showSuggestionAfterError()
     .exitOverride();
-  addServeCommand(root);
-  addGenerateCommand(root);
-  addChatCommand(root);
-  addBenchCommand(root);
-  addModelsCommand(root);
-  addDoctorCommand(root);
+  for (const { name, description, load } of COMMANDS) {
+    const command = root.command(name).description(description);
+    if (name === wanted) (await load())(command);
+  }
   return root;
+}
+
+/** Commander's `error: …` and its suggestion, as our own errors look. */
+function oneLine(text: string): string {
+  return `perigee: ${text
+    .replace(/^error: /, "")
+    .trim()
+    .replaceAll("\n", " ")}\n`;
 }
 
 function report(thrown: unknown, verbose: boolean): number {
@@ -46,6 +56,12 @@ function stackOf(error: Error): string {
   return `${error.stack ?? error.message}${cause}`;
 }
 
+/** The first word that is no flag; `help serve` is `serve --help`. */
+function wantedCommand(words: readonly string[]): string | undefined {
+  const [first, second] = words.filter((word) => !word.startsWith("-"));
+  return first === "help" ? second : first;
+}
+
 async function main(): Promise<void> {
   const verbose = process.argv.includes("--verbose");
   // A closed pipe (`perigee … | head`) is the reader's choice, not a failure.
@@ -54,7 +70,8 @@ async function main(): Promise<void> {
     throw error;
   });
   try {
-    await program().parseAsync(process.argv);
+    const root = await program(wantedCommand(process.argv.slice(2)));
+    await root.parseAsync(process.argv);
   } catch (thrown) {
     process.exitCode = report(thrown, verbose);
   }

@@ -1,18 +1,21 @@
-import cliProgress from "cli-progress";
+import type { SingleBar } from "cli-progress";
 
 /** A bar on a terminal; nothing in a pipe. */
 export class Progress {
-  readonly #bar: cliProgress.SingleBar | null;
+  readonly #bar: SingleBar | null;
+
+  private constructor(bar: SingleBar | null) {
+    this.#bar = bar;
+  }
 
   /** `unit` is appended to the counts, e.g. " MB". */
-  constructor(label: string, total: number, unit = "") {
-    if (!process.stderr.isTTY || total <= 1) {
-      this.#bar = null;
-      return;
-    }
+  static async start(label: string, total: number, unit = ""): Promise<Progress> {
+    if (!process.stderr.isTTY || total <= 1) return new Progress(null);
+    const { default: cliProgress } = await import("cli-progress");
     const format = `${label} {bar} {value}/{total}${unit} {eta_formatted}`;
-    this.#bar = new cliProgress.SingleBar({ format, stream: process.stderr, hideCursor: true });
-    this.#bar.start(total, 0);
+    const bar = new cliProgress.SingleBar({ format, stream: process.stderr, hideCursor: true });
+    bar.start(total, 0);
+    return new Progress(bar);
   }
 
   advance(by = 1): void {

@@ -29,10 +29,10 @@ async function runOnce(llm: LLM, options: OfflineOptions, seed: number): Promise
   return (systemClock.nowMs() - started) / MS_PER_SECOND;
 }
 
-/** Warm-up runs, then timed ones. Every run has fresh prompts, so that none hits the prefix cache. */
+/** Warm-up runs, then timed ones, each with fresh prompts: none hits the prefix cache. */
 async function timeRuns(llm: LLM, options: OfflineOptions): Promise<number[]> {
   const { warmups, iterations, seed } = options;
-  const progress = new Progress("measuring", warmups + iterations);
+  const progress = await Progress.start("measuring", warmups + iterations);
   const seconds: number[] = [];
   try {
     for (let run = 0; run < warmups + iterations; run++) {

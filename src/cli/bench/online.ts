@@ -27,7 +27,7 @@ interface RequestTiming {
   readonly tokens: number;
 }
 
-/** Drives a server with streaming completions and reports TTFT, inter-token and end-to-end times. */
+/** Drives a server with streaming completions; reports first-token, inter-token, total times. */
 export async function benchServe(options: OnlineOptions) {
   const prompts = randomPrompts(
     options.prompts,
@@ -35,7 +35,7 @@ export async function benchServe(options: OnlineOptions) {
     options.vocabularySize,
     options.seed,
   );
-  const progress = new Progress("requests", options.prompts);
+  const progress = await Progress.start("requests", options.prompts);
   const started = systemClock.nowMs();
   const arrivals = arrivalTimes(options);
   const gate = new Gate(options.concurrencyMax);

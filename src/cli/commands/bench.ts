@@ -16,25 +16,24 @@ interface BenchFlags extends Record<string, unknown> {
 interface ServeFlags extends BenchFlags {
   readonly url: string;
   readonly apiKey?: string;
-  readonly requestRate: number;
+  readonly requestRate?: number;
   readonly concurrency: number;
 }
 
-export function addBenchCommand(root: Command): void {
-  const bench = root.command("bench").description("Measure; prints JSON.");
+/** `perigee bench`. */
+export function defineBench(bench: Command): void {
   offline(bench, "latency", "time of one batch, end to end", 8, benchLatency);
   offline(bench, "throughput", "requests and tokens per second", 64, benchThroughput);
   addLoadFlags(bench.command("serve"), 64)
     .description("Drive a running server: time to first token, between tokens, end to end.")
-    .option("--url <url>", "base address of the server", "http://127.0.0.1:8000")
-    .option("--api-key <text>", "sent as a bearer token")
+    .option("--url <url>", "Base address of the server.", "http://127.0.0.1:8000")
+    .option("--api-key <text>", "Sent as a bearer token.")
     .option(
       "--request-rate <n>",
-      "requests per second (Poisson); default: all at once",
+      "Requests per second, Poisson arrivals. (default: all at once)",
       positive,
-      Infinity,
     )
-    .option("--concurrency <n>", "most requests at once", count, 1024)
+    .option("--concurrency <n>", "Most requests at once.", count, 1024)
     .action(async (flags: ServeFlags) => print(await serve(flags)));
 }
 
@@ -48,10 +47,9 @@ function offline(
   measure: Measure,
 ): void {
   const command = addLoadFlags(bench.command(name), prompts)
-    .description(`Measure ${description}.`)
-    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
-    .option("--warmups <n>", "runs that are not counted", whole, 1)
-    .option("--iterations <n>", "timed runs; the median is reported", count, 5)
+    .description(`Measure ${description}; prints JSON.`)
+    .option("--warmups <n>", "Runs that are not counted.", whole, 1)
+    .option("--iterations <n>", "Timed runs; the median is reported.", count, 5)
     .action(async (model: string | undefined, flags: BenchFlags) => {
       await using llm = await loadModel({ model, values: flags });
       const options: OfflineOptions = flags;
@@ -62,10 +60,10 @@ function offline(
 
 function addLoadFlags(command: Command, prompts: number): Command {
   return command
-    .option("--input-length <n>", "prompt tokens", count, 32)
-    .option("--output-length <n>", "tokens to generate for each prompt", count, 128)
-    .option("--prompts <n>", "prompts", count, prompts)
-    .option("--seed <n>", "seed of the random prompts", whole, 0);
+    .option("--input-length <n>", "Tokens of each prompt.", count, 32)
+    .option("--output-length <n>", "Tokens to generate for each prompt.", count, 128)
+    .option("--prompts <n>", "Prompts.", count, prompts)
+    .option("--seed <n>", "Seed of the random prompts.", whole, 0);
 }
 
 async function serve(flags: ServeFlags) {
@@ -79,7 +77,7 @@ async function serve(flags: ServeFlags) {
     prompts: flags.prompts,
     inputLength: flags.inputLength,
     outputLength: flags.outputLength,
-    requestRate: flags.requestRate,
+    requestRate: flags.requestRate ?? Number.POSITIVE_INFINITY,
     concurrencyMax: flags.concurrency,
     seed: flags.seed,
   });

@@ -1,77 +1,106 @@
-import { createInterface } from "node:readline/promises";
+import { createInterface, type Interface } from "node:readline/promises";
 import type { Command } from "commander";
 import { EngineError } from "#base";
-import type { ChatMessage, LLM } from "#engine";
+import type { ChatMessage, GenerateOptions, LLM } from "#engine";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
+import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 
-interface ChatFlags extends Record<string, unknown> {
+interface ChatFlags extends Readonly<Record<string, unknown>> {
   readonly system?: string;
-  readonly temperature: string;
-  readonly maxTokens: string;
 }
 
-export function addChatCommand(root: Command): void {
-  const command = root
-    .command("chat")
+const MAX_TOKENS_DEFAULT = 512;
+
+/** Where neither the model nor a flag says: lively, but not wild. */
+const TEMPERATURE_DEFAULT = 0.7;
+
+const sampling = samplingFlags({
+  maxTokens: MAX_TOKENS_DEFAULT,
+  temperature: TEMPERATURE_DEFAULT,
+  hidden: ["n", "logprobs", "promptLogprobs", "logprobTokenIds", "skipReadingPrefixCache"],
+});
+
+/** `perigee chat`. */
+export function defineChat(command: Command): void {
+  command
     .description("Talk to a model in the terminal. /new starts over, /exit leaves.")
-    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
-    .option("--system <text>", "system message")
-    .option("--temperature <n>", "0 is greedy", "0.7")
-    .option("--max-tokens <n>", "most tokens per answer", "512")
-    .action(async (model: string | undefined, flags: ChatFlags) => chat(model, flags));
+    .option("--system <text>", "System message.")
+    .action((model: string | undefined, flags: ChatFlags) => chat(model, flags));
+  sampling.addTo(command, SAMPLING_HEADING);
   addEngineFlags(command);
 }
 
 async function chat(model: string | undefined, flags: ChatFlags): Promise<void> {
+  sampling.check(flags);
   await using llm = await loadModel({ model, values: flags });
-  if (llm.codec === null) {
-    throw new EngineError("TOKENIZER_MISSING", `Cannot chat: ${llm.info.name} has no tokenizer`);
-  }
+  if (!llm.info.hasChatTemplate) throw missingTemplate(llm);
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const start = (): ChatMessage[] =>
-    flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
-  let messages = start();
   if (process.stdin.isTTY) process.stdout.write(`${llm.info.name} on ${llm.info.device}\n`);
+  const conversation = new Conversation(llm, terminal, flags);
   terminal.setPrompt("> ");
   terminal.prompt();
   for await (const line of terminal) {
     const text = line.trim();
     if (text === "/exit") break;
-    if (text === "/new") messages = start();
-    else if (text !== "") await answer(llm, messages, text, flags);
+    if (text === "/new") conversation.restart();
+    else if (text !== "") await conversation.say(text);
     terminal.prompt();
   }
   terminal.close();
 }
 
-/** Streams one answer and adds both sides to the conversation. Ctrl-C stops the answer only. */
-async function answer(
-  llm: LLM,
-  messages: ChatMessage[],
-  text: string,
-  flags: ChatFlags,
-): Promise<void> {
-  messages.push({ role: "user", content: text });
-  const stop = new AbortController();
-  const interrupt = () => stop.abort();
-  process.once("SIGINT", interrupt);
-  let said = "";
-  try {
-    const prompt = await llm.chatPrompt(messages);
-    const options = {
-      temperature: Number(flags.temperature),
-      maxTokens: Number(flags.maxTokens),
-      signal: stop.signal,
+function missingTemplate(llm: LLM): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot chat: ${llm.info.name} must have a tokenizer and a chat template, it lacks one; ` +
+      "give --chat-template FILE, or use perigee generate",
+  );
+}
+
+/** What was said so far. */
+class Conversation {
+  readonly #llm: LLM;
+  readonly #terminal: Interface;
+  readonly #opening: readonly ChatMessage[];
+  readonly #options: GenerateOptions;
+  #messages: ChatMessage[];
+
+  constructor(llm: LLM, terminal: Interface, flags: ChatFlags) {
+    this.#llm = llm;
+    this.#terminal = terminal;
+    this.#opening = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
+    this.#messages = [...this.#opening];
+    this.#options = {
+      temperature: TEMPERATURE_DEFAULT,
+      ...llm.defaultSampling,
+      ...sampling.collect(flags),
     };
-    for await (const item of llm.stream(prompt, options)) {
-      said += item.text ?? "";
-      process.stdout.write(item.text ?? "");
-    }
-  } catch (thrown) {
-    if (!stop.signal.aborted) throw thrown;
-  } finally {
-    process.off("SIGINT", interrupt);
   }
-  process.stdout.write("\n");
-  messages.push({ role: "assistant", content: said });
+
+  restart(): void {
+    this.#messages = [...this.#opening];
+  }
+
+  /** Streams one answer and keeps both sides. Ctrl-C stops the answer only. */
+  async say(text: string): Promise<void> {
+    this.#messages.push({ role: "user", content: text });
+    const stop = new AbortController();
+    const interrupt = () => stop.abort();
+    this.#terminal.once("SIGINT", interrupt);
+    let said = "";
+    try {
+      const prompt = await this.#llm.chatPrompt(this.#messages);
+      const options = { ...this.#options, signal: stop.signal };
+      for await (const item of this.#llm.stream(prompt, options)) {
+        said += item.text ?? "";
+        process.stdout.write(item.text ?? "");
+      }
+    } catch (thrown) {
+      if (!stop.signal.aborted) throw thrown;
+    } finally {
+      this.#terminal.off("SIGINT", interrupt);
+    }
+    process.stdout.write("\n");
+    this.#messages.push({ role: "assistant", content: said });
+  }
 }

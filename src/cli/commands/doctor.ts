@@ -4,19 +4,13 @@ import type { Command } from "commander";
 import { describeDevices } from "#devices";
 import { bundledModel, packageVersion } from "../package-root.ts";
 
-/** Prints what this machine offers, what is missing and how to get it. */
-export function addDoctorCommand(root: Command): void {
-  root
-    .command("doctor")
-    .description(
-      "Devices, libraries and instruction sets found; what is missing and how to get it.",
-    )
-    .option("--json", "print JSON")
-    .action((flags: { json?: boolean }) => {
-      const found = examine();
-      if (flags.json === true) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
-      else process.stdout.write(format(found));
-    });
+/** `perigee doctor`: what this machine offers, what is missing and how to get it. */
+export function defineDoctor(command: Command): void {
+  command.option("--json", "Print JSON.").action((flags: { json?: boolean }) => {
+    const found = examine();
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+    else process.stdout.write(format(found));
+  });
 }
 
 interface Findings {
@@ -40,9 +34,9 @@ function examine(): Findings {
 function format(found: Findings): string {
   const lines = [
     `perigee ${found.perigee} · node ${found.node} · ${found.platform}`,
-    ...found.devices.flatMap(({ available, kind, description, remedy }) => [
-      `${available ? "ok     " : "missing"} ${kind.padEnd(9)} ${description}`,
-      ...(remedy === null ? [] : [`                  ${remedy}`]),
+    ...found.devices.flatMap(({ available, description, remedy }) => [
+      `${available ? "ok     " : "missing"} ${description}`,
+      ...(remedy === null ? [] : [`        ${remedy}`]),
     ]),
     `${found.bundledModel ? "ok     " : "missing"} bundled model (models/pocket)`,
   ];

@@ -1,47 +1,45 @@
-import { createReadStream } from "node:fs";
-import { open, writeFile } from "node:fs/promises";
-import { createInterface } from "node:readline";
+import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { EngineError } from "#base";
+import { EngineError, messageOf } from "#base";
 import { writeSafetensors } from "#checkpoint";
-import { type GenerateResult, type LLM, type Prompt, SamplingParams } from "#engine";
+import type { GenerateOptions, GenerateResult, LLM, Prompt } from "#engine";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
-import { SchemaFlags } from "../flags.ts";
+import { appendText } from "../flag-option.ts";
 import { Progress } from "../progress.ts";
+import { readPrompts } from "../prompt-source.ts";
+import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 
-const samplingFlags = new SchemaFlags(SamplingParams, {
-  rename: { structuredOutput: "structured-output", detokenize: null, logitBias: "logit-bias" },
-});
+/** Longer than the API's 16 tokens: somebody reads it. */
+const MAX_TOKENS_DEFAULT = 128;
 
-interface GenerateFlags extends Record<string, unknown> {
+const sampling = samplingFlags({ maxTokens: MAX_TOKENS_DEFAULT });
+
+interface GenerateFlags extends Readonly<Record<string, unknown>> {
   readonly prompt?: string[];
   readonly promptIds?: string[];
   readonly input?: string;
   readonly output?: string;
   readonly json?: boolean;
   readonly logitsOut?: string;
-  readonly stream?: boolean;
 }
 
-export function addGenerateCommand(root: Command): void {
-  const command = root
-    .command("generate")
-    .description("Continue prompts and print the completions.")
-    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
-    .option("-p, --prompt <text...>", "prompt text; several make a batch")
-    .option("--prompt-ids <ids...>", "prompt as token ids: 1,2,3")
-    .option("--input <file>", "JSON lines with prompt or prompt_token_ids, - for standard input")
-    .option("--output <file>", "write JSON lines here instead of standard output")
-    .option("--json", "print one JSON object per completion")
-    .option("--logits-out <file>", "write the prompt's logits as safetensors")
-    .action(async (model: string | undefined, flags: GenerateFlags) => generate(model, flags));
-  samplingFlags.addTo(command, "Sampling:");
+/** `perigee generate`. */
+export function defineGenerate(command: Command): void {
+  command
+    .option("-p, --prompt <text>", "Prompt; given again, one more of the batch.", appendText)
+    .option("--prompt-ids <n,n,…>", "Prompt as token ids; may be given again.", appendText)
+    .option("--input <file>", 'JSON lines with "prompt" or "prompt_token_ids"; - reads a pipe.')
+    .option("--output <file>", "Write JSON lines here instead of text to standard output.")
+    .option("--json", "Print one JSON object per completion.")
+    .option("--logits-out <file>", "Write the prompt's logits as safetensors: f32 [tokens, vocab].")
+    .action((model: string | undefined, flags: GenerateFlags) => generate(model, flags));
+  sampling.addTo(command, SAMPLING_HEADING);
   addEngineFlags(command);
 }
 
 async function generate(model: string | undefined, flags: GenerateFlags): Promise<void> {
+  sampling.check(flags);
   const prompts = await readPrompts(flags);
-  samplingFlags.parse(flags);
   if (flags.logitsOut !== undefined && prompts.length !== 1) {
     throw new EngineError(
       "INVALID_ARGUMENT",
@@ -49,51 +47,78 @@ async function generate(model: string | undefined, flags: GenerateFlags): Promis
     );
   }
   await using llm = await loadModel({ model, values: flags });
-  const results = await runAll(llm, prompts, flags);
-  const lines = results.flatMap((result) => render(result, flags));
-  if (flags.output === undefined) process.stdout.write(lines.join(""));
-  else await writeFile(flags.output, lines.join(""));
+  if (flags.logitsOut !== undefined) await writeLogits(llm, prompts, flags.logitsOut);
+  const options = optionsOf(llm, flags);
+  const [only] = prompts;
+  if (only !== undefined && prompts.length === 1 && isReadAlong(llm, flags)) {
+    await showAsItComes(llm, only, options);
+    return;
+  }
+  const results = await generateAll(llm, prompts, options);
+  const lines = results.flatMap((result) => render(result, flags)).join("");
+  if (flags.output === undefined) process.stdout.write(lines);
+  else await writeOutput(flags.output, lines);
 }
 
-async function runAll(
-  llm: LLM,
-  prompts: readonly Prompt[],
-  flags: GenerateFlags,
-): Promise<GenerateResult[]> {
-  const json = flags.json === true || flags.output !== undefined;
-  const options = {
-    ...samplingFlags.collect(flags),
-    ...(json && flags.logprobs === undefined ? { logprobs: 0 } : {}),
+/** The model's own defaults, then flags; JSON tells how likely the completion was. */
+function optionsOf(llm: LLM, flags: GenerateFlags): GenerateOptions {
+  return {
+    ...llm.defaultSampling,
+    ...sampling.collect(flags),
+    ...(wantsJson(flags) && flags.logprobs === undefined ? { logprobs: 0 } : {}),
     detokenize: llm.codec !== null,
   };
-  const progress = new Progress("generating", prompts.length);
+}
+
+function wantsJson(flags: GenerateFlags): boolean {
+  return flags.json === true || flags.output !== undefined;
+}
+
+/** One completion that somebody watches. */
+function isReadAlong(llm: LLM, flags: GenerateFlags): boolean {
+  const single = flags.n === undefined || flags.n === 1;
+  return process.stdout.isTTY && single && !wantsJson(flags) && llm.codec !== null;
+}
+
+async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions): Promise<void> {
+  for await (const { text } of llm.stream(prompt, options)) process.stdout.write(text ?? "");
+  process.stdout.write("\n");
+}
+
+/** All at once: the engine batches them. */
+async function generateAll(
+  llm: LLM,
+  prompts: readonly Prompt[],
+  options: GenerateOptions,
+): Promise<GenerateResult[]> {
+  const progress = await Progress.start("generating", prompts.length);
+  const stop = new AbortController();
   try {
-    if (flags.logitsOut !== undefined)
-      await writeLogits(llm, prompts[0] as Prompt, flags.logitsOut);
-    return await Promise.all(
-      prompts.map(async (prompt) => {
-        const [result] = await llm.generate([prompt], options);
-        progress.advance();
-        return result as GenerateResult; // one prompt, one result
-      }),
-    );
+    const results = prompts.map(async (prompt) => {
+      const done = await llm.generate(prompt, { ...options, signal: stop.signal });
+      progress.advance();
+      return done;
+    });
+    return (await Promise.all(results)).flat();
   } finally {
+    stop.abort();
     progress.stop();
   }
 }
 
-async function writeLogits(llm: LLM, prompt: Prompt, file: string): Promise<void> {
-  const { logits, rows } = await llm.promptLogits(prompt);
-  const shape = [rows, llm.info.vocabularySize];
-  const bytes = new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength);
-  writeSafetensors(file, [{ name: "logits", dtype: "f32", shape, bytes }]);
+async function writeLogits(llm: LLM, prompts: readonly Prompt[], file: string): Promise<void> {
+  for (const prompt of prompts) {
+    const { logits, rows } = await llm.promptLogits(prompt);
+    const shape = [rows, llm.info.vocabularySize];
+    const bytes = new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength);
+    writeSafetensors(file, [{ name: "logits", dtype: "f32", shape, bytes }]);
+  }
 }
 
 /** One text per completion, or one JSON object per line. */
 function render(result: GenerateResult, flags: GenerateFlags): string[] {
-  const json = flags.json === true || flags.output !== undefined;
   return result.completions.map((completion) => {
-    if (!json) return `${completion.text ?? completion.tokenIds.join(",")}\n`;
+    if (!wantsJson(flags)) return `${completion.text ?? completion.tokenIds.join(",")}\n`;
     const line = {
       index: completion.index,
       prompt_token_ids: result.promptTokenIds,
@@ -110,66 +135,14 @@ function render(result: GenerateResult, flags: GenerateFlags): string[] {
   });
 }
 
-async function readPrompts(flags: GenerateFlags): Promise<Prompt[]> {
-  const prompts: Prompt[] = [...(flags.prompt ?? [])];
-  for (const list of flags.promptIds ?? []) prompts.push({ promptTokenIds: parseIds(list) });
-  if (flags.input !== undefined) prompts.push(...(await readPromptFile(flags.input)));
-  if (prompts.length === 0) {
+async function writeOutput(file: string, lines: string): Promise<void> {
+  try {
+    await writeFile(file, lines);
+  } catch (cause) {
     throw new EngineError(
-      "INVALID_ARGUMENT",
-      "Cannot generate: wanted a prompt (-p TEXT, --prompt-ids 1,2,3 or --input FILE), got none",
+      "IO",
+      `Cannot write ${file}: wanted a file that can be written, ${messageOf(cause)}`,
+      { cause },
     );
   }
-  return prompts;
-}
-
-function parseIds(list: string): number[] {
-  return list.split(",").map((text) => {
-    const id = Number(text);
-    if (text.trim() === "" || !Number.isInteger(id) || id < 0) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        `Cannot use --prompt-ids: wanted token ids like 1,2,3, current value is ${list}`,
-      );
-    }
-    return id;
-  });
-}
-
-async function readPromptFile(file: string): Promise<Prompt[]> {
-  const prompts: Prompt[] = [];
-  let number = 0;
-  for await (const line of createInterface({ input: await openInput(file) })) {
-    number += 1;
-    if (line.trim() !== "") prompts.push(parsePromptLine(line, `${file}, line ${number}`));
-  }
-  return prompts;
-}
-
-async function openInput(file: string): Promise<NodeJS.ReadableStream> {
-  if (file === "-") return process.stdin;
-  try {
-    await (await open(file)).close();
-  } catch (cause) {
-    throw new EngineError("IO", `Cannot read ${file}: wanted a file of JSON lines`, { cause });
-  }
-  return createReadStream(file);
-}
-
-function parsePromptLine(line: string, where: string): Prompt {
-  const refuse = (wanted: string, cause?: unknown) =>
-    new EngineError("INVALID_ARGUMENT", `Cannot read ${where}: wanted ${wanted}`, { cause });
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw refuse("a JSON object", cause);
-  }
-  if (typeof value === "string") return value;
-  const { prompt, prompt_token_ids: ids } = (value ?? {}) as Record<string, unknown>; // checked below
-  if (typeof prompt === "string") return prompt;
-  if (Array.isArray(ids) && ids.length > 0 && ids.every((id) => Number.isInteger(id) && id >= 0)) {
-    return { promptTokenIds: ids };
-  }
-  throw refuse('"prompt" (text) or "prompt_token_ids" (a list of ids)');
 }

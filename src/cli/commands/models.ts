@@ -1,6 +1,13 @@
+import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { listCachedModels, openCheckpoint, pullModel, resolveModel } from "#checkpoint";
-import { hubFromEnvironment } from "../engine-flags.ts";
+import {
+  listCachedModels,
+  openCheckpoint,
+  type PullProgress,
+  pullModel,
+  resolveModel,
+} from "#checkpoint";
+import { hubFromEnvironment } from "../hub-environment.ts";
 import { bundledModel } from "../package-root.ts";
 import { Progress } from "../progress.ts";
 
@@ -13,32 +20,33 @@ interface HubFlags {
 }
 
 const MEGABYTE = 1e6;
+const CACHE_HELP = "Folder of downloaded models. (default: HF_HUB_CACHE, else Hugging Face's own)";
 
-export function addModelsCommand(root: Command): void {
-  const models = root.command("models").description("Models on this machine and on the hub.");
+/** `perigee models`. */
+export function defineModels(models: Command): void {
   models
     .command("list")
-    .description("Models in the download cache, and the bundled one.")
-    .option("--cache-dir <folder>", "folder of downloaded models")
-    .option("--json", "print JSON")
+    .description("List the bundled model and those in the download cache.")
+    .option("--cache-dir <folder>", CACHE_HELP)
+    .option("--json", "Print JSON.")
     .action(list);
   models
     .command("inspect")
-    .description("What a checkpoint holds.")
-    .argument("[model]", "a directory, a file or a Hugging Face id; default: bundled model")
-    .option("--cache-dir <folder>", "folder of downloaded models")
-    .option("--tensors", "list every tensor")
-    .option("--json", "print JSON")
+    .description("Show what a checkpoint holds, without reading its weights.")
+    .argument("[model]", "A directory, a file or a Hugging Face id. (default: the bundled model)")
+    .option("--cache-dir <folder>", CACHE_HELP)
+    .option("--tensors", "List every tensor.")
+    .option("--json", "Print JSON.")
     .action(inspect);
   models
     .command("pull")
     .description("Download a model from the Hugging Face hub; continues where it stopped.")
     .argument("<name>", "ORG/NAME")
-    .option("--revision <name>", "branch, tag or commit")
-    .option("--hub-token <text>", "access token; default: HF_TOKEN")
-    .option("--cache-dir <folder>", "download cache; default: HF_HUB_CACHE or Hugging Face's own")
-    .option("--hub-url <url>", "another hub; default: HF_ENDPOINT")
-    .option("--file <name>", "one file of the repository, e.g. a .gguf")
+    .option("--revision <name>", "Branch, tag or commit. (default: main)")
+    .option("--hub-token <text>", "Access token. (default: HF_TOKEN)")
+    .option("--cache-dir <folder>", CACHE_HELP)
+    .option("--hub-url <url>", "Another hub. (default: HF_ENDPOINT, else https://huggingface.co)")
+    .option("--file <name>", "One file of the repository, e.g. a .gguf.")
     .action(pull);
 }
 
@@ -57,7 +65,10 @@ function hubOptions(flags: HubFlags) {
 
 async function list(flags: HubFlags & { json?: boolean }): Promise<void> {
   const cached = await listCachedModels(hubOptions(flags).cacheDir);
-  const rows = [{ name: "(bundled) pocket", path: bundledModel }, ...cached];
+  const bundled = existsSync(bundledModel)
+    ? [{ name: "(bundled) pocket", path: bundledModel }]
+    : [];
+  const rows = [...bundled, ...cached];
   if (flags.json === true) process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
   else for (const row of rows) process.stdout.write(`${row.name}\t${row.path}\n`);
 }
@@ -67,7 +78,7 @@ async function inspect(
   flags: HubFlags & { json?: boolean; tensors?: boolean },
 ): Promise<void> {
   const path = await resolveModel(model ?? bundledModel, hubOptions(flags));
-  const checkpoint = await openCheckpoint(path);
+  const checkpoint = openCheckpoint(path);
   try {
     const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, shape }) => ({
       name,
@@ -108,16 +119,35 @@ function print(summary: Readonly<Record<string, unknown>>, json: boolean): void 
 }
 
 async function pull(name: string, flags: HubFlags): Promise<void> {
-  let progress: Progress | null = null;
-  const path = await pullModel({
-    name,
-    ...hubOptions(flags),
-    ...(flags.file === undefined ? {} : { file: flags.file }),
-    onProgress: ({ doneBytes, totalBytes }) => {
-      progress ??= new Progress(name, Math.ceil(totalBytes / MEGABYTE), " MB");
-      progress.set(Math.floor(doneBytes / MEGABYTE));
-    },
-  });
-  (progress as Progress | null)?.stop();
-  process.stdout.write(`${path}\n`);
+  const bar = new DownloadBar(name);
+  try {
+    const path = await pullModel({
+      name,
+      ...hubOptions(flags),
+      ...(flags.file === undefined ? {} : { file: flags.file }),
+      onProgress: (progress) => bar.show(progress),
+    });
+    process.stdout.write(`${path}\n`);
+  } finally {
+    await bar.stop();
+  }
+}
+
+/** Megabytes of a download, whose total is known when it has begun. */
+class DownloadBar {
+  readonly #name: string;
+  #progress: Promise<Progress> | null = null;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  show({ doneBytes, totalBytes }: PullProgress): void {
+    this.#progress ??= Progress.start(this.#name, Math.ceil(totalBytes / MEGABYTE), " MB");
+    void this.#progress.then((progress) => progress.set(Math.floor(doneBytes / MEGABYTE)));
+  }
+
+  async stop(): Promise<void> {
+    (await this.#progress)?.stop();
+  }
 }

@@ -15,31 +15,27 @@ const serverFlags = new SchemaFlags(ServerOptions, {
   },
 });
 
-export function addServeCommand(root: Command): void {
-  const command = root
-    .command("serve")
-    .description("OpenAI-compatible server.")
-    .argument("[model]", "a directory, a .gguf file or a Hugging Face id; default: bundled model")
-    .action(async (model: string | undefined, flags: Record<string, unknown>) =>
-      serve(model, flags),
-    );
+type ServeFlags = Readonly<Record<string, unknown>>;
+
+/** `perigee serve`. */
+export function defineServe(command: Command): void {
+  command.action((model: string | undefined, flags: ServeFlags) => serve(model, flags));
   serverFlags.addTo(command, "Server:");
   addEngineFlags(command);
 }
 
-async function serve(model: string | undefined, flags: Record<string, unknown>): Promise<void> {
-  serverFlags.parse(flags);
+async function serve(model: string | undefined, flags: ServeFlags): Promise<void> {
+  serverFlags.check(flags);
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName =
     options.servedModelName?.[0] ?? (model === undefined ? "pocket" : basename(model));
-  const llm = await loadModel({ model, values: flags, servedName });
+  await using llm = await loadModel({ model, values: flags, servedName });
   const server = await startServer(llm, {
     ...options,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
   process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);
   await untilStopped(() => server.close());
-  await llm[Symbol.asyncDispose]();
 }
 
 /** The first signal finishes what runs; the second leaves at once. */

@@ -1,0 +1,43 @@
+import type { Command } from "commander";
+
+/** One verb: what `--help` says of it, and the code that gives it arguments, flags and action. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly description: string;
+  /** Imports the command's code, with all that it needs. */
+  readonly load: () => Promise<(command: Command) => void>;
+}
+
+/** In the order of `--help`. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: "serve",
+    description: "Serve a model over HTTP, with OpenAI's API.",
+    load: async () => (await import("./commands/serve.ts")).defineServe,
+  },
+  {
+    name: "generate",
+    description: "Continue prompts and print the completions.",
+    load: async () => (await import("./commands/generate.ts")).defineGenerate,
+  },
+  {
+    name: "chat",
+    description: "Talk to a model in the terminal.",
+    load: async () => (await import("./commands/chat.ts")).defineChat,
+  },
+  {
+    name: "bench",
+    description: "Measure latency, throughput or a running server.",
+    load: async () => (await import("./commands/bench.ts")).defineBench,
+  },
+  {
+    name: "models",
+    description: "List, inspect and download models.",
+    load: async () => (await import("./commands/models.ts")).defineModels,
+  },
+  {
+    name: "doctor",
+    description: "Say what this machine can run, what is missing and how to get it.",
+    load: async () => (await import("./commands/doctor.ts")).defineDoctor,
+  },
+];

@@ -1,0 +1,137 @@
+import { InvalidArgumentError, Option } from "commander";
+
+/** The part of JSON Schema that our settings use. */
+export interface FieldSchema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly FieldSchema[];
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly items?: FieldSchema;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+}
+
+/** What a user writes for null. */
+export const NONE = "none";
+
+type Parse = (text: string, previous: unknown) => unknown;
+
+/** One field as a flag: what it takes, how it is read, what `--help` says. */
+export function flagOption(flag: string, schema: FieldSchema): Option {
+  const kinds = kindsOf(schema);
+  const help = helpOf(schema);
+  if (kinds.some(({ type }) => type === "boolean")) {
+    return new Option(`--${flag} [on|off]`, help).argParser(parseSwitch);
+  }
+  const kind = kinds.find(({ type }) => type === "array") ?? kinds[0] ?? {};
+  const nullable = kinds.some(({ type }) => type === "null");
+  const parse = parserOf(kind);
+  const option = new Option(`--${flag} <${placeholderOf(kind)}>`, help + choicesOf(kind));
+  return option.argParser((text: string, previous: unknown) =>
+    nullable && text === NONE ? NONE : parse(text, previous),
+  );
+}
+
+/** A schema's alternatives, however they are nested; a list of types becomes one each. */
+function kindsOf(schema: FieldSchema): FieldSchema[] {
+  if (schema.anyOf !== undefined) return schema.anyOf.flatMap(kindsOf);
+  const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
+  return types.map((type) => ({ ...schema, type }));
+}
+
+/** `null: all cores` reads as `default: all cores` where that is the default. */
+function helpOf({ description = "", default: fallback }: FieldSchema): string {
+  const shown = defaultText(fallback);
+  if (shown !== "") return `${description.replace("null", NONE)} (default: ${shown})`;
+  const [, before, meaning] = /^(.*?)[;.]? null(?: or -1)?: (.*?)\.$/.exec(description) ?? [];
+  return meaning === undefined ? description : `${before}. (default: ${meaning})`;
+}
+
+function defaultText(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value === "boolean") return value ? "on" : "off";
+  if (typeof value === "object")
+    return Object.keys(value).length === 0 ? "" : JSON.stringify(value);
+  return String(value);
+}
+
+/** Few choices stand in the placeholder, more behind the help. */
+const PLACEHOLDER_LENGTH_MAX = 24;
+
+function choicesOf({ enum: choices }: FieldSchema): string {
+  const text = choices?.join(", ") ?? "";
+  return text.length > PLACEHOLDER_LENGTH_MAX ? ` (choices: ${text})` : "";
+}
+
+function placeholderOf(kind: FieldSchema): string {
+  if (kind.enum !== undefined) return choicesOf(kind) === "" ? kind.enum.join("|") : "choice";
+  switch (kind.type) {
+    case "integer":
+    case "number":
+      return "n";
+    case "object":
+      return "json";
+    case "array":
+      return isNumeric(kind.items) ? "n,n,…" : "text";
+    default:
+      return "text";
+  }
+}
+
+function parserOf(kind: FieldSchema): Parse {
+  if (kind.enum !== undefined) return choiceParser(kind.enum.map(String));
+  switch (kind.type) {
+    case "integer":
+    case "number":
+      return parseNumber;
+    case "object":
+      return parseJson;
+    case "array":
+      return isNumeric(kind.items) ? appendNumbers : appendText;
+    default:
+      return (text) => text;
+  }
+}
+
+function isNumeric(items: FieldSchema | undefined): boolean {
+  return items?.type === "integer" || items?.type === "number";
+}
+
+function choiceParser(choices: readonly string[]): Parse {
+  return (text) => {
+    if (choices.includes(text)) return text;
+    throw new InvalidArgumentError(`Wanted one of ${choices.join(", ")}.`);
+  };
+}
+
+function parseSwitch(text: string): boolean {
+  if (["on", "true", "1"].includes(text)) return true;
+  if (["off", "false", "0"].includes(text)) return false;
+  throw new InvalidArgumentError("Wanted on or off.");
+}
+
+function parseNumber(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value)) {
+    throw new InvalidArgumentError("Wanted a number.");
+  }
+  return value;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new InvalidArgumentError("Wanted JSON.");
+  }
+}
+
+/** A flag that is given several times: `--stop a --stop b`. */
+export function appendText(text: string, previous: unknown): unknown[] {
+  return [...(Array.isArray(previous) ? previous : []), text];
+}
+
+/** The same for numbers, which may also stand in one list: `--stop-token-ids 1,2`. */
+function appendNumbers(text: string, previous: unknown): unknown[] {
+  return [...(Array.isArray(previous) ? previous : []), ...text.split(",").map(parseNumber)];
+}

@@ -1,0 +1,40 @@
+import { SamplingParams } from "#engine";
+import { SchemaFlags } from "./flags.ts";
+
+/** Heading in `--help`. */
+export const SAMPLING_HEADING =
+  "Sampling (the model's generation_config.json goes before defaults):";
+
+const HIDDEN = ["detokenize", "extraArgs", "streamInterval", "outputKind", "flatLogprobs"];
+
+/** What sets one command's sampling flags apart. */
+export interface SamplingFlagOptions {
+  /** Most new tokens, unless told otherwise. */
+  readonly maxTokens: number;
+  /** Where neither flag nor model says; for `--help` only. */
+  readonly temperature?: number;
+  /** Fields without a flag. */
+  readonly hidden?: readonly string[];
+}
+
+/** Flags of a command that draws tokens. */
+export function samplingFlags(options: SamplingFlagOptions): SchemaFlags {
+  const { maxTokens, temperature = 1, hidden = [] } = options;
+  return new SchemaFlags(SamplingParams, {
+    rename: Object.fromEntries([...HIDDEN, ...hidden].map((name) => [name, null])),
+    defaults: { maxTokens },
+    help: {
+      temperature: `0 is greedy, 2 is wild. (default: ${temperature})`,
+      n: "Completions per prompt. (default: 1)",
+      stop: "String that ends the output; may be given again.",
+      badWords: "Text that must not appear; may be given again.",
+      spacesBetweenSpecialTokens: "Off: no space between special tokens that are kept.",
+      skipReadingPrefixCache: "Compute every prompt token. (default: with --prompt-logprobs)",
+      structuredOutput:
+        'What the output must match, one of {"json": SCHEMA}, {"jsonObject": true}, ' +
+        '{"regex": "…"}, {"choice": ["…"]}, {"grammar": "EBNF"}, {"structuralTag": …}.',
+      repetitionDetection:
+        'End an output that repeats itself: {"patternTokensMax": 8, "count": 4}.',
+    },
+  });
+}
