@@ -82,14 +82,14 @@ class KvBlockLayout {
         keyStride(blockTokens * kTogether<T>),
         keyElements((headDim + kTogether<T> - 1) / kTogether<T> * int64_t{keyStride}),
         elements(keyElements + int64_t{blockTokens} * valueStride),
-        valuesTogether_(blockTokens % kTogether<T> == 0 ? kTogether<T> : 1) {}
+        valuesTogether(blockTokens % kTogether<T> == 0 ? kTogether<T> : 1) {}
 
   int64_t keyIndex(int d, int offset) const {
     return d / kTogether<T> * int64_t{keyStride} + offset * kTogether<T> + d % kTogether<T>;
   }
   int64_t valueIndex(int offset, int d) const {
-    const int64_t row = offset / valuesTogether_ * int64_t{valueStride};
-    return (row + d) * valuesTogether_ + offset % valuesTogether_;
+    const int64_t row = offset / valuesTogether * int64_t{valueStride};
+    return (row + d) * valuesTogether + offset % valuesTogether;
   }
 
   const int headDim;
@@ -98,9 +98,7 @@ class KvBlockLayout {
   const int keyStride;        // between two dims of a key, or two pairs of dims
   const int64_t keyElements;  // values lie behind them
   const int64_t elements;     // keys and values
-
- private:
-  const int valuesTogether_;
+  const int valuesTogether;   // positions whose values lie in pairs; 1 where a block has one
 };
 
 // One layer of the cache.
@@ -122,18 +120,15 @@ class KvLayer {
 
   // Writes one token's key and value, [D] each, rounded to the format; clears the padding.
   void write(int block, int offset, int kvHead, const float* key, const float* value) const {
-    T* const keys = this->keys(block, kvHead);
-    T* const values = this->values(block, kvHead);
-    for (int d = 0; d < layout.headDim; ++d) narrow(keys + layout.keyIndex(d, offset), key[d]);
-    for (int d = 0; d < layout.headDim; ++d) {
-      narrow(values + layout.valueIndex(offset, d), value[d]);
+    T* keyPair = keys(block, kvHead) + layout.keyIndex(0, offset);
+    for (int d = 0; d < layout.headDim; d += kTogether<T>, keyPair += layout.keyStride) {
+      narrow(keyPair, key[d]);
+      if (kTogether<T> == 2) narrow(keyPair + 1, d + 1 < layout.headDim ? key[d + 1] : 0.0f);
     }
-    for (int d = layout.headDim; d < layout.valueStride; ++d) {
-      narrow(values + layout.valueIndex(offset, d), 0.0f);
-    }
-    if (layout.headDim % kTogether<T> != 0) {
-      narrow(keys + layout.keyIndex(layout.headDim, offset), 0.0f);
-    }
+    T* const row = values(block, kvHead) + layout.valueIndex(offset, 0);
+    const int64_t step = layout.valuesTogether;
+    for (int d = 0; d < layout.headDim; ++d) narrow(row + d * step, value[d]);
+    for (int d = layout.headDim; d < layout.valueStride; ++d) narrow(row + d * step, 0.0f);
   }
 
   const KvBlockLayout<T> layout;
