@@ -29,7 +29,10 @@ void addScaled(F32 (&totals)[M][kPanelVectors], const TileSums<DotI8, M>& sums,
 template <int M>
 void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetch next,
               float* out) {
-  F32 totals[M][kPanelVectors] = {};
+  F32 totals[M][kPanelVectors];
+  for (int row = 0; row < M; ++row) {
+    for (int v = 0; v < kPanelVectors; ++v) totals[row][v] = F32{};
+  }
   for (int64_t start = 0; start < columns; start += kGroupColumns) {
     const int64_t left = columns - start;
     const int64_t steps = ((left < kGroupColumns ? left : kGroupColumns) + 3) / 4;
