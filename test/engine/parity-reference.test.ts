@@ -1,0 +1,3 @@
+import { engineParityContract } from "../contracts/engine-parity.ts";
+
+engineParityContract("reference");
