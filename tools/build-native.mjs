@@ -13,6 +13,8 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -29,6 +31,8 @@ const FLAGS = [
   ),
   ..."-fvisibility=hidden -Wall -Wextra -Wno-psabi".split(" "),
 ];
+
+const OLD_MS = 3_600_000;
 
 const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
 const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
@@ -97,40 +101,38 @@ function plan(isa, flags, compiler, output) {
     ...flags,
     ...headers.flatMap((h) => [h, text(h)]),
   );
-  const objects = join(output, isa);
+  const objects = join(output, "objects", isa);
   mkdirSync(objects, { recursive: true });
+  const stale = new Set(readdirSync(objects));
 
   const compiles = [];
   const stamps = [];
   const inputs = [];
   for (const name of names.filter((each) => each.endsWith(".cpp"))) {
     const stamp = hash(common, text(name)).slice(0, 16);
-    const object = join(objects, `${name.slice(0, -4)}-${stamp}.o`);
+    const objectName = `${name.slice(0, -4)}-${stamp}.o`;
+    const object = join(objects, objectName);
+    stale.delete(objectName);
     stamps.push(name, stamp);
     inputs.push(object);
     if (existsSync(object)) continue;
+    const part = `${object}.${process.pid}.part`;
     compiles.push(async () => {
-      await run(compiler.name, [
-        ...FLAGS,
-        ...flags,
-        "-c",
-        join(SOURCES, name),
-        "-o",
-        `${object}.part`,
-      ]);
-      renameSync(`${object}.part`, object);
+      await run(compiler.name, [...FLAGS, ...flags, "-c", join(SOURCES, name), "-o", part]);
+      renameSync(part, object);
     });
   }
-  return { isa, compiles, inputs, stamp: hash(common, ...stamps) };
+  const old = [...stale].map((name) => join(objects, name));
+  return { isa, compiles, inputs, old, stamp: hash(common, ...stamps) };
 }
 
-/** Links under a temporary name first: a process may have the old library open. */
 /** Where the library of an instruction set is put. */
 function libraryPath(isa, output) {
   const extension = process.platform === "darwin" ? "dylib" : "so";
   return join(output, `libperigee-${isa}.${extension}`);
 }
 
+/** Links under a temporary name first: a process may have the old library open. */
 async function link(compiler, { isa, inputs, stamp }, output) {
   const library = libraryPath(isa, output);
   const stampFile = `${library}.stamp`;
@@ -145,6 +147,13 @@ async function link(compiler, { isa, inputs, stamp }, output) {
   renameSync(part, library);
   writeFileSync(stampFile, stamp);
   return true;
+}
+
+/** Removes objects of sources as they no longer are; not the newest, another build may link them. */
+function removeOld(paths) {
+  for (const path of paths) {
+    if (Date.now() - statSync(path).mtimeMs > OLD_MS) rmSync(path, { force: true });
+  }
 }
 
 async function main() {
@@ -173,6 +182,7 @@ async function main() {
   await runAll(plans.flatMap((each) => each.compiles));
   for (const each of plans) {
     if (await link(compiler, each, output)) console.log(`perigee: built libperigee-${each.isa}`);
+    removeOld(each.old);
   }
 }
 
