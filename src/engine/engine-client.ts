@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { EngineError } from "#base";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
@@ -118,6 +119,7 @@ export class EngineClient {
       this.abort(key);
       this.#settle(key, { error: signal?.reason });
     };
+    if (signal !== undefined) setMaxListeners(0, signal);
     signal?.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<Float32Array>((resolve, reject) => {

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { basename } from "node:path";
 import { EngineError, systemClock } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
@@ -234,6 +235,8 @@ export class LLM implements ServedModel, AsyncDisposable {
         client.forget(request.key);
       },
     });
+    // One signal may stop any number of requests; Node takes more than ten for a leak.
+    if (signal !== undefined) setMaxListeners(0, signal);
     signal?.addEventListener("abort", onAbort, { once: true });
     if (request.params.structuredOutput !== null) this.#sendVocabulary();
     client.start(active);
