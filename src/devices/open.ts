@@ -12,6 +12,8 @@ export interface OpenDeviceOptions {
   readonly threads?: number;
   /** Instruction set of the cpu device; the processor's best by default. */
   readonly isa?: Isa;
+  /** Binds the cpu device's workers to cores; by default when it has one thread per core. */
+  readonly pin?: boolean;
   /** Told in one line why `auto` had to take the slow reference device, and the remedy. */
   readonly warn?: (message: string) => void;
 }

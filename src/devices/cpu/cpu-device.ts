@@ -34,6 +34,12 @@ export interface CpuDeviceOptions {
   readonly isa?: Isa;
   /** Threads that run an op, the calling one included; one per physical core by default. */
   readonly threads?: number;
+  /**
+   * Binds every worker to a core of its own. By default when the threads are as many as the cores:
+   * with fewer, the system knows better which ones are free. Turn it off where other processes use
+   * the same cores: a bound worker cannot move away from them.
+   */
+  readonly pin?: boolean;
 }
 
 /**
@@ -51,10 +57,8 @@ export class CpuDevice extends CpuOps implements Device {
   readonly #pool: bigint;
   #disposed = false;
 
-  private constructor(library: CpuLibrary, threads: number) {
-    // Workers are bound to cores only when they are to have all of them: with fewer, the system
-    // knows better than we do which ones are free.
-    const pool = library.createPool(threads, threads === library.coreCount() ? 1 : 0);
+  private constructor(library: CpuLibrary, threads: number, pin: boolean) {
+    const pool = library.createPool(threads, pin ? 1 : 0);
     super({ kernels: library.kernels, pool });
     this.#library = library;
     this.#memory = new CpuMemory(library);
@@ -68,7 +72,7 @@ export class CpuDevice extends CpuOps implements Device {
     const library = loadLibrary(options.isa);
     const threads = options.threads ?? library.coreCount();
     assert(Number.isInteger(threads) && threads > 0, `Cannot run ${threads} threads`);
-    return new CpuDevice(library, threads);
+    return new CpuDevice(library, threads, options.pin ?? threads === library.coreCount());
   }
 
   allocate(dtype: DType, shape: Shape): DeviceTensor {
