@@ -149,7 +149,7 @@ async function link(compiler, { isa, inputs, stamp }, output) {
   return true;
 }
 
-/** Removes objects of sources as they no longer are; not the newest, another build may link them. */
+/** Removes objects of earlier sources, but not recent ones: another build may be linking them. */
 function removeOld(paths) {
   for (const path of paths) {
     if (Date.now() - statSync(path).mtimeMs > OLD_MS) rmSync(path, { force: true });
