@@ -34,6 +34,10 @@ const FLAGS = [
 
 const OLD_MS = 3_600_000;
 
+// Never unloaded: when a process exits, workers of a device that was not disposed still run.
+const LINK_FLAGS = ["-shared", "-pthread"];
+if (process.platform === "linux") LINK_FLAGS.push("-Wl,-z,nodelete");
+
 const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
 const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
 
@@ -123,7 +127,7 @@ function plan(isa, flags, compiler, output) {
     });
   }
   const old = [...stale].map((name) => join(objects, name));
-  return { isa, compiles, inputs, old, stamp: hash(common, ...stamps) };
+  return { isa, compiles, inputs, old, stamp: hash(common, LINK_FLAGS.join(" "), ...stamps) };
 }
 
 /** Where the library of an instruction set is put. */
@@ -143,7 +147,7 @@ async function link(compiler, { isa, inputs, stamp }, output) {
   const gnu = process.platform === "linux" && !compiler.version.includes("clang");
   const runtime = gnu ? ["-static-libstdc++", "-static-libgcc"] : [];
   const part = `${library}.${process.pid}.part`;
-  await run(compiler.name, ["-shared", "-pthread", ...runtime, ...inputs, "-o", part]);
+  await run(compiler.name, [...LINK_FLAGS, ...runtime, ...inputs, "-o", part]);
   renameSync(part, library);
   writeFileSync(stampFile, stamp);
   return true;

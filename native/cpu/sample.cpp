@@ -32,6 +32,8 @@ struct SampleParams {
 
 namespace {
 
+constexpr int64_t kBins = 4096;
+
 struct Candidate {
   double weight;
   float scaled;
@@ -56,7 +58,6 @@ struct Draw {
   // Top-p alone needs the whole sum before it can look for candidates.
   bool needsTotal() const { return !greedy && topK == 0 && (topP < 1 || !filtered()); }
   float scale(float logit) const { return logit / temperature; }
-  double weight(float scaled) const { return scaled >= least ? expNegative(scaled - max) : 0.0; }
 };
 
 Draw drawOf(const SampleParams& p, const VocabularyRow& row, int64_t index) {
@@ -70,22 +71,34 @@ Draw drawOf(const SampleParams& p, const VocabularyRow& row, int64_t index) {
   draw.max = draw.scale(row.max());
   draw.greedy = draw.temperature == 0 || !std::isfinite(draw.max);
   const double minP = p.minP[index];
-  draw.least = minP > 0 ? draw.max + std::log(minP) : kNoLogit;
+  draw.least = minP > 0 ? draw.max + std::min(std::log(minP), 0.0) : kNoLogit;
   return draw;
 }
 
-constexpr int64_t kWeightsTogether = 64;
+// A chunk's scaled logits and weights, computed as vectors.
+struct ChunkWeights {
+  float scaled[kChunkTokens];
+  double weights[kChunkTokens];  // 0 below draw.least
 
-// Calls body(token, weights, count) for runs of the row; stops when it returns false.
+  void compute(const Draw& draw, const float* logits, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) scaled[i] = draw.scale(logits[i]);
+    for (int64_t i = 0; i < count; ++i) weights[i] = expNegative(scaled[i] - draw.max);
+    if (!(draw.least > kNoLogit)) return;
+    for (int64_t i = 0; i < count; ++i) {
+      if (!(scaled[i] >= draw.least)) weights[i] = 0.0;
+    }
+  }
+};
+
+// Calls body(token, weights, count) for chunks of the row; stops when it returns false.
 template <typename Body>
 void forWeights(const VocabularyRow& row, const Draw& draw, int64_t begin, int64_t end,
                 const Body& body) {
-  double weights[kWeightsTogether];
-  for (int64_t token = begin; token < end; token += kWeightsTogether) {
-    const int64_t count = std::min(kWeightsTogether, end - token);
-    const float* const logits = row.logits + token;
-    for (int64_t i = 0; i < count; ++i) weights[i] = draw.weight(draw.scale(logits[i]));
-    if (!body(token, weights, count)) return;
+  ChunkWeights chunk;
+  for (int64_t token = begin; token < end; token += kChunkTokens) {
+    const int64_t count = std::min(kChunkTokens, end - token);
+    chunk.compute(draw, row.logits + token, count);
+    if (!body(token, chunk.weights, count)) return;
   }
 }
 
@@ -128,76 +141,90 @@ int32_t drawFromAll(const VocabularyRow& row, const Draw& draw, const double* sl
   return last;
 }
 
-// The last token of the smallest likeliest set whose weights reach `target`. Halves the candidates
-// in place until few are left, so that only these are sorted.
-Candidate lastOfNucleus(Candidate* begin, Candidate* end, double target) {
-  constexpr int64_t kFew = 32;
-  while (end - begin > kFew) {
-    Candidate* const middle = begin + (end - begin) / 2;
-    std::nth_element(begin, middle, end);
-    double upper = 0.0;
-    for (const Candidate* c = begin; c < middle; ++c) upper += c->weight;
-    if (upper >= target) {
-      end = middle;
-    } else {
-      target -= upper;
-      begin = middle;
-    }
+// The last token of the smallest likeliest set whose weights reach `target`. Sums up bins of
+// likelihood first, so that only the candidates of one bin are sorted: in `sorted`, room for all.
+Candidate lastOfNucleus(const Candidate* candidates, int64_t count, const Draw& draw,
+                        double target, double* bins, Candidate* sorted) {
+  double lowest = draw.max;
+  for (int64_t i = 0; i < count; ++i) lowest = std::min<double>(lowest, candidates[i].scaled);
+  const double perUnit = (kBins - 1) / std::max(draw.max - lowest, 1e-30);
+  const auto binOf = [&](const Candidate& c) {
+    return static_cast<int64_t>((draw.max - c.scaled) * perUnit);
+  };
+  std::fill_n(bins, kBins, 0.0);
+  int64_t lastBin = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    bins[binOf(candidates[i])] += candidates[i].weight;
+    lastBin = std::max(lastBin, binOf(candidates[i]));
   }
-  std::sort(begin, end);
-  double sum = begin->weight;
-  while (begin + 1 < end && sum < target) sum += (++begin)->weight;
-  return *begin;
+
+  int64_t bin = 0;
+  while (bin < lastBin && (bins[bin] == 0.0 || bins[bin] < target)) target -= bins[bin++];
+  const Candidate* const end = candidates + count;
+  Candidate* const sortedEnd = std::copy_if(
+      candidates, end, sorted, [&](const Candidate& c) { return binOf(c) == bin; });
+  std::sort(sorted, sortedEnd);
+  const Candidate* last = sorted;
+  for (double sum = last->weight; last + 1 < sortedEnd && sum < target;) sum += (++last)->weight;
+  return *last;
 }
 
-int32_t drawFromCandidates(const VocabularyRow& row, const Draw& draw, const double* sliceSums,
-                           ThreadPool& pool, int thread) {
-  auto* const candidates = pool.scratch<Candidate>(2 * row.tokens + 1, thread);
-  double least = draw.least;
+// The least scaled logit that a candidate may have. `scratch`: room for the k-th largest.
+double leastOf(const VocabularyRow& row, const Draw& draw, double total, float* scratch) {
   if (draw.topK > 0) {
-    // The candidates' own memory serves as the selection's scratch: it is not in use yet.
-    const float kth = row.kthLargest(draw.topK, reinterpret_cast<float*>(candidates));
-    least = std::max<double>(least, draw.scale(kth));
-  } else if (draw.topP < 1) {
-    // All that is below 1 / V of what top_p drops is dropped, even if it were everything else.
-    const double total = totalOf(sliceSums, slicesOf(row.tokens));
-    const double share = (1.0 - draw.topP) * total / static_cast<double>(row.tokens);
-    least = std::max(least, draw.max + std::log(share) - 1e-3);
+    return std::max<double>(draw.least, draw.scale(row.kthLargest(draw.topK, scratch)));
   }
+  if (draw.topP >= 1) return draw.least;
+  // All that is below 1 / V of what top_p drops is dropped, even if it were everything else.
+  const double share = (1.0 - draw.topP) * total / static_cast<double>(row.tokens);
+  return std::max(draw.least, draw.max + std::log(share) - 1e-3);
+}
 
-  // By rising id. The threshold on raw logits is a little low; scaled ones decide.
+// Candidates by rising id; returns how many.
+int64_t gatherCandidates(const VocabularyRow& row, const Draw& draw, double least,
+                         Candidate* candidates) {
+  ChunkWeights chunk;
   int64_t count = 0;
-  double sum = 0.0;
-  const double raw = least * draw.temperature;
-  row.forAtLeast(static_cast<float>(raw - std::abs(raw) * 1e-6), [&](int32_t token) {
-    const float scaled = draw.scale(row.logits[token]);
-    if (!(scaled >= least)) return;
-    candidates[count] = {draw.weight(scaled), scaled, token};
-    sum += candidates[count++].weight;
-  });
-
-  Candidate last = {0.0, kNoLogit, 0};
-  if (draw.topP < 1) {
-    const double total = draw.topK > 0 ? sum : totalOf(sliceSums, slicesOf(row.tokens));
-    std::copy_n(candidates, count, candidates + count);
-    last = lastOfNucleus(candidates + count, candidates + 2 * count, draw.topP * total);
-    sum = 0.0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (!(last < candidates[i])) sum += candidates[i].weight;
+  for (int64_t c = 0; c < chunksOf(row.tokens); ++c) {
+    if (!(draw.scale(row.chunkMax[c]) >= least)) continue;
+    const int64_t begin = c * kChunkTokens;
+    chunk.compute(draw, row.logits + begin, row.chunkEnd(c) - begin);
+    for (int64_t i = 0; i < row.chunkEnd(c) - begin; ++i) {
+      candidates[count] = {chunk.weights[i], chunk.scaled[i], static_cast<int32_t>(begin + i)};
+      count += chunk.scaled[i] >= least && chunk.weights[i] > 0.0 ? 1 : 0;
     }
   }
+  return count;
+}
 
-  const double target = draw.uniform * sum;
-  const bool nucleus = draw.topP < 1;
-  int32_t drawn = row.firstOf(row.max());
-  double running = 0.0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (candidates[i].weight == 0.0 || (nucleus && last < candidates[i])) continue;
-    running += candidates[i].weight;
-    drawn = candidates[i].token;
-    if (running > target) break;
+double sumOfWeights(const Candidate* candidates, int64_t count) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < count; ++i) sum += candidates[i].weight;
+  return sum;
+}
+
+int32_t drawFromCandidates(const VocabularyRow& row, const Draw& draw, double total,
+                           ThreadPool& pool, int thread) {
+  auto* const bins = reinterpret_cast<double*>(
+      pool.scratch<Candidate>(kBins + 2 * (row.tokens + 1), thread));
+  auto* const candidates = reinterpret_cast<Candidate*>(bins) + kBins;
+  // The candidates' own memory serves as the selection's scratch: it is not in use yet.
+  const double least = leastOf(row, draw, total, reinterpret_cast<float*>(candidates));
+  int64_t count = gatherCandidates(row, draw, least, candidates);
+
+  if (draw.topP < 1) {
+    const double all = draw.topK > 0 ? sumOfWeights(candidates, count) : total;
+    const Candidate last = lastOfNucleus(candidates, count, draw, draw.topP * all, bins,
+                                         candidates + row.tokens + 1);
+    count = std::remove_if(candidates, candidates + count,
+                           [&](const Candidate& c) { return last < c; }) - candidates;
   }
-  return drawn;
+
+  const double target = draw.uniform * sumOfWeights(candidates, count);
+  double running = candidates[0].weight;
+  int64_t i = 0;
+  while (i + 1 < count && running <= target) running += candidates[++i].weight;
+  return candidates[i].token;
 }
 
 }  // namespace
@@ -229,7 +256,8 @@ PERIGEE_EXPORT void perigee_sample(const SampleParams* params) {
     if (draw.greedy) {
       p.out[r] = row.firstOf(row.max());
     } else if (draw.filtered()) {
-      p.out[r] = drawFromCandidates(row, draw, sums + r * slices, *p.pool, thread);
+      const double total = draw.needsTotal() ? totalOf(sums + r * slices, slices) : 0.0;
+      p.out[r] = drawFromCandidates(row, draw, total, *p.pool, thread);
     } else {
       p.out[r] = drawFromAll(row, draw, sums + r * slices);
     }
