@@ -13,7 +13,16 @@ const NATIVE_LINES_MAX = 400;
 const COLUMNS_MAX = 100;
 const README_COMMAND_LINE_MAX = 12;
 const BANNED_NAMES = ["utils", "util", "helpers", "helper", "common", "misc", "types", "shared"];
-const TEST_ONLY_FOLDERS = ["contracts", "fuzz", "fixtures", "support", "golden", "tools", "bench"];
+const TEST_ONLY_FOLDERS = [
+  "examples",
+  "contracts",
+  "fuzz",
+  "fixtures",
+  "support",
+  "golden",
+  "tools",
+  "bench",
+];
 const OUTSIDE =
   /\b(Date\.now|new Date\(|Math\.random|setTimeout|setInterval|console\.|process\.env)/;
 const IMPORT = /(?:from|import)\s*\(?\s*"([^"]+)"/g;
