@@ -81,7 +81,7 @@ PERIGEE_EXPORT void perigee_adjust_logits(const AdjustLogitsParams* params) {
     }
   });
   const int64_t entries = p.entryStarts[rows] - p.entryStarts[0];
-  if (entries > 0) parallelRows(*p.pool, rows, 64, [&](int64_t row, int) { adjustEntries(p, row); });
+  p.pool->parallelFor(entries > 0 ? rows : 0, [&](int64_t row, int) { adjustEntries(p, row); });
 }
 
 }  // namespace perigee

@@ -4,8 +4,15 @@
 //
 // Bound    Compute at prefill: a key or value vector is loaded once for R rows, whose sums stay in
 //          registers: 96 % of what multiply-adds alone reach (f32, AVX-512).
-//          Memory at decode: values are fetched ahead while keys are scored, the next segment's keys
-//          while values are summed.
+//          Memory at decode: values are fetched ahead while keys are scored, the keys of the next
+//          segment while values are summed.
+// Ladder   us a layer, prefill of 512 and 16 decodes at 1k; 9 heads and 3 kv heads of 64, one
+//          Zen 4 core at 117 GFLOP/s (f32), 2026-11-21, bench/kernels/attention.mjs:
+//            f32   4325  2302  sums in registers
+//                  3922  2159  broadcasts from memory instead of through an addition
+//                  3630  1207  fetching ahead; 8, 4, 2, 1 columns or groups at a time
+//            bf16  5025  1263  widened one by one
+//                  2441   652  products of pairs
 #pragma once
 
 #include <algorithm>
@@ -151,8 +158,8 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
     const int group = position / kGroupTokens;
     const int stop = std::min(end, (group + 1) * kGroupTokens);
     const T* row = rowOf(position);
-    const T* later = view.later[group] + (row - view.values[group]) / (kGroupTokens * kTogether<T>) *
-                                             int64_t{view.keyStride};
+    const int64_t passed = (row - view.values[group]) / (kGroupTokens * kTogether<T>);
+    const T* later = view.later[group] + passed * view.keyStride;
     for (; position < stop; position += kTogether<T>, row += span.valueStride * kTogether<T>) {
       PERIGEE_UNROLL
       for (int i = 0; i < C * kLanes; i += kGroupTokens) {

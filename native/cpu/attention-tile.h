@@ -1,4 +1,4 @@
-// Attention of a tile of query rows to a segment of positions: what paged and encoder attention share.
+// Attention of a tile of query rows to a segment of positions.
 //
 // R rows of a tile · D head dim · Dv = D rounded up to 16
 //
@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -53,7 +52,7 @@ class RowStates {
   int64_t stride() const { return stride_; }
 
   void clear(int rows) const {
-    std::memset(memory_, 0, sizeof(float) * static_cast<size_t>(rows) * static_cast<size_t>(stride_));
+    std::fill_n(memory_, int64_t{rows} * stride_, 0.0f);
     for (int row = 0; row < rows; ++row) max(row) = kHidden;
   }
 

@@ -1,4 +1,4 @@
-// Attention over keys and values in blocks, for prefill chunks, decodes and token trees in one batch.
+// Attention over keys and values in blocks: prefill chunks, decodes and token trees in one batch.
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
 // Shapes   query, out [T, H, D]; cache: kv-cache.h; queryStarts [S + 1], contextLengths [S],

@@ -6,8 +6,8 @@
 //          exp(scaled - max) exceeds uniformAt(seed, position) * total. Sums in f64.
 // Shapes   logits [R, V]; the others [R], seeds [R, 2]
 // Work     slices of all rows for maxima and sums, then rows for the draw
-// Bound    memory: 4 V bytes per row, twice without a filter (the second time through f64 exp,
-//          2 instructions per byte); with one, only chunks that have a candidate are looked at again
+// Bound    memory: 4 V bytes per row, twice without a filter (the second time through f64 exp, 1 ns
+//          a token); with one, only chunks that have a candidate are looked at again
 // Checked  test/contracts/device-ops.ts, sample
 #include <cmath>
 

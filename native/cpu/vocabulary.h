@@ -89,7 +89,7 @@ struct VocabularyRow {
   }
 };
 
-/// Rows of logits with their chunks' maxima in the pool's shared scratch, followed by `extra` bytes.
+/// Rows of logits with their chunks' maxima in the pool's shared scratch, `extraBytes` behind them.
 class VocabularyRows {
  public:
   VocabularyRows(ThreadPool& pool, const float* logits, int64_t rows, int64_t tokens,
