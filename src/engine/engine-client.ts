@@ -3,7 +3,7 @@ import { EngineError } from "#base";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
-import { type EngineLink, openLink } from "./link.ts";
+import type { EngineLink, OpenLink } from "./link.ts";
 import type { EngineInfo, FromEngine, LoadMessage, RequestKey, StepOutput } from "./protocol.ts";
 import { fromWire } from "./wire-error.ts";
 
@@ -48,10 +48,10 @@ export class EngineClient {
   #nextKey = 1;
   #onIdle: (() => void)[] = [];
 
-  /** Starts the engine's thread at once; it can be told what to load when that is known. */
-  constructor(inThread: boolean, onWarning: (message: string) => void) {
+  /** Opens the link at once; the engine can be told what to load when that is known. */
+  constructor(open: OpenLink, onWarning: (message: string) => void) {
     this.#onWarning = onWarning;
-    this.#link = openLink(inThread, (message) => this.#receive(message));
+    this.#link = open((message) => this.#receive(message));
   }
 
   get health(): EngineHealth {

@@ -13,12 +13,12 @@ export interface EngineLink {
   close(): Promise<void>;
 }
 
-/**
- * Starts an engine: in a worker thread, so that a step never blocks a stream, or on this thread.
- * `onMessage` hears everything it says, a crash included (`dead`).
- */
-export function openLink(inThread: boolean, onMessage: (message: FromEngine) => void): EngineLink {
-  return inThread ? openThread(onMessage) : openInline(onMessage);
+/** Starts an engine. `onMessage` hears everything it says, a crash included (`dead`). */
+export type OpenLink = (onMessage: (message: FromEngine) => void) => EngineLink;
+
+/** An engine in a worker thread, so that a step never blocks a stream, or on this thread. */
+export function linkTo(thread: "worker" | "calling"): OpenLink {
+  return thread === "worker" ? openThread : openInline;
 }
 
 /** Node 20 cannot run TypeScript: from source, the thread runs the built file. */

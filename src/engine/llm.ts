@@ -23,6 +23,7 @@ import type {
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
+import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest } from "./protocol.ts";
 import { checkTokenIds, parseSampling } from "./request-check.ts";
@@ -86,7 +87,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
     const name = settings.servedName ?? basename(model);
-    const client = new EngineClient(settings.engineThread, onWarning);
+    const client = new EngineClient(
+      linkTo(settings.engineThread ? "worker" : "calling"),
+      onWarning,
+    );
     try {
       const path = await resolveModel(model, {
         revision,
