@@ -1,0 +1,213 @@
+/** Loading, closing, and what runs where. */
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { LLM, type LoadOptions } from "#engine";
+import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
+
+const run = promisify(execFile);
+const inline = { engineThread: false } as const;
+const greedy = { temperature: 0, maxTokens: 24, minTokens: 24 };
+/** The thread and other processes run built code. */
+const built = existsSync("dist/engine/engine-thread.js");
+const { cases } = openRecordedModel("llama");
+const recorded = { promptTokenIds: cases[1]?.prompt ?? [] };
+
+/** Likeliest continuations, of a model that is closed afterwards. */
+async function continueGreedily(options: LoadOptions): Promise<readonly number[]> {
+  await using llm = await LLM.load(fixturePath("llama"), options);
+  const [result] = await llm.generate(recorded, greedy);
+  return result?.completions[0]?.tokenIds ?? [];
+}
+
+test.for<[string, LoadOptions, string, string]>([
+  ["bfloat16", { dtype: "bfloat16" }, "bf16", "bf16"],
+  ["int8", { quantization: "int8" }, "i8", "bf16"],
+  ["float32 with f16 keys", { kvCache: { dtype: "float16" } }, "f32", "f16"],
+])("%s runs on cpu and agrees with float32 at first", async ([, options, weights, keys]) => {
+  await using llm = await LLM.load(fixturePath("llama"), { device: "cpu", ...inline, ...options });
+  expect(llm.info).toMatchObject({ weightFormat: weights, kvFormat: keys });
+  const [result] = await llm.generate(recorded, greedy);
+  const tokens = result?.completions[0]?.tokenIds ?? [];
+  expect(tokens).toHaveLength(24);
+  expect(tokens[0]).toBe(cases[1]?.greedy[0]);
+});
+
+test("a checkpoint without a tokenizer works on token ids, and says so", async () => {
+  const warnings: string[] = [];
+  const onWarning = (message: string) => warnings.push(message);
+  await using llm = await LLM.load(fixturePath("llama"), { ...inline, onWarning });
+  expect(warnings.join()).toContain("no tokenizer.json");
+  expect(llm.codec).toBeNull();
+  const [result] = await llm.generate(recorded, greedy);
+  expect(result?.completions[0]?.text).toBeNull();
+  for (const ask of [
+    () => llm.generate("text"),
+    () => llm.generate(recorded, { stop: "x" }),
+    () => llm.generate(recorded, { structuredOutput: { regex: "x" } }),
+    () => llm.generate(recorded, { badWords: ["x"] }),
+    () => llm.chatPrompt([{ role: "user", content: "x" }]),
+  ]) {
+    await expect(ask()).rejects.toMatchObject({ code: "TOKENIZER_MISSING" });
+  }
+});
+
+test("an encoder embeds as recorded, and does not generate", async () => {
+  const encoder = openRecordedModel("bert-encoder");
+  await using llm = await LLM.load(fixturePath("bert-encoder"), { ...inline, dtype: "float32" });
+  const prompts = encoder.cases.map(({ prompt }) => ({ promptTokenIds: prompt }));
+  const results = await llm.embed(prompts);
+  for (const [place, { tensor }] of encoder.cases.entries()) {
+    const expected = tensor("mean_pooled_normalised");
+    results[place]?.embedding.forEach((value, column) => {
+      expect(value).toBeCloseTo(expected[column] ?? Number.NaN, 4);
+    });
+  }
+  await expect(llm.generate(prompts[0] ?? "")).rejects.toThrow("must be a decoder");
+  const long = { promptTokenIds: new Array<number>(100_000).fill(1) };
+  await expect(llm.embed([long])).rejects.toMatchObject({ code: "PROMPT_TOO_LONG" });
+});
+
+test("draining finishes what runs and refuses what comes", async () => {
+  await using llm = await LLM.load(fixturePath("llama"), inline);
+  const running = llm.generate(recorded, greedy);
+  await new Promise((resolve) => setImmediate(resolve));
+  const drained = llm.drain();
+  expect(llm.health()).toEqual({ state: "draining" });
+  await expect(llm.generate(recorded)).rejects.toMatchObject({ code: "SHUTTING_DOWN" });
+  await expect(llm.embed([recorded])).rejects.toMatchObject({ code: "SHUTTING_DOWN" });
+  await drained;
+  const [result] = await running;
+  expect(result?.completions[0]?.tokenIds).toHaveLength(24);
+});
+
+test("closing fails what runs, refuses what comes, and may be done twice", async () => {
+  const llm = await LLM.load(fixturePath("llama"), inline);
+  const running = llm.generate(recorded, { maxTokens: 100, ignoreEos: true });
+  running.catch(() => {}); // awaited below
+  await new Promise((resolve) => setImmediate(resolve));
+  await Promise.all([llm[Symbol.asyncDispose](), llm[Symbol.asyncDispose]()]);
+  await llm[Symbol.asyncDispose]();
+  await expect(running).rejects.toMatchObject({ code: "SHUTTING_DOWN" });
+  await expect(llm.generate(recorded)).rejects.toMatchObject({ code: "ENGINE_DEAD" });
+  expect(llm.health()).toEqual({ state: "dead", reason: "closed" });
+});
+
+test("a full queue refuses, and serves those it took", async () => {
+  const scheduler = { waitingSequencesMax: 2, runningSequencesMax: 1 };
+  await using llm = await LLM.load(fixturePath("llama"), { ...inline, scheduler });
+  const all = await Promise.allSettled(
+    Array.from({ length: 6 }, () => llm.generate(recorded, greedy)),
+  );
+  const refused = all.filter((result) => result.status === "rejected");
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused.length).toBeLessThan(6);
+  for (const { reason } of refused) expect(reason).toMatchObject({ code: "QUEUE_FULL" });
+});
+
+test("requests of other salts share no blocks", async () => {
+  await using llm = await LLM.load(fixturePath("llama"), inline);
+  const prompt = { promptTokenIds: cases[3]?.prompt ?? [] };
+  const cached = async (cacheSalt?: string) => {
+    const options = { maxTokens: 1, ...(cacheSalt === undefined ? {} : { cacheSalt }) };
+    return (await llm.generate(prompt, options))[0]?.cachedTokens;
+  };
+  expect([await cached("a"), await cached("a"), await cached("b"), await cached()]).toEqual([
+    0, 80, 0, 0,
+  ]);
+});
+
+test("listeners hear of steps, tokens and ends, until they stop listening", async () => {
+  await using llm = await LLM.load(fixturePath("llama"), inline);
+  const heard = { steps: 0, first: 0, tokens: 0, ends: 0 };
+  const stop = llm.listen({
+    onStep: () => heard.steps++,
+    onFirstToken: () => heard.first++,
+    onTokens: (_id, count) => {
+      heard.tokens += count;
+    },
+    onRequestEnd: (times, summary) => {
+      heard.ends++;
+      expect(times.endToEndSeconds).toBeGreaterThanOrEqual(times.decodeSeconds);
+      expect(summary).toMatchObject({ generatedTokens: 24, finishReasons: ["length"], n: 1 });
+    },
+  });
+  await llm.generate(recorded, greedy);
+  stop();
+  await llm.generate(recorded, greedy);
+  expect(heard).toEqual({ steps: 24, first: 1, tokens: 23, ends: 1 });
+});
+
+describe("what cannot be loaded is an error that says why", () => {
+  test.for<[string, string, LoadOptions, string, string]>([
+    ["a path that is not there", "nowhere/at/all", {}, "MODEL_NOT_FOUND", "nowhere/at/all"],
+    ["a folder without a model", "test/fixtures", {}, "MODEL_NOT_FOUND", "test/fixtures"],
+    ["a wrong option", "models/pocket", { threads: 0 }, "INVALID_ARGUMENT", "threads"],
+    [
+      "an impossible schedule",
+      "models/pocket",
+      { scheduler: { chunkedPrefill: false } },
+      "INVALID_ARGUMENT",
+      "stepTokensMax",
+    ],
+    [
+      "a pool without room for a block",
+      "models/pocket",
+      { kvCache: { poolBytes: 10 } },
+      "OUT_OF_MEMORY",
+      "raise poolBytes",
+    ],
+    [
+      "a pool larger than memory",
+      "models/pocket",
+      { kvCache: { poolBytes: 2 ** 50 } },
+      "OUT_OF_MEMORY",
+      "lower it",
+    ],
+  ])("%s", async ([, model, options, code, named]) => {
+    const loading = LLM.load(model, { ...inline, ...options });
+    await expect(loading).rejects.toMatchObject({ code });
+    await expect(loading).rejects.toThrow(named);
+  });
+});
+
+describe.runIf(built)("in its own thread", () => {
+  test("the engine gives the same tokens", async () => {
+    expect(await continueGreedily({ dtype: "float32" })).toEqual(cases[1]?.greedy);
+  });
+
+  test("errors of loading cross the border", async () => {
+    const loading = LLM.load("models/pocket", { kvCache: { poolBytes: 10 } });
+    await expect(loading).rejects.toMatchObject({ code: "OUT_OF_MEMORY", param: "poolBytes" });
+  });
+
+  test("aborted requests free their blocks, and the books say so", async () => {
+    await using llm = await LLM.load("models/pocket");
+    const stop = new AbortController();
+    const texts = ["one", "two", "three"];
+    const options = { maxTokens: 1000, ignoreEos: true, signal: stop.signal };
+    const results = llm.generate(texts, options);
+    await expect.poll(() => llm.stats().heldBlocks).toBeGreaterThan(0);
+    stop.abort(new Error("enough"));
+    await expect(results).rejects.toThrow("enough");
+    await expect.poll(() => llm.stats()).toMatchObject({ heldBlocks: 0, running: 0 });
+  });
+
+  test("structured output works, though the vocabulary is here and the engine there", async () => {
+    await using llm = await LLM.load("models/pocket");
+    const structuredOutput = { choice: ["left", "right"] };
+    const [result] = await llm.generate("Turn", { structuredOutput });
+    expect(["left", "right"]).toContain(result?.completions[0]?.text);
+  });
+
+  test("a model that is never closed does not keep the process", async () => {
+    const script = `
+      import { LLM } from "./dist/index.js";
+      const llm = await LLM.load("models/pocket");
+      const [result] = await llm.generate("Hello", { maxTokens: 3, temperature: 0 });
+      console.log(result.completions[0].tokenIds.length);`;
+    const { stdout, stderr } = await run(process.execPath, ["--input-type=module", "-e", script]);
+    expect([stdout.trim(), stderr]).toEqual(["3", ""]);
+  });
+});
