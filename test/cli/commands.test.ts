@@ -1,0 +1,124 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { fixturePath } from "../contracts/recorded-model.ts";
+import { built, perigee } from "./perigee.ts";
+
+const llama = fixturePath("llama");
+const commands = ["serve", "generate", "chat", "bench", "models", "doctor"];
+
+describe.runIf(built)("perigee", () => {
+  test("lists its commands, and each has a help text without leftovers", async () => {
+    const { stdout } = await perigee(["--help"]);
+    for (const command of commands) expect(stdout).toContain(`\n  ${command} `);
+    for (const command of [...commands, "bench latency", "bench serve", "models pull"]) {
+      const help = await perigee([...command.split(" "), "--help"]);
+      expect(help).toMatchObject({ code: 0, stderr: "" });
+      expect(help.stdout).toMatch(/^Usage: perigee /);
+      expect(help.stdout).not.toMatch(/undefined|\bnull\b|NaN|\[object|preset/);
+    }
+  });
+
+  test("suggests the command that was meant", async () => {
+    const ran = await perigee(["generat"]);
+    expect(ran).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "perigee: unknown command 'generat' (Did you mean generate?)\n",
+    });
+  });
+
+  test("prints its version", async () => {
+    expect((await perigee(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("doctor says what there is and what is missing", async () => {
+    const { code, stdout } = await perigee(["doctor"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/ok {6}reference/);
+    const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
+    expect(found).toMatchObject({ node: process.version, bundledModel: true });
+    expect(found.devices.map(({ kind }: { kind: string }) => kind)).toContain("reference");
+  });
+
+  test("models inspect shows a checkpoint", async () => {
+    const { stdout } = await perigee(["models", "inspect", llama]);
+    expect(stdout).toMatch(/^modelType +llama$/m);
+    const found = JSON.parse(
+      (await perigee(["models", "inspect", llama, "--json", "--tensors"])).stdout,
+    );
+    expect(found).toMatchObject({ modelType: "llama", tokenizer: false, dtypes: ["f32"] });
+    expect(found.tensorList).toHaveLength(found.tensors);
+  });
+
+  test("models list knows the bundled model, and an empty cache", async () => {
+    const environment = { HF_HUB_CACHE: "/nowhere" };
+    const { stdout } = await perigee(["models", "list", "--json"], { environment });
+    expect(JSON.parse(stdout)).toEqual([
+      { name: "(bundled) pocket", path: expect.stringContaining("pocket") },
+    ]);
+  });
+
+  test("chat answers line by line from a pipe", async () => {
+    const input = "What is a hash table?\n/new\nHello\n/exit\n";
+    const ran = await perigee(["chat", "--max-tokens", "12", "--temperature", "0"], { input });
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
+    expect(ran.stdout.split("> ").length).toBe(5);
+  });
+
+  test("chat needs a model that can", async () => {
+    const ran = await perigee(["chat", llama], { input: "Hello\n" });
+    expect(ran.code).toBe(2);
+    expect(ran.stderr).toContain("--chat-template FILE");
+  });
+
+  test.for(["latency", "throughput"])("bench %s measures and prints JSON", async (kind) => {
+    const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
+    const words = ["bench", kind, llama, ...sizes, "--iterations", "2"];
+    const { code, stdout } = await perigee(words);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      benchmark: kind,
+      prompts: 2,
+      inputLength: 8,
+      outputTokensPerSecond: expect.any(Number),
+    });
+  });
+
+  test("bench serve needs a server", async () => {
+    const ran = await perigee(["bench", "serve", "--url", "http://127.0.0.1:9"]);
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    expect(ran.stderr).toBe(
+      "perigee: Cannot reach http://127.0.0.1:9: wanted a running server (perigee serve)\n",
+    );
+  });
+
+  test("serves, is measured by bench serve, and ends at SIGTERM with what runs finished", async () => {
+    const server = spawn(process.execPath, ["dist/cli/main.js", "serve", "--port", "0"]);
+    const exited = once(server, "exit");
+    let log = "";
+    const url = await new Promise<string>((resolve) => {
+      server.stderr.on("data", (chunk) => {
+        log += chunk;
+        const found = /serving pocket at (\S+)/.exec(log);
+        if (found?.[1] !== undefined) resolve(found[1]);
+      });
+    });
+    const sizes = ["--prompts", "4", "--input-length", "8", "--output-length", "8"];
+    const { stdout } = await perigee(["bench", "serve", "--url", url, ...sizes]);
+    expect(JSON.parse(stdout)).toMatchObject({ completed: 4, failed: 0, model: "pocket" });
+    const body = JSON.stringify({
+      model: "pocket",
+      prompt: "Hi",
+      max_tokens: 400,
+      ignore_eos: true,
+    });
+    const headers = { "content-type": "application/json" };
+    const running = fetch(`${url}/v1/completions`, { method: "POST", headers, body });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    server.kill("SIGTERM");
+    expect((await running).status).toBe(200);
+    expect(await exited).toEqual([0, null]);
+    expect(log).toContain("SIGTERM, finishing what runs");
+  });
+});

@@ -1,0 +1,126 @@
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { openCheckpoint } from "#checkpoint";
+import { decodeFloats } from "#tensor";
+import { fixturePath, openRecordedModel, worstDifference } from "../contracts/recorded-model.ts";
+import { built, jsonLines, perigee } from "./perigee.ts";
+
+const scratch = mkdtempSync(join(tmpdir(), "perigee-cli-"));
+const llama = fixturePath("llama");
+const { cases } = openRecordedModel("llama");
+const exact = ["--temperature", "0", "--dtype", "float32", "--device", "cpu"];
+const recorded = [...exact, "--max-tokens", "24", "--min-tokens", "24"];
+
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+describe.runIf(built)("perigee generate", () => {
+  test("prints a JSON object per completion, with the recorded tokens", async () => {
+    const words = cases.flatMap(({ prompt }) => ["--prompt-ids", prompt.join(",")]);
+    const ran = await perigee(["generate", llama, ...words, ...recorded, "--json"]);
+    expect(ran.code).toBe(0);
+    expect(jsonLines(ran.stdout)).toEqual(
+      cases.map(({ prompt, greedy }) => ({
+        index: 0,
+        prompt_token_ids: prompt,
+        token_ids: greedy,
+        text: null,
+        finish_reason: "length",
+        stop_reason: null,
+        cumulative_logprob: expect.any(Number),
+        cached_tokens: expect.any(Number),
+      })),
+    );
+  });
+
+  test("writes the prompt's logits as safetensors", async () => {
+    const file = join(scratch, "logits.safetensors");
+    // A checkpoint is opened to read it: it wants a config beside its tensors.
+    copyFileSync(join(llama, "config.json"), join(scratch, "config.json"));
+    const prompt = cases[2]?.prompt ?? [];
+    const words = ["--prompt-ids", prompt.join(","), "--logits-out", file, "--json"];
+    expect((await perigee(["generate", llama, ...words, ...recorded])).code).toBe(0);
+    const logits = openCheckpoint(file).tensors.get("logits");
+    expect(logits).toMatchObject({ dtype: "f32", shape: [prompt.length, 320] });
+    const values = decodeFloats(logits?.bytes() ?? new Uint8Array(), "f32");
+    expect(worstDifference(values, cases[2]?.tensor("logits") ?? values)).toBeLessThan(1e-4);
+  });
+
+  test("reads prompts from a file or a pipe, and writes completions to a file", async () => {
+    const input = join(scratch, "prompts.jsonl");
+    const output = join(scratch, "out.jsonl");
+    const lines = [{ prompt: "Hello" }, { prompt_token_ids: [40, 41] }].map((line) =>
+      JSON.stringify(line),
+    );
+    writeFileSync(input, `${lines.join("\n")}\n\n`);
+    const words = ["generate", "--temperature", "0", "--max-tokens", "3"];
+    const ran = await perigee([...words, "--input", input, "--output", output]);
+    expect(ran).toEqual({ code: 0, stdout: "", stderr: "" });
+    const written = jsonLines(readFileSync(output, "utf8"));
+    expect(written.map((line) => line.text)).toEqual([expect.any(String), expect.any(String)]);
+    const piped = await perigee([...words, "--input", "-", "--json"], { input: lines.join("\n") });
+    expect(jsonLines(piped.stdout).map((line) => line.token_ids)).toEqual(
+      written.map((line) => line.token_ids),
+    );
+  });
+
+  test("prints plain text, several prompts in order, without progress in a pipe", async () => {
+    const words = ["generate", "-p", "Hello", "-p", "A queue", "--max-tokens", "4"];
+    const ran = await perigee([...words, "--temperature", "0"]);
+    expect(ran.code).toBe(0);
+    expect(ran.stderr).toBe("");
+    expect(ran.stdout.split("\n").length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("takes sampling, structure and log-probabilities from flags", async () => {
+    const structure = JSON.stringify({ choice: ["north", "south"] });
+    const words = ["--structured-output", structure, "--n", "2", "--seed", "5", "--logprobs", "1"];
+    const ran = await perigee(["generate", "-p", "Go", ...words, "--temperature", "1", "--json"]);
+    const lines = jsonLines(ran.stdout);
+    expect(lines.map(({ index }) => index)).toEqual([0, 1]);
+    for (const { text, logprobs } of lines) {
+      expect(["north", "south"]).toContain(text);
+      expect(logprobs).toBeInstanceOf(Array);
+    }
+  });
+
+  test("stops at once at an interrupt", async () => {
+    // The missing tokenizer is the first thing said: the model is being loaded then.
+    const words = ["generate", llama, "--prompt-ids", "1", "--max-tokens", "200"];
+    const ran = await perigee(words, { signal: "SIGINT" });
+    expect(ran.code).toBeNull();
+  });
+});
+
+describe.runIf(built)("perigee generate refuses, in one line and with a remedy:", () => {
+  test.for<[string, string[], number, string]>([
+    ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
+    ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
+    ["a word for a number", ["-p", "x", "--temperature", "hot"], 2, "Wanted a number."],
+    ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "Cannot use --temperature"],
+    ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, reference, cuda"],
+    ["ids that are none", ["--prompt-ids", "1,x"], 2, "wanted token ids like 1,2,3"],
+    ["an id beyond the vocabulary", ["--prompt-ids", "99999"], 2, "integers from 0 to 4095"],
+    ["flags that contradict", ["-p", "x", "--step-tokens-max", "4"], 2, "--running-sequences-max"],
+    ["a bad grammar", ["-p", "x", "--structured-output", '{"regex":"("}'], 2, "Cannot"],
+    ["a model that is not there", ["none/there", "-p", "x"], 1, "perigee models pull none/there"],
+    ["a file that is not there", ["--input", "nowhere.jsonl"], 1, "Cannot read nowhere.jsonl"],
+    ["a folder as file", ["--input", "test"], 1, "it is a folder"],
+    ["a file of something else", ["--input", "README.md"], 2, "README.md, line 1: wanted"],
+    ["logits of two prompts", ["-p", "x", "-p", "y", "--logits-out", "z"], 2, "wanted one prompt"],
+    ["a prompt too long", ["-p", "x".repeat(9000)], 2, "prompt must fit 2047 tokens"],
+    ["text for a model without words", [llama, "-p", "x"], 2, "give token ids instead of text"],
+  ])("%s", async ([, words, code, remedy]) => {
+    const ran = await perigee(["generate", ...words]);
+    const lines = ran.stderr.split("\n").filter((line) => !line.startsWith("warning:"));
+    expect(lines).toEqual([expect.stringContaining(remedy), ""]);
+    expect(lines[0]).toMatch(/^perigee: /);
+    expect(ran).toMatchObject({ code, stdout: "" });
+  });
+
+  test("and --verbose adds the stack", async () => {
+    const ran = await perigee(["generate", "none/there", "-p", "x", "--verbose"]);
+    expect(ran.stderr).toContain("    at ");
+  });
+});
