@@ -4,6 +4,7 @@
  * `LLM` lives on the caller's thread and deals in text; the engine lives on its own and deals in
  * token ids. Plain data crosses between them, once per step.
  *
+ *   bundled-model.ts    where the model is that comes with the package
  *   llm.ts              the public class: load, generate, stream, chat, embed
  *   api.ts              what goes in and comes out; stream-item.ts puts it together
  *   config.ts           how a model is loaded and run
@@ -29,6 +30,7 @@
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
 export { SamplingParams, StructuredOutput } from "#sampling";
 export type * from "./api.ts";
+export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { LLM, type LlmOptions } from "./llm.ts";

@@ -20,6 +20,7 @@ import type {
   StreamItem,
   TextCodec,
 } from "./api.ts";
+import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
@@ -77,12 +78,12 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /**
    * Loads a model: a directory in Hugging Face's layout, a .gguf or .safetensors file, or the id of
-   * a model that `perigee models pull` has downloaded.
+   * a model that `perigee models pull` has downloaded. Without a name: the bundled model.
    *
    * @throws EngineError MODEL_NOT_FOUND, CHECKPOINT_INVALID, UNSUPPORTED_MODEL, TOKENIZER_INVALID,
    *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
-  static async load(model: string, options: LlmOptions = {}): Promise<LLM> {
+  static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
     const { onWarning = () => {}, ...rest } = options;
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
