@@ -97,7 +97,11 @@ function randomValues(tensor, seed) {
   const { mean = 0, deviation } = tensor;
   const count = tensor.shape.reduce((product, extent) => product * extent, 1);
   const scale = deviation * Math.sqrt(6);
-  return Float32Array.from({ length: count }, () => mean + (next() + next() - 1) * scale);
+  const values = new Float32Array(count);
+  for (let place = 0; place < count; place++) {
+    values[place] = mean + (next() + next() - 1) * scale;
+  }
+  return values;
 }
 
 const wide = new Float32Array(1);
@@ -114,7 +118,11 @@ function f16(value) {
 
 function encode(values, type) {
   if (type === "f32") return Buffer.from(values.buffer);
-  if (type === "f16") return Buffer.from(Uint16Array.from(values, f16).buffer);
+  if (type === "f16") {
+    const halves = new Uint16Array(values.length);
+    for (let place = 0; place < values.length; place++) halves[place] = f16(values[place]);
+    return Buffer.from(halves.buffer);
+  }
   const bytes = Buffer.alloc((values.length / Q8_BLOCK) * (Q8_BLOCK + 2));
   for (let block = 0, at = 0; block < values.length; block += Q8_BLOCK, at += Q8_BLOCK + 2) {
     const group = values.subarray(block, block + Q8_BLOCK);
