@@ -29,4 +29,5 @@ export {
   type NodeId,
   type PrefixIndex,
   PrefixTree,
+  type PrefixTreeOptions,
 } from "./prefix-tree.ts";

@@ -1,10 +1,12 @@
 /**
  * Which stored block continues which prefix: a tree whose nodes stand for full blocks of tokens.
  *
- * A node is found by (parent node, the block's tokens) in one hash table over all nodes, and every
- * find compares the tokens and the parent itself. The hash therefore only chooses a bucket: equal
- * hashes never share contents, and no chain of digests has to be computed. A node lists all blocks
- * with its contents, since tables are append-only and equal blocks may be computed twice.
+ * Most nodes have one child, so a node links its first child and a walk down a history reads the
+ * nodes' records one after the other, which lie where they were made: side by side. Only further
+ * children are in a hash table, by (parent node, the block's tokens). Every find compares the
+ * tokens and the parent itself: a hash only chooses a bucket, equal hashes never share contents,
+ * and no chain of digests has to be computed. A node lists all blocks with its contents, since
+ * tables are append-only and equal blocks may be computed twice.
  *
  * Everything lies in typed arrays sized once: a node has at least one block, so there are never
  * more nodes than blocks.
@@ -35,121 +37,176 @@ export interface PrefixIndex {
   has(block: BlockId): boolean;
   /** Forgets a block. With a node's last block the node goes; it must have no children then. */
   remove(block: BlockId): void;
+  /** Whether this is its node's only block, and others continue it: it cannot be removed alone. */
+  isCovered(block: BlockId): boolean;
+  /** Forgets all blocks that continue a node whose only block this is; `forgotten` hears of each. */
+  removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void;
   clear(): void;
 }
 
 /** 32 bits of a parent's number and a block's tokens. */
 export type BlockHash = (parent: number, place: BlockPlace, blockTokens: number) => number;
 
+export interface PrefixTreeOptions {
+  /** Any is right; a bad one is slow. */
+  readonly hashBlock?: BlockHash;
+  /** Hears of a block that was covered, maybe, and is not any more. */
+  readonly onUncovered?: (block: BlockId) => void;
+}
+
 const NONE = -1;
+
+// A node's record: eight integers, so that it never spreads over two cache lines.
+const NODE_STRIDE = 8;
+/** The parent's number; of a top node the complement of its root's number: negative. */
+const PARENT = 0;
+const FIRST_BLOCK = 1;
+const FIRST_CHILD = 2;
+const NEXT_SIBLING = 3;
+const PREVIOUS_SIBLING = 4;
+/** Of a first child neither is kept: it is in no bucket. */
+const HASH = 5;
+const NEXT_IN_BUCKET = 6;
+
+// A block's record: its node, and its neighbours among that node's blocks.
+const BLOCK_STRIDE = 4;
+const NODE = 0;
+const NEXT_BLOCK = 1;
+const PREVIOUS_BLOCK = 2;
 
 export class PrefixTree implements PrefixIndex {
   readonly #blockTokens: number;
-  readonly #blocks: number;
+  readonly #blockCount: number;
   readonly #hashBlock: BlockHash;
+  readonly #onUncovered: (block: BlockId) => void;
   readonly #buckets: Int32Array;
-
-  // By node. A top node's parent is the complement of its root's number: negative.
-  readonly #parent: Int32Array;
-  readonly #hash: Int32Array;
+  readonly #nodes: Int32Array;
   readonly #tokens: Int32Array;
-  readonly #children: Int32Array;
-  readonly #firstBlock: Int32Array;
-  readonly #nextInBucket: Int32Array;
+  readonly #blocks: Int32Array;
   readonly #unusedNodes: IntList = new IntList();
-
-  // By block: its node, and its neighbours among that node's blocks.
-  readonly #node: Int32Array;
-  readonly #nextBlock: Int32Array;
-  readonly #previousBlock: Int32Array;
 
   // By root. A root exists while it has children, so there are never more than blocks.
   readonly #roots = new Map<string, number>();
   readonly #rootScopes: string[] = [];
-  readonly #rootChildren: Int32Array;
+  readonly #rootFirstChild: Int32Array;
   readonly #unusedRoots: IntList = new IntList();
 
-  /** Any `hashBlock` is right; a bad one is slow. */
-  constructor(blocks: number, blockTokens: number, hashBlock: BlockHash = multiplyAndFold) {
-    this.#hashBlock = hashBlock;
-    this.#blocks = blocks;
+  constructor(blocks: number, blockTokens: number, options: PrefixTreeOptions = {}) {
+    this.#hashBlock = options.hashBlock ?? multiplyAndFold;
+    this.#onUncovered = options.onUncovered ?? ignore;
+    this.#blockCount = blocks;
     this.#blockTokens = blockTokens;
     this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(blocks * 2)));
     this.#tokens = new Int32Array(blocks * blockTokens);
-    const perBlock = () => new Int32Array(blocks);
-    this.#parent = perBlock();
-    this.#hash = perBlock();
-    this.#children = perBlock();
-    this.#firstBlock = perBlock();
-    this.#nextInBucket = perBlock();
-    this.#node = perBlock();
-    this.#nextBlock = perBlock();
-    this.#previousBlock = perBlock();
-    this.#rootChildren = perBlock();
+    this.#nodes = new Int32Array(blocks * NODE_STRIDE);
+    this.#blocks = new Int32Array(blocks * BLOCK_STRIDE);
+    this.#rootFirstChild = new Int32Array(blocks);
     this.clear();
   }
 
   find(place: BlockPlace): NodeId | null {
     const parent = place.parent ?? this.#findRoot(place.scope);
-    if (parent === null) return null;
-    return this.#findChild(parent, place, this.#hashBlock(parent, place, this.#blockTokens));
+    return parent === null ? null : this.#findChild(parent, place);
   }
 
   blockOf(node: NodeId): BlockId {
-    return blockId(intAt(this.#firstBlock, node));
+    return blockId(this.#get(node, FIRST_BLOCK));
   }
 
   insert(place: BlockPlace, block: BlockId): NodeId {
-    assert(intAt(this.#node, block) === NONE, "Cannot store a block in two places");
+    assert(!this.has(block), "Cannot store a block in two places");
     const parent = place.parent ?? this.#openRoot(place.scope);
-    const hash = this.#hashBlock(parent, place, this.#blockTokens);
-    const node = this.#findChild(parent, place, hash) ?? this.#addNode(parent, place, hash);
-    const first = intAt(this.#firstBlock, node);
-    // Behind the first: what was found before stays what is found.
-    const next = first === NONE ? NONE : intAt(this.#nextBlock, first);
-    this.#node[block] = node;
-    this.#nextBlock[block] = next;
-    this.#previousBlock[block] = first;
-    if (next !== NONE) this.#previousBlock[next] = block;
-    if (first === NONE) this.#firstBlock[node] = block;
-    else this.#nextBlock[first] = block;
+    const node = this.#findChild(parent, place) ?? this.#addNode(parent, place);
+    this.#addBlock(node, block);
     return node;
   }
 
   has(block: BlockId): boolean {
-    return intAt(this.#node, block) !== NONE;
+    return this.#getOfBlock(block, NODE) !== NONE;
   }
 
   remove(block: BlockId): void {
-    const node = intAt(this.#node, block);
+    const node = this.#getOfBlock(block, NODE);
     assert(node !== NONE, "Cannot forget a block that is not stored");
-    const next = intAt(this.#nextBlock, block);
-    const previous = intAt(this.#previousBlock, block);
-    if (previous === NONE) this.#firstBlock[node] = next;
-    else this.#nextBlock[previous] = next;
-    if (next !== NONE) this.#previousBlock[next] = previous;
-    this.#node[block] = NONE;
-    if (intAt(this.#firstBlock, node) === NONE) this.#removeNode(node);
+    const next = this.#getOfBlock(block, NEXT_BLOCK);
+    const previous = this.#getOfBlock(block, PREVIOUS_BLOCK);
+    if (previous === NONE) this.#set(node, FIRST_BLOCK, next);
+    else this.#setOfBlock(previous, NEXT_BLOCK, next);
+    if (next !== NONE) this.#setOfBlock(next, PREVIOUS_BLOCK, previous);
+    this.#setOfBlock(block, NODE, NONE);
+    if (this.#get(node, FIRST_BLOCK) === NONE) this.#removeNode(node);
+  }
+
+  isCovered(block: BlockId): boolean {
+    const node = this.#getOfBlock(block, NODE);
+    return node !== NONE && this.#get(node, FIRST_CHILD) !== NONE && this.#isOnlyBlock(block);
+  }
+
+  removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void {
+    assert(this.#isOnlyBlock(block), "Cannot forget what continues a prefix that stays");
+    const top = this.#getOfBlock(block, NODE);
+    let node = top;
+    for (;;) {
+      // Down to a leaf; removing its last block removes it, and shows the next one.
+      const child = this.#get(node, FIRST_CHILD);
+      if (child !== NONE) {
+        node = child;
+        continue;
+      }
+      if (node === top) return;
+      const parent = this.#get(node, PARENT);
+      let last = false;
+      while (!last) {
+        const leaf = blockId(this.#get(node, FIRST_BLOCK));
+        last = this.#isOnlyBlock(leaf);
+        this.remove(leaf);
+        forgotten(leaf);
+      }
+      node = parent;
+    }
   }
 
   clear(): void {
     this.#buckets.fill(NONE);
-    this.#node.fill(NONE);
+    this.#blocks.fill(NONE);
     this.#unusedNodes.clear();
-    for (let node = this.#blocks - 1; node >= 0; node--) this.#unusedNodes.push(node);
+    for (let node = this.#blockCount - 1; node >= 0; node--) this.#unusedNodes.push(node);
     this.#roots.clear();
     this.#unusedRoots.clear();
-    for (let root = this.#blocks - 1; root >= 0; root--) this.#unusedRoots.push(root);
+    for (let root = this.#blockCount - 1; root >= 0; root--) this.#unusedRoots.push(root);
   }
 
   /** Nodes in use. */
   get nodeCount(): number {
-    return this.#blocks - this.#unusedNodes.length;
+    return this.#blockCount - this.#unusedNodes.length;
   }
 
   /** Scopes with at least one stored block. */
   get scopeCount(): number {
     return this.#roots.size;
+  }
+
+  #get(node: number, field: number): number {
+    return intAt(this.#nodes, node * NODE_STRIDE + field);
+  }
+
+  #set(node: number, field: number, value: number): void {
+    this.#nodes[node * NODE_STRIDE + field] = value;
+  }
+
+  #getOfBlock(block: number, field: number): number {
+    return intAt(this.#blocks, block * BLOCK_STRIDE + field);
+  }
+
+  #setOfBlock(block: number, field: number, value: number): void {
+    this.#blocks[block * BLOCK_STRIDE + field] = value;
+  }
+
+  #isOnlyBlock(block: number): boolean {
+    return (
+      this.#getOfBlock(block, NEXT_BLOCK) === NONE &&
+      this.#getOfBlock(block, PREVIOUS_BLOCK) === NONE
+    );
   }
 
   #findRoot(scope: string): number | null {
@@ -163,21 +220,35 @@ export class PrefixTree implements PrefixIndex {
     const root = this.#unusedRoots.pop();
     this.#roots.set(scope, root);
     this.#rootScopes[root] = scope;
-    this.#rootChildren[root] = 0;
+    this.#rootFirstChild[root] = NONE;
     return ~root;
   }
 
-  #findChild(parent: number, place: BlockPlace, hash: number): NodeId | null {
-    let node = intAt(this.#buckets, hash & (this.#buckets.length - 1));
+  #firstChild(parent: number): number {
+    return parent >= 0 ? this.#get(parent, FIRST_CHILD) : intAt(this.#rootFirstChild, ~parent);
+  }
+
+  #setFirstChild(parent: number, child: number): void {
+    if (parent >= 0) this.#set(parent, FIRST_CHILD, child);
+    else this.#rootFirstChild[~parent] = child;
+  }
+
+  #findChild(parent: number, place: BlockPlace): NodeId | null {
+    const first = this.#firstChild(parent);
+    if (first === NONE) return null;
+    if (this.#holds(first, place)) return nodeId(first);
+    if (this.#get(first, NEXT_SIBLING) === NONE) return null;
+    const hash = this.#hashBlock(parent, place, this.#blockTokens);
+    let node = intAt(this.#buckets, this.#bucketOf(hash));
     while (node !== NONE) {
       if (
-        intAt(this.#hash, node) === hash &&
-        intAt(this.#parent, node) === parent &&
+        this.#get(node, HASH) === hash &&
+        this.#get(node, PARENT) === parent &&
         this.#holds(node, place)
       ) {
         return nodeId(node);
       }
-      node = intAt(this.#nextInBucket, node);
+      node = this.#get(node, NEXT_IN_BUCKET);
     }
     return null;
   }
@@ -191,51 +262,103 @@ export class PrefixTree implements PrefixIndex {
     return true;
   }
 
-  #addNode(parent: number, place: BlockPlace, hash: number): NodeId {
+  /** Behind the first block: what was found before stays what is found. */
+  #addBlock(node: number, block: number): void {
+    const first = this.#get(node, FIRST_BLOCK);
+    const next = first === NONE ? NONE : this.#getOfBlock(first, NEXT_BLOCK);
+    this.#setOfBlock(block, NODE, node);
+    this.#setOfBlock(block, NEXT_BLOCK, next);
+    this.#setOfBlock(block, PREVIOUS_BLOCK, first);
+    if (next !== NONE) this.#setOfBlock(next, PREVIOUS_BLOCK, block);
+    if (first === NONE) {
+      this.#set(node, FIRST_BLOCK, block);
+      return;
+    }
+    this.#setOfBlock(first, NEXT_BLOCK, block);
+    this.#onUncovered(blockId(first));
+  }
+
+  #addNode(parent: number, place: BlockPlace): NodeId {
     const node = this.#unusedNodes.pop();
     const own = node * this.#blockTokens;
     for (let offset = 0; offset < this.#blockTokens; offset++) {
       this.#tokens[own + offset] = intAt(place.tokens, place.start + offset);
     }
-    const bucket = hash & (this.#buckets.length - 1);
-    this.#parent[node] = parent;
-    this.#hash[node] = hash;
-    this.#children[node] = 0;
-    this.#firstBlock[node] = NONE;
-    this.#nextInBucket[node] = intAt(this.#buckets, bucket);
-    this.#buckets[bucket] = node;
-    this.#countChild(parent, 1);
+    this.#set(node, PARENT, parent);
+    this.#set(node, FIRST_BLOCK, NONE);
+    this.#set(node, FIRST_CHILD, NONE);
+    this.#linkSibling(node, parent, place);
     return nodeId(node);
   }
 
-  #removeNode(node: number): void {
-    assert(this.#children[node] === 0, "Cannot forget a prefix before what continues it");
-    const bucket = intAt(this.#hash, node) & (this.#buckets.length - 1);
-    const next = intAt(this.#nextInBucket, node);
-    let before = intAt(this.#buckets, bucket);
-    if (before === node) {
-      this.#buckets[bucket] = next;
-    } else {
-      while (intAt(this.#nextInBucket, before) !== node) before = intAt(this.#nextInBucket, before);
-      this.#nextInBucket[before] = next;
-    }
-    this.#countChild(intAt(this.#parent, node), -1);
-    this.#unusedNodes.push(node);
-  }
-
-  #countChild(parent: number, change: 1 | -1): void {
-    if (parent >= 0) {
-      this.#children[parent] = intAt(this.#children, parent) + change;
+  /** Behind the first child, which stays the first. */
+  #linkSibling(node: number, parent: number, place: BlockPlace): void {
+    const first = this.#firstChild(parent);
+    const next = first === NONE ? NONE : this.#get(first, NEXT_SIBLING);
+    this.#set(node, PREVIOUS_SIBLING, first);
+    this.#set(node, NEXT_SIBLING, next);
+    if (next !== NONE) this.#set(next, PREVIOUS_SIBLING, node);
+    if (first === NONE) {
+      this.#setFirstChild(parent, node);
       return;
     }
-    const root = ~parent;
-    const children = intAt(this.#rootChildren, root) + change;
-    this.#rootChildren[root] = children;
-    if (children > 0) return;
+    this.#set(first, NEXT_SIBLING, node);
+    this.#set(node, HASH, this.#hashBlock(parent, place, this.#blockTokens));
+    this.#linkBucket(node);
+  }
+
+  #removeNode(node: number): void {
+    assert(
+      this.#get(node, FIRST_CHILD) === NONE,
+      "Cannot forget a prefix before what continues it",
+    );
+    const parent = this.#get(node, PARENT);
+    const next = this.#get(node, NEXT_SIBLING);
+    const previous = this.#get(node, PREVIOUS_SIBLING);
+    this.#unusedNodes.push(node);
+    if (next !== NONE) this.#set(next, PREVIOUS_SIBLING, previous);
+    if (previous !== NONE) {
+      this.#set(previous, NEXT_SIBLING, next);
+      this.#unlinkBucket(node);
+      return;
+    }
+    this.#setFirstChild(parent, next);
+    if (next !== NONE) this.#unlinkBucket(next);
+    else if (parent < 0) this.#closeRoot(~parent);
+    else this.#onUncovered(blockId(this.#get(parent, FIRST_BLOCK)));
+  }
+
+  #closeRoot(root: number): void {
     this.#roots.delete(this.#rootScopes[root] ?? "");
     this.#rootScopes[root] = "";
     this.#unusedRoots.push(root);
   }
+
+  #bucketOf(hash: number): number {
+    return hash & (this.#buckets.length - 1);
+  }
+
+  #linkBucket(node: number): void {
+    const bucket = this.#bucketOf(this.#get(node, HASH));
+    this.#set(node, NEXT_IN_BUCKET, intAt(this.#buckets, bucket));
+    this.#buckets[bucket] = node;
+  }
+
+  #unlinkBucket(node: number): void {
+    const bucket = this.#bucketOf(this.#get(node, HASH));
+    const next = this.#get(node, NEXT_IN_BUCKET);
+    let before = intAt(this.#buckets, bucket);
+    if (before === node) {
+      this.#buckets[bucket] = next;
+      return;
+    }
+    while (this.#get(before, NEXT_IN_BUCKET) !== node) before = this.#get(before, NEXT_IN_BUCKET);
+    this.#set(before, NEXT_IN_BUCKET, next);
+  }
+}
+
+function ignore(): void {
+  // Nobody wants to know.
 }
 
 /** Multiply and fold, token by token: 32 bits that choose a bucket and nothing else. */

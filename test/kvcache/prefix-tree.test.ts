@@ -17,7 +17,7 @@ const hashes: readonly (readonly [string, BlockHash | undefined])[] = [
 test.for(hashes)(
   "[KV7] with %s, a block is found by its tokens below its parent only",
   ([, hash]) => {
-    const tree = new PrefixTree(8, BLOCK_TOKENS, hash);
+    const tree = new PrefixTree(8, BLOCK_TOKENS, hash === undefined ? {} : { hashBlock: hash });
     const first = tree.insert(place([1, 2, 3, 4]), blockId(0));
     const second = tree.insert(place([5, 6, 7, 8], first), blockId(1));
     expect(tree.find(place([1, 2, 3, 4]))).toBe(first);
