@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { EngineError } from "#base";
+import { EVICTION_POLICIES } from "#kvcache";
 import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
@@ -16,6 +17,10 @@ export const KvCacheOptions = z
       .default("auto")
       .describe("Format of keys and values; auto: float32 with float32 weights, else bfloat16."),
     prefixCaching: z.boolean().default(true).describe("Reuse blocks of equal prefixes."),
+    evictionPolicy: z
+      .enum(EVICTION_POLICIES)
+      .default("lru")
+      .describe("Which cached block is forgotten first; compare them with perigee replay."),
   })
   .refine((options) => (options.blockTokens & (options.blockTokens - 1)) === 0, {
     path: ["blockTokens"],

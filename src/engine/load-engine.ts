@@ -77,7 +77,7 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
   const format = weightFormatFor(options, checkpoint, device);
   const kvFormat = kvFormatFor(options, format);
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
-  const { blockTokens } = options.kvCache;
+  const { blockTokens, prefixCaching, evictionPolicy } = options.kvCache;
   const kvHeads = spec.kvHeads;
   const shape = { layers: spec.layers.length, blockTokens, kvHeads, headDim: spec.headDim };
   const blocks = poolBlocks({ ...shape, format: kvFormat }, options, {
@@ -86,7 +86,7 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
   });
   const scheduler = new Scheduler({
     config: options.scheduler,
-    cache: new KvCache({ blocks, blockTokens, prefixCaching: options.kvCache.prefixCaching }),
+    cache: new KvCache({ blocks, blockTokens, prefixCaching, evictionPolicy }),
     contextTokensMax: spec.contextTokensMax,
   });
   const kvCache = device.allocateKvCache({ ...shape, blocks, format: kvFormat });

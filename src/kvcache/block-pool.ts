@@ -24,7 +24,7 @@ export class BlockPool {
   readonly #free: IntList;
   #evictions = 0;
 
-  /** `onEvict` hears of each published block whose contents are about to be overwritten. */
+  /** `onEvict` hears of each published block that nobody holds and that is about to be forgotten. */
   constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: BlockId) => void) {
     assert(Number.isInteger(blocks) && blocks > 0, "Cannot make a pool without blocks");
     this.total = blocks;
@@ -66,6 +66,7 @@ export class BlockPool {
     for (let taken = 0; taken < count; taken++) {
       const block = this.#take();
       this.#holders[block] = 1;
+      this.#eviction.taken?.(block, into.length);
       into.push(block);
     }
     return true;
@@ -79,6 +80,13 @@ export class BlockPool {
       this.#eviction.remove(block);
     }
     this.#holders[block] = holders + 1;
+    this.#eviction.shared?.(block);
+  }
+
+  /** How much a held block is worth keeping, for policies that listen to it. */
+  prioritise(block: BlockId, priority: number): void {
+    assert(this.holders(block) > 0, "Cannot prioritise a block that nobody holds");
+    this.#eviction.prioritise?.(block, priority);
   }
 
   /** One holder less; without holders the block is cached if published, else free. */
@@ -106,9 +114,16 @@ export class BlockPool {
     this.#free.push(block);
   }
 
-  /** Frees every cached block. `onEvict` is not told: the caller forgets all at once. */
+  /** Frees a cached block because a victim goes that it continues. */
+  evictWith(block: BlockId): void {
+    this.unpublish(block);
+    this.#evictions++;
+  }
+
+  /** Frees every cached block. */
   freeCached(): void {
     for (let block = this.#eviction.victim(); block !== null; block = this.#eviction.victim()) {
+      this.#onEvict(block);
       this.unpublish(block);
     }
   }

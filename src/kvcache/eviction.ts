@@ -10,6 +10,17 @@ export interface EvictionPolicy {
   remove(block: BlockId): void;
   /** Which block to forget next; it stays until removed. null when there is none. */
   victim(): BlockId | null;
+
+  // What an order may depend on; those that do not care leave these out.
+
+  /** The block was handed out to be the `index`-th of a table; what was known of it is void. */
+  taken?(block: BlockId, index: number): void;
+  /** One more table holds the block. */
+  shared?(block: BlockId): void;
+  /** How much a held block is worth keeping: 0 to `PRIORITY_MAX`, until the next such call. */
+  prioritise?(block: BlockId, priority: number): void;
+  /** The block was the only one of a prefix that others continue, maybe, and is not any more. */
+  uncovered?(block: BlockId): void;
 }
 
 /**

@@ -8,8 +8,12 @@
  *   block-table.ts   the blocks of one sequence, in position order
  *   block-pool.ts    counts holders, hands out blocks, takes them back
  *   prefix-tree.ts   finds stored blocks by history and tokens
- *   eviction.ts      picks which unheld block to forget first
- *   block-list.ts    an ordered set of blocks, linked in typed arrays
+ *   eviction.ts      picks which unheld block to forget first: the contract, and LRU
+ *   eviction-policies.ts   all such orders by name
+ *   ranked-eviction.ts     lowest rank first, but leaves before what they continue
+ *   block-ranking.ts       what a block is worth: by uses, by depth, by priority
+ *   block-heap.ts    blocks by rank
+ *   block-list.ts    an ordered set of blocks, linked in a typed array
  *   block-id.ts      what a block is called
  *
  * Invariant: never sees a tensor. It deals in ids; kernels own the bytes behind them.
@@ -17,11 +21,15 @@
  *
  * @module
  */
+
+export { BlockHeap } from "./block-heap.ts";
 export { type BlockId, blockId } from "./block-id.ts";
 export { BlockList } from "./block-list.ts";
 export { type BlockCounts, BlockPool } from "./block-pool.ts";
+export { PRIORITY_DEFAULT, PRIORITY_MAX, PRIORITY_MIN } from "./block-ranking.ts";
 export { BlockTable } from "./block-table.ts";
 export { type EvictionPolicy, LruEviction } from "./eviction.ts";
+export { createEviction, EVICTION_POLICIES, type EvictionPolicyName } from "./eviction-policies.ts";
 export { KvCache, type KvCacheShape, type PrefixMatch } from "./kv-cache.ts";
 export {
   type BlockHash,

@@ -2,7 +2,7 @@ import { assert, type IntList } from "#base";
 import { type BlockId, blockId } from "./block-id.ts";
 import { type BlockCounts, BlockPool } from "./block-pool.ts";
 import type { BlockTable } from "./block-table.ts";
-import { LruEviction } from "./eviction.ts";
+import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
 import { type NodeId, PrefixTree } from "./prefix-tree.ts";
 
 export interface KvCacheShape {
@@ -12,6 +12,8 @@ export interface KvCacheShape {
   readonly blockTokens: number;
   /** Off: no block is ever published, so none is shared. Default: on. */
   readonly prefixCaching?: boolean;
+  /** Which cached block to forget first. Default: lru. */
+  readonly evictionPolicy?: EvictionPolicyName;
 }
 
 /** The stored blocks that a prompt starts with. Valid until the cache changes. */
@@ -29,15 +31,21 @@ export class KvCache {
   readonly prefixCaching: boolean;
   readonly #pool: BlockPool;
   readonly #tree: PrefixTree;
+  /** Whether a prefix may be forgotten before what continues it, which is forgotten then, too. */
+  readonly #evictsCovered: boolean;
 
   constructor(shape: KvCacheShape) {
     assert(Number.isInteger(shape.blockTokens) && shape.blockTokens > 0, "Blocks need positions");
     this.blockTokens = shape.blockTokens;
     this.prefixCaching = shape.prefixCaching ?? true;
-    this.#tree = new PrefixTree(shape.blocks, shape.blockTokens);
-    this.#pool = new BlockPool(shape.blocks, new LruEviction(shape.blocks), (block) =>
-      this.#tree.remove(block),
-    );
+    const policy = shape.evictionPolicy ?? "lru";
+    this.#evictsCovered = policy === "true-priority";
+    const eviction = createEviction(policy, shape.blocks, (block) => this.#tree.isCovered(block));
+    const { uncovered } = eviction;
+    this.#tree = new PrefixTree(shape.blocks, shape.blockTokens, {
+      ...(uncovered === undefined ? {} : { onUncovered: uncovered.bind(eviction) }),
+    });
+    this.#pool = new BlockPool(shape.blocks, eviction, (block) => this.#forget(block));
   }
 
   get totalBlocks(): number {
@@ -118,6 +126,14 @@ export class KvCache {
   }
 
   /**
+   * How much the table's blocks from `start` up to `end` are worth keeping when nobody holds them:
+   * 0 to 100. For the policies priority and true-priority; others ignore it.
+   */
+  prioritise(table: BlockTable, start: number, end: number, priority: number): void {
+    for (let index = start; index < end; index++) this.#pool.prioritise(table.get(index), priority);
+  }
+
+  /**
    * Makes the table's blocks that lie below position `filled` known to others, if full and not
    * known yet. `tokens` are the sequence's, at least `filled` of them.
    */
@@ -174,5 +190,12 @@ export class KvCache {
       const stored = this.#tree.has(block);
       assert(stored === this.#pool.isPublished(block), `Block ${index} is not in the index`);
     }
+  }
+
+  #forget(victim: BlockId): void {
+    if (this.#evictsCovered && this.#tree.isCovered(victim)) {
+      this.#tree.removeBelow(victim, (block) => this.#pool.evictWith(block));
+    }
+    this.#tree.remove(victim);
   }
 }

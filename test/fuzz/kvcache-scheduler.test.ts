@@ -5,11 +5,11 @@
  */
 import { expect, test } from "vitest";
 import { seedFrom, uniformAt } from "#base";
-import type { KvCache } from "#kvcache";
+import { EVICTION_POLICIES, type KvCache } from "#kvcache";
 import type { Sequence, StepPlan } from "#scheduler";
 import { Harness } from "../scheduler/harness.ts";
 
-const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 const OPERATIONS = 2000;
 const BLOCK_TOKENS = 4;
 
@@ -92,6 +92,7 @@ class Life {
       policy: this.#below(3) === 0 ? "priority" : "fcfs",
       waitingSequencesMax: 12,
       overlapSteps: this.#ahead > 0,
+      evictionPolicy: EVICTION_POLICIES[seed % EVICTION_POLICIES.length] ?? "lru",
     });
   }
 
@@ -102,6 +103,7 @@ class Life {
     else if (dice < 32) this.#abortSomeone();
     else if (dice < 34) this.harness.scheduler.preemptAll();
     else if (dice < 36) this.harness.scheduler.resetPrefixCache();
+    else if (dice < 41) this.#prioritiseSomeone();
     else this.#step();
     this.harness.scheduler.audit();
     this.#bury();
@@ -139,6 +141,14 @@ class Life {
     if (sequence === undefined) return;
     if (this.#below(3) === 0) this.harness.scheduler.grammarReady(sequence.id);
     else this.harness.scheduler.abort(sequence.id);
+  }
+
+  #prioritiseSomeone(): void {
+    const sequence = this.#live[this.#below(Math.max(1, this.#live.length))];
+    if (sequence === undefined) return;
+    const { blockTable } = sequence;
+    const start = this.#below(blockTable.length + 1);
+    this.harness.cache.prioritise(blockTable, start, blockTable.length, this.#below(101));
   }
 
   #step(): void {

@@ -1,5 +1,5 @@
 /** A scheduler with sequences of made-up tokens, driven a step at a time. */
-import { KvCache } from "#kvcache";
+import { type EvictionPolicyName, KvCache } from "#kvcache";
 import {
   NO_STOP_RULES,
   type PlannedSequence,
@@ -18,6 +18,7 @@ export interface HarnessOptions extends Partial<SchedulerConfig> {
   readonly blocks?: number;
   readonly blockTokens?: number;
   readonly prefixCaching?: boolean;
+  readonly evictionPolicy?: EvictionPolicyName;
   readonly modelContext?: number;
   readonly overlapSteps?: boolean;
 }
@@ -42,11 +43,12 @@ export class Harness {
       blocks = 1000,
       blockTokens = 16,
       prefixCaching = true,
+      evictionPolicy = "lru",
       modelContext = 8192,
       overlapSteps = false,
       ...config
     } = options;
-    this.cache = new KvCache({ blocks, blockTokens, prefixCaching });
+    this.cache = new KvCache({ blocks, blockTokens, prefixCaching, evictionPolicy });
     this.scheduler = new Scheduler({
       config: SchedulerConfig.parse({
         stepTokensMax: 8192,
