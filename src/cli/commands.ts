@@ -31,6 +31,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/bench.ts")).defineBench,
   },
   {
+    name: "replay",
+    description: "Prefix-cache hit rates of a trace, per eviction policy and pool size; no model.",
+    load: async () => (await import("./commands/replay.ts")).defineReplay,
+  },
+  {
     name: "models",
     description: "List, inspect and download models.",
     load: async () => (await import("./commands/models.ts")).defineModels,

@@ -26,7 +26,8 @@ export const LAYERS = {
     "scheduler",
   ],
   server: ["base", "engine"],
-  cli: ["base", "tensor", "checkpoint", "devices", "engine", "server"],
+  simulator: ["base", "kvcache", "scheduler"],
+  cli: ["base", "tensor", "checkpoint", "devices", "kvcache", "engine", "server", "simulator"],
 };
 
 /** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */

@@ -1,0 +1,121 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { systemClock } from "#base";
+import { EVICTION_POLICIES, type EvictionPolicyName } from "#kvcache";
+import { type ReplayResult, readTrace, replayTrace, type Trace } from "#simulator";
+import { Progress } from "../progress.ts";
+
+interface ReplayFlags {
+  readonly capacity: readonly (number | null)[];
+  readonly policy: readonly EvictionPolicyName[];
+  readonly blockTokens: number;
+  readonly json?: boolean;
+}
+
+const CAPACITIES = "1000,10000,30000,50000,100000,inf";
+const POLICIES = "lru,lfu,length-aware,priority";
+
+/** `perigee replay`: which pool size and eviction policy a recorded load wants. */
+export function defineReplay(command: Command): void {
+  command
+    .argument(
+      "<trace>",
+      "JSON lines: timestamp, input_length, output_length, hash_ids; or token_ids.",
+    )
+    .addOption(
+      new Option("--capacity <blocks>", "Pool sizes in blocks; inf: no bound.")
+        .default(capacities(CAPACITIES), CAPACITIES)
+        .argParser(capacities),
+    )
+    .addOption(
+      new Option("--policy <names>", `Any of ${EVICTION_POLICIES.join(", ")}.`)
+        .default(policies(POLICIES), POLICIES)
+        .argParser(policies),
+    )
+    .option("--block-tokens <n>", "Tokens of a block in the trace.", blockTokens, 512)
+    .option("--json", "Print JSON.")
+    .action(async (path: string, flags: ReplayFlags) => {
+      const results = replayAll(await readTrace(path, flags.blockTokens), flags);
+      process.stdout.write(flags.json === true ? json(results) : table(results));
+    });
+}
+
+function replayAll(trace: Trace, flags: ReplayFlags): readonly ReplayResult[] {
+  const runs = flags.policy.flatMap((policy) =>
+    flags.capacity.map((capacityBlocks) => ({ policy, capacityBlocks })),
+  );
+  const requests = trace.requests.length;
+  const progress = new Progress("replay", runs.length * requests, " requests");
+  try {
+    return runs.map((run, index) =>
+      replayTrace(trace, {
+        ...run,
+        clock: systemClock,
+        onProgress: (done) => progress.set(index * requests + done),
+      }),
+    );
+  } finally {
+    progress.stop();
+  }
+}
+
+function json(results: readonly ReplayResult[]): string {
+  const rows = results.map(({ blockOperations, ...row }) => row);
+  return `${JSON.stringify(rows, null, 2)}\n`;
+}
+
+function table(results: readonly ReplayResult[]): string {
+  const heads = [
+    "policy",
+    "capacity",
+    "block hits",
+    "token hits",
+    "evictions",
+    "s",
+    "M block ops/s",
+  ];
+  const rows = results.map((result) => [
+    result.policy,
+    result.capacityBlocks === null ? "inf" : String(result.capacityBlocks),
+    result.blockHitRate.toFixed(4),
+    result.tokenHitRate.toFixed(4),
+    String(result.evictions),
+    result.seconds.toFixed(2),
+    (result.blockOperations / result.seconds / 1e6).toFixed(1),
+  ]);
+  const widths = heads.map((head, column) =>
+    Math.max(head.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) =>
+        column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
+      )
+      .join("  ");
+  const [first] = results;
+  const trace = `${first?.requests ?? 0} requests, ${first?.blockRefs ?? 0} blocks asked for`;
+  return `${[trace, "", line(heads), ...rows.map(line)].join("\n")}\n`;
+}
+
+function capacities(text: string): (number | null)[] {
+  return text.split(",").map((part) => {
+    const capacity = part.trim();
+    if (capacity === "inf") return null;
+    const blocks = Number(capacity);
+    if (Number.isSafeInteger(blocks) && blocks > 0) return blocks;
+    throw new InvalidArgumentError(`Wanted numbers of blocks or inf, got ${part}.`);
+  });
+}
+
+function policies(text: string): EvictionPolicyName[] {
+  return text.split(",").map((part) => {
+    const name = EVICTION_POLICIES.find((policy) => policy === part.trim());
+    if (name !== undefined) return name;
+    throw new InvalidArgumentError(`Wanted any of ${EVICTION_POLICIES.join(", ")}, got ${part}.`);
+  });
+}
+
+function blockTokens(text: string): number {
+  const value = Number(text);
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new InvalidArgumentError("Wanted 1 or more.");
+}

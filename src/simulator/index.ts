@@ -1,0 +1,21 @@
+/**
+ * simulator: what the production code would do with a recorded load, without a model.
+ *
+ *   trace.ts          a file of requests, line by line
+ *   trace-row.ts      one line of it
+ *   mixed-workload.ts a made-up load of three kinds, from a seed
+ *   cache-replay.ts   a trace through the KV cache's books: hit rates and evictions
+ *
+ * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
+ *
+ * @module
+ */
+export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
+export { mixedWorkload } from "./mixed-workload.ts";
+export {
+  parseTrace,
+  readTrace,
+  type Trace,
+  type TraceOptions,
+  type TraceRequest,
+} from "./trace.ts";
