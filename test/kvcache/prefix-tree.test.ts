@@ -88,3 +88,64 @@ test("[KV14] clear forgets everything", () => {
   expect(tree.find(place([1, 2, 3, 4], null, "salt"))).toBeNull();
   expect(tree.scopeCount).toBe(0);
 });
+
+test.for(hashes)("[KV7] with %s, siblings are found while first ones come and go", ([, hash]) => {
+  const tree = new PrefixTree(8, 1, hash === undefined ? {} : { hashBlock: hash });
+  const root = tree.insert(place([9]), blockId(0));
+  const children = [1, 2, 3, 4].map((token) => tree.insert(place([token], root), blockId(token)));
+  const found = () => [1, 2, 3, 4].map((token) => tree.find(place([token], root)));
+  expect(found()).toEqual(children);
+  // The first child, then one in the middle, then the new first one.
+  tree.remove(blockId(1));
+  expect(found()).toEqual([null, ...children.slice(1)]);
+  tree.remove(blockId(3));
+  expect(found()).toEqual([null, children[1], null, children[3]]);
+  tree.remove(blockId(2));
+  tree.remove(blockId(4));
+  expect(found()).toEqual([null, null, null, null]);
+  tree.remove(blockId(0));
+  expect(tree.scopeCount).toBe(0);
+});
+
+test("[KV18] a block is covered while it is the only one of a prefix that others continue", () => {
+  const uncovered: number[] = [];
+  const tree = new PrefixTree(8, 1, { onUncovered: (block) => uncovered.push(block) });
+  const head = tree.insert(place([1]), blockId(0));
+  expect(tree.isCovered(blockId(0))).toBe(false);
+  tree.insert(place([2], head), blockId(1));
+  tree.insert(place([3], head), blockId(2));
+  expect(tree.isCovered(blockId(0))).toBe(true);
+  expect(tree.isCovered(blockId(1))).toBe(false);
+  tree.insert(place([1]), blockId(3));
+  expect(tree.isCovered(blockId(0))).toBe(false);
+  expect(uncovered).toEqual([0]);
+  tree.remove(blockId(3));
+  expect(tree.isCovered(blockId(0))).toBe(true);
+  tree.remove(blockId(1));
+  expect(uncovered).toEqual([0]);
+  tree.remove(blockId(2));
+  expect(uncovered).toEqual([0, 0]);
+  expect(tree.isCovered(blockId(0))).toBe(false);
+  expect(tree.isCovered(blockId(7))).toBe(false);
+});
+
+test("[KV22] all that continues a prefix is forgotten, each block once, and nothing else", () => {
+  const tree = new PrefixTree(16, 1);
+  const head = tree.insert(place([1]), blockId(0));
+  const left = tree.insert(place([2], head), blockId(1));
+  tree.insert(place([3], left), blockId(2));
+  tree.insert(place([3], left), blockId(3));
+  tree.insert(place([4], left), blockId(4));
+  tree.insert(place([5], head), blockId(5));
+  const other = tree.insert(place([2]), blockId(6));
+  const forgotten: number[] = [];
+  tree.removeBelow(blockId(0), (block) => forgotten.push(block));
+  expect(forgotten.sort()).toEqual([1, 2, 3, 4, 5]);
+  expect(tree.find(place([1]))).toBe(head);
+  expect(tree.find(place([2], head))).toBeNull();
+  expect(tree.find(place([2]))).toBe(other);
+  expect(tree.nodeCount).toBe(2);
+  tree.remove(blockId(0));
+  tree.insert(place([2]), blockId(7));
+  expect(() => tree.removeBelow(blockId(6), () => undefined)).toThrow("a prefix that stays");
+});

@@ -1,0 +1,71 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { afterAll, afterEach, expect, test, vi } from "vitest";
+import { addReplayCommand } from "../../src/cli/commands/replay.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "perigee-replay-"));
+const path = join(folder, "load.jsonl");
+const row = (hash_ids: number[]) =>
+  JSON.stringify({ timestamp: 0, input_length: hash_ids.length * 512, output_length: 1, hash_ids });
+writeFileSync(path, [row([1, 2]), row([3]), row([1, 2])].join("\n"));
+afterAll(() => rmSync(folder, { recursive: true }));
+afterEach(() => vi.restoreAllMocks());
+
+/** What `perigee replay` prints. */
+async function replay(...args: string[]): Promise<string> {
+  let printed = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    printed += text;
+    return true;
+  });
+  const root = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
+  addReplayCommand(root);
+  for (const command of root.commands) {
+    command.exitOverride().configureOutput({ writeErr: () => undefined });
+  }
+  await root.parseAsync(["replay", ...args], { from: "user" });
+  return printed;
+}
+
+test("--json prints a row for each policy and capacity, with null for no bound", async () => {
+  const text = await replay(path, "--capacity", "2,inf", "--policy", "lru,priority", "--json");
+  const rows = JSON.parse(text) as Record<string, unknown>[];
+  expect(rows.map(({ policy, capacityBlocks }) => [policy, capacityBlocks])).toEqual([
+    ["lru", 2],
+    ["lru", null],
+    ["priority", 2],
+    ["priority", null],
+  ]);
+  expect(rows[1]).toEqual({
+    policy: "lru",
+    capacityBlocks: null,
+    blockHitRate: 0.4,
+    tokenHitRate: 0.4,
+    requests: 3,
+    blockRefs: 5,
+    evictions: 0,
+    seconds: expect.any(Number),
+  });
+  expect(rows[0]).toMatchObject({ blockHitRate: 0.2, evictions: 2 });
+});
+
+test("without it, a table with every policy of the paper and every capacity is printed", async () => {
+  const lines = (await replay(path)).trim().split("\n");
+  expect(lines[0]).toBe("3 requests, 5 blocks asked for");
+  expect(lines[2]).toMatch(/^policy +capacity +block hits +token hits +evictions +s +M block ops/);
+  expect(lines.length).toBe(3 + 4 * 6);
+  expect(lines.at(-1)).toMatch(/^priority +inf +0\.4000 +0\.4000 +0 /);
+});
+
+test("what is no capacity, policy or block length is wrong use", async () => {
+  await expect(replay(path, "--capacity", "10,many")).rejects.toThrow("or inf, got many");
+  await expect(replay(path, "--capacity", "0")).rejects.toThrow("or inf, got 0");
+  await expect(replay(path, "--policy", "lru,fifo")).rejects.toThrow("length-aware");
+  await expect(replay(path, "--block-tokens", "0")).rejects.toThrow("Wanted 1 or more");
+});
+
+test("a file that is not there is named", async () => {
+  await expect(replay(join(folder, "none.jsonl"))).rejects.toThrow("Cannot read trace: wanted");
+});
