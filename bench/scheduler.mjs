@@ -3,10 +3,12 @@
  *
  * What scheduling costs, without a model: µs per step at a full batch of decoding sequences, with
  * and without a long prompt that cannot start yet; and ns per block of the cache's operations over
- * pool sizes. Runs from dist; prints JSON.
+ * pool sizes: chains that were stored whole, and, per eviction order, sequences that grew beside
+ * each other, so that no two neighbours lie side by side. Runs from dist; prints JSON.
  */
 import { parseArgs } from "node:util";
-import { BlockTable, KvCache } from "../dist/kvcache/index.js";
+import { IntList } from "../dist/base/index.js";
+import { BlockTable, EVICTION_POLICIES, KvCache } from "../dist/kvcache/index.js";
 import {
   NO_STOP_RULES,
   Scheduler,
@@ -155,6 +157,43 @@ function measureCache(blocks) {
   return { blocks, ...Object.fromEntries(nanos) };
 }
 
+/** ns of a block's whole life in a full pool: filled with tokens, stored, given back, forgotten. */
+function scatteredNanos(blocks, evictionPolicy) {
+  const timedBlocks = 200_000;
+  const live = Math.min(128, blocks >> 4);
+  const longest = Math.min(128, Math.floor((blocks / live) * 0.8));
+  const cache = new KvCache({ blocks, blockTokens: BLOCK_TOKENS, evictionPolicy });
+  let state = 12345;
+  const below = (limit) => {
+    state = (Math.imul(state, 1103515245) + 12345) >>> 0;
+    return (state >>> 8) % limit;
+  };
+  const begin = () => ({
+    table: new BlockTable(),
+    tokens: new IntList(),
+    blocks: 1 + below(longest),
+  });
+  const sequences = Array.from({ length: live }, begin);
+  let nextToken = 0;
+  const grow = (count) => {
+    for (let grown = 0; grown < count; ) {
+      const place = below(live);
+      const { table, tokens, blocks: wanted } = sequences[place];
+      if (table.length === wanted) {
+        cache.release(table);
+        sequences[place] = begin();
+        continue;
+      }
+      for (let offset = 0; offset < BLOCK_TOKENS; offset++) tokens.push(nextToken++);
+      cache.allocate(table, 1);
+      cache.publish(table, tokens, tokens.length);
+      grown++;
+    }
+  };
+  grow(Math.max(timedBlocks, 2 * blocks));
+  return rounded((timed(() => grow(timedBlocks)) * 1e6) / timedBlocks);
+}
+
 const steps = Number(flags.steps);
 const running = Number(flags.sequences);
 console.log(
@@ -171,6 +210,12 @@ console.log(
         }),
       ],
       perBlock: flags.blocks.split(",").map((blocks) => measureCache(Number(blocks))),
+      scattered: flags.blocks.split(",").map((blocks) => ({
+        blocks: Number(blocks),
+        ...Object.fromEntries(
+          EVICTION_POLICIES.map((policy) => [policy, scatteredNanos(Number(blocks), policy)]),
+        ),
+      })),
     },
     null,
     2,

@@ -10,18 +10,25 @@ const CHILDREN = 4;
  * block's place is known, so any can be taken out. All in typed arrays sized once; O(log n) each.
  */
 export class BlockHeap {
-  readonly #heap: Int32Array;
+  /** By block: where it is, and its rank and turn, which outlast its stay. */
   readonly #place: Int32Array;
   readonly #rank: Float64Array;
   readonly #turn: Float64Array;
+
+  /** By place: the block, and its rank and turn again, so that comparing neighbours reads these. */
+  readonly #heap: Int32Array;
+  readonly #rankAt: Float64Array;
+  readonly #turnAt: Float64Array;
   #count = 0;
 
   /** An empty heap that may hold the blocks 0 up to `blocks`. */
   constructor(blocks: number) {
-    this.#heap = new Int32Array(blocks);
     this.#place = new Int32Array(blocks).fill(ABSENT);
     this.#rank = new Float64Array(blocks);
     this.#turn = new Float64Array(blocks);
+    this.#heap = new Int32Array(blocks);
+    this.#rankAt = new Float64Array(blocks);
+    this.#turnAt = new Float64Array(blocks);
   }
 
   get count(): number {
@@ -60,48 +67,58 @@ export class BlockHeap {
     this.#rise(last, intAt(this.#place, last));
   }
 
-  #before(a: number, b: number): boolean {
-    const ranks = (this.#rank[a] ?? 0) - (this.#rank[b] ?? 0);
-    return ranks === 0 ? (this.#turn[a] ?? 0) < (this.#turn[b] ?? 0) : ranks < 0;
-  }
-
   /** Up from `place` past all that come after it. */
   #rise(block: number, place: number): void {
+    const rank = this.#rank[block] ?? 0;
+    const turn = this.#turn[block] ?? 0;
     let at = place;
     while (at > 0) {
       const above = Math.floor((at - 1) / CHILDREN);
-      const other = intAt(this.#heap, above);
-      if (!this.#before(block, other)) break;
-      this.#put(other, at);
+      if (!this.#comesAfter(above, rank, turn)) break;
+      this.#move(above, at);
       at = above;
     }
-    this.#put(block, at);
+    this.#put(block, at, rank, turn);
   }
 
   /** Down from `place` past all that come before it. */
   #sink(block: number, place: number): void {
+    const rank = this.#rank[block] ?? 0;
+    const turn = this.#turn[block] ?? 0;
     let at = place;
     for (;;) {
       const child = this.#firstOf(at * CHILDREN + 1);
-      if (child === ABSENT || !this.#before(intAt(this.#heap, child), block)) break;
-      this.#put(intAt(this.#heap, child), at);
+      if (child === ABSENT || this.#comesAfter(child, rank, turn)) break;
+      this.#move(child, at);
       at = child;
     }
-    this.#put(block, at);
+    this.#put(block, at, rank, turn);
   }
 
   /** The place, among the children from `start` on, whose block comes first. */
   #firstOf(start: number): number {
     const end = Math.min(start + CHILDREN, this.#count);
-    let first = start < end ? start : ABSENT;
+    if (start >= end) return ABSENT;
+    let first = start;
     for (let at = start + 1; at < end; at++) {
-      if (this.#before(intAt(this.#heap, at), intAt(this.#heap, first))) first = at;
+      if (this.#comesAfter(first, this.#rankAt[at] ?? 0, this.#turnAt[at] ?? 0)) first = at;
     }
     return first;
   }
 
-  #put(block: number, place: number): void {
+  #comesAfter(place: number, rank: number, turn: number): boolean {
+    const rankThere = this.#rankAt[place] ?? 0;
+    return rankThere === rank ? (this.#turnAt[place] ?? 0) > turn : rankThere > rank;
+  }
+
+  #move(from: number, to: number): void {
+    this.#put(intAt(this.#heap, from), to, this.#rankAt[from] ?? 0, this.#turnAt[from] ?? 0);
+  }
+
+  #put(block: number, place: number, rank: number, turn: number): void {
     this.#heap[place] = block;
+    this.#rankAt[place] = rank;
+    this.#turnAt[place] = turn;
     this.#place[block] = place;
   }
 }
