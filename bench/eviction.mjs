@@ -5,6 +5,7 @@
  * requests (src/simulator/mixed-workload.ts); with --trace, on a trace too, which has no
  * priorities. Runs the production cache from dist; prints JSON.
  */
+import { basename } from "node:path";
 import { parseArgs } from "node:util";
 import { IntList, systemClock } from "../dist/base/index.js";
 import { BlockTable, KvCache } from "../dist/kvcache/index.js";
@@ -89,6 +90,7 @@ function measure(trace, capacityBlocks) {
 }
 
 const capacities = flags.capacity.split(",").map((text) => (text === "inf" ? null : Number(text)));
+const traceFlag = flags.trace === undefined ? "" : ` --trace ${basename(flags.trace)}`;
 const seed = Number(flags.seed);
 const requests = Number(flags.requests);
 const mixed = mixedWorkload({ seed, requests });
@@ -100,7 +102,7 @@ const measureAll = (trace) => ({
 console.log(
   JSON.stringify(
     {
-      command: `node bench/eviction.mjs --seed ${seed} --requests ${requests} --capacity ${flags.capacity}`,
+      command: `node bench/eviction.mjs --seed ${seed} --requests ${requests}${traceFlag}`,
       machine: describeMachine(),
       mixed: measureAll(mixed),
       ...(flags.trace === undefined

@@ -24,7 +24,7 @@ export class BlockPool {
   readonly #free: IntList;
   #evictions = 0;
 
-  /** `onEvict` hears of each published block that nobody holds and that is about to be forgotten. */
+  /** `onEvict` hears of each cached block that is about to be forgotten. */
   constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: BlockId) => void) {
     assert(Number.isInteger(blocks) && blocks > 0, "Cannot make a pool without blocks");
     this.total = blocks;

@@ -39,7 +39,7 @@ export interface PrefixIndex {
   remove(block: BlockId): void;
   /** Whether this is its node's only block, and others continue it: it cannot be removed alone. */
   isCovered(block: BlockId): boolean;
-  /** Forgets all blocks that continue a node whose only block this is; `forgotten` hears of each. */
+  /** Forgets what continues a node whose only block this is; `forgotten` hears of each block. */
   removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void;
   clear(): void;
 }
@@ -145,24 +145,11 @@ export class PrefixTree implements PrefixIndex {
   removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void {
     assert(this.#isOnlyBlock(block), "Cannot forget what continues a prefix that stays");
     const top = this.#getOfBlock(block, NODE);
-    let node = top;
-    for (;;) {
-      // Down to a leaf; removing its last block removes it, and shows the next one.
-      const child = this.#get(node, FIRST_CHILD);
-      if (child !== NONE) {
-        node = child;
-        continue;
-      }
-      if (node === top) return;
+    let node = this.#leafBelow(top);
+    while (node !== top) {
       const parent = this.#get(node, PARENT);
-      let last = false;
-      while (!last) {
-        const leaf = blockId(this.#get(node, FIRST_BLOCK));
-        last = this.#isOnlyBlock(leaf);
-        this.remove(leaf);
-        forgotten(leaf);
-      }
-      node = parent;
+      this.#removeBlocks(node, forgotten);
+      node = this.#leafBelow(parent);
     }
   }
 
@@ -260,6 +247,27 @@ export class PrefixTree implements PrefixIndex {
       if (stored !== intAt(place.tokens, place.start + offset)) return false;
     }
     return true;
+  }
+
+  /** The node itself where nothing continues it. */
+  #leafBelow(node: number): number {
+    let leaf = node;
+    let child = this.#get(leaf, FIRST_CHILD);
+    while (child !== NONE) {
+      leaf = child;
+      child = this.#get(leaf, FIRST_CHILD);
+    }
+    return leaf;
+  }
+
+  #removeBlocks(node: number, forgotten: (block: BlockId) => void): void {
+    let block = this.#get(node, FIRST_BLOCK);
+    while (block !== NONE) {
+      const next = this.#getOfBlock(block, NEXT_BLOCK);
+      this.remove(blockId(block));
+      forgotten(blockId(block));
+      block = next;
+    }
   }
 
   /** Behind the first block: what was found before stays what is found. */

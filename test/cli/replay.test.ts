@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
 import { afterAll, afterEach, expect, test, vi } from "vitest";
-import { addReplayCommand } from "../../src/cli/commands/replay.ts";
+import { defineReplay } from "../../src/cli/commands/replay.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-replay-"));
 const path = join(folder, "load.jsonl");
@@ -21,10 +21,9 @@ async function replay(...args: string[]): Promise<string> {
     return true;
   });
   const root = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
-  addReplayCommand(root);
-  for (const command of root.commands) {
-    command.exitOverride().configureOutput({ writeErr: () => undefined });
-  }
+  const command = root.command("replay");
+  command.exitOverride().configureOutput({ writeErr: () => undefined });
+  defineReplay(command);
   await root.parseAsync(["replay", ...args], { from: "user" });
   return printed;
 }

@@ -34,17 +34,17 @@ export function defineReplay(command: Command): void {
     .option("--block-tokens <n>", "Tokens of a block in the trace.", blockTokens, 512)
     .option("--json", "Print JSON.")
     .action(async (path: string, flags: ReplayFlags) => {
-      const results = replayAll(await readTrace(path, flags.blockTokens), flags);
+      const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
       process.stdout.write(flags.json === true ? json(results) : table(results));
     });
 }
 
-function replayAll(trace: Trace, flags: ReplayFlags): readonly ReplayResult[] {
+async function replayAll(trace: Trace, flags: ReplayFlags): Promise<readonly ReplayResult[]> {
   const runs = flags.policy.flatMap((policy) =>
     flags.capacity.map((capacityBlocks) => ({ policy, capacityBlocks })),
   );
   const requests = trace.requests.length;
-  const progress = new Progress("replay", runs.length * requests, " requests");
+  const progress = await Progress.start("replay", runs.length * requests, " requests");
   try {
     return runs.map((run, index) =>
       replayTrace(trace, {
