@@ -78,19 +78,19 @@ function measure(script, options, environment = {}) {
  * What the other one won in its single try still counts for it, figure by figure.
  */
 function measurePeer(file, common) {
-  const run = (flashAttention, times) => ({
+  const run = (flashAttention, times, warmups) => ({
     flashAttention,
     ...measure(
       "peer/run.mjs",
-      { ...common, reps: times, file, flashAttention },
+      { ...common, reps: times, warmups, file, flashAttention },
       { UV_THREADPOOL_SIZE: "1" },
     ),
   });
-  const tries = [true, false].map((flashAttention) => run(flashAttention, 1));
+  const tries = [true, false].map((flashAttention) => run(flashAttention, 1, 0));
   const score = ({ results }) =>
     Object.values(results).reduce((product, { median: rate }) => product * rate, 1);
   const [better, other] = tries.sort((a, b) => score(b) - score(a));
-  return [run(better.flashAttention, common.reps), other];
+  return [run(better.flashAttention, common.reps, 1), other];
 }
 
 /** The better of the peer's attention settings, figure by figure. */

@@ -8,7 +8,7 @@ import { getLlama } from "node-llama-cpp";
 import { median, peakResidentMb } from "../machine.mjs";
 import { randomTokens, WORK } from "../work.mjs";
 
-const { file, threads, reps, flashAttention, vocabulary } = JSON.parse(process.argv[2]);
+const { file, threads, reps, warmups, flashAttention, vocabulary } = JSON.parse(process.argv[2]);
 const started = performance.now();
 const llama = await getLlama({
   build: "never",
@@ -45,7 +45,7 @@ async function timePrefill() {
   const sequence = ctx.getSequence();
   const rates = [];
   let firstTokenMs = null;
-  for (let run = -1; run < reps; run++) {
+  for (let run = -warmups; run < reps; run++) {
     await sequence.clearHistory();
     const prompt = randomTokens(WORK.prefillTokens, vocabulary, run + 2);
     const begun = performance.now();
@@ -61,7 +61,7 @@ async function timeStreams(streams) {
   const ctx = await context(streams, WORK.promptTokens + WORK.outputTokens + 32);
   const sequences = Array.from({ length: streams }, () => ctx.getSequence());
   const rates = [];
-  for (let run = -1; run < reps; run++) {
+  for (let run = -warmups; run < reps; run++) {
     const prompts = sequences.map((_, place) =>
       randomTokens(WORK.promptTokens, vocabulary, 1000 * (run + 2) + place),
     );
