@@ -12,7 +12,7 @@
  *   model-text.ts       tokenizer and chat template of a model
  *   active-request.ts   a request seen by its caller; channel.ts its queue
  *   sequence-text.ts    tokens to text, stop strings
- *   engine-client.ts    who waits for what
+ *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it

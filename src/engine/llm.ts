@@ -20,6 +20,7 @@ import type {
   StreamItem,
   TextCodec,
 } from "./api.ts";
+import { boundedMap } from "./bounded-map.ts";
 import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
@@ -65,12 +66,19 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly defaultSampling: SamplingDefaults;
   readonly #client: EngineClient;
   readonly #text: ModelText;
+  readonly #settings: EngineOptions;
   /** Callers' names of requests, from the call until the request ended. */
   readonly #requestIds = new Set<string>();
   #vocabularySent = false;
 
-  private constructor(client: EngineClient, info: ModelInfo, files: ModelFiles) {
+  private constructor(
+    client: EngineClient,
+    settings: EngineOptions,
+    info: ModelInfo,
+    files: ModelFiles,
+  ) {
     this.#client = client;
+    this.#settings = settings;
     this.#text = files.text;
     this.defaultSampling = files.defaultSampling;
     this.info = info;
@@ -101,7 +109,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       const loading = client.load({ type: "load", path, options: settings });
       const reading = readFiles(path, name, settings, onWarning);
       const [engine, files] = await Promise.all([loading, reading]);
-      return new LLM(client, describe(name, engine, files), files);
+      return new LLM(client, settings, describe(name, engine, files), files);
     } catch (error) {
       await client.close();
       throw error;
@@ -127,8 +135,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /**
-   * Completes prompts; results stand in the prompts' order. Rejects with the first failure, after
-   * the other prompts were cancelled.
+   * Completes prompts, any number of them; results stand in the prompts' order. Rejects with the
+   * first failure, after the other prompts were cancelled.
    */
   async generate(
     prompts: Prompt | readonly Prompt[],
@@ -142,13 +150,11 @@ export class LLM implements ServedModel, AsyncDisposable {
       signal: signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]),
     };
     try {
-      return await Promise.all(
-        list.map(async (prompt, place) => {
-          const requestId = requestName(options.requestId, place, list.length);
-          const active = await this.#start(prompt, { ...one, requestId });
-          return collectResult(requestId, active.items);
-        }),
-      );
+      return await boundedMap(list, this.#roomFor(options.n ?? 1), async (prompt, place) => {
+        const requestId = requestName(options.requestId, place, list.length);
+        const active = await this.#start(prompt, { ...one, requestId });
+        return collectResult(requestId, active.items);
+      });
     } catch (error) {
       stop.abort(error);
       throw error;
@@ -174,13 +180,11 @@ export class LLM implements ServedModel, AsyncDisposable {
     inputs: readonly Prompt[],
     options: { signal?: AbortSignal } = {},
   ): Promise<EmbedResult[]> {
-    return Promise.all(
-      inputs.map(async (input) => {
-        const promptTokenIds = await this.#encode(input);
-        const embedding = await this.#client.embed(promptTokenIds, options.signal);
-        return { embedding, promptTokenIds };
-      }),
-    );
+    return boundedMap(inputs, this.#roomFor(1), async (input) => {
+      const promptTokenIds = await this.#encode(input);
+      const embedding = await this.#client.embed(promptTokenIds, options.signal);
+      return { embedding, promptTokenIds };
+    });
   }
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
@@ -200,6 +204,12 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** Cancels what runs and frees the model. Any number of times. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#client.close(), this.#text.dispose()]);
+  }
+
+  /** How many requests of `n` sequences fit the queue: more wait here, and are not refused. */
+  #roomFor(n: number): number {
+    if (!(n > 1)) return this.#settings.scheduler.waitingSequencesMax;
+    return Math.max(1, Math.floor(this.#settings.scheduler.waitingSequencesMax / n));
   }
 
   /** Checks a request, hands it to the engine, and registers it. */

@@ -106,6 +106,20 @@ test("a full queue refuses, and serves those it took", async () => {
   for (const { reason } of refused) expect(reason).toMatchObject({ code: "QUEUE_FULL" });
 });
 
+test("a list longer than the queue is served, a few at a time", async () => {
+  const scheduler = { waitingSequencesMax: 3, runningSequencesMax: 1 };
+  await using llm = await LLM.load(fixturePath("llama"), { ...inline, scheduler });
+  const prompts = Array.from({ length: 10 }, () => recorded);
+  const options = { maxTokens: 4, temperature: 1, n: 2, seed: 1 };
+  const results = await llm.generate(prompts, options);
+  expect(results).toHaveLength(10);
+  const texts = results.map(({ completions }) => completions.map(({ tokenIds }) => tokenIds));
+  for (const text of texts) expect(text).toEqual(texts[0]);
+  expect(await llm.embed(prompts)).toHaveLength(10);
+  const bad = { promptTokenIds: [-1] };
+  await expect(llm.generate([recorded, bad, ...prompts], greedy)).rejects.toThrow("prompt");
+});
+
 test("requests of other salts share no blocks", async () => {
   await using llm = await LLM.load(fixturePath("llama"), inline);
   const prompt = { promptTokenIds: cases[3]?.prompt ?? [] };

@@ -85,23 +85,18 @@ async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions)
   process.stdout.write("\n");
 }
 
-/** All at once: the engine batches them. */
+/** As one batch; the bar counts finished prompts. */
 async function generateAll(
   llm: LLM,
   prompts: readonly Prompt[],
   options: GenerateOptions,
 ): Promise<GenerateResult[]> {
   const progress = await Progress.start("generating", prompts.length);
-  const stop = new AbortController();
+  const stopListening = llm.listen({ onRequestEnd: () => progress.advance() });
   try {
-    const results = prompts.map(async (prompt) => {
-      const done = await llm.generate(prompt, { ...options, signal: stop.signal });
-      progress.advance();
-      return done;
-    });
-    return (await Promise.all(results)).flat();
+    return await llm.generate(prompts, options);
   } finally {
-    stop.abort();
+    stopListening();
     progress.stop();
   }
 }
