@@ -1,4 +1,5 @@
 import { EngineError, type ErrorCode, messageOf } from "#base";
+import { requestNames } from "./request-names.ts";
 
 /** An error as OpenAI's clients read it. */
 export interface ErrorBody {
@@ -85,7 +86,7 @@ export function httpFailure(thrown: unknown): HttpFailure {
 function engineFailure(error: EngineError): HttpFailure {
   const { code, message, param } = error;
   if (param === null) return failure(HTTP_ERRORS[code], error);
-  const field = param.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const field = requestNames(param);
   return failure(HTTP_ERRORS[code], message.replaceAll(param, field), field);
 }
 

@@ -1,7 +1,7 @@
 import type { GenerateOptions, Prompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
-import { deliveryOptions, truncatePrompt } from "./delivery.ts";
+import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { fieldError } from "./parse-request.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
@@ -45,10 +45,12 @@ export async function chatGeneration(
     ...deliveryOptions(request, call),
   };
   const ids = await chatTokens(context, request, tools.shown);
+  const { contextTokensMax } = model.info;
   const promptTokenIds = truncatePrompt(ids, request, {
-    contextTokensMax: model.info.contextTokensMax,
+    contextTokensMax,
     maxTokens: options.maxTokens ?? null,
   });
+  checkRoom(promptTokenIds.length, contextTokensMax, request);
   return {
     request,
     prompt: { promptTokenIds },
@@ -88,7 +90,7 @@ export async function chatTokens(
   if (typeof template === "string" && !config.allowRequestChatTemplate) {
     throw fieldError(
       "chat_template",
-      "is code that would run in the server: allow it with the option allowRequestChatTemplate",
+      "it is code that would run in the server; allow it with the option allowRequestChatTemplate",
     );
   }
   const { promptTokenIds } = await model.chatPrompt(templateMessages(request.messages), {

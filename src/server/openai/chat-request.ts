@@ -26,9 +26,9 @@ const toolCall = z.looseObject({
   function: z.looseObject({ name: z.string(), arguments: z.unknown().optional() }),
 });
 
-/** Roles and further fields are the template's business: they differ from model to model. */
+/** Further fields are the template's business: they differ from model to model. */
 const message = z.looseObject({
-  role: z.string().min(1),
+  role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
   content: z
     .union([z.string(), z.array(contentPart)], "must be text or a list of text parts")
     .nullish(),
@@ -44,7 +44,7 @@ export const ChatRequest = z.strictObject({
   ...toolFields,
   ...deliveryFields,
   ...ignoredFields,
-  max_completion_tokens: z.int().nullish(),
+  max_completion_tokens: z.int().min(1).nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
   reasoning_effort: ignored,
@@ -95,6 +95,6 @@ function parsedArguments(text: string, index: number): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw fieldError(`messages.${index}.tool_calls`, "must have JSON as arguments");
+    throw fieldError(`messages[${index}].tool_calls`, "must have JSON as arguments");
   }
 }

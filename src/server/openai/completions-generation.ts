@@ -1,8 +1,8 @@
-import { EngineError } from "#base";
 import type { GenerateOptions, Prompt, TextCodec } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import type { CompletionsRequest } from "./completions-request.ts";
-import { deliveryOptions, truncatePrompt } from "./delivery.ts";
+import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
+import { encodePrompts } from "./prompts.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 
@@ -38,7 +38,7 @@ export async function completionsGeneration(
   const prompts = await preparePrompts(context, request, options);
   return {
     request,
-    prompts,
+    prompts: prompts.map(({ prompt }) => prompt),
     echoes: request.echo === true ? echoTexts(prompts, codec) : null,
     options,
     tokens: new TokenWriter(codec, request.return_tokens_as_token_ids === true),
@@ -74,50 +74,31 @@ function generateOptions(
   return { ...sampling, ...deliveryOptions(request, call) };
 }
 
+/** A prompt, ready for the engine, and its text where it was given as one and is whole. */
+interface ReadyPrompt {
+  readonly prompt: Exclude<Prompt, string>;
+  readonly text: string | null;
+}
+
+/** Encodes, cuts and checks the prompts. Throws PROMPT_TOO_LONG where the output has no room. */
 async function preparePrompts(
   { model }: ServerContext,
   request: CompletionsRequest,
   options: GenerateOptions,
-): Promise<Prompt[]> {
-  const mustEncode = request.add_special_tokens === false || request.truncate_prompt_tokens != null;
-  const room = {
-    contextTokensMax: model.info.contextTokensMax,
-    maxTokens: options.maxTokens ?? null,
-  };
-  return Promise.all(
-    promptList(request.prompt).map(async (prompt) => {
-      if (typeof prompt === "string" && !mustEncode) return prompt;
-      const ids =
-        typeof prompt === "string"
-          ? await needCodec(model.codec).encode(prompt, {
-              addSpecialTokens: request.add_special_tokens ?? true,
-            })
-          : prompt;
-      return { promptTokenIds: truncatePrompt(ids, request, room) };
-    }),
-  );
+): Promise<ReadyPrompt[]> {
+  const { contextTokensMax } = model.info;
+  const room = { contextTokensMax, maxTokens: options.maxTokens ?? null };
+  const encoded = await encodePrompts(model.codec, request.prompt, {
+    addSpecialTokens: request.add_special_tokens ?? true,
+  });
+  return encoded.map(({ text, tokenIds }) => {
+    const promptTokenIds = truncatePrompt(tokenIds, request, room);
+    checkRoom(promptTokenIds.length, contextTokensMax, request);
+    const isWhole = promptTokenIds.length === tokenIds.length;
+    return { prompt: { promptTokenIds }, text: isWhole ? text : null };
+  });
 }
 
-function promptList(prompt: CompletionsRequest["prompt"]): readonly (string | number[])[] {
-  if (typeof prompt === "string") return [prompt];
-  return isTokenIds(prompt) ? [prompt] : prompt;
-}
-
-function isTokenIds(prompt: readonly unknown[]): prompt is number[] {
-  return typeof prompt[0] === "number"; // the schema has checked the others
-}
-
-function echoTexts(prompts: readonly Prompt[], codec: TextCodec | null): string[] {
-  return prompts.map((prompt) =>
-    typeof prompt === "string" ? prompt : (codec?.decode(prompt.promptTokenIds) ?? ""),
-  );
-}
-
-/** Throws TOKENIZER_MISSING for a model that has token ids only. */
-export function needCodec(codec: TextCodec | null): TextCodec {
-  if (codec !== null) return codec;
-  throw new EngineError(
-    "TOKENIZER_MISSING",
-    "Cannot read text: the model has no tokenizer; send token ids instead",
-  );
+function echoTexts(prompts: readonly ReadyPrompt[], codec: TextCodec | null): string[] {
+  return prompts.map(({ prompt, text }) => text ?? codec?.decode(prompt.promptTokenIds) ?? "");
 }

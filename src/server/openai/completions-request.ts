@@ -3,25 +3,16 @@ import {
   deliveryFields,
   ignoredFields,
   LOGPROBS_MAX,
-  PROMPTS_MAX,
   samplingFields,
   structureFields,
-  tokenIds,
   unsupported,
   unsupportedFields,
 } from "./fields.ts";
+import { promptField } from "./prompts.ts";
 
 /** Body of POST /v1/completions: OpenAI's fields, then vLLM's. */
 export const CompletionsRequest = z.strictObject({
-  prompt: z.union(
-    [
-      z.string(),
-      z.array(z.string()).min(1).max(PROMPTS_MAX),
-      tokenIds,
-      z.array(tokenIds).min(1).max(PROMPTS_MAX),
-    ],
-    "must be text, a list of texts, token ids, or a list of lists of token ids",
-  ),
+  prompt: promptField,
   ...samplingFields,
   ...structureFields,
   ...deliveryFields,

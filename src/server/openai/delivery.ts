@@ -30,6 +30,34 @@ export function checkModelName(context: ServerContext, name: string | null | und
   });
 }
 
+/** How many new tokens a client wants. `max_completion_tokens`, the newer name, counts. */
+interface LengthRequest {
+  readonly max_tokens?: number | null | undefined;
+  readonly max_completion_tokens?: number | null | undefined;
+}
+
+/**
+ * Throws PROMPT_TOO_LONG (HTTP 400) where a client names more new tokens than the context has room
+ * for beside its prompt, as vLLM does. A prompt that fits no context is the engine's to refuse.
+ */
+export function checkRoom(
+  promptTokens: number,
+  contextTokensMax: number,
+  request: LengthRequest,
+): void {
+  const field = request.max_completion_tokens == null ? "max_tokens" : "max_completion_tokens";
+  const wanted = request[field] ?? 0;
+  const room = contextTokensMax - promptTokens;
+  if (wanted <= room || room <= 0) return;
+  throw new EngineError(
+    "PROMPT_TOO_LONG",
+    `Cannot use ${field}: prompt and output must fit the model's maximum context length of ` +
+      `${contextTokensMax} tokens, current values are ${promptTokens} for the prompt and ` +
+      `${wanted} for ${field}; ask for at most ${room}`,
+    { param: field },
+  );
+}
+
 /** Which usage figures a stream carries. */
 export interface StreamUsage {
   readonly atEnd: boolean;

@@ -3,21 +3,13 @@ import { z } from "zod";
 import type { EmbedResult, Prompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import type { Answer } from "./answer.ts";
-import { needCodec } from "./completions-generation.ts";
 import { checkModelName, truncatePrompt } from "./delivery.ts";
-import { deliveryFields, ignoredFields, PROMPTS_MAX, tokenIds } from "./fields.ts";
+import { deliveryFields, ignoredFields } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
+import { encodePrompts, promptField } from "./prompts.ts";
 
 const EmbeddingsRequest = z.strictObject({
-  input: z.union(
-    [
-      z.string(),
-      z.array(z.string()).min(1).max(PROMPTS_MAX),
-      tokenIds,
-      z.array(tokenIds).min(1).max(PROMPTS_MAX),
-    ],
-    "must be text, a list of texts, token ids, or a list of lists of token ids",
-  ),
+  input: promptField,
   model: deliveryFields.model,
   encoding_format: z.enum(["float", "base64"]).nullish(),
   dimensions: z.int().positive().nullish(),
@@ -66,21 +58,11 @@ async function prepareInputs(
   { model }: ServerContext,
   request: EmbeddingsRequest,
 ): Promise<Prompt[]> {
-  const { input } = request;
-  const list = typeof input === "string" || isTokenIds(input) ? [input] : input;
   const room = { contextTokensMax: model.info.contextTokensMax, maxTokens: 0 };
-  const cut = request.truncate_prompt_tokens != null;
-  return Promise.all(
-    list.map(async (item) => {
-      if (typeof item === "string" && !cut) return item;
-      const ids = typeof item === "string" ? await needCodec(model.codec).encode(item) : item;
-      return { promptTokenIds: cut ? truncatePrompt(ids, request, room) : ids };
-    }),
-  );
-}
-
-function isTokenIds(input: string | readonly unknown[]): input is number[] {
-  return typeof input[0] === "number"; // the schema has checked the others
+  const encoded = await encodePrompts(model.codec, request.input, { addSpecialTokens: true });
+  return encoded.map(({ tokenIds }) => ({
+    promptTokenIds: truncatePrompt(tokenIds, request, room),
+  }));
 }
 
 /** The vector's first `dimensions`, brought to length 1 again when cut, in the wanted encoding. */

@@ -85,7 +85,7 @@ export const samplingFields = {
   min_tokens: count,
   max_tokens: count,
   prompt_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
-  logit_bias: z.record(z.string(), z.number()).nullish(),
+  logit_bias: z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number()).nullish(),
   allowed_token_ids: z.array(z.int()).nullish(),
   bad_words: z.array(z.string()).nullish(),
   skip_special_tokens: flag,

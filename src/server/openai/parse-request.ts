@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { EngineError } from "#base";
-
-type Issue = z.core.$ZodIssue;
+import { requestNames } from "../request-names.ts";
+import { issueText, pathText } from "./issue-text.ts";
 
 const shownValueLength = 80;
 const shownItems = 8;
@@ -13,33 +13,37 @@ export function parseRequest<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
-  throw invalidField(parsed.error.issues[0], body);
+  throw invalidField(parsed.error, body);
 }
 
-/** An error about one field of a request. */
+/** An error about one field of a request; `wanted` completes its name: `must be at most 2`. */
 export function fieldError(field: string, wanted: string): EngineError {
-  return new EngineError("INVALID_ARGUMENT", `Cannot accept request: ${field} ${wanted}`, {
-    param: field,
-  });
+  return new EngineError("INVALID_ARGUMENT", `Cannot use ${field}: ${wanted}`, { param: field });
 }
 
-function invalidField(issue: Issue | undefined, body: unknown): EngineError {
-  const path = (issue?.path ?? []).map(String);
-  if (issue?.code === "unrecognized_keys") {
-    const field = [...path, issue.keys[0]].join(".");
-    return fieldError(field, "is not a known field; leave it out");
+/** What a schema refuses first in `input`. `nameOf`: what the request calls the field at a path. */
+export function invalidField(
+  error: z.ZodError,
+  input: unknown,
+  nameOf: (path: readonly PropertyKey[]) => string = pathText,
+): EngineError {
+  const [issue] = error.issues;
+  if (issue === undefined) return fieldError("body", "is not valid");
+  const { path, wanted } = issueText(issue);
+  if (issue.code === "unrecognized_keys") {
+    return fieldError(nameOf([...path, issue.keys[0] ?? ""]), wanted);
   }
-  const field = path.join(".");
-  if (field === "") return fieldError("body", "must be a JSON object");
-  const wanted = (issue?.message ?? "is invalid").replace(/^Invalid input: expected/, "must be");
-  return fieldError(field, `${wanted}, current value is ${shown(valueAt(body, path))}`);
+  if (path.length === 0) return fieldError("body", "must be a JSON object");
+  const current = issue.code === "invalid_key" ? path.at(-1) : valueAt(input, path);
+  const text = `${requestNames(wanted)}, current value is ${shown(current)}`;
+  return fieldError(nameOf(path), text);
 }
 
-function valueAt(body: unknown, path: readonly string[]): unknown {
-  let value = body;
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  let value = input;
   for (const key of path) {
     if (typeof value !== "object" || value === null) return undefined;
-    value = Object.entries(value).find(([name]) => name === key)?.[1];
+    value = Object.entries(value).find(([name]) => name === String(key))?.[1];
   }
   return value;
 }

@@ -1,9 +1,11 @@
 /** From a request's sampling fields to the engine's options. */
 import { z } from "zod";
-import type { GenerateOptions, StructuredOutput } from "#engine";
+import { type GenerateOptions, SamplingParams, StructuredOutput } from "#engine";
 import type { SamplingDefaults } from "../config.ts";
+import { requestNames } from "../request-names.ts";
 import { samplingFields, structureFields } from "./fields.ts";
-import { fieldError } from "./parse-request.ts";
+import { pathText } from "./issue-text.ts";
+import { fieldError, invalidField } from "./parse-request.ts";
 
 const SamplingRequest = z.object(samplingFields);
 const StructureRequest = z.object(structureFields);
@@ -19,8 +21,18 @@ export interface SamplingExtras {
   readonly structuredOutput: StructuredOutput | null;
 }
 
-/** The engine's options for a request. Types are checked here, ranges by the engine. */
+/**
+ * The engine's options for a request. They are checked before any prompt is encoded, by the
+ * engine's own schema, in the request's own names. Throws INVALID_ARGUMENT.
+ */
 export function samplingOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
+  const options = namedOptions(request, extras);
+  const parsed = SamplingParams.safeParse(options);
+  if (parsed.success) return options;
+  throw invalidField(parsed.error, options, (path) => requestNames(pathText(path)));
+}
+
+function namedOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
   const { defaults } = extras;
   return {
     n: request.n ?? undefined,
@@ -49,14 +61,19 @@ export function samplingOptions(request: SamplingRequest, extras: SamplingExtras
   };
 }
 
-/** What the output must look like, or null. Throws when two fields ask for it. */
+/** What the output must look like, or null. Throws when two fields ask for it, or one wrongly. */
 export function structuredOutput(request: StructureRequest): StructuredOutput | null {
   const given = [...formatKinds(request), ...guidedKinds(request), ...outputsKinds(request)];
   if (given.length > 1) {
     const fields = given.map(({ field }) => field).join(" and ");
     throw fieldError(given[1]?.field ?? "", `cannot be combined with others: got ${fields}`);
   }
-  return given[0]?.kind ?? null;
+  const [only] = given;
+  if (only === undefined) return null;
+  const { field, kind } = only;
+  const parsed = StructuredOutput.safeParse(kind);
+  if (parsed.success) return kind;
+  throw invalidField(parsed.error, kind, ([_kind, ...inside]) => pathText([field, ...inside]));
 }
 
 interface Asked {
@@ -93,12 +110,14 @@ function outputsKinds({ structured_outputs: outputs }: StructureRequest): Asked[
   if (outputs === null || outputs === undefined) return [];
   const anyObject = outputs.json_object === true ? true : null;
   const kinds = [
-    ...asked("structured_outputs", outputs.json, (json) => ({ json })),
-    ...asked("structured_outputs", anyObject, () => ({ jsonObject: true })),
-    ...asked("structured_outputs", outputs.regex, (regex) => ({ regex })),
-    ...asked("structured_outputs", outputs.choice, (choice) => ({ choice })),
-    ...asked("structured_outputs", outputs.grammar, (grammar) => ({ grammar })),
-    ...asked("structured_outputs", outputs.structural_tag, (structuralTag) => ({ structuralTag })),
+    ...asked("structured_outputs.json", outputs.json, (json) => ({ json })),
+    ...asked("structured_outputs.json_object", anyObject, () => ({ jsonObject: true })),
+    ...asked("structured_outputs.regex", outputs.regex, (regex) => ({ regex })),
+    ...asked("structured_outputs.choice", outputs.choice, (choice) => ({ choice })),
+    ...asked("structured_outputs.grammar", outputs.grammar, (grammar) => ({ grammar })),
+    ...asked("structured_outputs.structural_tag", outputs.structural_tag, (structuralTag) => ({
+      structuralTag,
+    })),
   ];
   if (kinds.length === 0) {
     throw fieldError(

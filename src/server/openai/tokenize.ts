@@ -4,10 +4,10 @@ import type { Call, ServerContext } from "../context.ts";
 import type { Answer } from "./answer.ts";
 import { chatTokens } from "./chat-generation.ts";
 import { ChatRequest } from "./chat-request.ts";
-import { needCodec } from "./completions-generation.ts";
 import { checkModelName } from "./delivery.ts";
 import { tokenIds } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
+import { needCodec } from "./prompts.ts";
 import { TokenWriter } from "./token-text.ts";
 
 const conversation = ChatRequest.shape;
@@ -56,7 +56,7 @@ async function tokensOf(context: ServerContext, request: TokenizeRequest): Promi
   const { prompt, messages } = request;
   const hasPrompt = prompt !== null && prompt !== undefined;
   if (hasPrompt === (messages !== undefined)) {
-    throw fieldError("prompt", "or messages must be given, and not both");
+    throw fieldError("prompt", "one of prompt and messages must be given, and not both");
   }
   if (messages !== undefined) {
     return chatTokens(context, { ...request, messages }, request.tools ?? []);

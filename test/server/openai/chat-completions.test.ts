@@ -241,17 +241,19 @@ describe("chat requests that are refused", () => {
     ],
     ["no messages", { messages: [] }, "messages"],
     ["missing messages", {}, "messages"],
-    ["a message without a role", { messages: [{ content: "hi" }] }, "messages.0.role"],
+    ["a message without a role", { messages: [{ content: "hi" }] }, "messages[0].role"],
+    ["an unknown role", { messages: [{ role: "usr", content: "hi" }] }, "messages[0].role"],
     [
       "an image",
       { messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
-      "messages.0.content",
+      "messages[0].content",
     ],
     ["a temperature out of range", { messages, temperature: 3 }, "temperature"],
     ["a text as temperature", { messages, temperature: "hot" }, "temperature"],
     ["top_p of 0", { messages, top_p: 0 }, "top_p"],
     ["n above 1 with greedy sampling", { messages, n: 2, temperature: 0 }, "n"],
     ["max_tokens of 0", { messages, max_tokens: 0 }, "max_tokens"],
+    ["max_completion_tokens of 0", { messages, max_completion_tokens: 0 }, "max_completion_tokens"],
     ["top_logprobs without logprobs", { messages, top_logprobs: 2 }, "top_logprobs"],
     ["too many alternatives", { messages, logprobs: true, top_logprobs: 21 }, "top_logprobs"],
     ["a tool choice without tools", { messages, tool_choice: "required" }, "tool_choice"],
@@ -273,6 +275,51 @@ describe("chat requests that are refused", () => {
     expect(error?.param).toContain(param);
     expect(error?.message).toMatch(/^Cannot /);
   });
+
+  const wordings: [body: object, message: string][] = [
+    [{ temperature: 9 }, "temperature: must be at most 2, current value is 9"],
+    [{ temperature: "hot" }, 'temperature: must be a number, current value is "hot"'],
+    [{ top_p: 0 }, "top_p: must be above 0, current value is 0"],
+    [{ n: 1.5 }, "n: must be an integer, current value is 1.5"],
+    [{ n: 2, temperature: 0 }, "n: must be 1 with greedy sampling (temperature 0), current value"],
+    [
+      { min_tokens: 5, max_tokens: 2 },
+      "min_tokens: must be at most max_tokens, current value is 5",
+    ],
+    [{ stop: ["a", ""] }, 'stop[1]: must have at least 1 character, current value is ""'],
+    [{ logit_bias: { a: 1 } }, 'logit_bias.a: key must be a token id, current value is "a"'],
+    [{ guided_choice: [] }, "guided_choice: must have at least 1 item, current value is []"],
+    [{ structured_outputs: { regex: "" } }, "structured_outputs.regex: must have at least 1 char"],
+    [
+      { messages: [{ role: "usr", content: "hi" }] },
+      'messages[0].role: must be "system", "developer", "user", "assistant", "tool" or ' +
+        '"function", current value is "usr"',
+    ],
+    [{ messages: 5 }, "messages: must be a list, current value is 5"],
+    [{ temprature: 1 }, "temprature: is not a known field; leave it out"],
+  ];
+
+  test.for(wordings)("%j is refused with what is wanted and what came", async ([body, message]) => {
+    const { post } = await serveToy();
+    const answer = await post("/v1/chat/completions", { messages, ...body });
+    expect((await json(answer)).error?.message).toContain(`Cannot use ${message}`);
+  });
+
+  test.for(["max_tokens", "max_completion_tokens"])(
+    "%s beyond the context's room is a 400 with all three numbers",
+    async (field) => {
+      const { post } = await serveToy();
+      const answer = await post("/v1/chat/completions", { messages, [field]: 4090 });
+      expect(answer.status).toBe(400);
+      const { error } = await json(answer);
+      expect(error).toMatchObject({ code: "context_length_exceeded", param: field });
+      const promptTokens = "user: hello there\nassistant:".length;
+      expect(error?.message).toContain(`${promptTokens} for the prompt and 4090 for ${field}`);
+      expect(error?.message).toContain("maximum context length of 4096 tokens");
+      const fits = { messages, [field]: 4096 - promptTokens };
+      expect((await post("/v1/chat/completions", fits)).status).toBe(200);
+    },
+  );
 
   test("another model's name is a 404 with vLLM's message", async () => {
     const { post } = await serveToy();

@@ -117,6 +117,20 @@ test("a streamed echo is the same text and log-probabilities as an answer at onc
   }
 });
 
+test("a prompt whose output cannot fit is refused, whichever of several it is", async () => {
+  const { post } = await serveToy();
+  const prompt = ["a", "b".repeat(100)];
+  const answer = await post("/v1/completions", { prompt, max_tokens: 4000 });
+  expect(answer.status).toBe(400);
+  expect((await json(answer)).error).toMatchObject({
+    code: "context_length_exceeded",
+    param: "max_tokens",
+    message: expect.stringMatching(/4096 tokens.* 100 for the prompt.*ask for at most 3996$/),
+  });
+  const cut = { prompt, max_tokens: 4000, truncate_prompt_tokens: 96 };
+  expect((await post("/v1/completions", cut)).status).toBe(200);
+});
+
 test("a model without a tokenizer completes token ids and shows ids", async () => {
   const { post } = await serveToy({ hasTokenizer: false, reply: () => "ok" });
   const answer = await post("/v1/completions", { prompt: [1, 2, 3], logprobs: 0 });

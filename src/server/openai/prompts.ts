@@ -1,0 +1,56 @@
+/** Prompts as completions and embeddings take them: texts or token ids, one or many. */
+import { z } from "zod";
+import { EngineError } from "#base";
+import type { TextCodec } from "#engine";
+import { PROMPTS_MAX, tokenIds } from "./fields.ts";
+
+/** OpenAI's `prompt` and `input`. */
+export const promptField = z.union(
+  [
+    z.string(),
+    z.array(z.string()).min(1).max(PROMPTS_MAX),
+    tokenIds,
+    z.array(tokenIds).min(1).max(PROMPTS_MAX),
+  ],
+  "must be text, a list of texts, token ids, or a list of lists of token ids",
+);
+export type PromptField = z.output<typeof promptField>;
+
+/** One prompt of a request. */
+export interface EncodedPrompt {
+  /** As it was given; null where ids were. */
+  readonly text: string | null;
+  readonly tokenIds: number[];
+}
+
+/** Each prompt's token ids, in order. Throws TOKENIZER_MISSING for text without a tokenizer. */
+export async function encodePrompts(
+  codec: TextCodec | null,
+  field: PromptField,
+  options: { readonly addSpecialTokens: boolean },
+): Promise<EncodedPrompt[]> {
+  return Promise.all(
+    promptList(field).map(async (prompt) => {
+      if (typeof prompt !== "string") return { text: null, tokenIds: prompt };
+      return { text: prompt, tokenIds: await needCodec(codec).encode(prompt, options) };
+    }),
+  );
+}
+
+/** Throws TOKENIZER_MISSING for a model that has token ids only. */
+export function needCodec(codec: TextCodec | null): TextCodec {
+  if (codec !== null) return codec;
+  throw new EngineError(
+    "TOKENIZER_MISSING",
+    "Cannot read text: the model has no tokenizer; send token ids instead",
+  );
+}
+
+function promptList(field: PromptField): readonly (string | number[])[] {
+  if (typeof field === "string") return [field];
+  return isTokenIds(field) ? [field] : field;
+}
+
+function isTokenIds(field: readonly unknown[]): field is number[] {
+  return typeof field[0] === "number"; // the schema has checked the others
+}
