@@ -3,6 +3,7 @@
  *
  *   assert.ts   stops at our own bugs
  *   errors.ts   failures of callers and of the world, one catalogue of codes
+ *   issue-text.ts   what is wrong with a setting, in words
  *   clock.ts    time as an argument
  *   int-list.ts a growing list of 32-bit integers
  *   rng.ts      counter-based randomness, keyed by seed and position
@@ -15,4 +16,5 @@ export { AssertionError, assert } from "./assert.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
 export { IntList, intAt } from "./int-list.ts";
+export { describeIssue, issueText, type SettingIssue, type SettingProblem } from "./issue-text.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EngineError } from "#base";
+import { describeIssue, EngineError, issueText } from "#base";
 import { EVICTION_POLICIES } from "#kvcache";
 import { SchedulerConfig } from "#scheduler";
 
@@ -31,7 +31,7 @@ export const KvCacheOptions = z
 export const EngineOptions = z
   .strictObject({
     device: z
-      .enum(["auto", "cpu", "reference", "cuda"])
+      .enum(["auto", "cpu", "reference"])
       .default("auto")
       .describe("Where the model runs; auto: the fastest that this machine has."),
     dtype: z
@@ -83,11 +83,10 @@ export type LoadOptions = z.input<typeof EngineOptions>;
 
 /** Checks and completes load options. Throws INVALID_ARGUMENT naming the field. */
 export function parseEngineOptions(options: LoadOptions): EngineOptions {
-  const result = EngineOptions.safeParse(options);
+  const result = EngineOptions.safeParse(options, { error: issueText });
   if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  const param = issue?.path.join(".") ?? "";
-  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param || "options"}: ${issue?.message}`, {
+  const { param, text } = describeIssue(result.error.issues[0] ?? {}, options);
+  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param || "options"}: ${text}`, {
     param,
     cause: result.error,
   });

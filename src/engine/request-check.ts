@@ -1,13 +1,12 @@
-import { EngineError } from "#base";
+import { describeIssue, EngineError, issueText } from "#base";
 import { type SamplingOptions, SamplingParams } from "#sampling";
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
-  const result = SamplingParams.safeParse(options);
+  const result = SamplingParams.safeParse(options, { error: issueText });
   if (!result.success) {
-    const [issue] = result.error.issues;
-    const param = issue?.path.join(".") ?? "";
-    const message = `Cannot use ${param || "options"}: ${issue?.message}`;
+    const { param, text } = describeIssue(result.error.issues[0] ?? {}, options);
+    const message = `Cannot use ${param || "options"}: ${text}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param, cause: result.error });
   }
   const params = result.data;

@@ -1,0 +1,130 @@
+/**
+ * What is wrong with a setting, in words for people. Issues are zod's, described by their form:
+ * this folder imports no package.
+ */
+
+/** The fields of an issue that say something; which ones there are depends on its code. */
+export interface SettingIssue {
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+  readonly path?: readonly PropertyKey[] | undefined;
+  /** Of `invalid_type`: the type that was wanted. */
+  readonly expected?: string | undefined;
+  /** Of `too_small` and `too_big`: what is measured, e.g. `array`. */
+  readonly origin?: string | undefined;
+  readonly minimum?: number | bigint | undefined;
+  readonly maximum?: number | bigint | undefined;
+  readonly inclusive?: boolean | undefined;
+  /** Of `unrecognized_keys`. */
+  readonly keys?: readonly string[] | undefined;
+  /** Of `invalid_value`: all that are allowed. */
+  readonly values?: readonly unknown[] | undefined;
+  /** Of `invalid_union`: the issues of each alternative. */
+  readonly errors?: readonly (readonly SettingIssue[])[] | undefined;
+}
+
+/** A wrong setting: where it stands, and what it must be. */
+export interface SettingProblem {
+  /** Dotted, e.g. `kvCache.blockTokens`; "" for the settings as a whole. */
+  readonly param: string;
+  /** E.g. `must be at most 2, current value is 9`. */
+  readonly text: string;
+}
+
+/** What the setting must be; for a schema's `safeParse(settings, { error: issueText })`. */
+export function issueText(issue: SettingIssue): string {
+  switch (issue.code) {
+    case "too_big":
+      return boundText(issue.inclusive === false ? "less than" : "at most", issue.maximum, issue);
+    case "too_small":
+      return boundText(issue.inclusive === false ? "more than" : "at least", issue.minimum, issue);
+    case "invalid_type":
+      return `must be ${typeText(issue.expected)}`;
+    case "invalid_value":
+      return `must be ${alternatives((issue.values ?? []).map(String))}`;
+    case "unrecognized_keys":
+      return "is not a known field";
+    case "invalid_union":
+      return unionText(issue.errors ?? []);
+    default:
+      return issue.message ?? "is invalid";
+  }
+}
+
+/** The problem of one issue that `settings` has, with the value that stands there now. */
+export function describeIssue(issue: SettingIssue, settings: unknown): SettingProblem {
+  const { path = [], message } = issue;
+  const [unknownKey] = issue.keys ?? [];
+  if (issue.code === "unrecognized_keys" && unknownKey !== undefined) {
+    return { param: dotted([...path, unknownKey]), text: issueText(issue) };
+  }
+  const value = path.length === 0 ? undefined : valueAt(settings, path);
+  const current = value === undefined ? "" : `, current value is ${valueText(value)}`;
+  return { param: dotted(path), text: `${message ?? issueText(issue)}${current}` };
+}
+
+/** An array's and a text's bounds are those of its length. */
+function boundText(
+  comparison: string,
+  bound: number | bigint | undefined,
+  { origin }: SettingIssue,
+): string {
+  if (origin === "string" || origin === "array") {
+    if (comparison === "at least" && Number(bound) === 1) return "must not be empty";
+    return `must have ${comparison} ${bound} ${origin === "array" ? "items" : "characters"}`;
+  }
+  return `must be ${comparison} ${bound}`;
+}
+
+const TYPE_TEXTS: Readonly<Record<string, string>> = {
+  int: "an integer",
+  bigint: "an integer",
+  number: "a number",
+  string: "a text",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
+};
+
+function typeText(expected: string | undefined): string {
+  return TYPE_TEXTS[expected ?? ""] ?? expected ?? "something else";
+}
+
+/** The alternative that the value came closest to; where it is none, the types of all. */
+function unionText(errors: readonly (readonly SettingIssue[])[]): string {
+  const first = errors.flatMap(([issue]) => (issue === undefined ? [] : [issue]));
+  const close = first.find(({ code, path = [] }) => code !== "invalid_type" || path.length > 0);
+  if (close !== undefined) return close.message ?? issueText(close);
+  const types = new Set(first.map(({ expected }) => typeText(expected)));
+  // Of an integer or a bigint, the first is reported as a number.
+  if (types.has("an integer")) types.delete("a number");
+  return `must be ${alternatives([...types])}`;
+}
+
+function alternatives(words: readonly string[]): string {
+  if (words.length < 2) return words.join("");
+  return `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+}
+
+function dotted(path: readonly PropertyKey[]): string {
+  return path.map(String).join(".");
+}
+
+function valueAt(settings: unknown, path: readonly PropertyKey[]): unknown {
+  let value = settings;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+/** Longest value in a message, in characters. */
+const VALUE_LENGTH_MAX = 80;
+
+function valueText(value: unknown): string {
+  if (typeof value === "bigint") return String(value);
+  const text = typeof value === "string" && value !== "" ? value : JSON.stringify(value);
+  return text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
+}
