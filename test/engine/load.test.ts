@@ -166,6 +166,13 @@ describe("what cannot be loaded is an error that says why", () => {
       "stepTokensMax",
     ],
     [
+      "a broken template",
+      "models/pocket",
+      { chatTemplate: "{% if" },
+      "INVALID_ARGUMENT",
+      "emplate",
+    ],
+    [
       "a pool without room for a block",
       "models/pocket",
       { kvCache: { poolBytes: 10 } },
@@ -191,7 +198,9 @@ describe.runIf(built)("in its own thread", () => {
     expect(await continueGreedily({ dtype: "float32" })).toEqual(cases[1]?.greedy);
   });
 
-  test("errors of loading cross the border", async () => {
+  test("errors of loading cross the border, from either side", async () => {
+    const chatTemplate = "{% if";
+    await expect(LLM.load("models/pocket", { chatTemplate })).rejects.toThrow("emplate");
     const loading = LLM.load("models/pocket", { kvCache: { poolBytes: 10 } });
     await expect(loading).rejects.toMatchObject({ code: "OUT_OF_MEMORY", param: "poolBytes" });
   });
