@@ -3,6 +3,7 @@ import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
+  type FastifyRequest,
   LogController,
 } from "fastify";
 import { pino } from "pino";
@@ -19,8 +20,10 @@ import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
 import { operationRoutes } from "./operations.ts";
+import { logFailure, logRequests } from "./request-log.ts";
 
 const standardError = 2;
+const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 /** Builds the application; it does not listen yet. */
@@ -66,17 +69,6 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
   return pino({ level: logLevel }, pino.destination(standardError));
 }
 
-/** Logs method, path, status and time of each request; never its content. */
-function logRequests(app: FastifyInstance): void {
-  app.addHook("onRequest", async (request, reply) => {
-    reply.raw.once("close", () => {
-      const { statusCode: status } = reply.raw;
-      const ms = Math.round(reply.elapsedTime);
-      request.log.info({ method: request.method, url: request.url, status, ms }, "request");
-    });
-  });
-}
-
 function echoRequestIds(app: FastifyInstance, context: ServerContext): void {
   app.addHook("onRequest", async (request, reply) => {
     const given = request.headers["x-request-id"];
@@ -95,8 +87,8 @@ function modelRoutes(app: FastifyInstance, context: ServerContext): void {
 
 function answerFailures(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => {
-    const failure = httpFailure(error);
-    if (failure.status >= 500) request.log.error(error, "request failed");
+    const failure = httpFailure(withRemedy(error, request));
+    logFailure(request.log, error, failure);
     if (failure.retryAfterSeconds !== null) reply.header("retry-after", failure.retryAfterSeconds);
     if (failure.status === 401) reply.header("www-authenticate", "Bearer");
     reply.code(failure.status).send(failure.body);
@@ -114,4 +106,20 @@ function answerFailures(app: FastifyInstance): void {
       `Cannot ${request.method} ${path}: use ${allowed.join(" or ")}`,
     );
   });
+}
+
+/** Fastify says no more than "Unsupported Media Type"; forgetting the header is a first mistake. */
+function withRemedy(error: unknown, request: FastifyRequest): unknown {
+  if (!isMediaTypeError(error)) return error;
+  const type = request.headers["content-type"] ?? "missing";
+  return new HttpError(
+    415,
+    "invalid_media_type",
+    `Cannot read body: its type must be JSON, current value is ${type}; ` +
+      "send content-type: application/json",
+  );
+}
+
+function isMediaTypeError(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === mediaTypeCode;
 }

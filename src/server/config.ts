@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EngineError } from "#base";
+import { describeIssue, EngineError, issueText } from "#base";
 
 /** What a request gets where it says nothing: from a model's authors, or from the operator. */
 export const SamplingDefaults = z
@@ -42,6 +42,11 @@ export const ServerOptions = z
       .nonnegative()
       .default(60_000)
       .describe("Time a client has to send a whole request; 0: no limit."),
+    streamKeepAliveMs: z
+      .int()
+      .positive()
+      .default(15_000)
+      .describe("Longest silence of a stream before a comment tells proxies that it lives."),
     shutdownTimeoutMs: z
       .int()
       .nonnegative()
@@ -79,11 +84,11 @@ export type ServerConfig = z.output<typeof ServerOptions>;
 
 /** Fills in defaults. Throws INVALID_ARGUMENT that names the wrong option. */
 export function parseServerConfig(options: ServerOptions): ServerConfig {
-  const parsed = ServerOptions.safeParse(options);
+  const parsed = ServerOptions.safeParse(options, { error: issueText });
   if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const option = issue?.path.join(".") ?? "";
-  throw new EngineError("INVALID_ARGUMENT", `Cannot start server: ${option}: ${issue?.message}`, {
-    param: option,
+  const { param, text } = describeIssue(parsed.error.issues[0] ?? {}, options);
+  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param || "options"}: ${text}`, {
+    param,
+    cause: parsed.error,
   });
 }

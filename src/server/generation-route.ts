@@ -6,6 +6,7 @@ import type { Call, ServerContext } from "./context.ts";
 import { EventStream } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
+import { logFailure } from "./request-log.ts";
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
@@ -33,7 +34,10 @@ export function generationRoute(
       checkHealth(context);
       const call = { id: callId(request, context), created: context.nowSeconds(), signal };
       const answer = await handler(context, request.body, call);
-      if (answer.kind === "events") return await sendEvents(request, reply, answer.events, signal);
+      if (answer.kind === "events") {
+        const { streamKeepAliveMs: keepAliveMs } = context.config;
+        return await sendEvents({ request, reply, signal, keepAliveMs }, answer.events);
+      }
       signal.throwIfAborted();
       return await reply.send(answer.value);
     } catch (error) {
@@ -46,22 +50,31 @@ export function generationRoute(
   });
 }
 
+/** Where events go. */
+interface Receiver {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly signal: AbortSignal;
+  /** Longest silence. */
+  readonly keepAliveMs: number;
+}
+
 /**
- * Sends events as they come. Until the first one is there, failures are plain HTTP answers; later
- * they are events too.
+ * Sends events as they come. Until the first one is there, failures are plain HTTP answers; later,
+ * and where the first one takes longer than a silence may last, they are events too.
  */
 async function sendEvents(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { request, reply, signal, keepAliveMs }: Receiver,
   events: AsyncGenerator<readonly unknown[]>,
-  signal: AbortSignal,
 ): Promise<FastifyReply> {
-  const first = await events.next();
+  const first = events.next();
+  const isLate = await outlasts(first, keepAliveMs);
   signal.throwIfAborted();
   reply.hijack();
-  const stream = new EventStream(reply.raw, reply.getHeaders());
+  const stream = new EventStream(reply.raw, reply.getHeaders(), keepAliveMs);
   try {
-    let next = first;
+    if (isLate) stream.comment("keep-alive");
+    let next = await first;
     while (next.done !== true && !stream.closed) {
       await stream.send(next.value);
       next = await events.next();
@@ -70,7 +83,7 @@ async function sendEvents(
   } catch (error) {
     const failure = httpFailure(signal.aborted ? signal.reason : error);
     if (!stream.closed) {
-      if (failure.status >= 500) request.log.error(error, "request failed while streaming");
+      logFailure(request.log, signal.aborted ? signal.reason : error, failure);
       await stream.send([failure.body]);
     }
   } finally {
@@ -79,6 +92,19 @@ async function sendEvents(
     await finished(reply.raw);
   }
   return reply;
+}
+
+/** Is the promise still open after so many ms? Rejects where the promise does. */
+async function outlasts(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(true), ms);
+  });
+  try {
+    return await Promise.race([promise.then(() => false), late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Lets the generator's own clean-up run; the answer is out, so a failure here is only logged. */

@@ -15,6 +15,7 @@
  *   admission.ts          who is being served; draining
  *   access.ts             API keys, web origins
  *   broken-request.ts     bytes that are no request
+ *   request-log.ts        a log line per request and per failure
  *   request-names.ts      names of the TypeScript API as requests write them
  *   nesting.ts            a limit to how deep bodies are nested
  *   event-stream.ts       server-sent events that wait for slow readers

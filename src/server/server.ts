@@ -60,11 +60,15 @@ function createContext(model: ServedModel, config: ServerConfig): ServerContext 
 }
 
 async function listen(app: FastifyInstance, { host, port, apiKey }: ServerConfig): Promise<void> {
+  const { level } = app.log;
+  app.log.level = "silent"; // whoever starts a server says where it listens: Fastify need not
   try {
     await app.listen({ host, port });
   } catch (error) {
     const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; choose another port`;
     throw new EngineError("IO", message, { cause: error, param: "port" });
+  } finally {
+    app.log.level = level;
   }
   if (apiKey.length === 0 && !["127.0.0.1", "::1", "localhost"].includes(host)) {
     app.log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);

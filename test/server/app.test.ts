@@ -43,6 +43,23 @@ test("a body that is too large is a 413, another type a 415, broken JSON a 400",
   expect((await send(`{"prompt": ${"[".repeat(40)}${"]".repeat(40)}}`)).status).toBe(400);
 });
 
+test.for([
+  ["application/x-www-form-urlencoded", "current value is application/x-www-form-urlencoded"],
+  ["a", "current value is a"],
+  [null, "current value is missing"],
+] as const)("a body of type %s is told which one to send", async ([type, current]) => {
+  const { server } = await serveToy();
+  const answer = await fetch(`${server.url}/v1/completions`, {
+    method: "POST",
+    headers: type === null ? {} : { "content-type": type },
+    body: new TextEncoder().encode('{"prompt": "a"}'),
+  });
+  expect(answer.status).toBe(415);
+  const { error } = await json(answer);
+  expect(error?.message).toContain(current);
+  expect(error?.message).toMatch(/send content-type: application\/json$/);
+});
+
 test("bodies are refused before they nest as deep as a stack", async () => {
   const { post } = await serveToy();
   const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);

@@ -113,6 +113,49 @@ describe("a reader that is slow", () => {
   });
 });
 
+describe("a stream that is silent", () => {
+  const silent = { reply: () => "ab", msPerToken: 100 };
+
+  test("is kept alive by comments, before its first event and between events", async () => {
+    const { post } = await serveToy(silent, { streamKeepAliveMs: 30 });
+    const answer = await post("/v1/chat/completions", { messages, stream: true });
+    expect(answer.headers.get("content-type")).toContain("text/event-stream");
+    const text = await answer.text();
+    expect(text.startsWith(": keep-alive\n\n")).toBe(true);
+    expect(text).toMatch(/"content":"a".*\n\n(: keep-alive\n\n)+data: .*"content":"b"/);
+    expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+  });
+
+  test("is read by the official client as if there were no comments", async () => {
+    const { client } = await serveToy(silent, { streamKeepAliveMs: 30 });
+    const stream = await client.chat.completions.create({ model: "toy", messages, stream: true });
+    let text = "";
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? "";
+    expect(text).toBe("ab");
+  });
+
+  test("fails with an event where it fails after a comment", async () => {
+    const { post } = await serveToy(
+      { ...silent, failAfterTokens: 0 },
+      { streamKeepAliveMs: 30, logLevel: "silent" },
+    );
+    const answer = await post("/v1/chat/completions", { messages, stream: true });
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toMatch(/^: keep-alive\n\n.*"code":"engine_step_failed"/s);
+  });
+
+  test("whose client hangs up before the first event frees its request", async () => {
+    const { post, model } = await serveToy(
+      { ...silent, msPerToken: 10_000 },
+      { streamKeepAliveMs: 10 },
+    );
+    const answer = await post("/v1/chat/completions", { messages, stream: true });
+    await answer.body?.cancel();
+    expect(await idle(model)).toBeLessThan(100);
+    expect(model.abortedCount).toBe(1);
+  });
+});
+
 describe("ids", () => {
   test("the client's request id names the answer, by body or header", async () => {
     const { post } = await serveToy({}, { enableRequestIdHeaders: true });

@@ -1,7 +1,6 @@
 import type { z } from "zod";
-import { EngineError } from "#base";
+import { EngineError, issueText } from "#base";
 import { requestNames } from "../request-names.ts";
-import { issueText, pathText } from "./issue-text.ts";
 
 const shownValueLength = 80;
 const shownItems = 8;
@@ -11,7 +10,7 @@ export function parseRequest<Schema extends z.ZodType>(
   schema: Schema,
   body: unknown,
 ): z.output<Schema> {
-  const parsed = schema.safeParse(body);
+  const parsed = schema.safeParse(body, { error: issueText });
   if (parsed.success) return parsed.data;
   throw invalidField(parsed.error, body);
 }
@@ -21,22 +20,44 @@ export function fieldError(field: string, wanted: string): EngineError {
   return new EngineError("INVALID_ARGUMENT", `Cannot use ${field}: ${wanted}`, { param: field });
 }
 
-/** What a schema refuses first in `input`. `nameOf`: what the request calls the field at a path. */
+/**
+ * What a schema refuses first in `input`, parsed with `issueText` as its error. `nameOf`: what the
+ * request calls the field at a path.
+ */
 export function invalidField(
   error: z.ZodError,
   input: unknown,
   nameOf: (path: readonly PropertyKey[]) => string = pathText,
 ): EngineError {
   const [issue] = error.issues;
-  if (issue === undefined) return fieldError("body", "is not valid");
-  const { path, wanted } = issueText(issue);
-  if (issue.code === "unrecognized_keys") {
-    return fieldError(nameOf([...path, issue.keys[0] ?? ""]), wanted);
+  if (issue === undefined || (issue.path.length === 0 && issue.code === "invalid_type")) {
+    return fieldError("body", "must be a JSON object");
   }
-  if (path.length === 0) return fieldError("body", "must be a JSON object");
-  const current = issue.code === "invalid_key" ? path.at(-1) : valueAt(input, path);
-  const text = `${requestNames(wanted)}, current value is ${shown(current)}`;
-  return fieldError(nameOf(path), text);
+  const { path } = issue;
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return fieldError(
+        nameOf([...path, ...issue.keys.slice(0, 1)]),
+        `${issue.message}; leave it out`,
+      );
+    case "invalid_key":
+      return fieldError(nameOf(path), `key ${issue.issues[0]?.message}`);
+    default: {
+      const current = shown(valueAt(input, path));
+      return fieldError(
+        nameOf(path),
+        `${requestNames(issue.message)}, current value is ${current}`,
+      );
+    }
+  }
+}
+
+/** `["messages", 0, "role"]` as `messages[0].role`. */
+export function pathText(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, key) => {
+    if (typeof key === "number") return `${text}[${key}]`;
+    return text === "" ? String(key) : `${text}.${String(key)}`;
+  }, "");
 }
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {

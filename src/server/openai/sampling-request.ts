@@ -1,11 +1,11 @@
 /** From a request's sampling fields to the engine's options. */
 import { z } from "zod";
+import { issueText } from "#base";
 import { type GenerateOptions, SamplingParams, StructuredOutput } from "#engine";
 import type { SamplingDefaults } from "../config.ts";
 import { requestNames } from "../request-names.ts";
 import { samplingFields, structureFields } from "./fields.ts";
-import { pathText } from "./issue-text.ts";
-import { fieldError, invalidField } from "./parse-request.ts";
+import { fieldError, invalidField, pathText } from "./parse-request.ts";
 
 const SamplingRequest = z.object(samplingFields);
 const StructureRequest = z.object(structureFields);
@@ -27,7 +27,7 @@ export interface SamplingExtras {
  */
 export function samplingOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
   const options = namedOptions(request, extras);
-  const parsed = SamplingParams.safeParse(options);
+  const parsed = SamplingParams.safeParse(options, { error: issueText });
   if (parsed.success) return options;
   throw invalidField(parsed.error, options, (path) => requestNames(pathText(path)));
 }
@@ -71,7 +71,7 @@ export function structuredOutput(request: StructureRequest): StructuredOutput | 
   const [only] = given;
   if (only === undefined) return null;
   const { field, kind } = only;
-  const parsed = StructuredOutput.safeParse(kind);
+  const parsed = StructuredOutput.safeParse(kind, { error: issueText });
   if (parsed.success) return kind;
   throw invalidField(parsed.error, kind, ([_kind, ...inside]) => pathText([field, ...inside]));
 }

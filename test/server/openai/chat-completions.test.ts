@@ -279,21 +279,21 @@ describe("chat requests that are refused", () => {
   const wordings: [body: object, message: string][] = [
     [{ temperature: 9 }, "temperature: must be at most 2, current value is 9"],
     [{ temperature: "hot" }, 'temperature: must be a number, current value is "hot"'],
-    [{ top_p: 0 }, "top_p: must be above 0, current value is 0"],
+    [{ top_p: 0 }, "top_p: must be more than 0, current value is 0"],
     [{ n: 1.5 }, "n: must be an integer, current value is 1.5"],
     [{ n: 2, temperature: 0 }, "n: must be 1 with greedy sampling (temperature 0), current value"],
     [
       { min_tokens: 5, max_tokens: 2 },
       "min_tokens: must be at most max_tokens, current value is 5",
     ],
-    [{ stop: ["a", ""] }, 'stop[1]: must have at least 1 character, current value is ""'],
-    [{ logit_bias: { a: 1 } }, 'logit_bias.a: key must be a token id, current value is "a"'],
-    [{ guided_choice: [] }, "guided_choice: must have at least 1 item, current value is []"],
-    [{ structured_outputs: { regex: "" } }, "structured_outputs.regex: must have at least 1 char"],
+    [{ stop: ["a", ""] }, 'stop[1]: must not be empty, current value is ""'],
+    [{ logit_bias: { a: 1 } }, "logit_bias.a: key must be a token id"],
+    [{ guided_choice: [] }, "guided_choice: must not be empty, current value is []"],
+    [{ structured_outputs: { regex: "" } }, "structured_outputs.regex: must not be empty"],
     [
       { messages: [{ role: "usr", content: "hi" }] },
-      'messages[0].role: must be "system", "developer", "user", "assistant", "tool" or ' +
-        '"function", current value is "usr"',
+      "messages[0].role: must be system, developer, user, assistant, tool or function, " +
+        'current value is "usr"',
     ],
     [{ messages: 5 }, "messages: must be a list, current value is 5"],
     [{ temprature: 1 }, "temprature: is not a known field; leave it out"],
