@@ -4,23 +4,23 @@
  */
 export type ErrorCode =
   | "INVALID_ARGUMENT" // a flag, option or request field is wrong
-  | "PROMPT_TOO_LONG" // can never fit the context or the KV pool
-  | "MODEL_NOT_FOUND" // no such directory, file or hub repository
+  | "PROMPT_TOO_LONG" // a prompt, or it and its output, can never fit the context or KV pool
+  | "MODEL_NOT_FOUND" // no such directory, file, hub repository or served model
   | "CHECKPOINT_INVALID" // truncated, lying or inconsistent model files
-  | "UNSUPPORTED_MODEL" // a model_type or a feature that no architecture maps
+  | "UNSUPPORTED_MODEL" // a file format, model_type or feature that this version does not run
   | "TOKENIZER_MISSING" // text was asked of a model that has token ids only
   | "TOKENIZER_INVALID" // tokenizer files cannot be used
   | "GRAMMAR_INVALID" // a structured-output grammar cannot be compiled
-  | "DEVICE_UNAVAILABLE" // a device or its library is missing
+  | "DEVICE_UNAVAILABLE" // a device, its library or its instruction set is missing
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
-  | "ENGINE_DEAD" // the engine thread is gone
-  | "ENGINE_STEP_FAILED" // a throw inside a step ended this request
-  | "SHUTTING_DOWN" // no new work is taken
-  | "ABORTED" // the caller cancelled
-  | "UNAUTHORIZED" // a missing or wrong API key
-  | "NETWORK" // a download failed
-  | "IO"; // a local file cannot be read or written
+  | "ENGINE_DEAD" // the engine is gone: only loading the model again helps
+  | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine goes on
+  | "SHUTTING_DOWN" // the server stops or the model is closed: no new work is taken
+  | "ABORTED" // a download was cancelled, a client hung up; calls reject with their signal's reason
+  | "UNAUTHORIZED" // a missing or wrong API key or hub token
+  | "NETWORK" // a download, or a server that is measured, failed
+  | "IO"; // a local file or port cannot be used
 
 export interface EngineErrorOptions {
   readonly cause?: unknown;

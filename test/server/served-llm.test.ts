@@ -125,6 +125,30 @@ test("a choice and a regular expression are obeyed", async () => {
   expect((await json(regex)).choices?.[0]?.text).toMatch(/^\d{3}-\d{4}$/);
 });
 
+test.for([
+  [
+    "a schema of an unknown type",
+    {
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "a", schema: { type: "strin" } },
+      },
+    },
+  ],
+  ["a schema that refers to nothing", { guided_json: { $ref: "#/$defs/missing" } }],
+  ["a regular expression that does not end", { guided_regex: "[a-z" }],
+  ["a grammar that is none", { guided_grammar: "root ::= (" }],
+] as const)("%s is refused at once by an idle engine", async ([, structure]) => {
+  await allBlocksFree();
+  const start = performance.now();
+  const answer = await post("/v1/chat/completions", { ...greedy, messages, ...structure });
+  expect(performance.now() - start).toBeLessThan(2000);
+  expect(answer.status).toBe(400);
+  const { error } = await json(answer);
+  expect(error).toMatchObject({ type: "invalid_request_error", code: "grammar_invalid" });
+  expect(error?.message).toMatch(/^Cannot /);
+});
+
 test("a required tool is called with arguments of its schema", async () => {
   const parameters = {
     type: "object",
