@@ -11,9 +11,7 @@ const engineFlags = new SchemaFlags(EngineOptions, {
     "kvCache.dtype": "kv-cache-dtype",
     "scheduler.policy": "scheduling-policy",
     "hub.revision": "revision",
-    "hub.token": null,
     "hub.cacheDir": "cache-dir",
-    "hub.url": null,
     servedName: null,
   },
 });
@@ -32,18 +30,29 @@ export interface LoadRequest {
   readonly model: string | undefined;
   readonly values: FlagValues;
   readonly servedName?: string;
+  /** Off: that the model has no tokenizer is not worth a warning. */
+  readonly needsText?: boolean;
 }
 
+/** What a checkpoint without a tokenizer warns of. */
+const WITHOUT_WORDS = /prompts must be token ids/;
+
 /** Loads the model as flags and environment say, with warnings on standard error. */
-export async function loadModel({ model, values, servedName }: LoadRequest): Promise<LLM> {
+export async function loadModel(request: LoadRequest): Promise<LLM> {
+  const { model, values, servedName, needsText = true } = request;
   engineFlags.check(values);
   const options: LoadOptions = {
     ...engineFlags.collect(values),
     ...(servedName === undefined ? {} : { servedName }),
   };
+  // Nothing is downloaded here, so only the place of downloads matters.
+  const { cacheDir = null } = hubFromEnvironment();
   return LLM.load(model ?? bundledModel, {
     ...options,
-    hub: { ...hubFromEnvironment(), ...options.hub },
-    onWarning: (message: string) => process.stderr.write(`warning: ${message}\n`),
+    hub: { cacheDir, ...options.hub },
+    onWarning: (message: string) => {
+      if (!needsText && WITHOUT_WORDS.test(message)) return;
+      process.stderr.write(`warning: ${message}\n`);
+    },
   });
 }

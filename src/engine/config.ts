@@ -69,9 +69,7 @@ export const EngineOptions = z
     hub: z
       .strictObject({
         revision: z.string().default("main").describe("Branch, tag or commit on the hub."),
-        token: z.string().nullable().default(null).describe("Access token for the hub."),
         cacheDir: z.string().nullable().default(null).describe("Folder of downloaded models."),
-        url: z.string().nullable().default(null).describe("Another hub's address."),
       })
       .prefault({}),
   })
