@@ -14,8 +14,8 @@ const row = (cells) =>
   `| ${cells.map((cell) => String(cell).replaceAll("|", "\\|")).join(" | ")} |`;
 
 function typeOf(schema) {
-  const choices = schema.anyOf?.map(typeOf);
-  if (choices !== undefined) return choices.join(" or ");
+  if (schema.anyOf !== undefined) return schema.anyOf.map(typeOf).join(" or ");
+  if (Array.isArray(schema.type)) return schema.type.join(" or ");
   if (schema.enum !== undefined) return schema.enum.map((value) => `\`${value}\``).join(", ");
   if (schema.const !== undefined) return `\`${schema.const}\``;
   if (schema.type === "array") return `list of ${typeOf(schema.items ?? {})}`;
@@ -26,20 +26,30 @@ function typeOf(schema) {
   return `${schema.type ?? "any"}${range === "…" ? "" : ` ${range}`}`;
 }
 
-/** Rows of a schema's fields, nested ones with their path. */
+/** Rows of a schema's fields, nested ones with their path; not of fields that are refused. */
 function* fields(schema, path = []) {
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    if (field.not !== undefined) continue;
     const here = [...path, name];
-    if (field.properties !== undefined && field.anyOf === undefined) yield* fields(field, here);
-    else {
+    const group = [field, ...(field.anyOf ?? [])].find((schema) => schema.properties !== undefined);
+    if (group !== field) {
+      if (field.description === undefined) throw new Error(`${here.join(".")} has no meaning`);
       const fallback = field.default === undefined ? "" : `\`${JSON.stringify(field.default)}\``;
-      yield row([`\`${here.join(".")}\``, typeOf(field), fallback, field.description ?? ""]);
+      yield row([`\`${here.join(".")}\``, typeOf(field), fallback, field.description]);
     }
+    if (group !== undefined) yield* fields(group, here);
   }
 }
 
+/** JSON schema has neither large integers nor fields that are there to be refused. */
+function override({ zodSchema, jsonSchema }) {
+  const { type } = zodSchema._zod.def;
+  if (type === "bigint") jsonSchema.type = "bigint";
+  if (type === "undefined") jsonSchema.not = {};
+}
+
 function table(schema) {
-  const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override });
   return [row(["field", "type", "default", "meaning"]), "|---|---|---|---|", ...fields(json)].join(
     "\n",
   );
@@ -51,14 +61,18 @@ function configuration() {
 ${GENERATED}
 
 Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
-group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`; \`--help\` has them all. Over HTTP,
-sampling fields have OpenAI's and vLLM's names.
+group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`; where that would say too little it has a
+name of its own: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. \`--help\` has them
+all. Over HTTP, sampling fields have OpenAI's and vLLM's names.
 
 ## Loading a model: \`LLM.load(model, options)\`
 
 ${table(EngineOptions)}
 
 ## Sampling: \`llm.generate(prompts, options)\`
+
+Beside these a call takes \`signal\` (an AbortSignal), \`requestId\`, \`priority\` (smaller runs first
+where the policy is \`priority\`) and \`cacheSalt\` (requests with another salt share no blocks).
 
 ${table(SamplingParams)}
 

@@ -136,19 +136,23 @@ export const SamplingParams = z
       .boolean()
       .default(true)
       .describe("False: no space between special tokens that are kept."),
-    structuredOutput: StructuredOutput.nullish().transform((value) => value ?? null),
+    structuredOutput: StructuredOutput.nullish()
+      .transform((value) => value ?? null)
+      .describe("What the output must match: exactly one of these kinds."),
     skipReadingPrefixCache: z
       .boolean()
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Default: true when promptLogprobs is set."),
+      .describe("Compute the whole prompt, stored or not. Default: when promptLogprobs is set."),
     thinkingTokenBudget: z
       .int()
       .min(-1)
       .nullish()
       .transform((value) => (value === undefined || value === -1 ? null : value))
       .describe("Most tokens between a reasoning model's marks; null or -1: no limit."),
-    repetitionDetection: RepetitionDetection.nullish().transform((value) => value ?? null),
+    repetitionDetection: RepetitionDetection.nullish()
+      .transform((value) => value ?? null)
+      .describe("Ends a sequence that repeats one pattern at its end."),
     streamInterval: z.int().min(1).default(1).describe("Tokens per item of a stream, at least."),
     extraArgs: z
       .record(z.string(), z.unknown())
