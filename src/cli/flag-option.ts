@@ -21,7 +21,7 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
   const kinds = kindsOf(schema);
   const help = helpOf(schema);
   if (kinds.some(({ type }) => type === "boolean")) {
-    return new Option(`--${flag} [on|off]`, help).argParser(parseSwitch);
+    return new SwitchOption(flag, help);
   }
   const kind = kinds.find(({ type }) => type === "array") ?? kinds[0] ?? {};
   const nullable = kinds.some(({ type }) => type === "null");
@@ -30,6 +30,30 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
   return option.argParser((text: string, previous: unknown) =>
     nullable && text === NONE ? NONE : parse(text, previous),
   );
+}
+
+const ON = ["on", "true", "1"];
+const OFF = ["off", "false", "0"];
+
+/** `--ignore-eos` alone, with `on` or with `off`. */
+class SwitchOption extends Option {
+  constructor(flag: string, help: string) {
+    super(`--${flag} [on|off]`, help);
+    this.argParser(parseSwitch);
+  }
+}
+
+/**
+ * The words of a command line, with `=on` behind each bare switch whose next word is something
+ * else: commander would take `--ignore-eos models/pocket` for a value of the switch.
+ */
+export function withPlainSwitches(words: readonly string[], options: readonly Option[]): string[] {
+  const switches = new Set<string | undefined>();
+  for (const option of options) if (option instanceof SwitchOption) switches.add(option.long);
+  return words.map((word, place) => {
+    const next = words[place + 1] ?? "";
+    return switches.has(word) && ![...ON, ...OFF].includes(next) ? `${word}=on` : word;
+  });
 }
 
 /** A schema's alternatives, however they are nested; a list of types becomes one each. */
@@ -105,8 +129,8 @@ function choiceParser(choices: readonly string[]): Parse {
 }
 
 function parseSwitch(text: string): boolean {
-  if (["on", "true", "1"].includes(text)) return true;
-  if (["off", "false", "0"].includes(text)) return false;
+  if (ON.includes(text)) return true;
+  if (OFF.includes(text)) return false;
   throw new InvalidArgumentError("Wanted on or off.");
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { z } from "zod";
-import { EngineError } from "#base";
+import { describeIssue, EngineError, issueText, type SettingProblem } from "#base";
 import { type FieldSchema, flagOption, NONE } from "./flag-option.ts";
 
 /**
@@ -32,6 +32,7 @@ export type FlagValues = Readonly<Record<string, unknown>>;
 export class SchemaFlags {
   readonly #schema: z.ZodType;
   readonly #fields: readonly Field[];
+  readonly #names: ReadonlySet<string>;
   readonly #options: FlagOptions;
 
   constructor(schema: z.ZodType, options: FlagOptions = {}) {
@@ -39,6 +40,7 @@ export class SchemaFlags {
     this.#options = options;
     // The cast names the part of JSON Schema that our settings use.
     const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as FieldSchema;
+    this.#names = new Set(Object.keys(json.properties ?? {}));
     this.#fields = [...fieldsOf(json, [], options.rename ?? {})];
   }
 
@@ -67,18 +69,28 @@ export class SchemaFlags {
 
   /** Checks the settings. Throws INVALID_ARGUMENT naming the flag. */
   check(values: FlagValues): void {
-    const result = this.#schema.safeParse(this.collect(values));
-    if (result.success) return;
-    const [issue] = result.error.issues;
-    const path = issue?.path.map(String) ?? [];
+    const found = this.#problemOf(this.collect(values));
+    if (found === null) return;
+    const path = found.param.split(".");
     const field = this.#fields.find((known) => isPrefix(known.path, path));
-    const name = field === undefined ? path.join(".") : `--${field.flag}`;
-    const current = field === undefined ? undefined : values[attributeName(field.flag)];
-    const shown = current === undefined ? "" : `, current value is ${textOf(current)}`;
-    const problem = this.#withFlags(issue?.message ?? "");
-    throw new EngineError("INVALID_ARGUMENT", `Cannot use ${name}: ${problem}${shown}`, {
-      param: name,
-    });
+    const param = field === undefined ? found.param : `--${field.flag}`;
+    const message = `Cannot use ${param || "these flags"}: ${this.#withFlags(found.text)}`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param });
+  }
+
+  /** Whether the schema has this field, with or without a flag. */
+  has(name: string): boolean {
+    return this.#names.has(name);
+  }
+
+  /** What is wrong with `settings` on top of a command line's; null: nothing. */
+  findProblem(values: FlagValues, settings: Record<string, unknown>): SettingProblem | null {
+    return this.#problemOf({ ...this.collect(values), ...settings });
+  }
+
+  #problemOf(settings: Record<string, unknown>): SettingProblem | null {
+    const result = this.#schema.safeParse(settings, { error: issueText });
+    return result.success ? null : describeIssue(result.error.issues[0] ?? {}, settings);
   }
 
   /** `runningSequencesMax` in a sentence becomes `--running-sequences-max`. */
@@ -117,10 +129,6 @@ function assign(target: Record<string, unknown>, path: readonly string[], value:
   const inner = (target[head] ?? {}) as Record<string, unknown>; // made by this function only
   target[head] = inner;
   assign(inner, rest, value);
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function kebab(name: string): string {

@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /** `perigee`: parses arguments, runs a command, turns failures into one line and an exit code. */
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, type Option } from "commander";
 import { EngineError, messageOf } from "#base";
 import { COMMANDS } from "./commands.ts";
-import { EXIT_FAILED, EXIT_WRONG_USE } from "./exit-codes.ts";
+import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG_USE } from "./exit-codes.ts";
+import { withPlainSwitches } from "./flag-option.ts";
+import { Interrupted } from "./interruption.ts";
 import { packageVersion } from "./package-root.ts";
 
 /** Failures that the user mends by calling differently. */
@@ -23,22 +25,27 @@ async function program(wanted: string | undefined): Promise<Command> {
     .helpCommand("help [command]", "Print help of a command.")
     .option("--verbose", "On failure, print the stack too.")
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
+    .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
     .showSuggestionAfterError()
     .exitOverride();
   for (const { name, description, load } of COMMANDS) {
     const command = root.command(name).description(description);
+    const help = `perigee ${name} --help`;
+    command.configureOutput({ outputError: (text, write) => write(oneLine(text, help)) });
     if (name === wanted) (await load())(command);
   }
   return root;
 }
 
-/** Commander's `error: …` and its suggestion, as our own errors look. */
-function oneLine(text: string): string {
-  return `perigee: ${text
+/** Commander's `error: …` and its suggestion, as our own errors look; without one, the help. */
+function oneLine(text: string, help: string): string {
+  const problem = text
     .replace(/^error: /, "")
     .trim()
-    .replaceAll("\n", " ")}\n`;
+    .replaceAll("\n", " ");
+  const isNamed = /^(unknown|missing|too many)|argument missing$/.test(problem);
+  const remedy = isNamed && !problem.includes("(Did you mean") ? `; see ${help}` : "";
+  return `perigee: ${problem}${remedy}\n`;
 }
 
 function report(thrown: unknown, verbose: boolean): number {
@@ -47,6 +54,7 @@ function report(thrown: unknown, verbose: boolean): number {
     return thrown.exitCode === 0 ? 0 : EXIT_WRONG_USE;
   }
   process.stderr.write(`perigee: ${messageOf(thrown)}\n`);
+  if (thrown instanceof Interrupted) return EXIT_INTERRUPTED;
   if (verbose && thrown instanceof Error) process.stderr.write(`${stackOf(thrown)}\n`);
   return thrown instanceof EngineError && WRONG_USE.has(thrown.code) ? EXIT_WRONG_USE : EXIT_FAILED;
 }
@@ -62,6 +70,11 @@ function wantedCommand(words: readonly string[]): string | undefined {
   return first === "help" ? second : first;
 }
 
+/** Of a command and all below it. */
+function optionsOf(command: Command): Option[] {
+  return [...command.options, ...command.commands.flatMap(optionsOf)];
+}
+
 async function main(): Promise<void> {
   const verbose = process.argv.includes("--verbose");
   // A closed pipe (`perigee … | head`) is the reader's choice, not a failure.
@@ -70,8 +83,9 @@ async function main(): Promise<void> {
     throw error;
   });
   try {
-    const root = await program(wantedCommand(process.argv.slice(2)));
-    await root.parseAsync(process.argv);
+    const words = process.argv.slice(2);
+    const root = await program(wantedCommand(words));
+    await root.parseAsync(withPlainSwitches(words, optionsOf(root)), { from: "user" });
   } catch (thrown) {
     process.exitCode = report(thrown, verbose);
   }

@@ -1,9 +1,18 @@
+/** Prompts from flags, files and pipes. */
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { createInterface } from "node:readline";
-import { EngineError, messageOf } from "#base";
-import type { Prompt } from "#engine";
+import { text as readText } from "node:stream/consumers";
+import { EngineError } from "#base";
+import { fileProblem } from "./file-problem.ts";
+import {
+  isTokenId,
+  type PromptRow,
+  parsePromptLine,
+  plainRow,
+  type RowCheck,
+} from "./prompt-row.ts";
 
 /** Where prompts may stand on a command line. */
 export interface PromptFlags {
@@ -12,16 +21,29 @@ export interface PromptFlags {
   readonly input?: string;
 }
 
-/** All prompts: texts, token ids, then those of the file. Throws INVALID_ARGUMENT and IO. */
-export async function readPrompts(flags: PromptFlags): Promise<Prompt[]> {
-  const prompts: Prompt[] = [...(flags.prompt ?? [])];
-  for (const list of flags.promptIds ?? []) prompts.push({ promptTokenIds: parseIds(list) });
-  if (flags.input !== undefined) prompts.push(...(await readPromptFile(flags.input)));
-  if (prompts.length > 0) return prompts;
+/**
+ * All prompts: texts, token ids, then those of the file; without any, the text of a pipe.
+ * Throws INVALID_ARGUMENT and IO.
+ */
+export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<PromptRow[]> {
+  const rows = [
+    ...(flags.prompt ?? []).map((prompt) => plainRow(prompt)),
+    ...(flags.promptIds ?? []).map((list) => plainRow({ promptTokenIds: parseIds(list) })),
+  ];
+  if (flags.input !== undefined) rows.push(...(await readPromptFile(flags.input, check)));
+  else if (rows.length === 0 && !process.stdin.isTTY) rows.push(...(await readPipe()));
+  if (rows.length > 0) return rows;
   throw new EngineError(
     "INVALID_ARGUMENT",
-    "Cannot generate: wanted a prompt (-p TEXT, --prompt-ids 1,2,3 or --input FILE), got none",
+    "Cannot generate: wanted a prompt (-p TEXT, --prompt-ids 1,2,3, --input FILE, --input - for " +
+      "JSON lines from a pipe, or plain text from a pipe), got none",
   );
+}
+
+/** `echo text | perigee generate`: all of it is one prompt. */
+async function readPipe(): Promise<PromptRow[]> {
+  const text = (await readText(process.stdin)).replace(/\r?\n$/, "");
+  return text === "" ? [] : [plainRow(text)];
 }
 
 function parseIds(list: string): number[] {
@@ -35,19 +57,15 @@ function parseIds(list: string): number[] {
   });
 }
 
-function isTokenId(value: unknown): value is number {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0;
-}
-
-async function readPromptFile(file: string): Promise<Prompt[]> {
-  const prompts: Prompt[] = [];
+async function readPromptFile(file: string, check: RowCheck): Promise<PromptRow[]> {
+  const rows: PromptRow[] = [];
   const name = file === "-" ? "standard input" : file;
   let number = 0;
   for await (const line of createInterface({ input: await openInput(file) })) {
     number += 1;
-    if (line.trim() !== "") prompts.push(parsePromptLine(line, `${name}, line ${number}`));
+    if (line.trim() !== "") rows.push(parsePromptLine(line, `${name}, line ${number}`, check));
   }
-  return prompts;
+  return rows;
 }
 
 /** Anything but a folder: pipes are read too, once. */
@@ -59,26 +77,6 @@ async function openInput(file: string): Promise<NodeJS.ReadableStream> {
     await once(stream, "open");
     return stream;
   } catch (cause) {
-    throw new EngineError(
-      "IO",
-      `Cannot read ${file}: wanted a file of JSON lines, ${messageOf(cause)}`,
-      { cause },
-    );
+    throw fileProblem({ action: "read", file, wanted: "a file of JSON lines", cause });
   }
-}
-
-function parsePromptLine(line: string, where: string): Prompt {
-  const refuse = (wanted: string, cause?: unknown) =>
-    new EngineError("INVALID_ARGUMENT", `Cannot read ${where}: wanted ${wanted}`, { cause });
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch (cause) {
-    throw refuse("a JSON object", cause);
-  }
-  if (typeof value === "string") return value;
-  const { prompt, prompt_token_ids: ids } = (value ?? {}) as Record<string, unknown>; // checked
-  if (typeof prompt === "string") return prompt;
-  if (Array.isArray(ids) && ids.length > 0 && ids.every(isTokenId)) return { promptTokenIds: ids };
-  throw refuse('"prompt" (text) or "prompt_token_ids" (a list of ids)');
 }

@@ -51,7 +51,7 @@ function offline(
     .option("--warmups <n>", "Runs that are not counted.", whole, 1)
     .option("--iterations <n>", "Timed runs; the median is reported.", count, 5)
     .action(async (model: string | undefined, flags: BenchFlags) => {
-      await using llm = await loadModel({ model, values: flags });
+      await using llm = await loadModel({ model, values: flags, needsText: false });
       const options: OfflineOptions = flags;
       print(await measure(llm, options));
     });

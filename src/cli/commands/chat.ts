@@ -34,19 +34,33 @@ async function chat(model: string | undefined, flags: ChatFlags): Promise<void> 
   sampling.check(flags);
   await using llm = await loadModel({ model, values: flags });
   if (!llm.info.hasChatTemplate) throw missingTemplate(llm);
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  if (process.stdin.isTTY) process.stdout.write(`${llm.info.name} on ${llm.info.device}\n`);
+  const terminal = openTerminal();
   const conversation = new Conversation(llm, terminal, flags);
-  terminal.setPrompt("> ");
-  terminal.prompt();
+  if (isInteractive()) process.stdout.write(`${llm.info.name} on ${llm.info.device}\n`);
+  ask(terminal);
   for await (const line of terminal) {
     const text = line.trim();
     if (text === "/exit") break;
     if (text === "/new") conversation.restart();
     else if (text !== "") await conversation.say(text);
-    terminal.prompt();
+    ask(terminal);
   }
   terminal.close();
+}
+
+/** Somebody types and reads; else answers are all that is printed. */
+function isInteractive(): boolean {
+  return process.stdin.isTTY && process.stdout.isTTY;
+}
+
+function openTerminal(): Interface {
+  const input = process.stdin;
+  if (!isInteractive()) return createInterface({ input });
+  return createInterface({ input, output: process.stdout, prompt: "> " });
+}
+
+function ask(terminal: Interface): void {
+  if (isInteractive()) terminal.prompt();
 }
 
 function missingTemplate(llm: LLM): EngineError {

@@ -13,32 +13,54 @@ export function defineDoctor(command: Command): void {
   });
 }
 
+type DeviceReport = ReturnType<typeof describeDevices>[number];
+
 interface Findings {
   readonly perigee: string;
   readonly node: string;
   readonly platform: string;
-  readonly devices: ReturnType<typeof describeDevices>;
+  readonly devices: readonly DeviceReport[];
   readonly bundledModel: boolean;
+  /** In one line: whether models run, and on what. */
+  readonly verdict: string;
 }
 
 function examine(): Findings {
+  const devices = describeDevices();
   return {
     perigee: packageVersion(),
     node: process.version,
     platform: `${process.platform}-${process.arch}`,
-    devices: describeDevices(),
+    devices,
     bundledModel: existsSync(join(bundledModel, "config.json")),
+    verdict: verdictOn(devices),
   };
+}
+
+/** What `--device auto` takes. `reference` runs everywhere. */
+function verdictOn(devices: readonly DeviceReport[]): string {
+  const cpu = devices.find(({ kind, available }) => kind === "cpu" && available);
+  if (cpu === undefined) {
+    return "ready, but slow: models run on reference until the cpu device works (see above)";
+  }
+  // `cpu: NAME, avx512, 2 threads (…)` as `cpu (NAME, avx512, 2 threads)`.
+  const [, place = ""] = /^cpu: (.*?)(?: \([^()]*\))?$/.exec(cpu.description) ?? [];
+  return `ready: models run on cpu${place === "" ? "" : ` (${place})`}`;
 }
 
 function format(found: Findings): string {
   const lines = [
     `perigee ${found.perigee} · node ${found.node} · ${found.platform}`,
-    ...found.devices.flatMap(({ available, description, remedy }) => [
-      `${available ? "ok     " : "missing"} ${description}`,
-      ...(remedy === null ? [] : [`        ${remedy}`]),
-    ]),
+    ...found.devices.flatMap(deviceLines),
     `${found.bundledModel ? "ok     " : "missing"} bundled model (models/pocket)`,
+    found.verdict,
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** A GPU is nothing that a machine must have. */
+function deviceLines({ kind, available, description, remedy }: DeviceReport): string[] {
+  if (!available && kind === "cuda") return [`-       ${description}`];
+  const line = `${available ? "ok     " : "missing"} ${description}`;
+  return remedy === null ? [line] : [line, `        ${remedy}`];
 }

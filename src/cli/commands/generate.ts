@@ -1,12 +1,14 @@
-import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { EngineError, messageOf } from "#base";
+import { EngineError } from "#base";
 import { writeSafetensors } from "#checkpoint";
-import type { GenerateOptions, GenerateResult, LLM, Prompt } from "#engine";
+import type { GenerateOptions, LLM, Prompt } from "#engine";
+import { generateBatch } from "../batch.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { appendText } from "../flag-option.ts";
-import { Progress } from "../progress.ts";
+import { Interrupted, Interruption } from "../interruption.ts";
+import type { PromptRow } from "../prompt-row.ts";
 import { readPrompts } from "../prompt-source.ts";
+import { ResultOutput } from "../result-output.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 
 /** Longer than the API's 16 tokens: somebody reads it. */
@@ -21,6 +23,7 @@ interface GenerateFlags extends Readonly<Record<string, unknown>> {
   readonly output?: string;
   readonly json?: boolean;
   readonly logitsOut?: string;
+  readonly waitingSequencesMax?: number;
 }
 
 /** `perigee generate`. */
@@ -28,7 +31,11 @@ export function defineGenerate(command: Command): void {
   command
     .option("-p, --prompt <text>", "Prompt; given again, one more of the batch.", appendText)
     .option("--prompt-ids <n,n,…>", "Prompt as token ids; may be given again.", appendText)
-    .option("--input <file>", 'JSON lines with "prompt" or "prompt_token_ids"; - reads a pipe.')
+    .option(
+      "--input <file>",
+      'JSON lines with "prompt" or "prompt_token_ids", and sampling fields of their own, ' +
+        'e.g. "max_tokens"; - reads a pipe. (without any prompt: a pipe\'s text is the prompt)',
+    )
     .option("--output <file>", "Write JSON lines here instead of text to standard output.")
     .option("--json", "Print one JSON object per completion.")
     .option("--logits-out <file>", "Write the prompt's logits as safetensors: f32 [tokens, vocab].")
@@ -39,34 +46,46 @@ export function defineGenerate(command: Command): void {
 
 async function generate(model: string | undefined, flags: GenerateFlags): Promise<void> {
   sampling.check(flags);
-  const prompts = await readPrompts(flags);
-  if (flags.logitsOut !== undefined && prompts.length !== 1) {
+  const rows = await readPrompts(flags, { sampling, flags });
+  const [first] = rows;
+  if (flags.logitsOut !== undefined && rows.length !== 1) {
     throw new EngineError(
       "INVALID_ARGUMENT",
-      `Cannot use --logits-out: wanted one prompt, current value is ${prompts.length}`,
+      `Cannot use --logits-out: wanted one prompt, current value is ${rows.length}`,
     );
   }
-  await using llm = await loadModel({ model, values: flags });
-  if (flags.logitsOut !== undefined) await writeLogits(llm, prompts, flags.logitsOut);
-  const options = optionsOf(llm, flags);
-  const [only] = prompts;
-  if (only !== undefined && prompts.length === 1 && isReadAlong(llm, flags)) {
-    await showAsItComes(llm, only, options);
+  const needsText = rows.some(({ prompt }) => typeof prompt === "string");
+  await using llm = await loadModel({ model, values: flags, needsText });
+  using interruption = new Interruption();
+  const { signal } = interruption;
+  if (flags.logitsOut !== undefined && first !== undefined) {
+    await writeLogits(llm, first.prompt, flags.logitsOut);
+  }
+  const ready = rows.map((row) => ({ ...row, options: { ...optionsOf(llm, flags, row), signal } }));
+  const [only] = ready;
+  if (only !== undefined && isReadAlong(ready, flags)) {
+    await showAsItComes(llm, only.prompt, only.options);
     return;
   }
-  const results = await generateAll(llm, prompts, options);
-  const lines = results.flatMap((result) => render(result, flags)).join("");
-  if (flags.output === undefined) process.stdout.write(lines);
-  else await writeOutput(flags.output, lines);
+  using output = new ResultOutput(flags.output);
+  await generateBatch(llm, ready, {
+    output,
+    json: wantsJson(flags),
+    sequencesMax: flags.waitingSequencesMax ?? SEQUENCES_MAX,
+    showProgress: flags.output !== undefined || !process.stdout.isTTY,
+  });
 }
 
-/** The model's own defaults, then flags; JSON tells how likely the completion was. */
-function optionsOf(llm: LLM, flags: GenerateFlags): GenerateOptions {
+/** Sequences handed to the engine at a time: it refuses more waiting ones than this. */
+const SEQUENCES_MAX = 1024;
+
+/** The model's own defaults, flags, what stands beside the prompt: the last one counts. */
+function optionsOf(llm: LLM, flags: GenerateFlags, row: PromptRow): GenerateOptions {
   return {
     ...llm.defaultSampling,
-    ...sampling.collect(flags),
-    ...(wantsJson(flags) && flags.logprobs === undefined ? { logprobs: 0 } : {}),
     detokenize: llm.codec !== null,
+    ...sampling.collect(flags),
+    ...row.sampling,
   };
 }
 
@@ -74,70 +93,34 @@ function wantsJson(flags: GenerateFlags): boolean {
   return flags.json === true || flags.output !== undefined;
 }
 
-/** One completion that somebody watches. */
-function isReadAlong(llm: LLM, flags: GenerateFlags): boolean {
-  const single = flags.n === undefined || flags.n === 1;
-  return process.stdout.isTTY && single && !wantsJson(flags) && llm.codec !== null;
+/** One completion in plain text. */
+function isReadAlong(
+  rows: readonly { readonly options: GenerateOptions }[],
+  flags: GenerateFlags,
+): boolean {
+  return rows.length === 1 && (rows[0]?.options.n ?? 1) === 1 && !wantsJson(flags);
 }
 
+/** Prints text as it is made; token ids where the model has no words. */
 async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions): Promise<void> {
-  for await (const { text } of llm.stream(prompt, options)) process.stdout.write(text ?? "");
+  let tokens = 0;
+  try {
+    for await (const { text, tokenIds } of llm.stream(prompt, options)) {
+      const ids = () => (tokens === 0 || tokenIds.length === 0 ? "" : ",") + tokenIds.join(",");
+      process.stdout.write(text ?? ids());
+      tokens += tokenIds.length;
+    }
+  } catch (thrown) {
+    if (tokens > 0) process.stdout.write("\n");
+    if (options.signal?.aborted !== true) throw thrown;
+    throw new Interrupted(`${tokens} tokens were made`);
+  }
   process.stdout.write("\n");
 }
 
-/** As one batch; the bar counts finished prompts. */
-async function generateAll(
-  llm: LLM,
-  prompts: readonly Prompt[],
-  options: GenerateOptions,
-): Promise<GenerateResult[]> {
-  const progress = await Progress.start("generating", prompts.length);
-  const stopListening = llm.listen({ onRequestEnd: () => progress.advance() });
-  try {
-    return await llm.generate(prompts, options);
-  } finally {
-    stopListening();
-    progress.stop();
-  }
-}
-
-async function writeLogits(llm: LLM, prompts: readonly Prompt[], file: string): Promise<void> {
-  for (const prompt of prompts) {
-    const { logits, rows } = await llm.promptLogits(prompt);
-    const shape = [rows, llm.info.vocabularySize];
-    const bytes = new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength);
-    writeSafetensors(file, [{ name: "logits", dtype: "f32", shape, bytes }]);
-  }
-}
-
-/** One text per completion, or one JSON object per line. */
-function render(result: GenerateResult, flags: GenerateFlags): string[] {
-  return result.completions.map((completion) => {
-    if (!wantsJson(flags)) return `${completion.text ?? completion.tokenIds.join(",")}\n`;
-    const line = {
-      index: completion.index,
-      prompt_token_ids: result.promptTokenIds,
-      token_ids: completion.tokenIds,
-      text: completion.text,
-      finish_reason: completion.finishReason,
-      stop_reason: completion.stopReason,
-      cumulative_logprob: completion.cumulativeLogprob,
-      cached_tokens: result.cachedTokens,
-      ...(flags.logprobs === undefined ? {} : { logprobs: completion.logprobs }),
-      ...(flags.promptLogprobs === undefined ? {} : { prompt_logprobs: result.promptLogprobs }),
-    };
-    return `${JSON.stringify(line)}\n`;
-  });
-}
-
-async function writeOutput(file: string, lines: string): Promise<void> {
-  try {
-    await writeFile(file, lines);
-  } catch (cause) {
-    throw new EngineError(
-      "IO",
-      `Cannot write ${file}: wanted a file that can be written, ${messageOf(cause)}`,
-      { cause },
-    );
-  }
+async function writeLogits(llm: LLM, prompt: Prompt, file: string): Promise<void> {
+  const { logits, rows } = await llm.promptLogits(prompt);
+  const shape = [rows, llm.info.vocabularySize];
+  const bytes = new Uint8Array(logits.buffer, logits.byteOffset, logits.byteLength);
+  writeSafetensors(file, [{ name: "logits", dtype: "f32", shape, bytes }]);
 }

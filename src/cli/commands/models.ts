@@ -112,10 +112,19 @@ function print(summary: Readonly<Record<string, unknown>>, json: boolean): void 
     return;
   }
   for (const [name, value] of Object.entries(summary)) {
-    process.stdout.write(
-      `${name.padEnd(14)} ${typeof value === "object" ? JSON.stringify(value) : value}\n`,
-    );
+    process.stdout.write(`${name.padEnd(14)} ${shown(value)}\n`);
   }
+}
+
+/** A list of plain values on one line, one of objects with a line each, an object on many. */
+function shown(value: unknown): string {
+  if (!Array.isArray(value)) {
+    return typeof value === "object" ? JSON.stringify(value, null, 2) : String(value);
+  }
+  if (value.some((item) => typeof item === "object")) {
+    return value.map((item) => `\n  ${JSON.stringify(item)}`).join("");
+  }
+  return value.join(", ");
 }
 
 async function pull(name: string, flags: HubFlags): Promise<void> {

@@ -1,0 +1,127 @@
+/** Many prompts at once: results in the order of the prompts, each written as soon as it can be. */
+import { assert, EngineError, messageOf } from "#base";
+import type { GenerateOptions, GenerateResult, LLM } from "#engine";
+import { Interrupted } from "./interruption.ts";
+import { Progress } from "./progress.ts";
+import type { PromptRow } from "./prompt-row.ts";
+import { InOrder, type ResultOutput } from "./result-output.ts";
+
+/** A prompt with all its options; they share one signal. */
+export interface ReadyRow extends PromptRow {
+  readonly options: GenerateOptions;
+}
+
+export interface BatchOptions {
+  readonly output: ResultOutput;
+  /** JSON objects instead of text. */
+  readonly json: boolean;
+  /** Most sequences in the engine at a time. */
+  readonly sequencesMax: number;
+  /** Off where results go to the same terminal. */
+  readonly showProgress: boolean;
+}
+
+/**
+ * Generates all rows. However it ends, what is finished has been written: throws Interrupted once
+ * the rows' signal is aborted, else the first failure.
+ */
+export async function generateBatch(
+  llm: LLM,
+  rows: readonly ReadyRow[],
+  { output, json, sequencesMax, showProgress }: BatchOptions,
+): Promise<void> {
+  const lines = new InOrder((text) => output.write(text));
+  const progress = await Progress.start("generating", showProgress ? rows.length : 0);
+  let finished = 0;
+  const run = async (place: number, row: ReadyRow, signal: AbortSignal): Promise<void> => {
+    const { options } = row;
+    // JSON tells how likely the completion was: the sum of the drawn tokens' own.
+    const logprobs = json ? { logprobs: options.logprobs ?? 0 } : {};
+    const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
+    lines.add(place, json ? jsonLines(result, place, options) : textLines(result));
+    finished += 1;
+    progress.advance();
+  };
+  try {
+    await runAll(rows, windowOf(rows, sequencesMax), run);
+  } catch (thrown) {
+    if (rows[0]?.options.signal?.aborted !== true) throw thrown;
+    throw new Interrupted(`${finished} of ${rows.length} prompts are finished`);
+  } finally {
+    progress.stop();
+    lines.flush();
+  }
+}
+
+/** How many rows may run at a time, with as many sequences as the hungriest wants. */
+function windowOf(rows: readonly ReadyRow[], sequencesMax: number): number {
+  const most = rows.reduce((max, { options }) => Math.max(max, options.n ?? 1), 1);
+  return Math.max(1, Math.floor(sequencesMax / most));
+}
+
+/** At most `window` rows at a time, from first to last. A failure cancels the others. */
+async function runAll(
+  rows: readonly ReadyRow[],
+  window: number,
+  run: (place: number, row: ReadyRow, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const stop = new AbortController();
+  const todo = rows.entries();
+  const runner = async (): Promise<void> => {
+    // All runners draw from one iterator.
+    for (const [place, row] of todo) {
+      const { signal = stop.signal } = row.options;
+      await run(place, row, AbortSignal.any([stop.signal, signal]));
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: Math.min(window, rows.length) }, runner));
+  } catch (thrown) {
+    stop.abort(thrown);
+    throw thrown;
+  }
+}
+
+/** Failures name the line that the prompt stands in. */
+async function generateRow(
+  llm: LLM,
+  { prompt, place }: ReadyRow,
+  options: GenerateOptions,
+): Promise<GenerateResult> {
+  try {
+    const [result] = await llm.generate(prompt, options);
+    assert(result !== undefined, "one prompt has one result");
+    return result;
+  } catch (cause) {
+    if (!(cause instanceof EngineError) || place === null) throw cause;
+    const { code, param } = cause;
+    const message = `${messageOf(cause)} (${place})`;
+    throw new EngineError(code, message, { cause, ...(param === null ? {} : { param }) });
+  }
+}
+
+function textLines({ completions }: GenerateResult): string {
+  return completions.map(({ text, tokenIds }) => `${text ?? tokenIds.join(",")}\n`).join("");
+}
+
+/** One object per completion; log-probabilities where they were asked for. */
+function jsonLines(result: GenerateResult, promptIndex: number, options: GenerateOptions): string {
+  const lines = result.completions.map((completion) => ({
+    prompt_index: promptIndex,
+    index: completion.index,
+    prompt_token_ids: result.promptTokenIds,
+    token_ids: completion.tokenIds,
+    text: completion.text,
+    finish_reason: completion.finishReason,
+    stop_reason: completion.stopReason,
+    cumulative_logprob: completion.cumulativeLogprob,
+    cached_tokens: result.cachedTokens,
+    ...(isAsked(options.logprobs) ? { logprobs: completion.logprobs } : {}),
+    ...(isAsked(options.promptLogprobs) ? { prompt_logprobs: result.promptLogprobs } : {}),
+  }));
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+}
+
+function isAsked(count: number | null | undefined): boolean {
+  return count !== undefined && count !== null;
+}

@@ -1,0 +1,27 @@
+/** Work that Ctrl-C ended; what was done by then has been written. */
+export class Interrupted extends Error {
+  override readonly name = "Interrupted";
+
+  /** `done`: what there is, e.g. `2 of 5 prompts are finished`. */
+  constructor(done: string) {
+    super(`interrupted: ${done}`);
+  }
+}
+
+/** Ctrl-C as a signal, until disposed of: the first asks to stop, the second ends the process. */
+export class Interruption implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #onSignal = () => this.#controller.abort();
+
+  constructor() {
+    process.once("SIGINT", this.#onSignal);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  [Symbol.dispose](): void {
+    process.off("SIGINT", this.#onSignal);
+  }
+}

@@ -1,0 +1,100 @@
+/** One prompt, and the lines of `generate --input` that bring one. */
+import { EngineError, type EngineErrorOptions } from "#base";
+import type { Prompt } from "#engine";
+import type { FlagValues, SchemaFlags } from "./flags.ts";
+
+/** One prompt, and what was said about it alone. */
+export interface PromptRow {
+  readonly prompt: Prompt;
+  /** Sampling fields beside the prompt of a file, under their names in `SamplingParams`. */
+  readonly sampling: Readonly<Record<string, unknown>>;
+  /** For messages, e.g. `prompts.jsonl, line 3`; null: on the command line. */
+  readonly place: string | null;
+}
+
+/** A prompt with nothing beside it. */
+export function plainRow(prompt: Prompt, place: string | null = null): PromptRow {
+  return { prompt, sampling: {}, place };
+}
+
+/** Whether `value` can be the id of a token; only the model knows if it is. */
+export function isTokenId(value: unknown): value is number {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0;
+}
+
+/** What checks the fields beside a prompt, and what the flags say already. */
+export interface RowCheck {
+  readonly sampling: SchemaFlags;
+  readonly flags: FlagValues;
+}
+
+/** A line of JSON: a text, or an object. Throws INVALID_ARGUMENT naming place and field. */
+export function parsePromptLine(line: string, place: string, check: RowCheck): PromptRow {
+  const value = parseJson(line, place);
+  if (typeof value === "string") return plainRow(value, place);
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isObject) throw refusal(place, "wanted a text or an object with a prompt");
+  const { prompt, promptTokenIds, ...sampling } = withCamelCase({ ...value });
+  checkSampling(sampling, { ...value }, place, check);
+  if (typeof prompt === "string" && promptTokenIds === undefined) {
+    return { prompt, sampling, place };
+  }
+  if (Array.isArray(promptTokenIds) && prompt === undefined && promptTokenIds.length > 0) {
+    if (promptTokenIds.every(isTokenId)) return { prompt: { promptTokenIds }, sampling, place };
+  }
+  throw refusal(place, 'wanted either "prompt" (text) or "prompt_token_ids" (a list of ids)');
+}
+
+function parseJson(line: string, place: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw refusal(place, "wanted JSON, a text or an object with a prompt", { cause });
+  }
+}
+
+/** `written`: the line's object, for the name that the user knows. */
+function checkSampling(
+  sampling: Record<string, unknown>,
+  written: Record<string, unknown>,
+  place: string,
+  check: RowCheck,
+): void {
+  const stranger = Object.keys(written).find((key) => !isKnown(camelCase(key), check));
+  if (stranger !== undefined) {
+    const known = "known are prompt, prompt_token_ids and what perigee generate --help says of";
+    const problem = `${stranger} is not a known field; ${known} sampling, e.g. max_tokens`;
+    throw refusal(place, problem, { param: stranger });
+  }
+  const problem = check.sampling.findProblem(check.flags, sampling);
+  if (problem === null) return;
+  const [head = "", ...rest] = problem.param.split(".");
+  const name = Object.keys(written).find((key) => camelCase(key) === head) ?? head;
+  const field = [name, ...rest].join(".");
+  throw refusal(place, `${field} ${problem.text}`, { param: field });
+}
+
+function isKnown(name: string, check: RowCheck): boolean {
+  return ["prompt", "promptTokenIds"].includes(name) || check.sampling.has(name);
+}
+
+function refusal(place: string, problem: string, options: EngineErrorOptions = {}): EngineError {
+  return new EngineError("INVALID_ARGUMENT", `Cannot read ${place}: ${problem}`, options);
+}
+
+/** Fields may be `max_tokens` or `maxTokens`, those of `structured_output` too. */
+function withCamelCase(fields: Record<string, unknown>): Record<string, unknown> {
+  const renamed: [string, unknown][] = Object.entries(fields).map(([name, value]) => {
+    const isGroup = GROUPS.includes(camelCase(name));
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return [camelCase(name), isGroup && isObject ? withCamelCase({ ...value }) : value];
+  });
+  return Object.fromEntries(renamed);
+}
+
+/** Fields that hold fields of ours; what other objects hold is the user's. */
+const GROUPS = ["structuredOutput", "repetitionDetection"];
+
+function camelCase(name: string): string {
+  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
