@@ -64,7 +64,7 @@ interface Series<Value> {
   readonly value: Value;
 }
 
-interface Metric<Value> {
+export interface Metric<Value> {
   readonly name: string;
   readonly help: string;
   readonly series: readonly Series<Value>[];

@@ -11,6 +11,7 @@ import {
   engineGauges,
   HISTOGRAMS,
   type HistogramName,
+  type Metric,
   OLD_NAMES,
   OWN_PREFIX,
   VLLM_PREFIX,
@@ -120,16 +121,22 @@ export class EngineMetrics {
     });
   }
 
+  #description({ name, help, series }: Metric<unknown>) {
+    return {
+      name: OWN_PREFIX + name,
+      help,
+      labelNames: [...Object.keys(this.#labels), ...Object.keys(series[0]?.labels ?? {})],
+      registers: [this.#registry],
+    };
+  }
+
   /** Values come from the engine's books when someone looks, at no cost per step. */
   #makeGauges(model: ServedModel): void {
     const labels = this.#labels;
-    for (const { name, help, series } of engineGauges(model.info)) {
-      const labelNames = [...Object.keys(labels), ...Object.keys(series[0]?.labels ?? {})];
+    for (const metric of engineGauges(model.info)) {
+      const { series } = metric;
       new Gauge({
-        name: OWN_PREFIX + name,
-        help,
-        labelNames,
-        registers: [this.#registry],
+        ...this.#description(metric),
         collect() {
           const stats = model.stats();
           for (const { labels: own, value } of series)
@@ -142,13 +149,10 @@ export class EngineMetrics {
   #makeCounters(model: ServedModel): void {
     const labels = this.#labels;
     const counts = this.#counts;
-    for (const { name, help, series } of engineCounters()) {
-      const labelNames = [...Object.keys(labels), ...Object.keys(series[0]?.labels ?? {})];
+    for (const metric of engineCounters()) {
+      const { series } = metric;
       new Counter({
-        name: OWN_PREFIX + name,
-        help,
-        labelNames,
-        registers: [this.#registry],
+        ...this.#description(metric),
         collect() {
           const stats = model.stats();
           this.reset();

@@ -1,10 +1,6 @@
 import { CallEmitter } from "./call-emitter.ts";
-import type {
-  CallFraming,
-  OutputPart,
-  ToolCallContext,
-  ToolCallParser,
-} from "./tool-call-parser.ts";
+import { addContent, StepwiseParser } from "./stepwise-parser.ts";
+import type { CallFraming, OutputPart, ToolCallContext } from "./tool-call-parser.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
@@ -20,77 +16,62 @@ export const HERMES_FRAMING: CallFraming = {
  * Hermes and Qwen: text, then calls as `<tool_call>{"name": …, "arguments": {…}}</tool_call>`.
  * White space next to calls is layout, not content.
  */
-export class HermesParser implements ToolCallParser {
+export class HermesParser extends StepwiseParser {
   readonly #calls: CallEmitter;
   #state: "text" | "call" | "closing" = "text";
-  #buffer = "";
 
   constructor(context: ToolCallContext) {
+    super();
     this.#calls = new CallEmitter(context, (reader) => reader.name !== null);
   }
 
-  push(text: string): OutputPart[] {
-    const parts: OutputPart[] = [];
-    this.#buffer += text;
-    while (this.#advance(parts));
-    return parts;
-  }
-
-  finish(): OutputPart[] {
-    const parts: OutputPart[] = [];
+  protected override close(parts: OutputPart[]): void {
     if (this.#state === "call") {
       const raw = this.#calls.finishObject(parts);
-      if (raw !== null) content(parts, OPEN + raw);
-    } else if (this.#calls.count === 0 || this.#buffer.trim() !== "") {
-      content(parts, this.#buffer);
+      if (raw !== null) addContent(parts, OPEN + raw);
+    } else if (this.#calls.count === 0 || this.buffer.trim() !== "") {
+      addContent(parts, this.buffer);
     }
-    this.#buffer = "";
-    return parts;
   }
 
-  /** One step; false when more text is needed. */
-  #advance(parts: OutputPart[]): boolean {
+  protected override advance(parts: OutputPart[]): boolean {
     if (this.#state === "text") return this.#readText(parts);
     if (this.#state === "call") return this.#readCall(parts);
     return this.#readClosing();
   }
 
   #readText(parts: OutputPart[]): boolean {
-    const open = this.#buffer.indexOf(OPEN);
+    const open = this.buffer.indexOf(OPEN);
     if (open >= 0) {
-      content(parts, this.#buffer.slice(0, open).trimEnd());
-      this.#buffer = this.#buffer.slice(open + OPEN.length);
+      addContent(parts, this.buffer.slice(0, open).trimEnd());
+      this.buffer = this.buffer.slice(open + OPEN.length);
       this.#state = "call";
       return true;
     }
-    const kept = heldBack(this.#buffer);
-    content(parts, this.#buffer.slice(0, this.#buffer.length - kept));
-    this.#buffer = this.#buffer.slice(this.#buffer.length - kept);
+    const kept = heldBack(this.buffer);
+    addContent(parts, this.buffer.slice(0, this.buffer.length - kept));
+    this.buffer = this.buffer.slice(this.buffer.length - kept);
     return false;
   }
 
   #readCall(parts: OutputPart[]): boolean {
-    const rest = this.#calls.push(this.#buffer, parts);
-    this.#buffer = rest ?? "";
+    const rest = this.#calls.push(this.buffer, parts);
+    this.buffer = rest ?? "";
     if (rest === null) return false;
     const raw = this.#calls.finishObject(parts);
-    if (raw !== null) content(parts, OPEN + raw);
+    if (raw !== null) addContent(parts, OPEN + raw);
     this.#state = raw === null ? "closing" : "text";
     return true;
   }
 
   /** A closing tag may be missing: models forget it. */
   #readClosing(): boolean {
-    const rest = this.#buffer.trimStart();
+    const rest = this.buffer.trimStart();
     if (CLOSE.startsWith(rest) && rest !== CLOSE) return false;
-    this.#buffer = rest.startsWith(CLOSE) ? rest.slice(CLOSE.length) : this.#buffer;
+    this.buffer = rest.startsWith(CLOSE) ? rest.slice(CLOSE.length) : this.buffer;
     this.#state = "text";
     return true;
   }
-}
-
-function content(parts: OutputPart[], text: string): void {
-  if (text !== "") parts.push({ kind: "content", text });
 }
 
 /** Length of the end of `text` that may belong to a call: white space, then a part of the tag. */

@@ -1,10 +1,6 @@
 import { CallEmitter } from "./call-emitter.ts";
-import type {
-  CallFraming,
-  OutputPart,
-  ToolCallContext,
-  ToolCallParser,
-} from "./tool-call-parser.ts";
+import { addContent, StepwiseParser } from "./stepwise-parser.ts";
+import type { CallFraming, OutputPart, ToolCallContext } from "./tool-call-parser.ts";
 
 const PYTHON_TAG = "<|python_tag|>";
 
@@ -20,50 +16,39 @@ export const LLAMA3_FRAMING: CallFraming = {
  * several with `;` between. An object that names no tool of the request is content, like any other
  * text: answers may be JSON.
  */
-export class Llama3Parser implements ToolCallParser {
+export class Llama3Parser extends StepwiseParser {
   readonly #calls: CallEmitter;
   #state: "between" | "call" | "content" = "between";
-  #buffer = "";
 
   constructor(context: ToolCallContext) {
+    super();
     this.#calls = new CallEmitter(
       context,
       (reader) => reader.hasArguments && context.toolNames.has(reader.name ?? ""),
     );
   }
 
-  push(text: string): OutputPart[] {
-    const parts: OutputPart[] = [];
-    this.#buffer += text;
-    while (this.#advance(parts));
-    return parts;
+  protected override close(parts: OutputPart[]): void {
+    const raw = this.#state === "call" ? this.#calls.finishObject(parts) : this.buffer;
+    if (raw !== null && (this.#calls.count === 0 || raw.trim() !== "")) addContent(parts, raw);
   }
 
-  finish(): OutputPart[] {
-    const parts: OutputPart[] = [];
-    const raw = this.#state === "call" ? this.#calls.finishObject(parts) : this.#buffer;
-    if (raw !== null && (this.#calls.count === 0 || raw.trim() !== "")) this.#emit(parts, raw);
-    this.#buffer = "";
-    return parts;
-  }
-
-  /** One step; false when more text is needed. */
-  #advance(parts: OutputPart[]): boolean {
+  protected override advance(parts: OutputPart[]): boolean {
     if (this.#state === "between") return this.#readBetween();
     if (this.#state === "call") return this.#readCall(parts);
-    this.#emit(parts, this.#buffer);
-    this.#buffer = "";
+    addContent(parts, this.buffer);
+    this.buffer = "";
     return false;
   }
 
   #readBetween(): boolean {
-    const rest = this.#buffer.replace(/^[\s;]+/, "");
-    if (this.#calls.count > 0) this.#buffer = rest;
+    const rest = this.buffer.replace(/^[\s;]+/, "");
+    if (this.#calls.count > 0) this.buffer = rest;
     if (rest === "" || (rest !== PYTHON_TAG && PYTHON_TAG.startsWith(rest))) return false;
     if (rest.startsWith(PYTHON_TAG)) {
-      this.#buffer = rest.slice(PYTHON_TAG.length);
+      this.buffer = rest.slice(PYTHON_TAG.length);
     } else if (rest.startsWith("{")) {
-      this.#buffer = rest;
+      this.buffer = rest;
       this.#state = "call";
     } else {
       this.#state = "content";
@@ -72,16 +57,12 @@ export class Llama3Parser implements ToolCallParser {
   }
 
   #readCall(parts: OutputPart[]): boolean {
-    const rest = this.#calls.push(this.#buffer, parts);
-    this.#buffer = rest ?? "";
+    const rest = this.#calls.push(this.buffer, parts);
+    this.buffer = rest ?? "";
     if (rest === null) return false;
     const raw = this.#calls.finishObject(parts);
-    if (raw !== null) this.#emit(parts, raw);
+    if (raw !== null) addContent(parts, raw);
     this.#state = raw === null ? "between" : "content";
     return true;
-  }
-
-  #emit(parts: OutputPart[], text: string): void {
-    if (text !== "") parts.push({ kind: "content", text });
   }
 }
