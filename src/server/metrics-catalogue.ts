@@ -64,6 +64,7 @@ interface Series<Value> {
   readonly value: Value;
 }
 
+/** One metric; its series differ in their labels, whose names are the same for all. */
 export interface Metric<Value> {
   readonly name: string;
   readonly help: string;
