@@ -61,9 +61,9 @@ function configuration() {
 ${GENERATED}
 
 Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
-group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`; where that would say too little it has a
-name of its own: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. \`--help\` has them
-all. Over HTTP, sampling fields have OpenAI's and vLLM's names.
+group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`. Where that would say too little, it has
+a name of its own: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. All are in
+\`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names.
 
 ## Loading a model: \`LLM.load(model, options)\`
 
@@ -71,8 +71,8 @@ ${table(EngineOptions)}
 
 ## Sampling: \`llm.generate(prompts, options)\`
 
-Beside these a call takes \`signal\` (an AbortSignal), \`requestId\`, \`priority\` (smaller runs first
-where the policy is \`priority\`) and \`cacheSalt\` (requests with another salt share no blocks).
+Beside these a call takes \`signal\` (an AbortSignal), \`requestId\`, \`priority\` (smaller runs
+first where the policy is \`priority\`) and \`cacheSalt\` (another salt shares no blocks).
 
 ${table(SamplingParams)}
 

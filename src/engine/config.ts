@@ -48,7 +48,7 @@ export const EngineOptions = z
       .max(1024)
       .nullable()
       .default(null)
-      .describe("CPU threads; null: all cores."),
+      .describe("CPU threads; null: one per physical core."),
     isa: z
       .enum(["avx2", "avx512", "neon"])
       .nullable()
