@@ -66,10 +66,10 @@ async function runAll(
   run: (place: number, row: ReadyRow, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const stop = new AbortController();
-  const todo = rows.entries();
+  const queue = rows.entries();
   const runner = async (): Promise<void> => {
     // All runners draw from one iterator.
-    for (const [place, row] of todo) {
+    for (const [place, row] of queue) {
       const { signal = stop.signal } = row.options;
       await run(place, row, AbortSignal.any([stop.signal, signal]));
     }

@@ -74,7 +74,11 @@ export class SchemaFlags {
     const path = found.param.split(".");
     const field = this.#fields.find((known) => isPrefix(known.path, path));
     const param = field === undefined ? found.param : `--${field.flag}`;
-    const message = `Cannot use ${param || "these flags"}: ${this.#withFlags(found.text)}`;
+    // A field inside a flag's JSON; which item of a list it is, nobody counts.
+    const inside = path.slice(field?.path.length ?? path.length).join(".");
+    const subject = /^\d*$/.test(inside) ? "" : `${inside} `;
+    const problem = `${subject}${this.#withFlags(found.text)}`;
+    const message = `Cannot use ${param || "these flags"}: ${problem}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param });
   }
 

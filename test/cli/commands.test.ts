@@ -28,6 +28,12 @@ describe.runIf(built)("perigee", () => {
     });
   });
 
+  test("says where help is for a command like no other", async () => {
+    const ran = await perigee(["nosuch"]);
+    expect(ran).toMatchObject({ code: 2, stdout: "" });
+    expect(ran.stderr).toBe("perigee: unknown command 'nosuch'; see perigee --help\n");
+  });
+
   test("prints its version", async () => {
     expect((await perigee(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
@@ -36,6 +42,8 @@ describe.runIf(built)("perigee", () => {
     const { code, stdout } = await perigee(["doctor"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/ok {6}reference/);
+    expect(stdout).toMatch(/\nready.*: models run on (cpu|reference).*\n$/);
+    expect(stdout).not.toMatch(/missing cuda|cpu cpu/);
     const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
     expect(found).toMatchObject({ node: process.version, bundledModel: true });
     expect(found.devices.map(({ kind }: { kind: string }) => kind)).toContain("reference");
@@ -44,6 +52,7 @@ describe.runIf(built)("perigee", () => {
   test("models inspect shows a checkpoint", async () => {
     const { stdout } = await perigee(["models", "inspect", llama]);
     expect(stdout).toMatch(/^modelType +llama$/m);
+    expect(stdout).toMatch(/^ {2}"hidden_size": 96,$/m);
     const found = JSON.parse(
       (await perigee(["models", "inspect", llama, "--json", "--tensors"])).stdout,
     );
@@ -63,7 +72,7 @@ describe.runIf(built)("perigee", () => {
     const input = "What is a hash table?\n/new\nHello\n/exit\n";
     const ran = await perigee(["chat", "--max-tokens", "12", "--temperature", "0"], { input });
     expect(ran).toMatchObject({ code: 0, stderr: "" });
-    expect(ran.stdout.split("> ").length).toBe(5);
+    expect(ran.stdout).toMatch(/^[^>\n].+\n[^>\n].+\n$/s);
   });
 
   test("chat needs a model that can", async () => {
@@ -75,8 +84,8 @@ describe.runIf(built)("perigee", () => {
   test.for(["latency", "throughput"])("bench %s measures and prints JSON", async (kind) => {
     const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
     const words = ["bench", kind, llama, ...sizes, "--iterations", "2"];
-    const { code, stdout } = await perigee(words);
-    expect(code).toBe(0);
+    const { code, stdout, stderr } = await perigee(words);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(stdout)).toMatchObject({
       benchmark: kind,
       prompts: 2,
@@ -93,7 +102,7 @@ describe.runIf(built)("perigee", () => {
     );
   });
 
-  test("serves, is measured by bench serve, and ends at SIGTERM with what runs finished", async () => {
+  test("serves, alone on its port, is measured by bench serve, and ends at SIGTERM with what runs finished", async () => {
     const server = spawn(process.execPath, ["dist/cli/main.js", "serve", "--port", "0"]);
     const exited = once(server, "exit");
     let log = "";
@@ -104,6 +113,9 @@ describe.runIf(built)("perigee", () => {
         if (found?.[1] !== undefined) resolve(found[1]);
       });
     });
+    const second = await perigee(["serve", "--port", new URL(url).port]);
+    expect(second).toMatchObject({ code: 1, stdout: "" });
+    expect(second.stderr).toMatch(/^perigee: Cannot listen on .*; choose another port\n$/);
     const sizes = ["--prompts", "4", "--input-length", "8", "--output-length", "8"];
     const { stdout } = await perigee(["bench", "serve", "--url", url, ...sizes]);
     expect(JSON.parse(stdout)).toMatchObject({ completed: 4, failed: 0, model: "pocket" });

@@ -19,9 +19,10 @@ describe.runIf(built)("perigee generate", () => {
   test("prints a JSON object per completion, with the recorded tokens", async () => {
     const words = cases.flatMap(({ prompt }) => ["--prompt-ids", prompt.join(",")]);
     const ran = await perigee(["generate", llama, ...words, ...recorded, "--json"]);
-    expect(ran.code).toBe(0);
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(jsonLines(ran.stdout)).toEqual(
-      cases.map(({ prompt, greedy }) => ({
+      cases.map(({ prompt, greedy }, place) => ({
+        prompt_index: place,
         index: 0,
         prompt_token_ids: prompt,
         token_ids: greedy,
@@ -50,15 +51,18 @@ describe.runIf(built)("perigee generate", () => {
   test("reads prompts from a file or a pipe, and writes completions to a file", async () => {
     const input = join(scratch, "prompts.jsonl");
     const output = join(scratch, "out.jsonl");
-    const lines = [{ prompt: "Hello" }, { prompt_token_ids: [40, 41] }].map((line) =>
-      JSON.stringify(line),
-    );
+    const rows = [{ prompt: "Hello" }, { prompt_token_ids: [40, 41], max_tokens: 2 }];
+    const lines = rows.map((row) => JSON.stringify(row));
     writeFileSync(input, `${lines.join("\n")}\n\n`);
     const words = ["generate", "--temperature", "0", "--max-tokens", "3"];
     const ran = await perigee([...words, "--input", input, "--output", output]);
     expect(ran).toEqual({ code: 0, stdout: "", stderr: "" });
     const written = jsonLines(readFileSync(output, "utf8"));
-    expect(written.map((line) => line.text)).toEqual([expect.any(String), expect.any(String)]);
+    expect(written.map(({ prompt_index, text }) => [prompt_index, typeof text])).toEqual([
+      [0, "string"],
+      [1, "string"],
+    ]);
+    expect(written[1]?.token_ids).toHaveLength(2);
     const piped = await perigee([...words, "--input", "-", "--json"], { input: lines.join("\n") });
     expect(jsonLines(piped.stdout).map((line) => line.token_ids)).toEqual(
       written.map((line) => line.token_ids),
@@ -68,8 +72,7 @@ describe.runIf(built)("perigee generate", () => {
   test("prints plain text, several prompts in order, without progress in a pipe", async () => {
     const words = ["generate", "-p", "Hello", "-p", "A queue", "--max-tokens", "4"];
     const ran = await perigee([...words, "--temperature", "0"]);
-    expect(ran.code).toBe(0);
-    expect(ran.stderr).toBe("");
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(ran.stdout.split("\n").length).toBeGreaterThanOrEqual(3);
   });
 
@@ -77,6 +80,7 @@ describe.runIf(built)("perigee generate", () => {
     const structure = JSON.stringify({ choice: ["north", "south"] });
     const words = ["--structured-output", structure, "--n", "2", "--seed", "5", "--logprobs", "1"];
     const ran = await perigee(["generate", "-p", "Go", ...words, "--temperature", "1", "--json"]);
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
     const lines = jsonLines(ran.stdout);
     expect(lines.map(({ index }) => index)).toEqual([0, 1]);
     for (const { text, logprobs } of lines) {
@@ -85,11 +89,33 @@ describe.runIf(built)("perigee generate", () => {
     }
   });
 
-  test("stops at once at an interrupt", async () => {
-    // The missing tokenizer is the first thing said: the model is being loaded then.
-    const words = ["generate", llama, "--prompt-ids", "1", "--max-tokens", "200"];
+  test("continues the text of a pipe, and switches need no value", async () => {
+    const words = ["generate", "--ignore-eos", "models/pocket", "--max-tokens", "3"];
+    const ran = await perigee([...words, "--temperature", "0"], { input: "Hello\n" });
+    expect(ran).toMatchObject({ code: 0, stderr: "" });
+    expect(ran.stdout).toMatch(/.\n$/);
+  });
+
+  test("shows text as it is made, and keeps it at an interrupt", async () => {
+    const words = ["generate", "-p", "Hello", "--max-tokens", "1900", "--ignore-eos"];
     const ran = await perigee(words, { signal: "SIGINT" });
-    expect(ran.code).toBeNull();
+    expect(ran.code).toBe(130);
+    expect(ran.stdout).toMatch(/.\n$/s);
+    expect(ran.stderr).toMatch(/^perigee: interrupted: \d+ tokens were made\n$/);
+  });
+
+  test("keeps what is finished at an interrupt", async () => {
+    const long = { max_tokens: 1900, ignore_eos: true };
+    const rows = [
+      { prompt: "A", max_tokens: 1 },
+      { prompt: "B", ...long },
+      { prompt: "C", ...long },
+    ];
+    const input = rows.map((row) => JSON.stringify(row)).join("\n");
+    const ran = await perigee(["generate", "--input", "-", "--json"], { input, signal: "SIGINT" });
+    expect(ran.code).toBe(130);
+    expect(jsonLines(ran.stdout).map((line) => line.prompt_index)).toEqual([0]);
+    expect(ran.stderr).toBe("perigee: interrupted: 1 of 3 prompts are finished\n");
   });
 });
 
@@ -97,17 +123,13 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
   test.for<[string, string[], number, string]>([
     ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
     ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
-    ["a word for a number", ["-p", "x", "--temperature", "hot"], 2, "Wanted a number."],
-    ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "Cannot use --temperature"],
-    ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, reference, cuda"],
-    ["ids that are none", ["--prompt-ids", "1,x"], 2, "wanted token ids like 1,2,3"],
+    ["a flag like no other", ["--nope"], 2, "; see perigee generate --help"],
+    ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "must be at most 2, current"],
+    ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, reference."],
     ["an id beyond the vocabulary", ["--prompt-ids", "99999"], 2, "integers from 0 to 4095"],
-    ["flags that contradict", ["-p", "x", "--step-tokens-max", "4"], 2, "--running-sequences-max"],
     ["a bad grammar", ["-p", "x", "--structured-output", '{"regex":"("}'], 2, "Cannot"],
-    ["a model that is not there", ["none/there", "-p", "x"], 1, "perigee models pull none/there"],
-    ["a file that is not there", ["--input", "nowhere.jsonl"], 1, "Cannot read nowhere.jsonl"],
-    ["a folder as file", ["--input", "test"], 1, "it is a folder"],
-    ["a file of something else", ["--input", "README.md"], 2, "README.md, line 1: wanted"],
+    ["a file that is not there", ["--input", "/nope.jsonl"], 1, "it does not exist"],
+    ["a folder that is not there", ["-p", "x", "--output", "no/o"], 1, "its folder does not exist"],
     ["logits of two prompts", ["-p", "x", "-p", "y", "--logits-out", "z"], 2, "wanted one prompt"],
     ["a prompt too long", ["-p", "x".repeat(9000)], 2, "prompt must fit 2047 tokens"],
     ["text for a model without words", [llama, "-p", "x"], 2, "give token ids instead of text"],
@@ -119,8 +141,11 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
     expect(ran).toMatchObject({ code, stdout: "" });
   });
 
-  test("and --verbose adds the stack", async () => {
+  test("a model that is not there, and --verbose adds the stack", async () => {
     const ran = await perigee(["generate", "none/there", "-p", "x", "--verbose"]);
-    expect(ran.stderr).toContain("    at ");
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    const [first, ...stack] = ran.stderr.split("\n");
+    expect(first).toMatch(/^perigee: .*perigee models pull none\/there/);
+    expect(stack.join("\n")).toContain("    at ");
   });
 });

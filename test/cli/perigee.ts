@@ -17,7 +17,7 @@ export interface RunOptions {
   /** Written to standard input, which is then closed. */
   readonly input?: string;
   readonly environment?: Readonly<Record<string, string>>;
-  /** Sent when standard error first says something. */
+  /** Sent when standard output first says something. */
   readonly signal?: NodeJS.Signals;
 }
 
@@ -30,10 +30,10 @@ export function perigee(words: readonly string[], options: RunOptions = {}): Pro
   let stdout = "";
   let stderr = "";
   child.stdout.on("data", (chunk) => {
+    if (stdout === "" && signal !== undefined) child.kill(signal);
     stdout += chunk;
   });
   child.stderr.on("data", (chunk) => {
-    if (stderr === "" && signal !== undefined) child.kill(signal);
     stderr += chunk;
   });
   child.stdin.end(input);

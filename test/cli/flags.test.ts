@@ -1,0 +1,66 @@
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { withPlainSwitches } from "../../src/cli/flag-option.ts";
+import type { SchemaFlags } from "../../src/cli/flags.ts";
+import { samplingFlags } from "../../src/cli/sampling-flags.ts";
+
+const sampling = samplingFlags({ maxTokens: 128 });
+
+/** The settings and the model that a command line stands for. */
+function settingsOf(words: readonly string[], flags: SchemaFlags = sampling) {
+  const command = new Command("generate").argument("[model]").exitOverride();
+  command.configureOutput({ writeErr: () => {} });
+  flags.addTo(command, "Sampling:");
+  command.parse(withPlainSwitches(words, command.options), { from: "user" });
+  flags.check(command.opts());
+  return { settings: flags.collect(command.opts()), model: command.args[0] };
+}
+
+test.for<[string, boolean]>([
+  ["--ignore-eos", true],
+  ["--ignore-eos on", true],
+  ["--ignore-eos=on", true],
+  ["--ignore-eos off", false],
+  ["--ignore-eos=off", false],
+  ["--ignore-eos --seed 1", true],
+])("%s is %s", ([words, value]) => {
+  const { settings, model } = settingsOf(words.split(" "));
+  expect(settings.ignoreEos).toBe(value);
+  expect(model).toBeUndefined();
+});
+
+test("a bare switch does not take the model's name for its value", () => {
+  const { settings, model } = settingsOf(["--ignore-eos", "models/pocket", "--seed", "3"]);
+  expect(settings).toEqual({ ignoreEos: true, seed: 3, maxTokens: 128 });
+  expect(model).toBe("models/pocket");
+});
+
+test("lists are collected, and none is null", () => {
+  const words = "--stop a --stop b --stop-token-ids 1,2 --stop-token-ids 3 --max-tokens none";
+  expect(settingsOf(words.split(" ")).settings).toEqual({
+    stop: ["a", "b"],
+    stopTokenIds: [1, 2, 3],
+    maxTokens: null,
+  });
+});
+
+test.for<[string, string]>([
+  ["--temperature 9", "Cannot use --temperature: must be at most 2, current value is 9"],
+  ["--top-p 0", "Cannot use --top-p: must be more than 0, current value is 0"],
+  ["--max-tokens 1.5", "Cannot use --max-tokens: must be an integer, current value is 1.5"],
+  [
+    "--min-tokens 9 --max-tokens 3",
+    "Cannot use --min-tokens: must be at most --max-tokens, current value is 9",
+  ],
+  ['--structured-output {"jsn":1}', "Cannot use --structured-output: jsn is not a known field"],
+])("%s is refused: %s", ([words, message]) => {
+  expect(() => settingsOf(words.split(" "))).toThrow(message);
+});
+
+test.for<[string, string]>([
+  ["--temperature hot", "Wanted a number."],
+  ["--ignore-eos=maybe", "Wanted on or off."],
+  ["--structured-output {", "Wanted JSON."],
+])("%s is no value: %s", ([words, message]) => {
+  expect(() => settingsOf(words.split(" "))).toThrow(message);
+});
