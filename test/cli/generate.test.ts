@@ -123,7 +123,6 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
   test.for<[string, string[], number, string]>([
     ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
     ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
-    ["a flag like no other", ["--nope"], 2, "; see perigee generate --help"],
     ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "must be at most 2, current"],
     ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, reference."],
     ["an id beyond the vocabulary", ["--prompt-ids", "99999"], 2, "integers from 0 to 4095"],
