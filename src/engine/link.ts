@@ -47,6 +47,7 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
     keepAlive: (wanted) => (wanted ? worker.ref() : worker.unref()),
     close: () => {
       over = true;
+      // Whoever waits for the end hears of it, also when nothing else keeps the process alive.
       worker.ref();
       worker.postMessage({ type: "close" } satisfies ToEngine);
       return exited;

@@ -330,6 +330,7 @@ export class PrefixTree implements PrefixIndex {
       this.#unlinkBucket(node);
       return;
     }
+    // The next sibling comes first now, and first children are found by their link alone.
     this.#setFirstChild(parent, next);
     if (next !== NONE) this.#unlinkBucket(next);
     else if (parent < 0) this.#closeRoot(~parent);

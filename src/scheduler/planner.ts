@@ -156,6 +156,7 @@ class StepPlanner {
   }
 
   #preempt(victim: Sequence): void {
+    // By priority the victim may have come before whom it makes room for: it is in the plan then.
     const index = this.#items.findIndex((item) => item.sequence === victim);
     const [planned] = index < 0 ? [] : this.#items.splice(index, 1);
     if (planned !== undefined) {

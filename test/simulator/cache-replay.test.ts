@@ -110,14 +110,16 @@ describe("a mixed workload", () => {
   });
 });
 
+/** Downloads that are not ours to pass on lie in the ignored folder of the benchmarks. */
 const folder =
-  process.env.PERIGEE_TRACES ?? fileURLToPath(new URL("../../../shared/traces", import.meta.url));
+  process.env.PERIGEE_TRACES ??
+  fileURLToPath(new URL("../../bench/.cache/traces", import.meta.url));
 const path = `${folder}/conversation_trace.jsonl`;
 
 describe.skipIf(!existsSync(path))(
   existsSync(path)
     ? "Mooncake's conversation trace"
-    : "Mooncake's conversation trace: not in PERIGEE_TRACES, skipped (docs/replay.md has its address)",
+    : "Mooncake's conversation trace: skipped, docs/replay.md says where it comes from and goes",
   () => {
     let trace: Trace;
     beforeAll(async () => {

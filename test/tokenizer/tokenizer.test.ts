@@ -159,6 +159,7 @@ describe("long texts", () => {
     await tokenizer.dispose();
   });
 
+  // The thread runs built code.
   const built = new URL("../../dist/tokenizer/index.js", import.meta.url);
 
   // In a process of its own: the test runner's conditions would lead the thread back to the source.
