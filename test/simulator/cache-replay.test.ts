@@ -110,10 +110,9 @@ describe("a mixed workload", () => {
   });
 });
 
-/** Downloads that are not ours to pass on lie in the ignored folder of the benchmarks. */
+/** Traces are not ours to pass on: they lie beside the checkout. */
 const folder =
-  process.env.PERIGEE_TRACES ??
-  fileURLToPath(new URL("../../bench/.cache/traces", import.meta.url));
+  process.env.PERIGEE_TRACES ?? fileURLToPath(new URL("../../../shared/traces", import.meta.url));
 const path = `${folder}/conversation_trace.jsonl`;
 
 describe.skipIf(!existsSync(path))(
