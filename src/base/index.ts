@@ -16,5 +16,11 @@ export { AssertionError, assert } from "./assert.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
 export { IntList, intAt } from "./int-list.ts";
-export { describeIssue, issueText, type SettingIssue, type SettingProblem } from "./issue-text.ts";
+export {
+  describeIssue,
+  invalidSetting,
+  issueText,
+  type SettingIssue,
+  type SettingProblem,
+} from "./issue-text.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";

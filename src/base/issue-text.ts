@@ -2,6 +2,7 @@
  * What is wrong with a setting, in words for people. Issues are zod's, described by their form:
  * this folder imports no package.
  */
+import { EngineError } from "./errors.ts";
 
 /** The fields of an issue that say something; which ones there are depends on its code. */
 export interface SettingIssue {
@@ -61,6 +62,16 @@ export function describeIssue(issue: SettingIssue, settings: unknown): SettingPr
   const value = path.length === 0 ? undefined : valueAt(settings, path);
   const current = value === undefined ? "" : `, current value is ${valueText(value)}`;
   return { param: dotted(path), text: `${message ?? issueText(issue)}${current}` };
+}
+
+/** INVALID_ARGUMENT for what a schema refuses first in `settings`. */
+export function invalidSetting(
+  refusal: { readonly issues: readonly SettingIssue[] },
+  settings: unknown,
+): EngineError {
+  const { param, text } = describeIssue(refusal.issues[0] ?? {}, settings);
+  const message = `Cannot use ${param || "options"}: ${text}`;
+  return new EngineError("INVALID_ARGUMENT", message, { param, cause: refusal });
 }
 
 /** An array's and a text's bounds are those of its length. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { describeIssue, EngineError, issueText } from "#base";
+import { invalidSetting, issueText } from "#base";
 import { EVICTION_POLICIES } from "#kvcache";
 import { SchedulerConfig } from "#scheduler";
 
@@ -83,9 +83,5 @@ export type LoadOptions = z.input<typeof EngineOptions>;
 export function parseEngineOptions(options: LoadOptions): EngineOptions {
   const result = EngineOptions.safeParse(options, { error: issueText });
   if (result.success) return result.data;
-  const { param, text } = describeIssue(result.error.issues[0] ?? {}, options);
-  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param || "options"}: ${text}`, {
-    param,
-    cause: result.error,
-  });
+  throw invalidSetting(result.error, options);
 }

@@ -1,14 +1,10 @@
-import { describeIssue, EngineError, issueText } from "#base";
+import { EngineError, invalidSetting, issueText } from "#base";
 import { type SamplingOptions, SamplingParams } from "#sampling";
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
   const result = SamplingParams.safeParse(options, { error: issueText });
-  if (!result.success) {
-    const { param, text } = describeIssue(result.error.issues[0] ?? {}, options);
-    const message = `Cannot use ${param || "options"}: ${text}`;
-    throw new EngineError("INVALID_ARGUMENT", message, { param, cause: result.error });
-  }
+  if (!result.success) throw invalidSetting(result.error, options);
   const params = result.data;
   const ids = {
     stopTokenIds: params.stopTokenIds,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { describeIssue, EngineError, issueText } from "#base";
+import { invalidSetting, issueText } from "#base";
 
 /** What a request gets where it says nothing: from a model's authors, or from the operator. */
 export const SamplingDefaults = z
@@ -86,9 +86,5 @@ export type ServerConfig = z.output<typeof ServerOptions>;
 export function parseServerConfig(options: ServerOptions): ServerConfig {
   const parsed = ServerOptions.safeParse(options, { error: issueText });
   if (parsed.success) return parsed.data;
-  const { param, text } = describeIssue(parsed.error.issues[0] ?? {}, options);
-  throw new EngineError("INVALID_ARGUMENT", `Cannot use ${param || "options"}: ${text}`, {
-    param,
-    cause: parsed.error,
-  });
+  throw invalidSetting(parsed.error, options);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { describeIssue, issueText } from "#base";
+import { describeIssue, invalidSetting, issueText } from "#base";
 
 const Settings = z.strictObject({
   temperature: z.number().min(0).max(2).optional(),
@@ -41,4 +41,16 @@ test("a long value is cut", () => {
   const settings = { device: "x".repeat(200) };
   const result = Settings.safeParse(settings, { error: issueText });
   expect(describeIssue(result.error?.issues[0] ?? {}, settings).text).toMatch(/ x{80}…$/);
+});
+
+test("a refusal becomes an error that names the first wrong field and keeps its cause", () => {
+  const settings = { temperature: 9 };
+  const { error } = Settings.safeParse(settings, { error: issueText });
+  if (error === undefined) throw new Error("the schema must refuse this");
+  expect(invalidSetting(error, settings)).toMatchObject({
+    code: "INVALID_ARGUMENT",
+    param: "temperature",
+    message: "Cannot use temperature: must be at most 2, current value is 9",
+    cause: error,
+  });
 });
