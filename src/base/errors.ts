@@ -22,6 +22,7 @@ export type ErrorCode =
   | "NETWORK" // a download, or a server that is measured, failed
   | "IO"; // a local file or port cannot be used
 
+/** What an error carries beside its message. */
 export interface EngineErrorOptions {
   readonly cause?: unknown;
   /** The request field, flag or file field that is wrong, e.g. `temperature`. */

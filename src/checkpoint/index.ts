@@ -12,7 +12,10 @@
  *   weight-files.ts         one safetensors file, or shards with an index
  *   safetensors*.ts         the format, read and written
  *   gguf-*.ts               the format, and the way from its words to transformers'
- *   mapped-file.ts          files as memory
+ *   tokenizer-files.ts      tokenizer.json and its kin, read when asked for
+ *   mapped-file.ts          files as memory; file-bytes.ts, byte-cursor.ts parts of them
+ *   json-*.ts               JSON that may be broken, or say a name twice
+ *   invalid-file.ts         the error of a broken file
  *   hub*.ts                 downloads, the cache folder, names of models to paths
  *
  * Invariant: nothing in a file is believed; a count is checked against the bytes left before

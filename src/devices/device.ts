@@ -1,6 +1,7 @@
 import type { DType, Shape } from "#tensor";
 import type { DeviceOps } from "./ops.ts";
 
+/** Which kinds of device there may be; `describeDevices` says which of them run here. */
 export type DeviceKind = "reference" | "cpu" | "cuda";
 
 /** How a device keeps weight matrices, and what the rows that multiply them are rounded to. */
@@ -51,6 +52,7 @@ export interface WeightSource {
   discard(): void;
 }
 
+/** How a file's matrix is packed. */
 export interface PackOptions {
   readonly format: WeightFormat;
   /** The source is [K, N] (GPT-2's Conv1D). */
@@ -72,8 +74,10 @@ export interface KvCache {
   readonly bytesPerBlock: number;
 }
 
+/** What a device is asked for; it knows itself how many bytes that takes. */
 export type KvCacheOptions = Omit<KvCache, "bytesPerBlock">;
 
+/** The memory that a device's tensors share with everything else there. */
 export interface DeviceMemory {
   readonly totalBytes: number;
   readonly availableBytes: number;

@@ -277,21 +277,38 @@ export interface LogprobsInput {
   readonly topLogprobs?: DeviceTensor;
 }
 
+/** What a device computes. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
+  /** out[t] = scale * table[ids[t] + offset]. */
   embed(input: EmbedInput): void;
+  /** Root-mean-square or layer norm of rows, with the residual added before. */
   norm(input: NormInput): void;
+  /** out = x times the transposed weight, plus bias. */
   linear(input: LinearInput): void;
+  /** out = act(x), or act(gate) * up. */
   activate(input: ActivateInput): void;
+  /** out = x, rounded to the format of `out`. */
   convert(input: ConvertInput): void;
+  /** x = x + delta. */
   add(input: AddInput): void;
+  /** Rotates queries and keys, and writes keys and values to their slots. */
   ropeKvWrite(input: RopeKvWriteInput): void;
+  /** out = softmax(scale * query . keys) . values, keys and values in blocks. */
   pagedAttention(input: PagedAttentionInput): void;
+  /** The same within rows of this call, nobody hidden from anybody of its sequence. */
   encoderAttention(input: EncoderAttentionInput): void;
+  /** The sum of what each token's best experts make of it. */
   mixtureOfExperts(input: MixtureOfExpertsInput): void;
+  /** out[r] = x[indices[r]]. */
   gatherRows(input: GatherRowsInput): void;
+  /** out[s] = mean of a sequence's rows. */
   meanPool(input: MeanPoolInput): void;
+  /** x = cap * tanh(x / cap). */
   softcap(input: SoftcapInput): void;
+  /** Masks, biases and penalties on rows of logits. */
   adjustLogits(input: AdjustLogitsInput): void;
+  /** One token per row of logits. */
   sample(input: SampleInput): void;
+  /** Log-softmax at chosen tokens, their ranks, and the likeliest tokens. */
   logprobs(input: LogprobsInput): void;
 }

@@ -3,14 +3,18 @@ import type { PositionLogprobs, SamplingOptions } from "#sampling";
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | { readonly promptTokenIds: readonly number[] };
 
+/** Why a sequence ended: by itself, at its limit of tokens, cancelled, or by a failure. */
 export type FinishReason = "stop" | "length" | "abort" | "error";
 
+/** How to sample, and what concerns the request as a whole. */
 export interface GenerateOptions extends SamplingOptions {
+  /** Cancels the request within one step; it rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   /** Requests with another salt never share cached blocks. */
   readonly cacheSalt?: string;
   /** Smaller runs first where the scheduler's policy is `priority`. */
   readonly priority?: number;
+  /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
 }
 
@@ -42,6 +46,7 @@ export interface StreamItem extends CompletionDelta {
   readonly prompt: PromptInfo;
 }
 
+/** One whole sequence. Fields as in `CompletionDelta`, put together. */
 export interface Completion {
   readonly index: number;
   readonly text: string | null;
@@ -59,11 +64,14 @@ export interface GenerateResult extends PromptInfo {
   readonly completions: readonly Completion[];
 }
 
+/** One input's vector. */
 export interface EmbedResult {
+  /** [hiddenSize], of length 1. */
   readonly embedding: Float32Array;
   readonly promptTokenIds: readonly number[];
 }
 
+/** A turn of a conversation, as the chat template reads it; further fields go to the template. */
 export interface ChatMessage {
   readonly role: string;
   readonly content?: string | readonly unknown[] | null;
@@ -107,10 +115,12 @@ export interface EngineStats {
   readonly prefixHitTokens: number;
 }
 
-/** One finished step and the requests that ended in it: what histograms are made of. */
+/** One finished step: what histograms are made of. */
 export interface StepReport {
+  /** Tokens that the step computed, and sequences that it moved on. */
   readonly stepTokens: number;
   readonly sequences: number;
+  /** The whole step up to the drawn tokens; of planning and committing. */
   readonly seconds: number;
   readonly planSeconds: number;
 }
@@ -123,6 +133,7 @@ export interface RequestTimes {
   readonly endToEndSeconds: number;
 }
 
+/** What a conversation's prompt depends on. */
 export interface ChatOptions extends GenerateOptions {
   /** OpenAI-style tool definitions, handed to the chat template. */
   readonly tools?: readonly unknown[];
@@ -130,10 +141,13 @@ export interface ChatOptions extends GenerateOptions {
   readonly chatTemplate?: string;
   /** Extra variables for the template, e.g. `enable_thinking`. */
   readonly templateVariables?: Readonly<Record<string, unknown>>;
+  /** Open the assistant's turn. Default: true, unless the final message is continued. */
   readonly addGenerationPrompt?: boolean;
+  /** Leave the last message open, for the model to go on with. Default: false. */
   readonly continueFinalMessage?: boolean;
 }
 
+/** Takes work; finishes what runs and takes no more; or is gone, with the reason. */
 export type EngineHealth =
   | { readonly state: "ready" }
   | { readonly state: "draining" }
@@ -147,6 +161,7 @@ export interface EngineListener {
   onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
 }
 
+/** What one finished request asked and got; generated tokens of all its sequences together. */
 export interface RequestSummary {
   readonly promptTokens: number;
   readonly cachedTokens: number;

@@ -5,6 +5,7 @@ import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
 
+/** The pool of keys and values: its size, its blocks, and what it forgets first. */
 export const KvCacheOptions = z
   .strictObject({
     blockTokens: z.int().min(1).max(512).default(16).describe("Tokens per block, a power of two."),
