@@ -12,6 +12,7 @@ export const EVICTION_POLICIES = [
   "true-priority",
 ] as const;
 
+/** A name from `EVICTION_POLICIES`. */
 export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
 
 /** An empty order for `blocks` blocks; `isCovered` tells which ones others continue. */

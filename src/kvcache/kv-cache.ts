@@ -5,6 +5,7 @@ import type { BlockTable } from "./block-table.ts";
 import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
 import { type NodeId, PrefixTree } from "./prefix-tree.ts";
 
+/** How large the pool is, what is shared, and what is forgotten first. */
 export interface KvCacheShape {
   /** Blocks in the pool. */
   readonly blocks: number;

@@ -47,6 +47,7 @@ export interface PrefixIndex {
 /** 32 bits of a parent's number and a block's tokens. */
 export type BlockHash = (parent: number, place: BlockPlace, blockTokens: number) => number;
 
+/** What a tree can do without: another hash for tests, a listener for orders. */
 export interface PrefixTreeOptions {
   /** Any is right; a bad one is slow. */
   readonly hashBlock?: BlockHash;
@@ -74,6 +75,7 @@ const NODE = 0;
 const NEXT_BLOCK = 1;
 const PREVIOUS_BLOCK = 2;
 
+/** The index that runs in production; the idea is at the head of this file. */
 export class PrefixTree implements PrefixIndex {
   readonly #blockTokens: number;
   readonly #blockCount: number;

@@ -17,6 +17,7 @@ export interface EncoderModel {
   readonly names: EncoderNames;
 }
 
+/** What a config.json may describe. */
 export type Model = DecoderModel | EncoderModel;
 
 /** A family: how its config.json becomes a model. */

@@ -34,12 +34,14 @@ export interface DecoderSpec {
   readonly eosTokenIds: readonly number[];
 }
 
+/** What may differ from layer to layer. */
 export interface LayerSpec {
   /** A query sees so many last positions, its own included; null: all. */
   readonly window: number | null;
   readonly feedForward: FeedForwardSpec;
 }
 
+/** The part of a layer behind attention: one network, or some of many by a router. */
 export type FeedForwardSpec =
   | {
       readonly kind: "dense";
@@ -60,6 +62,7 @@ export type FeedForwardSpec =
       readonly activation: ActivationKind;
     };
 
+/** All norms of a decoder are alike. */
 export interface NormSpec {
   readonly kind: NormKind;
   readonly epsilon: number;
@@ -67,6 +70,7 @@ export interface NormSpec {
   readonly weightOffset: number;
 }
 
+/** How a model knows where a token stands: turned queries and keys, or a table. */
 export type PositionSpec =
   | RopeSpec
   | {
@@ -77,6 +81,7 @@ export type PositionSpec =
       readonly offset: number;
     };
 
+/** Su et al. 2021, "RoFormer": position as a rotation of pairs of dimensions. */
 export interface RopeSpec {
   readonly kind: "rope";
   /** Leading dimensions of a head that turn; even. */

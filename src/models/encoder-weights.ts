@@ -5,6 +5,7 @@ import type { EncoderSpec } from "./encoder-spec.ts";
 import { type LinearWeights, WeightLoader, type WeightSources } from "./weight-loader.ts";
 import type { EncoderLayerNames, EncoderNames } from "./weight-names.ts";
 
+/** One layer: attention, its norm, feed-forward, its norm. */
 export interface EncoderLayerWeights {
   readonly qkv: LinearWeights;
   readonly attentionOutput: LinearWeights;

@@ -6,6 +6,7 @@ import type { LinearNames } from "./weight-names.ts";
 /** A packed matrix with its bias, ready to be spread into `Device.linear`. */
 export type LinearWeights = Pick<LinearInput, "weight" | "bias">;
 
+/** The extents that a stacked matrix must have. */
 export interface LinearShape {
   /** Rows of each of the stacked modules. */
   readonly rows: readonly number[];

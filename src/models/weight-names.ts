@@ -15,6 +15,7 @@ export interface LinearNames {
   readonly transposed?: boolean;
 }
 
+/** One layer. Norms that are left out do not exist; which ones do decides the wiring. */
 export interface LayerNames {
   readonly attentionNorm: string;
   /** Rows: queries, keys, values. */
@@ -28,6 +29,7 @@ export interface LayerNames {
   readonly postFeedForwardNorm?: string;
 }
 
+/** The weights of a `FeedForwardSpec`. */
 export type FeedForwardNames =
   | {
       readonly kind: "dense";
@@ -42,6 +44,7 @@ export type FeedForwardNames =
       expert(index: number): { readonly input: LinearNames; readonly output: LinearNames };
     };
 
+/** Where a decoder has its weights: modules, without `.weight` and `.bias`. */
 export interface DecoderNames {
   /** Checkpoints of the bare model leave this off all names. */
   readonly optionalPrefix: string;
@@ -55,6 +58,7 @@ export interface DecoderNames {
   readonly head: LinearNames;
 }
 
+/** One layer of an encoder, norms behind each part. */
 export interface EncoderLayerNames {
   readonly qkv: LinearNames;
   readonly attentionOutput: LinearNames;
@@ -64,6 +68,7 @@ export interface EncoderLayerNames {
   readonly outputNorm: string;
 }
 
+/** Where an encoder has its weights. */
 export interface EncoderNames {
   readonly optionalPrefix: string;
   readonly tokens: string;

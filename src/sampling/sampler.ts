@@ -10,6 +10,7 @@ import {
 import { Mirror } from "./mirror.ts";
 import type { SequenceSampling } from "./sequence-sampling.ts";
 
+/** Where to draw, and the largest step to make room for. */
 export interface SamplerOptions {
   readonly device: Device;
   /** R, most rows that one step samples. */
@@ -27,6 +28,7 @@ export interface SamplingRow {
   readonly position: number;
 }
 
+/** What one step drew, in the order of its rows. */
 export interface SampledBatch {
   /** [rows]. */
   readonly tokens: Int32Array;

@@ -7,6 +7,7 @@ import { byPriority, WaitingQueue } from "./queue.ts";
 import type { Sequence, SequenceId, SequenceState } from "./sequence.ts";
 import { endAfterNewest, type SequenceEnd } from "./stop.ts";
 
+/** What a scheduler decides over, and within which limits. */
 export interface SchedulerOptions {
   readonly config: SchedulerConfig;
   /** Nobody else may change it. */

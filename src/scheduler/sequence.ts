@@ -11,6 +11,7 @@ export function sequenceId(value: number): SequenceId {
   return value as SequenceId;
 }
 
+/** Where a sequence stands between its request and its end. */
 export type SequenceState =
   /** Holds no blocks. `for`: what must come before it can be admitted. */
   | { readonly phase: "waiting"; readonly for: "turn" | "grammar" }
@@ -19,6 +20,7 @@ export type SequenceState =
   | { readonly phase: "decoding" }
   | ({ readonly phase: "finished" } & SequenceEnd);
 
+/** What a sequence is made from. */
 export interface SequenceOptions {
   readonly id: SequenceId;
   readonly requestId: string;

@@ -42,6 +42,7 @@ export const NO_STOP_RULES: StopRules = {
   repetition: null,
 };
 
+/** What bounds a sequence from outside its own rules. */
 export interface StopContext {
   readonly promptLength: number;
   /** Most tokens of a sequence, prompt included. */

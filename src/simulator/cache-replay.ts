@@ -2,6 +2,7 @@ import { assert, type Clock, IntList } from "#base";
 import { BlockTable, type EvictionPolicyName, KvCache } from "#kvcache";
 import type { Trace, TraceRequest } from "./trace.ts";
 
+/** The pool that a trace goes through. */
 export interface ReplayOptions {
   readonly policy: EvictionPolicyName;
   /** Blocks of the pool; null: as many as the trace can fill. */
