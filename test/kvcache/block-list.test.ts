@@ -7,20 +7,20 @@ const list = (blocks: number, ...front: number[]) => {
   return made;
 };
 
-test("[KV6] vLLM's: blocks come out in the order they went in", () => {
+test("[KV6] V 5.1 (18): blocks come out in the order they went in", () => {
   const order = list(4, 0, 1, 2, 3);
   expect([order.popFront(), order.popFront()]).toEqual([0, 1]);
   expect(order.count).toBe(2);
 });
 
-test("[KV6] vLLM's: a block leaves from the middle, and the rest keep their order", () => {
+test("[KV6] V 5.1 (18): a block leaves from the middle, and the rest keep their order", () => {
   const order = list(5, 0, 1, 2, 3, 4);
   order.remove(blockId(2));
   expect([...order]).toEqual([0, 1, 3, 4]);
   expect(order.has(blockId(2))).toBe(false);
 });
 
-test("[KV6] vLLM's: what was taken out goes to the back or the front", () => {
+test("[KV6] V 5.1 (18): what was taken out goes to the back or the front", () => {
   const order = list(6, 0, 4, 5);
   for (const block of [1, 2, 3]) order.pushBack(blockId(block));
   expect([...order]).toEqual([0, 4, 5, 1, 2, 3]);
@@ -30,7 +30,7 @@ test("[KV6] vLLM's: what was taken out goes to the back or the front", () => {
   expect(other.count).toBe([...other].length);
 });
 
-test("[KV6] vLLM's: an empty list has no front", () => {
+test("[KV6] V 5.1 (18): an empty list has no front", () => {
   const order = list(2);
   expect(order.front()).toBeNull();
   expect(order.popFront()).toBeNull();

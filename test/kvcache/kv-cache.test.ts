@@ -72,7 +72,7 @@ describe("prefixes", () => {
     return { books, first, second };
   }
 
-  test("[KV7] vLLM's: a second request shares three blocks and takes one", () => {
+  test("[KV7] V 5.1 (1): a second request shares three blocks and takes one", () => {
     const { books, first, second } = filledAndEnded();
     expect(first?.blocks).toEqual([0, 1, 2, 3]);
     expect(first?.table.publishedBlocks).toBe(3);
@@ -82,7 +82,7 @@ describe("prefixes", () => {
     expect(books.cache.counts().free).toBe(5);
   });
 
-  test("[KV4] [KV5] vLLM's: both end, and blocks are handed out unpublished first", () => {
+  test("[KV4] [KV5] V 5.1 (1): both end, and blocks are handed out unpublished first", () => {
     const { books, first, second } = filledAndEnded();
     books.end(first);
     books.end(second);
@@ -95,7 +95,7 @@ describe("prefixes", () => {
     expect(books.cache.availableBlocks).toBe(0);
   });
 
-  test("[KV11] vLLM's: one that skips reading computes equal blocks of its own", () => {
+  test("[KV11] V 5.1 (2): one that skips reading computes equal blocks of its own", () => {
     const books = new Books(10);
     books.start(shared);
     const second = books.start(shared, { reads: false });
@@ -105,7 +105,7 @@ describe("prefixes", () => {
     expect(books.start([...shared, 7])?.blocks.slice(0, 3)).toEqual([0, 1, 2]);
   });
 
-  test("[KV10] vLLM's: generated tokens fill blocks and make them findable", () => {
+  test("[KV10] V 5.1 (3): generated tokens fill blocks and make them findable", () => {
     const books = new Books(10);
     const only = books.start(distinct(1, 55));
     if (only === null) throw new Error("does not fit");
@@ -115,7 +115,7 @@ describe("prefixes", () => {
     expect(books.start([...only.list.view(), 9])?.hit).toBe(4);
   });
 
-  test("[KV6] vLLM's: tails are forgotten before heads, early enders first", () => {
+  test("[KV6] V 5.1 (4): tails are forgotten before heads, early enders first", () => {
     const books = new Books(10);
     const long = distinct(1, 87);
     const first = books.start(long);
@@ -129,7 +129,7 @@ describe("prefixes", () => {
     expect(books.handOutAll()).toEqual([9, 4, 3, 2, 8, 7, 6]);
   });
 
-  test("[KV12] vLLM's: a block handed out again is not found under its old contents", () => {
+  test("[KV12] V 5.1 (5): a block handed out again is not found under its old contents", () => {
     const books = new Books(1);
     books.end(books.start(distinct(1, 16)));
     const second = books.start(distinct(1, 15));
@@ -139,7 +139,7 @@ describe("prefixes", () => {
     expect(books.start(distinct(1, 16))?.hit).toBe(0);
   });
 
-  test("[KV6] vLLM's: the block that was hit is not the one evicted for the rest", () => {
+  test("[KV6] V 5.1 (6): the block that was hit is not the one evicted for the rest", () => {
     const books = new Books(2);
     books.end(books.start(distinct(1, 16)));
     const both = distinct(1, 32);
@@ -150,7 +150,7 @@ describe("prefixes", () => {
     expect(third?.blocks).toEqual([0, 1]);
   });
 
-  test("[KV15] vLLM's: with caching off nothing is found", () => {
+  test("[KV15] V 5.1 (7): with caching off nothing is found", () => {
     const books = new Books(4, 4, false);
     books.end(books.start(distinct(1, 10)));
     const second = books.start(distinct(1, 16));
@@ -160,7 +160,7 @@ describe("prefixes", () => {
     expect(books.cache.counts()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
   });
 
-  test("[KV7] vLLM's: only full blocks are published, each once", () => {
+  test("[KV7] V 5.1 (8): only full blocks are published, each once", () => {
     const books = new Books(10, 4);
     const only = books.start(distinct(1, 8));
     if (only === null) throw new Error("does not fit");
@@ -172,7 +172,7 @@ describe("prefixes", () => {
     expect(only.table.publishedBlocks).toBe(3);
   });
 
-  test("[KV9] vLLM's: the same salt shares, another does not", () => {
+  test("[KV9] V 5.1 (10): the same salt shares, another does not", () => {
     const books = new Books(20);
     const prompt = [...shared, ...distinct(2, 7)];
     books.start(prompt, { salt: "a" });
@@ -181,7 +181,7 @@ describe("prefixes", () => {
     expect(books.start(prompt)?.hit).toBe(0);
   });
 
-  test("[KV2] vLLM's: hits that nobody holds count against what is available", () => {
+  test("[KV2] V 5.1 (11): hits that nobody holds count against what is available", () => {
     const books = new Books(10);
     const part = distinct(1, 48);
     books.start(part);
@@ -195,7 +195,7 @@ describe("prefixes", () => {
     expect(holders).toEqual([1, 1, 1, 0, 0, 0]);
   });
 
-  test("[KV14] vLLM's: reset waits until nothing is held, and then nothing is found", () => {
+  test("[KV14] V 5.1 (12): reset waits until nothing is held, and then nothing is found", () => {
     const books = new Books(10);
     const first = books.start(distinct(1, 55));
     expect(books.cache.reset()).toBe(false);
@@ -206,7 +206,7 @@ describe("prefixes", () => {
     expect(books.start(distinct(1, 55))?.hit).toBe(0);
   });
 
-  test("[KV5] vLLM's: the documented walk-through, free blocks first", () => {
+  test("[KV5] V 5.1 (23): the documented walk-through, free blocks first", () => {
     const books = new Books(10, 4);
     const long = distinct(1, 15);
     const first = books.start(long);

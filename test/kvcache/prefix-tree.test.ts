@@ -33,7 +33,7 @@ test.for(hashes)(
   },
 );
 
-test("[KV11] vLLM's: two blocks of equal contents; forgetting one leaves the other", () => {
+test("[KV11] V 5.1 (13): two blocks of equal contents; forgetting one leaves the other", () => {
   const tree = new PrefixTree(8, BLOCK_TOKENS);
   const node = tree.insert(place([1, 2, 3, 4]), blockId(5));
   expect(tree.insert(place([1, 2, 3, 4]), blockId(6))).toBe(node);

@@ -2,14 +2,14 @@ import { describe, expect, test } from "vitest";
 import { counts, distinct, Harness, idOf, sequences } from "./harness.ts";
 
 describe("[SC1] one budget of tokens per step", () => {
-  test("vLLM's: ten requests start in the first step", () => {
+  test("V 5.2 (S1): ten requests start in the first step", () => {
     const harness = new Harness();
     harness.addLengths(...Array.from({ length: 10 }, () => 20));
     expect(counts(harness.step())).toEqual(Array.from({ length: 10 }, () => 20));
     expect(harness.scheduler.stats()).toMatchObject({ running: 10, waiting: 0 });
   });
 
-  test("vLLM's: long prompts are cut at the threshold, then at the budget", () => {
+  test("V 5.2 (S2): long prompts are cut at the threshold, then at the budget", () => {
     const harness = new Harness({ stepTokensMax: 1024, longPrefillTokensMax: 400 });
     harness.addLengths(800, 800, 800);
     expect(counts(harness.step())).toEqual([400, 400, 224]);
@@ -17,13 +17,13 @@ describe("[SC1] one budget of tokens per step", () => {
     expect(counts(harness.step())).toEqual([1, 1, 352]);
   });
 
-  test("vLLM's: with chunks two prompts start, and the second is cut", () => {
+  test("V 5.2 (S3): with chunks two prompts start, and the second is cut", () => {
     const harness = new Harness({ stepTokensMax: 1024, runningSequencesMax: 3 });
     harness.addLengths(800, 800, 10, 10);
     expect(counts(harness.step())).toEqual([800, 224]);
   });
 
-  test("[SC5] vLLM's: without chunks one starts, and short ones do not overtake", () => {
+  test("[SC5] V 5.2 (S3): without chunks one starts, and short ones do not overtake", () => {
     const harness = new Harness({
       stepTokensMax: 1024,
       runningSequencesMax: 3,
@@ -36,7 +36,7 @@ describe("[SC1] one budget of tokens per step", () => {
     expect(counts(harness.step())).toEqual([1, 1, 1]);
   });
 
-  test("vLLM's: a short prompt's rest fits beside a decoding sequence", () => {
+  test("V 5.3 (V7): a short prompt's rest fits beside a decoding sequence", () => {
     const harness = new Harness({ stepTokensMax: 64 });
     harness.addLengths(60, 60);
     expect(counts(harness.step())).toEqual([60, 4]);
@@ -75,7 +75,7 @@ describe("[SC2] plan changes nothing", () => {
 });
 
 describe("[SC8] sharing", () => {
-  test("vLLM's: equal prompts of one step are computed once, later ones too", () => {
+  test("V 5.2 (S12): equal prompts of one step are computed once, later ones too", () => {
     const harness = new Harness();
     const prompt = distinct(1, 100);
     const made = [harness.add(prompt), harness.add(prompt)];
@@ -108,7 +108,7 @@ describe("[SC8] sharing", () => {
     ]);
   });
 
-  test("[SC8] vLLM's: one that skips reading computes everything, but others read it", () => {
+  test("[SC8] V 5.1 (2): one that skips reading computes everything, but others read it", () => {
     const harness = new Harness();
     const prompt = distinct(1, 100);
     harness.add(prompt, { skipReadingPrefixCache: true });
@@ -124,7 +124,7 @@ describe("[SC8] sharing", () => {
     expect(counts(harness.step())).toEqual([100, 100, 100, 4]);
   });
 
-  test("vLLM's: a second turn computes what does not fill a block of the first", () => {
+  test("V 5.2 (S13): a second turn computes what does not fill a block of the first", () => {
     const harness = new Harness({ blocks: 50 });
     const first = harness.add(distinct(1, 100), { stop: { maxTokens: 200 } });
     harness.drain();
@@ -144,7 +144,7 @@ describe("[SC8] sharing", () => {
 });
 
 describe("[SC6] preemption", () => {
-  test("[SC9] vLLM's: the least urgent gives way, even if planned already", () => {
+  test("[SC9] V 5.2 (S9): the least urgent gives way, even if planned already", () => {
     const harness = new Harness({ policy: "priority", blocks: 5 });
     const low = harness.add(distinct(1, 32), { priority: 5 });
     harness.step();
@@ -170,7 +170,7 @@ describe("[SC6] preemption", () => {
     expect(harness.cache.counts()).toMatchObject({ held: 5, free: 0 });
   });
 
-  test("vLLM's: a preempted sequence resumes with what it had drawn, in new blocks", () => {
+  test("V 5.2 (S10): a preempted sequence resumes with what it had drawn, in new blocks", () => {
     const harness = new Harness({ policy: "priority", blocks: 4, prefixCaching: false });
     const low = harness.add(distinct(1, 30), { priority: 1 });
     harness.step();
@@ -189,7 +189,7 @@ describe("[SC6] preemption", () => {
     expect(low.generatedTokens).toBe(3);
   });
 
-  test("[SC9] vLLM's: of equal priorities the later arrival gives way", () => {
+  test("[SC9] V 5.2 (S11): of equal priorities the later arrival gives way", () => {
     const harness = new Harness({ policy: "priority", blocks: 4 });
     const [first, second] = harness.addLengths(32, 32);
     harness.step();
@@ -213,7 +213,7 @@ describe("[SC6] preemption", () => {
     expect(newcomer.state.phase).toBe("waiting");
   });
 
-  test("[SC7] vLLM's: a preempted sequence comes back when the other is aborted", () => {
+  test("[SC7] V 5.3 (V6): a preempted sequence comes back when the other is aborted", () => {
     const harness = new Harness({ blocks: 2, blockTokens: 4 });
     const [a, b] = harness.addLengths(4, 4);
     harness.step();

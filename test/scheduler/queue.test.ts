@@ -9,7 +9,7 @@ function startOrder(requests: readonly (readonly [priority: number, arrivalMs: n
   return sequences(harness.step()).map((sequence) => made.indexOf(sequence));
 }
 
-test("[SC9] vLLM's: smaller priorities start first", () => {
+test("[SC9] V 5.2 (S11): smaller priorities start first", () => {
   expect(
     startOrder([
       [2, 0],
@@ -19,7 +19,7 @@ test("[SC9] vLLM's: smaller priorities start first", () => {
   ).toEqual([1, 2, 0]);
 });
 
-test("[SC9] vLLM's: equal priorities start by arrival", () => {
+test("[SC9] V 5.2 (S11): equal priorities start by arrival", () => {
   expect(
     startOrder([
       [5, 4],
@@ -30,7 +30,7 @@ test("[SC9] vLLM's: equal priorities start by arrival", () => {
   ).toEqual([1, 3, 2, 0]);
 });
 
-test("[SC9] vLLM's: with one slot the most urgent runs, and the others wait in order", () => {
+test("[SC9] V 5.2 (S11): with one slot the most urgent runs, and the others wait in order", () => {
   const harness = new Harness({ policy: "priority", runningSequencesMax: 1 });
   const made = [3, 1, 2, 0].map((priority, index) =>
     harness.add(distinct(index + 1, 10), { priority, stop: { maxTokens: 1 } }),
@@ -43,7 +43,7 @@ function fail(): never {
   throw new Error("An empty step");
 }
 
-test("[SC5] vLLM's: who waits for a grammar is passed over and keeps its place", () => {
+test("[SC5] V 5.2 (S22): who waits for a grammar is passed over and keeps its place", () => {
   const harness = new Harness({ runningSequencesMax: 2 });
   const spec = { stop: { maxTokens: 1 } };
   const plain = harness.add(distinct(1, 10), spec);

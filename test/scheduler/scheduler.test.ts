@@ -74,7 +74,7 @@ describe("[SC12] commit judges drawn tokens one by one", () => {
       end: null,
     },
   ];
-  test.for(cases)("vLLM's: stops behind $name", ({ stop, drawn, kept, end }) => {
+  test.for(cases)("V 5.2 (S5): stops behind $name", ({ stop, drawn, kept, end }) => {
     const harness = new Harness();
     const sequence = harness.add(distinct(1, 20), { stop });
     const [update] = harness.commit(harness.begin(), () => drawn);
@@ -111,7 +111,7 @@ describe("[SC11] a caller that goes away", () => {
     expect(harness.scheduler.find(idOf(computed))).toBeNull();
   });
 
-  test("[SC10] vLLM's: late tokens of two steps under way are dropped", () => {
+  test("[SC10] V 5.2 (S15): late tokens of two steps under way are dropped", () => {
     const harness = new Harness({ overlapSteps: true });
     const made = harness.addLengths(...Array.from({ length: 10 }, () => 20));
     const steps = [harness.begin(), harness.begin()];
@@ -127,7 +127,7 @@ describe("[SC11] a caller that goes away", () => {
     expect(harness.cache.counts().held).toBe(0);
   });
 
-  test("a stop string or a failed grammar ends a sequence with its reason", () => {
+  test("a stop string or a failed grammar ends a sequence with its reason (V 5.2 (S21))", () => {
     const harness = new Harness();
     const [text, other] = harness.addLengths(10, 10);
     const grammar = harness.add(distinct(5, 10), { awaitsGrammar: true });
@@ -141,7 +141,7 @@ describe("[SC11] a caller that goes away", () => {
 });
 
 describe("[SC10] steps begun before the last one is committed", () => {
-  test("vLLM's: a preempted sequence keeps its late token", () => {
+  test("V 5.2 (S4): a preempted sequence keeps its late token", () => {
     const harness = new Harness({ stepTokensMax: 100, blocks: 10, prefixCaching: false });
     const first = harness.add(distinct(1, 80));
     const one = harness.begin();
@@ -162,7 +162,7 @@ describe("[SC10] steps begun before the last one is committed", () => {
     expect(harness.step().items).toMatchObject([{ sequence: second, start: 0, count: 81 }]);
   });
 
-  test("vLLM's: a sequence is not planned again before its token is there", () => {
+  test("V 5.2 (S20): a sequence is not planned again before its token is there", () => {
     const harness = new Harness({ stepTokensMax: 1024 });
     const first = harness.add(distinct(1, 512));
     const one = harness.begin();
@@ -176,52 +176,58 @@ describe("[SC10] steps begun before the last one is committed", () => {
     harness.commit(two);
   });
 
-  test.for([1, 2, 3])("[SC14] vLLM's: no token is computed in vain, %i steps ahead", (ahead) => {
-    const harness = new Harness({ overlapSteps: true });
-    const wanted = [3, 1, 7];
-    const made = wanted.map((maxTokens, index) =>
-      harness.add(distinct(index + 1, 20 + index), { stop: { maxTokens } }),
-    );
-    const steps = [];
-    let tokens = 0;
-    for (let idle = 0; idle <= ahead; ) {
-      const plan = harness.begin();
-      steps.push(plan);
-      tokens += plan.tokens;
-      idle = plan.items.length === 0 ? idle + 1 : 0;
-      const oldest = steps.length > ahead ? steps.shift() : undefined;
-      if (oldest !== undefined) harness.commit(oldest);
-    }
-    expect(made.map((sequence) => sequence.generatedTokens)).toEqual(wanted);
-    expect(tokens).toBe(20 + 21 + 22 + (3 + 1 + 7) - 3);
-  });
+  test.for([1, 2, 3])(
+    "[SC14] V 5.2 (S14): no token is computed in vain, %i steps ahead",
+    (ahead) => {
+      const harness = new Harness({ overlapSteps: true });
+      const wanted = [3, 1, 7];
+      const made = wanted.map((maxTokens, index) =>
+        harness.add(distinct(index + 1, 20 + index), { stop: { maxTokens } }),
+      );
+      const steps = [];
+      let tokens = 0;
+      for (let idle = 0; idle <= ahead; ) {
+        const plan = harness.begin();
+        steps.push(plan);
+        tokens += plan.tokens;
+        idle = plan.items.length === 0 ? idle + 1 : 0;
+        const oldest = steps.length > ahead ? steps.shift() : undefined;
+        if (oldest !== undefined) harness.commit(oldest);
+      }
+      expect(made.map((sequence) => sequence.generatedTokens)).toEqual(wanted);
+      expect(tokens).toBe(20 + 21 + 22 + (3 + 1 + 7) - 3);
+    },
+  );
 
-  test.for([1, 4])("vLLM's: under pressure every token arrives once, %i steps ahead", (ahead) => {
-    const harness = new Harness({ blocks: 4, overlapSteps: true });
-    const drawn = new Map<number, number[]>();
-    let made = 0;
-    const steps = [];
-    let preemptedInFlight = 0;
-    for (let turn = 0; turn < 1000; turn++) {
-      if (made < 8 && turn % 3 === 0) {
-        harness.add(distinct(++made, 8), { stop: { maxTokens: 24 } });
+  test.for([1, 4])(
+    "V 5.2 (S17): under pressure every token arrives once, %i steps ahead",
+    (ahead) => {
+      const harness = new Harness({ blocks: 4, overlapSteps: true });
+      const drawn = new Map<number, number[]>();
+      let made = 0;
+      const steps = [];
+      let preemptedInFlight = 0;
+      for (let turn = 0; turn < 1000; turn++) {
+        if (made < 8 && turn % 3 === 0) {
+          harness.add(distinct(++made, 8), { stop: { maxTokens: 24 } });
+        }
+        const plan = harness.begin();
+        preemptedInFlight += plan.preempted.filter((sequence) => sequence.awaitedTokens > 0).length;
+        steps.push(plan);
+        const oldest = steps.length > ahead ? steps.shift() : undefined;
+        if (oldest === undefined) continue;
+        const updates = harness.commit(oldest, ({ start, count }) => [start + count]);
+        for (const { sequence, tokenIds } of updates) {
+          drawn.set(sequence.id, [...(drawn.get(sequence.id) ?? []), ...tokenIds]);
+        }
       }
-      const plan = harness.begin();
-      preemptedInFlight += plan.preempted.filter((sequence) => sequence.awaitedTokens > 0).length;
-      steps.push(plan);
-      const oldest = steps.length > ahead ? steps.shift() : undefined;
-      if (oldest === undefined) continue;
-      const updates = harness.commit(oldest, ({ start, count }) => [start + count]);
-      for (const { sequence, tokenIds } of updates) {
-        drawn.set(sequence.id, [...(drawn.get(sequence.id) ?? []), ...tokenIds]);
-      }
-    }
-    for (const step of steps) harness.commit(step);
-    expect(preemptedInFlight).toBeGreaterThan(0);
-    const all = Array.from({ length: 24 }, (_, index) => 8 + index);
-    expect([...drawn.values()]).toEqual(Array.from({ length: 8 }, () => all));
-    expect(harness.cache.counts().held).toBe(0);
-  });
+      for (const step of steps) harness.commit(step);
+      expect(preemptedInFlight).toBeGreaterThan(0);
+      const all = Array.from({ length: 24 }, (_, index) => 8 + index);
+      expect([...drawn.values()]).toEqual(Array.from({ length: 8 }, () => all));
+      expect(harness.cache.counts().held).toBe(0);
+    },
+  );
 
   test("steps are committed in the order they began", () => {
     const harness = new Harness();
@@ -276,7 +282,7 @@ describe("[SC13] a step that throws", () => {
 });
 
 describe("[SC15] statistics", () => {
-  test("vLLM's: a sequence that waited several steps counts once", () => {
+  test("V 5.2 (S18): a sequence that waited several steps counts once", () => {
     const harness = new Harness({ blocks: 4 });
     const first = harness.add(distinct(1, 40));
     harness.step();
@@ -288,7 +294,7 @@ describe("[SC15] statistics", () => {
     expect(harness.scheduler.stats().prefixQueriedTokens).toBe(80);
   });
 
-  test("vLLM's: a return after preemption looks again, and counts apart", () => {
+  test("V 5.1 (24): a return after preemption looks again, and counts apart", () => {
     const harness = new Harness({ blocks: 6 });
     const sequence = harness.add(distinct(1, 40));
     harness.step();
@@ -307,7 +313,7 @@ describe("[SC15] statistics", () => {
   });
 });
 
-test("[SC6] vLLM's: all running wait again in order, and the cache resets", () => {
+test("[SC6] V 5.2 (S16): all running wait again in order, and the cache resets", () => {
   const harness = new Harness();
   const made = harness.addLengths(...Array.from({ length: 10 }, () => 20));
   harness.step();
@@ -319,7 +325,7 @@ test("[SC6] vLLM's: all running wait again in order, and the cache resets", () =
   expect(counts(plan)).toEqual(made.map(() => 21));
 });
 
-test("[SC3] vLLM's: after all have ended nothing is left", () => {
+test("[SC3] V 5.2 (S23): after all have ended nothing is left", () => {
   const harness = new Harness({ blocks: 12, stepTokensMax: 32 });
   for (let seed = 1; seed <= 20; seed++) {
     harness.add(distinct(seed % 7, 10 + seed), { stop: { maxTokens: 1 + (seed % 50) } });

@@ -40,7 +40,7 @@ describe("[SC12] a sequence ends by itself", () => {
     expect(endAfter([10, END], { maxTokens: 2 })?.reason).toBe("stop");
   });
 
-  test("vLLM's: not by token before minTokens, but at it", () => {
+  test("V 5.2 (S6): not by token before minTokens, but at it", () => {
     const rules = { minTokens: 5 };
     for (const stopping of [END, 42]) {
       expect(endAfter([10, 11, 12, stopping], rules)).toBeNull();
@@ -52,7 +52,7 @@ describe("[SC12] a sequence ends by itself", () => {
     expect(endAfter([10, 11], { minTokens: 5 }, 6)?.reason).toBe("length");
   });
 
-  test("vLLM's: when it repeats itself often enough", () => {
+  test("V 5.2 (S24): when it repeats itself often enough", () => {
     const repetition = { patternTokensMin: 2, patternTokensMax: 3, count: 3 };
     expect(endAfter([1, 4, 3, 1, 4, 3, 1, 4, 3], { repetition })).toEqual({
       reason: "stop",
