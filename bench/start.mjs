@@ -13,6 +13,7 @@ import { describeMachine, median } from "./machine.mjs";
 
 const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const MS_PER_TICK = 10;
+const SETTLE_MS = 20_000;
 const { values: flags } = parseArgs({
   options: {
     runs: { type: "string", default: "5" },
@@ -48,13 +49,14 @@ async function idleShare(seconds) {
       });
     });
     const readySeconds = (performance.now() - begun) / 1000;
-    // One request first: an engine that has worked must fall asleep again.
+    // One request first: an engine that has worked must fall asleep again, once the compiler and
+    // the collector of the JavaScript engine have.
     await fetch(`${url}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ prompt: "Hello", max_tokens: 8 }),
     });
-    await sleep(2000);
+    await sleep(SETTLE_MS);
     const before = processorMs(server.pid);
     await sleep(seconds * 1000);
     const share = (processorMs(server.pid) - before) / (seconds * 1000);
