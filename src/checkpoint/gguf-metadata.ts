@@ -2,9 +2,10 @@
 import { EngineError } from "#base";
 import type { ByteCursor } from "./byte-cursor.ts";
 import { invalidFile } from "./invalid-file.ts";
+import { TextList } from "./text-list.ts";
 
 export type GgufScalar = number | bigint | boolean | string;
-export type GgufValue = GgufScalar | readonly GgufScalar[];
+export type GgufValue = GgufScalar | readonly GgufScalar[] | TextList;
 
 /** Chat templates and licences are the longest strings; the longest that we know takes 60 kB. */
 const STRING_BYTES_MAX = 2 ** 24;
@@ -38,11 +39,21 @@ const SCALAR_TYPES: ReadonlyMap<number, ScalarType> = new Map<number, ScalarType
 export function readGgufValue(cursor: ByteCursor, key: string): GgufValue {
   const type = cursor.u32(`type of ${key}`);
   if (type !== ARRAY_TYPE) return scalarType(cursor, type, key).read(cursor, key);
-  const item = scalarType(cursor, cursor.u32(`item type of ${key}`), key);
+  const itemType = cursor.u32(`item type of ${key}`);
+  const item = scalarType(cursor, itemType, key);
   const length = cursor.count(`length of ${key}`, item.bytes, ARRAY_LENGTH_MAX);
+  if (itemType === STRING_TYPE) return readTexts(cursor, length, key);
   const values: GgufScalar[] = [];
   for (let index = 0; index < length; index++) values.push(item.read(cursor, key));
   return values;
+}
+
+function readTexts(cursor: ByteCursor, length: number, key: string): TextList {
+  const texts = new TextList(length);
+  for (let index = 0; index < length; index++) {
+    texts.push(cursor.bytes(cursor.count(`length of ${key}`, 1, STRING_BYTES_MAX), key));
+  }
+  return texts;
 }
 
 /** Reads a string: u64 length, UTF-8 bytes. */
@@ -108,6 +119,7 @@ export class GgufMetadata {
   findCount(key: string): number | null {
     const found = this.#values.get(key) ?? null;
     if (found === null) return null;
+    if (found instanceof TextList) throw this.#wrong(key, "must be an integer", "strings");
     const value = typeof found === "object" ? this.#sameForAll(key, found) : found;
     if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value < 2 ** 31) {
       return value;
@@ -134,7 +146,7 @@ export class GgufMetadata {
   findTexts(key: string): readonly string[] | null {
     const value = this.#values.get(key) ?? null;
     if (value === null) return null;
-    if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value;
+    if (value instanceof TextList) return value.decode();
     throw this.#wrong(key, "must be an array of strings", value);
   }
 
@@ -161,7 +173,8 @@ export class GgufMetadata {
   }
 
   #wrong(field: string, must: string, actual: unknown): EngineError {
-    const shown = typeof actual === "bigint" ? String(actual) : actual;
+    const shown =
+      typeof actual === "bigint" ? String(actual) : actual instanceof TextList ? "strings" : actual;
     return invalidFile({ path: this.path, field, must, actual: shown });
   }
 }
