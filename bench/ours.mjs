@@ -4,8 +4,8 @@
  *   node bench/ours.mjs '{"file":…,"threads":2,"reps":5,"quantization":"int8",…}'
  */
 import { LLM } from "../dist/index.js";
-import { median, peakResidentMb } from "./machine.mjs";
-import { randomTokens, WORK } from "./work.mjs";
+import { peakResidentMb } from "./machine.mjs";
+import { measureWork, randomTokens, WORK } from "./work.mjs";
 
 const { file, threads, reps, dtype, quantization, kvDtype, vocabulary } = JSON.parse(
   process.argv[2],
@@ -61,17 +61,11 @@ async function timeStreams(streams) {
   return rates;
 }
 
-const results = {};
-const prefill = await timePrefill();
-results.prefill = { median: median(prefill.rates), all: prefill.rates };
-for (const streams of WORK.streams) {
-  const rates = await timeStreams(streams);
-  results[`streams${streams}`] = { median: median(rates), all: rates };
-}
+const { results, startMs } = await measureWork(timePrefill, timeStreams);
 console.log(
   JSON.stringify({
     results,
-    startMs: prefill.startMs,
+    startMs,
     residentMb: peakResidentMb(),
     info: llm.info,
   }),

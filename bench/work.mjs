@@ -1,3 +1,5 @@
+import { median } from "./machine.mjs";
+
 /** The work that is timed, the same for both sides. */
 export const WORK = {
   prefillTokens: 512,
@@ -17,4 +19,15 @@ export function randomTokens(count, vocabulary, seed) {
     state ^= state << 5;
     return first + ((state >>> 0) % span);
   });
+}
+
+/** All of the work on one side: the prompt, then every number of streams. Rates are tokens/s. */
+export async function measureWork(timePrefill, timeStreams) {
+  const { rates, startMs } = await timePrefill();
+  const results = { prefill: { median: median(rates), all: rates } };
+  for (const streams of WORK.streams) {
+    const all = await timeStreams(streams);
+    results[`streams${streams}`] = { median: median(all), all };
+  }
+  return { results, startMs };
 }

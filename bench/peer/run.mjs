@@ -5,8 +5,8 @@
  *   node bench/peer/run.mjs '{"file":…,"threads":2,"reps":5,"flashAttention":true,…}'
  */
 import { getLlama } from "node-llama-cpp";
-import { median, peakResidentMb } from "../machine.mjs";
-import { randomTokens, WORK } from "../work.mjs";
+import { peakResidentMb } from "../machine.mjs";
+import { measureWork, randomTokens, WORK } from "../work.mjs";
 
 const { file, threads, reps, warmups, flashAttention, vocabulary } = JSON.parse(process.argv[2]);
 const started = performance.now();
@@ -81,13 +81,7 @@ async function timeStreams(streams) {
   return rates;
 }
 
-const results = {};
-const prefill = await timePrefill();
-results.prefill = { median: median(prefill.rates), all: prefill.rates };
-for (const streams of WORK.streams) {
-  const rates = await timeStreams(streams);
-  results[`streams${streams}`] = { median: median(rates), all: rates };
-}
-console.log(JSON.stringify({ results, startMs: prefill.startMs, residentMb: peakResidentMb() }));
+const { results, startMs } = await measureWork(timePrefill, timeStreams);
+console.log(JSON.stringify({ results, startMs, residentMb: peakResidentMb() }));
 await model.dispose();
 await llama.dispose();
