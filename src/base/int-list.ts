@@ -40,6 +40,12 @@ export class IntList {
     this.#items[this.#length++] = value;
   }
 
+  /** Replaces the value at `index`, which must exist. */
+  set(index: number, value: number): void {
+    assert(index >= 0 && index < this.#length, "Cannot write past the end of a list");
+    this.#items[index] = value;
+  }
+
   /** Removes and returns the last value, which must exist. */
   pop(): number {
     const value = this.get(this.#length - 1);

@@ -3,17 +3,24 @@ import { type BlockId, blockId } from "./block-id.ts";
 import type { NodeId } from "./prefix-tree.ts";
 
 /**
- * The blocks of one sequence, in position order. It counts as a holder of each. Filled and emptied
- * by `KvCache`; everyone else reads.
+ * The blocks of one sequence, in position order. It counts as a holder of each, but for those that
+ * fell out of the window. Filled and emptied by `KvCache`; everyone else reads.
  */
 export class BlockTable {
   /** Whose cached prefixes may be shared: tables of different scopes never hold the same block. */
   readonly scope: string;
   readonly ids: IntList = new IntList();
-  /** Leading blocks that others can find. */
+  /** Leading blocks that others can find, or could before they fell out of the window. */
   publishedBlocks = 0;
   /** The last published block's place in the index; null before the first. */
   tip: NodeId | null = null;
+  /** Places from `droppedFrom` up to `droppedTo` are no longer held: no query sees them any more. */
+  droppedFrom = 0;
+  droppedTo = 0;
+  /** Something before the last published block was evicted: nothing more can be published. */
+  broken = false;
+  /** The ids are host blocks: the sequence's contents were moved out of the device. */
+  swapped = false;
 
   constructor(scope = "") {
     this.scope = scope;
@@ -26,6 +33,11 @@ export class BlockTable {
   /** The block of positions `index * blockTokens` and up. */
   get(index: number): BlockId {
     return blockId(this.ids.get(index));
+  }
+
+  /** Whether the table is a holder of its block at `index`. */
+  holds(index: number): boolean {
+    return index < this.droppedFrom || index >= this.droppedTo;
   }
 
   /** All ids, without a copy; valid until the table changes. */

@@ -25,12 +25,15 @@
 export { BlockHeap } from "./block-heap.ts";
 export { type BlockId, blockId } from "./block-id.ts";
 export { BlockList } from "./block-list.ts";
+export type { BlockMove } from "./block-move.ts";
 export { type BlockCounts, BlockPool } from "./block-pool.ts";
 export { PRIORITY_DEFAULT, PRIORITY_MAX, PRIORITY_MIN } from "./block-ranking.ts";
 export { BlockTable } from "./block-table.ts";
 export { type EvictionPolicy, LruEviction } from "./eviction.ts";
 export { createEviction, EVICTION_POLICIES, type EvictionPolicyName } from "./eviction-policies.ts";
-export { KvCache, type KvCacheShape, type PrefixMatch } from "./kv-cache.ts";
+export { KvCache, type KvCacheShape } from "./kv-cache.ts";
+export type * from "./kv-event.ts";
+export { NO_MATCH, type PartialMatch, type PrefixMatch, withoutPartial } from "./prefix-match.ts";
 export {
   type BlockHash,
   type BlockPlace,

@@ -1,8 +1,10 @@
 import { assert, type IntList } from "#base";
 import { type BlockId, blockId } from "./block-id.ts";
+import type { BlockMove } from "./block-move.ts";
 import { type BlockCounts, BlockPool } from "./block-pool.ts";
 import type { BlockTable } from "./block-table.ts";
 import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
+import { NO_MATCH, type PrefixMatch } from "./prefix-match.ts";
 import { type NodeId, PrefixTree } from "./prefix-tree.ts";
 
 /** How large the pool is, what is shared, and what is forgotten first. */
@@ -17,15 +19,6 @@ export interface KvCacheShape {
   readonly evictionPolicy?: EvictionPolicyName;
 }
 
-/** The stored blocks that a prompt starts with. Valid until the cache changes. */
-export interface PrefixMatch {
-  readonly blocks: readonly BlockId[];
-  /** The last block's place; null without blocks. */
-  readonly tip: NodeId | null;
-}
-
-const NO_MATCH: PrefixMatch = { blocks: [], tip: null };
-
 /** The books of the KV pool: who holds which block, and whose prefix can be shared. */
 export class KvCache {
   readonly blockTokens: number;
@@ -34,6 +27,7 @@ export class KvCache {
   readonly #tree: PrefixTree;
   /** Whether a prefix may be forgotten before what continues it, which is forgotten then, too. */
   readonly #evictsCovered: boolean;
+  #moves: BlockMove[] = [];
 
   constructor(shape: KvCacheShape) {
     assert(Number.isInteger(shape.blockTokens) && shape.blockTokens > 0, "Blocks need positions");
@@ -92,11 +86,28 @@ export class KvCache {
       blocks.push(this.#tree.blockOf(node));
       tip = node;
     }
-    return { blocks, tip };
+    return { ...NO_MATCH, blocks, tip, tokens: blocks.length * this.blockTokens };
   }
 
-  /** An empty table takes the matched blocks, one holder more for each. */
+  /** `hold` and `settle` in one, where only one table is filled. */
   adopt(table: BlockTable, match: PrefixMatch): void {
+    this.hold(table, match);
+    this.settle(table, match);
+  }
+
+  /**
+   * How many device blocks stop being available when a block of a match is claimed: none when
+   * somebody holds it on the device. A partial match that is copied costs one more, the copy.
+   */
+  claimCost(block: BlockId): 0 | 1 {
+    return this.#pool.holders(block) === 0 ? 1 : 0;
+  }
+
+  /**
+   * An empty table takes the matched blocks, one holder more for each, so that nothing evicts them.
+   * All tables that a step fills are held first, then settled.
+   */
+  hold(table: BlockTable, match: PrefixMatch): void {
     assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
     for (const block of match.blocks) {
       this.#pool.retain(block);
@@ -104,6 +115,55 @@ export class KvCache {
     }
     table.publishedBlocks = match.blocks.length;
     table.tip = match.tip;
+  }
+
+  /** Makes a held match usable: contents come back to the device, a partial block is copied. */
+  settle(_table: BlockTable, _match: PrefixMatch): void {
+    // Everything is on the device.
+  }
+
+  /** An empty table shares all blocks of another one, the partly filled last one too. */
+  fork(parent: BlockTable, child: BlockTable): void {
+    assert(child.length === 0, "Cannot fork into a table that has blocks");
+    assert(child.scope === parent.scope, "Cannot fork into another scope");
+    for (let index = 0; index < parent.length; index++) {
+      const block = parent.get(index);
+      if (parent.holds(index)) this.#pool.retain(block);
+      child.ids.push(block);
+    }
+    child.publishedBlocks = parent.publishedBlocks;
+    child.tip = parent.tip;
+    child.droppedFrom = parent.droppedFrom;
+    child.droppedTo = parent.droppedTo;
+    child.broken = parent.broken;
+  }
+
+  /** Whether another table holds the block at `index`, too. */
+  isShared(table: BlockTable, index: number): boolean {
+    return this.#pool.holders(table.get(index)) > 1;
+  }
+
+  /**
+   * Before positions from `position` on are written: gives the table a block of its own where it
+   * shares the one that `position` is in. False, and nothing happens, when there is no block left.
+   */
+  makeWritable(table: BlockTable, position: number): boolean {
+    const index = Math.floor(position / this.blockTokens);
+    if (index >= table.length || !this.isShared(table, index)) return true;
+    if (!this.#pool.allocate(1, table.ids)) return false;
+    const copy = blockId(table.ids.pop());
+    const shared = table.get(index);
+    this.#moves.push({ kind: "copy", from: shared, to: copy });
+    this.#pool.release(shared);
+    table.ids.set(index, copy);
+    return true;
+  }
+
+  /** What must be copied, in order, before the next step computes. */
+  takeMoves(): readonly BlockMove[] {
+    const moves = this.#moves;
+    this.#moves = [];
+    return moves;
   }
 
   /** A fully published table takes further blocks, up to `blocks` in all; they must be stored. */
@@ -166,9 +226,16 @@ export class KvCache {
 
   /** Gives all blocks of a table back, the last first, so that tails are forgotten before heads. */
   release(table: BlockTable): void {
-    while (table.length > 0) this.#pool.release(blockId(table.ids.pop()));
+    while (table.length > 0) {
+      const held = table.holds(table.length - 1);
+      const block = blockId(table.ids.pop());
+      if (held) this.#pool.release(block);
+    }
     table.publishedBlocks = 0;
     table.tip = null;
+    table.droppedFrom = 0;
+    table.droppedTo = 0;
+    table.broken = false;
   }
 
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held. */

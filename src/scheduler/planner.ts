@@ -1,6 +1,6 @@
 /** How a step is chosen. Everything here reads the scheduler's state; nothing changes it. */
 import { assert } from "#base";
-import type { KvCache, PrefixMatch } from "#kvcache";
+import { type KvCache, NO_MATCH, type PrefixMatch } from "#kvcache";
 import { BlockLedger } from "./block-ledger.ts";
 import type { SchedulerConfig } from "./config.ts";
 import type { PlannedSequence, StepPlan } from "./plan.ts";
@@ -20,8 +20,6 @@ export interface PlanningState {
   readonly waiting: Iterable<Sequence>;
   readonly revision: number;
 }
-
-const NO_PREFIX: PrefixMatch = { blocks: [], tip: null };
 
 /** The next step: running sequences first, then, unless one had to be preempted, waiting ones. */
 export function planStep(state: PlanningState): StepPlan {
@@ -106,7 +104,7 @@ class StepPlanner {
   }
 
   #matchOf(sequence: Sequence, tokens: Int32Array): PrefixMatch {
-    if (sequence.skipReadingPrefixCache) return NO_PREFIX;
+    if (sequence.skipReadingPrefixCache) return NO_MATCH;
     return this.#state.cache.match(sequence.blockTable.scope, tokens);
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { IntList } from "#base";
-import { BlockTable, blockId, KvCache } from "#kvcache";
+import { BlockTable, blockId, KvCache, NO_MATCH } from "#kvcache";
 
 /** `count` tokens that no other `seed` shares. */
 const distinct = (seed: number, count: number) =>
@@ -19,10 +19,7 @@ class Books {
   start(tokens: number[], options: { salt?: string; reads?: boolean } = {}) {
     const list = new IntList(tokens);
     const table = new BlockTable(options.salt ?? "");
-    const match =
-      options.reads === false
-        ? { blocks: [], tip: null }
-        : this.cache.match(table.scope, list.view());
+    const match = options.reads === false ? NO_MATCH : this.cache.match(table.scope, list.view());
     const unheld = match.blocks.filter((block) => this.cache.holders(block) === 0).length;
     const needed = this.cache.blocksFor(tokens.length) - match.blocks.length;
     if (needed + unheld > this.cache.availableBlocks) return null;
