@@ -56,6 +56,11 @@ export class BlockHeap {
     return this.#count === 0 ? null : blockId(intAt(this.#heap, 0));
   }
 
+  /** The rank that the block has, or had when it was here last. */
+  rankOf(block: BlockId): number {
+    return this.#rank[block] ?? 0;
+  }
+
   /** Takes a block out from wherever it is; it must be here. */
   remove(block: BlockId): void {
     const place = intAt(this.#place, block);

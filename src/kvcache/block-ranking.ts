@@ -2,14 +2,9 @@ import { assert } from "#base";
 import type { BlockId } from "./block-id.ts";
 import type { EvictionPolicy } from "./eviction.ts";
 
-/** Least and most worth keeping, and what a block is worth that nobody said anything about. */
-export const PRIORITY_MIN = 0;
-export const PRIORITY_MAX = 100;
-export const PRIORITY_DEFAULT = 35;
-
 /** What a block is worth, from what happened to it: blocks of low rank are forgotten first. */
 export interface BlockRanking
-  extends Pick<EvictionPolicy, "shared" | "prioritise">,
+  extends Pick<EvictionPolicy, "shared">,
     Required<Pick<EvictionPolicy, "taken">> {
   rankOf(block: BlockId): number;
 }
@@ -63,28 +58,5 @@ export class DepthRanking implements BlockRanking {
 
   rankOf(block: BlockId): number {
     return this.#uses.rankOf(block) * DEPTH_LIMIT - (this.#index[block] ?? 0);
-  }
-}
-
-/** As people say. The latest claim wins, upwards and downwards. */
-export class PriorityRanking implements BlockRanking {
-  readonly #priorities: Uint8Array;
-
-  constructor(blocks: number) {
-    this.#priorities = new Uint8Array(blocks).fill(PRIORITY_DEFAULT);
-  }
-
-  taken(block: BlockId): void {
-    this.#priorities[block] = PRIORITY_DEFAULT;
-  }
-
-  prioritise(block: BlockId, priority: number): void {
-    const known = Number.isInteger(priority) && priority >= PRIORITY_MIN;
-    assert(known && priority <= PRIORITY_MAX, `Cannot keep blocks with priority ${priority}`);
-    this.#priorities[block] = priority;
-  }
-
-  rankOf(block: BlockId): number {
-    return this.#priorities[block] ?? PRIORITY_DEFAULT;
   }
 }

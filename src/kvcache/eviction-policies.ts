@@ -1,6 +1,7 @@
 import type { BlockId } from "./block-id.ts";
-import { DepthRanking, PriorityRanking, UseRanking } from "./block-ranking.ts";
+import { DepthRanking, UseRanking } from "./block-ranking.ts";
 import { type EvictionPolicy, LruEviction } from "./eviction.ts";
+import { PriorityEviction } from "./priority-eviction.ts";
 import { RankedEviction } from "./ranked-eviction.ts";
 
 /** The orders there are; what each means is in SPEC.md, KV6 and KV18 to KV22. */
@@ -29,8 +30,8 @@ export function createEviction(
     case "length-aware":
       return new RankedEviction(blocks, new DepthRanking(blocks), isCovered);
     case "priority":
-      return new RankedEviction(blocks, new PriorityRanking(blocks), isCovered);
+      return new PriorityEviction(blocks, isCovered);
     case "true-priority":
-      return new RankedEviction(blocks, new PriorityRanking(blocks), () => false);
+      return new PriorityEviction(blocks, () => false);
   }
 }

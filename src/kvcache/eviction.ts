@@ -4,8 +4,10 @@ import { BlockList } from "./block-list.ts";
 /** Orders the blocks that nobody holds but whose contents may be asked for again. */
 export interface EvictionPolicy {
   readonly count: number;
-  /** The block lost its last holder just now. */
+  /** The block lost its last holder just now: it goes behind its equals. */
   add(block: BlockId): void;
+  /** The block lost its last holder, and nobody will ask for it: it goes before its equals. */
+  addFirst(block: BlockId): void;
   /** The block is held again, or was forgotten. It must be here. */
   remove(block: BlockId): void;
   /** Which block to forget next; it stays until removed. null when there is none. */
@@ -17,7 +19,10 @@ export interface EvictionPolicy {
   taken?(block: BlockId, index: number): void;
   /** One more table holds the block. */
   shared?(block: BlockId): void;
-  /** How much a held block is worth keeping: 0 to `PRIORITY_MAX`, until the next such call. */
+  /**
+   * How much a block is worth keeping: 0 to `PRIORITY_MAX`, until the next such call. A block that
+   * is here goes behind its new equals, unless that is what it was worth before.
+   */
   prioritise?(block: BlockId, priority: number): void;
   /** The block was the only one of a prefix that others continue, maybe, and is not any more. */
   uncovered?(block: BlockId): void;
@@ -40,6 +45,10 @@ export class LruEviction implements EvictionPolicy {
 
   add(block: BlockId): void {
     this.#order.pushBack(block);
+  }
+
+  addFirst(block: BlockId): void {
+    this.#order.pushFront(block);
   }
 
   remove(block: BlockId): void {

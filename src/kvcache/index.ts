@@ -10,11 +10,16 @@
  *   prefix-tree.ts   finds stored blocks by history and tokens
  *   eviction.ts      picks which unheld block to forget first: the contract, and LRU
  *   eviction-policies.ts   all such orders by name
- *   ranked-eviction.ts     lowest rank first, but leaves before what they continue
- *   block-ranking.ts       what a block is worth: by uses, by depth, by priority
+ *   priority-eviction.ts   lowest priority first, but leaves before what they continue
+ *   ranked-eviction.ts     the same by other ranks
+ *   block-ranking.ts       what a block is worth: by uses, by depth
+ *   retention.ts     how long people want ranges of tokens kept; retention-params.ts checks it
+ *   retention-book.ts      what each block is worth, and until when
  *   block-heap.ts    blocks by rank
- *   block-list.ts    an ordered set of blocks, linked in a typed array
+ *   block-queues.ts  ordered sets of blocks, linked in a typed array; block-list.ts is one of them
  *   block-id.ts      what a block is called
+ *   disk-job.ts      what is to happen between host memory and disk
+ *   load-cost.ts     whether stored blocks are worth fetching; speed-meter.ts measures
  *
  * Invariant: never sees a tensor. It deals in ids; kernels own the bytes behind them.
  * Invariant: each block is free, held or cached, and exactly one of these (SPEC.md, KV1).
@@ -27,12 +32,21 @@ export { type BlockId, blockId } from "./block-id.ts";
 export { BlockList } from "./block-list.ts";
 export type { BlockMove } from "./block-move.ts";
 export { type BlockCounts, BlockPool } from "./block-pool.ts";
-export { PRIORITY_DEFAULT, PRIORITY_MAX, PRIORITY_MIN } from "./block-ranking.ts";
+export { BlockQueues } from "./block-queues.ts";
 export { BlockTable } from "./block-table.ts";
+export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 export { type EvictionPolicy, LruEviction } from "./eviction.ts";
 export { createEviction, EVICTION_POLICIES, type EvictionPolicyName } from "./eviction-policies.ts";
 export { KvCache, type KvCacheShape } from "./kv-cache.ts";
 export type * from "./kv-event.ts";
+export {
+  attentionWeight,
+  type LoadChoice,
+  LoadCost,
+  type LoadCostOptions,
+  type PrefillShape,
+  prefillWork,
+} from "./load-cost.ts";
 export { NO_MATCH, type PartialMatch, type PrefixMatch, withoutPartial } from "./prefix-match.ts";
 export {
   type BlockHash,
@@ -42,3 +56,20 @@ export {
   PrefixTree,
   type PrefixTreeOptions,
 } from "./prefix-tree.ts";
+export {
+  type BlockRetention,
+  checkedRetention,
+  decodeRetention,
+  PRIORITY_DEFAULT,
+  PRIORITY_MAX,
+  PRIORITY_MIN,
+  promptRetention,
+  type RetentionConfig,
+  type RetentionProblem,
+  retentionProblem,
+  retentionWarning,
+  type TokenRangeRetention,
+} from "./retention.ts";
+export { RetentionBook } from "./retention-book.ts";
+export { parseRetention, type RetentionOptions, RetentionParams } from "./retention-params.ts";
+export { SpeedMeter } from "./speed-meter.ts";

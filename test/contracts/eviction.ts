@@ -1,7 +1,13 @@
 /** What every order of eviction promises, tested against a plain list of blocks. */
 import { expect, test } from "vitest";
 import { seedFrom, uniformAt } from "#base";
-import { type BlockId, blockId, createEviction, type EvictionPolicyName } from "#kvcache";
+import {
+  type BlockId,
+  blockId,
+  createEviction,
+  type EvictionPolicy,
+  type EvictionPolicyName,
+} from "#kvcache";
 
 const SEEDS = [1, 2, 3, 4, 5];
 const BLOCKS = 40;
@@ -15,15 +21,26 @@ export interface BlockPast {
   /** Its place in the table that it was handed out to. */
   index: number;
   priority: number;
-  /** Counts releases. */
+  /** Counts releases; below 0 for those that went before all others. */
   releasedAt: number;
+  /** Counts the times that a block was passed over; null: its turn is to come. */
+  asideAt: number | null;
 }
 
+/** What the contract tests beyond what all orders have in common. */
 export interface EvictionPromise {
   /** Negative: `a` is forgotten before `b`. Never 0. */
   readonly order: (a: BlockPast, b: BlockPast) => number;
-  /** Whether blocks that others continue are passed over. */
-  readonly leavesFirst: boolean;
+  /** How blocks that others continue are passed over; null: they are not. */
+  readonly passing: Passing | null;
+}
+
+/** What becomes of blocks that were passed over. */
+export interface Passing {
+  /** Where only such blocks are left: negative, if `a` is forgotten before `b`. Never 0. */
+  readonly order: (a: BlockPast, b: BlockPast) => number;
+  /** Uncovered, a block comes to its own turn, or before all its equals. */
+  readonly returnsTo: "turn" | "front";
 }
 
 /** Random lives of blocks; the victim must be the first of the plain model's at any time. */
@@ -49,7 +66,30 @@ export function evictionContract(name: EvictionPolicyName, promise: EvictionProm
     expect(policy.victim()).toBeNull();
     expect(policy.count).toBe(0);
   });
+
+  test(`[KV17] T 4: ${name} names first what was given back to the front`, () => {
+    const policy = createEviction(name, 4, () => false);
+    for (const block of [0, 1, 2, 3]) policy.taken?.(blockId(block), 0);
+    for (const block of [0, 1]) policy.add(blockId(block));
+    policy.addFirst(blockId(2));
+    expect(policy.victim()).toBe(2);
+    policy.addFirst(blockId(3));
+    expect(() => policy.addFirst(blockId(3))).toThrow(/twice/);
+    expect(forgetAll(policy)).toEqual([3, 2, 0, 1]);
+  });
 }
+
+/** Forgets every block, in the policy's order. */
+export function forgetAll(policy: EvictionPolicy): BlockId[] {
+  const order: BlockId[] = [];
+  for (let victim = policy.victim(); victim !== null; victim = policy.victim()) {
+    policy.remove(victim);
+    order.push(victim);
+  }
+  return order;
+}
+
+const FRESH = { priority: 35, releasedAt: 0, asideAt: null };
 
 class History {
   readonly #promise: EvictionPromise;
@@ -60,6 +100,8 @@ class History {
   readonly #covered = new Set<BlockId>();
   #draws = 0;
   #releases = 0;
+  #firstReleases = 0;
+  #passed = 0;
   victims = 0;
 
   constructor(name: EvictionPolicyName, promise: EvictionPromise, seed: number) {
@@ -70,10 +112,11 @@ class History {
   }
 
   live(): void {
-    const dice = this.#below(10);
+    const dice = this.#below(20) / 2;
     if (dice < 3) this.#release();
     else if (dice < 5) this.#hold();
-    else if (dice < 6) this.#prioritise();
+    else if (dice < 6) this.#prioritise(this.#held);
+    else if (dice < 6.5) this.#prioritise(this.#cached);
     else if (dice < 7) this.#cover();
     else if (dice < 8) this.#uncover();
     else this.#forget();
@@ -87,7 +130,7 @@ class History {
   }
 
   #take(block: BlockId): void {
-    const past = { block, uses: 1, index: this.#below(9), priority: 35, releasedAt: 0 };
+    const past = { block, uses: 1, index: this.#below(9), ...FRESH };
     this.#policy.taken?.(block, past.index);
     this.#held.push(past);
   }
@@ -95,8 +138,14 @@ class History {
   #release(): void {
     const [past] = this.#held.splice(this.#below(this.#held.length), 1);
     if (past === undefined) return;
-    past.releasedAt = this.#releases++;
-    this.#policy.add(past.block);
+    past.asideAt = null;
+    if (this.#below(8) === 0) {
+      past.releasedAt = --this.#firstReleases;
+      this.#policy.addFirst(past.block);
+    } else {
+      past.releasedAt = this.#releases++;
+      this.#policy.add(past.block);
+    }
     this.#cached.push(past);
   }
 
@@ -109,11 +158,16 @@ class History {
     this.#held.push(past);
   }
 
-  #prioritise(): void {
-    const past = this.#held[this.#below(this.#held.length)];
-    if (past === undefined) return;
-    past.priority = this.#below(101);
-    this.#policy.prioritise?.(past.block, past.priority);
+  /** A cached block goes behind its new equals. */
+  #prioritise(among: readonly BlockPast[]): void {
+    const past = among[this.#below(among.length)];
+    const priority = this.#below(101);
+    if (past === undefined || this.#policy.prioritise === undefined) return;
+    this.#policy.prioritise(past.block, priority);
+    if (past.priority === priority) return;
+    past.priority = priority;
+    past.releasedAt = this.#releases++;
+    past.asideAt = null;
   }
 
   /** Blocks are continued while they are held. */
@@ -127,6 +181,10 @@ class History {
     if (block === undefined) return;
     this.#covered.delete(block);
     this.#policy.uncovered?.(block);
+    const past = this.#cached.find((cached) => cached.block === block);
+    if (past === undefined || past.asideAt === null) return;
+    past.asideAt = null;
+    if (this.#promise.passing?.returnsTo === "front") past.releasedAt = --this.#firstReleases;
   }
 
   #forget(): void {
@@ -135,6 +193,7 @@ class History {
     if (first === null) return;
     this.#policy.remove(first.block);
     this.#cached.splice(this.#cached.indexOf(first), 1);
+    this.#covered.delete(first.block);
     this.victims++;
     this.#take(first.block);
   }
@@ -145,9 +204,13 @@ class History {
   }
 
   #first(): BlockPast | null {
-    const { order, leavesFirst } = this.#promise;
-    const open = this.#cached.filter(({ block }) => !leavesFirst || !this.#covered.has(block));
-    return open.sort(order)[0] ?? null;
+    const { order, passing } = this.#promise;
+    const open = this.#cached.filter(({ asideAt }) => asideAt === null).sort(order);
+    for (const past of open) {
+      if (passing === null || !this.#covered.has(past.block)) return past;
+      past.asideAt = this.#passed++;
+    }
+    return passing === null ? null : ([...this.#cached].sort(passing.order)[0] ?? null);
   }
 
   #below(limit: number): number {

@@ -1,22 +1,34 @@
 import { describe, expect, test } from "vitest";
 import { IntList } from "#base";
 import { BlockTable, EVICTION_POLICIES, type EvictionPolicyName, KvCache } from "#kvcache";
-import { type BlockPast, type EvictionPromise, evictionContract } from "../contracts/eviction.ts";
+import {
+  type BlockPast,
+  type EvictionPromise,
+  evictionContract,
+  type Passing,
+} from "../contracts/eviction.ts";
 
 const byRelease = (a: BlockPast, b: BlockPast) => a.releasedAt - b.releasedAt;
 
+const byPriority = (a: BlockPast, b: BlockPast) => a.priority - b.priority || byRelease(a, b);
+const byPassing = (a: BlockPast, b: BlockPast) => (a.asideAt ?? 0) - (b.asideAt ?? 0);
+const toTurn: Passing = { order: byPassing, returnsTo: "turn" };
+
 const PROMISES: Readonly<Record<EvictionPolicyName, EvictionPromise>> = {
-  lru: { order: byRelease, leavesFirst: false },
-  lfu: { order: (a, b) => a.uses - b.uses || byRelease(a, b), leavesFirst: true },
+  lru: { order: byRelease, passing: null },
+  lfu: { order: (a, b) => a.uses - b.uses || byRelease(a, b), passing: toTurn },
   "length-aware": {
     order: (a, b) => a.uses - b.uses || b.index - a.index || byRelease(a, b),
-    leavesFirst: true,
+    passing: toTurn,
   },
-  priority: { order: (a, b) => a.priority - b.priority || byRelease(a, b), leavesFirst: true },
-  "true-priority": {
-    order: (a, b) => a.priority - b.priority || byRelease(a, b),
-    leavesFirst: false,
+  priority: {
+    order: byPriority,
+    passing: {
+      order: (a, b) => a.priority - b.priority || byPassing(a, b),
+      returnsTo: "front",
+    },
   },
+  "true-priority": { order: byPriority, passing: null },
 };
 
 for (const name of EVICTION_POLICIES) evictionContract(name, PROMISES[name]);

@@ -1,0 +1,44 @@
+import { z } from "zod";
+import { invalidSetting, issueText } from "#base";
+import {
+  checkedRetention,
+  PRIORITY_DEFAULT,
+  type RetentionConfig,
+  retentionProblem,
+} from "./retention.ts";
+
+const priority = z.number().default(PRIORITY_DEFAULT);
+const durationMs = z.number().nullable().default(null);
+
+const TokenRange = z.strictObject({
+  start: z.number().describe("First token of the range, from 0."),
+  end: z.number().nullable().default(null).describe("Token behind the last; null: to the end."),
+  priority: priority.describe("0 to 100; blocks of low priority are forgotten first."),
+  durationMs: durationMs.describe("How long the priority holds once unused; null: for ever."),
+});
+
+/** What a request wants kept, as callers write it: the schema of `RetentionConfig`. */
+export const RetentionParams = z
+  .strictObject({
+    ranges: z.array(TokenRange).default([]).describe("Ranges of the prompt; must not overlap."),
+    decodePriority: priority.describe("Priority of blocks of generated tokens."),
+    decodeDurationMs: durationMs.describe("How long it holds once unused; null: for ever."),
+  })
+  .superRefine((config, context) => {
+    const problem = retentionProblem(config);
+    if (problem === null) return;
+    context.addIssue({ code: "custom", path: [...problem.path], message: problem.wanted });
+  })
+  .transform(checkedRetention);
+/** What a caller writes. */
+export type RetentionOptions = z.input<typeof RetentionParams>;
+
+const Setting = z.strictObject({ retention: RetentionParams });
+
+/** Checks and completes what a caller wrote. Throws INVALID_ARGUMENT that names the field. */
+export function parseRetention(options: unknown): RetentionConfig {
+  const setting = { retention: options };
+  const parsed = Setting.safeParse(setting, { error: issueText });
+  if (parsed.success) return parsed.data.retention;
+  throw invalidSetting(parsed.error, setting);
+}
