@@ -27,6 +27,7 @@
  *
  * @module
  */
+export { type RetentionConfig, type RetentionOptions, RetentionParams } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
 export { SamplingParams, StructuredOutput } from "#sampling";
 export type * from "./api.ts";

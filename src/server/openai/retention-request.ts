@@ -1,0 +1,69 @@
+/** From TensorRT-LLM's `kv_cache_retention_config` to what the engine keeps. */
+import { z } from "zod";
+import { issueText } from "#base";
+import { type RetentionConfig, RetentionParams } from "#engine";
+import { invalidField, pathText } from "./parse-request.ts";
+
+const number = z.number().nullish();
+
+const RetentionFields = z.strictObject({
+  token_range_retention_configs: z
+    .array(
+      z.strictObject({
+        token_start: z.number(),
+        token_end: number,
+        priority: number,
+        duration_ms: number,
+      }),
+    )
+    .nullish(),
+  decode_retention_priority: number,
+  decode_duration_ms: number,
+  // Blocks move through host memory, whatever comes behind it.
+  transfer_mode: z.literal("DRAM").nullish(),
+  directory: z.literal("", "must be empty: blocks are written where the server says").nullish(),
+});
+type RetentionFields = z.output<typeof RetentionFields>;
+
+/** The request field, for the schemas of the endpoints that generate. Types are checked here. */
+export const retentionField = RetentionFields.nullish();
+
+/**
+ * What the request wants kept; null: it does not say. Bounds and ranges are checked by the
+ * engine's own schema, in the request's own names. Throws INVALID_ARGUMENT.
+ */
+export function retentionConfig(request: z.output<typeof retentionField>): RetentionConfig | null {
+  if (request === null || request === undefined) return null;
+  const options = namedOptions(request);
+  const parsed = RetentionParams.safeParse(options, { error: issueText });
+  if (parsed.success) return parsed.data;
+  throw invalidField(parsed.error, options, (path) =>
+    pathText(["kv_cache_retention_config", ...path.map(requestName)]),
+  );
+}
+
+function namedOptions(request: RetentionFields): z.input<typeof RetentionParams> {
+  return {
+    ranges: (request.token_range_retention_configs ?? []).map((range) => ({
+      start: range.token_start,
+      end: range.token_end ?? null,
+      priority: range.priority ?? undefined,
+      durationMs: range.duration_ms ?? null,
+    })),
+    decodePriority: request.decode_retention_priority ?? undefined,
+    decodeDurationMs: request.decode_duration_ms ?? null,
+  };
+}
+
+const REQUEST_NAMES: ReadonlyMap<PropertyKey, string> = new Map([
+  ["ranges", "token_range_retention_configs"],
+  ["start", "token_start"],
+  ["end", "token_end"],
+  ["durationMs", "duration_ms"],
+  ["decodePriority", "decode_retention_priority"],
+  ["decodeDurationMs", "decode_duration_ms"],
+]);
+
+function requestName(key: PropertyKey): PropertyKey {
+  return REQUEST_NAMES.get(key) ?? key;
+}
