@@ -49,10 +49,9 @@ export {
 } from "./load-cost.ts";
 export { NO_MATCH, type PartialMatch, type PrefixMatch, withoutPartial } from "./prefix-match.ts";
 export {
-  type BlockHash,
   type BlockPlace,
   type NodeId,
-  type PrefixIndex,
+  type PartialFind,
   PrefixTree,
   type PrefixTreeOptions,
 } from "./prefix-tree.ts";

@@ -261,8 +261,9 @@ export class KvCache {
   }
 
   #forget(victim: BlockId): void {
-    if (this.#evictsCovered && this.#tree.isCovered(victim)) {
-      this.#tree.removeBelow(victim, (block) => this.#pool.evictWith(block));
+    const node = this.#tree.nodeOf(victim);
+    if (node !== null && this.#evictsCovered && this.#tree.isCovered(victim)) {
+      this.#tree.removeBelow(node, (block) => this.#pool.evictWith(block));
     }
     this.#tree.remove(victim);
   }

@@ -1,178 +1,273 @@
 /**
- * Which stored block continues which prefix: a tree whose nodes stand for full blocks of tokens.
+ * Which stored block continues which prefix: a tree whose nodes stand for the tokens of a block.
  *
- * Most nodes have one child, so a node links its first child and a walk down a history reads the
- * nodes' records one after the other, which lie where they were made: side by side. Only further
- * children are in a hash table, by (parent node, the block's tokens). Every find compares the
- * tokens and the parent itself: a hash only chooses a bucket, equal hashes never share contents,
- * and no chain of digests has to be computed. A node lists all blocks with its contents, since
- * tables are append-only and equal blocks may be computed twice.
+ * A node links its children, and most nodes have one: a walk down a history reads the nodes'
+ * records and tokens one after the other, which lie where they were made, side by side. Several
+ * children are told apart bit by bit (sibling-order.ts), which leads to the one that begins most
+ * like what is looked for. Every find then compares the tokens themselves: nothing is hashed, so
+ * nothing collides, and no chain of digests has to be computed.
  *
- * Everything lies in typed arrays sized once: a node has at least one block, so there are never
- * more nodes than blocks.
+ * A node lists all blocks with its contents (node-blocks.ts), since tables are append-only and
+ * equal blocks may be computed twice, and since contents may lie in several levels of memory. It
+ * is there while it has a block, so there are never more nodes than blocks, and everything lies
+ * in typed arrays sized once.
  */
-import { assert, IntList, intAt } from "#base";
-import { type BlockId, blockId } from "./block-id.ts";
+import { assert, intAt } from "#base";
+import type { BlockId } from "./block-id.ts";
+import { type BlockPlace, type NodeId, nodeId } from "./block-place.ts";
+import { NameNumbers } from "./name-numbers.ts";
+import { NodeBlocks } from "./node-blocks.ts";
+import { NodeContents } from "./node-contents.ts";
+import { NumberPool } from "./number-pool.ts";
+import { commonTokens, firstDifference, NONE, SiblingOrder } from "./sibling-order.ts";
 
-/** A place in the tree; valid while one of its blocks is stored. */
-export type NodeId = number & { readonly kind: "NodeId" };
+export type { BlockPlace, NodeId } from "./block-place.ts";
 
-/** Where a block goes: below `parent`, or at the top of `scope` where that is null. */
-export interface BlockPlace {
-  readonly scope: string;
-  readonly parent: NodeId | null;
-  /** [>= start + blockTokens] of which the block holds `blockTokens` from `start` on. */
-  readonly tokens: Int32Array;
-  readonly start: number;
+/** A node that begins with tokens that were looked for. */
+export interface PartialFind {
+  readonly node: NodeId;
+  /** How many of them: 1 up to the node's length. */
+  readonly tokens: number;
 }
 
-/** Finds stored blocks by contents and history. */
-export interface PrefixIndex {
-  /** The node that holds these tokens at this place; null where there is none. */
-  find(place: BlockPlace): NodeId | null;
-  /** One of the blocks of a node. */
-  blockOf(node: NodeId): BlockId;
-  /** Stores a block, beside equal ones where there are any, and returns its node. */
-  insert(place: BlockPlace, block: BlockId): NodeId;
-  has(block: BlockId): boolean;
-  /** Forgets a block. With a node's last block the node goes; it must have no children then. */
-  remove(block: BlockId): void;
-  /** Whether this is its node's only block, and others continue it: it cannot be removed alone. */
-  isCovered(block: BlockId): boolean;
-  /** Forgets what continues a node whose only block this is; `forgotten` hears of each block. */
-  removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void;
-  clear(): void;
-}
-
-/** 32 bits of a parent's number and a block's tokens. */
-export type BlockHash = (parent: number, place: BlockPlace, blockTokens: number) => number;
-
-/** What a tree can do without: another hash for tests, a listener for orders. */
+/** What a tree can do without: levels, and listeners, which must leave the tree as it is. */
 export interface PrefixTreeOptions {
-  /** Any is right; a bad one is slow. */
-  readonly hashBlock?: BlockHash;
+  /** How far away a block is, 0 nearest; never changes. Default: 0 for all. */
+  readonly levelOf?: (block: BlockId) => number;
   /** Hears of a block that was covered, maybe, and is not any more. */
   readonly onUncovered?: (block: BlockId) => void;
+  /** Hears of a new node, which has its first block already. */
+  readonly onNodeAdded?: (node: NodeId) => void;
+  /** Hears of a node that is about to go, while it can be read and has its last block still. */
+  readonly onNodeRemoved?: (node: NodeId) => void;
 }
 
-const NONE = -1;
-
-// A node's record: eight integers, so that it never spreads over two cache lines.
-const NODE_STRIDE = 8;
-/** The parent's number; of a top node the complement of its root's number: negative. */
+// A node's record: where it is.
+const NODE_STRIDE = 3;
+/** `NONE` at the top. */
 const PARENT = 0;
-const FIRST_BLOCK = 1;
-const FIRST_CHILD = 2;
-const NEXT_SIBLING = 3;
-const PREVIOUS_SIBLING = 4;
-/** Of a first child neither is kept: it is in no bucket. */
-const HASH = 5;
-const NEXT_IN_BUCKET = 6;
+/** What `SiblingOrder` made of the children; `NONE` without. */
+const CHILDREN = 1;
+/** The scope's number. */
+const SCOPE = 2;
 
-// A block's record: its node, and its neighbours among that node's blocks.
-const BLOCK_STRIDE = 4;
-const NODE = 0;
-const NEXT_BLOCK = 1;
-const PREVIOUS_BLOCK = 2;
-
-/** The index that runs in production; the idea is at the head of this file. */
-export class PrefixTree implements PrefixIndex {
+/** Finds stored blocks by history and contents; the idea is at the head of this file. */
+export class PrefixTree {
+  /** Nodes that there may be at once: one per block. */
+  readonly nodesMax: number;
   readonly #blockTokens: number;
-  readonly #blockCount: number;
-  readonly #hashBlock: BlockHash;
   readonly #onUncovered: (block: BlockId) => void;
-  readonly #buckets: Int32Array;
+  readonly #onNodeAdded: (node: NodeId) => void;
+  readonly #onNodeRemoved: (node: NodeId) => void;
+  readonly #siblings: SiblingOrder;
+  readonly #blocks: NodeBlocks;
+  readonly #numbers: NumberPool = new NumberPool();
+  readonly #contents: NodeContents;
+  /** [nodesMax, NODE_STRIDE] */
   readonly #nodes: Int32Array;
-  readonly #tokens: Int32Array;
-  readonly #blocks: Int32Array;
-  readonly #unusedNodes: IntList = new IntList();
 
-  // By root. A root exists while it has children, so there are never more than blocks.
-  readonly #roots = new Map<string, number>();
-  readonly #rootScopes: string[] = [];
-  readonly #rootFirstChild: Int32Array;
-  readonly #unusedRoots: IntList = new IntList();
+  /** A scope has a number while it has nodes, so there are never more of them than blocks. */
+  readonly #scopes: NameNumbers = new NameNumbers();
+  /** By scope: the children of its root. */
+  readonly #tops: Int32Array;
 
+  /** An empty tree for the blocks 0 up to `blocks`, of all levels, of `blockTokens` tokens each. */
   constructor(blocks: number, blockTokens: number, options: PrefixTreeOptions = {}) {
-    this.#hashBlock = options.hashBlock ?? multiplyAndFold;
-    this.#onUncovered = options.onUncovered ?? ignore;
-    this.#blockCount = blocks;
+    this.nodesMax = blocks;
     this.#blockTokens = blockTokens;
-    this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(blocks * 2)));
-    this.#tokens = new Int32Array(blocks * blockTokens);
+    this.#onUncovered = options.onUncovered ?? ignore;
+    this.#onNodeAdded = options.onNodeAdded ?? ignore;
+    this.#onNodeRemoved = options.onNodeRemoved ?? ignore;
+    this.#siblings = new SiblingOrder(blocks);
+    this.#blocks = new NodeBlocks(blocks, options.levelOf ?? sameLevel);
+    this.#contents = new NodeContents(blocks, blockTokens);
     this.#nodes = new Int32Array(blocks * NODE_STRIDE);
-    this.#blocks = new Int32Array(blocks * BLOCK_STRIDE);
-    this.#rootFirstChild = new Int32Array(blocks);
-    this.clear();
-  }
-
-  find(place: BlockPlace): NodeId | null {
-    const parent = place.parent ?? this.#findRoot(place.scope);
-    return parent === null ? null : this.#findChild(parent, place);
-  }
-
-  blockOf(node: NodeId): BlockId {
-    return blockId(this.#get(node, FIRST_BLOCK));
-  }
-
-  insert(place: BlockPlace, block: BlockId): NodeId {
-    assert(!this.has(block), "Cannot store a block in two places");
-    const parent = place.parent ?? this.#openRoot(place.scope);
-    const node = this.#findChild(parent, place) ?? this.#addNode(parent, place);
-    this.#addBlock(node, block);
-    return node;
-  }
-
-  has(block: BlockId): boolean {
-    return this.#getOfBlock(block, NODE) !== NONE;
-  }
-
-  remove(block: BlockId): void {
-    const node = this.#getOfBlock(block, NODE);
-    assert(node !== NONE, "Cannot forget a block that is not stored");
-    const next = this.#getOfBlock(block, NEXT_BLOCK);
-    const previous = this.#getOfBlock(block, PREVIOUS_BLOCK);
-    if (previous === NONE) this.#set(node, FIRST_BLOCK, next);
-    else this.#setOfBlock(previous, NEXT_BLOCK, next);
-    if (next !== NONE) this.#setOfBlock(next, PREVIOUS_BLOCK, previous);
-    this.#setOfBlock(block, NODE, NONE);
-    if (this.#get(node, FIRST_BLOCK) === NONE) this.#removeNode(node);
-  }
-
-  isCovered(block: BlockId): boolean {
-    const node = this.#getOfBlock(block, NODE);
-    return node !== NONE && this.#get(node, FIRST_CHILD) !== NONE && this.#isOnlyBlock(block);
-  }
-
-  removeBelow(block: BlockId, forgotten: (block: BlockId) => void): void {
-    assert(this.#isOnlyBlock(block), "Cannot forget what continues a prefix that stays");
-    const top = this.#getOfBlock(block, NODE);
-    let node = this.#leafBelow(top);
-    while (node !== top) {
-      const parent = this.#get(node, PARENT);
-      this.#removeBlocks(node, forgotten);
-      node = this.#leafBelow(parent);
-    }
-  }
-
-  clear(): void {
-    this.#buckets.fill(NONE);
-    this.#blocks.fill(NONE);
-    this.#unusedNodes.clear();
-    for (let node = this.#blockCount - 1; node >= 0; node--) this.#unusedNodes.push(node);
-    this.#roots.clear();
-    this.#unusedRoots.clear();
-    for (let root = this.#blockCount - 1; root >= 0; root--) this.#unusedRoots.push(root);
+    this.#tops = new Int32Array(blocks).fill(NONE);
   }
 
   /** Nodes in use. */
   get nodeCount(): number {
-    return this.#blockCount - this.#unusedNodes.length;
+    return this.#numbers.count;
   }
 
   /** Scopes with at least one stored block. */
   get scopeCount(): number {
-    return this.#roots.size;
+    return this.#scopes.count;
+  }
+
+  /** The node that holds just these tokens, with this extra key, at this place; null if none. */
+  find(place: BlockPlace): NodeId | null {
+    const link = this.#linkAt(place);
+    if (link === NONE) return null;
+    const key = this.#contents.keyAt(place);
+    if (key === null) return null;
+    const node = this.#siblings.nearest(link, key);
+    return this.#contents.equals(node, key) ? nodeId(node) : null;
+  }
+
+  /**
+   * The node at this place that begins with most of these tokens, at least one; null if none.
+   * Among equals it is the one that ends with them, since nothing else is lost when it is taken
+   * over. Nodes with extra keys are never found so, and nothing is found for one.
+   */
+  findPartial(place: BlockPlace): PartialFind | null {
+    if ((place.extra ?? "") !== "") return null;
+    const link = this.#linkAt(place);
+    const key = this.#contents.keyAt(place);
+    if (link === NONE || key === null) return null;
+    const longest = this.#siblings.nearest(link, key);
+    if (this.#contents.hasExtra(longest)) return null;
+    const tokens = commonTokens(key, this.#contents.keyOf(longest));
+    if (tokens === 0) return null;
+    if (tokens === this.#contents.lengthOf(longest)) return { node: nodeId(longest), tokens };
+    const common = { ...key, count: tokens };
+    const ended = this.#siblings.nearest(link, common);
+    return { node: nodeId(this.#contents.equals(ended, common) ? ended : longest), tokens };
+  }
+
+  /** Stores a block at a place, beside equal ones where there are any, and returns its node. */
+  insert(place: BlockPlace, block: BlockId): NodeId {
+    const found = this.find(place);
+    if (found !== null) {
+      this.attach(found, block);
+      return found;
+    }
+    assert(!this.has(block), "Cannot store a block in two places");
+    const node = this.#addNode(place);
+    this.#blocks.add(node, block);
+    this.#onNodeAdded(node);
+    return node;
+  }
+
+  /** Stores a further block with a node's contents, behind those of its own and better levels. */
+  attach(node: NodeId, block: BlockId): void {
+    const first = this.#blocks.first(node);
+    const wasOnly = this.#blocks.isOnly(first);
+    this.#blocks.add(node, block);
+    if (wasOnly) this.#onUncovered(first);
+  }
+
+  /** Forgets a block. With a node's last block the node goes; it must have no children then. */
+  remove(block: BlockId): void {
+    if (!this.#blocks.isOnly(block)) {
+      this.#blocks.remove(block);
+      return;
+    }
+    const node = this.nodeOf(block);
+    assert(
+      node !== null && !this.hasChildren(node),
+      "Cannot forget a prefix before what continues it",
+    );
+    this.#onNodeRemoved(node);
+    this.#blocks.remove(block);
+    this.#removeNode(node);
+  }
+
+  /**
+   * Forgets all that continues a node, the deepest first and whoever holds it; the node stays.
+   * `forgotten` hears of each block, after it was forgotten, and must leave the tree as it is.
+   */
+  removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
+    let at = this.#leafBelow(node);
+    while (at !== node) {
+      const parent = this.#get(at, PARENT);
+      for (let stays = true; stays; ) {
+        const block = this.#blocks.first(at);
+        stays = !this.#blocks.isOnly(block);
+        this.remove(block);
+        forgotten(block);
+      }
+      at = this.#leafBelow(parent);
+    }
+  }
+
+  /** Forgets everything, in one pass over all blocks; the listeners hear of nothing. */
+  clear(): void {
+    this.#blocks.clear();
+    this.#siblings.clear();
+    this.#numbers.clear();
+    this.#contents.clear();
+    this.#scopes.clear();
+    this.#tops.fill(NONE);
+  }
+
+  /** Whether a block is stored. */
+  has(block: BlockId): boolean {
+    return this.#blocks.nodeOf(block) !== null;
+  }
+
+  /** Where a block is stored; null if it is not. */
+  nodeOf(block: BlockId): NodeId | null {
+    const node = this.#blocks.nodeOf(block);
+    return node === null ? null : nodeId(node);
+  }
+
+  /** The best of a node's blocks: of the lowest level, and of those the first that came. */
+  blockOf(node: NodeId): BlockId {
+    return this.#blocks.first(node);
+  }
+
+  /** All blocks of a node, the best first. The node must not change meanwhile. */
+  blocksOf(node: NodeId): Iterable<BlockId> {
+    return this.#blocks.of(node);
+  }
+
+  /** What a node continues; null at the top of its scope. */
+  parentOf(node: NodeId): NodeId | null {
+    const parent = this.#get(node, PARENT);
+    return parent === NONE ? null : nodeId(parent);
+  }
+
+  /** Whose tree a node is in. */
+  scopeOf(node: NodeId): string {
+    return this.#scopes.nameOf(this.#get(node, SCOPE));
+  }
+
+  /** How many tokens a node stands for: fewer than a block has where it is partial. */
+  lengthOf(node: NodeId): number {
+    return this.#contents.lengthOf(node);
+  }
+
+  /** [lengthOf] A node's tokens, without a copy; valid while the node is. */
+  tokensOf(node: NodeId): Int32Array {
+    return this.#contents.tokensOf(node);
+  }
+
+  /** What tells a node apart from others with its tokens; "" where nothing does. */
+  extraOf(node: NodeId): string {
+    return this.#contents.extraOf(node);
+  }
+
+  /** Whether others continue a node. */
+  hasChildren(node: NodeId): boolean {
+    return this.#get(node, CHILDREN) !== NONE;
+  }
+
+  /** Whether a block is stored and the only one of its node, in any level. */
+  isOnlyBlock(block: BlockId): boolean {
+    return this.#blocks.isOnly(block);
+  }
+
+  /** Whether this is its node's only block, and others continue it: it cannot be removed alone. */
+  isCovered(block: BlockId): boolean {
+    const node = this.nodeOf(block);
+    return node !== null && this.hasChildren(node) && this.isOnlyBlock(block);
+  }
+
+  /** All nodes, parents before what continues them. Costs a scan; nothing may change meanwhile. */
+  *nodes(): Generator<NodeId> {
+    const links: number[] = [];
+    for (const scope of this.#scopes.numbers()) links.push(intAt(this.#tops, scope));
+    for (let link = links.pop(); link !== undefined; link = links.pop()) {
+      if (link === NONE) continue;
+      const parts = this.#siblings.parts(link);
+      if (parts !== null) {
+        links.push(...parts);
+        continue;
+      }
+      yield nodeId(link);
+      links.push(this.#get(link, CHILDREN));
+    }
   }
 
   #get(node: number, field: number): number {
@@ -183,188 +278,69 @@ export class PrefixTree implements PrefixIndex {
     this.#nodes[node * NODE_STRIDE + field] = value;
   }
 
-  #getOfBlock(block: number, field: number): number {
-    return intAt(this.#blocks, block * BLOCK_STRIDE + field);
+  /** The children of a place's parent. */
+  #linkAt(place: BlockPlace): number {
+    if (place.parent !== null) return this.#get(place.parent, CHILDREN);
+    const scope = this.#scopes.find(place.scope);
+    return scope === null ? NONE : intAt(this.#tops, scope);
   }
 
-  #setOfBlock(block: number, field: number, value: number): void {
-    this.#blocks[block * BLOCK_STRIDE + field] = value;
+  /** A node's siblings and the node itself. */
+  #linkOf(node: number): number {
+    const parent = this.#get(node, PARENT);
+    if (parent !== NONE) return this.#get(parent, CHILDREN);
+    return intAt(this.#tops, this.#get(node, SCOPE));
   }
 
-  #isOnlyBlock(block: number): boolean {
-    return (
-      this.#getOfBlock(block, NEXT_BLOCK) === NONE &&
-      this.#getOfBlock(block, PREVIOUS_BLOCK) === NONE
-    );
-  }
-
-  #findRoot(scope: string): number | null {
-    const root = this.#roots.get(scope);
-    return root === undefined ? null : ~root;
-  }
-
-  #openRoot(scope: string): number {
-    const known = this.#findRoot(scope);
-    if (known !== null) return known;
-    const root = this.#unusedRoots.pop();
-    this.#roots.set(scope, root);
-    this.#rootScopes[root] = scope;
-    this.#rootFirstChild[root] = NONE;
-    return ~root;
-  }
-
-  #firstChild(parent: number): number {
-    return parent >= 0 ? this.#get(parent, FIRST_CHILD) : intAt(this.#rootFirstChild, ~parent);
-  }
-
-  #setFirstChild(parent: number, child: number): void {
-    if (parent >= 0) this.#set(parent, FIRST_CHILD, child);
-    else this.#rootFirstChild[~parent] = child;
-  }
-
-  #findChild(parent: number, place: BlockPlace): NodeId | null {
-    const first = this.#firstChild(parent);
-    if (first === NONE) return null;
-    if (this.#holds(first, place)) return nodeId(first);
-    if (this.#get(first, NEXT_SIBLING) === NONE) return null;
-    const hash = this.#hashBlock(parent, place, this.#blockTokens);
-    let node = intAt(this.#buckets, this.#bucketOf(hash));
-    while (node !== NONE) {
-      if (
-        this.#get(node, HASH) === hash &&
-        this.#get(node, PARENT) === parent &&
-        this.#holds(node, place)
-      ) {
-        return nodeId(node);
-      }
-      node = this.#get(node, NEXT_IN_BUCKET);
-    }
-    return null;
-  }
-
-  #holds(node: number, place: BlockPlace): boolean {
-    const own = node * this.#blockTokens;
-    for (let offset = 0; offset < this.#blockTokens; offset++) {
-      const stored = intAt(this.#tokens, own + offset);
-      if (stored !== intAt(place.tokens, place.start + offset)) return false;
-    }
-    return true;
+  #setLinkOf(node: number, link: number): void {
+    const parent = this.#get(node, PARENT);
+    if (parent === NONE) this.#tops[this.#get(node, SCOPE)] = link;
+    else this.#set(parent, CHILDREN, link);
   }
 
   /** The node itself where nothing continues it. */
   #leafBelow(node: number): number {
     let leaf = node;
-    let child = this.#get(leaf, FIRST_CHILD);
-    while (child !== NONE) {
-      leaf = child;
-      child = this.#get(leaf, FIRST_CHILD);
+    for (let link = this.#get(leaf, CHILDREN); link !== NONE; link = this.#get(leaf, CHILDREN)) {
+      leaf = this.#siblings.first(link);
     }
     return leaf;
   }
 
-  #removeBlocks(node: number, forgotten: (block: BlockId) => void): void {
-    let block = this.#get(node, FIRST_BLOCK);
-    while (block !== NONE) {
-      const next = this.#getOfBlock(block, NEXT_BLOCK);
-      this.remove(blockId(block));
-      forgotten(blockId(block));
-      block = next;
-    }
-  }
-
-  /** Behind the first block: what was found before stays what is found. */
-  #addBlock(node: number, block: number): void {
-    const first = this.#get(node, FIRST_BLOCK);
-    const next = first === NONE ? NONE : this.#getOfBlock(first, NEXT_BLOCK);
-    this.#setOfBlock(block, NODE, node);
-    this.#setOfBlock(block, NEXT_BLOCK, next);
-    this.#setOfBlock(block, PREVIOUS_BLOCK, first);
-    if (next !== NONE) this.#setOfBlock(next, PREVIOUS_BLOCK, block);
-    if (first === NONE) {
-      this.#set(node, FIRST_BLOCK, block);
-      return;
-    }
-    this.#setOfBlock(first, NEXT_BLOCK, block);
-    this.#onUncovered(blockId(first));
-  }
-
-  #addNode(parent: number, place: BlockPlace): NodeId {
-    const node = this.#unusedNodes.pop();
-    const own = node * this.#blockTokens;
-    for (let offset = 0; offset < this.#blockTokens; offset++) {
-      this.#tokens[own + offset] = intAt(place.tokens, place.start + offset);
-    }
-    this.#set(node, PARENT, parent);
-    this.#set(node, FIRST_BLOCK, NONE);
-    this.#set(node, FIRST_CHILD, NONE);
-    this.#linkSibling(node, parent, place);
+  #addNode(place: BlockPlace): NodeId {
+    const { parent, scope } = place;
+    assert(
+      parent === null || this.lengthOf(parent) === this.#blockTokens,
+      "Cannot continue a prefix that does not end with a full block",
+    );
+    const node = this.#numbers.take();
+    this.#contents.write(node, place);
+    this.#set(node, PARENT, parent ?? NONE);
+    this.#set(node, CHILDREN, NONE);
+    this.#set(node, SCOPE, parent === null ? this.#scopes.retain(scope) : this.#get(parent, SCOPE));
+    this.#linkSibling(node);
     return nodeId(node);
   }
 
-  /** Behind the first child, which stays the first. */
-  #linkSibling(node: number, parent: number, place: BlockPlace): void {
-    const first = this.#firstChild(parent);
-    const next = first === NONE ? NONE : this.#get(first, NEXT_SIBLING);
-    this.#set(node, PREVIOUS_SIBLING, first);
-    this.#set(node, NEXT_SIBLING, next);
-    if (next !== NONE) this.#set(next, PREVIOUS_SIBLING, node);
-    if (first === NONE) {
-      this.#setFirstChild(parent, node);
-      return;
+  #linkSibling(node: number): void {
+    const link = this.#linkOf(node);
+    const key = this.#contents.keyOf(node);
+    let position = NONE;
+    if (link !== NONE) {
+      const nearest = this.#siblings.nearest(link, key);
+      position = firstDifference(key, this.#contents.keyOf(nearest));
     }
-    this.#set(first, NEXT_SIBLING, node);
-    this.#set(node, HASH, this.#hashBlock(parent, place, this.#blockTokens));
-    this.#linkBucket(node);
+    this.#setLinkOf(node, this.#siblings.add(link, node, key, position));
   }
 
-  #removeNode(node: number): void {
-    assert(
-      this.#get(node, FIRST_CHILD) === NONE,
-      "Cannot forget a prefix before what continues it",
-    );
-    const parent = this.#get(node, PARENT);
-    const next = this.#get(node, NEXT_SIBLING);
-    const previous = this.#get(node, PREVIOUS_SIBLING);
-    this.#unusedNodes.push(node);
-    if (next !== NONE) this.#set(next, PREVIOUS_SIBLING, previous);
-    if (previous !== NONE) {
-      this.#set(previous, NEXT_SIBLING, next);
-      this.#unlinkBucket(node);
-      return;
-    }
-    // The next sibling comes first now, and first children are found by their link alone.
-    this.#setFirstChild(parent, next);
-    if (next !== NONE) this.#unlinkBucket(next);
-    else if (parent < 0) this.#closeRoot(~parent);
-    else this.#onUncovered(blockId(this.#get(parent, FIRST_BLOCK)));
-  }
-
-  #closeRoot(root: number): void {
-    this.#roots.delete(this.#rootScopes[root] ?? "");
-    this.#rootScopes[root] = "";
-    this.#unusedRoots.push(root);
-  }
-
-  #bucketOf(hash: number): number {
-    return hash & (this.#buckets.length - 1);
-  }
-
-  #linkBucket(node: number): void {
-    const bucket = this.#bucketOf(this.#get(node, HASH));
-    this.#set(node, NEXT_IN_BUCKET, intAt(this.#buckets, bucket));
-    this.#buckets[bucket] = node;
-  }
-
-  #unlinkBucket(node: number): void {
-    const bucket = this.#bucketOf(this.#get(node, HASH));
-    const next = this.#get(node, NEXT_IN_BUCKET);
-    let before = intAt(this.#buckets, bucket);
-    if (before === node) {
-      this.#buckets[bucket] = next;
-      return;
-    }
-    while (this.#get(before, NEXT_IN_BUCKET) !== node) before = this.#get(before, NEXT_IN_BUCKET);
-    this.#set(before, NEXT_IN_BUCKET, next);
+  #removeNode(node: NodeId): void {
+    const rest = this.#siblings.remove(this.#linkOf(node), this.#contents.keyOf(node));
+    this.#setLinkOf(node, rest);
+    this.#contents.erase(node);
+    this.#numbers.give(node);
+    const parent = this.parentOf(node);
+    if (parent === null) this.#scopes.release(this.#get(node, SCOPE));
+    else if (rest === NONE) this.#onUncovered(this.blockOf(parent));
   }
 }
 
@@ -372,17 +348,7 @@ function ignore(): void {
   // Nobody wants to know.
 }
 
-/** Multiply and fold, token by token: 32 bits that choose a bucket and nothing else. */
-function multiplyAndFold(parent: number, place: BlockPlace, blockTokens: number): number {
-  let hash = Math.imul(parent, 0x9e3779b1) ^ 0x5bd1e995;
-  for (let offset = 0; offset < blockTokens; offset++) {
-    hash = Math.imul(hash ^ intAt(place.tokens, place.start + offset), 0x85ebca6b);
-    hash ^= hash >>> 15;
-  }
-  return hash;
-}
-
-function nodeId(value: number): NodeId {
-  // Typed arrays cannot carry the brand.
-  return value as NodeId;
+/** Of a cache with one level. */
+function sameLevel(): number {
+  return 0;
 }

@@ -1,0 +1,108 @@
+import { assert, intAt } from "#base";
+import type { BlockPlace } from "./block-place.ts";
+import { NameNumbers } from "./name-numbers.ts";
+import type { SiblingKey } from "./sibling-order.ts";
+
+// A node's row: its tokens lie behind two integers, so that comparing reads one place in memory.
+const HEAD = 2;
+/** Tokens; 0 of a node that is not in use. */
+const COUNT = 0;
+/** The number of the extra key; `NO_EXTRA` without. */
+const EXTRA = 1;
+const NO_EXTRA = 0;
+
+/** What each node stands for: tokens, at most a block of them, and an extra key, which few have. */
+export class NodeContents {
+  readonly #blockTokens: number;
+  /** [nodes, HEAD + blockTokens] */
+  readonly #rows: Int32Array;
+  /** Numbers from 0 up; rows count from 1, since 0 says that there is none. */
+  readonly #extras: NameNumbers = new NameNumbers();
+
+  /** Nothing, with room for the nodes 0 up to `nodes`. */
+  constructor(nodes: number, blockTokens: number) {
+    this.#blockTokens = blockTokens;
+    this.#rows = new Int32Array(nodes * (HEAD + blockTokens));
+  }
+
+  /** Copies what a place says of a block into a node's row. */
+  write(node: number, place: BlockPlace): void {
+    const { extra = "", count = this.#blockTokens } = place;
+    assert(count > 0 && count <= this.#blockTokens, "Cannot store more or less than a block");
+    const row = this.#row(node);
+    this.#rows[row + COUNT] = count;
+    this.#rows[row + EXTRA] = extra === "" ? NO_EXTRA : this.#extras.retain(extra) + 1;
+    for (let offset = 0; offset < count; offset++) {
+      this.#rows[row + HEAD + offset] = intAt(place.tokens, place.start + offset);
+    }
+  }
+
+  /** The node goes: its extra key has a user less. */
+  erase(node: number): void {
+    const row = this.#row(node);
+    const extra = intAt(this.#rows, row + EXTRA);
+    if (extra !== NO_EXTRA) this.#extras.release(extra - 1);
+    this.#rows[row + COUNT] = 0;
+    this.#rows[row + EXTRA] = NO_EXTRA;
+  }
+
+  /** Forgets all, in a pass over all nodes. */
+  clear(): void {
+    this.#rows.fill(0);
+    this.#extras.clear();
+  }
+
+  /** What is looked for at a place; null with an extra key that no node has. */
+  keyAt({ tokens, start, count = this.#blockTokens, extra = "" }: BlockPlace): SiblingKey | null {
+    if (extra === "") return { extra: NO_EXTRA, tokens, start, count };
+    const known = this.#extras.find(extra);
+    return known === null ? null : { extra: known + 1, tokens, start, count };
+  }
+
+  /** A node's contents, without a copy. */
+  keyOf(node: number): SiblingKey {
+    const row = this.#row(node);
+    return {
+      extra: intAt(this.#rows, row + EXTRA),
+      tokens: this.#rows,
+      start: row + HEAD,
+      count: intAt(this.#rows, row + COUNT),
+    };
+  }
+
+  /** Whether a node stands for exactly this. */
+  equals(node: number, { extra, tokens, start, count }: SiblingKey): boolean {
+    const row = this.#row(node);
+    if (this.#rows[row + COUNT] !== count || this.#rows[row + EXTRA] !== extra) return false;
+    for (let offset = 0; offset < count; offset++) {
+      if (intAt(this.#rows, row + HEAD + offset) !== intAt(tokens, start + offset)) return false;
+    }
+    return true;
+  }
+
+  /** A node's tokens; 0 of one that is not in use. */
+  lengthOf(node: number): number {
+    return intAt(this.#rows, this.#row(node) + COUNT);
+  }
+
+  /** [lengthOf] without a copy. */
+  tokensOf(node: number): Int32Array {
+    const start = this.#row(node) + HEAD;
+    return this.#rows.subarray(start, start + this.lengthOf(node));
+  }
+
+  /** Whether a node has an extra key. */
+  hasExtra(node: number): boolean {
+    return this.#rows[this.#row(node) + EXTRA] !== NO_EXTRA;
+  }
+
+  /** A node's extra key; "" without. */
+  extraOf(node: number): string {
+    const extra = intAt(this.#rows, this.#row(node) + EXTRA);
+    return extra === NO_EXTRA ? "" : this.#extras.nameOf(extra - 1);
+  }
+
+  #row(node: number): number {
+    return node * (HEAD + this.#blockTokens);
+  }
+}
