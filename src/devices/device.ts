@@ -70,12 +70,32 @@ export interface KvCache {
   readonly blockTokens: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Keys and values of one block over all layers. */
+  /** Keys and values of one block over all layers, with their scales. Contiguous. */
+  readonly bytesPerBlock: number;
+  /**
+   * Names what the bytes of a block mean: caches with equal layouts can exchange them, through
+   * host memory or through files. The content of the model is not part of it.
+   */
+  readonly layout: string;
+}
+
+/** What a device is asked for; it knows itself how many bytes that takes, and in which order. */
+export type KvCacheOptions = Omit<KvCache, "bytesPerBlock" | "layout">;
+
+/** One block of a cache, before it is known how many there will be. */
+export type KvBlockOptions = Omit<KvCacheOptions, "blocks">;
+
+/**
+ * Room for blocks of one cache in host memory, where a device reaches it fastest (pinned, for
+ * cuda). Contents of a block mean nothing until written.
+ */
+export interface HostBlocks {
+  readonly blocks: number;
   readonly bytesPerBlock: number;
 }
 
-/** What a device is asked for; it knows itself how many bytes that takes. */
-export type KvCacheOptions = Omit<KvCache, "bytesPerBlock">;
+/** Everything that `Device.release` takes. */
+export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvCache | HostBlocks;
 
 /** The memory that a device's tensors share with everything else there. */
 export interface DeviceMemory {
@@ -103,6 +123,10 @@ export interface Device extends DeviceOps {
   allocate(dtype: DType, shape: Shape): DeviceTensor;
   allocateActivation(format: WeightFormat, rows: number, columns: number): Activation;
   allocateKvCache(options: KvCacheOptions): KvCache;
+  /** What one block will take, so that a pool can be planned before it is allocated. */
+  kvBytesPerBlock(options: KvBlockOptions): number;
+  /** Room for `blocks` blocks of `cache` beside the device. Throws OUT_OF_MEMORY. */
+  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks;
 
   /** Leading rows `start` up to `end`; shares memory with `tensor` and must not be released. */
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor;
@@ -119,10 +143,26 @@ export interface Device extends DeviceOps {
   /** Device to host, after everything enqueued before. The copy belongs to the caller. */
   readF32(tensor: DeviceTensor | Activation): Promise<Float32Array>;
   readI32(tensor: DeviceTensor): Promise<Int32Array>;
+  /**
+   * Copies blocks inside a cache: all layers, keys, values and scales. `pairs` [n, 2]: from, to.
+   * Enqueued like ops; the pairs in their order, so that one may read what another wrote. `pairs`
+   * may be reused when this returns. The same holds for the two below.
+   */
+  copyBlocks(cache: KvCache, pairs: Int32Array): void;
+  /** Blocks of the cache to blocks of the host, byte for byte. */
+  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void;
+  /** Blocks of the host to blocks of the cache. */
+  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void;
+  /**
+   * The bytes of one host block, to be read or written, e.g. by files. They are what was enqueued
+   * only after `synchronize`. A view: it must not be touched after `host` was released.
+   */
+  hostBlock(host: HostBlocks, index: number): Uint8Array;
+
   /** Waits for everything enqueued. Errors of ops surface here at the latest. */
   synchronize(): Promise<void>;
 
-  release(memory: DeviceTensor | Activation | WeightMatrix | KvCache): void;
+  release(memory: DeviceMemoryHandle): void;
   memory(): DeviceMemory;
   /** Releases everything. The device is unusable afterwards. */
   dispose(): void;

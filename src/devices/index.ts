@@ -1,11 +1,12 @@
 /**
  * devices: where tensors live and ops run. One contract, several devices.
  *
- *   device.ts   the contract: memory, weights, KV pool
- *   ops.ts      the contract: ops of a step, with shapes
- *   reference/  the definitions, plain TypeScript
- *   cpu/        C++ kernels through FFI
- *   open.ts     picks a device by name
+ *   device.ts       the contract: memory, weights, KV pool and moves of its blocks
+ *   ops.ts          the contract: ops of a step, with shapes
+ *   block-pairs.ts  checks the lists of moves
+ *   reference/      the definitions, plain TypeScript
+ *   cpu/            C++ kernels through FFI
+ *   open.ts         picks a device by name
  *
  * Invariant: an op means what `reference/<op>.ts` does; other devices differ by rounding only.
  *
@@ -16,7 +17,10 @@ export type {
   Device,
   DeviceKind,
   DeviceMemory,
+  DeviceMemoryHandle,
   DeviceTensor,
+  HostBlocks,
+  KvBlockOptions,
   KvCache,
   KvCacheOptions,
   KvFormat,

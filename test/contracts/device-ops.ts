@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe } from "vitest";
 import type { Device } from "#devices";
 import { attentionOps } from "./device-ops/attention.ts";
 import { batchIndependence } from "./device-ops/batch-independence.ts";
+import { blockMoves } from "./device-ops/block-moves.ts";
 import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
 import { rowOps } from "./device-ops/rows.ts";
@@ -19,6 +20,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     rowOps(() => pair);
     attentionOps(() => pair);
     batchIndependence(() => pair);
+    blockMoves(() => pair.tested);
     logitOps(() => pair);
   });
 }

@@ -4,7 +4,10 @@ import type {
   Activation,
   Device,
   DeviceMemory,
+  DeviceMemoryHandle,
   DeviceTensor,
+  HostBlocks,
+  KvBlockOptions,
   KvCache,
   KvCacheOptions,
   PackOptions,
@@ -22,10 +25,12 @@ import {
   formatCode,
   tensorOf,
 } from "./handles.ts";
+import { CpuHostBlocks, hostBlocksOf } from "./host-blocks.ts";
 import { type Isa, processorName } from "./isa.ts";
-import { CpuKvCache, kvBytesPerBlock } from "./kv-cache.ts";
+import { CpuKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
 import { type CpuLibrary, loadLibrary } from "./library.ts";
 import { availableMemory, CpuMemory } from "./memory.ts";
+import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
 import { checkedBytes, packMatrix } from "./pack.ts";
 import { Params } from "./params.ts";
 
@@ -93,6 +98,16 @@ export class CpuDevice extends CpuOps implements Device {
     return new CpuKvCache(options, this.#memory.allocate(bytes, `${options.blocks} KV blocks`));
   }
 
+  kvBytesPerBlock(options: KvBlockOptions): number {
+    return kvBytesPerBlock(options);
+  }
+
+  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
+    const { bytesPerBlock } = kvCacheOf(cache);
+    const address = this.#memory.allocate(blocks * bytesPerBlock, `${blocks} host blocks`);
+    return new CpuHostBlocks(blocks, bytesPerBlock, address);
+  }
+
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
     return cpuTensor(tensor).slice(start, end);
   }
@@ -142,14 +157,33 @@ export class CpuDevice extends CpuOps implements Device {
     return out;
   }
 
+  copyBlocks(cache: KvCache, pairs: Int32Array): void {
+    const blocks = kvCacheOf(cache);
+    this.#move(blocks, blocks, pairs);
+  }
+
+  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    this.#move(kvCacheOf(cache), hostBlocksOf(host), pairs);
+  }
+
+  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    this.#move(hostBlocksOf(host), kvCacheOf(cache), pairs);
+  }
+
+  hostBlock(host: HostBlocks, index: number): Uint8Array {
+    const address = hostBlocksOf(host).blockAddress(index);
+    return new Uint8Array(this.#library.view(address, host.bytesPerBlock));
+  }
+
   async synchronize(): Promise<void> {}
 
-  release(memory: DeviceTensor | Activation | WeightMatrix | KvCache): void {
+  release(memory: DeviceMemoryHandle): void {
     assert(
       memory instanceof CpuTensor ||
         memory instanceof CpuActivation ||
         memory instanceof CpuMatrix ||
-        memory instanceof CpuKvCache,
+        memory instanceof CpuKvCache ||
+        memory instanceof CpuHostBlocks,
       "Cannot release another device's memory on cpu",
     );
     this.#memory.release(memory.address);
@@ -164,6 +198,10 @@ export class CpuDevice extends CpuOps implements Device {
     this.#disposed = true;
     this.#library.destroyPool(this.#pool);
     this.#memory.dispose();
+  }
+
+  #move(from: BlockMemory, to: BlockMemory, pairs: Int32Array): void {
+    moveBlocks({ library: this.#library, pool: this.#pool }, { from, to }, pairs);
   }
 
   #readActivation(source: Activation): Float32Array {

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { bytesOf } from "#tensor";
-import type { KvCache, KvCacheOptions, KvFormat } from "../device.ts";
+import type { KvBlockOptions, KvCache, KvCacheOptions, KvFormat } from "../device.ts";
 import { elementCode } from "./handles.ts";
 
 /** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-cache.h. */
@@ -15,6 +15,7 @@ export class CpuKvCache implements KvCache {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly bytesPerBlock: number;
+  readonly layout: string;
   readonly address: bigint;
   readonly #elementCode: number;
 
@@ -27,6 +28,7 @@ export class CpuKvCache implements KvCache {
     this.kvHeads = options.kvHeads;
     this.headDim = options.headDim;
     this.bytesPerBlock = kvBytesPerBlock(options);
+    this.layout = layoutOf(options);
     this.address = address;
     this.#elementCode = elementCode(options.format);
   }
@@ -47,12 +49,18 @@ export class CpuKvCache implements KvCache {
 }
 
 /** Keys and values of one block over all layers, contiguous. */
-export function kvBytesPerBlock(options: Omit<KvCacheOptions, "blocks">): number {
+export function kvBytesPerBlock(options: KvBlockOptions): number {
   const { layers, kvHeads, blockTokens, headDim, format } = options;
   // bf16 keeps pairs of dimensions together.
   const keyColumns = format === "bf16" ? headDim + (headDim % 2) : headDim;
   const valueColumns = Math.ceil(headDim / valueMultiple) * valueMultiple;
   return layers * kvHeads * blockTokens * (keyColumns + valueColumns) * bytesOf(format);
+}
+
+/** The layouts are those of native/cpu/kv-cache.h, the same on every instruction set. */
+function layoutOf(options: KvBlockOptions): string {
+  const { format, layers, blockTokens, kvHeads, headDim } = options;
+  return `cpu ${format}, layers ${layers}, tokens ${blockTokens}, heads ${kvHeads} of ${headDim}`;
 }
 
 /** The cache behind a handle. */

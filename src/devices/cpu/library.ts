@@ -19,6 +19,10 @@ export interface CpuLibrary {
   release(address: bigint, bytes: number): void;
   /** Either side may be host memory. */
   copy(to: bigint | ArrayBufferView, from: bigint | ArrayBufferView, bytes: number): void;
+  /** Native memory as an ArrayBuffer, at most 4 GiB. Dead once the memory is released. */
+  view(address: bigint, bytes: number): ArrayBuffer;
+  /** `pairs`: read before it returns. */
+  moveBlocks(params: ArrayBuffer, pairs: Int32Array): void;
   activationRowBytes(format: number, columns: number): number;
   matrixBytes(format: number, rows: number, columns: number): number;
   /** `source`: the file's bytes, read before it returns. */
@@ -88,6 +92,8 @@ function bind(isa: Isa, handle: LibraryHandle): CpuLibrary {
     allocate: native("void *perigee_allocate(int64_t bytes)"),
     release: native("void perigee_release(void *memory, int64_t bytes)"),
     copy: native("void perigee_copy(void *to, const void *from, int64_t bytes)"),
+    view: koffi.view,
+    moveBlocks: native("void perigee_move_blocks(void *params, const int32_t *pairs)"),
     activationRowBytes: native("int64_t perigee_activation_row_bytes(int32_t f, int64_t columns)"),
     matrixBytes: native("int64_t perigee_matrix_bytes(int32_t f, int64_t rows, int64_t columns)"),
     pack: native("void perigee_pack(void *params, const void *source)"),

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { bf16FromF32, f16FromF32, f32FromBf16, f32FromF16 } from "#tensor";
-import type { KvCache, KvCacheOptions, KvFormat } from "../device.ts";
+import type { HostBlocks, KvBlockOptions, KvCache, KvCacheOptions, KvFormat } from "../device.ts";
 
 const rounders: Readonly<Record<KvFormat, (value: number) => number>> = {
   f32: (value) => value,
@@ -10,7 +10,13 @@ const rounders: Readonly<Record<KvFormat, (value: number) => number>> = {
 
 const bytesPerFloat = 4;
 
-/** Keys and values rounded to the format when written, and kept as the f32 they stand for. */
+/** Keys and values, in the order in which they lie in a layer of a block. */
+const parts = 2;
+
+/**
+ * Keys and values rounded to the format when written, and kept as the f32 they stand for: what a
+ * format means is seen here without its bytes. Blocks are outermost, so that one is one range.
+ */
 export class HostKvCache implements KvCache {
   readonly format: KvFormat;
   readonly layers: number;
@@ -18,9 +24,10 @@ export class HostKvCache implements KvCache {
   readonly blockTokens: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Per layer: [N * P slots, K, D]. */
-  readonly #keys: readonly Float32Array[];
-  readonly #values: readonly Float32Array[];
+  readonly bytesPerBlock: number;
+  readonly layout: string;
+  /** [N, L, 2, P, K, D]. */
+  readonly #floats: Float32Array;
 
   constructor(options: KvCacheOptions) {
     this.format = options.format;
@@ -29,28 +36,31 @@ export class HostKvCache implements KvCache {
     this.blockTokens = options.blockTokens;
     this.kvHeads = options.kvHeads;
     this.headDim = options.headDim;
-    const floats = this.blocks * this.#floatsPerBlock;
-    this.#keys = Array.from({ length: this.layers }, () => new Float32Array(floats));
-    this.#values = Array.from({ length: this.layers }, () => new Float32Array(floats));
+    this.bytesPerBlock = hostBytesPerBlock(options);
+    this.layout =
+      `reference f32 of ${options.format}, layers ${options.layers}, tokens ` +
+      `${options.blockTokens}, heads ${options.kvHeads} of ${options.headDim}`;
+    this.#floats = new Float32Array(this.blocks * this.#floatsPerBlock);
   }
 
-  /** Of one layer's keys, or of its values. */
   get #floatsPerBlock(): number {
-    return this.blockTokens * this.kvHeads * this.headDim;
+    return this.bytesPerBlock / bytesPerFloat;
   }
 
-  get bytesPerBlock(): number {
-    return 2 * this.layers * this.#floatsPerBlock * bytesPerFloat;
+  /** All layers of one block. Shares memory with the cache. */
+  block(index: number): Float32Array {
+    const start = index * this.#floatsPerBlock;
+    return this.#floats.subarray(start, start + this.#floatsPerBlock);
   }
 
   /** [D]: a view of the key of one token and head. */
   key(layer: number, slot: number, kvHead: number): Float32Array {
-    return this.#vector(this.#keys, layer, slot, kvHead);
+    return this.#vector(layer * parts, slot, kvHead);
   }
 
   /** [D]: a view of the value of one token and head. */
   value(layer: number, slot: number, kvHead: number): Float32Array {
-    return this.#vector(this.#values, layer, slot, kvHead);
+    return this.#vector(layer * parts + 1, slot, kvHead);
   }
 
   /** `values` as the format keeps them. */
@@ -58,24 +68,53 @@ export class HostKvCache implements KvCache {
     return values.map(rounders[this.format]);
   }
 
-  #vector(
-    perLayer: readonly Float32Array[],
-    layer: number,
-    slot: number,
-    kvHead: number,
-  ): Float32Array {
-    const floats = perLayer[layer];
+  /** `part`: 2 * layer for its keys, 1 more for its values. */
+  #vector(part: number, slot: number, kvHead: number): Float32Array {
+    const { blockTokens, kvHeads, headDim } = this;
     assert(
-      floats !== undefined && slot >= 0 && slot < this.blocks * this.blockTokens,
-      `Cannot reach slot ${slot} of layer ${layer}: out of bounds`,
+      part < this.layers * parts && slot >= 0 && slot < this.blocks * blockTokens,
+      `Cannot reach slot ${slot} of layer ${Math.floor(part / parts)}: out of bounds`,
     );
-    const start = (slot * this.kvHeads + kvHead) * this.headDim;
-    return floats.subarray(start, start + this.headDim);
+    const block = Math.floor(slot / blockTokens);
+    const token = part * blockTokens + (slot % blockTokens);
+    const start = block * this.#floatsPerBlock + (token * kvHeads + kvHead) * headDim;
+    return this.#floats.subarray(start, start + headDim);
   }
+}
+
+/** Blocks beside the cache; on this device the same kind of memory. */
+export class HostKvBlocks implements HostBlocks {
+  readonly blocks: number;
+  readonly bytesPerBlock: number;
+  readonly #floats: Float32Array;
+
+  constructor(blocks: number, bytesPerBlock: number) {
+    this.blocks = blocks;
+    this.bytesPerBlock = bytesPerBlock;
+    this.#floats = new Float32Array((blocks * bytesPerBlock) / bytesPerFloat);
+  }
+
+  /** One block. Shares memory with the others. */
+  block(index: number): Float32Array {
+    const size = this.bytesPerBlock / bytesPerFloat;
+    return this.#floats.subarray(index * size, (index + 1) * size);
+  }
+}
+
+/** Keys and values of one block as f32, whatever the format. */
+export function hostBytesPerBlock(options: KvBlockOptions): number {
+  const { layers, blockTokens, kvHeads, headDim } = options;
+  return parts * layers * blockTokens * kvHeads * headDim * bytesPerFloat;
 }
 
 /** The cache behind a handle of this device. */
 export function hostKvCache(handle: KvCache): HostKvCache {
   assert(handle instanceof HostKvCache, "Cannot use another device's KV cache on reference");
+  return handle;
+}
+
+/** The host blocks behind a handle of this device. */
+export function hostKvBlocks(handle: HostBlocks): HostKvBlocks {
+  assert(handle instanceof HostKvBlocks, "Cannot use another device's blocks on reference");
   return handle;
 }

@@ -6,6 +6,8 @@ import type {
   Device,
   DeviceMemory,
   DeviceTensor,
+  HostBlocks,
+  KvBlockOptions,
   KvCache,
   KvCacheOptions,
   PackOptions,
@@ -20,12 +22,19 @@ import { convert } from "./convert.ts";
 import { embed } from "./embed.ts";
 import { encoderAttention } from "./encoder-attention.ts";
 import { gatherRows } from "./gather-rows.ts";
-import { HostKvCache } from "./host-kv-cache.ts";
+import {
+  HostKvBlocks,
+  HostKvCache,
+  hostBytesPerBlock,
+  hostKvBlocks,
+  hostKvCache,
+} from "./host-kv-cache.ts";
 import { f32, HostTensor, i32 } from "./host-tensor.ts";
 import { linear } from "./linear.ts";
 import { logprobs } from "./logprobs.ts";
 import { meanPool } from "./mean-pool.ts";
 import { mixtureOfExperts } from "./mixture-of-experts.ts";
+import { moveBlocks } from "./move-blocks.ts";
 import { norm } from "./norm.ts";
 import { PackedRows, packedRows } from "./packed-rows.ts";
 import { pagedAttention } from "./paged-attention.ts";
@@ -70,6 +79,15 @@ export class ReferenceDevice implements Device {
 
   allocateKvCache(options: KvCacheOptions): KvCache {
     return orOutOfMemory(`${options.blocks} KV blocks`, () => new HostKvCache(options));
+  }
+
+  kvBytesPerBlock(options: KvBlockOptions): number {
+    return hostBytesPerBlock(options);
+  }
+
+  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
+    const { bytesPerBlock } = cache;
+    return orOutOfMemory(`${blocks} host blocks`, () => new HostKvBlocks(blocks, bytesPerBlock));
   }
 
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
@@ -125,6 +143,25 @@ export class ReferenceDevice implements Device {
 
   async readI32(tensor: DeviceTensor): Promise<Int32Array> {
     return i32(tensor).slice();
+  }
+
+  copyBlocks(cache: KvCache, pairs: Int32Array): void {
+    const blocks = hostKvCache(cache);
+    moveBlocks(blocks, blocks, pairs);
+  }
+
+  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    moveBlocks(hostKvCache(cache), hostKvBlocks(host), pairs);
+  }
+
+  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    moveBlocks(hostKvBlocks(host), hostKvCache(cache), pairs);
+  }
+
+  hostBlock(host: HostBlocks, index: number): Uint8Array {
+    assert(index >= 0 && index < host.blocks, `Cannot view block ${index} of ${host.blocks}`);
+    const { buffer, byteOffset, byteLength } = hostKvBlocks(host).block(index);
+    return new Uint8Array(buffer, byteOffset, byteLength);
   }
 
   async synchronize(): Promise<void> {}
