@@ -32,8 +32,8 @@ export class V1BlockKeyHasher implements BlockHasher {
     key.mixTokens(tokens, extraIds ?? null);
     if (loraId !== null) mixBigInt(key, BigInt(loraId));
     for (const { hash, startOffset } of multimodalKeys) mixItem(key, hash, startOffset);
-    this.#hashes.setUint32(node * HASH_BYTES, key.high);
-    this.#hashes.setUint32(node * HASH_BYTES + 4, key.low);
+    this.#hashes.setInt32(node * HASH_BYTES, key.high);
+    this.#hashes.setInt32(node * HASH_BYTES + 4, key.low);
   }
 
   hashOf(node: NodeId): bigint {
@@ -44,9 +44,9 @@ export class V1BlockKeyHasher implements BlockHasher {
     return this.#bytes.subarray(node * HASH_BYTES, (node + 1) * HASH_BYTES);
   }
 
-  /** Half of a hash: 0 the high one, 1 the low one. */
+  /** Half of a hash, as a signed integer: 0 the high one, 1 the low one. */
   #word(node: NodeId, half: 0 | 1): number {
-    return this.#hashes.getUint32(node * HASH_BYTES + half * 4);
+    return this.#hashes.getInt32(node * HASH_BYTES + half * 4);
   }
 }
 

@@ -19,7 +19,7 @@ function hash(block: Block): bigint {
   key.mixTokens(Int32Array.from(block.tokens), block.extraIds ?? null);
   if (block.lora !== undefined) mixBigInt(key, block.lora);
   if (block.item !== undefined) mixItem(key, block.item.digest, block.item.offset);
-  return (BigInt(key.high) << 32n) | BigInt(key.low);
+  return (BigInt(key.high >>> 0) << 32n) | BigInt(key.low >>> 0);
 }
 
 const tokens = [1, 2, 3, 4];
