@@ -55,6 +55,7 @@ export {
   PrefixTree,
   type PrefixTreeOptions,
 } from "./prefix-tree.ts";
+export { PriorityEviction } from "./priority-eviction.ts";
 export {
   type BlockRetention,
   checkedRetention,
