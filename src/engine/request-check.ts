@@ -6,6 +6,7 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
   const result = SamplingParams.safeParse(options, { error: issueText });
   if (!result.success) throw invalidSetting(result.error, options);
   const params = result.data;
+  checkBeams(params, vocabularySize);
   const ids = {
     stopTokenIds: params.stopTokenIds,
     allowedTokenIds: params.allowedTokenIds ?? [],
@@ -14,6 +15,18 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
   };
   for (const [param, list] of Object.entries(ids)) checkVocabulary(param, list, vocabularySize);
   return params;
+}
+
+/** Each beam needs a token to go on with and one in reserve, as it does at Hugging Face. */
+function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void {
+  const most = Math.floor(vocabularySize / 2);
+  if (beamWidth === null || beamWidth <= most) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use beamWidth: must be at most half the vocabulary (${most}), ` +
+      `current value is ${beamWidth}`,
+    { param: "beamWidth" },
+  );
 }
 
 /** A prompt needs at least one token, all of them in the vocabulary. */

@@ -46,6 +46,13 @@ export class RequestRecord {
 
   /** Makes `params.n` sequences. */
   constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
+    if (request.params.beamWidth !== null) {
+      throw new EngineError(
+        "INVALID_ARGUMENT",
+        "Cannot use beamWidth: beam search is not supported yet, leave it out",
+        { param: "beamWidth" },
+      );
+    }
     this.#request = request;
     this.#shape = shape;
     this.#arrivalMs = birth.nowMs;

@@ -5,10 +5,12 @@
  * the device applies them and draws. A row that wants nothing costs nothing.
  *
  *   sampling-params.ts      what a request may ask, with defaults and ranges
+ *   beam-params.ts          beam search's part of that, and what it excludes
  *   sequence-sampling.ts    one sequence's parameters and history, and its edits
  *   logit-edits.ts          a batch's edits in the device's layout
  *   sampler.ts              edits, draws and reports a batch, on the device
  *   mirror.ts               the sampler's inputs on the device, written when they change
+ *   top-candidates.ts       the likeliest tokens of each row, for beam search
  *   logprobs.ts             log-probabilities, and those computed on the host
  *   token-history.ts        which tokens were seen, and how often drawn
  *   token-mask.ts           sets of tokens as bits
@@ -34,3 +36,4 @@ export { type SampledBatch, Sampler, type SamplerOptions, type SamplingRow } fro
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
 export type { ThinkingMarks } from "./thinking-budget.ts";
+export type { TokenCandidates } from "./top-candidates.ts";

@@ -9,6 +9,7 @@ import {
 } from "./logprobs.ts";
 import { Mirror } from "./mirror.ts";
 import type { SequenceSampling } from "./sequence-sampling.ts";
+import { type TokenCandidates, TopCandidates } from "./top-candidates.ts";
 
 /** Where to draw, and the largest step to make room for. */
 export interface SamplerOptions {
@@ -40,8 +41,9 @@ const topLogprobsDefault = 20;
 
 /**
  * Draws one token per row, on the device. All of its memory is made here, before the first step,
- * but for two things that few batches need and that grow at first use: entries of edits, and a
- * second [R, V] for steps that edit logits and report log-probabilities of the unedited ones.
+ * but for three things that few batches need and that grow at first use: entries of edits, a
+ * second [R, V] for steps that edit logits and report log-probabilities of the unedited ones, and
+ * candidates of beams.
  */
 export class Sampler {
   /** [R] i32: the last tokens drawn. They stay here for a next step that is planned ahead. */
@@ -57,6 +59,7 @@ export class Sampler {
   readonly #scored: DeviceTensor;
   readonly #topTokens: DeviceTensor;
   readonly #topLogprobs: DeviceTensor;
+  readonly #candidates: TopCandidates;
   #edited: DeviceTensor | null = null;
 
   constructor(options: SamplerOptions) {
@@ -73,6 +76,7 @@ export class Sampler {
     this.#scored = device.allocate("i32", [rowsMax]);
     this.#topTokens = device.allocate("i32", [rowsMax, this.#topMax]);
     this.#topLogprobs = device.allocate("f32", [rowsMax, this.#topMax]);
+    this.#candidates = new TopCandidates({ device, rowsMax, vocabularySize });
   }
 
   /**
@@ -109,6 +113,18 @@ export class Sampler {
       scores.push(...found.filter((score) => score !== null));
     }
     return scores;
+  }
+
+  /**
+   * The `count` likeliest tokens of some rows of `logits` [R, V], or all where the vocabulary has
+   * fewer: what beam search chooses from. Rows in the order given; the logits stay as they are.
+   */
+  topCandidates(
+    logits: DeviceTensor,
+    rows: readonly number[],
+    count: number,
+  ): Promise<TokenCandidates> {
+    return this.#candidates.find(logits, rows, count);
   }
 
   /** Enqueues edits and the draw. */
@@ -207,6 +223,7 @@ export class Sampler {
       ...(this.#edited === null ? [] : [this.#edited]),
     ];
     for (const tensor of tensors) this.#device.release(tensor);
+    this.#candidates.dispose();
     this.#mirror.dispose();
   }
 }

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { beamFields, beamProblems } from "./beam-params.ts";
 
 const tokenId = z.int().nonnegative();
 const penalty = z.number().min(-2).max(2).default(0);
@@ -50,6 +51,7 @@ const RepetitionDetection = z
 export const SamplingParams = z
   .strictObject({
     n: z.int().min(1).max(16384).default(1).describe("Sequences per prompt."),
+    ...beamFields,
     temperature: z
       .number()
       .min(0)
@@ -162,9 +164,14 @@ export const SamplingParams = z
     outputKind: outputKind.optional(),
     flatLogprobs: flatLogprobs.optional(),
   })
-  .refine((params) => params.temperature > 0 || params.n === 1, {
+  .refine((params) => params.temperature > 0 || params.n === 1 || params.beamWidth !== null, {
     path: ["n"],
     error: "must be 1 with greedy sampling (temperature 0)",
+  })
+  .superRefine((params, context) => {
+    for (const { field, message } of beamProblems(params)) {
+      context.addIssue({ code: "custom", path: [field], message });
+    }
   })
   .refine((params) => params.maxTokens === null || params.minTokens <= params.maxTokens, {
     path: ["minTokens"],
@@ -174,7 +181,8 @@ export const SamplingParams = z
     path: ["stop"],
     error: "needs detokenize",
   })
-  // Greedy ignores what only shapes a distribution.
+  // Beams draw nothing, and greedy ignores what only shapes a distribution.
+  .transform((params) => (params.beamWidth === null ? params : { ...params, temperature: 0 }))
   .transform((params) =>
     params.temperature === 0 ? { ...params, topP: 1, topK: 0, minP: 0 } : params,
   )

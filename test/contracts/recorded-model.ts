@@ -10,8 +10,17 @@ export interface RecordedCase {
   readonly prompt: readonly number[];
   /** 24 new tokens, the end token masked. Decoders only. */
   readonly greedy: readonly number[];
+  /** Beam search of width 4, best first: 12 new tokens each, the end token masked. Decoders only. */
+  readonly beams: readonly RecordedBeam[];
   /** Tensors of `expected.safetensors` by name without the case's number, flat. */
   tensor(name: string): Float32Array;
+}
+
+/** One of the sequences that a beam search returned. */
+export interface RecordedBeam {
+  readonly tokens: readonly number[];
+  /** Sum of log-probabilities / length. */
+  readonly score: number;
 }
 
 export interface RecordedModel {
@@ -19,6 +28,13 @@ export interface RecordedModel {
   readonly model: Model;
   readonly sources: WeightSources;
   readonly cases: readonly RecordedCase[];
+}
+
+/** A case of `expected.json`. */
+interface RecordedJson {
+  readonly prompt: number[];
+  readonly greedy?: number[];
+  readonly beam4?: RecordedBeam[];
 }
 
 /** Folder names of the recorded decoders. */
@@ -47,12 +63,13 @@ export function openRecordedModel(fixture: string): RecordedModel {
   const path = fixturePath(fixture);
   const { config, tensors: sources } = openCheckpoint(path);
   const expected = openCheckpoint(`${path}/expected.safetensors`).tensors;
-  const recorded: { cases: { prompt: number[]; greedy?: number[] }[] } = JSON.parse(
+  const recorded: { cases: RecordedJson[] } = JSON.parse(
     readFileSync(`${path}/expected.json`, "utf8"),
   );
-  const cases = recorded.cases.map(({ prompt, greedy = [] }, i) => ({
+  const cases = recorded.cases.map(({ prompt, greedy = [], beam4: beams = [] }, i) => ({
     prompt,
     greedy,
+    beams,
     tensor: (name: string): Float32Array => {
       const source = expected.get(`${name}.${i}`);
       if (source === undefined) throw new Error(`${fixture} has no recorded ${name}.${i}`);

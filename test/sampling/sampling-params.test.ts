@@ -13,6 +13,9 @@ function wrongField(options: object): string | undefined {
 test("every default is vLLM's", () => {
   expect(parse({})).toEqual({
     n: 1,
+    beamWidth: null,
+    lengthPenalty: 1,
+    earlyStopping: false,
     temperature: 1,
     topP: 1,
     topK: 0,
@@ -48,6 +51,7 @@ test("every default is vLLM's", () => {
 describe("ranges", () => {
   const accepted: [string, unknown[]][] = [
     ["n", [1, 16384]],
+    ["beamWidth", [1, 64, null]],
     ["temperature", [0, 0.5, 2]],
     ["topP", [0.001, 1]],
     ["topK", [-1, 0, 1, 1000]],
@@ -77,6 +81,7 @@ describe("ranges", () => {
 
   const refused: [string, unknown[]][] = [
     ["n", [0, 1.5, 16385]],
+    ["beamWidth", [0, 1.5, 65]],
     ["temperature", [-0.1, 2.1, Number.NaN, Number.POSITIVE_INFINITY, "1"]],
     ["topP", [0, -1, 1.01]],
     ["topK", [-2, 0.5]],
@@ -173,5 +178,49 @@ describe("values that are changed", () => {
     expect(parse({ promptLogprobs: 1, skipReadingPrefixCache: false })).toMatchObject({
       skipReadingPrefixCache: false,
     });
+  });
+});
+
+describe("beam search", () => {
+  const beams = (options: object = {}) => ({ beamWidth: 4, ...options });
+
+  test("draws nothing: what shapes a distribution is left out of account", () => {
+    const params = parse(beams({ temperature: 0.7, topP: 0.5, topK: 3, minP: 0.1, n: 4 }));
+    expect(params).toMatchObject({ temperature: 0, topP: 1, topK: 0, minP: 0, n: 4 });
+  });
+
+  test("takes the fields that say how to search, and where to end", () => {
+    const fields = { lengthPenalty: -0.5, earlyStopping: "never", minTokens: 2, ignoreEos: true };
+    expect(parse(beams({ ...fields, stopTokenIds: [7] }))).toMatchObject(fields);
+    expect(wrongField(beams({ earlyStopping: "sometimes" }))).toBe("earlyStopping");
+    expect(wrongField(beams({ lengthPenalty: 11 }))).toBe("lengthPenalty");
+  });
+
+  test("returns at most as many as it searches", () => {
+    expect(wrongField(beams({ n: 5 }))).toBe("n");
+  });
+
+  test.each([
+    ["repetitionPenalty", 1.1],
+    ["presencePenalty", 0.5],
+    ["frequencyPenalty", -0.5],
+    ["stop", "x"],
+    ["logprobs", 0],
+    ["promptLogprobs", 1],
+    ["logprobTokenIds", [1]],
+    ["logitBias", { 3: 1 }],
+    ["allowedTokenIds", [1]],
+    ["badWords", ["x"]],
+    ["structuredOutput", { jsonObject: true }],
+    ["thinkingTokenBudget", 10],
+    ["repetitionDetection", { patternTokensMax: 3, count: 2 }],
+  ])("refuses %s by name", (field, value) => {
+    expect(wrongField(beams({ [field]: value }))).toBe(field);
+  });
+
+  test("its own fields need a width", () => {
+    expect(wrongField({ lengthPenalty: 2 })).toBe("lengthPenalty");
+    expect(wrongField({ earlyStopping: true })).toBe("earlyStopping");
+    expect(wrongField({ lengthPenalty: 1, earlyStopping: false })).toBeUndefined();
   });
 });

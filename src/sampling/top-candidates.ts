@@ -1,0 +1,118 @@
+import { assert } from "#base";
+import type { Device, DeviceTensor } from "#devices";
+
+/** The likeliest tokens of several rows of logits. */
+export interface TokenCandidates {
+  /** k, per row. */
+  readonly count: number;
+  /** [rows, k]: best first, equal ones by rising id. */
+  readonly tokenIds: Int32Array;
+  /** [rows, k]: log-softmax of the logits as they are; -Infinity where a token cannot come. */
+  readonly logprobs: Float32Array;
+}
+
+/** Device memory for as many candidates of every row as were ever asked for. */
+interface CandidateTensors {
+  /** k, at most. */
+  readonly countMax: number;
+  /** [R * k] i32 and f32: rows of k, whatever k is this time. */
+  readonly tokenIds: DeviceTensor;
+  readonly logprobs: DeviceTensor;
+  /** [R] i32, zeros: the op scores one given token per row too, which nobody reads here. */
+  readonly given: DeviceTensor;
+  /** [R] f32 and i32: what the op says of it. */
+  readonly chosen: DeviceTensor;
+  readonly ranks: DeviceTensor;
+}
+
+/** Where candidates are computed, and the most rows at a time. */
+export interface TopCandidatesOptions {
+  readonly device: Device;
+  /** R. */
+  readonly rowsMax: number;
+  /** V. */
+  readonly vocabularySize: number;
+}
+
+/**
+ * Finds candidates on the device, for beam search. Its memory is made at first use, because few
+ * engines see a beam, and again only where a request asks for more candidates than any before.
+ */
+export class TopCandidates {
+  readonly #options: TopCandidatesOptions;
+  #tensors: CandidateTensors | null = null;
+
+  constructor(options: TopCandidatesOptions) {
+    this.#options = options;
+  }
+
+  /** See `Sampler.topCandidates`. */
+  async find(
+    logits: DeviceTensor,
+    rows: readonly number[],
+    wanted: number,
+  ): Promise<TokenCandidates> {
+    const { device, rowsMax, vocabularySize } = this.#options;
+    assert(rows.length <= rowsMax, `Cannot read ${rows.length} rows: room for fewer`);
+    const count = Math.min(wanted, vocabularySize);
+    const { tokenIds, logprobs, given, chosen, ranks } = this.#roomFor(count);
+    const part = (tensor: DeviceTensor, first: number, length: number): DeviceTensor =>
+      device.rows(tensor, first * count, (first + length) * count);
+    let done = 0;
+    for (const { first, length } of runsOf(rows)) {
+      device.logprobs({
+        count: length,
+        logits: device.rows(logits, first, first + length),
+        tokens: given,
+        chosen,
+        ranks,
+        topCount: count,
+        topTokens: part(tokenIds, done, length),
+        topLogprobs: part(logprobs, done, length),
+      });
+      done += length;
+    }
+    const [ids, values] = await Promise.all([
+      device.readI32(part(tokenIds, 0, rows.length)),
+      device.readF32(part(logprobs, 0, rows.length)),
+    ]);
+    return { count, tokenIds: ids, logprobs: values };
+  }
+
+  /** Gives the device memory back; it is made again if somebody asks again. */
+  dispose(): void {
+    if (this.#tensors === null) return;
+    const { countMax: _, ...tensors } = this.#tensors;
+    for (const tensor of Object.values(tensors)) this.#options.device.release(tensor);
+    this.#tensors = null;
+  }
+
+  #roomFor(count: number): CandidateTensors {
+    if (this.#tensors !== null && this.#tensors.countMax >= count) return this.#tensors;
+    const { device, rowsMax } = this.#options;
+    this.dispose();
+    this.#tensors = {
+      countMax: count,
+      tokenIds: device.allocate("i32", [rowsMax * count]),
+      logprobs: device.allocate("f32", [rowsMax * count]),
+      given: device.allocate("i32", [rowsMax]),
+      chosen: device.allocate("f32", [rowsMax]),
+      ranks: device.allocate("i32", [rowsMax]),
+    };
+    return this.#tensors;
+  }
+}
+
+/** Neighbours together: beams of a request stand side by side, and one launch does for all. */
+function* runsOf(rows: readonly number[]): Generator<{ first: number; length: number }> {
+  let [first = 0] = rows;
+  let length = 0;
+  for (const row of rows) {
+    if (row !== first + length) {
+      yield { first, length };
+      [first, length] = [row, 0];
+    }
+    length += 1;
+  }
+  if (length > 0) yield { first, length };
+}
