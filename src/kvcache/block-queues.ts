@@ -57,8 +57,7 @@ export class BlockQueues {
     this.#links[2 * block] = ABSENT;
     this.#links[2 * block + 1] = ABSENT;
     this.#count--;
-    // Both neighbours are the same only where that is the sentinel of a queue that is empty now.
-    if (next === previous) this.#markEmpty(next - this.#blocks);
+    if (next === previous) this.#flipFilled(next - this.#blocks);
   }
 
   /** The first block of one queue, which stays; null from an empty queue. */
@@ -93,13 +92,13 @@ export class BlockQueues {
     this.#links[2 * block] = before;
     this.#links[2 * before + 1] = block;
     this.#count++;
-    const word = queue >>> 5;
-    this.#filled[word] = intAt(this.#filled, word) | (1 << queue);
+    if (previous === before) this.#flipFilled(queue);
   }
 
-  #markEmpty(queue: number): void {
+  /** A queue got its first block, or lost its last: around it were the sentinel and the sentinel. */
+  #flipFilled(queue: number): void {
     const word = queue >>> 5;
-    this.#filled[word] = intAt(this.#filled, word) & ~(1 << queue);
+    this.#filled[word] = intAt(this.#filled, word) ^ (1 << queue);
   }
 
   #next(block: number): number {

@@ -43,7 +43,8 @@ export class PriorityEviction implements EvictionPolicy {
 
   remove(block: BlockId): void {
     this.#queues.remove(block);
-    this.#queue[block] = this.#queueOf(block) % ASIDE;
+    const queue = this.#queueOf(block);
+    if (queue >= ASIDE) this.#queue[block] = queue - ASIDE;
   }
 
   victim(): BlockId | null {
