@@ -8,9 +8,9 @@
 export type CacheLevel = 0 | 1 | 2;
 
 /** A value that changed. */
-export interface KvEventDiff {
-  readonly newValue: number;
-  readonly oldValue: number;
+export interface KvEventDiff<Value extends number = number> {
+  readonly newValue: Value;
+  readonly oldValue: Value;
 }
 
 /** A multimodal item that a block overlaps. */
@@ -52,7 +52,7 @@ export type KvEvent =
   | {
       readonly type: "updated";
       readonly hash: bigint;
-      readonly level: KvEventDiff | null;
+      readonly level: KvEventDiff<CacheLevel> | null;
       readonly priority: KvEventDiff | null;
     }
   /** Everything was forgotten at once: `hashes` are all that could be found. */

@@ -1,0 +1,203 @@
+/**
+ * The readers' side of events: the newest ones, for one reader that takes them away and any number
+ * that follow. Bounded: who falls behind is told what was lost, and goes on from a snapshot.
+ */
+import { assert, EngineError } from "#base";
+import type { NumberedKvEvent } from "./kv-event.ts";
+
+/** Events with these numbers, both included, were forgotten before the reader came to them. */
+export interface LostKvEvents {
+  readonly type: "lost";
+  readonly fromId: number;
+  readonly toId: number;
+}
+
+/** What a reader gets: the next event, or word that some are gone. */
+export type KvEventItem = NumberedKvEvent | LostKvEvents;
+
+/** Tells the two kinds of items apart. */
+export function isLost(item: KvEventItem): item is LostKvEvents {
+  return "type" in item;
+}
+
+/** Events kept where nobody says otherwise: at some 8 blocks each, a few MB. */
+export const KV_EVENTS_KEPT = 10_000;
+
+/** The newest events of one cache, in order. Has no clock: who waits brings a signal. */
+export class KvEventLog {
+  /** Most events kept. */
+  readonly capacity: number;
+  /** Ring: the event numbered `id` is at `id % capacity`. */
+  readonly #events: NumberedKvEvent[] = [];
+  readonly #waiting = new Set<() => void>();
+  #nextId = 0;
+  /** The first event that `takeLatest` has not handed out. */
+  #nextTaken = 0;
+  #closed = false;
+
+  constructor(capacity: number = KV_EVENTS_KEPT) {
+    assert(Number.isInteger(capacity) && capacity > 0, "A log keeps at least one event");
+    this.capacity = capacity;
+  }
+
+  /** The number of the oldest event kept; `nextId` while there is none. */
+  get firstId(): number {
+    return Math.max(0, this.#nextId - this.capacity);
+  }
+
+  /** The number that the next event will have. */
+  get nextId(): number {
+    return this.#nextId;
+  }
+
+  /** Whether there will be no more events. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Adds events, which go on where the last ones ended. Nothing happens after `close`. */
+  append(events: readonly NumberedKvEvent[]): void {
+    if (this.#closed || events.length === 0) return;
+    for (const event of events) {
+      assert(event.id === this.#nextId, `Event ${event.id} is out of order`);
+      this.#events[event.id % this.capacity] = event;
+      this.#nextId++;
+    }
+    this.#wakeAll();
+  }
+
+  /** No more events come: readers end when they have read what is kept. */
+  close(): void {
+    this.#closed = true;
+    this.#wakeAll();
+  }
+
+  /**
+   * All events kept that no call has returned before: one caller polls. Others that read are not
+   * disturbed. What was lost shows as a gap in the numbers.
+   */
+  takeLatest(): readonly NumberedKvEvent[] {
+    const events = this.#slice(Math.max(this.#nextTaken, this.firstId));
+    this.#nextTaken = this.#nextId;
+    return events;
+  }
+
+  /** As `takeLatest`, but waits for an event, the log's end or the signal where there is none. */
+  async takeNext(signal?: AbortSignal): Promise<readonly NumberedKvEvent[]> {
+    // Another caller may have been faster.
+    while (this.#nextTaken === this.#nextId && !this.#closed && signal?.aborted !== true) {
+      await this.changed(signal);
+    }
+    return this.takeLatest();
+  }
+
+  /**
+   * Follows the events after `afterId`, -1 for all. Throws INVALID_ARGUMENT for a number that is
+   * still to come: the reader has it from another cache.
+   */
+  read(afterId = -1): KvEventReader {
+    if (!Number.isInteger(afterId) || afterId < -1 || afterId >= this.#nextId) {
+      throw new EngineError(
+        "INVALID_ARGUMENT",
+        `Cannot read events: afterId must be -1 to ${this.#nextId - 1}, current value is ` +
+          `${afterId}; take a snapshot`,
+        { param: "afterId" },
+      );
+    }
+    return new KvEventReader(this, afterId + 1);
+  }
+
+  /** Events from `id` on, and before them the loss of those that are not kept any more. */
+  itemsFrom(id: number): readonly KvEventItem[] {
+    const { firstId } = this;
+    if (id >= firstId) return this.#slice(id);
+    return [{ type: "lost", fromId: id, toId: firstId - 1 }, ...this.#slice(firstId)];
+  }
+
+  /** Settles at the next event, the end, or the signal. */
+  async changed(signal?: AbortSignal): Promise<void> {
+    if (this.#closed || signal?.aborted === true) return;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        this.#waiting.delete(wake);
+        signal?.removeEventListener("abort", wake);
+        resolve();
+      };
+      this.#waiting.add(wake);
+      signal?.addEventListener("abort", wake, { once: true });
+    });
+  }
+
+  #slice(id: number): NumberedKvEvent[] {
+    const place = id % this.capacity;
+    const count = this.#nextId - id;
+    const head = this.#events.slice(place, place + count);
+    return [...head, ...this.#events.slice(0, count - head.length)];
+  }
+
+  #wakeAll(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+}
+
+/**
+ * One reader's place in a log. `for await` gives items one by one, `take` all that are there; ask
+ * for the next when the last has come. Leaving the loop, or `return`, ends it, also while it waits.
+ */
+export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
+  readonly #log: KvEventLog;
+  readonly #ended = new AbortController();
+  /** Read from the log and not yet handed out, from `#place` on. */
+  #items: readonly KvEventItem[] = [];
+  #place = 0;
+  #nextId: number;
+
+  /** Made by `KvEventLog.read`; `nextId`: the first event wanted. */
+  constructor(log: KvEventLog, nextId: number) {
+    this.#log = log;
+    this.#nextId = nextId;
+  }
+
+  /** All that came since the last item, at least one; null at the end. */
+  async take(): Promise<readonly KvEventItem[] | null> {
+    if (!(await this.#fill())) return null;
+    const items = this.#items.slice(this.#place);
+    this.#place = this.#items.length;
+    return items;
+  }
+
+  async next(): Promise<IteratorResult<KvEventItem, undefined>> {
+    if (!(await this.#fill())) return { done: true, value: undefined };
+    const value = this.#items[this.#place++];
+    assert(value !== undefined, "A filled reader has an item");
+    return { done: false, value };
+  }
+
+  async return(): Promise<IteratorResult<KvEventItem, undefined>> {
+    this.#ended.abort();
+    this.#items = [];
+    this.#place = 0;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Waits until there is an item; false at the end. */
+  async #fill(): Promise<boolean> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      if (this.#place < this.#items.length) return true;
+      if (this.#nextId < this.#log.nextId) {
+        this.#items = this.#log.itemsFrom(this.#nextId);
+        this.#place = 0;
+        this.#nextId = this.#log.nextId;
+        return true;
+      }
+      if (this.#log.closed) return false;
+      await this.#log.changed(signal);
+    }
+    return false;
+  }
+}

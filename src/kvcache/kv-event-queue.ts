@@ -1,0 +1,71 @@
+import type { KvEvent, NumberedKvEvent, StoredBlock } from "./kv-event.ts";
+
+/** Readers may bound what they take in one event; at 512 tokens a block this is half a million. */
+const BLOCKS_PER_EVENT_MAX = 1024;
+
+/** An event that may still grow. */
+type Pending =
+  | { readonly type: "stored"; readonly parentHash: bigint | null; readonly blocks: StoredBlock[] }
+  | { readonly type: "removed"; readonly hashes: bigint[] }
+  | Exclude<KvEvent, { readonly type: "stored" } | { readonly type: "removed" }>;
+
+/**
+ * The cache's side of events: collects a step's, in order, and numbers them when the step is over.
+ * Neighbours become one event where that says the same: a run of stored blocks, a run of removals.
+ * A cache that nobody listens to has no queue.
+ */
+export class KvEventQueue {
+  #pending: Pending[] = [];
+  #nextId = 0;
+
+  /** `blocksPerLevel`: what the first event, `created`, says. */
+  constructor(blocksPerLevel: readonly number[]) {
+    this.#pending.push({ type: "created", blocksPerLevel });
+  }
+
+  /** The number of the first event that `flush` has not returned yet. */
+  get nextId(): number {
+    return this.#nextId;
+  }
+
+  /** Something changed. Takes the event over. */
+  emit(event: KvEvent): void {
+    const last = this.#pending.at(-1);
+    if (last !== undefined && joins(last, event)) return;
+    this.#pending.push(growable(event));
+  }
+
+  /** All events since the last call, numbered on: 0, 1, 2 and so on. Once per step. */
+  flush(): readonly NumberedKvEvent[] {
+    if (this.#pending.length === 0) return [];
+    const events = this.#pending.map((event) => ({ id: this.#nextId++, event }));
+    this.#pending = [];
+    return events;
+  }
+}
+
+/** Puts `event` into the one before it, where one event can say both. */
+function joins(last: Pending, event: KvEvent): boolean {
+  if (last.type === "removed" && event.type === "removed") {
+    if (last.hashes.length + event.hashes.length > BLOCKS_PER_EVENT_MAX) return false;
+    last.hashes.push(...event.hashes);
+    return true;
+  }
+  if (last.type !== "stored" || event.type !== "stored") return false;
+  if (event.parentHash === null || last.blocks.at(-1)?.hash !== event.parentHash) return false;
+  if (last.blocks.length + event.blocks.length > BLOCKS_PER_EVENT_MAX) return false;
+  last.blocks.push(...event.blocks);
+  return true;
+}
+
+/** The same with lists of its own: the caller's may be read-only, or used again. */
+function growable(event: KvEvent): Pending {
+  switch (event.type) {
+    case "stored":
+      return { ...event, blocks: [...event.blocks] };
+    case "removed":
+      return { ...event, hashes: [...event.hashes] };
+    default:
+      return event;
+  }
+}
