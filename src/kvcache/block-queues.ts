@@ -95,7 +95,7 @@ export class BlockQueues {
     if (previous === before) this.#flipFilled(queue);
   }
 
-  /** A queue got its first block, or lost its last: around it were the sentinel and the sentinel. */
+  /** A queue got its first block, or lost its last: the sentinel was on both sides of it. */
   #flipFilled(queue: number): void {
     const word = queue >>> 5;
     this.#filled[word] = intAt(this.#filled, word) ^ (1 << queue);

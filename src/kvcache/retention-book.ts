@@ -42,6 +42,12 @@ export class RetentionBook {
     this.setPriority(block, PRIORITY_DEFAULT);
   }
 
+  /** Every block is handed out anew. */
+  clear(): void {
+    this.#priorities.fill(PRIORITY_DEFAULT);
+    this.#timers = null;
+  }
+
   /**
    * Contents that came from elsewhere are worth this, without an end: durations do not travel
    * between levels.

@@ -168,6 +168,17 @@ describe("claims", () => {
     ]);
   });
 
+  test("nothing is left of what was said once all blocks are handed out anew", () => {
+    const book = new RetentionBook(3);
+    book.claim(A, { priority: 80, durationMs: 10 });
+    book.claim(B, { priority: 90, durationMs: null });
+    book.released(A, 0);
+    book.clear();
+    expect(expired(book, 99)).toEqual([]);
+    expect([A, B].map((block) => book.priorityOf(block))).toEqual([35, 35]);
+    expect(book.durationOf(A)).toBeNull();
+  });
+
   test("impossible priorities, durations and blocks are bugs", () => {
     const book = new RetentionBook(3);
     expect(() => book.setPriority(A, 101)).toThrow("priority 101");
