@@ -24,7 +24,10 @@ export class BlockPool {
   readonly #free: IntList;
   #evictions = 0;
 
-  /** `onEvict` hears of each cached block that is about to be forgotten. */
+  /**
+   * `onEvict` hears of each cached block that is taken for other contents. It is out of the cached
+   * ones by then, so that what else `onEvict` forgets cannot name it.
+   */
   constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: BlockId) => void) {
     assert(Number.isInteger(blocks) && blocks > 0, "Cannot make a pool without blocks");
     this.total = blocks;
@@ -64,12 +67,20 @@ export class BlockPool {
     assert(Number.isInteger(count) && count >= 0, "Cannot allocate a part of a block");
     if (count > this.availableCount) return false;
     for (let taken = 0; taken < count; taken++) {
-      const block = this.#take();
-      this.#holders[block] = 1;
-      this.#eviction.taken?.(block, into.length);
+      const block = this.take(into.length);
+      assert(block !== null, "Cannot take a block: the order of eviction names none");
       into.push(block);
     }
     return true;
+  }
+
+  /** A block with one holder, to be the `index`-th of a table; null: there is none. */
+  take(index: number): BlockId | null {
+    const block = this.#free.length > 0 ? blockId(this.#free.pop()) : this.#evict();
+    if (block === null) return null;
+    this.#holders[block] = 1;
+    this.#eviction.taken?.(block, index);
+    return block;
   }
 
   /** One holder more, for a block that is held or cached. */
@@ -87,6 +98,20 @@ export class BlockPool {
   prioritise(block: BlockId, priority: number): void {
     assert(this.holders(block) > 0, "Cannot prioritise a block that nobody holds");
     this.#eviction.prioritise?.(block, priority);
+  }
+
+  /** A cached block is worth something else from now on, and last among its equals. */
+  reorder(block: BlockId, priority: number): void {
+    this.#eviction.remove(block);
+    this.#eviction.prioritise?.(block, priority);
+    this.#eviction.add(block);
+  }
+
+  /** A cached block goes next. */
+  demote(block: BlockId): void {
+    this.#eviction.remove(block);
+    this.#eviction.prioritise?.(block, 0);
+    this.#eviction.addFirst(block);
   }
 
   /** One holder less; without holders the block is cached if published, else free. */
@@ -114,16 +139,9 @@ export class BlockPool {
     this.#free.push(block);
   }
 
-  /** Frees a cached block because a victim goes that it continues. */
-  evictWith(block: BlockId): void {
-    this.unpublish(block);
-    this.#evictions++;
-  }
-
-  /** Frees every cached block. */
+  /** Frees every cached block. Nobody may be able to find them any more. */
   freeCached(): void {
     for (let block = this.#eviction.victim(); block !== null; block = this.#eviction.victim()) {
-      this.#onEvict(block);
       this.unpublish(block);
     }
   }
@@ -147,14 +165,14 @@ export class BlockPool {
     assert(cached === this.#eviction.count, "Cached blocks and the eviction order differ");
   }
 
-  #take(): BlockId {
-    if (this.#free.length > 0) return blockId(this.#free.pop());
+  #evict(): BlockId | null {
     const victim = this.#eviction.victim();
-    assert(victim !== null, "Cannot take a block from an empty pool");
-    this.#onEvict(victim);
+    if (victim === null) return null;
     this.#eviction.remove(victim);
     this.#published[victim] = 0;
+    this.#holders[victim] = 1;
     this.#evictions++;
+    this.#onEvict(victim);
     return victim;
   }
 }

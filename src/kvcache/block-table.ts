@@ -1,5 +1,6 @@
 import { IntList, intAt } from "#base";
 import { type BlockId, blockId } from "./block-id.ts";
+import type { ContentKeys } from "./content-keys.ts";
 import type { NodeId } from "./prefix-tree.ts";
 
 /**
@@ -9,6 +10,8 @@ import type { NodeId } from "./prefix-tree.ts";
 export class BlockTable {
   /** Whose cached prefixes may be shared: tables of different scopes never hold the same block. */
   readonly scope: string;
+  /** What tells its contents apart beside tokens; null: nothing. */
+  readonly keys: ContentKeys | null;
   readonly ids: IntList = new IntList();
   /** Leading blocks that others can find, or could before they fell out of the window. */
   publishedBlocks = 0;
@@ -22,8 +25,9 @@ export class BlockTable {
   /** The ids are host blocks: the sequence's contents were moved out of the device. */
   swapped = false;
 
-  constructor(scope = "") {
+  constructor(scope = "", keys: ContentKeys | null = null) {
     this.scope = scope;
+    this.keys = keys;
   }
 
   get length(): number {
@@ -43,6 +47,27 @@ export class BlockTable {
   /** All ids, without a copy; valid until the table changes. */
   view(): Int32Array {
     return this.ids.view();
+  }
+
+  /** Stands where another table stands; its blocks are the caller's to share. */
+  follow(other: BlockTable): void {
+    this.publishedBlocks = other.publishedBlocks;
+    this.tip = other.tip;
+    this.droppedFrom = other.droppedFrom;
+    this.droppedTo = other.droppedTo;
+    this.broken = other.broken;
+    this.swapped = other.swapped;
+  }
+
+  /** As new; the blocks must be given back before. */
+  reset(): void {
+    this.ids.clear();
+    this.publishedBlocks = 0;
+    this.tip = null;
+    this.droppedFrom = 0;
+    this.droppedTo = 0;
+    this.broken = false;
+    this.swapped = false;
   }
 
   /** Writes all ids to `target` from `offset` on. */

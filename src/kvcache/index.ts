@@ -4,7 +4,16 @@
  * A block stores keys and values of `blockTokens` consecutive positions, for every layer.
  * Sequences hold blocks through their tables; sequences with equal history hold the same ones.
  *
- *   kv-cache.ts      the books as a whole: match, adopt, allocate, publish, release
+ *   kv-cache.ts      the whole, for tables: match, adopt, allocate, publish, release
+ *   cache-shape.ts, cache-stats.ts   what it is made from, and what it counts
+ *   prefix-reuse.ts  what of a prompt is stored, given to tables; prefix-match.ts is the answer
+ *   publisher.ts     what tables hold, made known
+ *   swap.ts          whole tables to host memory and back
+ *   disk-books.ts    what goes to disk and comes from there
+ *   cache-books.ts   all levels together: what is stored where, and every move between them
+ *   cache-tier.ts    one level: its pool, what its blocks are worth, which goes first
+ *   content-index.ts the prefix tree with levels; content-keys.ts, scope.ts tell contents apart
+ *   store-observer.ts      tells of changes, and names contents
  *   block-table.ts   the blocks of one sequence, in position order
  *   block-pool.ts    counts holders, hands out blocks, takes them back
  *   prefix-tree.ts   finds stored blocks by history and tokens
@@ -34,10 +43,13 @@ export type { BlockMove } from "./block-move.ts";
 export { type BlockCounts, BlockPool } from "./block-pool.ts";
 export { BlockQueues } from "./block-queues.ts";
 export { BlockTable } from "./block-table.ts";
+export { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";
+export type { CacheStats, LevelStats } from "./cache-stats.ts";
+export type { ContentKeys, MultimodalItem } from "./content-keys.ts";
 export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 export { type EvictionPolicy, LruEviction } from "./eviction.ts";
 export { createEviction, EVICTION_POLICIES, type EvictionPolicyName } from "./eviction-policies.ts";
-export { KvCache, type KvCacheShape } from "./kv-cache.ts";
+export { KvCache } from "./kv-cache.ts";
 export type * from "./kv-event.ts";
 export {
   attentionWeight,
@@ -56,6 +68,7 @@ export {
   type PrefixTreeOptions,
 } from "./prefix-tree.ts";
 export { PriorityEviction } from "./priority-eviction.ts";
+export type { StoredTail } from "./publisher.ts";
 export {
   type BlockRetention,
   checkedRetention,
@@ -72,4 +85,5 @@ export {
 } from "./retention.ts";
 export { RetentionBook } from "./retention-book.ts";
 export { parseRetention, type RetentionOptions, RetentionParams } from "./retention-params.ts";
+export { type CacheScope, parseScope, scopeKey } from "./scope.ts";
 export { SpeedMeter } from "./speed-meter.ts";

@@ -1,68 +1,116 @@
 import { assert, type IntList } from "#base";
+import { createBlockHasher } from "./block-hash.ts";
 import { type BlockId, blockId } from "./block-id.ts";
 import type { BlockMove } from "./block-move.ts";
-import { type BlockCounts, BlockPool } from "./block-pool.ts";
+import type { BlockCounts } from "./block-pool.ts";
 import type { BlockTable } from "./block-table.ts";
-import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
+import { CacheBooks } from "./cache-books.ts";
+import { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";
+import { type CacheStats, cacheStats } from "./cache-stats.ts";
+import type { ContentKeys } from "./content-keys.ts";
+import { DiskBooks } from "./disk-books.ts";
+import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
+import type { CacheLevel, KvSnapshot, NumberedKvEvent } from "./kv-event.ts";
+import { KvEventQueue } from "./kv-event-queue.ts";
 import { NO_MATCH, type PrefixMatch } from "./prefix-match.ts";
-import { type NodeId, PrefixTree } from "./prefix-tree.ts";
+import { PrefixReuse } from "./prefix-reuse.ts";
+import type { NodeId } from "./prefix-tree.ts";
+import { Publisher, type StoredTail } from "./publisher.ts";
+import type { BlockRetention } from "./retention.ts";
+import { StoreObserver } from "./store-observer.ts";
+import { Swap } from "./swap.ts";
 
-/** How large the pool is, what is shared, and what is forgotten first. */
-export interface KvCacheShape {
-  /** Blocks in the pool. */
-  readonly blocks: number;
-  /** Positions per block. */
-  readonly blockTokens: number;
-  /** Off: no block is ever published, so none is shared. Default: on. */
-  readonly prefixCaching?: boolean;
-  /** Which cached block to forget first. Default: lru. */
-  readonly evictionPolicy?: EvictionPolicyName;
-}
-
-/** The books of the KV pool: who holds which block, and whose prefix can be shared. */
+/** The books of the KV cache: who holds which block, what is stored where, what can be shared. */
 export class KvCache {
   readonly blockTokens: number;
   readonly prefixCaching: boolean;
-  readonly #pool: BlockPool;
-  readonly #tree: PrefixTree;
-  /** Whether a prefix may be forgotten before what continues it, which is forgotten then, too. */
-  readonly #evictsCovered: boolean;
-  #moves: BlockMove[] = [];
+  /** What later queries see; null: everything. */
+  readonly window: CacheWindow | null;
+  readonly #storesTails: boolean;
+  readonly #books: CacheBooks;
+  readonly #reuse: PrefixReuse;
+  readonly #publisher: Publisher;
+  readonly #swap: Swap;
+  readonly #disk: DiskBooks;
+  readonly #events: KvEventQueue | null;
+  #copiedBlocks = 0;
 
   constructor(shape: KvCacheShape) {
-    assert(Number.isInteger(shape.blockTokens) && shape.blockTokens > 0, "Blocks need positions");
-    this.blockTokens = shape.blockTokens;
+    const { blockTokens, blocks, hostBlocks = 0, diskBlocks = 0 } = shape;
+    assert(Number.isInteger(blockTokens) && blockTokens > 0, "Blocks need positions");
+    assert(diskBlocks === 0 || hostBlocks > 0, "Blocks reach the disk through host memory");
+    this.blockTokens = blockTokens;
     this.prefixCaching = shape.prefixCaching ?? true;
-    const policy = shape.evictionPolicy ?? "lru";
-    this.#evictsCovered = policy === "true-priority";
-    const eviction = createEviction(policy, shape.blocks, (block) => this.#tree.isCovered(block));
-    const { uncovered } = eviction;
-    this.#tree = new PrefixTree(shape.blocks, shape.blockTokens, {
-      ...(uncovered === undefined ? {} : { onUncovered: uncovered.bind(eviction) }),
+    this.window = shape.window ?? null;
+    const partialReuse = shape.partialReuse ?? true;
+    this.#storesTails = this.prefixCaching && partialReuse;
+    const blocksPerLevel = [blocks, hostBlocks, diskBlocks];
+    const levels = diskBlocks > 0 ? 3 : hostBlocks > 0 ? 2 : 1;
+    this.#events = shape.events ? new KvEventQueue(blocksPerLevel.slice(0, levels)) : null;
+    this.#books = new CacheBooks(
+      {
+        blocksPerLevel: blocksPerLevel.slice(0, levels),
+        blockTokens,
+        evictionPolicy: shape.evictionPolicy ?? "priority",
+        offloadPriorityMin: shape.offloadPriorityMin ?? OFFLOAD_PRIORITY_MIN,
+      },
+      this.#createObserver(shape, blocks + hostBlocks + diskBlocks),
+    );
+    this.#reuse = new PrefixReuse(this.#books, {
+      blockTokens,
+      partialReuse,
+      copyOnPartialReuse: shape.copyOnPartialReuse ?? true,
+      unseenBlocks: (tokens) => this.#unseenBlocks(tokens),
     });
-    this.#pool = new BlockPool(shape.blocks, eviction, (block) => this.#forget(block));
+    this.#publisher = new Publisher(this.#books, blockTokens);
+    this.#swap = new Swap(this.#books);
+    this.#disk = new DiskBooks(this.#books);
   }
 
+  /** Blocks on the device. */
   get totalBlocks(): number {
-    return this.#pool.total;
+    return this.#books.device.blocks;
   }
 
-  /** Blocks that `allocate` can hand out. */
+  /** Device blocks that can be handed out. */
   get availableBlocks(): number {
-    return this.#pool.availableCount;
+    return this.#books.device.availableCount;
   }
 
-  /** Cached blocks that were forgotten to make room, since the start. */
+  /** Cached device blocks that made room, since the start. */
   get evictions(): number {
-    return this.#pool.evictions;
+    return this.#books.device.evictions;
   }
 
-  counts(): BlockCounts {
-    return this.#pool.counts();
+  /** The books of one level: 0 device, 1 host memory, 2 disk. */
+  counts(level: CacheLevel = 0): BlockCounts {
+    return this.#books.tier(level)?.counts() ?? { free: 0, held: 0, cached: 0, total: 0 };
+  }
+
+  /** What happened since the start, in all levels. */
+  stats(): CacheStats {
+    return cacheStats({
+      books: this.#books,
+      reuse: this.#reuse,
+      swap: this.#swap,
+      disk: this.#disk,
+      blockTokens: this.blockTokens,
+      copiedBlocks: this.#copiedBlocks,
+    });
   }
 
   holders(block: BlockId): number {
-    return this.#pool.holders(block);
+    return this.#books.tierOf(block).holders(block);
+  }
+
+  /** Where a block is. */
+  levelOf(block: BlockId): CacheLevel {
+    return this.#books.levelOf(block);
+  }
+
+  /** How much a block is worth keeping: 0 to 100. */
+  priorityOf(block: BlockId): number {
+    return this.#books.tierOf(block).priorityOf(block);
   }
 
   /** Blocks that `tokens` positions need. */
@@ -70,23 +118,18 @@ export class KvCache {
     return Math.ceil(tokens / this.blockTokens);
   }
 
+  /** Time goes on: durations that are over end. Once per step, before anything else. */
+  advance(nowMs: number): void {
+    this.#books.advance(nowMs);
+  }
+
   /**
-   * The longest stored prefix of `tokens`, in full blocks, that leaves the last token to compute:
-   * its row is what the next token is drawn from. Changes nothing.
+   * The longest stored prefix of `tokens` that leaves the last token to compute: its row is what
+   * the next token is drawn from. Changes nothing.
    */
-  match(scope: string, tokens: Int32Array): PrefixMatch {
+  match(scope: string, tokens: Int32Array, keys: ContentKeys | null = null): PrefixMatch {
     if (!this.prefixCaching) return NO_MATCH;
-    const blocksMax = Math.floor((tokens.length - 1) / this.blockTokens);
-    const blocks: BlockId[] = [];
-    let tip: NodeId | null = null;
-    for (let index = 0; index < blocksMax; index++) {
-      const place = { scope, parent: tip, tokens, start: index * this.blockTokens };
-      const node = this.#tree.find(place);
-      if (node === null) break;
-      blocks.push(this.#tree.blockOf(node));
-      tip = node;
-    }
-    return { ...NO_MATCH, blocks, tip, tokens: blocks.length * this.blockTokens };
+    return this.#reuse.match({ scope, tokens, keys });
   }
 
   /** `hold` and `settle` in one, where only one table is filled. */
@@ -97,29 +140,35 @@ export class KvCache {
 
   /**
    * How many device blocks stop being available when a block of a match is claimed: none when
-   * somebody holds it on the device. A partial match that is copied costs one more, the copy.
+   * somebody holds it on the device. A partial match that is copied costs one more, the copy; its
+   * own block then only counts if it is on the device.
    */
   claimCost(block: BlockId): 0 | 1 {
-    return this.#pool.holders(block) === 0 ? 1 : 0;
+    const { device } = this.#books;
+    return device.has(block) && device.holders(block) > 0 ? 0 : 1;
+  }
+
+  /** Whether a block is on the device. */
+  isOnDevice(block: BlockId): boolean {
+    return this.#books.device.has(block);
   }
 
   /**
-   * An empty table takes the matched blocks, one holder more for each, so that nothing evicts them.
-   * All tables that a step fills are held first, then settled.
+   * An empty table takes the matched blocks, one holder more for each that a later query sees, so
+   * that nothing evicts them. All tables that a step fills are held first, then settled.
    */
   hold(table: BlockTable, match: PrefixMatch): void {
-    assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
-    for (const block of match.blocks) {
-      this.#pool.retain(block);
-      table.ids.push(block);
-    }
-    table.publishedBlocks = match.blocks.length;
-    table.tip = match.tip;
+    this.#reuse.hold(table, match);
   }
 
   /** Makes a held match usable: contents come back to the device, a partial block is copied. */
-  settle(_table: BlockTable, _match: PrefixMatch): void {
-    // Everything is on the device.
+  settle(table: BlockTable, match: PrefixMatch): void {
+    this.#reuse.settle(table, match);
+  }
+
+  /** A fully published table takes further blocks, up to `blocks` in all; they must be stored. */
+  extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
+    this.#reuse.extend(table, { scope: table.scope, tokens, keys: table.keys }, blocks);
   }
 
   /** An empty table shares all blocks of another one, the partly filled last one too. */
@@ -128,19 +177,15 @@ export class KvCache {
     assert(child.scope === parent.scope, "Cannot fork into another scope");
     for (let index = 0; index < parent.length; index++) {
       const block = parent.get(index);
-      if (parent.holds(index)) this.#pool.retain(block);
+      if (parent.holds(index)) this.#books.tierOf(block).retain(block);
       child.ids.push(block);
     }
-    child.publishedBlocks = parent.publishedBlocks;
-    child.tip = parent.tip;
-    child.droppedFrom = parent.droppedFrom;
-    child.droppedTo = parent.droppedTo;
-    child.broken = parent.broken;
+    child.follow(parent);
   }
 
   /** Whether another table holds the block at `index`, too. */
   isShared(table: BlockTable, index: number): boolean {
-    return this.#pool.holders(table.get(index)) > 1;
+    return table.holds(index) && this.holders(table.get(index)) > 1;
   }
 
   /**
@@ -150,40 +195,34 @@ export class KvCache {
   makeWritable(table: BlockTable, position: number): boolean {
     const index = Math.floor(position / this.blockTokens);
     if (index >= table.length || !this.isShared(table, index)) return true;
-    if (!this.#pool.allocate(1, table.ids)) return false;
-    const copy = blockId(table.ids.pop());
+    const { device } = this.#books;
     const shared = table.get(index);
-    this.#moves.push({ kind: "copy", from: shared, to: copy });
-    this.#pool.release(shared);
+    const copy = device.take(index);
+    if (copy === null) return false;
+    device.claim(copy, {
+      priority: device.priorityOf(shared),
+      durationMs: device.durationOf(shared),
+    });
+    this.#books.move({ kind: "copy", from: shared, to: copy });
+    this.#books.release(shared);
     table.ids.set(index, copy);
+    this.#copiedBlocks++;
     return true;
   }
 
   /** What must be copied, in order, before the next step computes. */
   takeMoves(): readonly BlockMove[] {
-    const moves = this.#moves;
-    this.#moves = [];
-    return moves;
-  }
-
-  /** A fully published table takes further blocks, up to `blocks` in all; they must be stored. */
-  extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
-    assert(table.publishedBlocks === table.length, "Cannot extend an unpublished prefix");
-    while (table.length < blocks) {
-      const start = table.length * this.blockTokens;
-      const node = this.#tree.find({ scope: table.scope, parent: table.tip, tokens, start });
-      assert(node !== null, "Cannot share a block that is not stored");
-      const block = this.#tree.blockOf(node);
-      this.#pool.retain(block);
-      table.ids.push(block);
-      table.publishedBlocks++;
-      table.tip = node;
-    }
+    return this.#books.takeMoves();
   }
 
   /** Appends `count` blocks to the table, or touches nothing: false tells to make room first. */
   allocate(table: BlockTable, count: number): boolean {
-    return this.#pool.allocate(count, table.ids);
+    return this.#books.device.allocate(count, table.ids);
+  }
+
+  /** What the holder of the table's block at `index` says of how long to keep it. */
+  setRetention(table: BlockTable, index: number, retention: BlockRetention): void {
+    if (table.holds(index)) this.#books.claim(table.get(index), retention);
   }
 
   /**
@@ -191,7 +230,9 @@ export class KvCache {
    * 0 to 100. For the policies priority and true-priority; others ignore it.
    */
   prioritise(table: BlockTable, start: number, end: number, priority: number): void {
-    for (let index = start; index < end; index++) this.#pool.prioritise(table.get(index), priority);
+    for (let index = start; index < end; index++) {
+      this.setRetention(table, index, { priority, durationMs: null });
+    }
   }
 
   /**
@@ -200,15 +241,7 @@ export class KvCache {
    */
   publish(table: BlockTable, tokens: IntList, filled: number): void {
     if (!this.prefixCaching) return;
-    const full = Math.floor(filled / this.blockTokens);
-    while (table.publishedBlocks < full) {
-      const start = table.publishedBlocks * this.blockTokens;
-      const block = table.get(table.publishedBlocks);
-      const place = { scope: table.scope, parent: table.tip, tokens: tokens.view(), start };
-      table.tip = this.#tree.insert(place, block);
-      this.#pool.publish(block);
-      table.publishedBlocks++;
-    }
+    this.#publisher.publish(table, tokens, filled);
   }
 
   /**
@@ -218,53 +251,144 @@ export class KvCache {
   unpublish(blocks: IntList): void {
     for (let index = blocks.length - 1; index >= 0; index--) {
       const block = blockId(blocks.get(index));
-      if (!this.#tree.has(block)) continue;
-      this.#tree.remove(block);
-      this.#pool.unpublish(block);
+      if (this.#books.index.has(block)) this.#books.forget(block);
     }
   }
 
-  /** Gives all blocks of a table back, the last first, so that tails are forgotten before heads. */
-  release(table: BlockTable): void {
+  /** Gives back what no query at `position` or later sees. Without a window that is nothing. */
+  dropLeading(table: BlockTable, position: number): void {
+    const { from, to } = this.#unseenBlocks(position);
+    const end = Math.min(to, table.length);
+    const start = Math.max(from, table.droppedTo);
+    for (let index = start; index < end; index++) this.#books.release(table.get(index));
+    if (end <= start) return;
+    table.droppedFrom = from;
+    table.droppedTo = end;
+  }
+
+  /** Takes the table's last blocks back, down to `blocks`: what they were to hold is not wanted. */
+  shrink(table: BlockTable, blocks: number): void {
+    assert(table.publishedBlocks <= blocks, "Cannot take a published block back");
+    while (table.length > blocks) this.#books.release(blockId(table.ids.pop()));
+  }
+
+  /**
+   * Gives all blocks of a table back, the last first, so that tails are forgotten before heads.
+   * With `tail` the partly filled last block can be found from now on, too.
+   */
+  release(table: BlockTable, tail: StoredTail | null = null): void {
+    if (tail !== null && this.#storesTails && !table.swapped) {
+      this.#publisher.publishTail(table, tail);
+    }
     while (table.length > 0) {
       const held = table.holds(table.length - 1);
       const block = blockId(table.ids.pop());
-      if (held) this.#pool.release(block);
+      if (held) this.#books.release(block);
     }
-    table.publishedBlocks = 0;
-    table.tip = null;
-    table.droppedFrom = 0;
-    table.droppedTo = 0;
-    table.broken = false;
+    table.reset();
   }
 
-  /** Forgets all cached prefixes; false, and nothing happens, while a block is held. */
+  /** Blocks that must move when these tables, and nobody else, are swapped out or in. */
+  swapBlocks(tables: readonly BlockTable[]): number {
+    return this.#swap.blocksOf(tables);
+  }
+
+  /** Whether host memory has room for these tables. */
+  canSwapOut(tables: readonly BlockTable[]): boolean {
+    return this.#swap.canSwapOut(tables);
+  }
+
+  /**
+   * Moves the contents of all these tables to host memory: they hold host blocks then, and no
+   * device block. False, and nothing moves, when host memory cannot make room.
+   */
+  swapOut(tables: readonly BlockTable[]): boolean {
+    return this.#swap.swapOut(tables);
+  }
+
+  /** The way back. False, and nothing moves, when the device has too few blocks. */
+  swapIn(tables: readonly BlockTable[]): boolean {
+    return this.#swap.swapIn(tables);
+  }
+
+  /**
+   * Starts reading a match's `onDisk` blocks into host memory, as many as there is room for; `key`
+   * names the load. False: nothing to read, or no room.
+   */
+  startLoad(match: PrefixMatch, key: number): boolean {
+    return this.#disk.startLoad(match, key);
+  }
+
+  /** What is to be done between host memory and disk. Each job is to be reported. */
+  takeDiskJobs(): readonly DiskJob[] {
+    return this.#disk.takeJobs();
+  }
+
+  /** A job ended. Returns the key of the load that is complete with it, if any. */
+  finishDiskJob(finished: FinishedDiskJob): number | null {
+    return this.#disk.finish(finished);
+  }
+
+  /**
+   * Stores a block that an earlier run left on disk below `parent`, the place of its `parentKey`.
+   * Null: no room, known already, or its key does not fit its contents.
+   */
+  restore(file: BlockFile, parent: NodeId | null): NodeId | null {
+    return this.#disk.restore(file, parent);
+  }
+
+  /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
   reset(): boolean {
-    if (this.counts().held > 0) return false;
-    this.#pool.freeCached();
-    this.#tree.clear();
+    const levels: readonly CacheLevel[] = [0, 1, 2];
+    if (levels.some((level) => this.counts(level).held > 0)) return false;
+    this.#books.clear();
     return true;
+  }
+
+  /** What happened since the last call, numbered on. Once per step; nothing without listeners. */
+  takeEvents(): readonly NumberedKvEvent[] {
+    return this.#events?.flush() ?? [];
+  }
+
+  /**
+   * All that can be found now; null without listeners. Events must have been taken before: the
+   * next ones follow this snapshot without a gap. Costs a scan.
+   */
+  snapshot(): KvSnapshot | null {
+    const blocks = this.#books.observer.snapshotBlocks();
+    if (this.#events === null || blocks === null) return null;
+    const levels: readonly CacheLevel[] = [0, 1, 2];
+    const blocksPerLevel = levels.map((level) => this.counts(level).total);
+    return { nextId: this.#events.nextId, blocksPerLevel, blocks };
   }
 
   /** Checks that the books agree with all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
-    const holders = new Int32Array(this.totalBlocks);
-    for (const table of tables) {
-      for (const block of table.view()) holders[block] = (holders[block] ?? 0) + 1;
-    }
-    this.#pool.audit(holders);
-    for (let index = 0; index < this.totalBlocks; index++) {
-      const block = blockId(index);
-      const stored = this.#tree.has(block);
-      assert(stored === this.#pool.isPublished(block), `Block ${index} is not in the index`);
-    }
+    this.#books.audit(tables, this.#disk.pinned());
   }
 
-  #forget(victim: BlockId): void {
-    const node = this.#tree.nodeOf(victim);
-    if (node !== null && this.#evictsCovered && this.#tree.isCovered(victim)) {
-      this.#tree.removeBelow(node, (block) => this.#pool.evictWith(block));
-    }
-    this.#tree.remove(victim);
+  #createObserver(shape: KvCacheShape, nodes: number): StoreObserver {
+    const queue = this.#events;
+    const hasher = shape.events ? createBlockHasher(shape.events, { nodes }) : null;
+    const files =
+      (shape.diskBlocks ?? 0) === 0
+        ? null
+        : hasher?.algorithm === "sha256_cbor"
+          ? hasher
+          : createBlockHasher("sha256_cbor", { nodes });
+    const events =
+      queue === null || hasher === null
+        ? null
+        : { hasher, emit: (event: Parameters<KvEventQueue["emit"]>[0]) => queue.emit(event) };
+    return new StoreObserver({ events, files });
+  }
+
+  /** Places of a table that no query at `position` or later sees: from, to. */
+  #unseenBlocks(position: number): { readonly from: number; readonly to: number } {
+    if (this.window === null) return { from: 0, to: 0 };
+    const { tokens, sinkTokens } = this.window;
+    const first = position - (tokens - sinkTokens) + 1;
+    const from = this.blocksFor(sinkTokens);
+    return { from, to: Math.max(from, Math.floor(first / this.blockTokens)) };
   }
 }

@@ -12,7 +12,9 @@ class Books {
   readonly tables: BlockTable[] = [];
 
   constructor(blocks: number, blockTokens = 16, prefixCaching = true) {
-    this.cache = new KvCache({ blocks, blockTokens, prefixCaching });
+    // vLLM shares full blocks alone.
+    const partialReuse = false;
+    this.cache = new KvCache({ blocks, blockTokens, prefixCaching, partialReuse });
   }
 
   /** Null when the blocks are not there. */

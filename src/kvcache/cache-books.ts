@@ -1,0 +1,286 @@
+/**
+ * The books of all levels together: what is stored where, what moves between levels, and what is
+ * told about it. Every change of where contents are goes through here.
+ */
+import { assert, intAt } from "#base";
+import { type BlockId, blockId } from "./block-id.ts";
+import type { BlockMove } from "./block-move.ts";
+import type { BlockTable } from "./block-table.ts";
+import { CacheTier } from "./cache-tier.ts";
+import { ContentIndex } from "./content-index.ts";
+import type { EvictionPolicyName } from "./eviction-policies.ts";
+import type { CacheLevel } from "./kv-event.ts";
+import type { NodeId } from "./prefix-tree.ts";
+import type { BlockRetention } from "./retention.ts";
+import type { StoreObserver } from "./store-observer.ts";
+
+/** How many blocks each level has, and what leaves them first. */
+export interface BooksShape {
+  readonly blocksPerLevel: readonly number[];
+  readonly blockTokens: number;
+  readonly evictionPolicy: EvictionPolicyName;
+  /** Device blocks worth less are forgotten, not moved to host memory. */
+  readonly offloadPriorityMin: number;
+}
+
+/** What happened in a level since the start; blocks. */
+export interface TierStats {
+  /** Cached contents that made room: moved on to the next level, or forgotten. */
+  readonly offloaded: number;
+  readonly forgotten: number;
+  /** Contents that came back to the device from here. */
+  readonly onboarded: number;
+  /** Durations that ended. */
+  readonly expired: number;
+}
+
+type Counters = { -readonly [key in keyof TierStats]: number };
+
+/** Levels of blocks, the index over them, and the moves between them. */
+export class CacheBooks {
+  readonly index: ContentIndex;
+  readonly device: CacheTier;
+  readonly host: CacheTier | null;
+  readonly disk: CacheTier | null;
+  readonly observer: StoreObserver;
+  readonly #tiers: readonly CacheTier[];
+  readonly #offloadPriorityMin: number;
+  readonly #counters: readonly Counters[];
+  #moves: BlockMove[] = [];
+  /** On the caller's clock, by `advance`. */
+  #nowMs = 0;
+  /** Hears of host blocks that just got contents, while they are held. */
+  onOffloaded: ((host: BlockId, node: NodeId) => void) | null = null;
+  /** Hears of disk blocks that are taken for other contents, or forgotten. */
+  onDiskForgotten: ((disk: BlockId, node: NodeId) => void) | null = null;
+
+  constructor(shape: BooksShape, observer: StoreObserver) {
+    this.observer = observer;
+    this.#offloadPriorityMin = shape.offloadPriorityMin;
+    let first = 0;
+    this.#tiers = shape.blocksPerLevel.map((blocks, level) => {
+      const tier = this.#createTier(shape, level, first, blocks);
+      first += blocks;
+      return tier;
+    });
+    const [device, host, disk] = this.#tiers;
+    assert(device !== undefined, "Cannot keep books without a device");
+    this.device = device;
+    this.host = host !== undefined && host.blocks > 0 ? host : null;
+    this.disk = disk !== undefined && disk.blocks > 0 ? disk : null;
+    this.#counters = this.#tiers.map(() => ({
+      offloaded: 0,
+      forgotten: 0,
+      onboarded: 0,
+      expired: 0,
+    }));
+    this.index = new ContentIndex(
+      { blocks: first, blockTokens: shape.blockTokens },
+      (block) => this.levelOf(block),
+      {
+        stored: (node) => observer.stored(node),
+        removed: (node) => this.#nodeRemoved(node),
+        moved: (node, from, to) => observer.moved(node, from, to),
+        uncovered: (block) => this.tierOf(block).uncovered(block),
+      },
+    );
+    observer.watch(this.index, (block) => this.tierOf(block).priorityOf(block));
+  }
+
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  tier(level: CacheLevel): CacheTier | null {
+    return this.#tiers[level] ?? null;
+  }
+
+  levelOf(block: BlockId): CacheLevel {
+    if (this.device.has(block)) return 0;
+    return this.host?.has(block) ? 1 : 2;
+  }
+
+  tierOf(block: BlockId): CacheTier {
+    const tier = this.#tiers[this.levelOf(block)];
+    assert(tier?.has(block) === true, "Cannot find a block: no level has it");
+    return tier;
+  }
+
+  stats(level: CacheLevel): TierStats {
+    const counters = this.#counters[level];
+    assert(counters !== undefined, "Cannot count in a level that does not exist");
+    return { ...counters };
+  }
+
+  /** What must be copied, in order, before the next step computes. */
+  takeMoves(): readonly BlockMove[] {
+    const moves = this.#moves;
+    this.#moves = [];
+    return moves;
+  }
+
+  move(move: BlockMove): void {
+    this.#moves.push(move);
+  }
+
+  /** Time goes on: ends durations that are over. */
+  advance(nowMs: number): void {
+    this.#nowMs = nowMs;
+    for (const tier of this.#tiers) {
+      tier.expire(nowMs, () => {
+        this.#count(tier.level, "expired");
+      });
+    }
+  }
+
+  release(block: BlockId): void {
+    this.tierOf(block).release(block, this.#nowMs);
+  }
+
+  /** What the newest holder of a block says about it. */
+  claim(block: BlockId, retention: BlockRetention): void {
+    const change = this.tierOf(block).claim(block, retention);
+    const node = this.index.nodeOf(block);
+    if (change !== null && node !== null) this.observer.prioritised(node, change);
+  }
+
+  /** Takes contents away from a block, and from all that continues them where it was the last. */
+  forget(block: BlockId): void {
+    const node = this.index.nodeOf(block);
+    assert(node !== null, "Cannot forget a block that is not stored");
+    this.#removeFromIndex(block, node);
+    this.tierOf(block).forget(block);
+  }
+
+  /**
+   * Contents of a held host block come to a held device block. The host block gives its contents up
+   * unless somebody else holds it; the caller's hold of it ends here.
+   */
+  onboard(host: BlockId, device: BlockId): void {
+    const tier = this.host;
+    assert(tier !== null, "Cannot bring a block back without host memory");
+    this.move({ kind: "onboard", from: host, to: device });
+    this.#count(1, "onboarded");
+    const node = this.index.nodeOf(host);
+    if (node !== null) {
+      this.device.claim(device, { priority: tier.priorityOf(host), durationMs: null });
+      this.index.attach(node, device);
+      this.device.publish(device);
+    }
+    this.giveUp(host);
+  }
+
+  /** Ends a hold of a host block whose contents are on the device, too: nobody else needs it. */
+  giveUp(host: BlockId): void {
+    this.release(host);
+    const tier = this.tierOf(host);
+    if (tier.holders(host) > 0 || !this.index.has(host)) return;
+    this.index.remove(host);
+    tier.forget(host);
+  }
+
+  /** A host block with one holder, for contents of any kind; null: none can make room. */
+  takeHost(): BlockId | null {
+    return this.host?.take() ?? null;
+  }
+
+  /** Forgets everything; nobody may hold a block. */
+  clear(): void {
+    this.observer.cleared();
+    this.index.clear();
+    for (const tier of this.#tiers) tier.freeCached();
+  }
+
+  /**
+   * Checks all levels against the tables there are and the blocks that jobs hold. Costs a scan; for
+   * tests and bugs.
+   */
+  audit(tables: Iterable<BlockTable>, pinned: Iterable<BlockId>): void {
+    const total = this.#tiers.reduce((sum, tier) => sum + tier.blocks, 0);
+    const holders = new Int32Array(total);
+    const hold = (block: number) => {
+      holders[block] = intAt(holders, block) + 1;
+    };
+    for (const table of tables) {
+      for (let index = 0; index < table.length; index++)
+        if (table.holds(index)) hold(table.get(index));
+    }
+    for (const block of pinned) hold(block);
+    for (const tier of this.#tiers) tier.audit(holders);
+    for (let index = 0; index < total; index++) {
+      const block = blockId(index);
+      const stored = this.index.has(block);
+      const published = this.tierOf(block).isPublished(block);
+      assert(stored === published, `Block ${index} is not in the index, or should not be`);
+    }
+  }
+
+  #createTier(shape: BooksShape, level: number, first: number, blocks: number): CacheTier {
+    const known: readonly CacheLevel[] = [0, 1, 2];
+    const place = known[level];
+    assert(place !== undefined, "Cannot keep books of more than three levels");
+    return new CacheTier(
+      { level: place, first, blocks, evictionPolicy: shape.evictionPolicy },
+      (block) => this.index.isCovered(block),
+      (block) => this.#evicted(block, place),
+    );
+  }
+
+  /** A cached block was taken for other contents: what it has goes on, or is forgotten. */
+  #evicted(block: BlockId, level: CacheLevel): void {
+    const node = this.index.nodeOf(block);
+    assert(node !== null, "Cannot evict a block that is not stored");
+    if (level === 0 && this.index.isOnlyBlock(block)) this.#offload(block, node);
+    // Making room there may have forgotten this block's contents, since it continued them.
+    if (this.index.nodeOf(block) === null) return;
+    if (this.index.isOnlyBlock(block)) this.#count(level, "forgotten");
+    this.#removeFromIndex(block, node);
+  }
+
+  /** Takes a block out of the index, and all that continues it where it was its node's last. */
+  #removeFromIndex(block: BlockId, node: NodeId): void {
+    if (this.index.isOnlyBlock(block)) this.#forgetBelow(node);
+    else if (this.levelOf(block) === 2) this.onDiskForgotten?.(block, node);
+    this.index.remove(block);
+  }
+
+  /** Contents are about to go, with their last block. */
+  #nodeRemoved(node: NodeId): void {
+    const last = this.index.blockOf(node);
+    if (this.levelOf(last) === 2) this.onDiskForgotten?.(last, node);
+    this.observer.removed(node);
+  }
+
+  /** Copies what a device victim has to host memory, if it is worth it and there is room. */
+  #offload(block: BlockId, node: NodeId): void {
+    const { host } = this;
+    if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return;
+    const copy = host.take();
+    if (copy === null) return;
+    if (this.index.nodeOf(block) === null) {
+      this.release(copy);
+      return;
+    }
+    this.move({ kind: "offload", from: block, to: copy });
+    this.#count(0, "offloaded");
+    this.index.attach(node, copy);
+    host.publish(copy);
+    host.claim(copy, { priority: this.device.priorityOf(block), durationMs: null });
+    this.onOffloaded?.(copy, node);
+    this.release(copy);
+  }
+
+  /** What continues contents that go can never be found again. */
+  #forgetBelow(node: NodeId): void {
+    if (!this.index.hasChildren(node)) return;
+    this.index.removeBelow(node, (block) => {
+      this.tierOf(block).forget(block);
+      this.#count(this.levelOf(block), "forgotten");
+    });
+  }
+
+  #count(level: CacheLevel, what: keyof TierStats): void {
+    const counters = this.#counters[level];
+    if (counters !== undefined) counters[what]++;
+  }
+}

@@ -1,0 +1,38 @@
+import type { BlockHashAlgorithm } from "./block-hash.ts";
+import type { EvictionPolicyName } from "./eviction-policies.ts";
+
+/** What later queries see of a sequence: its first `sinkTokens` and the newest, `tokens` in all. */
+export interface CacheWindow {
+  readonly tokens: number;
+  /** Leading tokens that stay visible (StreamingLLM); 0: none. */
+  readonly sinkTokens: number;
+}
+
+/** How large the levels are, what is shared, and what is forgotten first. */
+export interface KvCacheShape {
+  /** Blocks on the device. */
+  readonly blocks: number;
+  /** Positions per block. */
+  readonly blockTokens: number;
+  /** Blocks in host memory, behind the device's. Default: 0. */
+  readonly hostBlocks?: number;
+  /** Blocks on disk, behind the host's, which there must be then. Default: 0. */
+  readonly diskBlocks?: number;
+  /** Device blocks worth less are forgotten, not moved to host memory. Default: 30. */
+  readonly offloadPriorityMin?: number;
+  /** Off: no block is ever published, so none is shared. Default: on. */
+  readonly prefixCaching?: boolean;
+  /** Share the start of a block, too, by a copy or by taking it over. Default: on. */
+  readonly partialReuse?: boolean;
+  /** Copy such a block where somebody holds or continues it. Default: on. */
+  readonly copyOnPartialReuse?: boolean;
+  /** Which cached block to forget first. Default: priority. */
+  readonly evictionPolicy?: EvictionPolicyName;
+  /** Set where every layer sees at most so much of a sequence: the rest is given back. */
+  readonly window?: CacheWindow | null;
+  /** Tell of changes, by hashes of this rule; null: nobody listens. Default: null. */
+  readonly events?: BlockHashAlgorithm | null;
+}
+
+/** Where TensorRT-LLM's code draws the line; one of its documents says 35. */
+export const OFFLOAD_PRIORITY_MIN = 30;

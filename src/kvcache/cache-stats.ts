@@ -1,0 +1,74 @@
+import type { CacheBooks } from "./cache-books.ts";
+import type { DiskBooks } from "./disk-books.ts";
+import type { CacheLevel } from "./kv-event.ts";
+import type { PrefixReuse } from "./prefix-reuse.ts";
+import type { Swap } from "./swap.ts";
+
+/** One level's blocks now, and what happened to its contents since the start. */
+export interface LevelStats {
+  readonly level: CacheLevel;
+  readonly free: number;
+  readonly held: number;
+  readonly cached: number;
+  readonly total: number;
+  /** Tokens that requests found here and did not compute. */
+  readonly hitTokens: number;
+  /** Blocks whose contents moved on to the next level to make room. */
+  readonly offloaded: number;
+  /** Blocks whose contents came from here to the level above, or the device. */
+  readonly onboarded: number;
+  /** Blocks whose contents were forgotten, in all levels, to make room here. */
+  readonly forgotten: number;
+  /** Durations that ended. */
+  readonly expired: number;
+}
+
+/** All levels, and what concerns tables; blocks, since the start. */
+export interface CacheStats {
+  readonly levels: readonly LevelStats[];
+  /** Shared blocks that were copied before a write. */
+  readonly copiedBlocks: number;
+  readonly swappedOutBlocks: number;
+  readonly swappedInBlocks: number;
+  readonly diskFailures: number;
+}
+
+/** Whose counters are put together. */
+export interface StatsSources {
+  readonly books: CacheBooks;
+  readonly reuse: PrefixReuse;
+  readonly swap: Swap;
+  readonly disk: DiskBooks;
+  readonly blockTokens: number;
+  readonly copiedBlocks: number;
+}
+
+/** The counters of a cache's parts as one. */
+export function cacheStats(sources: StatsSources): CacheStats {
+  const { books, reuse, swap, disk } = sources;
+  const known: readonly CacheLevel[] = [0, 1, 2];
+  const levels = known.flatMap((level): LevelStats[] => {
+    const tier = books.tier(level);
+    if (tier === null) return [];
+    const counted = books.stats(level);
+    const partial = level === 0 ? reuse.partialHitTokens : 0;
+    return [
+      {
+        level,
+        ...tier.counts(),
+        ...counted,
+        // Contents go to disk and come from there by way of host memory, as jobs.
+        ...(level === 1 ? { offloaded: disk.stats.written } : {}),
+        ...(level === 2 ? { onboarded: disk.stats.loaded } : {}),
+        hitTokens: reuse.hitBlocks(level) * sources.blockTokens + partial,
+      },
+    ];
+  });
+  return {
+    levels,
+    copiedBlocks: sources.copiedBlocks,
+    swappedOutBlocks: swap.swappedOutBlocks,
+    swappedInBlocks: swap.swappedInBlocks,
+    diskFailures: disk.stats.failures,
+  };
+}

@@ -1,0 +1,203 @@
+/**
+ * Which contents are stored, and in which levels: the prefix tree, and for each of its nodes how
+ * many of the nodes below it are as near.
+ *
+ * A block is *covered* while it is the only one of its node in its level or a nearer one, and some
+ * child is in its level or a nearer one. Leaving it out then would make what is nearer unreachable,
+ * so orders of eviction pass covered blocks over. Children farther away do not count: a tail that
+ * went to host memory does not keep its head on the device.
+ */
+import { assert, intAt } from "#base";
+import type { BlockId } from "./block-id.ts";
+import type { CacheLevel } from "./kv-event.ts";
+import { type BlockPlace, type NodeId, type PartialFind, PrefixTree } from "./prefix-tree.ts";
+
+/** Who wants to know what the index finds out. */
+export interface IndexListener {
+  /** Contents can be found that could not before. */
+  stored(node: NodeId): void;
+  /** Contents cannot be found any more. They can still be read, for the last time. */
+  removed(node: NodeId): void;
+  /** The best copy of contents is in another level now. */
+  moved(node: NodeId, from: CacheLevel, to: CacheLevel): void;
+  /** A block was covered, maybe, and is not any more. */
+  uncovered(block: BlockId): void;
+}
+
+/** Farther than every level. */
+const NOWHERE = 3;
+/** Levels whose children are counted; below the last one every child counts. */
+const COUNTED = 2;
+
+/** Contents by history and tokens, and the blocks that have them. */
+export class ContentIndex {
+  readonly #tree: PrefixTree;
+  readonly #levelOf: (block: BlockId) => CacheLevel;
+  readonly #listener: IndexListener;
+  /** [nodes, 2] children in level 0, and in level 0 or 1. */
+  readonly #near: Int32Array;
+
+  /** `blocks`: of all levels together. */
+  constructor(
+    shape: { readonly blocks: number; readonly blockTokens: number },
+    levelOf: (block: BlockId) => CacheLevel,
+    listener: IndexListener,
+  ) {
+    this.#levelOf = levelOf;
+    this.#listener = listener;
+    this.#near = new Int32Array(shape.blocks * COUNTED);
+    this.#tree = new PrefixTree(shape.blocks, shape.blockTokens, {
+      levelOf,
+      onNodeRemoved: (node) => listener.removed(node),
+    });
+  }
+
+  /** The tree, to read. */
+  get tree(): Pick<
+    PrefixTree,
+    "nodes" | "parentOf" | "scopeOf" | "tokensOf" | "extraOf" | "nodeCount" | "scopeCount"
+  > {
+    return this.#tree;
+  }
+
+  find(place: BlockPlace): NodeId | null {
+    return this.#tree.find(place);
+  }
+
+  /** The child that shares most leading tokens with what is at `place`. */
+  findPartial(place: BlockPlace): PartialFind | null {
+    return this.#tree.findPartial(place);
+  }
+
+  /** The best copy of a node's contents. */
+  blockOf(node: NodeId): BlockId {
+    return this.#tree.blockOf(node);
+  }
+
+  nodeOf(block: BlockId): NodeId | null {
+    return this.#tree.nodeOf(block);
+  }
+
+  has(block: BlockId): boolean {
+    return this.#tree.has(block);
+  }
+
+  hasChildren(node: NodeId): boolean {
+    return this.#tree.hasChildren(node);
+  }
+
+  /** Whether no other block, in any level, has the contents of this one. */
+  isOnlyBlock(block: BlockId): boolean {
+    return this.#tree.isOnlyBlock(block);
+  }
+
+  /** Where a block is. */
+  levelOf(block: BlockId): CacheLevel {
+    return this.#levelOf(block);
+  }
+
+  /** The blocks of a node in one level. */
+  *blocksIn(node: NodeId, level: CacheLevel): Iterable<BlockId> {
+    for (const block of this.#tree.blocksOf(node)) {
+      if (this.#levelOf(block) === level) yield block;
+    }
+  }
+
+  /** Stores contents, beside equal ones where there are any, and returns their node. */
+  insert(place: BlockPlace, block: BlockId): NodeId {
+    const known = this.#tree.find(place);
+    if (known !== null) {
+      this.attach(known, block);
+      return known;
+    }
+    const node = this.#tree.insert(place, block);
+    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+    this.#childMoved(place.parent, NOWHERE, this.#levelOf(block));
+    this.#listener.stored(node);
+    return node;
+  }
+
+  /** One block more with a node's contents. */
+  attach(node: NodeId, block: BlockId): void {
+    const first = this.#tree.blockOf(node);
+    const before = this.#levelOf(first);
+    this.#tree.attach(node, block);
+    const after = this.#bestLevel(node);
+    if (after !== before) this.#nodeMoved(node, before, after);
+    else if (this.#levelOf(block) === before) this.#listener.uncovered(first);
+  }
+
+  /** Forgets a block. With a node's last block the node goes; it must have no children then. */
+  remove(block: BlockId): void {
+    const node = this.#tree.nodeOf(block);
+    assert(node !== null, "Cannot forget a block that is not stored");
+    const before = this.#bestLevel(node);
+    const last = this.#tree.isOnlyBlock(block);
+    const parent = last ? this.#tree.parentOf(node) : null;
+    this.#tree.remove(block);
+    if (last) {
+      this.#childMoved(parent, before, NOWHERE);
+      return;
+    }
+    const after = this.#bestLevel(node);
+    if (after !== before) this.#nodeMoved(node, before, after);
+  }
+
+  /** Forgets all that continues a node; `forgotten` hears of each block, deepest first. */
+  removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
+    this.#tree.removeBelow(node, forgotten);
+    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+  }
+
+  /** See the head of this file. */
+  isCovered(block: BlockId): boolean {
+    const node = this.#tree.nodeOf(block);
+    if (node === null || this.#tree.blockOf(node) !== block) return false;
+    const level = this.#levelOf(block);
+    if (!this.#isContinued(node, level)) return false;
+    return this.#tree.isOnlyBlock(block) || !this.#hasTwin(node, level);
+  }
+
+  clear(): void {
+    this.#tree.clear();
+  }
+
+  #hasTwin(node: NodeId, level: CacheLevel): boolean {
+    let copies = 0;
+    for (const _ of this.blocksIn(node, level)) copies++;
+    return copies > 1;
+  }
+
+  #isContinued(node: NodeId, level: CacheLevel): boolean {
+    if (level === COUNTED) return this.#tree.hasChildren(node);
+    return intAt(this.#near, node * COUNTED + level) > 0;
+  }
+
+  #bestLevel(node: NodeId): CacheLevel {
+    return this.#levelOf(this.#tree.blockOf(node));
+  }
+
+  #nodeMoved(node: NodeId, from: CacheLevel, to: CacheLevel): void {
+    this.#childMoved(this.#tree.parentOf(node), from, to);
+    this.#listener.moved(node, from, to);
+    // What covered it was maybe nearer than it is now, or it came nearer than all of that.
+    this.#checkUncovered(node);
+  }
+
+  /** Keeps count of the children that are near. */
+  #childMoved(parent: NodeId | null, from: number, to: number): void {
+    if (parent === null) return;
+    for (let level = 0; level < COUNTED; level++) {
+      const change = Number(to <= level) - Number(from <= level);
+      if (change === 0) continue;
+      const at = parent * COUNTED + level;
+      this.#near[at] = intAt(this.#near, at) + change;
+    }
+    if (to > from) this.#checkUncovered(parent);
+  }
+
+  #checkUncovered(node: NodeId): void {
+    const best = this.#tree.blockOf(node);
+    if (!this.#isContinued(node, this.#levelOf(best))) this.#listener.uncovered(best);
+  }
+}

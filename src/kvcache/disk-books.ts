@@ -1,0 +1,190 @@
+import { assert } from "#base";
+import type { BlockId } from "./block-id.ts";
+import type { CacheBooks } from "./cache-books.ts";
+import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
+import type { PrefixMatch } from "./prefix-match.ts";
+import type { NodeId } from "./prefix-tree.ts";
+
+const NO_DURATION = { durationMs: null };
+
+type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
+
+/**
+ * What goes to disk and comes from there, as jobs that run beside the steps. Host memory is the way
+ * both ways: contents that reach it are written behind, and read back into it. A host block stays
+ * held while a job uses it.
+ */
+export class DiskBooks {
+  readonly #books: CacheBooks;
+  #jobs: DiskJob[] = [];
+  readonly #transfers = new Set<TransferJob>();
+  /** Reads under way, by what the caller called the load. */
+  readonly #loads = new Map<number, number>();
+  readonly #loadOf = new Map<DiskJob, number>();
+  #loadedBlocks = 0;
+  #writtenBlocks = 0;
+  #failures = 0;
+
+  constructor(books: CacheBooks) {
+    this.#books = books;
+    if (books.disk === null) return;
+    books.onOffloaded = (host, node) => this.#writeBehind(host, node);
+    books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
+  }
+
+  /** Blocks read and written, and jobs that failed, since the start. */
+  get stats(): { readonly loaded: number; readonly written: number; readonly failures: number } {
+    return { loaded: this.#loadedBlocks, written: this.#writtenBlocks, failures: this.#failures };
+  }
+
+  /** What is to be done now; each must be reported to `finish`, but for deletions. */
+  takeJobs(): readonly DiskJob[] {
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    return jobs;
+  }
+
+  /** Blocks that jobs hold: given out, or still to be given. */
+  *pinned(): Iterable<BlockId> {
+    for (const job of this.#transfers) {
+      yield job.host;
+      yield job.disk;
+    }
+  }
+
+  /** See `KvCache.startLoad`. */
+  startLoad(match: PrefixMatch, key: number): boolean {
+    assert(!this.#loads.has(key), "Cannot start a load twice");
+    let reads = 0;
+    for (const disk of match.onDisk) {
+      const node = this.#books.index.nodeOf(disk);
+      // A better copy may have come since; the rest of the chain is worth as much.
+      if (node === null || this.#books.index.blockOf(node) !== disk) continue;
+      const host = this.#books.takeHost();
+      if (host === null) break;
+      if (this.#books.index.nodeOf(disk) === null) {
+        this.#books.release(host);
+        break;
+      }
+      this.#books.tierOf(disk).retain(disk);
+      const job: TransferJob = { kind: "read", host, disk, file: this.#fileOf(node, disk) };
+      this.#begin(job);
+      this.#loadOf.set(job, key);
+      reads++;
+    }
+    if (reads > 0) this.#loads.set(key, reads);
+    return reads > 0;
+  }
+
+  /** See `KvCache.finishDiskJob`. */
+  finish({ job, ok }: FinishedDiskJob): number | null {
+    if (!ok) this.#failures++;
+    if (job.kind === "delete") return null;
+    assert(this.#transfers.delete(job), "Cannot finish a job twice");
+    if (job.kind === "write") {
+      this.#finishWrite(job, ok);
+      return null;
+    }
+    this.#finishRead(job, ok);
+    const key = this.#loadOf.get(job);
+    assert(key !== undefined, "Cannot finish a read that nobody started");
+    this.#loadOf.delete(job);
+    const left = (this.#loads.get(key) ?? 0) - 1;
+    this.#loads.set(key, left);
+    if (left > 0) return null;
+    this.#loads.delete(key);
+    return key;
+  }
+
+  /** See `KvCache.restore`. */
+  restore(file: BlockFile, parent: NodeId | null): NodeId | null {
+    const { disk, index } = this.#books;
+    if (disk === null || disk.counts().free === 0) return null;
+    const { scope, tokens, extra } = file;
+    const place = { scope, parent, tokens, start: 0, count: tokens.length, extra };
+    if (index.find(place) !== null) return null;
+    const block = disk.take();
+    assert(block !== null, "Cannot take a free block");
+    const node = index.insert(place, block);
+    disk.publish(block);
+    disk.claim(block, { ...NO_DURATION, priority: file.priority });
+    const known = this.#books.observer.fileKeyOf(node) === file.key;
+    if (known) {
+      disk.release(block, this.#books.nowMs);
+      return node;
+    }
+    // Its name is not that of its contents. The file stays whoever wrote it.
+    index.remove(block);
+    disk.forget(block);
+    disk.release(block, this.#books.nowMs);
+    this.#jobs = this.#jobs.filter((job) => job.disk !== block);
+    return null;
+  }
+
+  #writeBehind(host: BlockId, node: NodeId): void {
+    const { disk, index } = this.#books;
+    for (const _ of index.blocksIn(node, 2)) return;
+    const block = disk?.take() ?? null;
+    if (block === null) return;
+    if (index.nodeOf(host) === null) {
+      this.#books.release(block);
+      return;
+    }
+    this.#books.tierOf(host).retain(host);
+    this.#begin({ kind: "write", host, disk: block, file: this.#fileOf(node, host) });
+  }
+
+  #begin(job: TransferJob): void {
+    this.#transfers.add(job);
+    this.#jobs.push(job);
+  }
+
+  #finishWrite({ host, disk, file }: TransferJob, ok: boolean): void {
+    const { index } = this.#books;
+    const tier = this.#books.tierOf(disk);
+    const node = index.nodeOf(host);
+    // Forgotten while it was written: nothing leads to the file.
+    if (ok && node === null) this.#jobs.push({ kind: "delete", disk, file });
+    if (ok && node !== null) {
+      index.attach(node, disk);
+      tier.publish(disk);
+      tier.claim(disk, { ...NO_DURATION, priority: this.#books.tierOf(host).priorityOf(host) });
+      this.#writtenBlocks++;
+    }
+    this.#books.release(disk);
+    this.#books.release(host);
+  }
+
+  #finishRead({ host, disk }: TransferJob, ok: boolean): void {
+    const { index } = this.#books;
+    const node = index.nodeOf(disk);
+    const tier = this.#books.tierOf(host);
+    this.#books.release(disk);
+    if (ok && node !== null && this.#books.levelOf(index.blockOf(node)) === 2) {
+      index.attach(node, host);
+      tier.publish(host);
+      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(disk).priorityOf(disk) });
+      this.#loadedBlocks++;
+    }
+    this.#books.release(host);
+    if (!ok && index.nodeOf(disk) !== null) this.#books.forget(disk);
+  }
+
+  #delete(disk: BlockId, node: NodeId): void {
+    this.#jobs.push({ kind: "delete", disk, file: this.#fileOf(node, disk) });
+  }
+
+  #fileOf(node: NodeId, block: BlockId): BlockFile {
+    const { tree } = this.#books.index;
+    const { observer } = this.#books;
+    const parent = tree.parentOf(node);
+    return {
+      key: observer.fileKeyOf(node),
+      parentKey: parent === null ? null : observer.fileKeyOf(parent),
+      scope: tree.scopeOf(node),
+      extra: tree.extraOf(node),
+      tokens: tree.tokensOf(node).slice(),
+      priority: this.#books.tierOf(block).priorityOf(block),
+    };
+  }
+}

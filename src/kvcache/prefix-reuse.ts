@@ -1,0 +1,191 @@
+import { assert } from "#base";
+import { type BlockId, blockId } from "./block-id.ts";
+import type { BlockTable } from "./block-table.ts";
+import type { CacheBooks } from "./cache-books.ts";
+import { type ContentKeys, extraOf } from "./content-keys.ts";
+import type { CacheLevel } from "./kv-event.ts";
+import { NO_MATCH, type PartialMatch, type PrefixMatch } from "./prefix-match.ts";
+import type { BlockPlace, NodeId } from "./prefix-tree.ts";
+
+/** How much of what is stored is used again. */
+export interface ReuseOptions {
+  readonly blockTokens: number;
+  /** Use the start of a stored block, too. */
+  readonly partialReuse: boolean;
+  /** Copy such a block where somebody holds or continues it; off: only unheld leaves are used. */
+  readonly copyOnPartialReuse: boolean;
+  /** Leading blocks of a prefix of so many tokens that its next query does not see: from, to. */
+  readonly unseenBlocks: (tokens: number) => { readonly from: number; readonly to: number };
+}
+
+/** A prompt, to be looked up. */
+export interface LookUp {
+  readonly scope: string;
+  readonly tokens: Int32Array;
+  readonly keys: ContentKeys | null;
+}
+
+const NO_RETENTION = { priority: null, durationMs: null };
+
+/** Finds what of a prompt is stored, and gives it to tables. */
+export class PrefixReuse {
+  readonly #books: CacheBooks;
+  readonly #options: ReuseOptions;
+  /** By level: full blocks that tables took, since the start. */
+  readonly #hits: [number, number, number] = [0, 0, 0];
+  #partialHitTokens = 0;
+
+  constructor(books: CacheBooks, options: ReuseOptions) {
+    this.#books = books;
+    this.#options = options;
+  }
+
+  /** Full blocks that tables took from a level, since the start. */
+  hitBlocks(level: CacheLevel): number {
+    return this.#hits[level];
+  }
+
+  /** Tokens that tables took from the starts of blocks, since the start. */
+  get partialHitTokens(): number {
+    return this.#partialHitTokens;
+  }
+
+  /** See `KvCache.match`. */
+  match(prompt: LookUp): PrefixMatch {
+    const { blockTokens } = this.#options;
+    const usable = prompt.tokens.length - 1;
+    const blocks: BlockId[] = [];
+    const onDisk: BlockId[] = [];
+    let tip: NodeId | null = null;
+    let parent: NodeId | null = null;
+    for (let start = 0; start + blockTokens <= usable; start += blockTokens) {
+      const node = this.#books.index.find(this.#place(prompt, parent, start, blockTokens));
+      if (node === null) break;
+      parent = node;
+      const block = this.#books.index.blockOf(node);
+      if (onDisk.length > 0 || this.#books.levelOf(block) === 2) {
+        onDisk.push(block);
+        continue;
+      }
+      blocks.push(block);
+      tip = node;
+    }
+    const full = blocks.length * blockTokens;
+    const partial = onDisk.length > 0 ? null : this.#partialMatch(prompt, tip, full);
+    if (blocks.length === 0 && partial === null && onDisk.length === 0) return NO_MATCH;
+    return { blocks, tip, partial, tokens: full + (partial?.tokens ?? 0), onDisk };
+  }
+
+  /** See `KvCache.hold`. */
+  hold(table: BlockTable, match: PrefixMatch): void {
+    assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
+    const unseen = this.#options.unseenBlocks(match.tokens);
+    for (const [index, block] of match.blocks.entries()) {
+      table.ids.push(block);
+      if (index < unseen.from || index >= unseen.to) this.#books.tierOf(block).retain(block);
+    }
+    if (match.blocks.length > 0 && unseen.to > unseen.from) {
+      table.droppedFrom = unseen.from;
+      table.droppedTo = unseen.to;
+    }
+    table.publishedBlocks = match.blocks.length;
+    table.tip = match.tip;
+    if (match.partial !== null) {
+      this.#books.tierOf(match.partial.block).retain(match.partial.block);
+    }
+  }
+
+  /** See `KvCache.settle`. */
+  settle(table: BlockTable, match: PrefixMatch): void {
+    for (const [index, block] of match.blocks.entries()) {
+      if (!table.holds(index)) continue;
+      const level = this.#books.levelOf(block);
+      this.#hits[level]++;
+      const own = level === 0 ? block : this.#bringBack(block, index);
+      table.ids.set(index, own);
+      this.#books.claim(own, NO_RETENTION);
+    }
+    if (match.partial !== null) this.#settlePartial(table, match.partial);
+  }
+
+  /** See `KvCache.extend`. */
+  extend(table: BlockTable, prompt: LookUp, blocks: number): void {
+    assert(table.publishedBlocks === table.length, "Cannot extend an unpublished prefix");
+    const { blockTokens } = this.#options;
+    while (table.length < blocks) {
+      const place = this.#place(prompt, table.tip, table.length * blockTokens, blockTokens);
+      const node = this.#books.index.find(place);
+      assert(node !== null, "Cannot share a block that is not stored");
+      const block = this.#books.index.blockOf(node);
+      assert(this.#books.levelOf(block) === 0, "Cannot share a block that is being computed");
+      this.#books.device.retain(block);
+      table.ids.push(block);
+      table.publishedBlocks++;
+      table.tip = node;
+    }
+  }
+
+  /** Whether the block can be taken as it is: nobody holds it, and nothing is lost but its tail. */
+  #canTakeOver(block: BlockId, node: NodeId): boolean {
+    const { index, device } = this.#books;
+    return device.has(block) && device.holders(block) === 0 && !index.hasChildren(node);
+  }
+
+  #partialMatch(prompt: LookUp, tip: NodeId | null, start: number): PartialMatch | null {
+    const { blockTokens, partialReuse, copyOnPartialReuse } = this.#options;
+    const count = Math.min(blockTokens, prompt.tokens.length - 1 - start);
+    if (!partialReuse || count <= 0) return null;
+    const { index } = this.#books;
+    const found = index.findPartial(this.#place(prompt, tip, start, count));
+    if (found === null) return null;
+    const block = index.blockOf(found.node);
+    if (this.#books.levelOf(block) === 2) return null;
+    const takeover = this.#canTakeOver(block, found.node);
+    if (!takeover && !copyOnPartialReuse) return null;
+    return { block, node: found.node, tokens: found.tokens, takeover };
+  }
+
+  #settlePartial(table: BlockTable, partial: PartialMatch): void {
+    const { device, index } = this.#books;
+    const { block } = partial;
+    this.#partialHitTokens += partial.tokens;
+    if (partial.takeover) {
+      if (index.has(block)) this.#books.forget(block);
+      table.ids.push(block);
+      return;
+    }
+    const copy = device.take(table.length);
+    assert(copy !== null, "A plan asked for more blocks than there are");
+    const source = this.#books.tierOf(block);
+    const kind = source === device ? "copy" : "onboard";
+    this.#books.move({ kind, from: block, to: copy });
+    device.claim(copy, {
+      priority: source.priorityOf(block),
+      durationMs: source.durationOf(block),
+    });
+    this.#books.release(block);
+    table.ids.push(copy);
+  }
+
+  /** Contents of a held host block on the device, with one holder, for the host block's. */
+  #bringBack(host: BlockId, index: number): BlockId {
+    const { device } = this.#books;
+    const node = this.#books.index.nodeOf(host);
+    const best = node === null ? host : this.#books.index.blockOf(node);
+    if (device.has(best)) {
+      // An earlier table of this step brought it back.
+      device.retain(best);
+      this.#books.giveUp(host);
+      return best;
+    }
+    const own = device.take(index);
+    assert(own !== null, "A plan asked for more blocks than there are");
+    this.#books.onboard(host, own);
+    return blockId(own);
+  }
+
+  #place(prompt: LookUp, parent: NodeId | null, start: number, count: number): BlockPlace {
+    const { scope, tokens, keys } = prompt;
+    return { scope, parent, tokens, start, count, extra: extraOf(keys, start, start + count) };
+  }
+}
