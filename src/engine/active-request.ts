@@ -125,9 +125,10 @@ export class ActiveRequest {
       stopReason = written.stop;
     }
     sequence.finishReason = finishReason;
-    const { index, tokenIds, logprobs } = output;
+    const { index, tokenIds, logprobs, beam } = output;
     const text = written === null ? null : written.text;
-    return { index, text, tokenIds, logprobs, finishReason, stopReason, prompt: this.#prompt };
+    const prompt = this.#prompt;
+    return { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
   }
 
   /** The first and the last item at once; between them at least the interval's tokens per item. */

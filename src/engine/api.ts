@@ -1,3 +1,4 @@
+import type { RetentionConfig, RetentionOptions } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
@@ -12,15 +13,28 @@ export interface GenerateOptions extends SamplingOptions {
   readonly signal?: AbortSignal;
   /** Requests with another salt never share cached blocks. */
   readonly cacheSalt?: string;
+  /** How long the request's blocks stay cached, by ranges of its tokens. Default: nothing said. */
+  readonly retention?: RetentionOptions | RetentionConfig;
   /** Smaller runs first where the scheduler's policy is `priority`. */
   readonly priority?: number;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
 }
 
-/** New tokens and text of one sequence. Concatenated deltas are the completion. */
+/** How good a beam is. */
+export interface BeamScore {
+  /** Log-probability / length ** `lengthPenalty`: what beams are ordered by. */
+  readonly score: number;
+  /** Sum of its tokens' log-probabilities. */
+  readonly logprob: number;
+}
+
+/**
+ * New tokens and text of one sequence. Concatenated deltas are the completion. A beam search has
+ * one delta per sequence, with all of it, when the search is over: until then none is certain.
+ */
 export interface CompletionDelta {
-  /** Which of the prompt's `n` sequences. */
+  /** Which of the prompt's `n` sequences; of a beam search's, 0 is the best. */
   readonly index: number;
   /** "" where nothing can be shown yet; null without a tokenizer. */
   readonly text: string | null;
@@ -30,6 +44,8 @@ export interface CompletionDelta {
   readonly finishReason: FinishReason | null;
   /** The stop string or token id that ended it; null for end tokens. */
   readonly stopReason: string | number | null;
+  /** null where tokens are drawn. */
+  readonly beam: BeamScore | null;
 }
 
 /** Known once the prompt is computed. */
@@ -52,10 +68,12 @@ export interface Completion {
   readonly text: string | null;
   readonly tokenIds: readonly number[];
   readonly logprobs: readonly PositionLogprobs[] | null;
-  /** Sum of the drawn tokens' log-probabilities; null unless `logprobs` was asked for. */
+  /** Sum of its tokens' log-probabilities; null unless `logprobs` or beams were asked for. */
   readonly cumulativeLogprob: number | null;
   readonly finishReason: FinishReason;
   readonly stopReason: string | number | null;
+  /** Beam search: log-probability / length ** `lengthPenalty`; null where tokens are drawn. */
+  readonly score: number | null;
 }
 
 /** All completions of one prompt. */

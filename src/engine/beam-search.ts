@@ -23,7 +23,7 @@ export interface BeamSearchOptions {
   readonly returned: number;
   /** Most tokens of a beam; what is live there is finished as it is. */
   readonly newTokensMax: number;
-  /** End and stop tokens, and how many tokens come before one. The other rules mean nothing here. */
+  /** End and stop tokens, and how many come before one. The other rules mean nothing here. */
   readonly stop: StopRules;
 }
 

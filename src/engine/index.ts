@@ -10,6 +10,7 @@
  *   config.ts           how a model is loaded and run
  *   generation-config.ts, request-check.ts   what a request may ask
  *   model-text.ts       tokenizer and chat template of a model
+ *   warn-once.ts        warnings about requests, each text once
  *   active-request.ts   a request seen by its caller; channel.ts its queue
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
@@ -18,6 +19,7 @@
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
+ *   beam-search.ts      which beams of a request go on, and when they are done
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-builder.ts     plans as flat arrays
  *   encoder-engine.ts   embeddings by an encoder
@@ -29,7 +31,7 @@
  */
 export { type RetentionConfig, type RetentionOptions, RetentionParams } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
-export { SamplingParams, StructuredOutput } from "#sampling";
+export { SamplingParams, StructuredOutput, sequencesOf } from "#sampling";
 export type * from "./api.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";

@@ -3,7 +3,8 @@ import { setMaxListeners } from "node:events";
 import { basename } from "node:path";
 import { EngineError, systemClock } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
-import type { SamplingParams } from "#sampling";
+import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
+import { type SamplingParams, sequencesOf } from "#sampling";
 import { ActiveRequest } from "./active-request.ts";
 import type {
   ChatMessage,
@@ -30,6 +31,7 @@ import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest } from "./protocol.ts";
 import { checkTokenIds, parseSampling } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
+import { warnOnce } from "./warn-once.ts";
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
@@ -47,6 +49,12 @@ interface StartOptions extends GenerateOptions {
 interface ModelFiles {
   readonly text: ModelText;
   readonly defaultSampling: SamplingDefaults;
+}
+
+/** The same, and how it was loaded. */
+interface ModelParts extends ModelFiles {
+  readonly settings: EngineOptions;
+  readonly onWarning: (message: string) => void;
 }
 
 /**
@@ -67,20 +75,17 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #client: EngineClient;
   readonly #text: ModelText;
   readonly #settings: EngineOptions;
+  readonly #warnOnce: (message: string) => void;
   /** Callers' names of requests, from the call until the request ended. */
   readonly #requestIds = new Set<string>();
   #vocabularySent = false;
 
-  private constructor(
-    client: EngineClient,
-    settings: EngineOptions,
-    info: ModelInfo,
-    files: ModelFiles,
-  ) {
+  private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
-    this.#settings = settings;
-    this.#text = files.text;
-    this.defaultSampling = files.defaultSampling;
+    this.#settings = parts.settings;
+    this.#text = parts.text;
+    this.#warnOnce = warnOnce(parts.onWarning);
+    this.defaultSampling = parts.defaultSampling;
     this.info = info;
   }
 
@@ -109,7 +114,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       const loading = client.load({ type: "load", path, options: settings });
       const reading = readFiles(path, name, settings, onWarning);
       const [engine, files] = await Promise.all([loading, reading]);
-      return new LLM(client, settings, describe(name, engine, files), files);
+      return new LLM(client, describe(name, engine, files), { ...files, settings, onWarning });
     } catch (error) {
       await client.close();
       throw error;
@@ -150,7 +155,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       signal: signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]),
     };
     try {
-      return await boundedMap(list, this.#roomFor(options.n ?? 1), async (prompt, place) => {
+      return await boundedMap(list, this.#roomFor(sequencesOf(options)), async (prompt, place) => {
         const requestId = requestName(options.requestId, place, list.length);
         const active = await this.#start(prompt, { ...one, requestId });
         return collectResult(requestId, active.items);
@@ -265,7 +270,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   async #prepare(prompt: Prompt, options: StartOptions): Promise<EngineRequest> {
-    const { signal, cacheSalt, priority, requestId, promptLogits, ...sampling } = options;
+    const { signal, cacheSalt, retention, priority, requestId, promptLogits, ...sampling } =
+      options;
     const params = parseSampling(sampling, this.info.vocabularySize);
     this.#requireTokenizer(params);
     const promptTokenIds = await this.#encode(prompt);
@@ -276,11 +282,21 @@ export class LLM implements ServedModel, AsyncDisposable {
       params,
       seed: params.seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(params.seed),
       cacheSalt: cacheSalt ?? null,
+      retention: this.#retentionOf(retention),
       priority: priority ?? 0,
       badWordTokenIds: this.#text.badWords(params.badWords),
       thinking: params.thinkingTokenBudget === null ? null : this.#text.thinkingMarks(),
       promptLogits: promptLogits ?? false,
     };
+  }
+
+  /** Checked; one that cannot do what it says is used all the same, with a warning. */
+  #retentionOf(options: GenerateOptions["retention"]): RetentionConfig | null {
+    if (options === undefined) return null;
+    const retention = parseRetention(options);
+    const warning = retentionWarning(retention);
+    if (warning !== null) this.#warnOnce(warning);
+    return retention;
   }
 
   #requireTokenizer(params: SamplingParams): void {

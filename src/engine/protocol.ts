@@ -3,9 +3,10 @@
  * Text stays on the calling thread; here are token ids only.
  */
 import type { ErrorCode } from "#base";
+import type { RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { EngineStats, FinishReason, ModelInfo, StepReport } from "./api.ts";
+import type { BeamScore, EngineStats, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 
 /**
@@ -24,6 +25,8 @@ export interface EngineRequest {
   /** Sequence i draws with seed + i. */
   readonly seed: bigint;
   readonly cacheSalt: string | null;
+  /** How long its blocks stay cached; null: it does not say. */
+  readonly retention: RetentionConfig | null;
   readonly priority: number;
   /** Every tokenisation of each bad word. */
   readonly badWordTokenIds: readonly (readonly number[])[];
@@ -69,6 +72,8 @@ export interface SequenceOutput {
   readonly logprobs: readonly PositionLogprobs[] | null;
   readonly finishReason: FinishReason | null;
   readonly stopReason: number | string | null;
+  /** With a beam search's only output of each sequence; null where tokens are drawn. */
+  readonly beam: BeamScore | null;
   /** With the first output of a request's first sequence. */
   readonly prompt: PromptOutput | null;
 }

@@ -75,6 +75,7 @@ export class RequestRecord {
       params,
       seed: 0n,
       cacheSalt: null,
+      retention: null,
       priority: 0,
       badWordTokenIds: [],
       thinking: null,
@@ -160,6 +161,7 @@ export class RequestRecord {
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
       stopReason: state.phase === "finished" ? state.stopReason : null,
+      beam: null,
       prompt: this.#promptOutput(update),
     };
   }

@@ -30,6 +30,14 @@ export const beamFields = {
     ),
 };
 
+/** How many sequences one prompt of such a request makes, whatever else is wrong with it. */
+export function sequencesOf(options: {
+  readonly n?: number | undefined;
+  readonly beamWidth?: number | null | undefined;
+}): number {
+  return Math.max(options.n ?? 1, options.beamWidth ?? 1);
+}
+
 /** What the rules between fields look at. */
 interface BeamWishes {
   readonly n: number;

@@ -25,6 +25,7 @@
  *
  * @module
  */
+export { sequencesOf } from "./beam-params.ts";
 export {
   type CompiledGrammar,
   GrammarCompiler,

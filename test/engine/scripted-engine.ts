@@ -85,6 +85,7 @@ const blankRequest: Omit<EngineRequest, "key" | "promptTokenIds" | "params"> = {
   requestId: "request",
   seed: 0n,
   cacheSalt: null,
+  retention: null,
   priority: 0,
   badWordTokenIds: [],
   thinking: null,

@@ -20,6 +20,7 @@ import type {
   TextCodec,
 } from "#engine";
 import { SamplingParams } from "#engine";
+import { joinItems } from "../../src/engine/stream-item.ts";
 import { instanceOf, instanceOfTag } from "./schema-instance.ts";
 
 const END = 256;
@@ -194,7 +195,7 @@ export class ToyModel implements ServedModel {
   }
 
   #admit(options: GenerateOptions): SamplingParams {
-    const { signal, cacheSalt, priority, requestId, ...sampling } = options;
+    const { signal, cacheSalt, priority, requestId, retention, ...sampling } = options;
     this.requests.push(options);
     signal?.throwIfAborted();
     const limit = this.#options.runningMax ?? Number.POSITIVE_INFINITY;
@@ -203,6 +204,7 @@ export class ToyModel implements ServedModel {
     }
     void cacheSalt;
     void priority;
+    void retention;
     const parsed = SamplingParams.safeParse(sampling);
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
@@ -293,6 +295,7 @@ export class ToyModel implements ServedModel {
         cumulativeLogprob: null,
         finishReason: item.finishReason ?? "abort",
         stopReason: item.stopReason,
+        score: item.beam?.score ?? null,
       });
     }
     const requestId = options.requestId ?? "";
@@ -331,7 +334,15 @@ class SequenceWriter {
     this.#ids = [...bytesOf(text.slice(0, end)), END];
   }
 
+  /** A beam comes at once, at the end. */
   step(): StreamItem {
+    let item = this.#step();
+    if (this.#written.params.beamWidth === null) return item;
+    while (!this.ended) item = joinItems(item, this.#step());
+    return { ...item, beam: { score: -1 - item.index, logprob: -10 - item.index } };
+  }
+
+  #step(): StreamItem {
     const id = this.#ids[this.#count] ?? END;
     this.#count += 1;
     const { params, index, hasText } = this.#written;
@@ -347,6 +358,7 @@ class SequenceWriter {
       logprobs: params.logprobs === null ? null : [positionLogprobs(id, params.logprobs)],
       finishReason: atEnd ? "stop" : full ? "length" : null,
       stopReason: atEnd ? this.#stop : null,
+      beam: null,
     };
   }
 }

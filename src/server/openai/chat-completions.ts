@@ -59,6 +59,7 @@ function chatChoice(generation: ChatGeneration, completion: Completion): unknown
     logprobs: generation.logprobs ? chatLogprobs(completion.logprobs ?? [], tokens) : null,
     finish_reason: reason === "stop" && calls.length > 0 ? "tool_calls" : reason,
     stop_reason: completion.stopReason,
+    ...(completion.score === null ? {} : { score: completion.score }),
     ...(request.return_token_ids === true ? { token_ids: completion.tokenIds } : {}),
   };
 }

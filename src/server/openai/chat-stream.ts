@@ -100,6 +100,7 @@ class ChatSequence {
     const choice = this.#choice({});
     choice.finish_reason = reason === "stop" && this.#calls > 0 ? "tool_calls" : reason;
     choice.stop_reason = item.stopReason;
+    if (item.beam !== null) choice.score = item.beam.score;
     return choice;
   }
 

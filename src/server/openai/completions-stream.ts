@@ -70,6 +70,7 @@ class CompletionSequence {
       logprobs,
       finish_reason: promptOnly && reason !== null ? "length" : reason,
       stop_reason: promptOnly ? null : item.stopReason,
+      ...(item.beam === null ? {} : { score: item.beam.score }),
       ...(first ? this.#promptExtras(item) : {}),
       ...(withTokenIds ? { token_ids: promptOnly ? [] : item.tokenIds } : {}),
     };

@@ -65,6 +65,7 @@ function completionChoice(
     logprobs: completionLogprobs(generation, result, completion),
     finish_reason: promptOnly ? "length" : finishReason(completion.finishReason),
     stop_reason: promptOnly ? null : completion.stopReason,
+    ...(completion.score === null ? {} : { score: completion.score }),
     ...(generation.request.prompt_logprobs == null || result.promptLogprobs === null
       ? {}
       : { prompt_logprobs: promptLogprobs(result.promptLogprobs, tokens) }),

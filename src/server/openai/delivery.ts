@@ -4,20 +4,23 @@ import { EngineError } from "#base";
 import type { GenerateOptions } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { deliveryFields } from "./fields.ts";
+import { retentionConfig } from "./retention-request.ts";
 
 const DeliveryRequest = z.object(deliveryFields);
 type DeliveryRequest = z.output<typeof DeliveryRequest>;
 
 let serial = 0;
 
-/** Abort, salt, priority, and an id that is never used twice, even where a client's is. */
+/** Abort, salt, retention, priority; and an id never used twice, even where a client's is. */
 export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateOptions {
   serial += 1;
   const { cache_salt: cacheSalt, priority } = request;
+  const retention = retentionConfig(request.kv_cache_retention_config);
   return {
     signal: call.signal,
     requestId: `${call.id}-${serial}`,
     ...(typeof cacheSalt === "string" ? { cacheSalt } : {}),
+    ...(retention === null ? {} : { retention }),
     ...(typeof priority === "number" ? { priority } : {}),
   };
 }

@@ -1,5 +1,6 @@
 /** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
 import { z } from "zod";
+import { retentionField } from "./retention-request.ts";
 
 /** Most prompts or inputs in one request; OpenAI's own limit. */
 export const PROMPTS_MAX = 2048;
@@ -90,6 +91,12 @@ export const samplingFields = {
   bad_words: z.array(z.string()).nullish(),
   skip_special_tokens: flag,
   spaces_between_special_tokens: flag,
+  use_beam_search: flag,
+  beam_width: count,
+  length_penalty: number,
+  early_stopping: z
+    .union([z.boolean(), z.literal("never")], 'must be true, false or "never"')
+    .nullish(),
 };
 
 /** What the output must look like; at most one of them may be given. */
@@ -120,6 +127,7 @@ export const deliveryFields = {
   truncation_side: unsupported("left"),
   priority: count,
   cache_salt: z.string().min(1).max(1024).nullish(),
+  kv_cache_retention_config: retentionField,
   request_id: z.string().min(1).max(256).nullish(),
   return_token_ids: flag,
   return_tokens_as_token_ids: flag,
@@ -139,14 +147,9 @@ export const ignoredFields = {
 
 /** Fields of other engines and of later versions. */
 export const unsupportedFields = {
-  use_beam_search: unsupported(false),
-  beam_width: unsupported(1),
-  length_penalty: unsupported(1),
-  early_stopping: unsupported(false),
   logprob_token_ids: unsupported(),
   repetition_detection: unsupported(),
   thinking_token_budget: unsupported(),
-  kv_cache_retention_config: unsupported(),
   speculative: unsupported(),
   prompt_embeds: unsupported(),
   kv_transfer_params: unsupported(),

@@ -33,9 +33,15 @@ export function samplingOptions(request: SamplingRequest, extras: SamplingExtras
 }
 
 function namedOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
-  const { defaults } = extras;
+  const beamWidth = beamWidthOf(request);
+  const { maxTokens, ...drawing } = extras.defaults;
+  // What a model's authors recommend is for drawing: beams take none of it.
+  const defaults: SamplingDefaults = beamWidth === null ? drawing : {};
   return {
     n: request.n ?? undefined,
+    beamWidth,
+    lengthPenalty: request.length_penalty ?? undefined,
+    earlyStopping: request.early_stopping ?? undefined,
     temperature: request.temperature ?? defaults.temperature,
     topP: request.top_p ?? defaults.topP,
     topK: request.top_k ?? defaults.topK,
@@ -49,7 +55,7 @@ function namedOptions(request: SamplingRequest, extras: SamplingExtras): Generat
     includeStopStrInOutput: request.include_stop_str_in_output ?? undefined,
     ignoreEos: request.ignore_eos ?? undefined,
     minTokens: request.min_tokens ?? undefined,
-    maxTokens: request.max_tokens ?? defaults.maxTokens ?? extras.maxTokens,
+    maxTokens: request.max_tokens ?? maxTokens ?? extras.maxTokens,
     logprobs: extras.logprobs,
     promptLogprobs: request.prompt_logprobs,
     logitBias: request.logit_bias ?? undefined,
@@ -59,6 +65,20 @@ function namedOptions(request: SamplingRequest, extras: SamplingExtras): Generat
     spacesBetweenSpecialTokens: request.spaces_between_special_tokens ?? undefined,
     structuredOutput: extras.structuredOutput,
   };
+}
+
+/**
+ * How many beams to search; null: none. As at vLLM, `use_beam_search` alone searches as many as are
+ * returned. A width of 1 says nothing, unless a search is asked for: clients send it as a default.
+ */
+function beamWidthOf(request: SamplingRequest): number | null {
+  const { use_beam_search: wanted, beam_width: width } = request;
+  if (wanted === true) return width ?? request.n ?? 1;
+  if (width == null || width === 1) return null;
+  if (wanted === false) {
+    throw fieldError("beam_width", `needs use_beam_search to be true, current value is ${width}`);
+  }
+  return width;
 }
 
 /** What the output must look like, or null. Throws when two fields ask for it, or one wrongly. */

@@ -233,11 +233,11 @@ describe("chat completions through the official client", () => {
 describe("chat requests that are refused", () => {
   const cases: [name: string, body: object, param: string][] = [
     ["an unknown field", { messages, temprature: 1 }, "temprature"],
-    ["a field of a later version", { messages, use_beam_search: true }, "use_beam_search"],
+    ["a field of a later version", { messages, speculative: {} }, "speculative"],
     [
-      "a retention config",
-      { messages, kv_cache_retention_config: {} },
-      "kv_cache_retention_config",
+      "a retention config with a wrong range",
+      { messages, kv_cache_retention_config: { token_range_retention_configs: [{}] } },
+      "kv_cache_retention_config.token_range_retention_configs[0].token_start",
     ],
     ["no messages", { messages: [] }, "messages"],
     ["missing messages", {}, "messages"],
