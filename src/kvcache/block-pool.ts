@@ -100,11 +100,9 @@ export class BlockPool {
     this.#eviction.prioritise?.(block, priority);
   }
 
-  /** A cached block is worth something else from now on, and last among its equals. */
+  /** A cached block is worth something else from now on: it goes behind its new equals. */
   reorder(block: BlockId, priority: number): void {
-    this.#eviction.remove(block);
     this.#eviction.prioritise?.(block, priority);
-    this.#eviction.add(block);
   }
 
   /** A cached block goes next. */

@@ -4,7 +4,7 @@ import { type BlockCounts, BlockPool } from "./block-pool.ts";
 import type { EvictionPolicy } from "./eviction.ts";
 import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
 import type { CacheLevel, KvEventDiff } from "./kv-event.ts";
-import type { BlockRetention } from "./retention.ts";
+import { type BlockRetention, PRIORITY_MIN } from "./retention.ts";
 import { RetentionBook } from "./retention-book.ts";
 
 /** One level's place in the block ids that all levels share, and its order of eviction. */
@@ -153,10 +153,12 @@ export class CacheTier {
   /** Frees every cached block; the index must have forgotten them before. */
   freeCached(): void {
     this.#pool.freeCached();
+    this.#book.clear();
   }
 
   /** A cached block goes next. */
   demote(block: BlockId): void {
+    this.#book.setPriority(this.#own(block), PRIORITY_MIN);
     this.#pool.demote(this.#own(block));
   }
 
