@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
-import { EVICTION_POLICIES } from "#kvcache";
+import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
 import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
@@ -14,18 +14,65 @@ export const KvCacheOptions = z
       .default(null)
       .describe("Memory for keys and values; null: a share of what is free, at most 1 GiB."),
     dtype: z
-      .enum(["auto", "float32", "float16", "bfloat16"])
+      .enum(["auto", "float32", "float16", "bfloat16", "int8", "fp8"])
       .default("auto")
-      .describe("Format of keys and values; auto: float32 with float32 weights, else bfloat16."),
+      .describe(
+        "Format of keys and values; auto: float32 with float32 weights, else bfloat16; " +
+          "int8 and fp8 take half the memory of bfloat16.",
+      ),
     prefixCaching: z.boolean().default(true).describe("Reuse blocks of equal prefixes."),
+    partialReuse: z
+      .boolean()
+      .default(true)
+      .describe("Reuse the start of a block, too, where prompts part inside it."),
+    copyOnPartialReuse: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Copy such a block where somebody else needs it; off: reuse it only where nobody does.",
+      ),
     evictionPolicy: z
       .enum(EVICTION_POLICIES)
-      .default("lru")
+      .default("priority")
       .describe("Which cached block is forgotten first; compare them with perigee replay."),
+    hostCacheBytes: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe("Host memory for blocks that the device has no room for; 0: none."),
+    diskCacheBytes: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe("Disk space for blocks that host memory has no room for; 0: none."),
+    diskCacheDir: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("Folder of blocks on disk; they are found again after a restart."),
+    offloadPriorityMin: z
+      .int()
+      .min(0)
+      .max(101)
+      .default(OFFLOAD_PRIORITY_MIN)
+      .describe("Blocks of a lower retention priority are forgotten, not moved to host memory."),
+    hashAlgorithm: z
+      .enum(BLOCK_HASH_ALGORITHMS)
+      .default("v1_block_key")
+      .describe("Rule by which events name blocks: TensorRT-LLM's or vLLM's."),
+    eventBufferMax: z
+      .int()
+      .nonnegative()
+      .default(10_000)
+      .describe("KV events kept for readers; 0: the cache tells nothing."),
   })
   .refine((options) => (options.blockTokens & (options.blockTokens - 1)) === 0, {
     path: ["blockTokens"],
     error: "must be a power of two",
+  })
+  .refine((options) => options.diskCacheBytes === 0 || options.diskCacheDir !== null, {
+    path: ["diskCacheDir"],
+    error: "must name a folder where diskCacheBytes is set",
   });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */

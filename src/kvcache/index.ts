@@ -37,6 +37,7 @@
  */
 
 export { BlockHeap } from "./block-heap.ts";
+export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm } from "./block-hash.ts";
 export { type BlockId, blockId } from "./block-id.ts";
 export { BlockList } from "./block-list.ts";
 export type { BlockMove } from "./block-move.ts";
