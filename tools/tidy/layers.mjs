@@ -25,7 +25,7 @@ export const LAYERS = {
     "sampling",
     "scheduler",
   ],
-  server: ["base", "engine"],
+  server: ["base", "kvcache", "engine"],
   simulator: ["base", "kvcache", "scheduler"],
   cli: ["base", "tensor", "checkpoint", "devices", "kvcache", "engine", "server", "simulator"],
 };
