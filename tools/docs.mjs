@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { EngineOptions, SamplingParams } from "../dist/engine/index.js";
+import { EngineOptions, RetentionParams, SamplingParams } from "../dist/engine/index.js";
 import { HTTP_ERRORS, ServerOptions } from "../dist/server/index.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -38,6 +38,7 @@ function* fields(schema, path = []) {
       yield row([`\`${here.join(".")}\``, typeOf(field), fallback, field.description]);
     }
     if (group !== undefined) yield* fields(group, here);
+    if (field.items?.properties !== undefined) yield* fields(field.items, [...path, `${name}[]`]);
   }
 }
 
@@ -72,9 +73,27 @@ ${table(EngineOptions)}
 ## Sampling: \`llm.generate(prompts, options)\`
 
 Beside these a call takes \`signal\` (an AbortSignal), \`requestId\`, \`priority\` (smaller runs
-first where the policy is \`priority\`) and \`cacheSalt\` (another salt shares no blocks).
+first where the policy is \`priority\`), \`cacheSalt\` (another salt shares no blocks) and
+\`retention\` (see below).
 
 ${table(SamplingParams)}
+
+With \`beamWidth\` nothing is drawn: \`temperature\`, \`topP\`, \`topK\`, \`minP\` and \`seed\` mean
+nothing, and neither do a model's recommended values. Sequences end at end tokens, at
+\`stopTokenIds\` and at \`maxTokens\`. The best \`n\` come when the search is over, best first, each
+whole and with its \`score\`: streams bring one item per sequence. Penalties, stop strings,
+log-probabilities, \`logitBias\`, \`allowedTokenIds\`, \`badWords\`, \`structuredOutput\`,
+\`thinkingTokenBudget\` and \`repetitionDetection\` cannot be combined with it. On the command line
+\`--num-return-sequences\` is \`--n\`; over HTTP, \`use_beam_search\` without \`beam_width\` searches
+as many beams as \`n\`.
+
+## What stays cached: \`llm.generate(prompts, { retention })\`
+
+${table(RetentionParams)}
+
+A block belongs to the range of its first token; blocks that no range covers keep the priority that
+they have, or 35. On the command line this is \`--retention JSON\` and the field \`retention\` of a
+line of \`--input\`; over HTTP it is TensorRT-LLM's \`kv_cache_retention_config\`.
 
 ## Server: \`perigee serve\`, \`startServer(model, options)\`
 

@@ -1,6 +1,6 @@
 /** Many prompts at once: results in the order of the prompts, each written as soon as it can be. */
 import { assert, EngineError, messageOf } from "#base";
-import type { GenerateOptions, GenerateResult, LLM } from "#engine";
+import { type GenerateOptions, type GenerateResult, type LLM, sequencesOf } from "#engine";
 import { Interrupted } from "./interruption.ts";
 import { Progress } from "./progress.ts";
 import type { PromptRow } from "./prompt-row.ts";
@@ -35,8 +35,9 @@ export async function generateBatch(
   let finished = 0;
   const run = async (place: number, row: ReadyRow, signal: AbortSignal): Promise<void> => {
     const { options } = row;
-    // JSON tells how likely the completion was: the sum of the drawn tokens' own.
-    const logprobs = json ? { logprobs: options.logprobs ?? 0 } : {};
+    // JSON tells how likely the completion was: the sum of the drawn tokens' own. Beams know theirs.
+    const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
+    const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
     const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
     lines.add(place, json ? jsonLines(result, place, options) : textLines(result));
     finished += 1;
@@ -55,7 +56,7 @@ export async function generateBatch(
 
 /** How many rows may run at a time, with as many sequences as the hungriest wants. */
 function windowOf(rows: readonly ReadyRow[], sequencesMax: number): number {
-  const most = rows.reduce((max, { options }) => Math.max(max, options.n ?? 1), 1);
+  const most = rows.reduce((max, { options }) => Math.max(max, sequencesOf(options)), 1);
   return Math.max(1, Math.floor(sequencesMax / most));
 }
 
@@ -104,7 +105,7 @@ function textLines({ completions }: GenerateResult): string {
   return completions.map(({ text, tokenIds }) => `${text ?? tokenIds.join(",")}\n`).join("");
 }
 
-/** One object per completion; log-probabilities where they were asked for. */
+/** One object per completion, beams best first; log-probabilities where they were asked for. */
 function jsonLines(result: GenerateResult, promptIndex: number, options: GenerateOptions): string {
   const lines = result.completions.map((completion) => ({
     prompt_index: promptIndex,
@@ -115,6 +116,7 @@ function jsonLines(result: GenerateResult, promptIndex: number, options: Generat
     finish_reason: completion.finishReason,
     stop_reason: completion.stopReason,
     cumulative_logprob: completion.cumulativeLogprob,
+    ...(completion.score === null ? {} : { score: completion.score }),
     cached_tokens: result.cachedTokens,
     ...(isAsked(options.logprobs) ? { logprobs: completion.logprobs } : {}),
     ...(isAsked(options.promptLogprobs) ? { prompt_logprobs: result.promptLogprobs } : {}),

@@ -4,6 +4,7 @@ import { InvalidArgumentError, Option } from "commander";
 export interface FieldSchema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
+  readonly const?: unknown;
   readonly anyOf?: readonly FieldSchema[];
   readonly description?: string;
   readonly default?: unknown;
@@ -21,7 +22,7 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
   const kinds = kindsOf(schema);
   const help = helpOf(schema);
   if (kinds.some(({ type }) => type === "boolean")) {
-    return new SwitchOption(flag, help);
+    return new SwitchOption(flag, help, wordsOf(kinds));
   }
   const kind = kinds.find(({ type }) => type === "array") ?? kinds[0] ?? {};
   const nullable = kinds.some(({ type }) => type === "null");
@@ -35,12 +36,21 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
 const ON = ["on", "true", "1"];
 const OFF = ["off", "false", "0"];
 
-/** `--ignore-eos` alone, with `on` or with `off`. */
+/** `--ignore-eos` alone, with `on`, with `off`, or with a word of its own. */
 class SwitchOption extends Option {
-  constructor(flag: string, help: string) {
-    super(`--${flag} [on|off]`, help);
-    this.argParser(parseSwitch);
+  /** What may stand behind it. */
+  readonly values: readonly string[];
+
+  constructor(flag: string, help: string, words: readonly string[]) {
+    super(`--${flag} [${["on", "off", ...words].join("|")}]`, help);
+    this.values = [...ON, ...OFF, ...words];
+    this.argParser((text: string) => (words.includes(text) ? text : parseSwitch(text, words)));
   }
+}
+
+/** What a switch may be beside true and false. */
+function wordsOf(kinds: readonly FieldSchema[]): string[] {
+  return kinds.flatMap((kind) => (typeof kind.const === "string" ? [kind.const] : []));
 }
 
 /**
@@ -48,11 +58,14 @@ class SwitchOption extends Option {
  * else: commander would take `--ignore-eos models/pocket` for a value of the switch.
  */
 export function withPlainSwitches(words: readonly string[], options: readonly Option[]): string[] {
-  const switches = new Set<string | undefined>();
-  for (const option of options) if (option instanceof SwitchOption) switches.add(option.long);
+  const valuesOf = new Map<string | undefined, readonly string[]>();
+  for (const option of options) {
+    if (option instanceof SwitchOption) valuesOf.set(option.long, option.values);
+  }
   return words.map((word, place) => {
+    const values = valuesOf.get(word);
     const next = words[place + 1] ?? "";
-    return switches.has(word) && ![...ON, ...OFF].includes(next) ? `${word}=on` : word;
+    return values !== undefined && !values.includes(next) ? `${word}=on` : word;
   });
 }
 
@@ -128,10 +141,11 @@ function choiceParser(choices: readonly string[]): Parse {
   };
 }
 
-function parseSwitch(text: string): boolean {
+function parseSwitch(text: string, words: readonly string[]): boolean {
   if (ON.includes(text)) return true;
   if (OFF.includes(text)) return false;
-  throw new InvalidArgumentError("Wanted on or off.");
+  const wanted = ["on", "off", ...words];
+  throw new InvalidArgumentError(`Wanted ${wanted.slice(0, -1).join(", ")} or ${wanted.at(-1)}.`);
 }
 
 function parseNumber(text: string): number {

@@ -1,13 +1,17 @@
 /** One prompt, and the lines of `generate --input` that bring one. */
 import { EngineError, type EngineErrorOptions } from "#base";
-import type { Prompt } from "#engine";
+import type { Prompt, RetentionConfig } from "#engine";
+import { camelCase } from "./camel-case.ts";
 import type { FlagValues, SchemaFlags } from "./flags.ts";
+import { readRetention } from "./retention.ts";
 
 /** One prompt, and what was said about it alone. */
 export interface PromptRow {
   readonly prompt: Prompt;
   /** Sampling fields beside the prompt of a file, under their names in `SamplingParams`. */
   readonly sampling: Readonly<Record<string, unknown>>;
+  /** How long its blocks stay cached; absent: it does not say. */
+  readonly retention?: RetentionConfig;
   /** For messages, e.g. `prompts.jsonl, line 3`; null: on the command line. */
   readonly place: string | null;
 }
@@ -34,15 +38,23 @@ export function parsePromptLine(line: string, place: string, check: RowCheck): P
   if (typeof value === "string") return plainRow(value, place);
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
   if (!isObject) throw refusal(place, "wanted a text or an object with a prompt");
-  const { prompt, promptTokenIds, ...sampling } = withCamelCase({ ...value });
+  const { prompt, promptTokenIds, retention, ...sampling } = withCamelCase({ ...value });
   checkSampling(sampling, { ...value }, place, check);
-  if (typeof prompt === "string" && promptTokenIds === undefined) {
-    return { prompt, sampling, place };
-  }
+  const kept = retention === undefined ? {} : { retention: rowRetention(retention, place) };
+  return { prompt: promptOf(prompt, promptTokenIds, place), sampling, ...kept, place };
+}
+
+function promptOf(prompt: unknown, promptTokenIds: unknown, place: string): Prompt {
+  if (typeof prompt === "string" && promptTokenIds === undefined) return prompt;
   if (Array.isArray(promptTokenIds) && prompt === undefined && promptTokenIds.length > 0) {
-    if (promptTokenIds.every(isTokenId)) return { prompt: { promptTokenIds }, sampling, place };
+    if (promptTokenIds.every(isTokenId)) return { promptTokenIds };
   }
   throw refusal(place, 'wanted either "prompt" (text) or "prompt_token_ids" (a list of ids)');
+}
+
+function rowRetention(value: unknown, place: string): RetentionConfig {
+  const param = "retention";
+  return readRetention(value, (problem) => refusal(place, `${param}: ${problem}`, { param }));
 }
 
 function parseJson(line: string, place: string): unknown {
@@ -75,7 +87,7 @@ function checkSampling(
 }
 
 function isKnown(name: string, check: RowCheck): boolean {
-  return ["prompt", "promptTokenIds"].includes(name) || check.sampling.has(name);
+  return ["prompt", "promptTokenIds", "retention"].includes(name) || check.sampling.has(name);
 }
 
 function refusal(place: string, problem: string, options: EngineErrorOptions = {}): EngineError {
@@ -94,7 +106,3 @@ function withCamelCase(fields: Record<string, unknown>): Record<string, unknown>
 
 /** Fields that hold fields of ours; what other objects hold is the user's. */
 const GROUPS = ["structuredOutput", "repetitionDetection"];
-
-function camelCase(name: string): string {
-  return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-}

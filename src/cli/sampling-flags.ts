@@ -26,6 +26,7 @@ export function samplingFlags(options: SamplingFlagOptions): SchemaFlags {
     help: {
       temperature: `0 is greedy, 2 is wild. (default: ${temperature})`,
       n: "Completions per prompt. (default: 1)",
+      beamWidth: "Search with this many beams and print the best. (default: draw tokens)",
       stop: "String that ends the output; may be given again.",
       badWords: "Text that must not appear; may be given again.",
       spacesBetweenSpecialTokens: "Off: no space between special tokens that are kept.",

@@ -29,6 +29,17 @@ test.for<[string, boolean]>([
   expect(model).toBeUndefined();
 });
 
+test.for<[string, boolean | string]>([
+  ["--early-stopping never", "never"],
+  ["--early-stopping=never", "never"],
+  ["--early-stopping", true],
+  ["--early-stopping true", true],
+  ["--early-stopping off", false],
+])("a switch may have a word of its own: %s", ([words, value]) => {
+  const { settings } = settingsOf(["--beam-width", "4", ...words.split(" ")]);
+  expect(settings).toMatchObject({ beamWidth: 4, earlyStopping: value });
+});
+
 test("a bare switch does not take the model's name for its value", () => {
   const { settings, model } = settingsOf(["--ignore-eos", "models/pocket", "--seed", "3"]);
   expect(settings).toEqual({ ignoreEos: true, seed: 3, maxTokens: 128 });
@@ -52,6 +63,13 @@ test.for<[string, string]>([
     "--min-tokens 9 --max-tokens 3",
     "Cannot use --min-tokens: must be at most --max-tokens, current value is 9",
   ],
+  ["--beam-width 65", "Cannot use --beam-width: must be at most 64, current value is 65"],
+  ["--beam-width 2 --n 3", "Cannot use --n: must be at most --beam-width (2), current value is 3"],
+  ["--length-penalty 2", "Cannot use --length-penalty: needs --beam-width, current value is 2"],
+  [
+    "--beam-width 2 --stop x",
+    "Cannot use --stop: cannot be combined with --beam-width, leave one of them out",
+  ],
   ['--structured-output {"jsn":1}', "Cannot use --structured-output: jsn is not a known field"],
 ])("%s is refused: %s", ([words, message]) => {
   expect(() => settingsOf(words.split(" "))).toThrow(message);
@@ -60,6 +78,7 @@ test.for<[string, string]>([
 test.for<[string, string]>([
   ["--temperature hot", "Wanted a number."],
   ["--ignore-eos=maybe", "Wanted on or off."],
+  ["--early-stopping=maybe", "Wanted on, off or never."],
   ["--structured-output {", "Wanted JSON."],
 ])("%s is no value: %s", ([words, message]) => {
   expect(() => settingsOf(words.split(" "))).toThrow(message);

@@ -17,7 +17,16 @@ const TEMPERATURE_DEFAULT = 0.7;
 const sampling = samplingFlags({
   maxTokens: MAX_TOKENS_DEFAULT,
   temperature: TEMPERATURE_DEFAULT,
-  hidden: ["n", "logprobs", "promptLogprobs", "logprobTokenIds", "skipReadingPrefixCache"],
+  hidden: [
+    "n",
+    "beamWidth",
+    "lengthPenalty",
+    "earlyStopping",
+    "logprobs",
+    "promptLogprobs",
+    "logprobTokenIds",
+    "skipReadingPrefixCache",
+  ],
 });
 
 /** `perigee chat`. */

@@ -1,14 +1,15 @@
 import type { Command } from "commander";
 import { EngineError } from "#base";
 import { writeSafetensors } from "#checkpoint";
-import type { GenerateOptions, LLM, Prompt } from "#engine";
+import type { GenerateOptions, LLM, Prompt, RetentionConfig } from "#engine";
 import { generateBatch } from "../batch.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
-import { appendText } from "../flag-option.ts";
+import { appendText, flagOption } from "../flag-option.ts";
 import { Interrupted, Interruption } from "../interruption.ts";
 import type { PromptRow } from "../prompt-row.ts";
 import { readPrompts } from "../prompt-source.ts";
 import { ResultOutput } from "../result-output.ts";
+import { RETENTION_HELP, retentionFromFlag } from "../retention.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 
 /** Longer than the API's 16 tokens: somebody reads it. */
@@ -24,7 +25,22 @@ interface GenerateFlags extends Readonly<Record<string, unknown>> {
   readonly json?: boolean;
   readonly logitsOut?: string;
   readonly waitingSequencesMax?: number;
+  readonly n?: number;
+  readonly numReturnSequences?: number;
+  readonly retention?: unknown;
 }
+
+/** Checked, and each wish under one name. */
+interface CheckedFlags extends GenerateFlags {
+  readonly retention: RetentionConfig | undefined;
+}
+
+const numReturnSequences = flagOption("num-return-sequences", {
+  type: "integer",
+  description: "The same as --n, as Hugging Face calls it.",
+}).helpGroup(SAMPLING_HEADING);
+
+const retention = flagOption("retention", { type: "object", description: RETENTION_HELP });
 
 /** `perigee generate`. */
 export function defineGenerate(command: Command): void {
@@ -40,12 +56,14 @@ export function defineGenerate(command: Command): void {
     .option("--json", "Print one JSON object per completion.")
     .option("--logits-out <file>", "Write the prompt's logits as safetensors: f32 [tokens, vocab].")
     .action((model: string | undefined, flags: GenerateFlags) => generate(model, flags));
+  command.addOption(retention);
   sampling.addTo(command, SAMPLING_HEADING);
+  command.addOption(numReturnSequences);
   addEngineFlags(command);
 }
 
-async function generate(model: string | undefined, flags: GenerateFlags): Promise<void> {
-  sampling.check(flags);
+async function generate(model: string | undefined, given: GenerateFlags): Promise<void> {
+  const flags = checkedFlags(given);
   const rows = await readPrompts(flags, { sampling, flags });
   const [first] = rows;
   if (flags.logitsOut !== undefined && rows.length !== 1) {
@@ -79,13 +97,38 @@ async function generate(model: string | undefined, flags: GenerateFlags): Promis
 /** Sequences handed to the engine at a time: it refuses more waiting ones than this. */
 const SEQUENCES_MAX = 1024;
 
-/** The model's own defaults, flags, what stands beside the prompt: the last one counts. */
-function optionsOf(llm: LLM, flags: GenerateFlags, row: PromptRow): GenerateOptions {
+/** Throws INVALID_ARGUMENT naming the flag. */
+function checkedFlags(given: GenerateFlags): CheckedFlags {
+  const flags = { ...withOneCount(given), retention: retentionFromFlag(given.retention) };
+  sampling.check(flags);
+  return flags;
+}
+
+/** `--num-return-sequences` is `--n`. Throws INVALID_ARGUMENT where they say two things. */
+function withOneCount({ numReturnSequences: count, ...flags }: GenerateFlags): GenerateFlags {
+  if (count === undefined) return flags;
+  if (flags.n === undefined || flags.n === count) return { ...flags, n: count };
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use --num-return-sequences: wanted the same as --n (${flags.n}), ` +
+      `current value is ${count}; leave one of them out`,
+    { param: "--num-return-sequences" },
+  );
+}
+
+/**
+ * The model's own defaults, flags, what stands beside the prompt: the last one counts. What a
+ * model's authors recommend is for drawing: beams take none of it.
+ */
+function optionsOf(llm: LLM, flags: CheckedFlags, row: PromptRow): GenerateOptions {
+  const asked: GenerateOptions = { ...sampling.collect(flags), ...row.sampling };
+  const isDrawn = asked.beamWidth === undefined || asked.beamWidth === null;
+  const kept = row.retention ?? flags.retention;
   return {
-    ...llm.defaultSampling,
+    ...(isDrawn ? llm.defaultSampling : {}),
     detokenize: llm.codec !== null,
-    ...sampling.collect(flags),
-    ...row.sampling,
+    ...asked,
+    ...(kept === undefined ? {} : { retention: kept }),
   };
 }
 

@@ -1,0 +1,34 @@
+/** What a prompt's blocks are worth, as JSON: in a flag, or beside a prompt in a file. */
+import { describeIssue, EngineError, issueText } from "#base";
+import { type RetentionConfig, RetentionParams } from "#engine";
+import { camelCaseFields } from "./camel-case.ts";
+
+/** For `--help`. */
+export const RETENTION_HELP =
+  'How long blocks stay cached, e.g. {"ranges": [{"start": 0, "end": 100, "priority": 90, ' +
+  '"durationMs": 30000}], "decodePriority": 35}; priorities from 0 to 100, 35 is the default.';
+
+/**
+ * Reads it, in Python's or TypeScript's writing. What is wrong is said by `refuse`, which gets the
+ * problem after the name of the flag or field, e.g. `ranges.0.end must be …`.
+ */
+export function readRetention(
+  value: unknown,
+  refuse: (problem: string) => EngineError,
+): RetentionConfig {
+  const options = camelCaseFields(value);
+  const parsed = RetentionParams.safeParse(options, { error: issueText });
+  if (parsed.success) return parsed.data;
+  const { param, text } = describeIssue(parsed.error.issues[0] ?? {}, options);
+  throw refuse(param === "" ? text : `${param} ${text}`);
+}
+
+/** `--retention JSON`; undefined where it is not given. Throws INVALID_ARGUMENT. */
+export function retentionFromFlag(value: unknown): RetentionConfig | undefined {
+  if (value === undefined) return undefined;
+  return readRetention(value, (problem) => {
+    const param = "--retention";
+    const message = `Cannot use ${param}: ${problem}`;
+    return new EngineError("INVALID_ARGUMENT", message, { param });
+  });
+}
