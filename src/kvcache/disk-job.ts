@@ -1,6 +1,6 @@
 import type { BlockId } from "./block-id.ts";
 
-/** What a file on disk says of the block whose keys and values it holds: enough to find it again. */
+/** What a file on disk says of the block in it: enough to find the block again. */
 export interface BlockFile {
   /**
    * Digest of the whole history up to and including this block: 16 to 64 lower-case hex digits.
@@ -12,7 +12,7 @@ export interface BlockFile {
   readonly parentKey: string | null;
   /** Whose prefixes may share it, as `BlockTable.scope`. */
   readonly scope: string;
-  /** What else is part of the block's identity (multimodal keys, extra ids); "" where nothing is. */
+  /** What else is part of its identity (multimodal keys, extra ids); "" where nothing is. */
   readonly extra: string;
   /** [1..blockTokens]. Nobody changes it any more. */
   readonly tokens: Int32Array;

@@ -1,0 +1,102 @@
+/**
+ * The few things that the disk tier does with files, as an interface, so that a test can stand in
+ * a full or failing disk. Every one of them may reject with the system's error.
+ */
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+
+/** A regular file that is open for reading. */
+export interface DiskFile {
+  readonly bytes: number;
+  /** When it was last written, in milliseconds since 1970. */
+  readonly writtenMs: number;
+  /** Fills `parts` from the file's start on; false where it ends before they are full. */
+  read(parts: readonly Uint8Array[]): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** A file system, as far as the disk tier needs one. Folders and files are their owner's alone. */
+export interface DiskFiles {
+  /** Makes a folder and those above it; one that exists stays as it is. */
+  makeFolder(path: string): Promise<void>;
+  /** Names in a folder. */
+  list(path: string): Promise<readonly string[]>;
+  /** Opens a regular file; anything else (a link, a pipe, a folder) rejects. */
+  open(path: string): Promise<DiskFile>;
+  /** Creates a file of all `parts`; one that exists rejects. A failure may leave a part of it. */
+  create(path: string, parts: readonly Uint8Array[]): Promise<void>;
+  /** Takes the place of `to`, at once and as a whole. */
+  rename(from: string, to: string): Promise<void>;
+  /** A file that is not there is removed already. */
+  remove(path: string): Promise<void>;
+}
+
+/** The machine's own file system. */
+export const systemFiles: DiskFiles = {
+  makeFolder: async (path) => {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  },
+  list: (path) => readdir(path),
+  open: async (path) => {
+    // Opening a pipe would wait for its writer, following a link would leave the folder.
+    const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
+    const handle = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return closingOnError(handle, async () => {
+      const status = await handle.stat();
+      if (!status.isFile()) throw new Error("it is not a regular file");
+      return {
+        bytes: status.size,
+        writtenMs: status.mtimeMs,
+        read: (parts) => readFully(handle, parts),
+        close: () => handle.close(),
+      };
+    });
+  },
+  create: async (path, parts) => {
+    const handle = await open(path, "wx", 0o600);
+    await closingOnError(handle, () => writeFully(handle, parts));
+    await handle.close();
+  },
+  rename: (from, to) => rename(from, to),
+  remove: (path) => rm(path, { force: true }),
+};
+
+async function closingOnError<T>(handle: FileHandle, use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** The system may move fewer bytes than asked for, so both go on with what is left. */
+async function readFully(handle: FileHandle, parts: readonly Uint8Array[]): Promise<boolean> {
+  let rest = parts.filter((part) => part.length > 0);
+  for (let position = 0; rest.length > 0; ) {
+    const { bytesRead } = await handle.readv(rest, position);
+    if (bytesRead === 0) return false;
+    position += bytesRead;
+    rest = withoutFirst(rest, bytesRead);
+  }
+  return true;
+}
+
+async function writeFully(handle: FileHandle, parts: readonly Uint8Array[]): Promise<void> {
+  let rest = parts.filter((part) => part.length > 0);
+  for (let position = 0; rest.length > 0; ) {
+    const { bytesWritten } = await handle.writev(rest, position);
+    position += bytesWritten;
+    rest = withoutFirst(rest, bytesWritten);
+  }
+}
+
+function withoutFirst(parts: readonly Uint8Array[], bytes: number): Uint8Array[] {
+  const rest: Uint8Array[] = [];
+  let skipped = bytes;
+  for (const part of parts) {
+    if (skipped < part.length) rest.push(part.subarray(skipped));
+    skipped = Math.max(0, skipped - part.length);
+  }
+  return rest;
+}

@@ -1,0 +1,118 @@
+/** Opens a store's folder: locks it, looks what is there, and removes what is not worth keeping. */
+import { join } from "node:path";
+import { messageOf } from "#base";
+import type { DiskFiles } from "./disk-files.ts";
+import { FILE_SUFFIX, pathOf, type ScanOptions, scanFolder } from "./disk-scan.ts";
+import type { DiskStoreOptions } from "./disk-store.ts";
+import { type FolderLock, lockFolder } from "./folder-lock.ts";
+import { forEachOf } from "./lanes.ts";
+import { chooseSurvivors, type FoundFile } from "./survivors.ts";
+
+/** A folder that is ours until the lock is released. */
+export interface OpenedFolder {
+  readonly folder: string;
+  readonly lock: FolderLock;
+  readonly survivors: readonly FoundFile[];
+}
+
+/** A store's settings, and the files to use. */
+export interface FolderOptions extends DiskStoreOptions {
+  readonly files: DiskFiles;
+}
+
+const LOCK_NAME = "lock";
+const REMOVALS_MAX = 8;
+const FOLDER_NAME = /^[0-9a-f]{32}-[a-z0-9_]+$/;
+const BYTES_PER_GB = 1e9;
+
+/** Null: the folder cannot be used, or somebody else uses it; `warn` heard why. */
+export async function openFolder(options: FolderOptions): Promise<OpenedFolder | null> {
+  const { dir, fingerprint, hashRule, files, warn } = options;
+  const folder = join(dir, `${fingerprint}-${hashRule}`);
+  let lock: FolderLock | null = null;
+  try {
+    await files.makeFolder(folder);
+    const locked = await lockFolder(join(folder, LOCK_NAME));
+    if ("owner" in locked) {
+      warn(
+        `Cannot use the disk cache: ${folder} must be free, current user is process ` +
+          `${locked.owner}; it stays off here, give each process a folder of its own`,
+      );
+      return null;
+    }
+    lock = locked;
+    const found = await scanFolder({ files, folder, shape: options, warn } satisfies ScanOptions);
+    const survivors = await prune(options, folder, found);
+    await reportOthers(options, folder);
+    return { folder, lock, survivors };
+  } catch (error) {
+    await lock?.release();
+    warn(
+      `Cannot use the disk cache: ${folder} must be a folder that can be read and written, ` +
+        `${messageOf(error)}; it stays off, pass another folder`,
+    );
+    return null;
+  }
+}
+
+/** Removes what nobody can find and what does not fit; returns the others. */
+async function prune(
+  { files, capacityBlocks, blockTokens, warn }: FolderOptions,
+  folder: string,
+  found: readonly FoundFile[],
+): Promise<readonly FoundFile[]> {
+  const { kept, orphans, surplus } = chooseSurvivors(found, capacityBlocks, blockTokens);
+  const doomed = [...orphans, ...surplus];
+  if (doomed.length === 0) return kept;
+  let left = 0;
+  await forEachOf(doomed, REMOVALS_MAX, async ({ file }) => {
+    await files.remove(join(folder, pathOf(file.key))).catch(() => {
+      left++;
+    });
+  });
+  const remain = left === 0 ? "" : `; ${left} cannot be removed and are ignored`;
+  warn(
+    `Disk cache: kept ${kept.length} blocks of an earlier run, dropped ${orphans.length} whose ` +
+      `history is gone and ${surplus.length} beyond its capacity${remain}`,
+  );
+  return kept;
+}
+
+/** One line about folders of other models and rules: nobody but the operator knows their use. */
+async function reportOthers(options: FolderOptions, own: string): Promise<void> {
+  const { dir, files, warn } = options;
+  const others = (await files.list(dir))
+    .filter((name) => FOLDER_NAME.test(name))
+    .map((name) => join(dir, name))
+    .filter((folder) => folder !== own);
+  if (others.length === 0) return;
+  let bytes = 0;
+  for (const folder of others) bytes += await estimateBytes(files, folder);
+  warn(
+    `Disk cache: ${dir} holds ${others.length} folders of other models, settings or hash rules, ` +
+      `about ${(bytes / BYTES_PER_GB).toFixed(1)} GB, which are not used; delete what nobody needs`,
+  );
+}
+
+/** Blocks of one store are files of nearly one size: one is measured, the others are counted. */
+async function estimateBytes(files: DiskFiles, folder: string): Promise<number> {
+  let count = 0;
+  let sizeBytes = 0;
+  try {
+    for (const name of await files.list(folder)) {
+      if (name.length !== 2) continue;
+      const blocks = (await files.list(join(folder, name))).filter((file) =>
+        file.endsWith(FILE_SUFFIX),
+      );
+      count += blocks.length;
+      const [first] = blocks;
+      if (sizeBytes > 0 || first === undefined) continue;
+      const file = await files.open(join(folder, name, first));
+      sizeBytes = file.bytes;
+      await file.close();
+    }
+  } catch {
+    return count * sizeBytes; // The size is for information: what can be seen has to do.
+  }
+  return count * sizeBytes;
+}

@@ -1,0 +1,134 @@
+/** What earlier runs left in a store's folder: headers are read, contents only when asked for. */
+import { join } from "node:path";
+import { messageOf } from "#base";
+import {
+  decodeHeader,
+  type FileShape,
+  HEADER_BYTES_MIN,
+  headerBytesOf,
+  type ReadHeader,
+} from "./block-file.ts";
+import type { DiskFile, DiskFiles } from "./disk-files.ts";
+import { forEachOf } from "./lanes.ts";
+import type { FoundFile } from "./survivors.ts";
+
+/** Most headers that are read at a time; the system runs four of them at once anyway. */
+const SCANS_MAX = 16;
+/** Enough for the header of a 128-token block; longer ones take a second read. */
+const FIRST_READ_BYTES = 1024;
+/** Names of files that are told one by one before only their number is told. */
+const TOLD_MAX = 5;
+
+/** Ends the name of a whole block's file. */
+export const FILE_SUFFIX = ".kv";
+/** Ends the name of a file that is being written. */
+export const TEMPORARY_SUFFIX = ".tmp";
+const FOLDER_DIGITS = 2;
+const FOLDER_NAME = /^[0-9a-f]{2}$/;
+
+/** Where in a store's folder the block of a key is. */
+export function pathOf(key: string): string {
+  return join(key.slice(0, FOLDER_DIGITS), `${key}${FILE_SUFFIX}`);
+}
+
+/** What a scan needs to know. */
+export interface ScanOptions {
+  readonly files: DiskFiles;
+  readonly folder: string;
+  readonly shape: FileShape;
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * All blocks in a store's folder, in no order. Files that are damaged, and those that a crash left
+ * half-written, are removed; what is not the store's own stays. Rejects where a folder cannot be
+ * listed.
+ */
+export async function scanFolder(options: ScanOptions): Promise<FoundFile[]> {
+  const { files, warn } = options;
+  const found: FoundFile[] = [];
+  let damaged = 0;
+  await forEachOf(await blockPaths(options), SCANS_MAX, async (path) => {
+    const result = await readFound(options, path);
+    if (typeof result !== "string") {
+      found.push(result);
+      return;
+    }
+    const isTold = damaged++ < TOLD_MAX;
+    const message = await discardFile(files, path, result);
+    if (isTold) warn(message);
+  });
+  if (damaged > TOLD_MAX) {
+    warn(`Removed ${damaged - TOLD_MAX} more files of the disk cache that cannot be used`);
+  }
+  return found;
+}
+
+/** Removes a file that cannot be used, if the system lets us; returns the line that says so. */
+export async function discardFile(files: DiskFiles, path: string, why: string): Promise<string> {
+  try {
+    await files.remove(path);
+    return `Removed ${path} from the disk cache: ${why}`;
+  } catch (error) {
+    return `Ignored ${path} in the disk cache: ${why}; it cannot be removed: ${messageOf(error)}`;
+  }
+}
+
+/** Files that may be blocks. What was being written when its process ended goes on the way. */
+async function blockPaths({ files, folder, warn }: ScanOptions): Promise<string[]> {
+  const paths: string[] = [];
+  const names = (await files.list(folder)).filter((name) => FOLDER_NAME.test(name));
+  await forEachOf(names, SCANS_MAX, async (name) => {
+    for (const file of await files.list(join(folder, name))) {
+      const path = join(folder, name, file);
+      if (file.endsWith(FILE_SUFFIX)) paths.push(path);
+      else if (file.endsWith(TEMPORARY_SUFFIX)) await removeQuietly(files, path, warn);
+    }
+  });
+  return paths;
+}
+
+async function removeQuietly(
+  files: DiskFiles,
+  path: string,
+  warn: (message: string) => void,
+): Promise<void> {
+  try {
+    await files.remove(path);
+  } catch (error) {
+    warn(`Ignored ${path} in the disk cache: it cannot be removed: ${messageOf(error)}`);
+  }
+}
+
+/** The block that a file holds; a text says why it holds none. */
+async function readFound({ files, shape }: ScanOptions, path: string): Promise<FoundFile | string> {
+  let file: DiskFile;
+  try {
+    file = await files.open(path);
+  } catch (error) {
+    return messageOf(error);
+  }
+  try {
+    const header = await readHeader(file, shape);
+    if (typeof header === "string") return header;
+    if (!path.endsWith(pathOf(header.file.key))) return "it has the name of another block";
+    return { file: header.file, writtenMs: file.writtenMs };
+  } catch (error) {
+    return messageOf(error);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readHeader(file: DiskFile, shape: FileShape): Promise<ReadHeader | string> {
+  if (file.bytes < HEADER_BYTES_MIN) return `it has only ${file.bytes} bytes`;
+  const first = Buffer.alloc(Math.min(FIRST_READ_BYTES, file.bytes));
+  const headerBytes = (await file.read([first])) ? headerBytesOf(first) : null;
+  if (headerBytes === null || headerBytes > file.bytes) return "it has no whole header";
+  if (headerBytes <= first.length) {
+    return decodeHeader(first.subarray(0, headerBytes), file.bytes, shape);
+  }
+  const whole = Buffer.alloc(headerBytes);
+  if (!(await file.read([whole]))) return "it has no whole header";
+  return decodeHeader(whole, file.bytes, shape);
+}

@@ -1,0 +1,277 @@
+/**
+ * Blocks as files, beyond the life of the process:
+ *
+ *   DIR/FINGERPRINT-RULE/lock                the process that uses the folder
+ *   DIR/FINGERPRINT-RULE/ab/abcdef….kv       one block: block-file.ts
+ *
+ * A file is written under another name and renamed when it is whole, so a process that is killed
+ * leaves whole files and temporary ones. Nothing is flushed to the platter: after a power cut a
+ * file may be empty or torn, which its checksums tell. That costs time, and no answer is wrong.
+ */
+import { join } from "node:path";
+import { assert, type Clock, messageOf } from "#base";
+import type { BlockFile } from "#kvcache";
+import { encodeHeader, type FileShape, isKey, payloadSum, verifyBlock } from "./block-file.ts";
+import { type DiskFiles, systemFiles } from "./disk-files.ts";
+import { openFolder } from "./disk-folder.ts";
+import { discardFile, pathOf, TEMPORARY_SUFFIX } from "./disk-scan.ts";
+import type { FolderLock } from "./folder-lock.ts";
+import { KeyedOrder, Lanes } from "./lanes.ts";
+import type { FoundFile } from "./survivors.ts";
+import { Traffic, type TrafficCounts } from "./traffic.ts";
+
+/** Settings of a store. */
+export interface DiskStoreOptions extends FileShape {
+  /** Where the stores of all models are. Made where it does not exist. */
+  readonly dir: string;
+  /** Most blocks of an earlier run that are kept. The store's books count what comes later. */
+  readonly capacityBlocks: number;
+  readonly clock: Clock;
+  /** Hears of everything that an operator should know, a sentence each. */
+  readonly warn: (message: string) => void;
+  /** Hears how many bytes were read and how long that took, overlapping reads counted once. */
+  readonly onRead?: (bytes: number, ms: number) => void;
+  /** The machine's own by default. */
+  readonly files?: DiskFiles;
+}
+
+/** A store that is ready, and what it holds from earlier runs. */
+export interface OpenedStore {
+  readonly store: DiskStore;
+  /** Parents before what continues them. Whatever the books do not take must be removed. */
+  readonly survivors: readonly FoundFile[];
+}
+
+/** What a store did since it was opened. */
+export interface DiskStoreCounts {
+  readonly reads: TrafficCounts;
+  readonly writes: TrafficCounts;
+  /** Writes that were not tried because the disk had refused others just before. */
+  readonly skippedWrites: number;
+  readonly removals: number;
+  /** Files that were found damaged when they were read. */
+  readonly damaged: number;
+}
+
+// The system runs four file operations at a time. Reads have somebody waiting, writes have not.
+const READS_MAX = 4;
+const WRITES_MAX = 2;
+/** After a write that failed, so many are left out; after each further one twice as many. */
+const SKIPS_FIRST = 16;
+const SKIPS_MAX = 4096;
+/** The system's name for a file or folder that is not there. */
+const MISSING = "ENOENT";
+
+/**
+ * The disk tier's bytes; which block is where is in the books of `KvCache`. No method rejects:
+ * "no" is an answer, and the reason goes to `warn`. Calls with one key take effect in order.
+ */
+export class DiskStore {
+  readonly #options: DiskStoreOptions;
+  readonly #files: DiskFiles;
+  readonly #folder: string;
+  readonly #lock: FolderLock;
+  readonly #order = new KeyedOrder();
+  readonly #readLanes = new Lanes(READS_MAX);
+  readonly #writeLanes = new Lanes(WRITES_MAX);
+  readonly #reads: Traffic;
+  readonly #writes: Traffic;
+  #temporaries = 0;
+  #removals = 0;
+  #damaged = 0;
+  #skippedWrites = 0;
+  /** Writes to leave out before one is tried again, and how many were left out last time. */
+  #skipsLeft = 0;
+  #skipsNext = 0;
+  #cancelled = false;
+
+  private constructor(
+    options: DiskStoreOptions,
+    opened: { readonly folder: string; readonly lock: FolderLock },
+  ) {
+    this.#options = options;
+    this.#files = options.files ?? systemFiles;
+    this.#folder = opened.folder;
+    this.#lock = opened.lock;
+    this.#reads = new Traffic(options.clock, options.onRead);
+    this.#writes = new Traffic(options.clock);
+  }
+
+  /**
+   * Opens the folder of this model and hash rule, removes what cannot be used and says what can.
+   * Null: the folder cannot be used, or another process uses it; `warn` heard why.
+   */
+  static async open(options: DiskStoreOptions): Promise<OpenedStore | null> {
+    assert(options.capacityBlocks > 0, "Cannot keep less than one block on disk");
+    assert(options.bytesPerBlock < 2 ** 32, "Cannot store a block of 4 GiB or more in a file");
+    const opened = await openFolder({ ...options, files: options.files ?? systemFiles });
+    if (opened === null) return null;
+    return { store: new DiskStore(options, opened), survivors: opened.survivors };
+  }
+
+  counts(): DiskStoreCounts {
+    return {
+      reads: this.#reads.counts(),
+      writes: this.#writes.counts(),
+      skippedWrites: this.#skippedWrites,
+      removals: this.#removals,
+      damaged: this.#damaged,
+    };
+  }
+
+  /**
+   * Stores a block; `payload` [bytesPerBlock] must not change until this settles. False: it is not
+   * stored. A disk that refused is left alone for a while, and then tried again.
+   */
+  write(file: BlockFile, payload: Uint8Array): Promise<boolean> {
+    this.#check(file, payload);
+    return this.#order.run(file.key, () =>
+      this.#writeLanes.run(async () => {
+        if (this.#cancelled) return false;
+        if (this.#skipsLeft > 0) {
+          this.#skipsLeft--;
+          this.#skippedWrites++;
+          return false;
+        }
+        return this.#writes.measure(payload.length, () => this.#write(file, payload));
+      }),
+    );
+  }
+
+  /**
+   * Reads a block into `into` [bytesPerBlock]. False: it is not there, or damaged, or not this
+   * block; then the file is gone, and what `into` holds means nothing.
+   */
+  read(file: BlockFile, into: Uint8Array): Promise<boolean> {
+    this.#check(file, into);
+    return this.#order.run(file.key, () =>
+      this.#readLanes.run(async () => {
+        if (this.#cancelled) return false;
+        return this.#reads.measure(into.length, () => this.#read(file, into));
+      }),
+    );
+  }
+
+  /** Forgets a block, whether it is there or not. False: the file cannot be removed. */
+  remove(key: string): Promise<boolean> {
+    assert(isKey(key), "Cannot use a text as a key that is not hexadecimal");
+    // Also when all else is cancelled: what the books forgot must not come back.
+    return this.#order.run(key, () => this.#writeLanes.run(() => this.#remove(key)));
+  }
+
+  /** Everything that has not begun yet comes to nothing, but for removals. */
+  cancel(): void {
+    this.#cancelled = true;
+  }
+
+  /** Waits for what is under way, then lets others use the folder. Nothing may be called after. */
+  async close(): Promise<void> {
+    await this.#order.idle();
+    await this.#lock.release();
+  }
+
+  #check(file: BlockFile, payload: Uint8Array): void {
+    const { bytesPerBlock, blockTokens } = this.#options;
+    const count = file.tokens.length;
+    assert(payload.length === bytesPerBlock, "Cannot store a part of a block");
+    assert(count >= 1 && count <= blockTokens, `Cannot store a block of ${count} tokens`);
+    assert(isKey(file.key), "Cannot use a text as a key that is not hexadecimal");
+  }
+
+  async #write(file: BlockFile, payload: Uint8Array): Promise<boolean> {
+    const header = encodeHeader(file, this.#options, payloadSum(payload));
+    if (header === null) return false;
+    const path = join(this.#folder, pathOf(file.key));
+    const temporary = `${path}.${this.#temporaries++}${TEMPORARY_SUFFIX}`;
+    try {
+      await this.#create(temporary, [header, payload]);
+      await this.#files.rename(temporary, path);
+      this.#resumeWrites();
+      return true;
+    } catch (error) {
+      this.#pauseWrites(error);
+      // What cannot be removed now is removed when the folder is opened again.
+      await this.#files.remove(temporary).catch(() => {});
+      return false;
+    }
+  }
+
+  /** The folders are made when they are missing: at first, and when somebody emptied the cache. */
+  async #create(path: string, parts: readonly Uint8Array[]): Promise<void> {
+    try {
+      await this.#files.create(path, parts);
+    } catch (error) {
+      if (codeOf(error) !== MISSING) throw error;
+      await this.#files.makeFolder(join(path, ".."));
+      await this.#files.create(path, parts);
+    }
+  }
+
+  #pauseWrites(error: unknown): void {
+    if (this.#skipsNext === 0) {
+      this.#options.warn(
+        `Cannot write to the disk cache: ${this.#folder} must take new files, ` +
+          `${messageOf(error)}; blocks are still read from it, and writing is tried again later`,
+      );
+    }
+    this.#skipsNext = Math.min(SKIPS_MAX, Math.max(SKIPS_FIRST, this.#skipsNext * 2));
+    this.#skipsLeft = this.#skipsNext;
+  }
+
+  #resumeWrites(): void {
+    if (this.#skipsNext === 0) return;
+    this.#skipsNext = 0;
+    this.#skipsLeft = 0;
+    this.#options.warn(`The disk cache can be written again: ${this.#folder}`);
+  }
+
+  async #read(file: BlockFile, into: Uint8Array): Promise<boolean> {
+    const path = join(this.#folder, pathOf(file.key));
+    const problem = await this.#readBlock(path, file, into);
+    if (problem === null) return true;
+    if (problem === MISSING) {
+      this.#options.warn(`Lost ${path} from the disk cache: somebody else removed it`);
+      return false;
+    }
+    this.#damaged++;
+    this.#options.warn(await discardFile(this.#files, path, problem));
+    return false;
+  }
+
+  /** What is wrong with the file; null where it held the block, which is in `into` now. */
+  async #readBlock(path: string, file: BlockFile, into: Uint8Array): Promise<string | null> {
+    // Written and read headers differ in sums and priority only, so this one tells the length.
+    const header = encodeHeader(file, this.#options, 0);
+    if (header === null) return "no file holds a block of so long a scope";
+    try {
+      const handle = await this.#files.open(path);
+      try {
+        const wanted = header.length + into.length;
+        if (handle.bytes !== wanted) return `it has ${handle.bytes} bytes, wanted ${wanted}`;
+        if (!(await handle.read([header, into]))) return "it ended early";
+      } finally {
+        await handle.close();
+      }
+    } catch (error) {
+      return codeOf(error) === MISSING ? MISSING : messageOf(error);
+    }
+    const verdict = verifyBlock({ header, payload: into }, file, this.#options);
+    return verdict === true ? null : verdict;
+  }
+
+  async #remove(key: string): Promise<boolean> {
+    const path = join(this.#folder, pathOf(key));
+    try {
+      await this.#files.remove(path);
+      this.#removals++;
+      return true;
+    } catch (error) {
+      this.#options.warn(`Cannot remove ${path} from the disk cache: ${messageOf(error)}`);
+      return false;
+    }
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+}

@@ -1,0 +1,95 @@
+/** Names what stored keys and values depend on, so that no model ever reads another's. */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { Checkpoint } from "#checkpoint";
+import type { DeviceKind, WeightFormat } from "#devices";
+
+/** All that a block's bytes follow from, but for its tokens. */
+export interface FingerprintInput {
+  readonly checkpoint: Pick<Checkpoint, "path" | "config" | "tensors">;
+  readonly device: DeviceKind;
+  readonly weightFormat: WeightFormat;
+  /** `KvCache.layout` of the device's cache: formats, shapes and their order in memory. */
+  readonly layout: string;
+  /** What a query sees, where that is less than everything before it. */
+  readonly window: { readonly tokens: number; readonly sinkTokens: number } | null;
+  /** Version of this package; read from its manifest by default. */
+  readonly release?: string;
+}
+
+/** Pieces of each weight file that are read, evenly spread, and the size of one. */
+const SAMPLES = 256;
+const SAMPLE_BYTES = 4096;
+const DIGITS = 32;
+/** Weight files in a hub's cache are links to files named by their SHA-256. */
+const CONTENT_NAME = /^[0-9a-f]{64}$/;
+
+/**
+ * 32 hexadecimal digits, different where keys and values may differ: another configuration, other
+ * weights, another way to keep or compute them, another release (which may compute them
+ * differently, or lay them out differently).
+ *
+ * Weights are told apart by their names, types and shapes, and per file by its size and 256 pieces
+ * of its contents. A change too small to be in one of them changes the file's time of writing,
+ * which counts too, unless the file's name is the digest of its contents. Reads about 1 MiB per
+ * file, which loading reads whole anyway. Rejects where a file cannot be read.
+ */
+export async function modelFingerprint(input: FingerprintInput): Promise<string> {
+  const { checkpoint, device, weightFormat, layout, window } = input;
+  const { release = packageRelease() } = input;
+  const tensors = [...checkpoint.tensors.values()]
+    .map(({ name, dtype, shape }) => [name, dtype, shape] as const)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const files: string[] = [];
+  for (const path of await weightFiles(checkpoint.path)) files.push(await fileIdentity(path));
+  const all = [release, device, weightFormat, layout, window, checkpoint.config, tensors, files];
+  return createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, DIGITS);
+}
+
+async function weightFiles(path: string): Promise<string[]> {
+  if ((await stat(path)).isFile()) return [path];
+  const names = await readdir(path);
+  const weights = names.filter((name) => /\.(safetensors|gguf)$/.test(name));
+  return weights.toSorted().map((name) => join(path, name));
+}
+
+/** A digest of what tells a file from others of its size. */
+async function fileIdentity(path: string): Promise<string> {
+  const name = basename(await realpath(path));
+  const file = await open(path);
+  try {
+    const { size, mtimeMs } = await file.stat();
+    const hash = createHash("sha256").update(`${size} `);
+    hash.update(CONTENT_NAME.test(name) ? name : String(mtimeMs));
+    const piece = Buffer.alloc(SAMPLE_BYTES);
+    for (const position of samplePositions(size)) {
+      hash.update(piece.subarray(0, await readAt(file, piece, position)));
+    }
+    return hash.digest("hex");
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where the pieces begin: the first at the file's start, the last one ends where it ends. */
+function samplePositions(size: number): Set<number> {
+  const last = Math.max(0, size - SAMPLE_BYTES);
+  const positions = Array.from({ length: SAMPLES }, (_, index) =>
+    Math.floor((last * index) / (SAMPLES - 1)),
+  );
+  return new Set(positions); // In a small file many are the same.
+}
+
+async function readAt(file: FileHandle, piece: Buffer, position: number): Promise<number> {
+  const { bytesRead } = await file.read(piece, 0, piece.length, position);
+  return bytesRead;
+}
+
+/** The same three folders up from src/engine/tiers and from dist/engine/tiers. */
+function packageRelease(): string {
+  const path = new URL("../../../package.json", import.meta.url);
+  const manifest: unknown = JSON.parse(readFileSync(path, "utf8"));
+  return String((manifest as { version?: unknown }).version); // our own file
+}

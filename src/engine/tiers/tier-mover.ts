@@ -1,0 +1,215 @@
+/** Carries out what the books decided: blocks go between device, host memory and disk. */
+import { assert, type Clock } from "#base";
+import type { KvCache as BlockMemory, Device, HostBlocks } from "#devices";
+import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
+import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
+
+/** What a mover works with. Ids of moves and jobs count device blocks first, then host blocks. */
+export interface TierMoverOptions {
+  readonly device: Device;
+  readonly cache: BlockMemory;
+  /** Null: there is no host memory for blocks, so nothing but copies can be asked for. */
+  readonly host: HostBlocks | null;
+  /** Null: there is no disk tier. The mover closes it in `drain`. */
+  readonly store: DiskStore | null;
+  readonly clock: Clock;
+  /** Called whenever `takeFinished` has something new. */
+  readonly onFinished: () => void;
+}
+
+/** What was moved one way since the start. */
+export interface MoveCounts {
+  readonly blocks: number;
+  readonly bytes: number;
+  /** Time of this thread; a device that works beside it may take longer. */
+  readonly ms: number;
+}
+
+/** Everything a mover did, by direction; `disk` is null without that tier. */
+export interface TierMoverCounts {
+  readonly copy: MoveCounts;
+  readonly offload: MoveCounts;
+  readonly onboard: MoveCounts;
+  readonly disk: DiskStoreCounts | null;
+}
+
+/** A job, and how to carry it out. */
+interface Transfer {
+  readonly job: DiskJob;
+  readonly run: (filled: boolean) => Promise<boolean>;
+}
+
+/** Most blocks that `measure` copies: a few milliseconds of work. */
+const MEASURED_BLOCKS_MAX = 16;
+const FIRST_PAIRS = 64;
+
+/** The bytes of all tiers. One per engine. */
+export class TierMover {
+  readonly #options: TierMoverOptions;
+  readonly #counts = { copy: zero(), offload: zero(), onboard: zero() };
+  /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
+  #pairs = new Int32Array(2 * FIRST_PAIRS);
+  /** Settles when all jobs given so far have been handed to the store, in order. */
+  #handedOver: Promise<void> = Promise.resolve();
+  readonly #underWay = new Set<Promise<void>>();
+  #finished: FinishedDiskJob[] = [];
+  #draining = false;
+
+  constructor(options: TierMoverOptions) {
+    this.#options = options;
+  }
+
+  counts(): TierMoverCounts {
+    const { copy, offload, onboard } = this.#counts;
+    const disk = this.#options.store?.counts() ?? null;
+    return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk };
+  }
+
+  /**
+   * Copies some blocks to host memory and back, and says how many bytes went in how many
+   * milliseconds; null without host memory. Overwrites the first host blocks, so it must come
+   * before the first move.
+   */
+  async measure(): Promise<{ readonly bytes: number; readonly ms: number } | null> {
+    const { device, cache, host, clock } = this.#options;
+    if (host === null) return null;
+    const count = Math.min(MEASURED_BLOCKS_MAX, cache.blocks, host.blocks);
+    const pairs = Int32Array.from({ length: 2 * count }, (_, index) => index >> 1);
+    const round = async () => {
+      device.offloadBlocks(cache, host, pairs);
+      device.onboardBlocks(cache, host, pairs);
+      await device.synchronize();
+    };
+    // The first round pays for pages that nobody has touched yet.
+    await round();
+    const start = clock.nowMs();
+    await round();
+    return { bytes: 2 * count * cache.bytesPerBlock, ms: clock.nowMs() - start };
+  }
+
+  /** Enqueues moves on the device, in order; call it before what reads their targets. */
+  move(moves: readonly BlockMove[]): void {
+    for (let start = 0; start < moves.length; ) {
+      const kind = moves[start]?.kind;
+      let end = start + 1;
+      while (end < moves.length && moves[end]?.kind === kind) end++;
+      this.#moveRun(moves.slice(start, end));
+      start = end;
+    }
+  }
+
+  /**
+   * Starts jobs, in order. Host blocks of writes and reads must stay held, and as they are, until
+   * `takeFinished` names the job. A write may name a host block that an enqueued move fills.
+   */
+  submit(jobs: readonly DiskJob[]): void {
+    if (jobs.length === 0) return;
+    const { device, store } = this.#options;
+    assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
+    const transfers = jobs.map((job) => this.#transferOf(job, store));
+    const writes = jobs.some(({ kind }) => kind === "write");
+    // Everything waits for the writes before it, else a deletion could overtake its write.
+    this.#handedOver = this.#handedOver.then(async () => {
+      const filled = writes ? await settles(device.synchronize()) : true;
+      for (const transfer of transfers) this.#start(transfer, filled);
+    });
+  }
+
+  /** Jobs that ended since the last call, in the order in which they did. */
+  takeFinished(): readonly FinishedDiskJob[] {
+    const finished = this.#finished;
+    this.#finished = [];
+    return finished;
+  }
+
+  /**
+   * Finishes all jobs, closes the store, and takes no more. Once `until` is aborted, what has not
+   * begun comes to nothing. What has begun is always waited for: it uses host memory, which may be
+   * released after this and not before.
+   */
+  async drain(until?: AbortSignal): Promise<void> {
+    const { store } = this.#options;
+    this.#draining = true;
+    const cancel = () => store?.cancel();
+    if (until?.aborted === true) cancel();
+    until?.addEventListener("abort", cancel, { once: true });
+    await this.#handedOver;
+    await Promise.all(this.#underWay);
+    until?.removeEventListener("abort", cancel);
+    await store?.close();
+  }
+
+  #moveRun(moves: readonly BlockMove[]): void {
+    const [first] = moves;
+    if (first === undefined) return;
+    const { device, cache, host, clock } = this.#options;
+    const { kind } = first;
+    const pairs = this.#pairsOf(moves);
+    const start = clock.nowMs();
+    if (kind === "copy") device.copyBlocks(cache, pairs);
+    else {
+      assert(host !== null, "Cannot move blocks to host memory that there is not");
+      if (kind === "offload") device.offloadBlocks(cache, host, pairs);
+      else device.onboardBlocks(cache, host, pairs);
+    }
+    const counts = this.#counts[kind];
+    counts.blocks += moves.length;
+    counts.bytes += moves.length * cache.bytesPerBlock;
+    counts.ms += clock.nowMs() - start;
+  }
+
+  /** Ids become places in their own tier. */
+  #pairsOf(moves: readonly BlockMove[]): Int32Array {
+    if (this.#pairs.length < 2 * moves.length) this.#pairs = new Int32Array(4 * moves.length);
+    for (const [index, { kind, from, to }] of moves.entries()) {
+      this.#pairs[2 * index] = kind === "onboard" ? this.#hostIndex(from) : from;
+      this.#pairs[2 * index + 1] = kind === "offload" ? this.#hostIndex(to) : to;
+    }
+    return this.#pairs.subarray(0, 2 * moves.length);
+  }
+
+  #hostIndex(block: number): number {
+    const { cache, host } = this.#options;
+    const index = block - cache.blocks;
+    assert(host !== null && index >= 0 && index < host.blocks, `Block ${block} is not on the host`);
+    return index;
+  }
+
+  /** What to do for a job; not `filled`: the device failed, and host memory may hold anything. */
+  #transferOf(job: DiskJob, store: DiskStore): Transfer {
+    const { kind, file } = job;
+    if (kind === "delete") return { job, run: () => store.remove(file.key) };
+    const bytes = this.#bytesOf(job.host);
+    if (kind === "read") return { job, run: () => store.read(file, bytes) };
+    return { job, run: async (filled) => filled && (await store.write(file, bytes)) };
+  }
+
+  #start({ job, run }: Transfer, filled: boolean): void {
+    const running = run(filled).then((ok) => {
+      this.#underWay.delete(running);
+      this.#finished.push({ job, ok });
+      this.#options.onFinished();
+    });
+    this.#underWay.add(running);
+  }
+
+  #bytesOf(block: number): Uint8Array {
+    const { device, host } = this.#options;
+    assert(host !== null, "Cannot move blocks to host memory that there is not");
+    return device.hostBlock(host, this.#hostIndex(block));
+  }
+}
+
+function zero(): { blocks: number; bytes: number; ms: number } {
+  return { blocks: 0, bytes: 0, ms: 0 };
+}
+
+/** Whether a promise resolves. Why the device failed is told where its steps fail. */
+async function settles(promise: Promise<void>): Promise<boolean> {
+  try {
+    await promise;
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,261 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "#base";
+import { type Device, type DeviceKind, openDevice } from "#devices";
+import { type BlockFile, type BlockMove, blockId, type DiskJob, LoadCost } from "#kvcache";
+import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
+import { DiskStore } from "../../../src/engine/tiers/disk-store.ts";
+import { TierMover } from "../../../src/engine/tiers/tier-mover.ts";
+
+const DEVICE_BLOCKS = 6;
+const HOST_BLOCKS = 5;
+const SHAPE = { format: "f32", layers: 2, blockTokens: 4, kvHeads: 2, headDim: 16 } as const;
+
+interface Setup {
+  readonly kind?: DeviceKind;
+  readonly files?: DiskFiles;
+  /** Replaces methods of the device. */
+  readonly around?: (device: Device) => Device;
+}
+
+/** A device with a few blocks, host memory and a disk store in a folder of its own. */
+async function setUp({ kind = "reference", files, around = (same) => same }: Setup = {}) {
+  const dir = mkdtempSync(join(tmpdir(), "perigee-mover-"));
+  const own = openDevice({ kind, warn: () => {} });
+  const device = around(own);
+  const cache = own.allocateKvCache({ ...SHAPE, blocks: DEVICE_BLOCKS });
+  const host = own.allocateHostBlocks(cache, HOST_BLOCKS);
+  const opened = await DiskStore.open({
+    dir,
+    fingerprint: "0".repeat(32),
+    hashRule: "sha256_cbor",
+    blockTokens: SHAPE.blockTokens,
+    bytesPerBlock: cache.bytesPerBlock,
+    capacityBlocks: 10,
+    clock: systemClock,
+    warn: () => {},
+    ...(files === undefined ? {} : { files }),
+  });
+  if (opened === null) throw new Error("no store");
+  let wakes = 0;
+  const { store } = opened;
+  const onFinished = () => void wakes++;
+  const mover = new TierMover({ device, cache, host, store, clock: systemClock, onFinished });
+  onTestFinished(async () => {
+    await mover.drain();
+    own.dispose();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const fill = (index: number, value: number) => own.hostBlock(host, index).fill(value);
+  const seen = async (index: number) => {
+    await own.synchronize();
+    return [...new Set(own.hostBlock(host, index))];
+  };
+  return { mover, cache, fill, seen, wakes: () => wakes };
+}
+
+const onDevice = (index: number) => blockId(index);
+const onHost = (index: number) => blockId(DEVICE_BLOCKS + index);
+const onDisk = (index: number) => blockId(DEVICE_BLOCKS + HOST_BLOCKS + index);
+
+function file(index: number): BlockFile {
+  return {
+    key: `${index}`.repeat(64),
+    parentKey: null,
+    scope: "",
+    extra: "",
+    tokens: Int32Array.of(index, 1, 2, 3),
+    priority: 35,
+  };
+}
+
+type Bench = Awaited<ReturnType<typeof setUp>>;
+
+async function finished(mover: TierMover, count: number) {
+  const all = [...mover.takeFinished()];
+  while (all.length < count) {
+    await new Promise((resolve) => setImmediate(resolve));
+    all.push(...mover.takeFinished());
+  }
+  return all;
+}
+
+const onboard = (from: number, to: number): BlockMove => ({
+  kind: "onboard",
+  from: onHost(from),
+  to: onDevice(to),
+});
+const offload = (from: number, to: number): BlockMove => ({
+  kind: "offload",
+  from: onDevice(from),
+  to: onHost(to),
+});
+const copy = (from: number, to: number): BlockMove => ({
+  kind: "copy",
+  from: onDevice(from),
+  to: onDevice(to),
+});
+
+test.for(["reference", "cpu"] as const)(
+  "moves happen in their order, whatever their kinds (%s)",
+  async (kind) => {
+    const { mover, cache, fill, seen } = await setUp({ kind });
+    fill(0, 10);
+    fill(1, 20);
+    // The last two give block 0's place to what it held before, through block 2.
+    mover.move([onboard(0, 0), onboard(1, 1), copy(0, 2), copy(1, 0), copy(2, 1)]);
+    mover.move([offload(0, 2), offload(1, 3), onboard(3, 0), offload(0, 4)]);
+    expect(await seen(2)).toEqual([20]);
+    expect(await seen(3)).toEqual([10]);
+    expect(await seen(4)).toEqual([10]);
+    const { copy: copied, offload: offloaded, onboard: onboarded, disk } = mover.counts();
+    expect(copied).toMatchObject({ blocks: 3, bytes: 3 * cache.bytesPerBlock });
+    expect([offloaded.blocks, onboarded.blocks]).toEqual([3, 3]);
+    expect(disk?.writes.count).toBe(0);
+  },
+);
+
+test("consecutive moves of one kind are one call to the device", async () => {
+  const calls: string[] = [];
+  const spying = (device: Device): Device =>
+    Object.assign(Object.create(device), {
+      copyBlocks: (...args: Parameters<Device["copyBlocks"]>) => {
+        calls.push(`copy ${args[1].length / 2}`);
+        device.copyBlocks(...args);
+      },
+      offloadBlocks: (...args: Parameters<Device["offloadBlocks"]>) => {
+        calls.push(`offload ${args[2].join()}`);
+        device.offloadBlocks(...args);
+      },
+    });
+  const { mover } = await setUp({ around: spying });
+  mover.move([copy(0, 1), copy(1, 2), offload(2, 0), offload(1, 4), copy(0, 1)]);
+  mover.move([]);
+  expect(calls).toEqual(["copy 2", "offload 2,0,1,4", "copy 1"]);
+});
+
+test("many moves in one call grow the list of pairs", async () => {
+  const { mover, fill, seen } = await setUp();
+  fill(0, 7);
+  const back = Array.from({ length: 300 }, (_, i) =>
+    copy(i % DEVICE_BLOCKS, (i + 1) % DEVICE_BLOCKS),
+  );
+  mover.move([onboard(0, 0), ...back, offload(3, 1)]);
+  expect(await seen(1)).toEqual([7]);
+});
+
+test("a move to a block that is on no tier of ours stops as our bug", async () => {
+  const { mover } = await setUp();
+  const wrong: BlockMove = { kind: "offload", from: onDevice(0), to: onDisk(0) };
+  expect(() => mover.move([wrong])).toThrow("is not on the host");
+});
+
+test("a block goes to disk and comes back into another host block", async () => {
+  const { mover, fill, seen, wakes, cache } = await setUp();
+  fill(0, 42);
+  const write: DiskJob = { kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) };
+  mover.submit([write]);
+  expect(await finished(mover, 1)).toEqual([{ job: write, ok: true }]);
+  fill(0, 0);
+  const read: DiskJob = { kind: "read", host: onHost(3), disk: onDisk(0), file: file(1) };
+  mover.submit([read]);
+  expect(await finished(mover, 1)).toEqual([{ job: read, ok: true }]);
+  expect(await seen(3)).toEqual([42]);
+  expect(wakes()).toBe(2);
+  const { disk } = mover.counts();
+  expect(disk?.writes).toMatchObject({ count: 1, bytes: cache.bytesPerBlock });
+  expect(disk?.reads).toMatchObject({ count: 1, bytes: cache.bytesPerBlock });
+});
+
+test("a write waits for the move that fills its host block", async () => {
+  const release: (() => void)[] = [];
+  let synchronized = 0;
+  const slow = (device: Device): Device =>
+    Object.assign(Object.create(device), {
+      synchronize: async () => {
+        await new Promise<void>((resolve) => release.push(resolve));
+        synchronized++;
+      },
+    });
+  const { mover } = await setUp({ around: slow });
+  mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
+  mover.submit([{ kind: "delete", disk: onDisk(0), file: file(1) }]);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect([mover.takeFinished(), synchronized]).toEqual([[], 0]);
+  for (const go of release) go();
+  const done = await finished(mover, 2);
+  expect(done.map(({ job, ok }) => [job.kind, ok])).toEqual([
+    ["write", true],
+    ["delete", true],
+  ]);
+  mover.submit([{ kind: "read", host: onHost(0), disk: onDisk(0), file: file(1) }]);
+  expect((await finished(mover, 1))[0]?.ok).toBe(false);
+});
+
+test("what a failed device left in host memory is not written", async () => {
+  const failing = (device: Device): Device =>
+    Object.assign(Object.create(device), {
+      synchronize: () => Promise.reject(new Error("the device is gone")),
+    });
+  const { mover } = await setUp({ around: failing });
+  mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
+  expect((await finished(mover, 1))[0]?.ok).toBe(false);
+  expect(mover.counts().disk?.writes.count).toBe(0);
+});
+
+async function submitMany({ mover }: Bench, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(index), file: file(index) }]);
+  }
+}
+
+test("draining finishes what was submitted, then takes no more", async () => {
+  const setup = await setUp();
+  await submitMany(setup, 9);
+  await setup.mover.drain();
+  const done = setup.mover.takeFinished();
+  expect(done.map(({ ok }) => ok)).toEqual(Array.from({ length: 9 }, () => true));
+  expect(() => setup.mover.submit([{ kind: "delete", disk: onDisk(0), file: file(0) }])).toThrow();
+});
+
+test("draining within no time drops writes that have not begun, and still reports them", async () => {
+  const setup = await setUp();
+  await submitMany(setup, 9);
+  await setup.mover.drain(AbortSignal.abort());
+  const done = setup.mover.takeFinished();
+  expect(done).toHaveLength(9);
+  expect(done.filter(({ ok }) => ok)).toHaveLength(0);
+});
+
+test("a signal in the middle of draining ends it after what is under way", async () => {
+  const stop = new AbortController();
+  let created = 0;
+  const files: DiskFiles = {
+    ...systemFiles,
+    create: async (path, parts) => {
+      created++;
+      stop.abort();
+      await systemFiles.create(path, parts);
+    },
+  };
+  const setup = await setUp({ files });
+  await submitMany(setup, 9);
+  await setup.mover.drain(stop.signal);
+  expect(setup.mover.takeFinished()).toHaveLength(9);
+  expect(created).toBeLessThanOrEqual(2);
+});
+
+test("measuring the way to host memory gives a speed to decide by", async () => {
+  const { mover, cache } = await setUp({ kind: "cpu" });
+  const cost = new LoadCost({
+    attentionWeight: 0,
+    window: null,
+    bytesPerBlock: cache.bytesPerBlock,
+  });
+  const measured = await mover.measure();
+  expect(measured?.bytes).toBe(2 * HOST_BLOCKS * cache.bytesPerBlock);
+  if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
+  expect(cost.loadMs(10, 1)).toBeGreaterThan(0);
+});
