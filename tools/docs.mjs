@@ -84,8 +84,8 @@ nothing, and neither do a model's recommended values. Sequences end at end token
 whole and with its \`score\`: streams bring one item per sequence. Penalties, stop strings,
 log-probabilities, \`logitBias\`, \`allowedTokenIds\`, \`badWords\`, \`structuredOutput\`,
 \`thinkingTokenBudget\` and \`repetitionDetection\` cannot be combined with it. On the command line
-\`--num-return-sequences\` is \`--n\`; over HTTP, \`use_beam_search\` without \`beam_width\` searches
-as many beams as \`n\`.
+\`--num-return-sequences\` is \`--n\`; over HTTP, \`use_beam_search\` without \`beam_width\`
+searches as many beams as \`n\`.
 
 ## What stays cached: \`llm.generate(prompts, { retention })\`
 

@@ -35,7 +35,7 @@ export async function generateBatch(
   let finished = 0;
   const run = async (place: number, row: ReadyRow, signal: AbortSignal): Promise<void> => {
     const { options } = row;
-    // JSON tells how likely the completion was: the sum of the drawn tokens' own. Beams know theirs.
+    // JSON tells how likely a completion is: the sum of what its tokens are. Beams know theirs.
     const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
     const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
     const result = await generateRow(llm, row, { ...options, ...logprobs, signal });

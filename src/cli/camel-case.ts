@@ -1,4 +1,4 @@
-/** Fields of JSON that people write as in Python, `max_tokens`, or as in TypeScript, `maxTokens`. */
+/** Fields of JSON that people write as in Python (`max_tokens`) or in TypeScript (`maxTokens`). */
 
 /** `max_tokens` as `maxTokens`; anything else as it is. */
 export function camelCase(name: string): string {
