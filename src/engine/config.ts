@@ -35,6 +35,20 @@ export const KvCacheOptions = z
       .enum(EVICTION_POLICIES)
       .default("priority")
       .describe("Which cached block is forgotten first; compare them with perigee replay."),
+    attentionWindow: z
+      .int()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe("Most positions that a token sees, on every layer; null: what the model says."),
+    attentionSinks: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe(
+        "First positions that stay visible within attentionWindow (StreamingLLM); contextTokensMax " +
+          "may then be larger than the model's.",
+      ),
     hostCacheBytes: z
       .int()
       .nonnegative()
@@ -73,7 +87,16 @@ export const KvCacheOptions = z
   .refine((options) => options.diskCacheBytes === 0 || options.diskCacheDir !== null, {
     path: ["diskCacheDir"],
     error: "must name a folder where diskCacheBytes is set",
-  });
+  })
+  .refine((options) => options.attentionSinks === 0 || options.attentionWindow !== null, {
+    path: ["attentionSinks"],
+    error: "needs attentionWindow",
+  })
+  .refine(
+    ({ attentionSinks, attentionWindow }) =>
+      attentionWindow === null || attentionSinks < attentionWindow,
+    { path: ["attentionSinks"], error: "must be less than attentionWindow" },
+  );
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z
