@@ -1,6 +1,13 @@
 import { assert, type Clock, EngineError } from "#base";
 import type { GrammarCompiler } from "#sampling";
-import type { Scheduler, Sequence, SequenceUpdate, StepPlan } from "#scheduler";
+import {
+  isEmptyPlan,
+  type Scheduler,
+  type Sequence,
+  SequenceGroup,
+  type SequenceUpdate,
+  type StepPlan,
+} from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { EngineStats, StepReport } from "./api.ts";
 import type { ItemResult, ModelRunner } from "./model-runner.ts";
@@ -96,7 +103,7 @@ export class Engine {
     const { scheduler, clock } = this.#parts;
     const startedMs = clock.nowMs();
     const plan = scheduler.plan();
-    if (plan.items.length === 0 && plan.preempted.length === 0) return this.#news();
+    if (isEmptyPlan(plan)) return this.#news();
     scheduler.begin(plan, startedMs);
     const plannedMs = clock.nowMs();
     const computed = await this.#compute(plan);
@@ -132,7 +139,7 @@ export class Engine {
 
   #register(record: RequestRecord): void {
     assert(!this.#records.has(record.key), "Cannot take a request twice");
-    this.#parts.scheduler.add(...record.sequences);
+    this.#parts.scheduler.add(...record.sequences.map(SequenceGroup.of));
     this.#nextSequence += record.sequences.length;
     this.#records.set(record.key, record);
     for (const sequence of record.sequences) this.#bySequence.set(sequence, record);

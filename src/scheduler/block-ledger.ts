@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { BlockId, BlockTable, KvCache, PrefixMatch } from "#kvcache";
+import { type BlockId, type BlockTable, type KvCache, NO_MATCH, type PrefixMatch } from "#kvcache";
 
 /**
  * What a plan will do to the pool, counted without doing it: how many blocks remain available
@@ -7,8 +7,14 @@ import type { BlockId, BlockTable, KvCache, PrefixMatch } from "#kvcache";
  */
 export class BlockLedger {
   readonly #cache: KvCache;
+  /** Blocks that matches of this plan claim, or copy from. */
   readonly #claimed = new Set<BlockId>();
-  readonly #dropped = new Map<BlockId, number>();
+  /** Stored blocks that a table of this plan makes its own: nobody finds them any more. */
+  readonly #takenOver = new Set<BlockId>();
+  /** How many tables that hold a block are to let go of it. */
+  readonly #leaving = new Map<BlockId, number>();
+  /** The shared block that a table is to leave for a copy of its own. */
+  readonly #copied = new Map<BlockTable, BlockId>();
   #available: number;
 
   constructor(cache: KvCache) {
@@ -31,30 +37,86 @@ export class BlockLedger {
     this.#available += blocks;
   }
 
+  /**
+   * The part of a match that earlier decisions leave: a block that another table takes over is
+   * found by nobody else, and one that is claimed already is copied instead of taken over.
+   */
+  usable(match: PrefixMatch, rematch: (blocks: number) => PrefixMatch): PrefixMatch {
+    if (this.#takenOver.size === 0 && this.#claimed.size === 0) return match;
+    const taken = match.blocks.findIndex((block) => this.#takenOver.has(block));
+    if (taken >= 0) return taken === 0 ? NO_MATCH : rematch(taken);
+    const { partial } = match;
+    if (partial === null) return match;
+    if (this.#takenOver.has(partial.block)) {
+      return { ...match, partial: null, tokens: match.tokens - partial.tokens };
+    }
+    if (!partial.takeover || !this.#claimed.has(partial.block)) return match;
+    return { ...match, partial: { ...partial, takeover: false } };
+  }
+
   /** How many blocks would stop being available if this prefix were held. */
   costOf(match: PrefixMatch): number {
     let cost = 0;
     for (const block of match.blocks) {
-      if (this.#cache.holders(block) === 0 && !this.#claimed.has(block)) cost++;
+      if (!this.#claimed.has(block)) cost += this.#cache.claimCost(block);
     }
-    return cost;
+    const { partial } = match;
+    if (partial === null) return cost;
+    // A copied block is held until it is copied, so that nothing evicts it meanwhile.
+    const source = this.#claimed.has(partial.block) ? 0 : this.#cache.claimCost(partial.block);
+    return cost + source + (partial.takeover ? 0 : 1);
   }
 
   /** Counts a prefix as held. */
   claim(match: PrefixMatch): void {
     this.take(this.costOf(match));
-    for (const block of match.blocks) {
-      if (this.#cache.holders(block) === 0) this.#claimed.add(block);
-    }
+    for (const block of match.blocks) this.#claimed.add(block);
+    if (match.partial === null) return;
+    this.#claimed.add(match.partial.block);
+    if (match.partial.takeover) this.#takenOver.add(match.partial.block);
+  }
+
+  /**
+   * Whether writing `position` of a table takes a block more: the one that it lies in is held by
+   * others, too, who do not leave it. The last of several holders writes in place.
+   */
+  needsCopy(table: BlockTable, position: number): boolean {
+    const index = Math.floor(position / this.#cache.blockTokens);
+    if (index >= table.length) return false;
+    const block = table.get(index);
+    return this.#cache.holders(block) - (this.#leaving.get(block) ?? 0) > 1;
+  }
+
+  /** Counts the table's block at `position` as copied. */
+  copy(table: BlockTable, position: number): void {
+    const block = table.get(Math.floor(position / this.#cache.blockTokens));
+    this.take(1);
+    this.#leave(block);
+    this.#copied.set(table, block);
+  }
+
+  /** Undoes `copy`, where there was one. */
+  undoCopy(table: BlockTable): void {
+    const block = this.#copied.get(table);
+    if (block === undefined) return;
+    this.#copied.delete(table);
+    this.#leaving.set(block, (this.#leaving.get(block) ?? 0) - 1);
+    this.refund(1);
   }
 
   /** Counts a table as released: blocks that nobody else holds become available. */
   drop(table: BlockTable): void {
     for (let index = 0; index < table.length; index++) {
-      const block = table.get(index);
-      const dropped = (this.#dropped.get(block) ?? 0) + 1;
-      this.#dropped.set(block, dropped);
-      if (dropped === this.#cache.holders(block)) this.#available++;
+      if (table.holds(index)) this.#leaveForGood(table.get(index));
     }
+  }
+
+  #leave(block: BlockId): void {
+    this.#leaving.set(block, (this.#leaving.get(block) ?? 0) + 1);
+  }
+
+  #leaveForGood(block: BlockId): void {
+    this.#leave(block);
+    if (this.#leaving.get(block) === this.#cache.holders(block)) this.#available++;
   }
 }

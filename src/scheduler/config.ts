@@ -34,6 +34,17 @@ export const SchedulerConfig = z
       .enum(["fcfs", "priority"])
       .default("fcfs")
       .describe("Order of start: by arrival, or by the request's priority, then arrival."),
+    preemption: z
+      .enum(["auto", "swap", "recompute"])
+      .default("auto")
+      .describe("How preempted sequences keep their blocks: in host memory, not, or the cheaper."),
+    // One block is what each running sequence takes next: with fewer left, whoever returns is
+    // preempted again within a block's worth of steps, and what was computed for it is lost.
+    returnHeadroomBlocks: z
+      .int()
+      .nonnegative()
+      .default(1)
+      .describe("Blocks that stay available per running sequence when a preempted one returns."),
     contextTokensMax: z
       .int()
       .min(2)

@@ -5,6 +5,7 @@ import type { Sequence } from "./sequence.ts";
 export interface PlannedSequence {
   readonly sequence: Sequence;
   readonly start: number;
+  /** 0 for a fork: its first token is drawn from the last row of another item. */
   readonly count: number;
   /** The step reaches the newest token, so a new one is drawn from the last row. */
   readonly samples: boolean;
@@ -13,6 +14,24 @@ export interface PlannedSequence {
    * it is computed by an earlier item of the same step.
    */
   readonly admission: PrefixMatch | null;
+  /** The item whose sequence this one is forked from, by index, always an earlier one; else null. */
+  readonly forkOf: number | null;
+}
+
+/** How the contents of preempted sequences are kept: not at all, or in host memory. */
+export type PreemptionMode = "recompute" | "swap";
+
+/** Sequences of one group that give their blocks back and wait again. */
+export interface PlannedPreemption {
+  /** In the order they run in. */
+  readonly sequences: readonly Sequence[];
+  readonly mode: PreemptionMode;
+}
+
+/** A sequence whose stored prefix continues on disk, and is fetched before it is admitted. */
+export interface PlannedLoad {
+  readonly sequence: Sequence;
+  readonly match: PrefixMatch;
 }
 
 /**
@@ -24,16 +43,25 @@ export interface PlannedSequence {
  */
 export interface StepPlan {
   /**
-   * Running sequences first, in order, then newly admitted ones. With none, and none preempted,
-   * nothing can run now: there is no need to begin.
+   * Running sequences first, in order, then those that return from host memory, then newly
+   * admitted ones, then forks.
    */
   readonly items: readonly PlannedSequence[];
-  /** Sequences that give their blocks back and wait again, latest first. */
-  readonly preempted: readonly Sequence[];
+  /** Whole groups, mostly; latest first. */
+  readonly preempted: readonly PlannedPreemption[];
+  /** Sequences whose contents come back from host memory; most have an item, too. */
+  readonly returning: readonly Sequence[];
+  readonly loads: readonly PlannedLoad[];
   /** Sum of counts. */
   readonly tokens: number;
   /** Which state of the scheduler it was made from; `begin` refuses any other. */
   readonly revision: number;
+}
+
+/** Whether there is nothing to begin: nothing can run now, and nothing changes hands. */
+export function isEmptyPlan(plan: StepPlan): boolean {
+  const { items, preempted, returning, loads } = plan;
+  return items.length + preempted.length + returning.length + loads.length === 0;
 }
 
 /** What a step brought a sequence. */

@@ -30,17 +30,20 @@ export class WaitingQueue {
     else this.#insert(sequence, this.#order);
   }
 
-  /** Puts a preempted sequence back: in front of all, or where the order has it. */
+  /** Puts one back that held blocks, or was to: in front of all, or where the order has it. */
   addBack(sequence: Sequence): void {
     if (this.#order === null) this.#sequences.unshift(sequence);
     else this.#insert(sequence, this.#order);
   }
 
+  /** Puts a sequence in the place of one that is here. */
+  replace(sequence: Sequence, successor: Sequence): void {
+    this.#sequences[this.#placeOf(sequence)] = successor;
+  }
+
   /** Takes out a sequence that is here. */
   remove(sequence: Sequence): void {
-    const index = this.#sequences.indexOf(sequence);
-    assert(index >= 0, "Cannot take a sequence out of a queue that does not have it");
-    this.#sequences.splice(index, 1);
+    this.#sequences.splice(this.#placeOf(sequence), 1);
   }
 
   /** Takes out all of a set, keeping the others' order. */
@@ -50,6 +53,12 @@ export class WaitingQueue {
 
   [Symbol.iterator](): IterableIterator<Sequence> {
     return this.#sequences[Symbol.iterator]();
+  }
+
+  #placeOf(sequence: Sequence): number {
+    const index = this.#sequences.indexOf(sequence);
+    assert(index >= 0, "Cannot take a sequence out of a queue that does not have it");
+    return index;
   }
 
   #insert(sequence: Sequence, order: SequenceOrder): void {

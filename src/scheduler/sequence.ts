@@ -1,5 +1,6 @@
-import { IntList } from "#base";
+import { assert, IntList } from "#base";
 import { BlockTable } from "#kvcache";
+import type { SequenceGroup } from "./sequence-group.ts";
 import type { SequenceEnd, StopRules } from "./stop.ts";
 
 /** One sequence of the engine's life; never used again. */
@@ -13,8 +14,11 @@ export function sequenceId(value: number): SequenceId {
 
 /** Where a sequence stands between its request and its end. */
 export type SequenceState =
-  /** Holds no blocks. `for`: what must come before it can be admitted. */
-  | { readonly phase: "waiting"; readonly for: "turn" | "grammar" }
+  /**
+   * Holds no blocks on the device. `for`: what must come before it can be admitted; `fork`: the
+   * group's lead computes the prompt for it.
+   */
+  | { readonly phase: "waiting"; readonly for: "turn" | "grammar" | "fork" | "load" }
   /** Admitted; the newest token's successor has not been drawn since. */
   | { readonly phase: "prefilling" }
   | { readonly phase: "decoding" }
@@ -38,8 +42,13 @@ export interface SequenceOptions {
   readonly awaitsGrammar?: boolean;
 }
 
-const WAITING: SequenceState = { phase: "waiting", for: "turn" };
-const WAITING_FOR_GRAMMAR: SequenceState = { phase: "waiting", for: "grammar" };
+/** The states that say nothing but their name, made once. */
+export const WAITING: SequenceState = { phase: "waiting", for: "turn" };
+export const WAITING_FOR_GRAMMAR: SequenceState = { phase: "waiting", for: "grammar" };
+export const WAITING_FOR_FORK: SequenceState = { phase: "waiting", for: "fork" };
+export const WAITING_FOR_LOAD: SequenceState = { phase: "waiting", for: "load" };
+export const PREFILLING: SequenceState = { phase: "prefilling" };
+export const DECODING: SequenceState = { phase: "decoding" };
 
 /** One stream of tokens made for a request. The scheduler writes it; everyone else reads. */
 export class Sequence {
@@ -58,12 +67,15 @@ export class Sequence {
   computedTokens = 0;
   /** Tokens that steps which have begun will draw. */
   awaitedTokens = 0;
+  /** The block that its next token goes to may be another's, too: it was forked, or forks. */
+  maySharePartialBlock = false;
   /** Prompt tokens found in the cache when it was first admitted. */
   cachedTokens = 0;
   preemptions = 0;
   /** On the engine's clock; null before. */
   firstScheduledMs: number | null = null;
   firstTokenMs: number | null = null;
+  #group: SequenceGroup | null = null;
 
   constructor(options: SequenceOptions) {
     this.id = options.id;
@@ -76,6 +88,26 @@ export class Sequence {
     this.priority = options.priority ?? 0;
     this.skipReadingPrefixCache = options.skipReadingPrefixCache ?? false;
     this.state = options.awaitsGrammar ? WAITING_FOR_GRAMMAR : WAITING;
+  }
+
+  /** The request's sequences, this one among them. It must have joined them. */
+  get group(): SequenceGroup {
+    assert(this.#group !== null, "Cannot schedule a sequence without a group");
+    return this.#group;
+  }
+
+  /** Called once, by the group. */
+  join(group: SequenceGroup): void {
+    assert(this.#group === null, "Cannot put a sequence into two groups");
+    this.#group = group;
+  }
+
+  /** Takes over the drawn tokens of a sequence of the same prompt, in place of its own. */
+  copyTokens(parent: Sequence): void {
+    while (this.tokens.length > this.promptLength) this.tokens.pop();
+    for (let place = this.promptLength; place < parent.tokens.length; place++) {
+      this.tokens.push(parent.tokens.get(place));
+    }
   }
 
   get generatedTokens(): number {

@@ -9,6 +9,8 @@ test("[SC1] an empty configuration is a full one", () => {
     longPrefillTokensMax: null,
     chunkedPrefill: true,
     policy: "fcfs",
+    preemption: "auto",
+    returnHeadroomBlocks: 1,
     contextTokensMax: null,
   });
 });

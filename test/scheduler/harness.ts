@@ -1,11 +1,14 @@
 /** A scheduler with sequences of made-up tokens, driven a step at a time. */
-import { type EvictionPolicyName, KvCache } from "#kvcache";
+import { KvCache, type KvCacheShape } from "#kvcache";
 import {
+  type GroupKind,
+  isEmptyPlan,
   NO_STOP_RULES,
   type PlannedSequence,
   Scheduler,
   SchedulerConfig,
   Sequence,
+  SequenceGroup,
   type SequenceId,
   type SequenceOptions,
   type SequenceUpdate,
@@ -14,11 +17,7 @@ import {
   sequenceId,
 } from "#scheduler";
 
-export interface HarnessOptions extends Partial<SchedulerConfig> {
-  readonly blocks?: number;
-  readonly blockTokens?: number;
-  readonly prefixCaching?: boolean;
-  readonly evictionPolicy?: EvictionPolicyName;
+export interface HarnessOptions extends Partial<SchedulerConfig>, Partial<KvCacheShape> {
   readonly modelContext?: number;
   readonly overlapSteps?: boolean;
 }
@@ -44,11 +43,18 @@ export class Harness {
       blockTokens = 16,
       prefixCaching = true,
       evictionPolicy = "lru",
+      partialReuse = false,
+      hostBlocks = 0,
+      diskBlocks = 0,
+      window = null,
       modelContext = 8192,
       overlapSteps = false,
       ...config
     } = options;
-    this.cache = new KvCache({ blocks, blockTokens, prefixCaching, evictionPolicy });
+    this.cache = new KvCache({
+      ...{ blocks, blockTokens, prefixCaching, evictionPolicy, partialReuse },
+      ...{ hostBlocks, diskBlocks, window },
+    });
     this.scheduler = new Scheduler({
       config: SchedulerConfig.parse({
         stepTokensMax: 8192,
@@ -75,9 +81,30 @@ export class Harness {
 
   add(promptTokenIds: readonly number[], spec: SequenceSpec = {}): Sequence {
     const sequence = this.make(promptTokenIds, spec);
-    this.scheduler.add(sequence);
+    this.scheduler.add(SequenceGroup.of(sequence));
     this.scheduler.audit();
     return sequence;
+  }
+
+  /** A group that is not added yet. */
+  makeGroup(
+    promptTokenIds: readonly number[],
+    size: number,
+    spec: SequenceSpec & { readonly kind?: GroupKind } = {},
+  ): SequenceGroup {
+    const { kind = "samples", ...rest } = spec;
+    const arrivalMs = this.#nextId;
+    const sequences = Array.from({ length: size }, () =>
+      this.make(promptTokenIds, { arrivalMs, ...rest }),
+    );
+    return new SequenceGroup({ requestId: `request-${arrivalMs}`, sequences, kind });
+  }
+
+  addGroup(...options: Parameters<Harness["makeGroup"]>): SequenceGroup {
+    const group = this.makeGroup(...options);
+    this.scheduler.add(group);
+    this.scheduler.audit();
+    return group;
   }
 
   /** Adds prompts of these lengths that share nothing. */
@@ -114,7 +141,7 @@ export class Harness {
     const steps: StepPlan[] = [];
     while (steps.length < stepsMax) {
       const plan = this.step();
-      if (plan.items.length === 0 && plan.preempted.length === 0) return steps;
+      if (isEmptyPlan(plan)) return steps;
       steps.push(plan);
     }
     throw new Error(`Not done after ${stepsMax} steps`);
@@ -126,6 +153,10 @@ export const counts = (plan: StepPlan): number[] => plan.items.map((item) => ite
 
 /** Sequences of a plan's items, in order. */
 export const sequences = (plan: StepPlan): Sequence[] => plan.items.map((item) => item.sequence);
+
+/** Sequences that a plan preempts. */
+export const preempted = (plan: StepPlan): Sequence[] =>
+  plan.preempted.flatMap((preemption) => preemption.sequences);
 
 /** The id of a sequence that must be there. */
 export function idOf(sequence: Sequence | undefined): SequenceId {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
-import { counts, distinct, Harness, idOf, sequences } from "./harness.ts";
+import { counts, distinct, Harness, idOf, preempted, sequences } from "./harness.ts";
 
 const codeOf = (action: () => void) => {
   try {
@@ -33,19 +33,19 @@ describe("[SC4] what can never fit is refused", () => {
   test("more sequences than may wait; a group whole or not at all", () => {
     const harness = new Harness({ waitingSequencesMax: 3 });
     harness.addLengths(5, 5);
-    const group = [harness.make(distinct(3, 5)), harness.make(distinct(4, 5))];
-    expect(codeOf(() => harness.scheduler.add(...group))).toMatch(/^QUEUE_FULL: .* is 4/);
+    const group = harness.makeGroup(distinct(3, 5), 2);
+    expect(codeOf(() => harness.scheduler.add(group))).toMatch(/^QUEUE_FULL: .* is 4/);
     expect(harness.scheduler.stats().waiting).toBe(2);
     harness.scheduler.audit();
     harness.step();
-    harness.scheduler.add(...group);
+    harness.scheduler.add(group);
     expect(harness.scheduler.stats().waiting).toBe(2);
   });
 
   test("a group larger than the queue could ever take is a wrong argument", () => {
     const harness = new Harness({ waitingSequencesMax: 1 });
-    const group = [harness.make(distinct(3, 5)), harness.make(distinct(4, 5))];
-    expect(codeOf(() => harness.scheduler.add(...group))).toMatch(/^INVALID_ARGUMENT: .* is 2/);
+    const group = harness.makeGroup(distinct(3, 5), 2);
+    expect(codeOf(() => harness.scheduler.add(group))).toMatch(/^INVALID_ARGUMENT: .* is 2/);
   });
 
   test("whole prompts in one step need a step of the context's size", () => {
@@ -150,7 +150,7 @@ describe("[SC10] steps begun before the last one is committed", () => {
     expect([counts(one), counts(two)]).toEqual([[80], [80]]);
     harness.commit(one);
     const three = harness.begin();
-    expect(three.preempted).toEqual([second]);
+    expect(preempted(three)).toEqual([second]);
     expect(sequences(three)).toEqual([first]);
     harness.scheduler.abort(first.id);
     expect(harness.scheduler.plan().items).toEqual([]);
@@ -212,7 +212,9 @@ describe("[SC10] steps begun before the last one is committed", () => {
           harness.add(distinct(++made, 8), { stop: { maxTokens: 24 } });
         }
         const plan = harness.begin();
-        preemptedInFlight += plan.preempted.filter((sequence) => sequence.awaitedTokens > 0).length;
+        preemptedInFlight += preempted(plan).filter(
+          (sequence) => sequence.awaitedTokens > 0,
+        ).length;
         steps.push(plan);
         const oldest = steps.length > ahead ? steps.shift() : undefined;
         if (oldest === undefined) continue;

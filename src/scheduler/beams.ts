@@ -1,0 +1,88 @@
+/** Beams as the scheduler sees them: sequences that are slots for hypotheses. */
+import { assert, EngineError } from "#base";
+import type { KvCache } from "#kvcache";
+import type { Sequence } from "./sequence.ts";
+import type { SequenceGroup } from "./sequence-group.ts";
+import { generatedTokensMax } from "./stop.ts";
+
+/** How one hypothesis goes on: which live beam it continues, and with what. */
+export interface BeamContinuation {
+  readonly parent: Sequence;
+  readonly tokenId: number;
+}
+
+/** What bounds a search. */
+export interface BeamLimits {
+  readonly cache: KvCache;
+  readonly contextTokensMax: number;
+  readonly runningSequencesMax: number;
+}
+
+/**
+ * Refuses a search that the pool can never hold, INVALID_ARGUMENT for more beams than may run and
+ * PROMPT_TOO_LONG for too many blocks: beams step together or not at all, so all must fit at once.
+ */
+export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
+  const width = group.sequences.length;
+  const { cache, contextTokensMax, runningSequencesMax } = limits;
+  if (width > runningSequencesMax) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot admit request: at most ${runningSequencesMax} beams may run, ` +
+        `current value is ${width}; lower beamWidth`,
+      { param: "beamWidth" },
+    );
+  }
+  const { promptLength, stop } = group.lead;
+  // The last token of a beam is drawn but never computed.
+  const tokens = promptLength + generatedTokensMax(stop, { promptLength, contextTokensMax }) - 1;
+  // Without a prefix tree, preempted beams each compute a prompt of their own when they return.
+  const shared = cache.prefixCaching ? Math.floor(promptLength / cache.blockTokens) : 0;
+  const blocks = shared + width * (cache.blocksFor(tokens) - shared);
+  if (blocks <= cache.totalBlocks) return;
+  throw new EngineError(
+    "PROMPT_TOO_LONG",
+    `Cannot admit request: its ${width} beams of up to ${tokens + 1} tokens must fit ` +
+      `${cache.totalBlocks} blocks, current value is ${blocks}; lower beamWidth or maxTokens`,
+    { param: "beamWidth" },
+  );
+}
+
+/**
+ * Gives each hypothesis of `next` a sequence, which then has its tokens and shares its blocks, and
+ * returns these in order. The first hypothesis that continues a beam keeps the beam's sequence;
+ * further ones take sequences of beams that nobody continues. What is left over is not touched.
+ */
+export function regroup(
+  group: SequenceGroup,
+  next: readonly BeamContinuation[],
+  cache: KvCache,
+): readonly Sequence[] {
+  const parents = new Set(next.map(({ parent }) => parent));
+  const spare = group.live.filter((sequence) => !parents.has(sequence));
+  const kept = new Set<Sequence>();
+  const slots = next.map(({ parent }) => {
+    assert(parent.group === group && !parent.finished, "Cannot continue a beam that is not there");
+    if (!kept.has(parent)) {
+      kept.add(parent);
+      return parent;
+    }
+    const slot = spare.shift();
+    assert(slot !== undefined, "Cannot continue more beams than the group has");
+    fork(parent, slot, cache);
+    return slot;
+  });
+  // Behind all forks, since these copy their parent's tokens.
+  for (const [place, { tokenId }] of next.entries()) slots[place]?.tokens.push(tokenId);
+  return slots;
+}
+
+/** A beam that nobody continues becomes a second one of its parent. */
+function fork(parent: Sequence, slot: Sequence, cache: KvCache): void {
+  slot.copyTokens(parent);
+  cache.release(slot.blockTable);
+  cache.fork(parent.blockTable, slot.blockTable);
+  slot.computedTokens = parent.computedTokens;
+  slot.maySharePartialBlock = true;
+  parent.maySharePartialBlock = true;
+}

@@ -1,0 +1,143 @@
+import type { KvCache, PrefixMatch } from "#kvcache";
+import { BlockLedger } from "./block-ledger.ts";
+import type { SchedulerConfig } from "./config.ts";
+import type {
+  PlannedLoad,
+  PlannedPreemption,
+  PlannedSequence,
+  PreemptionMode,
+  StepPlan,
+} from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
+import { generatedTokensMax } from "./stop.ts";
+import type { TransferEstimates } from "./transfer-estimates.ts";
+
+/** What a plan is made from. */
+export interface PlanningState {
+  readonly config: SchedulerConfig;
+  readonly cache: KvCache;
+  readonly contextTokensMax: number;
+  /** Plan a sequence's next token while the step that draws the one before is under way. */
+  readonly overlapSteps: boolean;
+  readonly estimates: TransferEstimates | null;
+  /** In order of admission, the sequences of a group side by side. */
+  readonly running: readonly Sequence[];
+  /** In order of admission. */
+  readonly waiting: Iterable<Sequence>;
+  /** Slots that running leads keep for those that will fork from them. */
+  readonly reservedSlots: number;
+  readonly revision: number;
+}
+
+/** A plan under construction: what is decided so far, and what that leaves to decide over. */
+export class PlanDraft {
+  readonly state: PlanningState;
+  readonly ledger: BlockLedger;
+  readonly items: PlannedSequence[] = [];
+  /** Running sequences that give way. */
+  readonly yielding = new Set<Sequence>();
+  /** Sequences that run from this step on. */
+  readonly returning: Sequence[] = [];
+  readonly loads: PlannedLoad[] = [];
+  /** Tokens that the step still has room for. */
+  budget: number;
+  /** Blocks that prompts under way will yet take; admission leaves them alone. */
+  reservedBlocks = 0;
+  readonly #preempted: PlannedPreemption[] = [];
+  /** Groups whose lead draws its first token in this step. */
+  readonly #forking: Sequence[] = [];
+
+  constructor(state: PlanningState) {
+    this.state = state;
+    this.ledger = new BlockLedger(state.cache);
+    this.budget = state.config.stepTokensMax;
+  }
+
+  finish(): StepPlan {
+    const tokens = this.state.config.stepTokensMax - this.budget;
+    for (const lead of this.#forking) this.#fork(lead);
+    return {
+      items: this.items,
+      preempted: this.#preempted,
+      returning: this.returning,
+      loads: this.loads,
+      tokens,
+      revision: this.state.revision,
+    };
+  }
+
+  /** Adds an item; its blocks are taken from the ledger before. */
+  add(sequence: Sequence, start: number, count: number, admission: PrefixMatch | null): void {
+    const end = start + count;
+    const samples = end === this.knownTokens(sequence);
+    this.items.push({ sequence, start, count, samples, admission, forkOf: null });
+    this.budget -= count;
+    this.reservedBlocks += this.blocksBehind(sequence, end);
+    if (samples && !sequence.group.forked) this.#forking.push(sequence);
+  }
+
+  /** Running sequences of one group, in order, give their blocks back, planned ones too. */
+  preempt(sequences: readonly Sequence[], mode: PreemptionMode): void {
+    for (const sequence of sequences) {
+      this.#withdraw(sequence);
+      this.ledger.drop(sequence.blockTable);
+      this.yielding.add(sequence);
+    }
+    this.#preempted.push({ sequences, mode });
+  }
+
+  get preempts(): boolean {
+    return this.#preempted.length > 0;
+  }
+
+  /** Tokens there are, or will be when the steps under way end, and that the model may read. */
+  knownTokens(sequence: Sequence): number {
+    const { tokens, awaitedTokens, promptLength, group } = sequence;
+    const { overlapSteps, contextTokensMax } = this.state;
+    if (!overlapSteps || awaitedTokens === 0 || group.kind === "beams") return tokens.length;
+    // The last token's row is never computed: nothing is drawn from it.
+    const room = generatedTokensMax(sequence.stop, { promptLength, contextTokensMax });
+    return Math.min(tokens.length + awaitedTokens, promptLength + room - 1);
+  }
+
+  /** What of `count` tokens one sequence may have computed in this step. */
+  capped(count: number): number {
+    const longest = this.state.config.longPrefillTokensMax ?? count;
+    return Math.min(count, longest, this.budget);
+  }
+
+  /** Blocks to add to the sequence's table for positions below `end`. */
+  newBlocks(sequence: Sequence, end: number): number {
+    return Math.max(0, this.state.cache.blocksFor(end) - sequence.blockTable.length);
+  }
+
+  /** Blocks that the rest of a prompt, from `end` on, will take. */
+  blocksBehind(sequence: Sequence, end: number): number {
+    const { cache } = this.state;
+    return Math.max(0, cache.blocksFor(sequence.tokens.length) - cache.blocksFor(end));
+  }
+
+  /** By priority a victim may have come before whom it makes room for: it is in the plan then. */
+  #withdraw(victim: Sequence): void {
+    const index = this.items.findIndex((item) => item.sequence === victim);
+    const [planned] = index < 0 ? [] : this.items.splice(index, 1);
+    if (planned === undefined) return;
+    const end = planned.start + planned.count;
+    this.budget += planned.count;
+    this.reservedBlocks -= this.blocksBehind(victim, end);
+    this.ledger.refund(this.newBlocks(victim, end));
+    this.ledger.undoCopy(victim.blockTable);
+    const fork = this.#forking.indexOf(victim);
+    if (fork >= 0) this.#forking.splice(fork, 1);
+  }
+
+  /** As many as there are slots for draw from the lead's last row; the others wait their turn. */
+  #fork(lead: Sequence): void {
+    const forkOf = this.items.findIndex((item) => item.sequence === lead);
+    const start = lead.promptLength;
+    const slots = lead.group.forkSlots(this.state.config.runningSequencesMax);
+    for (const sequence of lead.group.awaitingFork.slice(0, slots)) {
+      this.items.push({ sequence, start, count: 0, samples: true, admission: null, forkOf });
+    }
+  }
+}

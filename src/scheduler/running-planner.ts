@@ -1,0 +1,87 @@
+/** What running sequences do in a step, and who makes room for them. */
+import type { PlanDraft } from "./plan-draft.ts";
+import { chooseMode, chooseVictims } from "./preemption.ts";
+import type { Sequence } from "./sequence.ts";
+import type { SequenceGroup } from "./sequence-group.ts";
+
+/** Plans the sequences that hold blocks, in order. */
+export class RunningPlanner {
+  readonly #draft: PlanDraft;
+  /** Beam groups that were looked at, and whether all their sequences draw in this step. */
+  readonly #beamsDraw = new Map<SequenceGroup, boolean>();
+
+  constructor(draft: PlanDraft) {
+    this.#draft = draft;
+  }
+
+  /** Plans all running sequences as far as the budget goes; the latest give way to the others. */
+  planAll(): void {
+    const draft = this.#draft;
+    for (const sequence of draft.state.running) {
+      if (draft.budget === 0) return;
+      if (draft.preempts && draft.yielding.has(sequence)) continue;
+      const count = this.countOf(sequence);
+      if (count === 0 || !this.#makeRoom(sequence, count)) continue;
+      this.add(sequence, count);
+    }
+  }
+
+  /** Tokens that the sequence has to compute and may in this step. */
+  countOf(sequence: Sequence): number {
+    const start = sequence.computedTokens;
+    const count = this.#draft.capped(this.#draft.knownTokens(sequence) - start);
+    const { group } = sequence;
+    if (group.kind === "samples" || start + count < sequence.tokens.length) return count;
+    return !group.forked || this.#drawTogether(group) ? count : Math.max(0, count - 1);
+  }
+
+  /** Blocks that computing `count` tokens takes: new ones, and a copy of a shared one. */
+  blocksOf(sequence: Sequence, count: number): number {
+    const start = sequence.computedTokens;
+    const blocks = this.#draft.newBlocks(sequence, start + count);
+    return this.#copies(sequence) ? blocks + 1 : blocks;
+  }
+
+  /** Adds an item for `count` tokens; the blocks for it must be there. */
+  add(sequence: Sequence, count: number): void {
+    const { ledger } = this.#draft;
+    const start = sequence.computedTokens;
+    if (this.#copies(sequence)) ledger.copy(sequence.blockTable, start);
+    ledger.take(this.#draft.newBlocks(sequence, start + count));
+    this.#draft.add(sequence, start, count, null);
+  }
+
+  #copies(sequence: Sequence): boolean {
+    if (!sequence.maySharePartialBlock) return false;
+    return this.#draft.ledger.needsCopy(sequence.blockTable, sequence.computedTokens);
+  }
+
+  /** Preempts until there are blocks for `count` tokens; false when that took the sequence's own. */
+  #makeRoom(sequence: Sequence, count: number): boolean {
+    const draft = this.#draft;
+    while (this.blocksOf(sequence, count) > draft.ledger.available) {
+      const victims = chooseVictims(draft);
+      draft.preempt(victims, chooseMode(draft, victims));
+      if (draft.yielding.has(sequence)) return false;
+    }
+    return true;
+  }
+
+  /**
+   * A search chooses among the continuations of all its beams at once: they draw in the same step
+   * or not at all. Those that return from a preemption wait for the others one token short of it.
+   */
+  #drawTogether(group: SequenceGroup): boolean {
+    const known = this.#beamsDraw.get(group);
+    if (known !== undefined) return known;
+    const beams = group.live;
+    const draws =
+      beams.length <= this.#draft.budget &&
+      beams.every(
+        ({ state, tokens, computedTokens }) =>
+          state.phase !== "waiting" && computedTokens === tokens.length - 1,
+      );
+    this.#beamsDraw.set(group, draws);
+    return draws;
+  }
+}

@@ -1,0 +1,68 @@
+import { assert } from "#base";
+import { type Sequence, WAITING_FOR_FORK } from "./sequence.ts";
+
+/** What a group's sequences are to each other. */
+export type GroupKind =
+  /** Independent draws from one prompt (`n`). */
+  | "samples"
+  /** Hypotheses of one beam search: they step together, and are regrouped behind each step. */
+  | "beams";
+
+/** What a group is made from. */
+export interface SequenceGroupOptions {
+  readonly requestId: string;
+  /** At least one; all of the same prompt, scope, priority and arrival. */
+  readonly sequences: readonly Sequence[];
+  /** Default: samples. */
+  readonly kind?: GroupKind;
+}
+
+/**
+ * The sequences of one request. The lead alone waits and computes the prompt; when its first token
+ * is drawn the others fork: they share all its blocks and draw their first token from the same row.
+ */
+export class SequenceGroup {
+  readonly requestId: string;
+  readonly sequences: readonly Sequence[];
+  readonly kind: GroupKind;
+  /** Who computes the prompt; another one when it ends before the fork. */
+  lead: Sequence;
+  /** The lead's first token is drawn, or being drawn: nobody waits for a fork any more. */
+  forked = false;
+
+  constructor(options: SequenceGroupOptions) {
+    const { requestId, sequences, kind } = options;
+    const [lead, ...others] = sequences;
+    assert(lead !== undefined, "Cannot make a group without sequences");
+    this.requestId = requestId;
+    this.sequences = sequences;
+    this.kind = kind ?? "samples";
+    this.lead = lead;
+    for (const sequence of sequences) {
+      assert(sequence.promptLength === lead.promptLength, "A group has one prompt");
+      sequence.join(this);
+    }
+    for (const sequence of others) sequence.state = WAITING_FOR_FORK;
+  }
+
+  /** A request of one sequence. */
+  static of(sequence: Sequence): SequenceGroup {
+    return new SequenceGroup({ requestId: sequence.requestId, sequences: [sequence] });
+  }
+
+  /** Those that have not ended. */
+  get live(): readonly Sequence[] {
+    return this.sequences.filter((sequence) => !sequence.finished);
+  }
+
+  /** Live sequences that fork from the lead when it draws its first token, in order. */
+  get awaitingFork(): readonly Sequence[] {
+    if (this.forked) return [];
+    return this.sequences.filter((sequence) => sequence !== this.lead && !sequence.finished);
+  }
+
+  /** Slots that the lead keeps, of `most` in all, for those that will fork from it. */
+  forkSlots(most: number): number {
+    return this.forked ? 0 : Math.min(this.awaitingFork.length, most - 1);
+  }
+}

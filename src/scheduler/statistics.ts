@@ -1,0 +1,71 @@
+import type { PreemptionMode } from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** What a scheduler did since its start. */
+export interface SchedulerCounts {
+  /** Sequences that had to give way, in every mode. */
+  readonly preemptions: number;
+  /** Those of them whose contents were moved to host memory, and the blocks of these. */
+  readonly swappedSequences: number;
+  /** Sequences that came to share another one's blocks instead of computing a prompt. */
+  readonly forks: number;
+  /** Shared blocks that were copied because one of their holders wrote on. */
+  readonly copiedBlocks: number;
+  /** Fetches from disk. */
+  readonly loads: number;
+  /** Tokens of first admissions, and how many of them came from the cache. */
+  readonly prefixQueriedTokens: number;
+  readonly prefixHitTokens: number;
+  /** The same for sequences that came back after a preemption. */
+  readonly preemptedQueriedTokens: number;
+  readonly preemptedHitTokens: number;
+}
+
+type Counters = { -readonly [name in keyof SchedulerCounts]: number };
+
+/** Counts what happens. */
+export class SchedulerStatistics {
+  readonly #counters: Counters = {
+    preemptions: 0,
+    swappedSequences: 0,
+    forks: 0,
+    copiedBlocks: 0,
+    loads: 0,
+    prefixQueriedTokens: 0,
+    prefixHitTokens: 0,
+    preemptedQueriedTokens: 0,
+    preemptedHitTokens: 0,
+  };
+
+  counts(): SchedulerCounts {
+    return { ...this.#counters };
+  }
+
+  preempted(sequences: number, mode: PreemptionMode): void {
+    this.#counters.preemptions += sequences;
+    if (mode === "swap") this.#counters.swappedSequences += sequences;
+  }
+
+  forked(sequences: number): void {
+    this.#counters.forks += sequences;
+  }
+
+  copied(blocks: number): void {
+    this.#counters.copiedBlocks += blocks;
+  }
+
+  loading(sequences: number): void {
+    this.#counters.loads += sequences;
+  }
+
+  /** A prompt was looked up and admitted. */
+  queried(sequence: Sequence, hitTokens: number): void {
+    if (sequence.preemptions === 0) {
+      this.#counters.prefixQueriedTokens += sequence.tokens.length;
+      this.#counters.prefixHitTokens += hitTokens;
+    } else {
+      this.#counters.preemptedQueriedTokens += sequence.tokens.length;
+      this.#counters.preemptedHitTokens += hitTokens;
+    }
+  }
+}

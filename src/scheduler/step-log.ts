@@ -1,0 +1,68 @@
+import { assert, IntList } from "#base";
+import type { KvCache } from "#kvcache";
+import type { StepPlan } from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** A step between `begin` and `commit`. */
+export interface BegunStep {
+  readonly plan: StepPlan;
+  /** Blocks made known to others while this was the newest step, in that order. */
+  readonly published: IntList;
+}
+
+/** The steps that have begun and are not committed, oldest first, and what each made known. */
+export class StepLog {
+  readonly #cache: KvCache;
+  readonly #begun: BegunStep[] = [];
+
+  constructor(cache: KvCache) {
+    this.#cache = cache;
+  }
+
+  begin(plan: StepPlan): BegunStep {
+    const step: BegunStep = { plan, published: new IntList() };
+    this.#begun.push(step);
+    return step;
+  }
+
+  /** Checks that a plan's step is the one to be committed. */
+  checkOldest(plan: StepPlan): void {
+    assert(this.#begun[0]?.plan === plan, "Cannot commit a step before those that began earlier");
+  }
+
+  /** The step that began last. There must be one. */
+  get newest(): BegunStep {
+    const newest = this.#begun.at(-1);
+    assert(newest !== undefined, "Cannot publish outside of a step");
+    return newest;
+  }
+
+  /** Whether steps are under way. */
+  get isEmpty(): boolean {
+    return this.#begun.length === 0;
+  }
+
+  /** Takes the oldest step out: it is committed. */
+  commitOldest(): void {
+    this.#begun.shift();
+  }
+
+  /** Takes out the plan's step and all behind it, newest first, and forgets what they published. */
+  fail(plan: StepPlan): readonly BegunStep[] {
+    const index = this.#begun.findIndex((step) => step.plan === plan);
+    assert(index >= 0, "Cannot fail a step that has not begun");
+    const failed = this.#begun.splice(index).reverse();
+    for (const step of failed) this.#cache.unpublish(step.published);
+    return failed;
+  }
+
+  /** Makes full blocks known as soon as their tokens are: steps that begin later may read them. */
+  publish(sequence: Sequence, step: BegunStep): void {
+    const { blockTable, tokens, computedTokens } = sequence;
+    const before = blockTable.publishedBlocks;
+    this.#cache.publish(blockTable, tokens, Math.min(computedTokens, tokens.length));
+    for (let index = before; index < blockTable.publishedBlocks; index++) {
+      step.published.push(blockTable.get(index));
+    }
+  }
+}

@@ -1,0 +1,118 @@
+/** Carries a plan out: blocks change hands, so that the step's items can be computed. */
+import { assert } from "#base";
+import type { KvCache } from "#kvcache";
+import type { PlannedSequence, StepPlan } from "./plan.ts";
+import type { Sequence } from "./sequence.ts";
+import type { SequenceBooks } from "./sequence-books.ts";
+import type { SchedulerStatistics } from "./statistics.ts";
+import type { BegunStep, StepLog } from "./step-log.ts";
+
+/** What a starter works on. */
+export interface StepStarterParts {
+  readonly cache: KvCache;
+  readonly books: SequenceBooks;
+  readonly log: StepLog;
+  readonly statistics: SchedulerStatistics;
+}
+
+/** Does what a plan decided. It cannot fail: the plan counted the blocks. */
+export class StepStarter {
+  readonly #parts: StepStarterParts;
+
+  constructor(parts: StepStarterParts) {
+    this.#parts = parts;
+  }
+
+  /** Starts the step of the newest plan. */
+  start(plan: StepPlan, nowMs: number): void {
+    const { books, log, statistics } = this.#parts;
+    const step = log.begin(plan);
+    for (const { sequences, mode } of plan.preempted) {
+      books.preempt(sequences);
+      statistics.preempted(sequences.length, mode);
+    }
+    this.#admit(plan, nowMs);
+    for (const item of plan.items) {
+      if (item.forkOf === null) this.#startItem(item, plan, step);
+      else this.#startFork(item, nowMs);
+    }
+  }
+
+  /** First all stored prefixes, so that no allocation of this step evicts one of them. */
+  #admit(plan: StepPlan, nowMs: number): void {
+    const admitted = new Set<Sequence>();
+    for (const { sequence, admission } of plan.items) {
+      if (admission === null) continue;
+      admitted.add(sequence);
+      this.#parts.cache.hold(sequence.blockTable, admission);
+    }
+    if (admitted.size === 0) return;
+    for (const { sequence, start, admission } of plan.items) {
+      if (admission === null) continue;
+      this.#parts.cache.settle(sequence.blockTable, admission);
+      this.#countQuery(sequence, start);
+      sequence.computedTokens = start;
+      sequence.firstScheduledMs ??= nowMs;
+    }
+    this.#parts.books.admit(admitted);
+  }
+
+  #countQuery(sequence: Sequence, hitTokens: number): void {
+    if (sequence.preemptions === 0) sequence.cachedTokens = hitTokens;
+    const reads = sequence.group.forked || !sequence.skipReadingPrefixCache;
+    if (reads && this.#parts.cache.prefixCaching) {
+      this.#parts.statistics.queried(sequence, hitTokens);
+    }
+  }
+
+  #startItem(item: PlannedSequence, plan: StepPlan, step: BegunStep): void {
+    const { cache, log } = this.#parts;
+    const { sequence, start, count } = item;
+    const { blockTable, tokens } = sequence;
+    if (item.admission !== null) {
+      const shared = Math.floor(start / cache.blockTokens);
+      if (blockTable.length < shared) cache.extend(blockTable, tokens.view(), shared);
+    }
+    if (sequence.maySharePartialBlock) this.#ownPartialBlock(sequence, start);
+    const blocks = cache.blocksFor(start + count) - blockTable.length;
+    const allocated = blocks <= 0 || cache.allocate(blockTable, blocks);
+    assert(allocated, "A plan asked for more blocks than there are");
+    sequence.computedTokens = start + count;
+    log.publish(sequence, step);
+    if (!item.samples) return;
+    sequence.awaitedTokens++;
+    if (!sequence.group.forked) this.#fork(item, plan);
+  }
+
+  /** The block that `start` lies in is copied, unless nobody else holds it any more. */
+  #ownPartialBlock(sequence: Sequence, start: number): void {
+    const { cache, statistics } = this.#parts;
+    const { blockTable } = sequence;
+    sequence.maySharePartialBlock = false;
+    const index = Math.floor(start / cache.blockTokens);
+    if (index >= blockTable.length || !cache.isShared(blockTable, index)) return;
+    const copied = cache.makeWritable(blockTable, start);
+    assert(copied, "A plan asked for more blocks than there are");
+    statistics.copied(1);
+  }
+
+  /** Once the lead's table has all blocks of the prompt, the others share them. */
+  #fork(item: PlannedSequence, plan: StepPlan): void {
+    const { books, statistics } = this.#parts;
+    const { sequence } = item;
+    const isAlone = sequence.group.sequences.length === 1;
+    const place = isAlone ? -1 : plan.items.indexOf(item);
+    const forks = isAlone ? [] : plan.items.filter(({ forkOf }) => forkOf === place);
+    books.fork(
+      sequence,
+      forks.map((fork) => fork.sequence),
+    );
+    statistics.forked(forks.length);
+  }
+
+  #startFork({ sequence }: PlannedSequence, nowMs: number): void {
+    sequence.cachedTokens = sequence.group.lead.cachedTokens;
+    sequence.firstScheduledMs ??= nowMs;
+    sequence.awaitedTokens++;
+  }
+}
