@@ -60,7 +60,7 @@ export class KvCache {
       blockTokens,
       partialReuse,
       copyOnPartialReuse: shape.copyOnPartialReuse ?? true,
-      unseenBlocks: (tokens) => this.#unseenBlocks(tokens),
+      unseenBlocks: (tokens) => this.unseenBlocks(tokens),
     });
     this.#publisher = new Publisher(this.#books, blockTokens);
     this.#swap = new Swap(this.#books);
@@ -257,13 +257,25 @@ export class KvCache {
 
   /** Gives back what no query at `position` or later sees. Without a window that is nothing. */
   dropLeading(table: BlockTable, position: number): void {
-    const { from, to } = this.#unseenBlocks(position);
+    const { from, to } = this.unseenBlocks(position);
     const end = Math.min(to, table.length);
     const start = Math.max(from, table.droppedTo);
     for (let index = start; index < end; index++) this.#books.release(table.get(index));
     if (end <= start) return;
     table.droppedFrom = from;
     table.droppedTo = end;
+  }
+
+  /**
+   * Places of a table that no query at `position` or later sees: `from` up to `to`. Equal where
+   * every query sees everything.
+   */
+  unseenBlocks(position: number): { readonly from: number; readonly to: number } {
+    if (this.window === null) return { from: 0, to: 0 };
+    const { tokens, sinkTokens } = this.window;
+    const first = position - (tokens - sinkTokens) + 1;
+    const from = this.blocksFor(sinkTokens);
+    return { from, to: Math.max(from, Math.floor(first / this.blockTokens)) };
   }
 
   /** Takes the table's last blocks back, down to `blocks`: what they were to hold is not wanted. */
@@ -381,14 +393,5 @@ export class KvCache {
         ? null
         : { hasher, emit: (event: Parameters<KvEventQueue["emit"]>[0]) => queue.emit(event) };
     return new StoreObserver({ events, files });
-  }
-
-  /** Places of a table that no query at `position` or later sees: from, to. */
-  #unseenBlocks(position: number): { readonly from: number; readonly to: number } {
-    if (this.window === null) return { from: 0, to: 0 };
-    const { tokens, sinkTokens } = this.window;
-    const first = position - (tokens - sinkTokens) + 1;
-    const from = this.blocksFor(sinkTokens);
-    return { from, to: Math.max(from, Math.floor(first / this.blockTokens)) };
   }
 }
