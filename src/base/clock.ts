@@ -6,3 +6,20 @@ export interface Clock {
 
 /** The machine's monotonic clock. */
 export const systemClock: Clock = { nowMs: () => performance.now() };
+
+/** Ends of waits as an argument. */
+export interface Timer {
+  /** Calls `run` once after so many milliseconds, unless the returned function is called before. */
+  after(ms: number, run: () => void): () => void;
+}
+
+/** Node's timers fire at once beyond this: 2^31 - 1 ms, some 25 days. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** The machine's timers. While one runs, the process stays alive. */
+export const systemTimer: Timer = {
+  after: (ms, run) => {
+    const timeout = setTimeout(run, Math.min(ms, TIMER_MS_MAX));
+    return () => clearTimeout(timeout);
+  },
+};

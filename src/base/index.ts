@@ -4,7 +4,7 @@
  *   assert.ts   stops at our own bugs
  *   errors.ts   failures of callers and of the world, one catalogue of codes
  *   issue-text.ts   what is wrong with a setting, in words
- *   clock.ts    time as an argument
+ *   clock.ts    time as an argument, and ends of waits
  *   int-list.ts a growing list of 32-bit integers
  *   rng.ts      counter-based randomness, keyed by seed and position
  *
@@ -13,7 +13,7 @@
  * @module
  */
 export { AssertionError, assert } from "./assert.ts";
-export { type Clock, systemClock } from "./clock.ts";
+export { type Clock, systemClock, systemTimer, type Timer } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
 export { IntList, intAt } from "./int-list.ts";
 export {

@@ -1,4 +1,12 @@
-import type { RetentionConfig, RetentionOptions } from "#kvcache";
+import type {
+  BlockHashAlgorithm,
+  KvEventItem,
+  KvEventReader,
+  KvSnapshot,
+  NumberedKvEvent,
+  RetentionConfig,
+  RetentionOptions,
+} from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
@@ -197,10 +205,43 @@ export interface TextCodec {
   tokenBytes(id: number): Uint8Array;
 }
 
+/**
+ * What a model's cache tells of itself, for routers, dashboards and the curious. `for await` over
+ * it follows the events from the oldest one kept; loss is an item of its own (`isLost`).
+ */
+export interface KvEventSource extends AsyncIterable<KvEventItem> {
+  /** False where the cache tells nothing: no cache, or `eventBufferMax` 0. Readers end at once. */
+  readonly enabled: boolean;
+  /** The rule by which contents are named. */
+  readonly hashAlgorithm: BlockHashAlgorithm;
+  /** Another one for each loaded model: numbers of events mean nothing in another stream. */
+  readonly streamId: string;
+  /** Most events kept for readers. */
+  readonly bufferMax: number;
+  /** The oldest event kept, and the one that comes next. */
+  readonly firstId: number;
+  readonly nextId: number;
+  /**
+   * Takes away all events that no call has returned before, like TensorRT-LLM's method of that
+   * name. Waits for one where there is none: until `timeoutMs` are over (0: not at all; absent: as
+   * long as the model lives) or the signal is aborted, then returns []. Events that were forgotten
+   * before show as a gap in the numbers.
+   */
+  getLatestEvents(timeoutMs?: number, signal?: AbortSignal): Promise<readonly NumberedKvEvent[]>;
+  /**
+   * Follows the events after `afterId`, -1 (the default) for all; any number of readers. Ends with
+   * the model. Throws INVALID_ARGUMENT for a number that is still to come.
+   */
+  read(afterId?: number): KvEventReader;
+  /** All that can be found now; go on with `read(snapshot.nextId - 1)`. */
+  snapshot(): Promise<KvSnapshot>;
+}
+
 /** One model being served: what `LLM` is, and all that the server sees of the engine. */
 export interface ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
+  readonly kvEvents: KvEventSource;
   health(): EngineHealth;
   stats(): EngineStats;
   /** Returns the way to stop listening. */

@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { EngineError } from "#base";
+import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
@@ -9,6 +10,11 @@ import { fromWire } from "./wire-error.ts";
 
 interface PendingEmbedding {
   readonly resolve: (embedding: Float32Array) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface PendingSnapshot {
+  readonly resolve: (snapshot: KvSnapshot) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -38,10 +44,13 @@ const NO_STATS: EngineStats = {
  */
 export class EngineClient {
   readonly listeners = new Set<EngineListener>();
+  /** What the cache told; ends with the engine. */
+  readonly kvEvents: KvEventLog;
   readonly #link: EngineLink;
   readonly #onWarning: (message: string) => void;
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
+  readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
   #loading: Loading | null = null;
   #health: EngineHealth = { state: "ready" };
   #stats: EngineStats = NO_STATS;
@@ -49,8 +58,9 @@ export class EngineClient {
   #onIdle: (() => void)[] = [];
 
   /** Opens the link at once; the engine can be told what to load when that is known. */
-  constructor(open: OpenLink, onWarning: (message: string) => void) {
+  constructor(open: OpenLink, onWarning: (message: string) => void, kvEvents = new KvEventLog()) {
     this.#onWarning = onWarning;
+    this.kvEvents = kvEvents;
     this.#link = open((message) => this.#receive(message));
   }
 
@@ -132,16 +142,28 @@ export class EngineClient {
     }
   }
 
+  /** All that the cache holds now. Rejects where it tells nothing, and when the engine is gone. */
+  async kvSnapshot(): Promise<KvSnapshot> {
+    if (this.#health.state === "dead") this.checkReady();
+    const key = this.takeKey();
+    return new Promise<KvSnapshot>((resolve, reject) => {
+      this.#snapshots.set(key, { resolve, reject });
+      this.#link.keepAlive(true);
+      this.#link.post({ type: "kvSnapshot", key });
+    });
+  }
+
   /** Takes no new work; settles when what runs has ended. */
   async drain(): Promise<void> {
     if (this.#health.state === "ready") this.#health = { state: "draining" };
-    if (this.#requests.size + this.#embeddings.size === 0) return;
+    if (this.#waitingCount() === 0) return;
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
   /** Fails what runs and frees the engine. */
   async close(): Promise<void> {
     this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed"));
+    this.kvEvents.close();
     if (this.#health.state !== "dead") this.#health = { state: "dead", reason: "closed" };
     await this.#link.close();
   }
@@ -161,6 +183,13 @@ export class EngineClient {
         break;
       case "refused":
         this.#fail(message.key, fromWire(message.error));
+        break;
+      case "kvEvents":
+        this.kvEvents.append(message.events);
+        break;
+      case "kvSnapshot":
+        this.#snapshots.get(message.key)?.resolve(message.snapshot);
+        this.#forgetSnapshot(message.key);
         break;
       case "warning":
         this.#onWarning(message.message);
@@ -186,16 +215,21 @@ export class EngineClient {
     this.#stats = { ...this.#stats, running: 0, waiting: 0, heldBlocks: 0 };
     this.#loading?.reject(error);
     this.#failAll(error);
+    this.kvEvents.close();
   }
 
   #fail(key: RequestKey, error: EngineError): void {
     this.#requests.get(key)?.fail(error);
     this.#settle(key, { error });
+    this.#snapshots.get(key)?.reject(error);
+    this.#forgetSnapshot(key);
   }
 
   #failAll(error: EngineError): void {
     for (const active of [...this.#requests.values()]) active.fail(error);
-    for (const key of [...this.#embeddings.keys()]) this.#settle(key, { error });
+    for (const key of [...this.#embeddings.keys(), ...this.#snapshots.keys()]) {
+      this.#fail(key, error);
+    }
   }
 
   #settle(key: RequestKey, result: { embedding: Float32Array } | { error: unknown }): void {
@@ -207,8 +241,17 @@ export class EngineClient {
     this.#checkIdle();
   }
 
+  #forgetSnapshot(key: RequestKey): void {
+    if (this.#snapshots.delete(key)) this.#checkIdle();
+  }
+
+  /** How many wait for an answer. */
+  #waitingCount(): number {
+    return this.#requests.size + this.#embeddings.size + this.#snapshots.size;
+  }
+
   #checkIdle(): void {
-    if (this.#requests.size + this.#embeddings.size > 0) return;
+    if (this.#waitingCount() > 0) return;
     this.#link.keepAlive(false);
     const waiting = this.#onIdle;
     this.#onIdle = [];

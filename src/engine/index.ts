@@ -14,12 +14,13 @@
  *   active-request.ts   a request seen by its caller; channel.ts its queue
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
+ *   kv-events.ts        what the cache tells, for readers on the caller's thread
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
- *   beam-search.ts      which beams of a request go on, and when they are done
+ *   beam-search.ts      which beams of a request go on, and when they are done; beam-record.ts their sequences
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-builder.ts     plans as flat arrays
  *   encoder-engine.ts   embeddings by an encoder
@@ -29,7 +30,19 @@
  *
  * @module
  */
-export { type RetentionConfig, type RetentionOptions, RetentionParams } from "#kvcache";
+export {
+  isLost,
+  type KvEvent,
+  type KvEventItem,
+  type KvEventReader,
+  KvMirror,
+  type KvSnapshot,
+  type LostKvEvents,
+  type NumberedKvEvent,
+  type RetentionConfig,
+  type RetentionOptions,
+  RetentionParams,
+} from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
 export { SamplingParams, StructuredOutput, sequencesOf } from "#sampling";
 export type * from "./api.ts";

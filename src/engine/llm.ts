@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { basename } from "node:path";
-import { EngineError, systemClock } from "#base";
+import { EngineError, systemClock, systemTimer } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
-import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
+import { KvEventLog, parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import { type SamplingParams, sequencesOf } from "#sampling";
 import { ActiveRequest } from "./active-request.ts";
 import type {
@@ -15,6 +15,7 @@ import type {
   EngineStats,
   GenerateOptions,
   GenerateResult,
+  KvEventSource,
   ModelInfo,
   Prompt,
   ServedModel,
@@ -26,12 +27,16 @@ import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
+import { KvEvents } from "./kv-events.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest } from "./protocol.ts";
 import { checkTokenIds, parseSampling } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { warnOnce } from "./warn-once.ts";
+
+/** Hexadecimal digits: two streams of one server never have the same name. */
+const STREAM_ID_LENGTH = 8;
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
@@ -67,6 +72,7 @@ interface ModelParts extends ModelFiles {
  */
 export class LLM implements ServedModel, AsyncDisposable {
   readonly info: ModelInfo;
+  readonly kvEvents: KvEventSource;
   /**
    * Sampling fields that the model's authors recommend (generation_config.json). Not applied
    * unless handed over: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
@@ -85,6 +91,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#settings = parts.settings;
     this.#text = parts.text;
     this.#warnOnce = warnOnce(parts.onWarning);
+    this.kvEvents = eventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
   }
@@ -104,6 +111,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     const client = new EngineClient(
       linkTo(settings.engineThread ? "worker" : "calling"),
       onWarning,
+      new KvEventLog(Math.max(1, settings.kvCache.eventBufferMax)),
     );
     try {
       const path = await resolveModel(model, {
@@ -339,6 +347,24 @@ async function readFiles(
   } finally {
     checkpoint.close();
   }
+}
+
+/** An encoder keeps no keys and values, so there is nothing to tell. */
+function eventsOf(
+  client: EngineClient,
+  { kind }: ModelInfo,
+  { kvCache: { eventBufferMax, hashAlgorithm } }: EngineOptions,
+): KvEvents {
+  const enabled = kind === "decoder" && eventBufferMax > 0;
+  if (!enabled) client.kvEvents.close();
+  return new KvEvents({
+    log: client.kvEvents,
+    enabled,
+    hashAlgorithm,
+    streamId: randomUUID().slice(0, STREAM_ID_LENGTH),
+    takeSnapshot: () => client.kvSnapshot(),
+    timer: systemTimer,
+  });
 }
 
 function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {

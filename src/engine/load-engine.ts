@@ -1,7 +1,7 @@
 import { type Clock, EngineError } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
 import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
-import { KvCache } from "#kvcache";
+import { KvCache, type KvSnapshot, type NumberedKvEvent } from "#kvcache";
 import {
   Decoder,
   type DecoderModel,
@@ -27,6 +27,16 @@ export interface LoadedEngine {
   readonly engine: Engine | EncoderEngine;
   readonly device: Device;
   readonly info: EngineInfo;
+  /** Where the cache's events come from; null for a model without a cache. */
+  readonly kvEvents: KvEventOutlet | null;
+}
+
+/** What a cache tells of itself: `KvCache` is one. */
+export interface KvEventOutlet {
+  /** All events since the last call; none where the cache tells nothing. */
+  takeEvents(): readonly NumberedKvEvent[];
+  /** All that the taken events add up to; null where the cache tells nothing. */
+  snapshot(): KvSnapshot | null;
 }
 
 export interface LoadContext {
@@ -78,15 +88,23 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
   const kvFormat = kvFormatFor(options, format);
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
   const { blockTokens, prefixCaching, evictionPolicy } = options.kvCache;
+  const { eventBufferMax, hashAlgorithm } = options.kvCache;
   const kvHeads = spec.kvHeads;
   const shape = { layers: spec.layers.length, blockTokens, kvHeads, headDim: spec.headDim };
   const blocks = poolBlocks({ ...shape, format: kvFormat }, options, {
     contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
     availableBytes: device.memory().availableBytes,
   });
+  const cache = new KvCache({
+    blocks,
+    blockTokens,
+    prefixCaching,
+    evictionPolicy,
+    events: eventBufferMax > 0 ? hashAlgorithm : null,
+  });
   const scheduler = new Scheduler({
     config: options.scheduler,
-    cache: new KvCache({ blocks, blockTokens, prefixCaching, evictionPolicy }),
+    cache,
     contextTokensMax: spec.contextTokensMax,
   });
   const kvCache = device.allocateKvCache({ ...shape, blocks, format: kvFormat });
@@ -120,7 +138,7 @@ function loadDecoder(loading: Loading, model: DecoderModel): LoadedEngine {
     blocks,
     bytesPerBlock: bytesPerBlock({ ...shape, format: kvFormat }),
   } as const;
-  return { engine, device, info };
+  return { engine, device, info, kvEvents: cache };
 }
 
 type RunnerParts = Pick<ConstructorParameters<typeof Decoder>[0], "spec" | "weights"> & {
@@ -183,7 +201,7 @@ function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
     blocks: 0,
     bytesPerBlock: 0,
   } as const;
-  return { engine, device, info };
+  return { engine, device, info, kvEvents: null };
 }
 
 /** End tokens of config.json and generation_config.json together. */

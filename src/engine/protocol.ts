@@ -3,7 +3,7 @@
  * Text stays on the calling thread; here are token ids only.
  */
 import type { ErrorCode } from "#base";
-import type { RetentionConfig } from "#kvcache";
+import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, EngineStats, FinishReason, ModelInfo, StepReport } from "./api.ts";
@@ -56,6 +56,8 @@ export type ToEngine =
   | { readonly type: "embed"; readonly request: EmbedRequest }
   /** `index`: one sequence of the request; absent: all. */
   | { readonly type: "abort"; readonly key: RequestKey; readonly index?: number }
+  /** All that the cache holds, wanted by a reader of its events. */
+  | { readonly type: "kvSnapshot"; readonly key: RequestKey }
   | { readonly type: "close" };
 
 export interface WireError {
@@ -121,6 +123,10 @@ export type FromEngine =
   /** The books changed without a step: a request was given up while none ran. */
   | { readonly type: "stats"; readonly stats: EngineStats }
   | ({ readonly type: "refused" } & RequestFailure)
+  /** What the cache told since the last such message; never empty. */
+  | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }
+  /** The answer to a message of that name; comes after all events that it contains. */
+  | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
   | { readonly type: "warning"; readonly message: string }
   /** The engine cannot go on (or could not start). */
   | { readonly type: "dead"; readonly error: WireError }

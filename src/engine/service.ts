@@ -4,6 +4,10 @@ import { type LoadedEngine, loadEngine } from "./load-engine.ts";
 import type { FromEngine, LoadMessage, RequestKey, ToEngine } from "./protocol.ts";
 import { engineDeath, toWire } from "./wire-error.ts";
 
+const NO_KV_EVENTS =
+  "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
+  "load it with eventBufferMax above 0";
+
 /**
  * The engine's side of the link: takes messages, runs steps while there is work, sleeps when there
  * is none, and posts what steps bring. Runs on any thread.
@@ -54,6 +58,9 @@ export class EngineService {
       case "abort":
         this.#loaded?.engine.abort(message.key, message.index);
         break;
+      case "kvSnapshot":
+        this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
+        break;
     }
     this.#notify();
   }
@@ -75,6 +82,7 @@ export class EngineService {
     if (loaded === null) return;
     this.#loaded = loaded;
     this.#post({ type: "ready", info: loaded.info, stats: loaded.engine.stats() });
+    this.#postEvents(loaded);
     try {
       while (!this.#closing) await this.#turn(loaded);
     } catch (error) {
@@ -96,9 +104,11 @@ export class EngineService {
     }
   }
 
-  async #turn({ engine }: LoadedEngine): Promise<void> {
+  async #turn(loaded: LoadedEngine): Promise<void> {
+    const { engine } = loaded;
     this.#woken = false;
     const step = await engine.step();
+    this.#postEvents(loaded);
     if (step !== null) {
       this.#statsStale = false;
       this.#post({ type: "step", ...step, stats: engine.stats() });
@@ -109,6 +119,20 @@ export class EngineService {
     if (this.#statsStale) this.#post({ type: "stats", stats: engine.stats() });
     this.#statsStale = false;
     await this.#sleep();
+  }
+
+  /** What the cache told since the last call: once a step, and after what changed it between. */
+  #postEvents({ kvEvents }: LoadedEngine): void {
+    const events = kvEvents?.takeEvents() ?? [];
+    if (events.length > 0) this.#post({ type: "kvEvents", events });
+  }
+
+  /** The events that a snapshot contains are posted first: readers go on behind it. */
+  #postSnapshot(key: RequestKey, loaded: LoadedEngine): void {
+    this.#postEvents(loaded);
+    const snapshot = loaded.kvEvents?.snapshot() ?? null;
+    if (snapshot === null) throw new EngineError("INVALID_ARGUMENT", NO_KV_EVENTS);
+    this.#post({ type: "kvSnapshot", key, snapshot });
   }
 
   /** Until the next message, grammar or close. Uses no processor time. */

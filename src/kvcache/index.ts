@@ -14,6 +14,12 @@
  *   cache-tier.ts    one level: its pool, what its blocks are worth, which goes first
  *   content-index.ts the prefix tree with levels; content-keys.ts, scope.ts tell contents apart
  *   store-observer.ts      tells of changes, and names contents
+ *   block-hash.ts    names of contents by either rule: v1-block-key-hasher.ts with v1-block-key.ts,
+ *                    sha256-cbor-hasher.ts with cbor-writer.ts
+ *   kv-event.ts      what is told; kv-event-queue.ts numbers a step's events
+ *   kv-event-log.ts  the newest events, for readers; kv-mirror.ts is what a reader knows
+ *   kv-event-json.ts, kv-event-json-reader.ts   events as TensorRT-LLM writes them
+ *   vllm-event-encoder.ts  events as vLLM words them
  *   block-table.ts   the blocks of one sequence, in position order
  *   block-pool.ts    counts holders, hands out blocks, takes them back
  *   prefix-tree.ts   finds stored blocks by history and tokens
@@ -36,8 +42,8 @@
  * @module
  */
 
-export { BlockHeap } from "./block-heap.ts";
 export { BLOCK_HASH_ALGORITHMS, type BlockHashAlgorithm } from "./block-hash.ts";
+export { BlockHeap } from "./block-heap.ts";
 export { type BlockId, blockId } from "./block-id.ts";
 export { BlockList } from "./block-list.ts";
 export type { BlockMove } from "./block-move.ts";
@@ -52,6 +58,23 @@ export { type EvictionPolicy, LruEviction } from "./eviction.ts";
 export { createEviction, EVICTION_POLICIES, type EvictionPolicyName } from "./eviction-policies.ts";
 export { KvCache } from "./kv-cache.ts";
 export type * from "./kv-event.ts";
+export { kvEventJson, kvEventsJson, kvSnapshotJson } from "./kv-event-json.ts";
+export {
+  type KvSnapshotPart,
+  parseKvEvent,
+  parseKvEvents,
+  parseKvSnapshot,
+} from "./kv-event-json-reader.ts";
+export {
+  isLost,
+  KV_EVENTS_KEPT,
+  type KvEventItem,
+  KvEventLog,
+  KvEventReader,
+  type LostKvEvents,
+} from "./kv-event-log.ts";
+export { KvEventQueue } from "./kv-event-queue.ts";
+export { KvMirror } from "./kv-mirror.ts";
 export {
   attentionWeight,
   type LoadChoice,
@@ -88,3 +111,12 @@ export { RetentionBook } from "./retention-book.ts";
 export { parseRetention, type RetentionOptions, RetentionParams } from "./retention-params.ts";
 export { type CacheScope, parseScope, scopeKey } from "./scope.ts";
 export { SpeedMeter } from "./speed-meter.ts";
+export {
+  type VllmAllBlocksCleared,
+  type VllmBlockRemoved,
+  type VllmBlockStored,
+  type VllmEvent,
+  VllmEventEncoder,
+  type VllmExtraKey,
+  type VllmMedium,
+} from "./vllm-event-encoder.ts";

@@ -22,6 +22,7 @@ import type {
 import { SamplingParams } from "#engine";
 import { joinItems } from "../../src/engine/stream-item.ts";
 import { instanceOf, instanceOfTag } from "./schema-instance.ts";
+import { ScriptedEvents } from "./scripted-events.ts";
 
 const END = 256;
 const VOCABULARY = 257;
@@ -41,6 +42,8 @@ export interface ToyOptions {
   readonly failAfterTokens?: number;
   readonly hasTokenizer?: boolean;
   readonly defaultName?: string;
+  /** KV events kept; 0: none are told. */
+  readonly eventBufferMax?: number;
 }
 
 /**
@@ -51,6 +54,9 @@ export interface ToyOptions {
 export class ToyModel implements ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
+  readonly kvEvents: ScriptedEvents["source"];
+  /** What the cache tells: tests emit events here. */
+  readonly cache: ScriptedEvents;
   /** The options of every request, in order. */
   readonly requests: GenerateOptions[] = [];
   /** What `chatPrompt` was asked, in order. */
@@ -67,6 +73,8 @@ export class ToyModel implements ServedModel {
     this.#options = options;
     const hasTokenizer = options.hasTokenizer ?? true;
     this.codec = hasTokenizer ? byteCodec : null;
+    this.cache = new ScriptedEvents(options.eventBufferMax);
+    this.kvEvents = this.cache.source;
     this.info = {
       name: options.defaultName ?? "toy",
       architecture: "toy",
