@@ -28,7 +28,7 @@ export interface BeamSearchOptions {
 }
 
 /** A live beam of the next step: which beam of this step it continues, and with what. */
-export interface BeamContinuation {
+export interface BeamChoice {
   /** Slot in the step before. */
   readonly parent: number;
   readonly tokenId: number;
@@ -40,7 +40,7 @@ export interface BeamStep {
    * Slots of the next step, best first; empty when done. `width` of them, or fewer where the
    * vocabulary has fewer tokens to offer.
    */
-  readonly next: readonly BeamContinuation[];
+  readonly next: readonly BeamChoice[];
   readonly done: boolean;
 }
 
@@ -123,7 +123,7 @@ export class BeamSearch {
     const walk = new BestFirst(this.#live, candidates);
     this.#length += 1;
     const isLast = this.#length >= newTokensMax;
-    const next: BeamContinuation[] = [];
+    const next: BeamChoice[] = [];
     const live: Beam[] = [];
     // Only the first `width` may finish; those behind them step in for the ones that did.
     for (let place = 0; place < width || (!isLast && live.length < width); place++) {

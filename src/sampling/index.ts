@@ -37,4 +37,4 @@ export { type SampledBatch, Sampler, type SamplerOptions, type SamplingRow } fro
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
 export type { ThinkingMarks } from "./thinking-budget.ts";
-export type { TokenCandidates } from "./top-candidates.ts";
+export { candidatesOfRow, type TokenCandidates } from "./top-candidates.ts";

@@ -103,6 +103,18 @@ export class TopCandidates {
   }
 }
 
+/** One row of several, [1, k]; shares memory with them. */
+export function candidatesOfRow(candidates: TokenCandidates, row: number): TokenCandidates {
+  const { count, tokenIds, logprobs } = candidates;
+  const [start, end] = [row * count, (row + 1) * count];
+  assert(row >= 0 && end <= tokenIds.length, `Cannot find row ${row} of the candidates`);
+  return {
+    count,
+    tokenIds: tokenIds.subarray(start, end),
+    logprobs: logprobs.subarray(start, end),
+  };
+}
+
 /** Neighbours together: beams of a request stand side by side, and one launch does for all. */
 function* runsOf(rows: readonly number[]): Generator<{ first: number; length: number }> {
   let [first = 0] = rows;

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
 import { type Device, ReferenceDevice } from "#devices";
-import { Sampler } from "#sampling";
+import { candidatesOfRow, Sampler } from "#sampling";
 
 const vocabularySize = 50;
 const rowsMax = 6;
@@ -50,6 +50,14 @@ describe("topCandidates", () => {
     await expectCandidates([0, 3], 30);
     await expectCandidates([0, 3], 5);
     await expectCandidates([2], 1000);
+  });
+
+  test("each row can be looked at alone", async () => {
+    const both = await sampler.topCandidates(logits, [2, 5], 6);
+    const { count, tokenIds } = candidatesOfRow(both, 1);
+    expect(count).toBe(6);
+    expect(Array.from(tokenIds)).toEqual(likeliest(5, 6).map(({ tokenId }) => tokenId));
+    expect(() => candidatesOfRow(both, 2)).toThrow("row 2");
   });
 
   test("leaves the logits as they are", async () => {
