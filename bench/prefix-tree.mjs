@@ -3,7 +3,8 @@
  *
  * What the prefix tree costs, in ns per block: a walk down one history (chain), one parent with
  * very many children (siblings; with equal heads, each token of a block told apart late, too),
- * and parents with a few children each (bushes). Runs the production tree from dist; prints JSON.
+ * and parents with a few children each (bushes). The least of several runs, since others' work on
+ * the machine only adds. Runs the production tree from dist; prints JSON.
  */
 import { parseArgs } from "node:util";
 import { systemClock } from "../dist/base/index.js";
@@ -16,6 +17,7 @@ const { values: flags } = parseArgs({
     tokens: { type: "string", default: "16" },
   },
 });
+const RUNS = 4;
 const blockTokens = Number(flags.tokens);
 
 /** Small tokens that look random and are the same in each run. */
@@ -42,8 +44,14 @@ function cost(count, work, fromBehind = false) {
   return Math.round(((systemClock.nowMs() - begin) * 1e6) / count);
 }
 
-/** The costs of one shape with so many blocks; of several runs the last, which is warm. */
-function measure(blocks, { parentOf, tokenOf }) {
+/** The costs of one shape with so many blocks, each the least of `RUNS`. */
+function measure(blocks, shape) {
+  const runs = Array.from({ length: RUNS }, () => measureOnce(blocks, shape));
+  const costs = Object.keys(runs[0]).map((name) => [name, Math.min(...runs.map((of) => of[name]))]);
+  return Object.fromEntries(costs);
+}
+
+function measureOnce(blocks, { parentOf, tokenOf }) {
   const tokens = new Int32Array(blocks * blockTokens);
   for (let block = 0; block < blocks; block++) {
     for (let offset = 0; offset < blockTokens; offset++) {
@@ -67,10 +75,7 @@ function measure(blocks, { parentOf, tokenOf }) {
   });
   const find = cost(blocks, (index) => tree.find(place(shuffled(index), tokens)));
   const miss = cost(blocks, (index) => tree.find(place(shuffled(index), strangers)));
-  const findPartial =
-    tree.findPartial === undefined
-      ? null
-      : cost(blocks, (index) => tree.findPartial(place(shuffled(index), strangers)));
+  const findPartial = cost(blocks, (index) => tree.findPartial(place(shuffled(index), strangers)));
   const remove = cost(blocks, (block) => tree.remove(blockId(block)), true);
   return { insert, find, miss, findPartial, remove };
 }
@@ -78,7 +83,6 @@ function measure(blocks, { parentOf, tokenOf }) {
 const results = [];
 for (const blocks of flags.blocks.split(",").map(Number)) {
   for (const [shape, how] of Object.entries(SHAPES)) {
-    for (let round = 0; round < 2; round++) measure(Math.min(blocks, 100_000), how);
     results.push({ blocks, shape, ns: measure(blocks, how) });
   }
 }

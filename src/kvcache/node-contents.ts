@@ -1,4 +1,4 @@
-import { assert, intAt } from "#base";
+import { intAt } from "#base";
 import type { BlockPlace } from "./block-place.ts";
 import { NameNumbers } from "./name-numbers.ts";
 import type { SiblingKey } from "./sibling-order.ts";
@@ -25,10 +25,14 @@ export class NodeContents {
     this.#rows = new Int32Array(nodes * (HEAD + blockTokens));
   }
 
-  /** Copies what a place says of a block into a node's row. */
+  /** Extra keys that at least one node has. */
+  get extraCount(): number {
+    return this.#extras.count;
+  }
+
+  /** Copies what a place says of a block, of at most `blockTokens`, into a node's row. */
   write(node: number, place: BlockPlace): void {
     const { extra = "", count = this.#blockTokens } = place;
-    assert(count > 0 && count <= this.#blockTokens, "Cannot store more or less than a block");
     const row = this.#row(node);
     this.#rows[row + COUNT] = count;
     this.#rows[row + EXTRA] = extra === "" ? NO_EXTRA : this.#extras.retain(extra) + 1;

@@ -95,6 +95,11 @@ export class PrefixTree {
     return this.#scopes.count;
   }
 
+  /** Extra keys that at least one node has. */
+  get extraCount(): number {
+    return this.#contents.extraCount;
+  }
+
   /** The node that holds just these tokens, with this extra key, at this place; null if none. */
   find(place: BlockPlace): NodeId | null {
     const link = this.#linkAt(place);
@@ -127,16 +132,25 @@ export class PrefixTree {
 
   /** Stores a block at a place, beside equal ones where there are any, and returns its node. */
   insert(place: BlockPlace, block: BlockId): NodeId {
-    const found = this.find(place);
-    if (found !== null) {
-      this.attach(found, block);
-      return found;
+    this.#assertFits(place, block);
+    // The contents are written first and looked for in their own row: one walk finds their twin,
+    // or where they go. Twins are rare enough to take the row back.
+    const link = this.#linkAt(place);
+    const node = this.#numbers.take();
+    this.#contents.write(node, place);
+    const key = this.#contents.keyOf(node);
+    const nearest = link === NONE ? NONE : this.#siblings.nearest(link, key);
+    const position = nearest === NONE ? NONE : firstDifference(key, this.#contents.keyOf(nearest));
+    if (nearest !== NONE && position === NONE) {
+      this.#giveBack(node);
+      this.attach(nodeId(nearest), block);
+      return nodeId(nearest);
     }
-    assert(!this.has(block), "Cannot store a block in two places");
-    const node = this.#addNode(place);
+    this.#setPlace(node, place);
+    this.#setLinkOf(node, this.#siblings.add(link, node, key, position));
     this.#blocks.add(node, block);
-    this.#onNodeAdded(node);
-    return node;
+    this.#onNodeAdded(nodeId(node));
+    return nodeId(node);
   }
 
   /** Stores a further block with a node's contents, behind those of its own and better levels. */
@@ -307,40 +321,34 @@ export class PrefixTree {
     return leaf;
   }
 
-  #addNode(place: BlockPlace): NodeId {
-    const { parent, scope } = place;
+  /** Before anything changes: a caller's mistake leaves the tree as it was. */
+  #assertFits({ parent, count = this.#blockTokens }: BlockPlace, block: BlockId): void {
+    assert(!this.has(block), "Cannot store a block in two places");
+    assert(count > 0 && count <= this.#blockTokens, "Cannot store more or less than a block");
     assert(
       parent === null || this.lengthOf(parent) === this.#blockTokens,
       "Cannot continue a prefix that does not end with a full block",
     );
-    const node = this.#numbers.take();
-    this.#contents.write(node, place);
+  }
+
+  #setPlace(node: number, { parent, scope }: BlockPlace): void {
     this.#set(node, PARENT, parent ?? NONE);
     this.#set(node, CHILDREN, NONE);
     this.#set(node, SCOPE, parent === null ? this.#scopes.retain(scope) : this.#get(parent, SCOPE));
-    this.#linkSibling(node);
-    return nodeId(node);
-  }
-
-  #linkSibling(node: number): void {
-    const link = this.#linkOf(node);
-    const key = this.#contents.keyOf(node);
-    let position = NONE;
-    if (link !== NONE) {
-      const nearest = this.#siblings.nearest(link, key);
-      position = firstDifference(key, this.#contents.keyOf(nearest));
-    }
-    this.#setLinkOf(node, this.#siblings.add(link, node, key, position));
   }
 
   #removeNode(node: NodeId): void {
     const rest = this.#siblings.remove(this.#linkOf(node), this.#contents.keyOf(node));
     this.#setLinkOf(node, rest);
-    this.#contents.erase(node);
-    this.#numbers.give(node);
+    this.#giveBack(node);
     const parent = this.parentOf(node);
     if (parent === null) this.#scopes.release(this.#get(node, SCOPE));
     else if (rest === NONE) this.#onUncovered(this.blockOf(parent));
+  }
+
+  #giveBack(node: number): void {
+    this.#contents.erase(node);
+    this.#numbers.give(node);
   }
 }
 
