@@ -1,52 +1,45 @@
 /** Who of those that wait starts in a step. */
-import { NO_MATCH, type PrefixMatch, withoutPartial } from "#kvcache";
+import { withoutPartial } from "#kvcache";
 import type { PlanDraft } from "./plan-draft.ts";
+import { PrefixFinder, type SharedPrefix } from "./prefix-finder.ts";
 import type { Sequence } from "./sequence.ts";
-import type { SequenceGroup } from "./sequence-group.ts";
 
-/** A prefix that need not be computed: `match`, and behind it what items of this step compute. */
-interface SharedPrefix {
-  readonly match: PrefixMatch;
-  /** Tokens in both. */
-  readonly tokens: number;
-}
-
-/** Plans sequences that hold no blocks, strictly in order. */
+/** Plans sequences that hold no blocks. */
 export class AdmissionPlanner {
   readonly #draft: PlanDraft;
-  #slots: number;
+  readonly #prefixes: PrefixFinder;
 
   constructor(draft: PlanDraft) {
-    const { config, running, reservedSlots } = draft.state;
     this.#draft = draft;
-    this.#slots = config.runningSequencesMax - running.length - reservedSlots;
-  }
-
-  /** Admits the first ones that fit, unless somebody had to give way in this step. */
-  planAll(): void {
-    const draft = this.#draft;
-    // Whoever lost its blocks comes back before anyone new takes them.
-    if (draft.preempts) return;
-    for (const sequence of draft.state.waiting) {
-      if (draft.budget === 0 || this.#slots <= 0) return;
-      // Keeps its place, and those behind it need not wait for its grammar or its blocks.
-      if (sequence.state.phase === "waiting" && sequence.state.for !== "turn") continue;
-      if (!this.#admit(sequence)) return;
-    }
+    this.#prefixes = new PrefixFinder(draft);
   }
 
   /** False: it does not fit now, and nobody may overtake it. */
-  #admit(sequence: Sequence): boolean {
+  tryAdmit(sequence: Sequence): boolean {
+    const draft = this.#draft;
+    // Keeps its place, and those behind it need not wait for its grammar or its blocks.
+    if (sequence.state.phase === "waiting" && sequence.state.for !== "turn") return true;
     // Preempted while a step draws its token: it cannot be recomputed before that arrives.
     if (sequence.awaitedTokens > 0) return false;
-    const { runningSequencesMax } = this.#draft.state.config;
-    const slots = 1 + sequence.group.forkSlots(runningSequencesMax);
-    if (slots > this.#slots) return false;
-    const tokens = this.#tokensOf(sequence);
-    const prefix = this.#sharedPrefix(sequence, tokens);
+    const slots = draft.slotsFor([sequence]);
+    if (slots > draft.slots) return false;
+    const prefix = this.#prefixes.find(sequence, sequence.tokens.view(0, lengthOf(sequence)));
+    if (this.#planLoad(sequence, prefix)) return true;
     const done = this.#tryPrefix(sequence, prefix) || this.#tryWithoutPartial(sequence, prefix);
-    if (done) this.#slots -= slots;
+    if (done) draft.slots -= slots;
     return done;
+  }
+
+  /** Whether what is stored goes on upon disk, and is fetched before the sequence starts. */
+  #planLoad(sequence: Sequence, { match, tokens }: SharedPrefix): boolean {
+    const { onDisk } = match;
+    if (onDisk.length === 0 || sequence.loaded || tokens > match.tokens) return false;
+    const { cache, estimates } = this.#draft.state;
+    const end = tokens + onDisk.length * cache.blockTokens;
+    const choice = { level: 2, blocks: onDisk.length, start: tokens, end } as const;
+    if (estimates?.loadPays(choice) === false) return false;
+    this.#draft.loads.push({ sequence, match });
+    return true;
   }
 
   /** A copied or taken partial block may be what does not fit: full ones take less. */
@@ -59,16 +52,17 @@ export class AdmissionPlanner {
   #tryPrefix(sequence: Sequence, { match, tokens: start }: SharedPrefix): boolean {
     const draft = this.#draft;
     const { cache, config } = draft.state;
-    const length = this.#lengthOf(sequence);
-    if (!config.chunkedPrefill && length - start > draft.budget) return false;
+    const remaining = lengthOf(sequence) - start;
+    if (!config.chunkedPrefill && remaining > draft.budget) return false;
 
     // The whole prompt must fit before its first piece starts.
     const shared = cache.blocksFor(start);
-    const whole = cache.blocksFor(sequence.tokens.length) - shared;
-    const needed = whole + draft.ledger.costOf(match) + draft.reservedBlocks;
+    const { length } = sequence.tokens;
+    const blocks = cache.blocksFor(length) - shared + draft.ledger.costOf(match);
+    const needed = Math.min(blocks, draft.blocksAtOnce(length)) + draft.reservedBlocks;
     if (needed + this.#roomForReturn(sequence) > draft.ledger.available) return false;
 
-    const count = draft.capped(length - start);
+    const count = draft.capped(remaining);
     draft.ledger.claim(match);
     draft.ledger.take(cache.blocksFor(start + count) - shared);
     draft.add(sequence, start, count, match);
@@ -81,27 +75,24 @@ export class AdmissionPlanner {
    * again soon. Nothing is asked for when nobody else runs, so that somebody always goes on.
    */
   #roomForReturn(sequence: Sequence): number {
-    if (sequence.preemptions === 0) return 0;
-    const { group } = sequence;
-    const admitted = this.#draft.items.filter((item) => item.admission !== null);
-    const active = [...this.#draft.state.running, ...admitted.map((item) => item.sequence)];
-    if (active.every((other) => other.group === group)) return 0;
+    const draft = this.#draft;
+    if (sequence.preemptions === 0 || !draft.othersRun(sequence)) return 0;
     const others = this.#waitingOthers(sequence);
-    const headroom = this.#draft.state.config.returnHeadroomBlocks;
-    return this.#blocksOfOthers(sequence, others) + headroom * (active.length + 1 + others.length);
+    return draft.headroomFor(1 + others.length) + this.#blocksOfOthers(sequence, others);
   }
 
   /** Sequences of its group that wait behind it. */
   #waitingOthers(sequence: Sequence): readonly Sequence[] {
     const { group } = sequence;
     if (group.sequences.length === 1) return [];
-    const admitted = new Set(this.#draft.items.map((item) => item.sequence));
+    const active = new Set(this.#draft.active);
     return group.sequences.filter(
       (other) =>
         other !== sequence &&
         other.state.phase === "waiting" &&
         other.state.for !== "fork" &&
-        !admitted.has(other),
+        !other.blockTable.swapped &&
+        !active.has(other),
     );
   }
 
@@ -109,69 +100,14 @@ export class AdmissionPlanner {
   #blocksOfOthers(sequence: Sequence, others: readonly Sequence[]): number {
     const { cache } = this.#draft.state;
     const prompt = cache.prefixCaching ? Math.floor(sequence.promptLength / cache.blockTokens) : 0;
-    return others.reduce((sum, { tokens }) => sum + cache.blocksFor(tokens.length) - prompt, 0);
-  }
-
-  /** Tokens to compute in this and later steps, before the group may go on. */
-  #lengthOf(sequence: Sequence): number {
-    return isReturningBeam(sequence) ? sequence.tokens.length - 1 : sequence.tokens.length;
-  }
-
-  /** What a prefix is looked for in. The last token of these is always computed. */
-  #tokensOf(sequence: Sequence): Int32Array {
-    return sequence.tokens.view(0, this.#lengthOf(sequence));
-  }
-
-  /** What is stored of a prompt, or what an earlier item of this step computes, if that is more. */
-  #sharedPrefix(sequence: Sequence, tokens: Int32Array): SharedPrefix {
-    const { cache } = this.#draft.state;
-    if (sequence.skipReadingPrefixCache && !sequence.group.forked) {
-      return { match: NO_MATCH, tokens: 0 };
-    }
-    const { scope } = sequence.blockTable;
-    const match = this.#draft.ledger.usable(cache.match(scope, tokens), (blocks) =>
-      cache.match(scope, tokens.subarray(0, blocks * cache.blockTokens + 1)),
+    return others.reduce(
+      (sum, { tokens }) => sum + Math.max(0, this.#draft.blocksAtOnce(tokens.length) - prompt),
+      0,
     );
-    const computed = this.#computedBlocks(scope, tokens, match.blocks.length);
-    if (computed * cache.blockTokens <= match.tokens) return { match, tokens: match.tokens };
-    return { match: withoutPartial(match), tokens: computed * cache.blockTokens };
-  }
-
-  /** Leading full blocks of a prompt that items of this step compute, if more than `matched`. */
-  #computedBlocks(scope: string, tokens: Int32Array, matched: number): number {
-    const { blockTokens, prefixCaching } = this.#draft.state.cache;
-    if (!prefixCaching) return matched;
-    const limit = Math.floor((tokens.length - 1) / blockTokens);
-    let best = matched;
-    for (const { sequence: other, start, count } of this.#draft.items) {
-      // A step that computes one token rarely fills a block: not worth a look.
-      if (count <= 1 || other.blockTable.scope !== scope) continue;
-      const filled = Math.min(limit, Math.floor((start + count) / blockTokens));
-      if (filled <= best) continue;
-      best = Math.max(best, commonBlocks(other.tokens.view(), tokens, blockTokens, filled, best));
-    }
-    return best;
   }
 }
 
-/** Beams that come back compute all but their last token, and the last one all together. */
-function isReturningBeam({ group }: { readonly group: SequenceGroup }): boolean {
-  return group.kind === "beams" && group.forked;
-}
-
-/** Leading equal blocks of two token lists, `most` at most; 0 if no more than `least` are. */
-function commonBlocks(
-  a: Int32Array,
-  b: Int32Array,
-  blockTokens: number,
-  most: number,
-  least: number,
-): number {
-  // Where prompts differ, they mostly differ in the first block that is not stored.
-  for (let at = least * blockTokens; at < (least + 1) * blockTokens; at++) {
-    if (a[at] !== b[at]) return 0;
-  }
-  let common = 0;
-  while (common < most * blockTokens && a[common] === b[common]) common++;
-  return Math.floor(common / blockTokens);
+/** Tokens to compute before a sequence draws: beams that come back draw the last ones together. */
+function lengthOf({ group, tokens }: Sequence): number {
+  return group.kind === "beams" && group.forked ? tokens.length - 1 : tokens.length;
 }

@@ -57,20 +57,22 @@ export class BlockLedger {
   /** How many blocks would stop being available if this prefix were held. */
   costOf(match: PrefixMatch): number {
     let cost = 0;
-    for (const block of match.blocks) {
+    this.#eachSeen(match, (block) => {
       if (!this.#claimed.has(block)) cost += this.#cache.claimCost(block);
-    }
+    });
     const { partial } = match;
     if (partial === null) return cost;
+    if (partial.takeover) return cost + 1;
     // A copied block is held until it is copied, so that nothing evicts it meanwhile.
-    const source = this.#claimed.has(partial.block) ? 0 : this.#cache.claimCost(partial.block);
-    return cost + source + (partial.takeover ? 0 : 1);
+    const { block } = partial;
+    const isCounted = this.#claimed.has(block) || !this.#cache.isOnDevice(block);
+    return cost + (isCounted ? 0 : this.#cache.claimCost(block)) + 1;
   }
 
   /** Counts a prefix as held. */
   claim(match: PrefixMatch): void {
     this.take(this.costOf(match));
-    for (const block of match.blocks) this.#claimed.add(block);
+    this.#eachSeen(match, (block) => this.#claimed.add(block));
     if (match.partial === null) return;
     this.#claimed.add(match.partial.block);
     if (match.partial.takeover) this.#takenOver.add(match.partial.block);
@@ -109,6 +111,14 @@ export class BlockLedger {
     for (let index = 0; index < table.length; index++) {
       if (table.holds(index)) this.#leaveForGood(table.get(index));
     }
+  }
+
+  /** The blocks of a match that are held: those that a later query sees. */
+  #eachSeen(match: PrefixMatch, visit: (block: BlockId) => void): void {
+    const { from, to } = this.#cache.unseenBlocks(match.tokens);
+    match.blocks.forEach((block, index) => {
+      if (index < from || index >= to) visit(block);
+    });
   }
 
   #leave(block: BlockId): void {

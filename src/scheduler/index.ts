@@ -9,7 +9,9 @@
  *   plan-draft.ts          the step as far as it is decided
  *   running-planner.ts     what running sequences do
  *   preemption.ts          who makes room for them
+ *   return-planner.ts      who comes back from host memory
  *   admission-planner.ts   who starts
+ *   prefix-finder.ts       what it need not compute
  *   block-ledger.ts        what all that will do to the pool
  *   plan.ts              what a step does, and what it brought
  *   step-starter.ts      carries a plan out
@@ -22,10 +24,11 @@
  *   stop.ts              when a sequence ends by itself
  *   transfer-estimates.ts  what moving contents costs
  *   statistics.ts        what happened since the start
+ *   window-bound.ts      what a long sequence needs where blocks fall out of a window
  *   config.ts            settings
  *
  * Invariant: `plan` changes nothing; `commit` is the one place where sequences grow.
- * Invariant: only running sequences hold blocks (SPEC.md, SC3).
+ * Invariant: only running sequences hold blocks of the device (SPEC.md, SC3).
  *
  * @module
  */
@@ -45,6 +48,7 @@ export {
   Sequence,
   type SequenceId,
   type SequenceOptions,
+  type SequenceRetention,
   type SequenceState,
   sequenceId,
 } from "./sequence.ts";
@@ -53,6 +57,7 @@ export type { SchedulerCounts } from "./statistics.ts";
 export {
   type EndReason,
   endAfterNewest,
+  generatedTokensMax,
   NO_STOP_RULES,
   type RepetitionRule,
   type SequenceEnd,

@@ -11,6 +11,7 @@ import type {
 import type { Sequence } from "./sequence.ts";
 import { generatedTokensMax } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
+import type { WindowBound } from "./window-bound.ts";
 
 /** What a plan is made from. */
 export interface PlanningState {
@@ -20,10 +21,14 @@ export interface PlanningState {
   /** Plan a sequence's next token while the step that draws the one before is under way. */
   readonly overlapSteps: boolean;
   readonly estimates: TransferEstimates | null;
+  /** What a sequence needs of a pool whose blocks fall out of a window; null: they do not. */
+  readonly windowBound: WindowBound | null;
   /** In order of admission, the sequences of a group side by side. */
   readonly running: readonly Sequence[];
   /** In order of admission. */
   readonly waiting: Iterable<Sequence>;
+  /** Those whose contents are in host memory, in order of return. */
+  readonly swapped: Iterable<Sequence>;
   /** Slots that running leads keep for those that will fork from them. */
   readonly reservedSlots: number;
   readonly revision: number;
@@ -41,6 +46,8 @@ export class PlanDraft {
   readonly loads: PlannedLoad[] = [];
   /** Tokens that the step still has room for. */
   budget: number;
+  /** Sequences that may still start. */
+  slots: number;
   /** Blocks that prompts under way will yet take; admission leaves them alone. */
   reservedBlocks = 0;
   readonly #preempted: PlannedPreemption[] = [];
@@ -51,6 +58,42 @@ export class PlanDraft {
     this.state = state;
     this.ledger = new BlockLedger(state.cache);
     this.budget = state.config.stepTokensMax;
+    this.slots = state.config.runningSequencesMax - state.running.length - state.reservedSlots;
+  }
+
+  /** Whether anybody else may start in this step. */
+  get hasRoom(): boolean {
+    return this.budget > 0 && this.slots > 0;
+  }
+
+  /** Sequences that run in this step, but for those that give way. */
+  get active(): readonly Sequence[] {
+    const started = this.items.filter(({ admission }) => admission !== null);
+    return [
+      ...this.state.running.filter((sequence) => !this.yielding.has(sequence)),
+      ...this.returning,
+      ...started.map(({ sequence }) => sequence),
+    ];
+  }
+
+  /** Slots that sequences of one group take when they start, with those that will fork. */
+  slotsFor(sequences: readonly Sequence[]): number {
+    const [first] = sequences;
+    if (first === undefined) return 0;
+    return sequences.length + first.group.forkSlots(this.state.config.runningSequencesMax);
+  }
+
+  /** Whether sequences of other groups run in this step. */
+  othersRun({ group }: Sequence): boolean {
+    return this.active.some((other) => other.group !== group);
+  }
+
+  /**
+   * Blocks that must stay available when `count` sequences come back beside others: so many for
+   * each that runs then. With fewer, somebody would have to give way again soon.
+   */
+  headroomFor(count: number): number {
+    return this.state.config.returnHeadroomBlocks * (this.active.length + count);
   }
 
   finish(): StepPlan {
@@ -86,6 +129,11 @@ export class PlanDraft {
     this.#preempted.push({ sequences, mode });
   }
 
+  /** Sequences that this plan moves to host memory. */
+  get swappedOut(): readonly Sequence[] {
+    return this.#preempted.flatMap(({ mode, sequences }) => (mode === "swap" ? sequences : []));
+  }
+
   get preempts(): boolean {
     return this.#preempted.length > 0;
   }
@@ -102,8 +150,15 @@ export class PlanDraft {
 
   /** What of `count` tokens one sequence may have computed in this step. */
   capped(count: number): number {
-    const longest = this.state.config.longPrefillTokensMax ?? count;
-    return Math.min(count, longest, this.budget);
+    const { config, windowBound } = this.state;
+    const longest = config.longPrefillTokensMax ?? count;
+    return Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
+  }
+
+  /** Blocks that a sequence of `tokens` holds at most at a time until all are computed. */
+  blocksAtOnce(tokens: number): number {
+    const { cache, windowBound } = this.state;
+    return Math.min(cache.blocksFor(tokens), windowBound?.blocks ?? Number.POSITIVE_INFINITY);
   }
 
   /** Blocks to add to the sequence's table for positions below `end`. */
@@ -113,8 +168,12 @@ export class PlanDraft {
 
   /** Blocks that the rest of a prompt, from `end` on, will take. */
   blocksBehind(sequence: Sequence, end: number): number {
-    const { cache } = this.state;
-    return Math.max(0, cache.blocksFor(sequence.tokens.length) - cache.blocksFor(end));
+    const { cache, windowBound } = this.state;
+    const rest = Math.max(0, cache.blocksFor(sequence.tokens.length) - cache.blocksFor(end));
+    if (windowBound === null || rest === 0) return rest;
+    // What falls out of the window makes room for the rest.
+    const { from, to } = cache.unseenBlocks(end);
+    return Math.min(rest, Math.max(0, windowBound.blocks - (cache.blocksFor(end) - (to - from))));
   }
 
   /** By priority a victim may have come before whom it makes room for: it is in the plan then. */

@@ -4,6 +4,7 @@ import type { PreemptionMode } from "./plan.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 import { byPriority } from "./queue.ts";
 import type { Sequence } from "./sequence.ts";
+import type { TransferEstimates } from "./transfer-estimates.ts";
 
 /**
  * The running sequences of the group that started last or, by policy, of the least urgent one. The
@@ -25,7 +26,35 @@ export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
   return isAlone && group.kind === "samples" ? members.slice(-1) : members;
 }
 
-/** Whether victims keep their contents in host memory or are computed again. */
-export function chooseMode(_draft: PlanDraft, _victims: readonly Sequence[]): PreemptionMode {
-  return "recompute";
+/**
+ * Whether victims keep their contents in host memory or are computed again: as configured, and by
+ * what is measured; computed again where there is no room, or not enough is known.
+ */
+export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): PreemptionMode {
+  const { config, cache, estimates } = draft.state;
+  if (config.preemption === "recompute" || isDrawingBeams(victims)) return "recompute";
+  const tables = victims.map(({ blockTable }) => blockTable);
+  const planned = draft.swappedOut.map(({ blockTable }) => blockTable);
+  if (!cache.canSwapOut([...planned, ...tables])) return "recompute";
+  if (config.preemption === "swap") return "swap";
+  const swapMs = estimates?.swapMs(cache.swapBlocks(tables)) ?? null;
+  const recomputeMs = estimates === null ? null : recomputeTime(estimates, victims);
+  return swapMs !== null && recomputeMs !== null && swapMs < recomputeMs ? "swap" : "recompute";
+}
+
+/** Their tables change hands when the step under way ends: they must be on the device then. */
+function isDrawingBeams(victims: readonly Sequence[]): boolean {
+  return victims.some(({ group, awaitedTokens }) => group.kind === "beams" && awaitedTokens > 0);
+}
+
+/** Of the whole prompt once, and of what each sequence has behind it. */
+function recomputeTime(estimates: TransferEstimates, victims: readonly Sequence[]): number | null {
+  let sum = 0;
+  for (const [place, { promptLength, computedTokens }] of victims.entries()) {
+    const start = place === 0 ? 0 : Math.min(promptLength, computedTokens);
+    const ms = estimates.recomputeMs(computedTokens - start, start);
+    if (ms === null) return null;
+    sum += ms;
+  }
+  return sum;
 }

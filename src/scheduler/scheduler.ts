@@ -4,7 +4,13 @@ import { type BeamContinuation, checkBeams, regroup } from "./beams.ts";
 import type { SchedulerConfig } from "./config.ts";
 import type { SequenceUpdate, StepPlan } from "./plan.ts";
 import { planStep } from "./planner.ts";
-import { DECODING, type Sequence, type SequenceId, WAITING } from "./sequence.ts";
+import {
+  DECODING,
+  type Sequence,
+  type SequenceId,
+  type SequenceState,
+  WAITING,
+} from "./sequence.ts";
 import { SequenceBooks } from "./sequence-books.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { type SchedulerCounts, SchedulerStatistics } from "./statistics.ts";
@@ -12,6 +18,7 @@ import { type BegunStep, StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";
 import { endAfterNewest, type SequenceEnd } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
+import { type WindowBound, windowBound } from "./window-bound.ts";
 
 /** What a scheduler decides over, and within which limits. */
 export interface SchedulerOptions {
@@ -48,6 +55,7 @@ export class Scheduler {
   readonly #cache: KvCache;
   readonly #overlapSteps: boolean;
   readonly #estimates: TransferEstimates | null;
+  readonly #windowBound: WindowBound | null;
   readonly #books: SequenceBooks;
   readonly #log: StepLog;
   readonly #statistics = new SchedulerStatistics();
@@ -57,11 +65,13 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     const { config, cache } = options;
+    this.#windowBound = windowBound(cache, config);
     // The last token of a sequence is drawn but never computed, so it needs no place in the pool.
+    const poolTokens = cache.totalBlocks * cache.blockTokens + 1;
     this.contextTokensMax = Math.min(
       options.contextTokensMax,
       config.contextTokensMax ?? options.contextTokensMax,
-      cache.totalBlocks * cache.blockTokens + 1,
+      this.#windowBound === null ? poolTokens : Number.POSITIVE_INFINITY,
     );
     if (!config.chunkedPrefill && config.stepTokensMax < this.contextTokensMax) {
       throw new EngineError(
@@ -78,12 +88,12 @@ export class Scheduler {
     this.#estimates = options.estimates ?? null;
     this.#books = new SequenceBooks(config, cache);
     this.#log = new StepLog(cache);
-    const { books, log, statistics } = {
+    this.#starter = new StepStarter({
+      cache,
       books: this.#books,
       log: this.#log,
       statistics: this.#statistics,
-    };
-    this.#starter = new StepStarter({ cache, books, log, statistics });
+    });
   }
 
   /**
@@ -112,6 +122,17 @@ export class Scheduler {
     this.#revision++;
   }
 
+  /**
+   * What was fetched from disk for a sequence is there, or could not be: it may be admitted, with
+   * what there is. Ignored when it does not wait for that.
+   */
+  loadDone(id: SequenceId): void {
+    const sequence = this.find(id);
+    if (sequence?.state.phase !== "waiting" || sequence.state.for !== "load") return;
+    sequence.state = WAITING;
+    this.#revision++;
+  }
+
   /** Ends a sequence whose caller went away. Its blocks are given back now. */
   abort(id: SequenceId): Sequence | null {
     return this.finish(id, { reason: "abort", stopReason: null });
@@ -126,7 +147,9 @@ export class Scheduler {
   finish(id: SequenceId, end: SequenceEnd): Sequence | null {
     const sequence = this.find(id);
     if (sequence === null) return null;
-    this.#books.end(sequence, end);
+    // A step under way may yet fail: what it writes of the last block is not known to be there.
+    const tail = this.#log.isEmpty && end.reason !== "error" && sequence.group.kind === "samples";
+    this.#books.end(sequence, end, { tail });
     this.#revision++;
     return sequence;
   }
@@ -139,8 +162,10 @@ export class Scheduler {
       contextTokensMax: this.contextTokensMax,
       overlapSteps: this.#overlapSteps,
       estimates: this.#estimates,
+      windowBound: this.#windowBound,
       running: this.#books.running,
       waiting: this.#books.waiting,
+      swapped: this.#books.swapped,
       reservedSlots: this.#books.reservedSlots,
       revision: this.#revision,
     });
@@ -197,9 +222,11 @@ export class Scheduler {
     for (const sequence of group.live) {
       sequence.awaitedTokens = 0;
       sequence.firstTokenMs ??= nowMs;
-      if (!slots.includes(sequence))
-        this.#books.end(sequence, { reason: "stop", stopReason: null });
-      else if (sequence.state.phase === "prefilling") sequence.state = DECODING;
+      if (!slots.includes(sequence)) {
+        this.#books.end(sequence, { reason: "stop", stopReason: null }, { tail: false });
+      } else if (sequence.state.phase === "prefilling") {
+        sequence.state = DECODING;
+      }
     }
     this.#revision++;
     return slots;
@@ -223,19 +250,21 @@ export class Scheduler {
         // Who waits for a fork of it would wait for nothing.
         const ending = [...sequence.group.awaitingFork.toReversed(), sequence];
         for (const live of ending.filter(({ finished }) => !finished)) {
-          this.#books.end(live, { reason: "error", stopReason: null });
+          this.#books.end(live, { reason: "error", stopReason: null }, { tail: false });
           ended.push(live);
         }
       }
+      this.#undoSwaps(step.plan);
     }
     this.#revision++;
     return ended;
   }
 
-  /** Takes the blocks of all running sequences; they wait again, in the same order. */
+  /** Takes the blocks of all sequences; they wait again, in the same order. */
   preemptAll(): void {
     const running = this.#books.running.slice();
-    this.#books.preempt(running);
+    this.#books.unswap([...this.#books.swapped]);
+    this.#books.preempt(running, "recompute");
     this.#statistics.preempted(running.length, "recompute");
     this.#revision++;
   }
@@ -263,6 +292,15 @@ export class Scheduler {
   /** Checks that sequences, queues and blocks agree. Costs a scan of the pool; for tests. */
   audit(): void {
     this.#books.audit();
+  }
+
+  /** What a failed step was to move may not have moved: its owners are computed again. */
+  #undoSwaps(plan: StepPlan): void {
+    for (const { sequences } of plan.preempted) {
+      this.#books.unswap(sequences.filter(({ blockTable }) => blockTable.swapped));
+    }
+    const returned = plan.returning.filter(({ state }) => isRunning(state));
+    this.#books.preempt(returned, "recompute");
   }
 
   #checkLength(group: SequenceGroup): void {
@@ -309,9 +347,13 @@ export class Scheduler {
       end = endAfterNewest(sequence.tokens, sequence.stop, context);
     }
     this.#log.publish(sequence, newest);
-    if (end !== null) this.#books.end(sequence, end);
+    if (end !== null) this.#books.end(sequence, end, { tail: true });
     else if (sequence.state.phase === "prefilling") sequence.state = DECODING;
     const keptIds = kept === tokenIds.length ? tokenIds : tokenIds.slice(0, kept);
     return { sequence, tokenIds: keptIds, finished: end !== null };
   }
+}
+
+function isRunning({ phase }: SequenceState): boolean {
+  return phase === "prefilling" || phase === "decoding";
 }

@@ -1,20 +1,30 @@
 import { assert } from "#base";
 import type { KvCache } from "#kvcache";
 import type { SchedulerConfig } from "./config.ts";
+import type { PreemptionMode } from "./plan.ts";
 import { byPriority, WaitingQueue } from "./queue.ts";
-import { PREFILLING, type Sequence, type SequenceId, WAITING } from "./sequence.ts";
+import {
+  DECODING,
+  PREFILLING,
+  type Sequence,
+  type SequenceId,
+  type SequenceState,
+  WAITING,
+} from "./sequence.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import type { SequenceEnd } from "./stop.ts";
 
 /**
- * Where each live sequence is: in the queue, running, waiting for its group's lead. Sequences
- * change place here, and their blocks with them; who does so, and when, is decided elsewhere.
+ * Where each live sequence is: in the queue, running, in host memory until it returns, or waiting
+ * for its group's lead. Sequences change place here, and their blocks with them; who does so, and when, is decided elsewhere.
  */
 export class SequenceBooks {
   readonly #slots: number;
   readonly #cache: KvCache;
   readonly #sequences = new Map<SequenceId, Sequence>();
   readonly #waiting: WaitingQueue;
+  /** Preempted sequences whose contents are in host memory. */
+  readonly #swapped: WaitingQueue;
   /** In order of admission, the sequences of a group side by side. */
   readonly #running: Sequence[] = [];
   /** Groups of which only the lead runs, and others are to fork from it. */
@@ -24,7 +34,9 @@ export class SequenceBooks {
   constructor(config: SchedulerConfig, cache: KvCache) {
     this.#slots = config.runningSequencesMax;
     this.#cache = cache;
-    this.#waiting = new WaitingQueue(config.policy === "priority" ? byPriority : null);
+    const order = config.policy === "priority" ? byPriority : null;
+    this.#waiting = new WaitingQueue(order);
+    this.#swapped = new WaitingQueue(order);
   }
 
   get running(): readonly Sequence[] {
@@ -34,6 +46,11 @@ export class SequenceBooks {
   /** Who waits for a turn, in order. */
   get waiting(): Iterable<Sequence> {
     return this.#waiting;
+  }
+
+  /** Who waits for room with its contents in host memory, in order. */
+  get swapped(): Iterable<Sequence> {
+    return this.#swapped;
   }
 
   /** Live sequences that do not run. */
@@ -63,15 +80,20 @@ export class SequenceBooks {
     this.#waiting.add(group.lead);
   }
 
-  /** Waiting sequences run from now on. Their tables have been filled. */
+  /** Sequences of the queue run from now on. Their tables have been filled. */
   admit(sequences: ReadonlySet<Sequence>): void {
-    if (sequences.size === 0) return;
     this.#waiting.removeAll(sequences);
+    for (const sequence of sequences) this.#run(sequence, PREFILLING);
+  }
+
+  /** Contents come back from host memory: the sequences go on where they were. */
+  resume(sequences: readonly Sequence[]): void {
+    if (sequences.length === 0) return;
+    const done = this.#cache.swapIn(sequences.map(({ blockTable }) => blockTable));
+    assert(done, "A plan asked for more blocks than there are");
+    this.#swapped.removeAll(new Set(sequences));
     for (const sequence of sequences) {
-      sequence.state = PREFILLING;
-      this.#run(sequence);
-      const { group } = sequence;
-      if (!group.forked && group.sequences.length > 1) this.#forking.add(group);
+      this.#run(sequence, sequence.generatedTokens > 0 ? DECODING : PREFILLING);
     }
   }
 
@@ -90,47 +112,61 @@ export class SequenceBooks {
     for (const child of forks) {
       this.#cache.fork(lead.blockTable, child.blockTable);
       child.computedTokens = lead.computedTokens;
-      child.state = PREFILLING;
       child.maySharePartialBlock = true;
-      this.#run(child);
+      this.#run(child, PREFILLING);
     }
     if (forks.length > 0) lead.maySharePartialBlock = true;
   }
 
-  /** Running sequences give their blocks back and wait in front, in the same order. */
-  preempt(sequences: readonly Sequence[]): void {
+  /** Running sequences of one group give their blocks back and wait in front, in the same order. */
+  preempt(sequences: readonly Sequence[], mode: PreemptionMode): void {
+    if (mode === "swap") {
+      const done = this.#cache.swapOut(sequences.map(({ blockTable }) => blockTable));
+      assert(done, "A plan asked for more host memory than there is");
+    }
     for (const sequence of sequences.toReversed()) {
       this.#stopRunning(sequence);
       sequence.state = WAITING;
       sequence.preemptions++;
-      this.#waiting.addBack(sequence);
+      if (mode === "swap") this.#swapped.addBack(sequence);
+      else this.#forgetComputed(sequence);
     }
   }
 
-  /** Ends a live sequence. Its blocks are given back. */
-  end(sequence: Sequence, end: SequenceEnd): void {
-    const { state } = sequence;
+  /** Gives up what sequences have in host memory: they are computed again. */
+  unswap(sequences: readonly Sequence[]): void {
+    for (const sequence of sequences.toReversed()) {
+      this.#swapped.remove(sequence);
+      this.#forgetComputed(sequence);
+    }
+  }
+
+  /** Ends a live sequence. Its blocks are given back, and a partly filled one kept, if asked for. */
+  end(sequence: Sequence, end: SequenceEnd, keep: { readonly tail: boolean }): void {
+    const { state, tokens, computedTokens } = sequence;
     this.#sequences.delete(sequence.id);
     const heir = this.#heirOf(sequence);
-    if (state.phase !== "waiting") {
-      this.#stopRunning(sequence);
-      if (heir !== null) this.#waiting.addBack(heir);
-    } else if (state.for === "fork") this.#awaitingFork--;
-    else if (heir === null) this.#waiting.remove(sequence);
-    else this.#waiting.replace(sequence, heir);
+    this.#leave(sequence, heir);
     if (heir !== null) {
       heir.state = state.phase === "waiting" && state.for === "grammar" ? state : WAITING;
     }
+    // Nothing was computed from the last token, or only by a step that may still fail.
+    const computed = Math.min(computedTokens, tokens.length - 1);
+    this.#cache.release(sequence.blockTable, keep.tail ? { tokens, computed } : null);
+    sequence.computedTokens = 0;
     sequence.state = { phase: "finished", ...end };
   }
 
   /** Checks that places, states and blocks agree. Costs a scan of the pool; for tests. */
   audit(): void {
-    const waiting = [...this.#waiting];
+    const waiting = [...this.#waiting, ...this.#swapped];
     assert(
       this.#sequences.size === waiting.length + this.#running.length + this.#awaitingFork,
       "A sequence is in no queue, or in two",
     );
+    for (const { blockTable } of this.#swapped) {
+      assert(blockTable.swapped, "A sequence that waits to return has nothing in host memory");
+    }
     for (const sequence of waiting) {
       const { state } = sequence;
       assert(state.phase === "waiting", "A sequence that runs is in the queue");
@@ -145,7 +181,8 @@ export class SequenceBooks {
     const { state, blockTable, computedTokens } = sequence;
     const runs = state.phase === "prefilling" || state.phase === "decoding";
     assert(runs === running.has(sequence), "An idle sequence runs");
-    const blocks = runs ? this.#cache.blocksFor(computedTokens) : 0;
+    assert(runs ? !blockTable.swapped : true, "A sequence runs without its contents");
+    const blocks = runs || blockTable.swapped ? this.#cache.blocksFor(computedTokens) : 0;
     assert(blockTable.length === blocks, "A sequence holds more or less than it has computed");
   }
 
@@ -160,15 +197,31 @@ export class SequenceBooks {
     return heir;
   }
 
+  /** Out of where it is; the heir, if any, waits in its place, or in front if it ran. */
+  #leave(sequence: Sequence, heir: Sequence | null): void {
+    const { state } = sequence;
+    const waits = state.phase === "waiting";
+    if (waits && state.for === "fork") {
+      this.#awaitingFork--;
+    } else if (waits && !sequence.blockTable.swapped) {
+      if (heir === null) this.#waiting.remove(sequence);
+      else this.#waiting.replace(sequence, heir);
+    } else {
+      if (waits) this.#swapped.remove(sequence);
+      else this.#stopRunning(sequence);
+      if (heir !== null) this.#waiting.addBack(heir);
+    }
+  }
+
   /** Behind the others of its group, so that these are found, and preempted, together. */
-  #run(sequence: Sequence): void {
+  #run(sequence: Sequence, state: SequenceState): void {
     const { group } = sequence;
-    const last =
-      group.sequences.length === 1
-        ? -1
-        : this.#running.findLastIndex((other) => other.group === group);
+    const isAlone = group.sequences.length === 1;
+    const last = isAlone ? -1 : this.#running.findLastIndex((other) => other.group === group);
     if (last < 0) this.#running.push(sequence);
     else this.#running.splice(last + 1, 0, sequence);
+    sequence.state = state;
+    if (!isAlone && !group.forked) this.#forking.add(group);
   }
 
   #stopRunning(sequence: Sequence): void {
@@ -176,8 +229,12 @@ export class SequenceBooks {
     assert(index >= 0, "Cannot stop a sequence that does not run");
     this.#running.splice(index, 1);
     this.#forking.delete(sequence.group);
+  }
+
+  #forgetComputed(sequence: Sequence): void {
     this.#cache.release(sequence.blockTable);
     sequence.computedTokens = 0;
     sequence.maySharePartialBlock = false;
+    this.#waiting.addBack(sequence);
   }
 }

@@ -1,5 +1,5 @@
 import { assert, IntList } from "#base";
-import { BlockTable } from "#kvcache";
+import { type BlockRetention, BlockTable, type ContentKeys } from "#kvcache";
 import type { SequenceGroup } from "./sequence-group.ts";
 import type { SequenceEnd, StopRules } from "./stop.ts";
 
@@ -24,6 +24,14 @@ export type SequenceState =
   | { readonly phase: "decoding" }
   | ({ readonly phase: "finished" } & SequenceEnd);
 
+/** How long a sequence's blocks are worth keeping when nobody holds them. */
+export interface SequenceRetention {
+  /** By prompt block; the partly filled last one, too. */
+  readonly prompt: readonly BlockRetention[];
+  /** Of every block behind these. */
+  readonly decode: BlockRetention;
+}
+
 /** What a sequence is made from. */
 export interface SequenceOptions {
   readonly id: SequenceId;
@@ -34,9 +42,16 @@ export interface SequenceOptions {
   readonly arrivalMs: number;
   /** Smaller runs first under the priority policy. Default 0. */
   readonly priority?: number;
-  /** Sequences of another salt never share blocks. */
+  /** Sequences of another salt never share blocks. Of `scopeKey`, where there are adapters. */
   readonly cacheSalt?: string | null;
-  /** Compute every prompt token, as prompt log-probabilities need. Its blocks are still shared. */
+  /** What the prompt's contents depend on beside its tokens. Default null: nothing. */
+  readonly contentKeys?: ContentKeys | null;
+  /** Default null: blocks are worth what all are, or what others said of them. */
+  readonly retention?: SequenceRetention | null;
+  /**
+   * Compute every prompt token, as prompt log-probabilities need. Its blocks are still shared, and
+   * it reads others' when it comes back after its first token was drawn.
+   */
   readonly skipReadingPrefixCache?: boolean;
   /** Not admitted before `Scheduler.grammarReady`. */
   readonly awaitsGrammar?: boolean;
@@ -61,15 +76,18 @@ export class Sequence {
   readonly stop: StopRules;
   readonly arrivalMs: number;
   readonly priority: number;
+  readonly retention: SequenceRetention | null;
   readonly skipReadingPrefixCache: boolean;
   state: SequenceState;
   /** Positions whose keys and values are stored, or will be by the steps that have begun. */
   computedTokens = 0;
   /** Tokens that steps which have begun will draw. */
   awaitedTokens = 0;
+  /** What is on disk of it was fetched, or could not be: it is not tried again. */
+  loaded = false;
   /** The block that its next token goes to may be another's, too: it was forked, or forks. */
   maySharePartialBlock = false;
-  /** Prompt tokens found in the cache when it was first admitted. */
+  /** Prompt tokens found in the cache when it, or its group's lead, was first admitted. */
   cachedTokens = 0;
   preemptions = 0;
   /** On the engine's clock; null before. */
@@ -82,10 +100,11 @@ export class Sequence {
     this.requestId = options.requestId;
     this.tokens = new IntList(options.promptTokenIds);
     this.promptLength = this.tokens.length;
-    this.blockTable = new BlockTable(options.cacheSalt ?? "");
+    this.blockTable = new BlockTable(options.cacheSalt ?? "", options.contentKeys ?? null);
     this.stop = options.stop;
     this.arrivalMs = options.arrivalMs;
     this.priority = options.priority ?? 0;
+    this.retention = options.retention ?? null;
     this.skipReadingPrefixCache = options.skipReadingPrefixCache ?? false;
     this.state = options.awaitsGrammar ? WAITING_FOR_GRAMMAR : WAITING;
   }

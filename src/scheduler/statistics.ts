@@ -5,12 +5,10 @@ import type { Sequence } from "./sequence.ts";
 export interface SchedulerCounts {
   /** Sequences that had to give way, in every mode. */
   readonly preemptions: number;
-  /** Those of them whose contents were moved to host memory, and the blocks of these. */
-  readonly swappedSequences: number;
+  /** Those of them whose contents were moved to host memory; the others were computed again. */
+  readonly swapPreemptions: number;
   /** Sequences that came to share another one's blocks instead of computing a prompt. */
   readonly forks: number;
-  /** Shared blocks that were copied because one of their holders wrote on. */
-  readonly copiedBlocks: number;
   /** Fetches from disk. */
   readonly loads: number;
   /** Tokens of first admissions, and how many of them came from the cache. */
@@ -27,9 +25,8 @@ type Counters = { -readonly [name in keyof SchedulerCounts]: number };
 export class SchedulerStatistics {
   readonly #counters: Counters = {
     preemptions: 0,
-    swappedSequences: 0,
+    swapPreemptions: 0,
     forks: 0,
-    copiedBlocks: 0,
     loads: 0,
     prefixQueriedTokens: 0,
     prefixHitTokens: 0,
@@ -43,19 +40,15 @@ export class SchedulerStatistics {
 
   preempted(sequences: number, mode: PreemptionMode): void {
     this.#counters.preemptions += sequences;
-    if (mode === "swap") this.#counters.swappedSequences += sequences;
+    if (mode === "swap") this.#counters.swapPreemptions += sequences;
   }
 
   forked(sequences: number): void {
     this.#counters.forks += sequences;
   }
 
-  copied(blocks: number): void {
-    this.#counters.copiedBlocks += blocks;
-  }
-
-  loading(sequences: number): void {
-    this.#counters.loads += sequences;
+  loading(): void {
+    this.#counters.loads++;
   }
 
   /** A prompt was looked up and admitted. */

@@ -1,8 +1,8 @@
 /** Carries a plan out: blocks change hands, so that the step's items can be computed. */
 import { assert } from "#base";
 import type { KvCache } from "#kvcache";
-import type { PlannedSequence, StepPlan } from "./plan.ts";
-import type { Sequence } from "./sequence.ts";
+import type { PlannedLoad, PlannedSequence, StepPlan } from "./plan.ts";
+import { type Sequence, WAITING_FOR_LOAD } from "./sequence.ts";
 import type { SequenceBooks } from "./sequence-books.ts";
 import type { SchedulerStatistics } from "./statistics.ts";
 import type { BegunStep, StepLog } from "./step-log.ts";
@@ -25,36 +25,50 @@ export class StepStarter {
 
   /** Starts the step of the newest plan. */
   start(plan: StepPlan, nowMs: number): void {
-    const { books, log, statistics } = this.#parts;
+    const { cache, books, log, statistics } = this.#parts;
+    cache.advance(nowMs);
     const step = log.begin(plan);
     for (const { sequences, mode } of plan.preempted) {
-      books.preempt(sequences);
+      books.preempt(sequences, mode);
       statistics.preempted(sequences.length, mode);
     }
     this.#admit(plan, nowMs);
+    for (const load of plan.loads) this.#load(load);
     for (const item of plan.items) {
       if (item.forkOf === null) this.#startItem(item, plan, step);
       else this.#startFork(item, nowMs);
     }
+    if (cache.window !== null) this.#dropUnseen(plan);
   }
 
   /** First all stored prefixes, so that no allocation of this step evicts one of them. */
   #admit(plan: StepPlan, nowMs: number): void {
+    const { cache, books } = this.#parts;
     const admitted = new Set<Sequence>();
     for (const { sequence, admission } of plan.items) {
       if (admission === null) continue;
       admitted.add(sequence);
-      this.#parts.cache.hold(sequence.blockTable, admission);
+      cache.hold(sequence.blockTable, admission);
     }
+    books.resume(plan.returning);
+    for (const sequence of plan.returning) this.#retain(sequence, 0);
     if (admitted.size === 0) return;
     for (const { sequence, start, admission } of plan.items) {
       if (admission === null) continue;
-      this.#parts.cache.settle(sequence.blockTable, admission);
+      cache.settle(sequence.blockTable, admission);
       this.#countQuery(sequence, start);
       sequence.computedTokens = start;
       sequence.firstScheduledMs ??= nowMs;
     }
-    this.#parts.books.admit(admitted);
+    books.admit(admitted);
+  }
+
+  /** Where host memory has no room for what is on disk it is computed instead. */
+  #load({ sequence, match }: PlannedLoad): void {
+    sequence.loaded = true;
+    if (!this.#parts.cache.startLoad(match, sequence.id)) return;
+    sequence.state = WAITING_FOR_LOAD;
+    this.#parts.statistics.loading();
   }
 
   #countQuery(sequence: Sequence, hitTokens: number): void {
@@ -69,6 +83,7 @@ export class StepStarter {
     const { cache, log } = this.#parts;
     const { sequence, start, count } = item;
     const { blockTable, tokens } = sequence;
+    const before = item.admission === null ? blockTable.length : 0;
     if (item.admission !== null) {
       const shared = Math.floor(start / cache.blockTokens);
       if (blockTable.length < shared) cache.extend(blockTable, tokens.view(), shared);
@@ -77,6 +92,7 @@ export class StepStarter {
     const blocks = cache.blocksFor(start + count) - blockTable.length;
     const allocated = blocks <= 0 || cache.allocate(blockTable, blocks);
     assert(allocated, "A plan asked for more blocks than there are");
+    if (sequence.retention !== null) this.#retain(sequence, before);
     sequence.computedTokens = start + count;
     log.publish(sequence, step);
     if (!item.samples) return;
@@ -86,14 +102,28 @@ export class StepStarter {
 
   /** The block that `start` lies in is copied, unless nobody else holds it any more. */
   #ownPartialBlock(sequence: Sequence, start: number): void {
-    const { cache, statistics } = this.#parts;
-    const { blockTable } = sequence;
     sequence.maySharePartialBlock = false;
-    const index = Math.floor(start / cache.blockTokens);
-    if (index >= blockTable.length || !cache.isShared(blockTable, index)) return;
-    const copied = cache.makeWritable(blockTable, start);
+    const copied = this.#parts.cache.makeWritable(sequence.blockTable, start);
     assert(copied, "A plan asked for more blocks than there are");
-    statistics.copied(1);
+  }
+
+  /** Says of the table's blocks from `first` on how long the request wants them kept. */
+  #retain({ blockTable, retention }: Sequence, first: number): void {
+    if (retention === null) return;
+    for (let index = first; index < blockTable.length; index++) {
+      const wanted = retention.prompt[index] ?? retention.decode;
+      this.#parts.cache.setRetention(blockTable, index, wanted);
+    }
+  }
+
+  /**
+   * Gives back what no query of a later step sees. The step that begins now still reads it, and
+   * those under way: whoever gets the blocks writes them in a later one.
+   */
+  #dropUnseen(plan: StepPlan): void {
+    for (const { sequence } of plan.items) {
+      this.#parts.cache.dropLeading(sequence.blockTable, sequence.computedTokens);
+    }
   }
 
   /** Once the lead's table has all blocks of the prompt, the others share them. */

@@ -1,0 +1,90 @@
+/** What of a prompt need not be computed. */
+import { type BlockTable, NO_MATCH, type PrefixMatch, withoutPartial } from "#kvcache";
+import type { PlanDraft } from "./plan-draft.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** A prefix that need not be computed: `match`, and behind it what items of this step compute. */
+export interface SharedPrefix {
+  readonly match: PrefixMatch;
+  /** Tokens in both. */
+  readonly tokens: number;
+}
+
+/** Looks prompts up in the cache, and among the items that are planned already. */
+export class PrefixFinder {
+  readonly #draft: PlanDraft;
+
+  constructor(draft: PlanDraft) {
+    this.#draft = draft;
+  }
+
+  /** What of `tokens`, a sequence's own, is stored or computed in this step, whichever is more. */
+  find(sequence: Sequence, tokens: Int32Array): SharedPrefix {
+    if (sequence.skipReadingPrefixCache && !sequence.group.forked) {
+      return { match: NO_MATCH, tokens: 0 };
+    }
+    const { blockTable } = sequence;
+    const match = this.#usableMatch(blockTable, tokens);
+    const computed = this.#computedBlocks(blockTable, tokens, match.blocks.length);
+    const computedTokens = computed * this.#draft.state.cache.blockTokens;
+    if (computedTokens <= match.tokens) return { match, tokens: match.tokens };
+    return { match: withoutPartial(match), tokens: computedTokens };
+  }
+
+  /** What is stored, but for what earlier items take over, and what is not worth bringing back. */
+  #usableMatch(table: BlockTable, tokens: Int32Array): PrefixMatch {
+    const { cache } = this.#draft.state;
+    const cut = (blocks: number) =>
+      cache.match(table.scope, tokens.subarray(0, blocks * cache.blockTokens + 1), table.keys);
+    const match = cache.match(table.scope, tokens, table.keys);
+    const worthy = this.#worthFetching(match) ?? match.blocks.length;
+    return this.#draft.ledger.usable(worthy < match.blocks.length ? cut(worthy) : match, cut);
+  }
+
+  /** Leading blocks to take where those behind are slower to fetch than to compute; null: all. */
+  #worthFetching({ blocks }: PrefixMatch): number | null {
+    const { cache, estimates } = this.#draft.state;
+    if (estimates === null || cache.counts(1).total === 0) return null;
+    const first = blocks.findIndex((block) => !cache.isOnDevice(block));
+    if (first < 0) return null;
+    const fetched = blocks.filter((block) => !cache.isOnDevice(block)).length;
+    const start = first * cache.blockTokens;
+    const end = blocks.length * cache.blockTokens;
+    return estimates.loadPays({ level: 1, blocks: fetched, start, end }) ? null : first;
+  }
+
+  /** Leading full blocks of a prompt that items of this step compute, if more than `matched`. */
+  #computedBlocks(table: BlockTable, tokens: Int32Array, matched: number): number {
+    const { blockTokens, prefixCaching, window } = this.#draft.state.cache;
+    // With a window, what those items leave behind may be gone before their last block is shared.
+    if (!prefixCaching || window !== null || table.keys !== null) return matched;
+    const limit = Math.floor((tokens.length - 1) / blockTokens);
+    let best = matched;
+    for (const { sequence: other, start, count } of this.#draft.items) {
+      // A step that computes one token rarely fills a block: not worth a look.
+      if (count <= 1 || other.blockTable.scope !== table.scope) continue;
+      if (other.blockTable.keys !== null) continue;
+      const filled = Math.min(limit, Math.floor((start + count) / blockTokens));
+      if (filled <= best) continue;
+      best = Math.max(best, commonBlocks(other.tokens.view(), tokens, blockTokens, filled, best));
+    }
+    return best;
+  }
+}
+
+/** Leading equal blocks of two token lists, `most` at most; 0 if no more than `least` are. */
+function commonBlocks(
+  a: Int32Array,
+  b: Int32Array,
+  blockTokens: number,
+  most: number,
+  least: number,
+): number {
+  // Where prompts differ, they mostly differ in the first block that is not stored.
+  for (let at = least * blockTokens; at < (least + 1) * blockTokens; at++) {
+    if (a[at] !== b[at]) return 0;
+  }
+  let common = 0;
+  while (common < most * blockTokens && a[common] === b[common]) common++;
+  return Math.floor(common / blockTokens);
+}

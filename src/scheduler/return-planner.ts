@@ -1,0 +1,71 @@
+/** Which sequences come back from host memory in a step. */
+import type { PlanDraft } from "./plan-draft.ts";
+import type { RunningPlanner } from "./running-planner.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** Plans the return of swapped sequences, group by group. */
+export class ReturnPlanner {
+  readonly #draft: PlanDraft;
+  readonly #running: RunningPlanner;
+
+  constructor(draft: PlanDraft, running: RunningPlanner) {
+    this.#draft = draft;
+    this.#running = running;
+  }
+
+  /** The swapped sequences of each group, in order of return. */
+  units(): readonly (readonly Sequence[])[] {
+    const units = new Map<object, Sequence[]>();
+    for (const sequence of this.#draft.state.swapped) {
+      const unit = units.get(sequence.group);
+      if (unit === undefined) units.set(sequence.group, [sequence]);
+      else unit.push(sequence);
+    }
+    return [...units.values()];
+  }
+
+  /**
+   * All of a unit come back, or none, and nobody may overtake them. Where nobody else runs and the
+   * pool cannot take all, as many samples as it can take do, one at least.
+   */
+  tryReturn(unit: readonly Sequence[]): boolean {
+    const [first] = unit;
+    // What a step still draws for them must arrive before they go on.
+    if (first === undefined || unit.some(({ awaitedTokens }) => awaitedTokens > 0)) return false;
+    if (this.#fits(unit)) {
+      this.#return(unit);
+      return true;
+    }
+    if (first.group.kind === "beams" || this.#draft.othersRun(first)) return false;
+    for (const sequence of unit) {
+      if (!this.#fits([sequence])) return false;
+      this.#return([sequence]);
+    }
+    return true;
+  }
+
+  #fits(unit: readonly Sequence[]): boolean {
+    const draft = this.#draft;
+    const slots = draft.slotsFor(unit);
+    if (slots > draft.slots || unit.length > draft.budget) return false;
+    const blocks = draft.state.cache.swapBlocks(unit.map(({ blockTable }) => blockTable));
+    // When nobody else runs nothing is asked for, so that somebody always goes on.
+    const isAlone = unit.every((sequence) => !draft.othersRun(sequence));
+    const room = isAlone ? 0 : draft.headroomFor(unit.length);
+    return blocks + room + draft.reservedBlocks <= draft.ledger.available;
+  }
+
+  /** They go on in this very step, as far as there are blocks: moves come before computing. */
+  #return(unit: readonly Sequence[]): void {
+    const draft = this.#draft;
+    draft.slots -= draft.slotsFor(unit);
+    draft.ledger.take(draft.state.cache.swapBlocks(unit.map(({ blockTable }) => blockTable)));
+    draft.returning.push(...unit);
+    for (const sequence of unit) {
+      const count = this.#running.countOf(sequence);
+      const blocks = this.#running.blocksOf(sequence, count) + draft.reservedBlocks;
+      if (count > 0 && blocks <= draft.ledger.available) this.#running.add(sequence, count);
+      else draft.reservedBlocks += draft.blocksBehind(sequence, sequence.computedTokens);
+    }
+  }
+}
