@@ -22,7 +22,10 @@
  *   vllm-event-encoder.ts  events as vLLM words them
  *   block-table.ts   the blocks of one sequence, in position order
  *   block-pool.ts    counts holders, hands out blocks, takes them back
- *   prefix-tree.ts   finds stored blocks by history and tokens
+ *   prefix-tree.ts   finds stored blocks by history and tokens: block-place.ts says where,
+ *                    node-contents.ts what, node-blocks.ts in which blocks
+ *   sibling-order.ts tells the children of a node apart, bit by bit
+ *   number-pool.ts, name-numbers.ts   small numbers for records, and for texts
  *   eviction.ts      picks which unheld block to forget first: the contract, and LRU
  *   eviction-policies.ts   all such orders by name
  *   priority-eviction.ts   lowest priority first, but leaves before what they continue

@@ -138,3 +138,135 @@ test("[KV22] all that continues a prefix is forgotten, each block once, and noth
   expect(tree.find(place([2]))).toBe(other);
   expect(tree.nodeCount).toBe(2);
 });
+
+/** A partial block: fewer tokens than `BLOCK_TOKENS`. */
+const part = (tokens: number[], parent: NodeId | null = null, extra = "") => ({
+  ...place(tokens, parent),
+  count: tokens.length,
+  extra,
+});
+
+test("[KV7] T 31: a partial block is found by exactly its tokens, and nothing continues it", () => {
+  const tree = new PrefixTree(8, BLOCK_TOKENS);
+  const head = tree.insert(place([0, 1, 2, 3]), blockId(0));
+  const tail = tree.insert(part([4, 5, 6], head), blockId(1));
+  expect(tree.find(part([4, 5, 6], head))).toBe(tail);
+  expect(tree.find(part([4, 5], head))).toBeNull();
+  expect(tree.find(place([4, 5, 6, 7], head))).toBeNull();
+  const full = tree.insert(place([4, 5, 6, 7], head), blockId(2));
+  expect(tree.find(part([4, 5, 6], head))).toBe(tail);
+  expect(tree.find(place([4, 5, 6, 7], head))).toBe(full);
+  expect([tree.lengthOf(head), tree.lengthOf(tail), tree.lengthOf(full)]).toEqual([4, 3, 4]);
+  expect([...tree.tokensOf(tail)]).toEqual([4, 5, 6]);
+  expect(() => tree.insert(place([7, 8, 9, 10], tail), blockId(3))).toThrow("a full block");
+  expect(() => tree.insert(part([], head), blockId(3))).toThrow("more or less than a block");
+  expect(tree.nodeCount).toBe(3);
+});
+
+test("[KV7] the child with most tokens in common is found, of equals the one that ends there", () => {
+  const tree = new PrefixTree(16, BLOCK_TOKENS);
+  expect(tree.findPartial(place([1, 2, 3, 4]))).toBeNull();
+  const stored = [
+    [1, 2, 3, 4],
+    [1, 2, 9, 9],
+    [1, 2],
+    [5, 6, 7, 8],
+    [-1, 6, 7, 8],
+  ];
+  const [long, , short, other, negative] = stored.map((tokens, block) =>
+    tree.insert(part(tokens), blockId(block)),
+  );
+  expect(tree.findPartial(place([1, 2, 3, 4]))).toEqual({ node: long, tokens: 4 });
+  expect(tree.findPartial(place([1, 2, 3, 7]))).toEqual({ node: long, tokens: 3 });
+  expect(tree.findPartial(place([1, 2, 7, 7]))).toEqual({ node: short, tokens: 2 });
+  expect(tree.findPartial(part([1, 2, 3]))).toEqual({ node: long, tokens: 3 });
+  expect(tree.findPartial(part([1]))?.tokens).toBe(1);
+  expect(tree.findPartial(part([5]))).toEqual({ node: other, tokens: 1 });
+  expect(tree.findPartial(place([-1, 6, 0, 0]))).toEqual({ node: negative, tokens: 2 });
+  expect(tree.findPartial(place([2, 2, 3, 4]))).toBeNull();
+  expect(tree.findPartial(place([1, 2, 3, 4], null, "other scope"))).toBeNull();
+  expect(tree.findPartial(place([1, 2, 3, 4], long))).toBeNull();
+});
+
+test("[KV7] an extra key tells equal tokens apart, and is never found partially", () => {
+  const tree = new PrefixTree(8, BLOCK_TOKENS);
+  const first = tree.insert(part([1, 2, 3, 4], null, "one image"), blockId(0));
+  expect(tree.find(place([1, 2, 3, 4]))).toBeNull();
+  expect(tree.findPartial(place([1, 2, 3, 4]))).toBeNull();
+  expect(tree.find(part([1, 2, 3, 4], null, "another image"))).toBeNull();
+  expect(tree.find(part([1, 2, 3, 4], null, "one image"))).toBe(first);
+  expect(tree.findPartial(part([1, 2, 3, 4], null, "one image"))).toBeNull();
+  const second = tree.insert(part([1, 2, 3, 4], null, "another image"), blockId(1));
+  const plain = tree.insert(place([1, 2, 3, 9]), blockId(2));
+  expect(tree.findPartial(place([1, 2, 3, 4]))).toEqual({ node: plain, tokens: 3 });
+  expect([first, second, plain].map((node) => tree.extraOf(node))).toEqual([
+    "one image",
+    "another image",
+    "",
+  ]);
+  tree.remove(blockId(0));
+  expect(tree.extraCount).toBe(1);
+  expect(tree.find(part([1, 2, 3, 4], null, "another image"))).toBe(second);
+});
+
+test("[KV11] a node names its best block: of the nearest level, and of those the oldest", () => {
+  const levelOf = (block: number) => Math.floor(block / 10);
+  const tree = new PrefixTree(30, BLOCK_TOKENS, { levelOf });
+  const node = tree.insert(place([1, 2, 3, 4]), blockId(25));
+  const blocksAfter = (block: number) => {
+    tree.attach(node, blockId(block));
+    return [...tree.blocksOf(node)];
+  };
+  expect(tree.isOnlyBlock(blockId(25))).toBe(true);
+  expect(blocksAfter(12)).toEqual([12, 25]);
+  expect(blocksAfter(5)).toEqual([5, 12, 25]);
+  expect(blocksAfter(3)).toEqual([5, 3, 12, 25]);
+  expect(blocksAfter(11)).toEqual([5, 3, 12, 11, 25]);
+  expect(blocksAfter(20)).toEqual([5, 3, 12, 11, 25, 20]);
+  tree.remove(blockId(5));
+  tree.remove(blockId(20));
+  tree.remove(blockId(12));
+  expect([...tree.blocksOf(node)]).toEqual([3, 11, 25]);
+  expect(tree.blockOf(node)).toBe(3);
+  expect(tree.nodeOf(blockId(11))).toBe(node);
+  expect(tree.nodeOf(blockId(12))).toBeNull();
+  expect(() => tree.attach(node, blockId(11))).toThrow("in two places");
+});
+
+test("[KV22] listeners hear of each node once, while it can be read", () => {
+  const told: string[] = [];
+  const tree = new PrefixTree(8, 2, {
+    onNodeAdded: (node) => told.push(`+${tree.tokensOf(node)} in ${tree.blockOf(node)}`),
+    onNodeRemoved: (node) => {
+      const parent = tree.parentOf(node);
+      const below = parent === null ? tree.scopeOf(node) : tree.tokensOf(parent);
+      told.push(`-${tree.tokensOf(node)} in ${tree.blockOf(node)} below ${below}`);
+    },
+  });
+  const head = tree.insert(place([1, 2], null, "salt"), blockId(0));
+  const next = tree.insert(place([3, 4], head), blockId(1));
+  tree.insert(place([3, 4], head), blockId(2));
+  tree.insert({ ...part([5], next), scope: "ignored" }, blockId(3));
+  expect(told.splice(0)).toEqual(["+1,2 in 0", "+3,4 in 1", "+5 in 3"]);
+  const forgotten: number[] = [];
+  tree.removeBelow(head, (block) => forgotten.push(block));
+  expect(forgotten).toEqual([3, 1, 2]);
+  expect(told.splice(0)).toEqual(["-5 in 3 below 3,4", "-3,4 in 2 below 1,2"]);
+  tree.remove(blockId(0));
+  expect(told).toEqual(["-1,2 in 0 below salt"]);
+});
+
+test("[KV7] all nodes are named, parents before what continues them, in every scope", () => {
+  const tree = new PrefixTree(16, 1);
+  const head = tree.insert(place([1]), blockId(0));
+  const children = [5, 3, 4].map((token) => tree.insert(place([token], head), blockId(token)));
+  const deep = tree.insert(place([1], children[1] ?? null), blockId(1));
+  const other = tree.insert(place([1], null, "salt"), blockId(2));
+  const nodes = [...tree.nodes()];
+  expect([...nodes].sort()).toEqual([head, ...children, deep, other].sort());
+  expect(nodes.indexOf(head)).toBeLessThan(Math.min(...children.map((own) => nodes.indexOf(own))));
+  expect(nodes.indexOf(children[1] ?? head)).toBeLessThan(nodes.indexOf(deep));
+  expect(tree.scopeOf(deep)).toBe("");
+  expect(tree.scopeOf(other)).toBe("salt");
+  expect(tree.nodesMax).toBe(16);
+});
