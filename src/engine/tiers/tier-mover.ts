@@ -36,7 +36,7 @@ export interface TierMoverCounts {
 /** A job, and how to carry it out. */
 interface Transfer {
   readonly job: DiskJob;
-  readonly run: (filled: boolean) => Promise<boolean>;
+  readonly run: (isReady: boolean) => Promise<boolean>;
 }
 
 /** Most blocks that `measure` copies: a few milliseconds of work. */
@@ -87,8 +87,14 @@ export class TierMover {
     return { bytes: 2 * count * cache.bytesPerBlock, ms: clock.nowMs() - start };
   }
 
-  /** Enqueues moves on the device, in order; call it before what reads their targets. */
-  move(moves: readonly BlockMove[]): void {
+  /**
+   * Carries out what the books decided, all of it at once: `takeMoves` and `takeJobs` of the cache
+   * at one moment, since a job may use a host block that a move fills or empties. Moves are
+   * enqueued on the device, in order, before what the caller enqueues next. Jobs are started behind
+   * them, in order; host blocks of reads and writes must stay held, and as they are, until
+   * `takeFinished` names the job.
+   */
+  carryOut(moves: readonly BlockMove[], jobs: readonly DiskJob[]): void {
     for (let start = 0; start < moves.length; ) {
       const kind = moves[start]?.kind;
       let end = start + 1;
@@ -96,23 +102,7 @@ export class TierMover {
       this.#moveRun(moves.slice(start, end));
       start = end;
     }
-  }
-
-  /**
-   * Starts jobs, in order. Host blocks of writes and reads must stay held, and as they are, until
-   * `takeFinished` names the job. A write may name a host block that an enqueued move fills.
-   */
-  submit(jobs: readonly DiskJob[]): void {
-    if (jobs.length === 0) return;
-    const { device, store } = this.#options;
-    assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
-    const transfers = jobs.map((job) => this.#transferOf(job, store));
-    const writes = jobs.some(({ kind }) => kind === "write");
-    // Everything waits for the writes before it, else a deletion could overtake its write.
-    this.#handedOver = this.#handedOver.then(async () => {
-      const filled = writes ? await settles(device.synchronize()) : true;
-      for (const transfer of transfers) this.#start(transfer, filled);
-    });
+    if (jobs.length > 0) this.#submit(jobs);
   }
 
   /** Jobs that ended since the last call, in the order in which they did. */
@@ -137,6 +127,20 @@ export class TierMover {
     await Promise.all(this.#underWay);
     until?.removeEventListener("abort", cancel);
     await store?.close();
+  }
+
+  #submit(jobs: readonly DiskJob[]): void {
+    const { device, store } = this.#options;
+    assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
+    const transfers = jobs.map((job) => this.#transferOf(job, store));
+    // A device may be behind: what a job writes to disk may not be in host memory yet, and what a
+    // read overwrites may not be on the device yet.
+    const needsHost = jobs.some(({ kind }) => kind !== "delete");
+    // All wait for those before them, else a deletion could overtake the write that it is for.
+    this.#handedOver = this.#handedOver.then(async () => {
+      const isReady = needsHost ? await settles(device.synchronize()) : true;
+      for (const transfer of transfers) this.#start(transfer, isReady);
+    });
   }
 
   #moveRun(moves: readonly BlockMove[]): void {
@@ -175,17 +179,17 @@ export class TierMover {
     return index;
   }
 
-  /** What to do for a job; not `filled`: the device failed, and host memory may hold anything. */
+  /** What to do for a job; not `isReady`: the device failed, and host memory may hold anything. */
   #transferOf(job: DiskJob, store: DiskStore): Transfer {
     const { kind, file } = job;
     if (kind === "delete") return { job, run: () => store.remove(file.key) };
     const bytes = this.#bytesOf(job.host);
-    if (kind === "read") return { job, run: () => store.read(file, bytes) };
-    return { job, run: async (filled) => filled && (await store.write(file, bytes)) };
+    const transfer = () => (kind === "read" ? store.read(file, bytes) : store.write(file, bytes));
+    return { job, run: async (isReady) => isReady && (await transfer()) };
   }
 
-  #start({ job, run }: Transfer, filled: boolean): void {
-    const running = run(filled).then((ok) => {
+  #start({ job, run }: Transfer, isReady: boolean): void {
+    const running = run(isReady).then((ok) => {
       this.#underWay.delete(running);
       this.#finished.push({ job, ok });
       this.#options.onFinished();

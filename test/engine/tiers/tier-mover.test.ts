@@ -105,8 +105,8 @@ test.for(["reference", "cpu"] as const)(
     fill(0, 10);
     fill(1, 20);
     // The last two give block 0's place to what it held before, through block 2.
-    mover.move([onboard(0, 0), onboard(1, 1), copy(0, 2), copy(1, 0), copy(2, 1)]);
-    mover.move([offload(0, 2), offload(1, 3), onboard(3, 0), offload(0, 4)]);
+    mover.carryOut([onboard(0, 0), onboard(1, 1), copy(0, 2), copy(1, 0), copy(2, 1)], []);
+    mover.carryOut([offload(0, 2), offload(1, 3), onboard(3, 0), offload(0, 4)], []);
     expect(await seen(2)).toEqual([20]);
     expect(await seen(3)).toEqual([10]);
     expect(await seen(4)).toEqual([10]);
@@ -131,8 +131,8 @@ test("consecutive moves of one kind are one call to the device", async () => {
       },
     });
   const { mover } = await setUp({ around: spying });
-  mover.move([copy(0, 1), copy(1, 2), offload(2, 0), offload(1, 4), copy(0, 1)]);
-  mover.move([]);
+  mover.carryOut([copy(0, 1), copy(1, 2), offload(2, 0), offload(1, 4), copy(0, 1)], []);
+  mover.carryOut([], []);
   expect(calls).toEqual(["copy 2", "offload 2,0,1,4", "copy 1"]);
 });
 
@@ -142,25 +142,25 @@ test("many moves in one call grow the list of pairs", async () => {
   const back = Array.from({ length: 300 }, (_, i) =>
     copy(i % DEVICE_BLOCKS, (i + 1) % DEVICE_BLOCKS),
   );
-  mover.move([onboard(0, 0), ...back, offload(3, 1)]);
+  mover.carryOut([onboard(0, 0), ...back, offload(3, 1)], []);
   expect(await seen(1)).toEqual([7]);
 });
 
 test("a move to a block that is on no tier of ours stops as our bug", async () => {
   const { mover } = await setUp();
   const wrong: BlockMove = { kind: "offload", from: onDevice(0), to: onDisk(0) };
-  expect(() => mover.move([wrong])).toThrow("is not on the host");
+  expect(() => mover.carryOut([wrong], [])).toThrow("is not on the host");
 });
 
 test("a block goes to disk and comes back into another host block", async () => {
   const { mover, fill, seen, wakes, cache } = await setUp();
   fill(0, 42);
   const write: DiskJob = { kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) };
-  mover.submit([write]);
+  mover.carryOut([], [write]);
   expect(await finished(mover, 1)).toEqual([{ job: write, ok: true }]);
   fill(0, 0);
   const read: DiskJob = { kind: "read", host: onHost(3), disk: onDisk(0), file: file(1) };
-  mover.submit([read]);
+  mover.carryOut([], [read]);
   expect(await finished(mover, 1)).toEqual([{ job: read, ok: true }]);
   expect(await seen(3)).toEqual([42]);
   expect(wakes()).toBe(2);
@@ -169,30 +169,31 @@ test("a block goes to disk and comes back into another host block", async () => 
   expect(disk?.reads).toMatchObject({ count: 1, bytes: cache.bytesPerBlock });
 });
 
-test("a write waits for the move that fills its host block", async () => {
-  const release: (() => void)[] = [];
-  let synchronized = 0;
-  const slow = (device: Device): Device =>
-    Object.assign(Object.create(device), {
-      synchronize: async () => {
-        await new Promise<void>((resolve) => release.push(resolve));
-        synchronized++;
-      },
+test.for(["write", "read"] as const)(
+  "a %s waits until the device is done with its host block",
+  async (kind) => {
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
     });
-  const { mover } = await setUp({ around: slow });
-  mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
-  mover.submit([{ kind: "delete", disk: onDisk(0), file: file(1) }]);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  expect([mover.takeFinished(), synchronized]).toEqual([[], 0]);
-  for (const go of release) go();
-  const done = await finished(mover, 2);
-  expect(done.map(({ job, ok }) => [job.kind, ok])).toEqual([
-    ["write", true],
-    ["delete", true],
-  ]);
-  mover.submit([{ kind: "read", host: onHost(0), disk: onDisk(0), file: file(1) }]);
-  expect((await finished(mover, 1))[0]?.ok).toBe(false);
-});
+    const slow = (device: Device): Device =>
+      Object.assign(Object.create(device), { synchronize: () => held });
+    const { mover } = await setUp({ around: slow });
+    onTestFinished(letGo);
+    mover.carryOut([], [{ kind, host: onHost(0), disk: onDisk(0), file: file(1) }]);
+    mover.carryOut([], [{ kind: "delete", disk: onDisk(0), file: file(1) }]);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    // The deletion has to wait for what came before it.
+    expect(mover.takeFinished()).toEqual([]);
+    expect(mover.counts().disk?.removals).toBe(0);
+    letGo();
+    const done = await finished(mover, 2);
+    expect(done.map(({ job, ok }) => [job.kind, ok])).toEqual([
+      [kind, kind === "write"],
+      ["delete", true],
+    ]);
+  },
+);
 
 test("what a failed device left in host memory is not written", async () => {
   const failing = (device: Device): Device =>
@@ -200,14 +201,17 @@ test("what a failed device left in host memory is not written", async () => {
       synchronize: () => Promise.reject(new Error("the device is gone")),
     });
   const { mover } = await setUp({ around: failing });
-  mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
+  mover.carryOut([], [{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
   expect((await finished(mover, 1))[0]?.ok).toBe(false);
   expect(mover.counts().disk?.writes.count).toBe(0);
 });
 
 async function submitMany({ mover }: Bench, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
-    mover.submit([{ kind: "write", host: onHost(0), disk: onDisk(index), file: file(index) }]);
+    mover.carryOut(
+      [],
+      [{ kind: "write", host: onHost(0), disk: onDisk(index), file: file(index) }],
+    );
   }
 }
 
@@ -217,7 +221,9 @@ test("draining finishes what was submitted, then takes no more", async () => {
   await setup.mover.drain();
   const done = setup.mover.takeFinished();
   expect(done.map(({ ok }) => ok)).toEqual(Array.from({ length: 9 }, () => true));
-  expect(() => setup.mover.submit([{ kind: "delete", disk: onDisk(0), file: file(0) }])).toThrow();
+  expect(() =>
+    setup.mover.carryOut([], [{ kind: "delete", disk: onDisk(0), file: file(0) }]),
+  ).toThrow();
 });
 
 test("draining within no time drops writes that have not begun, and still reports them", async () => {

@@ -1,0 +1,170 @@
+/**
+ * The cache as the engine has it: books, and the bytes behind them in all levels. The one place
+ * that knows both.
+ */
+import { type Clock, EngineError } from "#base";
+import type { KvCache as BlockMemory, Device, HostBlocks, KvCacheOptions } from "#devices";
+import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
+import type { EngineOptions } from "../config.ts";
+import { DiskStore, type OpenedStore } from "./disk-store.ts";
+import { TierMover, type TierMoverCounts } from "./tier-mover.ts";
+
+/** What all levels are made from. */
+export interface CacheMemoryOptions {
+  readonly device: Device;
+  /** The device's part. */
+  readonly memory: KvCacheOptions;
+  readonly settings: EngineOptions["kvCache"];
+  readonly window: CacheWindow | null;
+  /** How much attending costs beside the rest of a token's work: see `LoadCost`. */
+  readonly attentionWeight: number;
+  /** What the blocks' contents depend on; asked only where there is a disk tier. */
+  readonly fingerprint: (layout: string) => Promise<string>;
+  readonly clock: Clock;
+  readonly warn: (message: string) => void;
+  /** Called when a job between host memory and disk ended. */
+  readonly onFinished: () => void;
+}
+
+/** Host memory that blocks pass through on their way to disk where nobody asked for a host tier. */
+const STAGING_BYTES = 64 * 2 ** 20;
+const STAGING_BLOCKS_MIN = 8;
+
+/** Books and bytes of one model's cache. */
+export class CacheMemory {
+  /** The books. The scheduler's, once it has them. */
+  readonly cache: KvCache;
+  /** The device's blocks. */
+  readonly blocks: BlockMemory;
+  /** What fetching and computing were measured to cost. */
+  readonly cost: LoadCost;
+  readonly #device: Device;
+  readonly #host: HostBlocks | null;
+  readonly #mover: TierMover;
+
+  private constructor(parts: {
+    readonly cache: KvCache;
+    readonly blocks: BlockMemory;
+    readonly cost: LoadCost;
+    readonly device: Device;
+    readonly host: HostBlocks | null;
+    readonly mover: TierMover;
+  }) {
+    this.cache = parts.cache;
+    this.blocks = parts.blocks;
+    this.cost = parts.cost;
+    this.#device = parts.device;
+    this.#host = parts.host;
+    this.#mover = parts.mover;
+  }
+
+  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that has no room for one block. */
+  static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
+    const { device, settings, window, attentionWeight } = options;
+    const blocks = device.allocateKvCache(options.memory);
+    const { bytesPerBlock } = blocks;
+    const hostBlocks = hostBlocksFor(settings, bytesPerBlock);
+    const cost = new LoadCost({
+      bytesPerBlock,
+      attentionWeight,
+      window: window?.tokens ?? null,
+    } satisfies LoadCostOptions);
+    const opened = await openStore(options, blocks, cost);
+    const host = hostBlocks > 0 ? device.allocateHostBlocks(blocks, hostBlocks) : null;
+    const cache = new KvCache({
+      blocks: options.memory.blocks,
+      blockTokens: options.memory.blockTokens,
+      hostBlocks,
+      diskBlocks: opened === null ? 0 : Math.floor(settings.diskCacheBytes / bytesPerBlock),
+      offloadPriorityMin: settings.offloadPriorityMin,
+      prefixCaching: settings.prefixCaching,
+      partialReuse: settings.partialReuse,
+      copyOnPartialReuse: settings.copyOnPartialReuse,
+      evictionPolicy: settings.evictionPolicy,
+      window,
+      events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
+    });
+    const { clock, onFinished } = options;
+    const store = opened?.store ?? null;
+    const mover = new TierMover({ device, cache: blocks, host, store, clock, onFinished });
+    const measured = await mover.measure();
+    if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
+    if (opened !== null) restore(cache, opened);
+    return new CacheMemory({ cache, blocks, cost, device, host, mover });
+  }
+
+  /** Enqueues everything that the books decided, before the step that needs it. */
+  carryOut(): void {
+    const moves = this.cache.takeMoves();
+    const jobs = this.cache.takeDiskJobs();
+    if (moves.length + jobs.length > 0) this.#mover.carryOut(moves, jobs);
+  }
+
+  /** Tells the books of disk jobs that ended. Returns the keys of loads that are complete. */
+  takeFinishedLoads(): readonly number[] {
+    return this.#mover.takeFinished().flatMap((job) => this.cache.finishDiskJob(job) ?? []);
+  }
+
+  /** What was moved since the start. */
+  counts(): TierMoverCounts {
+    return this.#mover.counts();
+  }
+
+  /** Finishes what is under way and gives the memory back. */
+  async close(): Promise<void> {
+    this.carryOut();
+    await this.#mover.drain();
+    this.#device.release(this.blocks);
+    if (this.#host !== null) this.#device.release(this.#host);
+  }
+}
+
+function hostBlocksFor(settings: EngineOptions["kvCache"], bytesPerBlock: number): number {
+  const { hostCacheBytes, diskCacheBytes } = settings;
+  checkRoom("hostCacheBytes", hostCacheBytes, bytesPerBlock);
+  checkRoom("diskCacheBytes", diskCacheBytes, bytesPerBlock);
+  const blocks = Math.floor(hostCacheBytes / bytesPerBlock);
+  if (blocks > 0 || diskCacheBytes === 0) return blocks;
+  return Math.max(STAGING_BLOCKS_MIN, Math.floor(STAGING_BYTES / bytesPerBlock));
+}
+
+function checkRoom(param: string, bytes: number, bytesPerBlock: number): void {
+  if (bytes === 0 || bytes >= bytesPerBlock) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must have room for one block of ${bytesPerBlock} bytes, ` +
+      `current value is ${bytes}; raise it, or leave it out`,
+    { param },
+  );
+}
+
+async function openStore(
+  options: CacheMemoryOptions,
+  { bytesPerBlock, layout }: BlockMemory,
+  cost: LoadCost,
+): Promise<OpenedStore | null> {
+  const { diskCacheBytes, diskCacheDir, prefixCaching } = options.settings;
+  if (diskCacheBytes === 0 || diskCacheDir === null || !prefixCaching) return null;
+  return await DiskStore.open({
+    dir: diskCacheDir,
+    fingerprint: await options.fingerprint(layout),
+    hashRule: "sha256_cbor",
+    bytesPerBlock,
+    blockTokens: options.memory.blockTokens,
+    capacityBlocks: Math.floor(diskCacheBytes / bytesPerBlock),
+    clock: options.clock,
+    warn: options.warn,
+    onRead: (bytes, ms) => cost.recordRead(bytes, ms),
+  });
+}
+
+/** Puts what an earlier run left into the books; what they do not take is removed. */
+function restore(cache: KvCache, { store, survivors }: OpenedStore): void {
+  const nodes = new Map<string, NodeId>();
+  for (const { file } of survivors) {
+    const parent = file.parentKey === null ? null : nodes.get(file.parentKey);
+    const node = parent === undefined ? null : cache.restore(file, parent);
+    if (node !== null) nodes.set(file.key, node);
+    else void store.remove(file.key);
+  }
+}
