@@ -19,6 +19,7 @@
 #include <array>
 #include <utility>
 
+#include "attention-products-i8.h"
 #include "attention-products.h"
 #include "kv-cache.h"
 #include "simd.h"
@@ -43,6 +44,9 @@ struct SegmentView {
   const T* keys[kSegmentGroups];    // of the group's first position
   const T* values[kSegmentGroups];  // [16][Dv], or in pairs
   const T* later[kSegmentGroups];   // keys that will be wanted next
+  // bf16, of the group's positions; set where kScaled<T> only.
+  const uint16_t* keyScales[kSegmentGroups];
+  const uint16_t* valueScales[kSegmentGroups];
 };
 
 // Scores, and later weights in their place, of a tile: [R][kScoreStride] floats.
@@ -63,9 +67,9 @@ void scoreGroups(const SegmentView<T>& view, int group, const typename Products<
   using P = Products<T>;
   constexpr int kVecs = G * kVecsPerGroup;
   constexpr int kStep = kLanes * kTogether<T>;
-  F32 sums[R * kVecs];
+  typename P::Sum sums[R * kVecs];
   PERIGEE_UNROLL
-  for (int i = 0; i < R * kVecs; ++i) sums[i] = F32{};
+  for (int i = 0; i < R * kVecs; ++i) sums[i] = typename P::Sum{};
   const T* keys[G];
   const T* values[G];
   PERIGEE_UNROLL
@@ -99,7 +103,12 @@ void scoreGroups(const SegmentView<T>& view, int group, const typename Products<
   PERIGEE_UNROLL
   for (int i = 0; i < R * kVecs; ++i) {
     const int r = i / kVecs, v = i % kVecs;
-    store(scores + r * kScoreStride + group * kGroupTokens + v * kLanes, sums[i]);
+    F32 score = P::score(sums[i], query + r);
+    if constexpr (kScaled<T>) {
+      const uint16_t* const scales = view.keyScales[group + v / kVecsPerGroup];
+      score *= loadBf16(scales + v % kVecsPerGroup * kLanes) * kOperandScale<T>;
+    }
+    store(scores + r * kScoreStride + group * kGroupTokens + v * kLanes, score);
   }
 }
 
@@ -120,6 +129,7 @@ struct ValueSpan {
   int valueStride;  // Dv
   float* out;       // [R] rows of Dv sums, outStride apart
   int64_t outStride;
+  const float* rowScales;  // [R]: what integer sums stand for
 };
 
 // out[r][C vectors] = sum over positions, in order, of weights[r][p] * value[p].
@@ -128,9 +138,9 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
                 const ValueSpan& span, int column) {
   using P = Products<T>;
   constexpr int kStep = kLanes * kTogether<T>;
-  F32 sums[R * C];
+  typename P::Sum sums[R * C];
   PERIGEE_UNROLL
-  for (int i = 0; i < R * C; ++i) sums[i] = F32{};
+  for (int i = 0; i < R * C; ++i) sums[i] = typename P::Sum{};
   const auto addPosition = [&](int position, const T* row, const auto& operandOf) {
     typename P::Operand value[C];
     PERIGEE_UNROLL
@@ -175,7 +185,8 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
 
   PERIGEE_UNROLL
   for (int i = 0; i < R * C; ++i) {
-    store(span.out + i / C * span.outStride + column + i % C * kLanes, sums[i]);
+    const F32 total = P::total(sums[i], span.rowScales[i / C]);
+    store(span.out + i / C * span.outStride + column + i % C * kLanes, total);
   }
 }
 

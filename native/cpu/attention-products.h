@@ -4,6 +4,10 @@
 // and spread over all lanes. An operand is a vector of keys or values. bf16 takes two neighbours of
 // the sum in one step: by one instruction where there is one (AVX-512 BF16, which wants the factors
 // rounded to bf16 as well), else as two products in f32.
+//
+// i8 takes two neighbours in one step, too (attention-products-i8.h): keys and values become 16-bit
+// integers, factors are rounded to 16 bits relative to their row's largest, and sums are exact.
+// fp8 is widened to f32.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +25,24 @@ inline void scaleRow(float* to, const float* from, int count, float scale) {
   for (int i = 0; i < count; ++i) to[i] = from[i] * scale;
 }
 
+// fp8 numbers come out as 2^-8 of what they are; kOperandScale makes up for it.
+inline F32 widen(const Fp8* from) { return loadFp8(&from->bits); }
+
+template <typename T>
+constexpr float kOperandScale = 1.0f;
+template <>
+constexpr float kOperandScale<Fp8> = 256.0f;
+
 template <typename T>
 struct Products {
   using Word = float;
   using Factor = F32;
   using Operand = F32;
+  using Sum = F32;
   static constexpr bool kRoundsFactors = false;
+
+  // Words of a query row of `dims` elements.
+  static int64_t wordsOf(int dims) { return dims; }
 
   // The words of a query row; an odd count leaves half a pair, which is 0.
   static void setWords(Word* to, const float* from, int count, float scale) {
@@ -37,6 +53,9 @@ struct Products {
   // Only pairs have parts.
   static Operand operandPart(const T* from, int /*part*/) { return widen(from); }
   static F32 add(F32 sum, Factor factor, Operand operand) { return fma(factor, operand, sum); }
+  // A score, from the word behind the last factor of its row, if there is one.
+  static F32 score(Sum sum, const Word* /*last*/) { return sum; }
+  static F32 total(Sum sum, float /*rowScale*/) { return sum; }
 };
 
 // The pairs of kLanes sums, and the same with one of each pair zeroed: what was never written may
@@ -69,8 +88,10 @@ struct Products<Bf16> {
   using Word = uint32_t;
   using Factor = __m512bh;
   using Operand = __m512bh;
+  using Sum = F32;
   static constexpr bool kRoundsFactors = true;
 
+  static int64_t wordsOf(int dims) { return (dims + 1) / 2; }
   static void setWords(Word* to, const float* from, int count, float scale) {
     auto* const halves = reinterpret_cast<uint16_t*>(to);
     const int whole = count / kLanes * kLanes;
@@ -88,6 +109,8 @@ struct Products<Bf16> {
   static F32 add(F32 sum, Factor factor, Operand operand) {
     return _mm512_dpbf16_ps(sum, factor, operand);
   }
+  static F32 score(Sum sum, const Word* /*last*/) { return sum; }
+  static F32 total(Sum sum, float /*rowScale*/) { return sum; }
 };
 
 #else
@@ -101,8 +124,10 @@ struct Products<Bf16> {
     F32 first, second;
   };
   using Operand = U32;
+  using Sum = F32;
   static constexpr bool kRoundsFactors = false;
 
+  static int64_t wordsOf(int dims) { return (dims + 1) / 2; }
   static void setWords(Word* to, const float* from, int count, float scale) {
     scaleRow(to->parts, from, count, scale);
     if (count % 2 != 0) to[count / 2].parts[1] = 0.0f;
@@ -117,6 +142,8 @@ struct Products<Bf16> {
     const F32 second = bitCast<F32>(operand & 0xffff0000u);
     return fma(factor.second, second, fma(factor.first, first, sum));
   }
+  static F32 score(Sum sum, const Word* /*last*/) { return sum; }
+  static F32 total(Sum sum, float /*rowScale*/) { return sum; }
 };
 
 #endif

@@ -72,9 +72,9 @@ void mergeStates(const RowStates& into, const RowStates& part, int rows, int val
   }
 }
 
-void finishRow(float* out, const RowStates& states, int row, int headDim) {
+void finishRow(float* out, const RowStates& states, int row, int headDim, float valueScale) {
   const float sum = states.sum(row);
-  const float scale = sum > 0 ? 1.0f / sum : 0.0f;
+  const float scale = sum > 0 ? valueScale / sum : 0.0f;
   const float* values = states.values(row);
   for (int i = 0; i < headDim; ++i) out[i] = values[i] * scale;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "attention-kernels.h"
+#include "attention-scales.h"
 #include "kv-cache.h"
 #include "simd.h"
 
@@ -87,8 +88,8 @@ std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
 // into = into merged with part, row by row.
 void mergeStates(const RowStates& into, const RowStates& part, int rows, int valueStride);
 
-// out[r] = values / sum; zeros where a row saw nothing. Rows of `out` are [D].
-void finishRow(float* out, const RowStates& states, int row, int headDim);
+// out = valueScale * values / sum; zeros where a row saw nothing. `out` is [D].
+void finishRow(float* out, const RowStates& states, int row, int headDim, float valueScale);
 
 // One segment's share of one tile, written to `out`.
 template <typename T>
@@ -107,14 +108,22 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
                            Products<T>::kRoundsFactors};
   const auto* const query = static_cast<const Word*>(tile.query);
   kernels.score(view, query, shape.headDim, site.group, site.groupEnd, scores);
+  float rowScales[kRowsMax];
   for (int row = 0; row < tile.rows; ++row) {
-    const auto [max, sum] = weightsInPlace(scores + row * kScoreStride, tile.sights[row], site);
+    float* const ofRow = scores + row * kScoreStride;
+    const auto [max, sum] = weightsInPlace(ofRow, tile.sights[row], site);
     out.max(row) = max;
     out.sum(row) = sum;
+    rowScales[row] = 1.0f;
+    if constexpr (kScaled<T>) {
+      const int from = site.group * kGroupTokens, to = site.groupEnd * kGroupTokens;
+      rowScales[row] = scaleWeights(ofRow, view, from, to);
+    }
   }
 
   // Only positions that some row sees: others may never have been written.
-  const ValueSpan span = {begin, end, shape.valueStride, out.values(0), out.stride()};
+  const ValueSpan span = {begin,        end, shape.valueStride, out.values(0),
+                          out.stride(), rowScales};
   kernels.sum(view, reinterpret_cast<const Word*>(scores), span, 0);
 }
 

@@ -13,7 +13,9 @@ template <typename T>
 class BlockReader {
  public:
   BlockReader(const AttentionJob& job, const KvLayer<T>& layer)
-      : job_(job), layer_(layer), group_(layer.layout.headDim, kGroupTokens) {}
+      : job_(job),
+        layer_(layer),
+        group_(layer.layout.headDim, kGroupTokens, layer.tokenScales) {}
 
   // Elements that `view` may need for blocks that are no multiple of a group.
   int64_t gatheredElements() const { return kSegmentGroups * group_.elements; }
@@ -31,6 +33,7 @@ class BlockReader {
       const int from = std::max(begin, position);
       const int to = std::min(end, position + kGroupTokens);
       if (from >= to) continue;
+      if (kScaled<T>) view.keyScales[group] = view.valueScales[group] = kUnitScales;
       if (whole) {
         pointAt(item, position, end, view, group);
       } else {
@@ -38,12 +41,28 @@ class BlockReader {
         gather(item, from, to, keys, keys + group_.keyElements);
         view.keys[group] = view.later[group] = keys;
         view.values[group] = keys + group_.keyElements;
+        if (layer_.tokenScales) pointAtScales(view, group, scalesOf(keys), kGroupTokens);
       }
     }
     return view;
   }
 
  private:
+  // What calibrated formats have instead of their tokens' own scales: 1, in bf16.
+  static constexpr uint16_t kOne = 0x3f80;
+  static constexpr uint16_t kUnitScales[kGroupTokens] = {kOne, kOne, kOne, kOne, kOne, kOne,
+                                                         kOne, kOne, kOne, kOne, kOne, kOne,
+                                                         kOne, kOne, kOne, kOne};
+
+  // Scales of values lie `apart` behind those of keys.
+  static void pointAtScales(SegmentView<T>& view, int group, const uint16_t* keyScales,
+                            int apart) {
+    view.keyScales[group] = keyScales;
+    view.valueScales[group] = keyScales + apart;
+  }
+
+  uint16_t* scalesOf(T* keys) const { return reinterpret_cast<uint16_t*>(keys + group_.scalesAt); }
+
   int blockOf(const AttentionItem& item, int position) const {
     return job_.blockTables[item.sequence * job_.blocksPerTable +
                             position / layer_.layout.blockTokens];
@@ -60,6 +79,10 @@ class BlockReader {
     view.keys[group] = keysAt(position);
     view.values[group] = layer_.values(blockOf(item, position), item.kvHead) +
                          layout.valueIndex(position % layout.blockTokens, 0);
+    if (layer_.tokenScales) {
+      const uint16_t* const scales = layer_.keyScales(blockOf(item, position), item.kvHead);
+      pointAtScales(view, group, scales + position % layout.blockTokens, layout.blockTokens);
+    }
     const int ahead = position + kSegmentTokens;
     view.later[group] = ahead < end ? keysAt(ahead) : view.keys[group];
   }
@@ -80,6 +103,10 @@ class BlockReader {
       for (int d = 0; d < layout.valueStride; ++d) {
         values[group_.valueIndex(place, d)] = fromValues[layout.valueIndex(offset, d)];
       }
+      if (!layer_.tokenScales) continue;
+      uint16_t* const scales = scalesOf(keys);
+      scales[place] = layer_.keyScales(block, item.kvHead)[offset];
+      scales[kGroupTokens + place] = layer_.valueScales(block, item.kvHead)[offset];
     }
   }
 

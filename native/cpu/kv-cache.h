@@ -2,9 +2,10 @@
 //
 // N blocks · L layers · K kv heads · D head dim · Dv = D rounded up to 16 · P slots per block
 //
-//   [N][L][K] ( keys , values )       elements f32, f16 or bf16
-//   f32, f16   keys [D][P]            values [P][Dv]
-//   bf16       keys [D / 2][P][2]     values [P / 2][Dv][2]   (P = 1: as f16)
+//   [N][L][K] ( keys , values , scales )
+//   f32, f16, fp8   keys [D][P]            values [P][Dv]
+//   bf16, i8        keys [D / 2][P][2]     values [P / 2][Dv][2]   (P = 1: as f16)
+//   fp8, i8         scales bf16: of keys [P], of values [P]; none where they are calibrated
 //
 // Blocks are outermost, so that copying, swapping or storing one block is one memcpy, and one layer
 // of it is one contiguous slice. [L][N] would keep a layer denser in address space, but attention
@@ -12,15 +13,16 @@
 //
 // Keys are transposed inside a block: positions are neighbours, so scores of 16 positions are one
 // vector and need no horizontal sum. Values are not: their sum runs over positions, their vectors
-// over D. bf16 keeps the two neighbours of a sum together, as the processor's instruction for pairs
-// of products wants them. The padding of a value row is written with the row, and read, but never
-// shown; an odd D is padded to pairs.
+// over D. bf16 and i8 keep the two neighbours of a sum together, as the processor's instructions
+// for pairs of products want them. The padding of a value row is written with the row, and read,
+// but never shown; an odd D is padded to pairs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include "kv-quantize.h"
 #include "params.h"
 #include "simd.h"
 
@@ -46,6 +48,7 @@ struct KvLayerParams {
   void* data;  // of all layers
   Int element, layers, blockTokens, kvHeads, headDim;
   Int layer;
+  Float keyScale, valueScale;  // of the layer's tensors; 0: every token has its own
 };
 
 // The same in plain numbers.
@@ -54,13 +57,22 @@ struct KvPool {
   Element element;
   int layers, blockTokens, kvHeads, headDim;
   int layer;
+  bool tokenScales = false;
+  float keyScale = 1.0f, valueScale = 1.0f;  // 1 where tokens have their own
 };
 
 inline KvPool kvPoolOf(const KvLayerParams& params) {
   const auto whole = [](const Int& value) { return static_cast<int>(int64_t{value}); };
-  return {params.data,           elementOf(params.element), whole(params.layers),
-          whole(params.blockTokens), whole(params.kvHeads),     whole(params.headDim),
-          whole(params.layer)};
+  KvPool pool = {params.data,           elementOf(params.element), whole(params.layers),
+                 whole(params.blockTokens), whole(params.kvHeads),     whole(params.headDim),
+                 whole(params.layer)};
+  const bool scaled = pool.element == Element::i8 || pool.element == Element::fp8;
+  pool.tokenScales = scaled && params.keyScale == 0.0f;
+  if (scaled && !pool.tokenScales) {
+    pool.keyScale = params.keyScale;
+    pool.valueScale = params.valueScale;
+  }
+  return pool;
 }
 
 constexpr int valueStrideOf(int headDim) {
@@ -69,19 +81,20 @@ constexpr int valueStrideOf(int headDim) {
 
 // Neighbours of a sum that lie together.
 template <typename T>
-constexpr int kTogether = std::is_same_v<T, Bf16> ? 2 : 1;
+constexpr int kTogether = std::is_same_v<T, Bf16> || std::is_same_v<T, Q8> ? 2 : 1;
 
 // Keys and values of one kv head in one block of P tokens.
 template <typename T>
 class KvBlockLayout {
  public:
-  KvBlockLayout(int headDim, int blockTokens)
+  KvBlockLayout(int headDim, int blockTokens, bool tokenScales)
       : headDim(headDim),
         blockTokens(blockTokens),
         valueStride(valueStrideOf(headDim)),
         keyStride(blockTokens * kTogether<T>),
-        keyElements((headDim + kTogether<T> - 1) / kTogether<T> * int64_t{keyStride}),
-        elements(keyElements + int64_t{blockTokens} * valueStride),
+        keyElements(evenIfScaled((headDim + kTogether<T> - 1) / kTogether<T> * keyStride)),
+        scalesAt(keyElements + int64_t{blockTokens} * valueStride),
+        elements(scalesAt + (tokenScales ? 2 * blockTokens * int64_t{sizeof(uint16_t)} : 0)),
         valuesTogether(blockTokens % kTogether<T> == 0 ? kTogether<T> : 1) {}
 
   int64_t keyIndex(int d, int offset) const {
@@ -97,8 +110,15 @@ class KvBlockLayout {
   const int valueStride;      // Dv
   const int keyStride;        // between two dims of a key, or two pairs of dims
   const int64_t keyElements;  // values lie behind them
-  const int64_t elements;     // keys and values
+  const int64_t scalesAt;     // where scales begin
+  const int64_t elements;     // of all; scaled elements are bytes
   const int valuesTogether;   // positions whose values lie in pairs; 1 where a block has one
+
+ private:
+  // Scales lie at even addresses.
+  static constexpr int64_t evenIfScaled(int64_t count) {
+    return kScaled<T> ? (count + 1) / 2 * 2 : count;
+  }
 };
 
 // One layer of the cache.
@@ -108,18 +128,41 @@ class KvLayer {
   using Type = T;
 
   explicit KvLayer(const KvPool& pool)
-      : layout(pool.headDim, pool.blockTokens),
+      : layout(pool.headDim, pool.blockTokens, pool.tokenScales),
+        tokenScales(pool.tokenScales),
         layerElements_(layout.elements * pool.kvHeads),
         blockElements_(layerElements_ * pool.layers),
-        layer_(static_cast<T*>(pool.data) + layerElements_ * pool.layer) {}
+        layer_(static_cast<T*>(pool.data) + layerElements_ * pool.layer),
+        keyScale_(pool.keyScale),
+        valueScale_(pool.valueScale) {}
 
   T* keys(int block, int kvHead) const {
     return layer_ + blockElements_ * block + layout.elements * kvHead;
   }
   T* values(int block, int kvHead) const { return keys(block, kvHead) + layout.keyElements; }
 
+  // [P] bf16 each, where tokens have their own.
+  uint16_t* keyScales(int block, int kvHead) const {
+    return reinterpret_cast<uint16_t*>(keys(block, kvHead) + layout.scalesAt);
+  }
+  uint16_t* valueScales(int block, int kvHead) const {
+    return keyScales(block, kvHead) + layout.blockTokens;
+  }
+
   // Writes one token's key and value, [D] each, rounded to the format; clears the padding.
   void write(int block, int offset, int kvHead, const float* key, const float* value) const {
+    if constexpr (kScaled<T>) {
+      writeScaled(block, offset, kvHead, key, value);
+    } else {
+      writeFloats(block, offset, kvHead, key, value);
+    }
+  }
+
+  const KvBlockLayout<T> layout;
+  const bool tokenScales;
+
+ private:
+  void writeFloats(int block, int offset, int kvHead, const float* key, const float* value) const {
     T* keyPair = keys(block, kvHead) + layout.keyIndex(0, offset);
     for (int d = 0; d < layout.headDim; d += kTogether<T>, keyPair += layout.keyStride) {
       narrow(keyPair, key[d]);
@@ -131,12 +174,33 @@ class KvLayer {
     for (int d = layout.headDim; d < layout.valueStride; ++d) narrow(row + d * step, 0.0f);
   }
 
-  const KvBlockLayout<T> layout;
+  void writeScaled(int block, int offset, int kvHead, const float* key, const float* value) const {
+    float keyScale = keyScale_, valueScale = valueScale_;
+    if (tokenScales) {
+      const uint16_t ofKey = scaleOf<T>(key, layout.headDim);
+      const uint16_t ofValue = scaleOf<T>(value, layout.headDim);
+      keyScales(block, kvHead)[offset] = ofKey;
+      valueScales(block, kvHead)[offset] = ofValue;
+      keyScale = widenBf16(ofKey);
+      valueScale = widenBf16(ofValue);
+    }
+    auto* const toKeys = reinterpret_cast<uint8_t*>(keys(block, kvHead));
+    quantizeVector<T>(key, layout.headDim, keyScale, [&](int d, uint8_t code) {
+      toKeys[layout.keyIndex(d, offset)] = code;
+    });
+    if (layout.headDim % kTogether<T> != 0) toKeys[layout.keyIndex(layout.headDim, offset)] = 0;
+    auto* const row = reinterpret_cast<uint8_t*>(values(block, kvHead)) +
+                      layout.valueIndex(offset, 0);
+    const int64_t step = layout.valuesTogether;
+    quantizeVector<T>(value, layout.headDim, valueScale,
+                      [&](int d, uint8_t code) { row[d * step] = code; });
+    for (int d = layout.headDim; d < layout.valueStride; ++d) row[d * step] = 0;
+  }
 
- private:
   const int64_t layerElements_;
   const int64_t blockElements_;
   T* const layer_;
+  const float keyScale_, valueScale_;
 };
 
 // Calls `work(KvLayer<T>)` with the element type of the cache.
@@ -146,6 +210,8 @@ void withKvLayer(const KvPool& pool, const Work& work) {
     case Element::f32: return work(KvLayer<float>(pool));
     case Element::f16: return work(KvLayer<F16>(pool));
     case Element::bf16: return work(KvLayer<Bf16>(pool));
+    case Element::i8: return work(KvLayer<Q8>(pool));
+    case Element::fp8: return work(KvLayer<Fp8>(pool));
   }
 }
 

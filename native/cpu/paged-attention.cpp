@@ -115,7 +115,7 @@ class PagedAttention {
             reinterpret_cast<T*>(memory + query + scores + total + part)};
   }
 
-  int64_t wordsPerQuery() const { return (shape_.headDim + kTogether<T> - 1) / kTogether<T>; }
+  int64_t wordsPerQuery() const { return Products<T>::wordsOf(shape_.headDim); }
 
   void attend(const AttentionItem& item, const AttentionPiece& piece, int thread) const {
     const Workspace space = workspace(thread);
@@ -183,7 +183,8 @@ class PagedAttention {
       const int row = item.firstRow + r;
       const int64_t token = job_.queryStarts[item.sequence] + row / group_;
       const int head = item.kvHead * group_ + row % group_;
-      finishRow(rows_ + token * rowFloats_ + head * shape_.headDim, total, r, shape_.headDim);
+      finishRow(rows_ + token * rowFloats_ + head * shape_.headDim, total, r, shape_.headDim,
+                job_.cache.valueScale);
     }
   }
 
@@ -233,7 +234,7 @@ PERIGEE_EXPORT void perigee_paged_attention(const PagedAttentionParams* params) 
   job.blocksPerTable = p.blocksPerTable;
   job.treeMask = p.treeMask;
   job.treeWords = p.treeWords;
-  job.scale = p.scale;
+  job.scale = p.scale * job.cache.keyScale;
   job.window = static_cast<int>(p.window);
   job.softcap = p.softcap;
   job.everyone = false;

@@ -34,7 +34,7 @@ enum class Format : int64_t { f32 = 0, bf16 = 1, i8 = 2 };
 inline Format formatOf(const Int& code) { return static_cast<Format>(static_cast<int64_t>(code)); }
 
 /// Element types of files and of KV pools; same order as ELEMENTS in src/devices/cpu/handles.ts.
-enum class Element : int64_t { f32 = 0, f16 = 1, bf16 = 2 };
+enum class Element : int64_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, fp8 = 4 };
 
 inline Element elementOf(const Int& code) {
   return static_cast<Element>(static_cast<int64_t>(code));

@@ -33,7 +33,9 @@ typedef float F32 __attribute__((vector_size(kLanes * 4)));
 typedef int32_t I32 __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t U32 __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t U16 __attribute__((vector_size(kLanes * 2)));
+typedef int16_t I16 __attribute__((vector_size(kLanes * 2)));
 typedef int8_t I8 __attribute__((vector_size(kLanes)));
+typedef uint8_t U8 __attribute__((vector_size(kLanes)));
 
 template <typename To, typename From>
 inline To bitCast(From from) {
@@ -198,6 +200,26 @@ inline F32 loadF16(const uint16_t* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 #else
   return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
+#endif
+}
+
+/// fp8 (e4m3fn) numbers times 2^-8, exactly. Moved by 7 bits they are f16 numbers, whose exponent
+/// has a bias larger by 8; that holds for subnormal numbers too. No code stands for NaN here.
+inline F32 loadFp8(const uint8_t* from) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
+  return _mm512_maskz_cvtph_ps(0xffff, _mm256_and_si256(moved, _mm256_set1_epi16(-0x4001)));
+#elif defined(__AVX2__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  const __m128i moved = _mm_slli_epi16(_mm_cvtepi8_epi16(bytes), 7);
+  return _mm256_cvtph_ps(_mm_and_si128(moved, _mm_set1_epi16(-0x4001)));
+#else
+  int32_t four;
+  std::memcpy(&four, from, sizeof four);
+  const int16x8_t words = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+  const int16x4_t moved = vand_s16(vshl_n_s16(vget_low_s16(words), 7), vdup_n_s16(-0x4001));
+  return vcvt_f32_f16(vreinterpret_f16_s16(moved));
 #endif
 }
 

@@ -76,6 +76,7 @@ function configOf(directory: string): JsonObject {
   }
   const quantization = config.quantization_config;
   if (quantization === undefined || quantization === null) return config;
+  if (quantizesCacheOnly(quantization)) return config;
   throw new EngineError(
     "UNSUPPORTED_MODEL",
     `Cannot load ${path}: quantization_config must be absent, current value is ` +
@@ -83,6 +84,16 @@ function configOf(directory: string): JsonObject {
       "(--quantization int8 quantises it at load) or a GGUF",
     { param: "quantization_config" },
   );
+}
+
+/** Whether weights are as they were: llm-compressor with a scheme for the KV cache and no other. */
+function quantizesCacheOnly(quantization: unknown): boolean {
+  if (typeof quantization !== "object" || quantization === null) return false;
+  const fields = new Map<string, unknown>(Object.entries(quantization));
+  const groups = fields.get("config_groups");
+  const ofCache = fields.get("kv_cache_scheme");
+  const none = typeof groups === "object" && groups !== null && Object.keys(groups).length === 0;
+  return none && typeof ofCache === "object" && ofCache !== null;
 }
 
 function noWeights(directory: string): EngineError {

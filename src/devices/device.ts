@@ -7,8 +7,12 @@ export type DeviceKind = "reference" | "cpu" | "cuda";
 /** How a device keeps weight matrices, and what the rows that multiply them are rounded to. */
 export type WeightFormat = "f32" | "bf16" | "i8";
 
-/** How a device keeps keys and values. */
-export type KvFormat = "f32" | "f16" | "bf16";
+/**
+ * How a device keeps keys and values. `i8` and `fp8` (e4m3fn: 448 is the largest number) are 8 bits
+ * with a scale for each token's key and value vector of every kv head, or with one calibrated scale
+ * per layer; `reference/kv-rounding.ts` has the definition.
+ */
+export type KvFormat = "f32" | "f16" | "bf16" | "i8" | "fp8";
 
 /** Row-major memory on a device. A handle: only its own device can read or write what is behind. */
 export interface DeviceTensor {
@@ -80,7 +84,19 @@ export interface KvCache {
 }
 
 /** What a device is asked for; it knows itself how many bytes that takes, and in which order. */
-export type KvCacheOptions = Omit<KvCache, "bytesPerBlock" | "layout">;
+export interface KvCacheOptions extends Omit<KvCache, "bytesPerBlock" | "layout"> {
+  /** `i8` and `fp8` only. Absent: every token's vectors have scales of their own. */
+  readonly scales?: KvScales;
+}
+
+/**
+ * Calibrated scales [layers] of all keys and of all values of a layer, positive: what is stored is
+ * saturate(round(x / scale)).
+ */
+export interface KvScales {
+  readonly key: Float32Array;
+  readonly value: Float32Array;
+}
 
 /** One block of a cache, before it is known how many there will be. */
 export type KvBlockOptions = Omit<KvCacheOptions, "blocks">;

@@ -4,6 +4,7 @@
  *   device.ts       the contract: memory, weights, KV pool and moves of its blocks
  *   ops.ts          the contract: ops of a step, with shapes
  *   block-pairs.ts  checks the lists of moves
+ *   kv-scales.ts    which caches have scales, and how many
  *   reference/      the definitions, plain TypeScript
  *   cpu/            C++ kernels through FFI
  *   open.ts         picks a device by name
@@ -24,6 +25,7 @@ export type {
   KvCache,
   KvCacheOptions,
   KvFormat,
+  KvScales,
   PackOptions,
   WeightFormat,
   WeightMatrix,

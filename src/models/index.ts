@@ -12,6 +12,7 @@
  *   weight-names.ts      where a family keeps its weights
  *   weight-loader.ts     finds, checks and packs them
  *   decoder-weights.ts   the packed weights; encoder-weights.ts of an encoder
+ *   kv-scales.ts         calibrated scales of keys and values, by name
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        what one step must know
  *   decoder.ts           runs a step; encoder.ts a batch of texts
@@ -38,6 +39,7 @@ export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
+export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
 export { describeModel, modelTypes } from "./registry.ts";
 export { ropeFrequencies, ropeTable } from "./rope.ts";
 export type { StepInput } from "./step-input.ts";

@@ -113,6 +113,20 @@ describe("a directory in Hugging Face layout", () => {
     writeFileSync(join(directory, "config.json"), JSON.stringify(config));
     expect(() => openCheckpoint(directory)).toThrow("--quantization int8");
   });
+
+  test("with scales for the KV cache and unquantised weights is taken", () => {
+    const directory = copyOf(LLAMA);
+    const write = (groups: object) => {
+      const scheme = { num_bits: 8, type: "float" };
+      const quantization = { config_groups: groups, kv_cache_scheme: scheme };
+      const config = { model_type: "llama", quantization_config: quantization };
+      writeFileSync(join(directory, "config.json"), JSON.stringify(config));
+    };
+    write({});
+    openCheckpoint(directory).close();
+    write({ group_0: { weights: { num_bits: 8 } } });
+    expect(() => openCheckpoint(directory)).toThrow("quantization_config must be absent");
+  });
 });
 
 test("a single safetensors file takes the configuration beside it", () => {

@@ -7,7 +7,7 @@ import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../de
 export const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 
 /** Codes of element types; the same order as `Element` in native/cpu/params.h. */
-export const ELEMENTS = ["f32", "f16", "bf16"] as const;
+export const ELEMENTS = ["f32", "f16", "bf16", "i8", "fp8"] as const;
 
 export function formatCode(format: WeightFormat): number {
   return FORMATS.indexOf(format);

@@ -1,10 +1,15 @@
 import { assert } from "#base";
-import { bytesOf } from "#tensor";
-import type { KvBlockOptions, KvCache, KvCacheOptions, KvFormat } from "../device.ts";
+import type { KvBlockOptions, KvCache, KvCacheOptions, KvFormat, KvScales } from "../device.ts";
+import { checkedScales, isScaled } from "../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
 /** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-cache.h. */
 const valueMultiple = 16;
+
+const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 };
+
+/** A scale is a bf16; one for each token's key and one for its value. */
+const scaleBytes = 2;
 
 /** Keys and values in native memory, laid out as native/cpu/kv-cache.h says: blocks outermost. */
 export class CpuKvCache implements KvCache {
@@ -18,6 +23,7 @@ export class CpuKvCache implements KvCache {
   readonly layout: string;
   readonly address: bigint;
   readonly #elementCode: number;
+  readonly #scales: KvScales | null;
 
   /** `address`: `kvBytesPerBlock(options) * options.blocks` bytes, zero-filled. */
   constructor(options: KvCacheOptions, address: bigint) {
@@ -31,6 +37,7 @@ export class CpuKvCache implements KvCache {
     this.layout = layoutOf(options);
     this.address = address;
     this.#elementCode = elementCode(options.format);
+    this.#scales = checkedScales(options);
   }
 
   /** The fields of `KvLayerParams` for one layer. */
@@ -44,6 +51,8 @@ export class CpuKvCache implements KvCache {
       this.kvHeads,
       this.headDim,
       layer,
+      this.#scales?.key[layer] ?? 0,
+      this.#scales?.value[layer] ?? 0,
     ];
   }
 }
@@ -51,16 +60,24 @@ export class CpuKvCache implements KvCache {
 /** Keys and values of one block over all layers, contiguous. */
 export function kvBytesPerBlock(options: KvBlockOptions): number {
   const { layers, kvHeads, blockTokens, headDim, format } = options;
-  // bf16 keeps pairs of dimensions together.
-  const keyColumns = format === "bf16" ? headDim + (headDim % 2) : headDim;
+  // bf16 and i8 keep pairs of dimensions together.
+  const paired = format === "bf16" || format === "i8";
+  const keyColumns = paired ? headDim + (headDim % 2) : headDim;
   const valueColumns = Math.ceil(headDim / valueMultiple) * valueMultiple;
-  return layers * kvHeads * blockTokens * (keyColumns + valueColumns) * bytesOf(format);
+  const keyBytes = blockTokens * keyColumns * elementBytes[format];
+  const valueBytes = blockTokens * valueColumns * elementBytes[format];
+  const ownScales = isScaled(format) && options.scales === undefined;
+  const scales = ownScales ? 2 * blockTokens * scaleBytes : 0;
+  // Scales lie at even addresses.
+  return layers * kvHeads * (keyBytes + (keyBytes % 2) + valueBytes + scales);
 }
 
 /** The layouts are those of native/cpu/kv-cache.h, the same on every instruction set. */
 function layoutOf(options: KvBlockOptions): string {
   const { format, layers, blockTokens, kvHeads, headDim } = options;
-  return `cpu ${format}, layers ${layers}, tokens ${blockTokens}, heads ${kvHeads} of ${headDim}`;
+  const scales = options.scales === undefined ? "" : " calibrated";
+  const heads = `heads ${kvHeads} of ${headDim}`;
+  return `cpu ${format}${scales}, layers ${layers}, tokens ${blockTokens}, ${heads}`;
 }
 
 /** The cache behind a handle. */

@@ -1,14 +1,23 @@
 import { assert } from "#base";
-import { bf16FromF32, f16FromF32, f32FromBf16, f32FromF16 } from "#tensor";
-import type { HostBlocks, KvBlockOptions, KvCache, KvCacheOptions, KvFormat } from "../device.ts";
-
-const rounders: Readonly<Record<KvFormat, (value: number) => number>> = {
-  f32: (value) => value,
-  f16: (value) => f32FromF16(f16FromF32(value)),
-  bf16: (value) => f32FromBf16(bf16FromF32(value)),
-};
+import type {
+  HostBlocks,
+  KvBlockOptions,
+  KvCache,
+  KvCacheOptions,
+  KvFormat,
+  KvScales,
+} from "../device.ts";
+import { checkedScales } from "../kv-scales.ts";
+import { roundKv } from "./kv-rounding.ts";
 
 const bytesPerFloat = 4;
+
+/** Where the key and the value of one token and head are. */
+export interface KvPlace {
+  readonly layer: number;
+  readonly slot: number;
+  readonly kvHead: number;
+}
 
 /** Keys and values, in the order in which they lie in a layer of a block. */
 const parts = 2;
@@ -26,6 +35,7 @@ export class HostKvCache implements KvCache {
   readonly headDim: number;
   readonly bytesPerBlock: number;
   readonly layout: string;
+  readonly #scales: KvScales | null;
   /** [N, L, 2, P, K, D]. */
   readonly #floats: Float32Array;
 
@@ -36,6 +46,7 @@ export class HostKvCache implements KvCache {
     this.blockTokens = options.blockTokens;
     this.kvHeads = options.kvHeads;
     this.headDim = options.headDim;
+    this.#scales = checkedScales(options);
     this.bytesPerBlock = hostBytesPerBlock(options);
     this.layout =
       `reference f32 of ${options.format}, layers ${options.layers}, tokens ` +
@@ -63,9 +74,12 @@ export class HostKvCache implements KvCache {
     return this.#vector(layer * parts + 1, slot, kvHead);
   }
 
-  /** `values` as the format keeps them. */
-  round(values: Float32Array): Float32Array {
-    return values.map(rounders[this.format]);
+  /** Keeps the key and the value [D] of one token and head, rounded to the format. */
+  store(place: KvPlace, key: Float32Array, value: Float32Array): void {
+    const { layer, slot, kvHead } = place;
+    const { key: keyScales, value: valueScales } = this.#scales ?? {};
+    this.key(layer, slot, kvHead).set(roundKv(key, this.format, keyScales?.[layer]));
+    this.value(layer, slot, kvHead).set(roundKv(value, this.format, valueScales?.[layer]));
   }
 
   /** `part`: 2 * layer for its keys, 1 more for its values. */

@@ -26,9 +26,8 @@ export function ropeKvWrite(input: RopeKvWriteInput): void {
     if (slot < 0) continue;
     for (let k = 0; k < kvHeads; k++) {
       const key = positioned(head(input.heads + k), angles, input.keyNorm, input);
-      cache.key(input.layer, slot, k).set(cache.round(key));
       const value = head(input.heads + kvHeads + k);
-      cache.value(input.layer, slot, k).set(cache.round(value));
+      cache.store({ layer: input.layer, slot, kvHead: k }, key, value);
     }
   }
 }

@@ -13,6 +13,8 @@ const rounding: Readonly<Record<KvFormat, Tolerance>> = {
   f32: { absolute: 5e-6, relative: 1e-5 },
   f16: { absolute: 5e-6, relative: 1e-5 },
   bf16: { absolute: 1e-2, relative: 2 ** -7 },
+  i8: { absolute: 5e-4, relative: 1e-4 },
+  fp8: { absolute: 5e-6, relative: 1e-5 },
 };
 
 const grouped = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
@@ -28,6 +30,15 @@ const attentionShapes: readonly AttentionShape[] = [
   { heads: 3, kvHeads: 1, headDim: 128, blockTokens: 32, format: "f16" },
   { heads: 2, kvHeads: 1, headDim: 256, blockTokens: 64, format: "f32" },
   { heads: 2, kvHeads: 2, headDim: 20, blockTokens: 16, format: "f32" },
+  { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "i8" },
+  { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "fp8" },
+  { heads: 4, kvHeads: 4, headDim: 16, blockTokens: 1, format: "i8" },
+  { heads: 4, kvHeads: 4, headDim: 21, blockTokens: 1, format: "fp8" },
+  { heads: 7, kvHeads: 1, headDim: 80, blockTokens: 4, format: "i8" },
+  { heads: 8, kvHeads: 1, headDim: 96, blockTokens: 8, format: "fp8" },
+  { heads: 3, kvHeads: 1, headDim: 128, blockTokens: 32, format: "fp8" },
+  { heads: 2, kvHeads: 1, headDim: 256, blockTokens: 64, format: "i8" },
+  { heads: 2, kvHeads: 1, headDim: 21, blockTokens: 16, format: "i8" },
 ];
 
 /** Prefill of several chunks, decodes and a lone first token, mixed. */
@@ -97,6 +108,9 @@ function pagedContract(pair: () => DevicePair): void {
     { window, shape: grouped },
     { window, shape: { ...grouped, format: "bf16" as const } },
     { window, shape: { ...grouped, format: "bf16" as const, blockTokens: 1 } },
+    { window, shape: { ...grouped, format: "i8" as const } },
+    { window, shape: { ...grouped, format: "i8" as const, blockTokens: 1 } },
+    { window, shape: { ...grouped, format: "fp8" as const } },
   ]);
   test.for(windows)(
     "pagedAttention: a window of $window, $shape.format, blocks of $shape.blockTokens",
@@ -215,7 +229,7 @@ async function checkRopeKvWrite(pair: DevicePair, given: RopeCase): Promise<void
   });
   await pair.expectClose(query, { absolute: 2e-6, relative: 2e-6 });
   // A key next to a rounding boundary of its format may fall to the other side.
-  const step = { f32: 0, f16: 2 ** -10, bf16: 2 ** -6 }[format];
+  const step = { f32: 0, f16: 2 ** -10, bf16: 2 ** -6, i8: 2 ** -5, fp8: 2 ** -2 }[format];
   await pair.expectClose(out, { absolute: 1e-5 + step, relative: 1e-5 });
 }
 
@@ -226,6 +240,10 @@ function ropeContract(pair: () => DevicePair): void {
     { headDim: 128, rotary: 128, norm: true, format: "bf16", blockTokens: 16 },
     { headDim: 16, rotary: 6, norm: true, format: "f16", blockTokens: 1 },
     { headDim: 20, rotary: 0, norm: false, format: "f32", blockTokens: 64 },
+    { headDim: 64, rotary: 64, norm: false, format: "i8", blockTokens: 16 },
+    { headDim: 80, rotary: 32, norm: true, format: "i8", blockTokens: 1 },
+    { headDim: 64, rotary: 64, norm: true, format: "fp8", blockTokens: 16 },
+    { headDim: 20, rotary: 0, norm: false, format: "fp8", blockTokens: 4 },
   ];
   test.for(cases)(
     "ropeKvWrite: $rotary of $headDim turn, head norm: $norm, blocks of $blockTokens, $format",

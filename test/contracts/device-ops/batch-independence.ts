@@ -5,7 +5,7 @@ import type { DevicePair } from "./pair.ts";
 
 const heads = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16 };
 const columns = heads.heads * heads.headDim;
-const formats: readonly KvFormat[] = ["f32", "bf16"];
+const formats: readonly KvFormat[] = ["f32", "bf16", "i8", "fp8"];
 
 /** Cuts [0, rows) into chunks of `size`. */
 function chunks(rows: number, size: number): { start: number; end: number }[] {

@@ -7,7 +7,7 @@ const layers = 3;
 const blocks = 5;
 
 /** Formats, and block sizes below and above a group of positions. */
-const cases = (["f32", "f16", "bf16"] satisfies KvFormat[]).flatMap((format) =>
+const cases = (["f32", "f16", "bf16", "i8", "fp8"] satisfies KvFormat[]).flatMap((format) =>
   [1, 16, 64].map((blockTokens) => ({ format, blockTokens })),
 );
 

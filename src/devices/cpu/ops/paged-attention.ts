@@ -5,7 +5,7 @@ import { activationOf, tensorOf, vectorOf } from "../handles.ts";
 import { kvCacheOf } from "../kv-cache.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(22);
+const params = new Params(24);
 
 /** Fields of `PagedAttentionParams` in native/cpu/paged-attention.cpp. */
 export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {

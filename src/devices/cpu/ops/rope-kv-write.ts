@@ -6,7 +6,7 @@ import { tensorOf, vectorOf } from "../handles.ts";
 import { kvCacheOf } from "../kv-cache.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(19);
+const params = new Params(21);
 
 /** Fields of `RopeKvWriteParams` in native/cpu/rope-kv-write.cpp. */
 export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInput): void {
