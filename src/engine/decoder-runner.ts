@@ -1,7 +1,7 @@
 import { assert } from "#base";
-import type { Device, KvCache } from "#devices";
+import type { Device, DeviceTensor, KvCache } from "#devices";
 import type { Decoder } from "#models";
-import type { Sampler, SamplingRow } from "#sampling";
+import { candidatesOfRow, type Sampler, type SamplingRow } from "#sampling";
 import type { PlannedSequence, Sequence, StepPlan } from "#scheduler";
 import type { ItemResult, ModelRunner } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
@@ -17,10 +17,12 @@ export interface DecoderRunnerParts {
   readonly logitRowsMax: number;
 }
 
-/** One item of a plan, its task, and where its rows begin in the step. */
+/** One item of a plan, its task, and where its rows are in the step. */
 interface StepItem extends PlannedSequence {
   readonly task: SequenceTask;
   readonly firstRow: number;
+  /** The row that its next token follows from; a fork's is another item's. */
+  readonly lastRow: number;
 }
 
 /** Runs steps of a decoder on a device. */
@@ -85,40 +87,89 @@ export class DecoderRunner implements ModelRunner {
   }
 
   async #sample(items: readonly StepItem[]): Promise<ItemResult[]> {
-    const { decoder, sampler } = this.#parts;
-    const drawing = items.filter(({ samples, task }) => samples && task.hiddenSum === null);
-    const rows = drawing.map(({ sequence, task }): SamplingRow => {
+    const drawing = items.filter(isDrawing);
+    const searching = items.filter(isSearching);
+    const wanted = [...drawing, ...searching];
+    if (wanted.length === 0) return items.map(undrawn);
+    const lastRows = Int32Array.from(wanted, ({ lastRow }) => lastRow);
+    const logits = this.#parts.decoder.logits(lastRows);
+    // Before the draw, which may edit its rows; those of beams lie behind them.
+    const results = await this.#search(logits, searching, drawing.length);
+    await this.#draw(logits, drawing, results);
+    return items.map((item) => results.get(item) ?? undrawn(item));
+  }
+
+  /** One token for each item, from the first rows. */
+  async #draw(
+    logits: DeviceTensor,
+    items: readonly StepItem[],
+    results: Map<StepItem, ItemResult>,
+  ): Promise<void> {
+    if (items.length === 0) return;
+    const rows = items.map(({ sequence, task }): SamplingRow => {
       assert(task.sampling !== null, "A sequence draws after its grammar is compiled");
       return { sampling: task.sampling, position: sequence.tokens.length };
     });
-    const drawn = new Map<StepItem, ItemResult>();
-    if (rows.length > 0) {
-      const lastRows = drawing.map(({ firstRow, count }) => firstRow + count - 1);
-      const batch = await sampler.sample(decoder.logits(Int32Array.from(lastRows)), rows);
-      drawing.forEach((item, row) => {
-        const logprobs = batch.logprobs[row] ?? null;
-        drawn.set(item, {
-          tokenIds: [batch.tokens[row] ?? 0],
-          logprobs: logprobs === null ? null : [logprobs],
-        });
+    const batch = await this.#parts.sampler.sample(logits, rows);
+    items.forEach((item, row) => {
+      const logprobs = batch.logprobs[row] ?? null;
+      results.set(item, {
+        tokenIds: [batch.tokens[row] ?? 0],
+        logprobs: logprobs === null ? null : [logprobs],
+        candidates: null,
+      });
+    });
+  }
+
+  /** The likeliest tokens of each beam, from row `first` on; together for those that want as many. */
+  async #search(
+    logits: DeviceTensor,
+    items: readonly StepItem[],
+    first: number,
+  ): Promise<Map<StepItem, ItemResult>> {
+    const results = new Map<StepItem, ItemResult>();
+    for (const count of new Set(items.map(({ task }) => task.beamCandidates))) {
+      const rows = items.flatMap(({ task }, at) =>
+        task.beamCandidates === count ? [first + at] : [],
+      );
+      const found = await this.#parts.sampler.topCandidates(logits, rows, count);
+      rows.forEach((row, place) => {
+        const item = items[row - first];
+        assert(item !== undefined, "Cannot search a row without an item");
+        const candidates = candidatesOfRow(found, place);
+        results.set(item, { tokenIds: [], logprobs: null, candidates });
       });
     }
-    return items.map((item) => drawn.get(item) ?? undrawn(item));
+    return results;
   }
 }
 
+function isDrawing({ samples, task }: StepItem): boolean {
+  return samples && task.hiddenSum === null && task.beamCandidates === 0;
+}
+
+/** A beam that forks shares its lead's row, whose candidates are enough for all. */
+function isSearching({ samples, task, forkOf }: StepItem): boolean {
+  return samples && task.beamCandidates > 0 && forkOf === null;
+}
+
 /** An embedding draws nothing, but its sequence ends as if it had. */
-function undrawn({ samples }: StepItem): ItemResult {
-  return { tokenIds: samples ? [0] : [], logprobs: null };
+function undrawn({ samples, task }: StepItem): ItemResult {
+  const ends = samples && task.hiddenSum !== null;
+  return { tokenIds: ends ? [0] : [], logprobs: null, candidates: null };
 }
 
 function itemsOf(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): StepItem[] {
+  const items: StepItem[] = [];
   let firstRow = 0;
-  return plan.items.map((item) => {
-    const placed = { ...item, task: taskOf(item.sequence), firstRow };
-    firstRow += item.count;
-    return placed;
-  });
+  for (const item of plan.items) {
+    const { sequence, count, forkOf } = item;
+    const lead = forkOf === null ? null : items[forkOf];
+    const lastRow = lead?.lastRow ?? firstRow + count - 1;
+    items.push({ ...item, task: taskOf(sequence), firstRow, lastRow });
+    firstRow += count;
+  }
+  return items;
 }
 
 function rowsFrom(first: number, count: number): Int32Array {

@@ -4,9 +4,9 @@ import {
   isEmptyPlan,
   type Scheduler,
   type Sequence,
-  SequenceGroup,
   type SequenceUpdate,
   type StepPlan,
+  sequenceId,
 } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { EngineStats, StepReport } from "./api.ts";
@@ -23,13 +23,19 @@ import type {
 } from "./protocol.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
+import type { CacheMemory } from "./tiers/cache-memory.ts";
 import { stepFailure, toWire } from "./wire-error.ts";
 
 const MS_PER_SECOND = 1000;
+/** A step tells how fast prompts are when one has so many tokens and such a share of all. */
+const PREFILL_TOKENS_MIN = 16;
+const PREFILL_SHARE_MIN = 0.9;
 
 export interface EngineParts {
   readonly scheduler: Scheduler;
   readonly runner: ModelRunner;
+  /** The bytes behind the scheduler's cache; null where they are nobody's concern. */
+  readonly memory: Pick<CacheMemory, "carryOut" | "takeFinishedLoads" | "cost"> | null;
   readonly clock: Clock;
   /** What sequences of this model have in common. */
   readonly shape: RequestShape;
@@ -91,6 +97,8 @@ export class Engine {
   /** Gives up one sequence of a request, or all. Unknown ones have ended: nothing to do. */
   abort(key: RequestKey, index?: number): void {
     const record = this.#records.get(key);
+    // One beam is no caller's to give up: which one it becomes is not known before the end.
+    if (record?.group.kind === "beams" && index !== undefined) return;
     record?.sequences.forEach((sequence, place) => {
       if (index !== undefined && index !== place) return;
       this.#parts.scheduler.abort(sequence.id);
@@ -100,14 +108,20 @@ export class Engine {
 
   /** Null when there is nothing to do, and no news. Never rejects for a failing step. */
   async step(): Promise<StepOutput | null> {
-    const { scheduler, clock } = this.#parts;
+    const { scheduler, clock, memory } = this.#parts;
     const startedMs = clock.nowMs();
+    for (const key of memory?.takeFinishedLoads() ?? []) scheduler.loadDone(sequenceId(key));
     const plan = scheduler.plan();
-    if (isEmptyPlan(plan)) return this.#news();
+    if (isEmptyPlan(plan)) {
+      memory?.carryOut();
+      return this.#news();
+    }
     scheduler.begin(plan, startedMs);
+    memory?.carryOut();
     const plannedMs = clock.nowMs();
     const computed = await this.#compute(plan);
     const computedMs = clock.nowMs();
+    this.#measure(plan, computedMs - plannedMs);
     const news =
       "error" in computed
         ? this.#fail(plan, computed.error)
@@ -115,6 +129,15 @@ export class Engine {
     const planMs = plannedMs - startedMs + (clock.nowMs() - computedMs);
     const failures = this.#takeFailures();
     return { ...news, failures, report: report(plan, computedMs - startedMs, planMs) };
+  }
+
+  /** Where one prompt made up the step, its time says how fast prompts are computed. */
+  #measure(plan: StepPlan, ms: number): void {
+    const { memory } = this.#parts;
+    for (const { start, count } of plan.items) {
+      if (count < PREFILL_TOKENS_MIN || count < plan.tokens * PREFILL_SHARE_MIN) continue;
+      memory?.cost.recordPrefill(start, start + count, ms);
+    }
   }
 
   stats(): EngineStats {
@@ -139,7 +162,7 @@ export class Engine {
 
   #register(record: RequestRecord): void {
     assert(!this.#records.has(record.key), "Cannot take a request twice");
-    this.#parts.scheduler.add(...record.sequences.map(SequenceGroup.of));
+    this.#parts.scheduler.add(record.group);
     this.#nextSequence += record.sequences.length;
     this.#records.set(record.key, record);
     for (const sequence of record.sequences) this.#bySequence.set(sequence, record);
@@ -197,7 +220,9 @@ export class Engine {
 
   /** Lets sequences grow, turns updates into outputs, and lets go of what finished. */
   #commit(plan: StepPlan, results: readonly ItemResult[], nowMs: number) {
-    const drawn = results.map((result) => result.tokenIds);
+    const drawn = plan.items.map(({ sequence }, place) =>
+      sequence.group.kind === "beams" ? null : (results[place]?.tokenIds ?? []),
+    );
     const updates = this.#parts.scheduler.commit(plan, drawn, nowMs);
     const resultOf = new Map(plan.items.map((item, place) => [item.sequence, results[place]]));
     const outputs: SequenceOutput[] = [];
@@ -211,8 +236,47 @@ export class Engine {
       else this.#advance(record, update, resultOf.get(sequence), outputs);
       if (sequence.finished) this.#forget(record, sequence);
     }
+    this.#searchOn(plan, results, nowMs, outputs);
     this.#countStep(plan, outputs);
     return { outputs, embeddings };
+  }
+
+  /** Lets beams go on whose rows have all been computed. */
+  #searchOn(
+    plan: StepPlan,
+    results: readonly ItemResult[],
+    nowMs: number,
+    outputs: SequenceOutput[],
+  ): void {
+    plan.items.forEach(({ sequence }, place) => {
+      const candidates = results[place]?.candidates ?? null;
+      const record = this.#bySequence.get(sequence);
+      if (candidates === null || record === undefined || sequence.finished) return;
+      try {
+        this.#advanceBeams(record, record.advanceBeams(sequence, candidates), nowMs, outputs);
+      } catch (error) {
+        this.#failRequest(record, toWire(error));
+      }
+    });
+  }
+
+  #advanceBeams(
+    record: RequestRecord,
+    next: ReturnType<RequestRecord["advanceBeams"]>,
+    nowMs: number,
+    outputs: SequenceOutput[],
+  ): void {
+    const { scheduler } = this.#parts;
+    if (next === null) return;
+    if (next === "over") {
+      outputs.push(...record.beamOutputs());
+      scheduler.finishGroup(record.group, { reason: "stop", stopReason: null });
+    } else {
+      record.continueBeams(scheduler.continueBeams(record.group, next, nowMs));
+    }
+    for (const sequence of record.sequences) {
+      if (sequence.finished) this.#forget(record, sequence);
+    }
   }
 
   /** One update as output. A token that the grammar refuses ends the request with an error. */

@@ -20,7 +20,7 @@
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
- *   beam-search.ts      which beams of a request go on, and when they are done; beam-record.ts their sequences
+ *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-builder.ts     plans as flat arrays
  *   encoder-engine.ts   embeddings by an encoder

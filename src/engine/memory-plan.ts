@@ -1,7 +1,7 @@
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { Device, KvFormat, WeightFormat } from "#devices";
-import { bytesOf, elementCount } from "#tensor";
+import { elementCount } from "#tensor";
 import type { EngineOptions } from "./config.ts";
 
 /** What a pool takes unless it was asked for more: enough for hundreds of short chats. */
@@ -11,13 +11,10 @@ const POOL_SHARE = 0.3;
 /** Files with at least so many bytes per parameter are float32. */
 const FLOAT32_BYTES_MIN = 3.5;
 
-/** Keys and values of one block. */
-export interface BlockShape {
-  readonly layers: number;
+/** One block of the pool, as the device will keep it. */
+export interface BlockSize {
+  readonly bytes: number;
   readonly blockTokens: number;
-  readonly kvHeads: number;
-  readonly headDim: number;
-  readonly format: KvFormat;
 }
 
 /** How weights are kept: as asked, else as the file's precision suggests. */
@@ -45,6 +42,7 @@ function wantedFormat(options: EngineOptions, checkpoint: Checkpoint): WeightFor
   return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
 }
 
+/** How keys and values are kept: as asked, else as exact as the weights. */
 export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFormat {
   switch (options.kvCache.dtype) {
     case "float32":
@@ -53,32 +51,30 @@ export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFo
       return "f16";
     case "bfloat16":
       return "bf16";
+    case "int8":
+      return "i8";
+    case "fp8":
+      return "fp8";
     case "auto":
       return weights === "f32" ? "f32" : "bf16";
   }
 }
 
-export function bytesPerBlock(shape: BlockShape): number {
-  const { layers, blockTokens, kvHeads, headDim, format } = shape;
-  return 2 * layers * blockTokens * kvHeads * headDim * bytesOf(format);
-}
-
 /** Blocks of the pool. Throws OUT_OF_MEMORY where not even one fits. */
 export function poolBlocks(
-  shape: BlockShape,
+  block: BlockSize,
   options: EngineOptions,
   machine: { readonly contextTokensMax: number; readonly availableBytes: number },
 ): number {
-  const size = bytesPerBlock(shape);
   const { availableBytes, contextTokensMax } = machine;
   const asked = options.kvCache.poolBytes;
   if (asked !== null && asked > availableBytes) throw poolTooLarge(asked, availableBytes);
-  const blocksPerSequence = Math.ceil(contextTokensMax / shape.blockTokens);
+  const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
   // More than every running sequence at full length has no use but a longer memory.
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
   const bytes = asked ?? Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
-  const blocks = Math.floor(bytes / size);
-  if (blocks < 1) throw poolTooSmall(bytes, size);
+  const blocks = Math.floor(bytes / block.bytes);
+  if (blocks < 1) throw poolTooSmall(bytes, block.bytes);
   return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
 }
 

@@ -1,13 +1,15 @@
-import type { PositionLogprobs } from "#sampling";
+import type { PositionLogprobs, TokenCandidates } from "#sampling";
 import type { Sequence, StepPlan } from "#scheduler";
 import type { SequenceTask } from "./sequence-task.ts";
 
 /** What the forward pass brought for one item of a plan. */
 export interface ItemResult {
-  /** Drawn tokens: one where the item samples, else none. */
+  /** Drawn tokens: one where the item samples, but for beams, else none. */
   readonly tokenIds: readonly number[];
   /** One per drawn token, when asked for. */
   readonly logprobs: readonly PositionLogprobs[] | null;
+  /** A beam's likeliest tokens, in place of a drawn one; one row. */
+  readonly candidates: TokenCandidates | null;
 }
 
 /**

@@ -7,8 +7,18 @@ import {
   type PositionLogprobs,
   SamplingParams,
   SequenceSampling,
+  type TokenCandidates,
 } from "#sampling";
-import { Sequence, type SequenceUpdate, type StopRules, sequenceId } from "#scheduler";
+import {
+  type BeamContinuation,
+  generatedTokensMax,
+  Sequence,
+  SequenceGroup,
+  type SequenceUpdate,
+  type StopRules,
+  sequenceId,
+} from "#scheduler";
+import { BeamRecord } from "./beam-record.ts";
 import type {
   EmbedRequest,
   EngineRequest,
@@ -25,6 +35,8 @@ export interface RequestShape {
   readonly vocabularySize: number;
   readonly hiddenSize: number;
   readonly eosTokenIds: readonly number[];
+  /** Most tokens of a sequence, prompt included. */
+  readonly contextTokensMax: number;
 }
 
 /** The number of a request's first sequence, and when it came. */
@@ -37,6 +49,11 @@ export interface Birth {
 export class RequestRecord {
   readonly key: RequestKey;
   readonly sequences: readonly Sequence[];
+  /** The sequences as the scheduler takes them. */
+  readonly group: SequenceGroup;
+  readonly #beams: BeamRecord | null;
+  /** The likeliest tokens of beams that have drawn in the round that is under way. */
+  readonly #candidates = new Map<Sequence, TokenCandidates>();
   readonly #request: EngineRequest;
   readonly #shape: RequestShape;
   readonly #tasks: readonly SequenceTask[];
@@ -46,20 +63,22 @@ export class RequestRecord {
 
   /** Makes `params.n` sequences. */
   constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
-    if (request.params.beamWidth !== null) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        "Cannot use beamWidth: beam search is not supported yet, leave it out",
-        { param: "beamWidth" },
-      );
-    }
     this.#request = request;
     this.#shape = shape;
     this.#arrivalMs = birth.nowMs;
     this.key = request.key;
-    const places = Array.from({ length: request.params.n }, (_, place) => place);
+    const { n, beamWidth } = request.params;
+    const places = Array.from({ length: beamWidth ?? n }, (_, place) => place);
     this.sequences = places.map((place) => createSequence(request, shape, place, birth));
-    this.#tasks = places.map((place) => createTask(request, shape, place));
+    const kind = beamWidth === null ? "samples" : "beams";
+    this.group = new SequenceGroup({
+      requestId: request.requestId,
+      sequences: this.sequences,
+      kind,
+    });
+    this.#beams = beamWidth === null ? null : this.#createBeams();
+    const candidates = this.#beams?.candidatesPerBeam ?? 0;
+    this.#tasks = places.map((place) => createTask(request, shape, place, candidates));
   }
 
   /** One sequence that draws nothing of use: its hidden states are summed up. */
@@ -166,10 +185,55 @@ export class RequestRecord {
     };
   }
 
+  /**
+   * Takes in what one beam's row brought. Once all live beams have theirs: how each goes on, or
+   * "over"; null before that. Throws ENGINE_STEP_FAILED where the model computed no numbers.
+   */
+  advanceBeams(
+    sequence: Sequence,
+    candidates: TokenCandidates,
+  ): readonly BeamContinuation[] | "over" | null {
+    const beams = this.#beams;
+    assert(beams !== null, "Cannot advance beams: the request draws tokens");
+    this.#candidates.set(sequence, candidates);
+    if (!beams.slots.every((slot) => this.#candidates.has(slot))) return null;
+    const next = beams.advance((slot) => {
+      const row = this.#candidates.get(slot);
+      assert(row !== undefined, "Cannot advance: a beam has no candidates");
+      return row;
+    });
+    this.#candidates.clear();
+    return next ?? "over";
+  }
+
+  /** Which sequence stands for each beam that `advanceBeams` named, in its order. */
+  continueBeams(slots: readonly Sequence[]): void {
+    this.#beams?.continueWith(slots);
+  }
+
+  /** All that a finished search found, best first. */
+  beamOutputs(): SequenceOutput[] {
+    const [lead] = this.sequences;
+    assert(this.#beams !== null && lead !== undefined, "Cannot give beams that nobody asked for");
+    return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
+  }
+
+  #createBeams(): BeamRecord {
+    const [lead] = this.sequences;
+    assert(lead !== undefined, "Cannot search without a sequence");
+    const { contextTokensMax } = this.#shape;
+    const { promptLength, stop } = lead;
+    const newTokensMax = Math.max(1, generatedTokensMax(stop, { promptLength, contextTokensMax }));
+    return new BeamRecord({ params: this.#request.params, stop, newTokensMax, lead });
+  }
+
   /** Goes with the first tokens of the first sequence. */
   #promptOutput({ sequence, tokenIds }: SequenceUpdate): PromptOutput | null {
     const isFirst = sequence === this.sequences[0] && sequence.generatedTokens === tokenIds.length;
-    if (!isFirst) return null;
+    return isFirst ? this.#promptOf(sequence) : null;
+  }
+
+  #promptOf(sequence: Sequence): PromptOutput {
     const task = this.taskOf(sequence);
     const queuedMs = (sequence.firstScheduledMs ?? this.#arrivalMs) - this.#arrivalMs;
     return {
@@ -218,7 +282,12 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
   };
 }
 
-function createTask(request: EngineRequest, shape: RequestShape, place: number): SequenceTask {
+function createTask(
+  request: EngineRequest,
+  shape: RequestShape,
+  place: number,
+  beamCandidates: number,
+): SequenceTask {
   const { params, promptTokenIds } = request;
   const { vocabularySize } = shape;
   const tokens = promptTokenIds.length;
@@ -232,6 +301,7 @@ function createTask(request: EngineRequest, shape: RequestShape, place: number):
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenSum: null,
+    beamCandidates,
   };
 }
 

@@ -4,6 +4,8 @@ import type { LogprobRequest, PositionLogprobs, SequenceSampling } from "#sampli
 export interface SequenceTask {
   /** Null until the request's grammar is compiled. */
   sampling: SequenceSampling | null;
+  /** How many of the likeliest tokens are wanted of each row, instead of a draw; 0: a draw. */
+  readonly beamCandidates: number;
   /** Log-probabilities of prompt tokens. */
   readonly promptLogprobs: PromptLogprobs | null;
   /** Logits of prompt tokens, [tokens, V]. */

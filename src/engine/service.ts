@@ -157,6 +157,7 @@ export class EngineService {
     const loaded = this.#loaded;
     this.#loaded = null;
     loaded?.engine.dispose();
+    await loaded?.memory?.close();
     loaded?.device.dispose();
     this.#post({ type: "closed" });
     this.#markClosed();

@@ -34,7 +34,10 @@ export class StepBuilder {
     let tokens = 0;
     let queryLengthMax = 0;
     let contextLengthMax = 0;
-    plan.items.forEach(({ sequence, start, count }, row) => {
+    let row = 0;
+    for (const { sequence, start, count } of plan.items) {
+      // A fork computes nothing: it draws from another item's row.
+      if (count === 0) continue;
       this.#queryStarts[row] = tokens;
       this.#contextLengths[row] = start + count;
       this.#blockTables.set(sequence.blockTable.view(), row * this.#limits.blocksPerSequenceMax);
@@ -43,11 +46,12 @@ export class StepBuilder {
       tokens += count;
       queryLengthMax = Math.max(queryLengthMax, count);
       contextLengthMax = Math.max(contextLengthMax, start + count);
-    });
-    this.#queryStarts[plan.items.length] = tokens;
+      row++;
+    }
+    this.#queryStarts[row] = tokens;
     return {
       tokens,
-      sequences: plan.items.length,
+      sequences: row,
       tokenIds: this.#tokenIds,
       positions: this.#positions,
       slots: this.#slots,

@@ -30,7 +30,8 @@ test("requests run to their ends, and no block is held afterwards", async () => 
     heldBlocks: 0,
     running: 0,
     steps: 3,
-    promptTokens: 3 + 1 + 1,
+    // Both samples draw from the row of one prompt.
+    promptTokens: 3 + 1,
     generatedTokens: 3 + 2 + 2,
   });
 });

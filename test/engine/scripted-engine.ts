@@ -34,8 +34,9 @@ export class ScriptedEngine implements ModelRunner {
     this.engine = new Engine({
       scheduler: this.scheduler,
       runner: this,
+      memory: null,
       clock: { nowMs: () => this.#nowMs++ },
-      shape: { vocabularySize: 1000, hiddenSize: 2, eosTokenIds: [END] },
+      shape: { vocabularySize: 1000, hiddenSize: 2, eosTokenIds: [END], contextTokensMax: 128 },
       createCompiler: (vocabulary) =>
         new GrammarCompiler({ ...vocabulary, vocabularySize: 1000, stopTokenIds: [END] }),
       onWake: () => {},
@@ -46,7 +47,7 @@ export class ScriptedEngine implements ModelRunner {
     await this.duringStep(plan);
     return plan.items.map(({ sequence, samples }) => {
       const last = sequence.tokens.get(sequence.tokens.length - 1);
-      return { tokenIds: samples ? [last + 1] : [], logprobs: null };
+      return { tokenIds: samples ? [last + 1] : [], logprobs: null, candidates: null };
     });
   }
 

@@ -1,0 +1,170 @@
+/** A decoder's checkpoint and options → an engine with a cache. */
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import type { KvCacheOptions, KvFormat, WeightFormat } from "#devices";
+import { attentionWeight } from "#kvcache";
+import {
+  Decoder,
+  type DecoderModel,
+  type DecoderSpec,
+  type DecoderWeights,
+  kvScales,
+  loadDecoderWeights,
+} from "#models";
+import { GrammarCompiler, Sampler } from "#sampling";
+import { Scheduler } from "#scheduler";
+import { DecoderRunner } from "./decoder-runner.ts";
+import { Engine } from "./engine.ts";
+import type { LoadedEngine, Loading } from "./load-engine.ts";
+import { kvFormatFor, poolBlocks, weightFormatFor } from "./memory-plan.ts";
+import { StepBuilder } from "./step-builder.ts";
+import { CacheMemory } from "./tiers/cache-memory.ts";
+import { modelFingerprint } from "./tiers/model-fingerprint.ts";
+
+/** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
+const PROMPT_LOGIT_ROWS = 64;
+
+/** Throws what reading weights and making room for them and the cache throw. */
+export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedEngine> {
+  const { message, context, checkpoint, device } = loading;
+  const { options } = message;
+  const { spec } = model;
+  const format = weightFormatFor(options, checkpoint, device);
+  const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
+  const memory = await openMemory(loading, { spec, weights, format });
+  const scheduler = new Scheduler({
+    config: options.scheduler,
+    cache: memory.cache,
+    contextTokensMax: spec.contextTokensMax,
+    estimates: memory.cost,
+  });
+  const runner = createRunner(loading, { spec, weights, scheduler, memory });
+  const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
+  const { vocabularySize, hiddenSize } = spec;
+  const { contextTokensMax } = scheduler;
+  const engine = new Engine({
+    scheduler,
+    runner,
+    memory,
+    clock: context.clock,
+    onWake: context.onWake,
+    shape: { vocabularySize, hiddenSize, eosTokenIds, contextTokensMax },
+    createCompiler: (vocabulary) =>
+      new GrammarCompiler({
+        tokens: vocabulary.tokens.slice(0, vocabularySize),
+        type: vocabulary.type,
+        vocabularySize,
+        stopTokenIds: eosTokenIds,
+      }),
+  });
+  const { blocks } = memory;
+  const info = {
+    architecture: spec.architecture,
+    kind: "decoder",
+    parameters: weights.parameters,
+    vocabularySize,
+    contextTokensMax,
+    hiddenSize,
+    device: device.description,
+    weightFormat: format,
+    kvFormat: blocks.format,
+    blockTokens: blocks.blockTokens,
+    blocks: blocks.blocks,
+    bytesPerBlock: blocks.bytesPerBlock,
+  } as const;
+  return { engine, device, info, memory, kvEvents: memory.cache };
+}
+
+interface DecoderParts {
+  readonly spec: DecoderSpec;
+  readonly weights: DecoderWeights;
+}
+
+/** The pool takes what the weights leave, as far as it is of use. */
+async function openMemory(
+  { message, context, checkpoint, device }: Loading,
+  { spec, weights, format }: DecoderParts & { readonly format: WeightFormat },
+): Promise<CacheMemory> {
+  const { options } = message;
+  const kvFormat = kvFormatFor(options, format);
+  const shape = blockShape(spec, options.kvCache.blockTokens, kvFormat);
+  const scales = kvScales(checkpoint, { layers: shape.layers, format: kvFormat });
+  const block = { ...shape, ...(scales !== null && { scales }) };
+  const { blockTokens } = shape;
+  const blocks = poolBlocks({ bytes: device.kvBytesPerBlock(block), blockTokens }, options, {
+    contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
+    availableBytes: device.memory().availableBytes,
+  });
+  const { kind } = device;
+  const window = null;
+  return await CacheMemory.open({
+    device,
+    memory: { ...block, blocks },
+    settings: options.kvCache,
+    window,
+    attentionWeight: attentionWeight({
+      parameters: weights.parameters,
+      layers: spec.layers.length,
+      heads: spec.heads,
+      headDim: spec.headDim,
+    }),
+    fingerprint: (layout) =>
+      modelFingerprint({ checkpoint, device: kind, weightFormat: format, layout, window }),
+    clock: context.clock,
+    warn: context.warn,
+    onFinished: context.onWake,
+  });
+}
+
+function blockShape(
+  spec: DecoderSpec,
+  blockTokens: number,
+  format: KvFormat,
+): Omit<KvCacheOptions, "blocks" | "scales"> {
+  const { layers, kvHeads, headDim } = spec;
+  return { layers: layers.length, blockTokens, kvHeads, headDim, format };
+}
+
+function createRunner(
+  { message, device }: Loading,
+  parts: DecoderParts & { readonly scheduler: Scheduler; readonly memory: CacheMemory },
+): DecoderRunner {
+  const { spec, weights, scheduler, memory } = parts;
+  const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
+  const { blockTokens } = message.options.kvCache;
+  const { contextTokensMax } = scheduler;
+  const blocksPerSequenceMax = Math.ceil(contextTokensMax / blockTokens);
+  const sequencesMax = runningSequencesMax;
+  const logitRowsMax = Math.max(sequencesMax, PROMPT_LOGIT_ROWS);
+  const limits = { stepTokensMax, sequencesMax, blocksPerSequenceMax };
+  return new DecoderRunner({
+    device,
+    kvCache: memory.blocks,
+    logitRowsMax: PROMPT_LOGIT_ROWS,
+    decoder: new Decoder({
+      device,
+      spec,
+      weights,
+      limits: { ...limits, logitRowsMax, contextTokensMax },
+    }),
+    sampler: new Sampler({ device, rowsMax: logitRowsMax, vocabularySize: spec.vocabularySize }),
+    builder: new StepBuilder({ ...limits, blockTokens }),
+  });
+}
+
+/** End tokens of config.json and generation_config.json together. */
+function endTokens(
+  fromConfig: readonly number[],
+  generationConfig: Checkpoint["generationConfig"],
+): number[] {
+  const value = generationConfig?.eos_token_id;
+  const more = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
+  if (!more.every((id): id is number => Number.isInteger(id))) {
+    throw new EngineError(
+      "CHECKPOINT_INVALID",
+      "Cannot read generation_config.json: eos_token_id must be an id or a list of ids",
+      { param: "eos_token_id" },
+    );
+  }
+  return [...new Set([...fromConfig, ...more])];
+}
