@@ -17,6 +17,8 @@ export class BlockTable {
   publishedBlocks = 0;
   /** The last published block's place in the index; null before the first. */
   tip: NodeId | null = null;
+  /** Tells the tip's contents from later ones in the same place. */
+  tipSerial = 0;
   /** Places from `droppedFrom` up to `droppedTo` are no longer held: no query sees them any more. */
   droppedFrom = 0;
   droppedTo = 0;
@@ -30,6 +32,7 @@ export class BlockTable {
     this.keys = keys;
   }
 
+  /** Blocks, those that fell out of the window included. */
   get length(): number {
     return this.ids.length;
   }
@@ -53,6 +56,7 @@ export class BlockTable {
   follow(other: BlockTable): void {
     this.publishedBlocks = other.publishedBlocks;
     this.tip = other.tip;
+    this.tipSerial = other.tipSerial;
     this.droppedFrom = other.droppedFrom;
     this.droppedTo = other.droppedTo;
     this.broken = other.broken;
@@ -64,6 +68,7 @@ export class BlockTable {
     this.ids.clear();
     this.publishedBlocks = 0;
     this.tip = null;
+    this.tipSerial = 0;
     this.droppedFrom = 0;
     this.droppedTo = 0;
     this.broken = false;

@@ -9,7 +9,7 @@ import type { BlockTable } from "./block-table.ts";
 import { CacheTier } from "./cache-tier.ts";
 import { ContentIndex } from "./content-index.ts";
 import type { EvictionPolicyName } from "./eviction-policies.ts";
-import type { CacheLevel } from "./kv-event.ts";
+import type { CacheLevel, KvEventDiff } from "./kv-event.ts";
 import type { NodeId } from "./prefix-tree.ts";
 import type { BlockRetention } from "./retention.ts";
 import type { StoreObserver } from "./store-observer.ts";
@@ -80,32 +80,37 @@ export class CacheBooks {
       {
         stored: (node) => observer.stored(node),
         removed: (node) => this.#nodeRemoved(node),
-        moved: (node, from, to) => observer.moved(node, from, to),
+        bestChanged: (node, from, to) => this.#bestChanged(node, from, to),
         uncovered: (block) => this.tierOf(block).uncovered(block),
       },
     );
     observer.watch(this.index, (block) => this.tierOf(block).priorityOf(block));
   }
 
+  /** The time of the last `advance`. */
   get nowMs(): number {
     return this.#nowMs;
   }
 
+  /** One level; null where there are fewer. */
   tier(level: CacheLevel): CacheTier | null {
     return this.#tiers[level] ?? null;
   }
 
+  /** Where a block is. */
   levelOf(block: BlockId): CacheLevel {
     if (this.device.has(block)) return 0;
     return this.host?.has(block) ? 1 : 2;
   }
 
+  /** The level that a block is in. */
   tierOf(block: BlockId): CacheTier {
     const tier = this.#tiers[this.levelOf(block)];
     assert(tier?.has(block) === true, "Cannot find a block: no level has it");
     return tier;
   }
 
+  /** What happened in a level since the start. */
   stats(level: CacheLevel): TierStats {
     const counters = this.#counters[level];
     assert(counters !== undefined, "Cannot count in a level that does not exist");
@@ -119,6 +124,7 @@ export class CacheBooks {
     return moves;
   }
 
+  /** Queues a copy, behind all that were queued before. */
   move(move: BlockMove): void {
     this.#moves.push(move);
   }
@@ -127,12 +133,14 @@ export class CacheBooks {
   advance(nowMs: number): void {
     this.#nowMs = nowMs;
     for (const tier of this.#tiers) {
-      tier.expire(nowMs, () => {
+      tier.expire(nowMs, (block, oldValue) => {
         this.#count(tier.level, "expired");
+        this.#prioritised(block, { newValue: tier.priorityOf(block), oldValue });
       });
     }
   }
 
+  /** One holder less. */
   release(block: BlockId): void {
     this.tierOf(block).release(block, this.#nowMs);
   }
@@ -140,8 +148,16 @@ export class CacheBooks {
   /** What the newest holder of a block says about it. */
   claim(block: BlockId, retention: BlockRetention): void {
     const change = this.tierOf(block).claim(block, retention);
-    const node = this.index.nodeOf(block);
-    if (change !== null && node !== null) this.observer.prioritised(node, change);
+    if (change !== null) this.#prioritised(block, change);
+  }
+
+  /** A cached block is worth nothing, and goes next. */
+  demote(block: BlockId): void {
+    const tier = this.tierOf(block);
+    const oldValue = tier.priorityOf(block);
+    tier.demote(block);
+    const newValue = tier.priorityOf(block);
+    if (newValue !== oldValue) this.#prioritised(block, { newValue, oldValue });
   }
 
   /** Takes contents away from a block, and from all that continues them where it was the last. */
@@ -150,6 +166,11 @@ export class CacheBooks {
     assert(node !== null, "Cannot forget a block that is not stored");
     this.#removeFromIndex(block, node);
     this.tierOf(block).forget(block);
+  }
+
+  /** The same for all copies of contents. */
+  forgetNode(node: NodeId): void {
+    for (const block of [...this.index.blocksOf(node)]) this.forget(block);
   }
 
   /**
@@ -184,9 +205,10 @@ export class CacheBooks {
     return this.host?.take() ?? null;
   }
 
-  /** Forgets everything; nobody may hold a block. */
+  /** Forgets everything, files on disk too; nobody may hold a block. */
   clear(): void {
     this.observer.cleared();
+    this.#forgetFiles();
     this.index.clear();
     for (const tier of this.#tiers) tier.freeCached();
   }
@@ -213,6 +235,7 @@ export class CacheBooks {
       const published = this.tierOf(block).isPublished(block);
       assert(stored === published, `Block ${index} is not in the index, or should not be`);
     }
+    this.index.audit();
   }
 
   #createTier(shape: BooksShape, level: number, first: number, blocks: number): CacheTier {
@@ -244,6 +267,20 @@ export class CacheBooks {
     this.index.remove(block);
   }
 
+  /** A block is worth something else: so are its contents, if it is their best copy. */
+  #prioritised(block: BlockId, change: KvEventDiff): void {
+    const node = this.index.nodeOf(block);
+    if (node !== null && this.index.blockOf(node) === block) {
+      this.observer.updated(node, null, change);
+    }
+  }
+
+  #bestChanged(node: NodeId, from: BlockId, to: BlockId): void {
+    const level = difference(this.levelOf(from), this.levelOf(to));
+    const priority = difference(this.tierOf(from).priorityOf(from), this.tierOf(to).priorityOf(to));
+    if (level !== null || priority !== null) this.observer.updated(node, level, priority);
+  }
+
   /** Contents are about to go, with their last block. */
   #nodeRemoved(node: NodeId): void {
     const last = this.index.blockOf(node);
@@ -263,9 +300,9 @@ export class CacheBooks {
     }
     this.move({ kind: "offload", from: block, to: copy });
     this.#count(0, "offloaded");
+    host.claim(copy, { priority: this.device.priorityOf(block), durationMs: null });
     this.index.attach(node, copy);
     host.publish(copy);
-    host.claim(copy, { priority: this.device.priorityOf(block), durationMs: null });
     this.onOffloaded?.(copy, node);
     this.release(copy);
   }
@@ -279,8 +316,23 @@ export class CacheBooks {
     });
   }
 
+  #forgetFiles(): void {
+    if (this.onDiskForgotten === null) return;
+    for (const node of this.index.tree.nodes()) {
+      for (const block of this.index.blocksIn(node, 2)) this.onDiskForgotten(block, node);
+    }
+  }
+
   #count(level: CacheLevel, what: keyof TierStats): void {
     const counters = this.#counters[level];
     if (counters !== undefined) counters[what]++;
   }
+}
+
+/** Null where nothing changed. */
+function difference<Value extends number>(
+  oldValue: Value,
+  newValue: Value,
+): KvEventDiff<Value> | null {
+  return oldValue === newValue ? null : { newValue, oldValue };
 }

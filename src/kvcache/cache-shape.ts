@@ -36,3 +36,16 @@ export interface KvCacheShape {
 
 /** Where TensorRT-LLM's code draws the line; one of its documents says 35. */
 export const OFFLOAD_PRIORITY_MIN = 30;
+
+/** Places of a table that no query at `position` or later sees: from, to. Without window none. */
+export function unseenBlocks(
+  window: CacheWindow | null,
+  blockTokens: number,
+  position: number,
+): { readonly from: number; readonly to: number } {
+  if (window === null) return { from: 0, to: 0 };
+  const { tokens, sinkTokens } = window;
+  const from = Math.ceil(sinkTokens / blockTokens);
+  const firstSeen = position - (tokens - sinkTokens) + 1;
+  return { from, to: Math.max(from, Math.floor(firstSeen / blockTokens)) };
+}

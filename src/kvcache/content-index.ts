@@ -9,6 +9,7 @@
  */
 import { assert, intAt } from "#base";
 import type { BlockId } from "./block-id.ts";
+import type { BlockTable } from "./block-table.ts";
 import type { CacheLevel } from "./kv-event.ts";
 import { type BlockPlace, type NodeId, type PartialFind, PrefixTree } from "./prefix-tree.ts";
 
@@ -18,8 +19,8 @@ export interface IndexListener {
   stored(node: NodeId): void;
   /** Contents cannot be found any more. They can still be read, for the last time. */
   removed(node: NodeId): void;
-  /** The best copy of contents is in another level now. */
-  moved(node: NodeId, from: CacheLevel, to: CacheLevel): void;
+  /** Another block is the best copy of contents now, in another level or in the same. */
+  bestChanged(node: NodeId, from: BlockId, to: BlockId): void;
   /** A block was covered, maybe, and is not any more. */
   uncovered(block: BlockId): void;
 }
@@ -32,10 +33,13 @@ const COUNTED = 2;
 /** Contents by history and tokens, and the blocks that have them. */
 export class ContentIndex {
   readonly #tree: PrefixTree;
+  readonly #blockTokens: number;
   readonly #levelOf: (block: BlockId) => CacheLevel;
   readonly #listener: IndexListener;
   /** [nodes, 2] children in level 0, and in level 0 or 1. */
   readonly #near: Int32Array;
+  /** [nodes] how often the number was given to other contents: nodes' numbers are used again. */
+  readonly #serials: Int32Array;
 
   /** `blocks`: of all levels together. */
   constructor(
@@ -43,25 +47,43 @@ export class ContentIndex {
     levelOf: (block: BlockId) => CacheLevel,
     listener: IndexListener,
   ) {
+    this.#blockTokens = shape.blockTokens;
     this.#levelOf = levelOf;
     this.#listener = listener;
     this.#near = new Int32Array(shape.blocks * COUNTED);
+    this.#serials = new Int32Array(shape.blocks);
     this.#tree = new PrefixTree(shape.blocks, shape.blockTokens, {
       levelOf,
-      onNodeRemoved: (node) => listener.removed(node),
+      onNodeRemoved: (node) => {
+        this.#serials[node] = this.serialOf(node) + 1;
+        listener.removed(node);
+      },
     });
   }
 
   /** The tree, to read. */
   get tree(): Pick<
     PrefixTree,
-    "nodes" | "parentOf" | "scopeOf" | "tokensOf" | "extraOf" | "nodeCount" | "scopeCount"
+    | "nodes"
+    | "parentOf"
+    | "scopeOf"
+    | "tokensOf"
+    | "lengthOf"
+    | "extraOf"
+    | "nodeCount"
+    | "scopeCount"
   > {
     return this.#tree;
   }
 
   find(place: BlockPlace): NodeId | null {
     return this.#tree.find(place);
+  }
+
+  /** Whether contents of so many tokens can continue `parent`, or start a history where null. */
+  fits(parent: NodeId | null, tokens: number): boolean {
+    if (tokens <= 0 || tokens > this.#blockTokens) return false;
+    return parent === null || this.#tree.lengthOf(parent) === this.#blockTokens;
   }
 
   /** The child that shares most leading tokens with what is at `place`. */
@@ -82,8 +104,35 @@ export class ContentIndex {
     return this.#tree.has(block);
   }
 
+  /** Tells a node's contents from all that had its number before; changes when they go. */
+  serialOf(node: NodeId): number {
+    return intAt(this.#serials, node);
+  }
+
+  /** A table's last published block is at `node`; null: it has none. */
+  setTip(table: BlockTable, node: NodeId | null): void {
+    table.tip = node;
+    table.tipSerial = node === null ? 0 : this.serialOf(node);
+  }
+
+  /** Whether what a table's next block continues can still be found. */
+  hasTip({ tip, tipSerial }: BlockTable): boolean {
+    return tip === null || this.serialOf(tip) === tipSerial;
+  }
+
+  /** Whether others continue a node. */
   hasChildren(node: NodeId): boolean {
     return this.#tree.hasChildren(node);
+  }
+
+  /** Whether more than one branch continues a node. */
+  hasSeveralChildren(node: NodeId): boolean {
+    return this.#tree.hasSeveralChildren(node);
+  }
+
+  /** All blocks of a node, the best first. The node must not change meanwhile. */
+  blocksOf(node: NodeId): Iterable<BlockId> {
+    return this.#tree.blocksOf(node);
   }
 
   /** Whether no other block, in any level, has the contents of this one. */
@@ -120,27 +169,24 @@ export class ContentIndex {
   /** One block more with a node's contents. */
   attach(node: NodeId, block: BlockId): void {
     const first = this.#tree.blockOf(node);
-    const before = this.#levelOf(first);
     this.#tree.attach(node, block);
-    const after = this.#bestLevel(node);
-    if (after !== before) this.#nodeMoved(node, before, after);
-    else if (this.#levelOf(block) === before) this.#listener.uncovered(first);
+    if (this.#tree.blockOf(node) !== first) this.#bestChanged(node, first);
+    else if (this.#levelOf(block) === this.#levelOf(first)) this.#listener.uncovered(first);
   }
 
   /** Forgets a block. With a node's last block the node goes; it must have no children then. */
   remove(block: BlockId): void {
     const node = this.#tree.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
-    const before = this.#bestLevel(node);
-    const last = this.#tree.isOnlyBlock(block);
-    const parent = last ? this.#tree.parentOf(node) : null;
-    this.#tree.remove(block);
-    if (last) {
-      this.#childMoved(parent, before, NOWHERE);
+    const best = this.#tree.blockOf(node);
+    if (this.#tree.isOnlyBlock(block)) {
+      const parent = this.#tree.parentOf(node);
+      this.#tree.remove(block);
+      this.#childMoved(parent, this.#levelOf(best), NOWHERE);
       return;
     }
-    const after = this.#bestLevel(node);
-    if (after !== before) this.#nodeMoved(node, before, after);
+    this.#tree.remove(block);
+    if (block === best) this.#bestChanged(node, best);
   }
 
   /** Forgets all that continues a node; `forgotten` hears of each block, deepest first. */
@@ -158,8 +204,28 @@ export class ContentIndex {
     return this.#tree.isOnlyBlock(block) || !this.#hasTwin(node, level);
   }
 
+  /** Forgets everything. */
   clear(): void {
+    for (const node of this.#tree.nodes()) this.#serials[node] = this.serialOf(node) + 1;
     this.#tree.clear();
+  }
+
+  /** Checks the counts of near children. Costs a scan; for tests and bugs. */
+  audit(): void {
+    const near = new Int32Array(this.#near.length);
+    for (const node of this.#tree.nodes()) {
+      const parent = this.#tree.parentOf(node);
+      if (parent === null) continue;
+      for (let level = this.#bestLevel(node); level < COUNTED; level++) {
+        const at = parent * COUNTED + level;
+        near[at] = intAt(near, at) + 1;
+      }
+    }
+    for (const node of this.#tree.nodes()) {
+      for (let at = node * COUNTED; at < (node + 1) * COUNTED; at++) {
+        assert(near[at] === this.#near[at], `Node ${node} counts its near children wrongly`);
+      }
+    }
   }
 
   #hasTwin(node: NodeId, level: CacheLevel): boolean {
@@ -177,10 +243,15 @@ export class ContentIndex {
     return this.#levelOf(this.#tree.blockOf(node));
   }
 
-  #nodeMoved(node: NodeId, from: CacheLevel, to: CacheLevel): void {
-    this.#childMoved(this.#tree.parentOf(node), from, to);
-    this.#listener.moved(node, from, to);
-    // What covered it was maybe nearer than it is now, or it came nearer than all of that.
+  #bestChanged(node: NodeId, before: BlockId): void {
+    const best = this.#tree.blockOf(node);
+    const from = this.#levelOf(before);
+    const to = this.#levelOf(best);
+    if (from !== to) this.#childMoved(this.#tree.parentOf(node), from, to);
+    this.#listener.bestChanged(node, before, best);
+    // What is not the best copy any more is not covered, and what covered the best one may be
+    // farther away than it is.
+    if (this.#tree.nodeOf(before) === node) this.#listener.uncovered(before);
     this.#checkUncovered(node);
   }
 

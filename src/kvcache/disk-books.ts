@@ -18,9 +18,13 @@ export class DiskBooks {
   readonly #books: CacheBooks;
   #jobs: DiskJob[] = [];
   readonly #transfers = new Set<TransferJob>();
+  /** Writes under way, by the file's key. */
+  readonly #writing = new Map<string, number>();
   /** Reads under way, by what the caller called the load. */
   readonly #loads = new Map<number, number>();
   readonly #loadOf = new Map<DiskJob, number>();
+  /** Contents that go leave their files where they are. */
+  #keepsFiles = false;
   #loadedBlocks = 0;
   #writtenBlocks = 0;
   #failures = 0;
@@ -101,24 +105,23 @@ export class DiskBooks {
     const { disk, index } = this.#books;
     if (disk === null || disk.counts().free === 0) return null;
     const { scope, tokens, extra } = file;
+    if (!index.fits(parent, tokens.length)) return null;
     const place = { scope, parent, tokens, start: 0, count: tokens.length, extra };
     if (index.find(place) !== null) return null;
     const block = disk.take();
     assert(block !== null, "Cannot take a free block");
+    disk.claim(block, { ...NO_DURATION, priority: file.priority });
     const node = index.insert(place, block);
     disk.publish(block);
-    disk.claim(block, { ...NO_DURATION, priority: file.priority });
     const known = this.#books.observer.fileKeyOf(node) === file.key;
-    if (known) {
-      disk.release(block, this.#books.nowMs);
-      return node;
+    if (!known) {
+      // Its name is not that of its contents. The file stays, whoever wrote it.
+      this.#keepsFiles = true;
+      this.#books.forget(block);
+      this.#keepsFiles = false;
     }
-    // Its name is not that of its contents. The file stays whoever wrote it.
-    index.remove(block);
-    disk.forget(block);
-    disk.release(block, this.#books.nowMs);
-    this.#jobs = this.#jobs.filter((job) => job.disk !== block);
-    return null;
+    this.#books.release(block);
+    return known ? node : null;
   }
 
   #writeBehind(host: BlockId, node: NodeId): void {
@@ -131,7 +134,9 @@ export class DiskBooks {
       return;
     }
     this.#books.tierOf(host).retain(host);
-    this.#begin({ kind: "write", host, disk: block, file: this.#fileOf(node, host) });
+    const file = this.#fileOf(node, host);
+    this.#writing.set(file.key, (this.#writing.get(file.key) ?? 0) + 1);
+    this.#begin({ kind: "write", host, disk: block, file });
   }
 
   #begin(job: TransferJob): void {
@@ -143,16 +148,25 @@ export class DiskBooks {
     const { index } = this.#books;
     const tier = this.#books.tierOf(disk);
     const node = index.nodeOf(host);
-    // Forgotten while it was written: nothing leads to the file.
-    if (ok && node === null) this.#jobs.push({ kind: "delete", disk, file });
+    const isLast = this.#endWriting(file.key);
+    // Forgotten while it was written: nothing leads to the file, unless it is written anew.
+    if (ok && node === null && isLast) this.#jobs.push({ kind: "delete", disk, file });
     if (ok && node !== null) {
+      tier.claim(disk, { ...NO_DURATION, priority: this.#books.tierOf(host).priorityOf(host) });
       index.attach(node, disk);
       tier.publish(disk);
-      tier.claim(disk, { ...NO_DURATION, priority: this.#books.tierOf(host).priorityOf(host) });
       this.#writtenBlocks++;
     }
     this.#books.release(disk);
     this.#books.release(host);
+  }
+
+  /** A write of this key ended. Whether no other one is under way. */
+  #endWriting(key: string): boolean {
+    const left = (this.#writing.get(key) ?? 0) - 1;
+    if (left > 0) this.#writing.set(key, left);
+    else this.#writing.delete(key);
+    return left <= 0;
   }
 
   #finishRead({ host, disk }: TransferJob, ok: boolean): void {
@@ -161,9 +175,9 @@ export class DiskBooks {
     const tier = this.#books.tierOf(host);
     this.#books.release(disk);
     if (ok && node !== null && this.#books.levelOf(index.blockOf(node)) === 2) {
+      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(disk).priorityOf(disk) });
       index.attach(node, host);
       tier.publish(host);
-      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(disk).priorityOf(disk) });
       this.#loadedBlocks++;
     }
     this.#books.release(host);
@@ -171,6 +185,7 @@ export class DiskBooks {
   }
 
   #delete(disk: BlockId, node: NodeId): void {
+    if (this.#keepsFiles) return;
     this.#jobs.push({ kind: "delete", disk, file: this.#fileOf(node, disk) });
   }
 

@@ -7,7 +7,8 @@
  *   kv-cache.ts      the whole, for tables: match, adopt, allocate, publish, release
  *   cache-shape.ts, cache-stats.ts   what it is made from, and what it counts
  *   prefix-reuse.ts  what of a prompt is stored, given to tables; prefix-match.ts is the answer
- *   publisher.ts     what tables hold, made known
+ *   publisher.ts     what tables hold, made known; look-up.ts says where it goes
+ *   truncation.ts    takes a conversation back
  *   swap.ts          whole tables to host memory and back
  *   disk-books.ts    what goes to disk and comes from there
  *   cache-books.ts   all levels together: what is stored where, and every move between them

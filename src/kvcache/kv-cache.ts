@@ -1,11 +1,15 @@
 import { assert, type IntList } from "#base";
-import { createBlockHasher } from "./block-hash.ts";
 import { type BlockId, blockId } from "./block-id.ts";
 import type { BlockMove } from "./block-move.ts";
 import type { BlockCounts } from "./block-pool.ts";
 import type { BlockTable } from "./block-table.ts";
 import { CacheBooks } from "./cache-books.ts";
-import { type CacheWindow, type KvCacheShape, OFFLOAD_PRIORITY_MIN } from "./cache-shape.ts";
+import {
+  type CacheWindow,
+  type KvCacheShape,
+  OFFLOAD_PRIORITY_MIN,
+  unseenBlocks,
+} from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import { DiskBooks } from "./disk-books.ts";
@@ -17,8 +21,9 @@ import { PrefixReuse } from "./prefix-reuse.ts";
 import type { NodeId } from "./prefix-tree.ts";
 import { Publisher, type StoredTail } from "./publisher.ts";
 import type { BlockRetention } from "./retention.ts";
-import { StoreObserver } from "./store-observer.ts";
+import { createObserver } from "./store-observer.ts";
 import { Swap } from "./swap.ts";
+import { truncate } from "./truncation.ts";
 
 /** The books of the KV cache: who holds which block, what is stored where, what can be shared. */
 export class KvCache {
@@ -33,6 +38,7 @@ export class KvCache {
   readonly #swap: Swap;
   readonly #disk: DiskBooks;
   readonly #events: KvEventQueue | null;
+  readonly #blocksPerLevel: readonly number[];
   #copiedBlocks = 0;
 
   constructor(shape: KvCacheShape) {
@@ -44,17 +50,16 @@ export class KvCache {
     this.window = shape.window ?? null;
     const partialReuse = shape.partialReuse ?? true;
     this.#storesTails = this.prefixCaching && partialReuse;
-    const blocksPerLevel = [blocks, hostBlocks, diskBlocks];
-    const levels = diskBlocks > 0 ? 3 : hostBlocks > 0 ? 2 : 1;
-    this.#events = shape.events ? new KvEventQueue(blocksPerLevel.slice(0, levels)) : null;
+    this.#blocksPerLevel = [blocks, hostBlocks, diskBlocks].filter((count) => count > 0);
+    this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel) : null;
     this.#books = new CacheBooks(
       {
-        blocksPerLevel: blocksPerLevel.slice(0, levels),
+        blocksPerLevel: this.#blocksPerLevel,
         blockTokens,
         evictionPolicy: shape.evictionPolicy ?? "priority",
         offloadPriorityMin: shape.offloadPriorityMin ?? OFFLOAD_PRIORITY_MIN,
       },
-      this.#createObserver(shape, blocks + hostBlocks + diskBlocks),
+      createObserver(shape, this.#events),
     );
     this.#reuse = new PrefixReuse(this.#books, {
       blockTokens,
@@ -99,6 +104,7 @@ export class KvCache {
     });
   }
 
+  /** Tables and jobs that hold a block. */
   holders(block: BlockId): number {
     return this.#books.tierOf(block).holders(block);
   }
@@ -237,22 +243,20 @@ export class KvCache {
 
   /**
    * Makes the table's blocks that lie below position `filled` known to others, if full and not
-   * known yet. `tokens` are the sequence's, at least `filled` of them.
+   * known yet. `tokens` are the sequence's, at least `filled` of them. `log` gets what
+   * `forgetPublished` needs to take it back.
    */
-  publish(table: BlockTable, tokens: IntList, filled: number): void {
+  publish(table: BlockTable, tokens: IntList, filled: number, log: IntList | null = null): void {
     if (!this.prefixCaching) return;
-    this.#publisher.publish(table, tokens, filled);
+    this.#publisher.publish(table, { tokens, computed: filled }, log);
   }
 
   /**
-   * Forgets blocks whose contents turned out never to be written: `blocks` in the order they were
-   * published. Tables that hold them must be released, not grown. Unpublished ones are passed over.
+   * Forgets what `publish` wrote to a log, and what continues it, in all levels: the step that was
+   * to compute it failed. Contents that are gone already are passed over; tables stay as they are.
    */
-  unpublish(blocks: IntList): void {
-    for (let index = blocks.length - 1; index >= 0; index--) {
-      const block = blockId(blocks.get(index));
-      if (this.#books.index.has(block)) this.#books.forget(block);
-    }
+  forgetPublished(log: IntList): void {
+    this.#publisher.forget(log);
   }
 
   /** Gives back what no query at `position` or later sees. Without a window that is nothing. */
@@ -271,11 +275,7 @@ export class KvCache {
    * every query sees everything.
    */
   unseenBlocks(position: number): { readonly from: number; readonly to: number } {
-    if (this.window === null) return { from: 0, to: 0 };
-    const { tokens, sinkTokens } = this.window;
-    const first = position - (tokens - sinkTokens) + 1;
-    const from = this.blocksFor(sinkTokens);
-    return { from, to: Math.max(from, Math.floor(first / this.blockTokens)) };
+    return unseenBlocks(this.window, this.blockTokens, position);
   }
 
   /** Takes the table's last blocks back, down to `blocks`: what they were to hold is not wanted. */
@@ -331,7 +331,10 @@ export class KvCache {
     return this.#disk.startLoad(match, key);
   }
 
-  /** What is to be done between host memory and disk. Each job is to be reported. */
+  /**
+   * What is to be done between host memory and disk, once all moves that were taken before are
+   * carried out: a job may read what a move brings. All but deletions are to be reported.
+   */
   takeDiskJobs(): readonly DiskJob[] {
     return this.#disk.takeJobs();
   }
@@ -347,6 +350,15 @@ export class KvCache {
    */
   restore(file: BlockFile, parent: NodeId | null): NodeId | null {
     return this.#disk.restore(file, parent);
+  }
+
+  /**
+   * Takes a conversation back to its first `keep` tokens: blocks behind them that nobody holds,
+   * and no other conversation continues, are worth nothing and go next. Returns how many.
+   */
+  truncate(scope: string, tokens: Int32Array, keep: number): number {
+    const prompt = { scope, tokens, keys: null };
+    return truncate(this.#books, { prompt, keep, blockTokens: this.blockTokens });
   }
 
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
@@ -369,29 +381,11 @@ export class KvCache {
   snapshot(): KvSnapshot | null {
     const blocks = this.#books.observer.snapshotBlocks();
     if (this.#events === null || blocks === null) return null;
-    const levels: readonly CacheLevel[] = [0, 1, 2];
-    const blocksPerLevel = levels.map((level) => this.counts(level).total);
-    return { nextId: this.#events.nextId, blocksPerLevel, blocks };
+    return { nextId: this.#events.nextId, blocksPerLevel: this.#blocksPerLevel, blocks };
   }
 
   /** Checks that the books agree with all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
     this.#books.audit(tables, this.#disk.pinned());
-  }
-
-  #createObserver(shape: KvCacheShape, nodes: number): StoreObserver {
-    const queue = this.#events;
-    const hasher = shape.events ? createBlockHasher(shape.events, { nodes }) : null;
-    const files =
-      (shape.diskBlocks ?? 0) === 0
-        ? null
-        : hasher?.algorithm === "sha256_cbor"
-          ? hasher
-          : createBlockHasher("sha256_cbor", { nodes });
-    const events =
-      queue === null || hasher === null
-        ? null
-        : { hasher, emit: (event: Parameters<KvEventQueue["emit"]>[0]) => queue.emit(event) };
-    return new StoreObserver({ events, files });
   }
 }

@@ -1,11 +1,11 @@
 import { assert } from "#base";
-import { type BlockId, blockId } from "./block-id.ts";
+import type { BlockId } from "./block-id.ts";
 import type { BlockTable } from "./block-table.ts";
 import type { CacheBooks } from "./cache-books.ts";
-import { type ContentKeys, extraOf } from "./content-keys.ts";
 import type { CacheLevel } from "./kv-event.ts";
+import { type LookUp, placeOf } from "./look-up.ts";
 import { NO_MATCH, type PartialMatch, type PrefixMatch } from "./prefix-match.ts";
-import type { BlockPlace, NodeId } from "./prefix-tree.ts";
+import type { NodeId } from "./prefix-tree.ts";
 
 /** How much of what is stored is used again. */
 export interface ReuseOptions {
@@ -18,13 +18,6 @@ export interface ReuseOptions {
   readonly unseenBlocks: (tokens: number) => { readonly from: number; readonly to: number };
 }
 
-/** A prompt, to be looked up. */
-export interface LookUp {
-  readonly scope: string;
-  readonly tokens: Int32Array;
-  readonly keys: ContentKeys | null;
-}
-
 const NO_RETENTION = { priority: null, durationMs: null };
 
 /** Finds what of a prompt is stored, and gives it to tables. */
@@ -33,6 +26,11 @@ export class PrefixReuse {
   readonly #options: ReuseOptions;
   /** By level: full blocks that tables took, since the start. */
   readonly #hits: [number, number, number] = [0, 0, 0];
+  /**
+   * Host blocks that came back in this step while other tables waited for them, too, and where
+   * they are: what they continue may be forgotten meanwhile, and they with it.
+   */
+  readonly #broughtBack = new Map<BlockId, BlockId>();
   #partialHitTokens = 0;
 
   constructor(books: CacheBooks, options: ReuseOptions) {
@@ -59,16 +57,16 @@ export class PrefixReuse {
     let tip: NodeId | null = null;
     let parent: NodeId | null = null;
     for (let start = 0; start + blockTokens <= usable; start += blockTokens) {
-      const node = this.#books.index.find(this.#place(prompt, parent, start, blockTokens));
+      const node = this.#books.index.find(placeOf(prompt, parent, start, blockTokens));
       if (node === null) break;
       parent = node;
       const block = this.#books.index.blockOf(node);
-      if (onDisk.length > 0 || this.#books.levelOf(block) === 2) {
-        onDisk.push(block);
-        continue;
+      if (this.#books.levelOf(block) === 2) onDisk.push(block);
+      // What is nearer counts once the gap before it is filled.
+      else if (onDisk.length === 0) {
+        blocks.push(block);
+        tip = node;
       }
-      blocks.push(block);
-      tip = node;
     }
     const full = blocks.length * blockTokens;
     const partial = onDisk.length > 0 ? null : this.#partialMatch(prompt, tip, full);
@@ -79,6 +77,7 @@ export class PrefixReuse {
   /** See `KvCache.hold`. */
   hold(table: BlockTable, match: PrefixMatch): void {
     assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
+    this.#broughtBack.clear();
     const unseen = this.#options.unseenBlocks(match.tokens);
     for (const [index, block] of match.blocks.entries()) {
       table.ids.push(block);
@@ -89,7 +88,7 @@ export class PrefixReuse {
       table.droppedTo = unseen.to;
     }
     table.publishedBlocks = match.blocks.length;
-    table.tip = match.tip;
+    this.#books.index.setTip(table, match.tip);
     if (match.partial !== null) {
       this.#books.tierOf(match.partial.block).retain(match.partial.block);
     }
@@ -113,7 +112,7 @@ export class PrefixReuse {
     assert(table.publishedBlocks === table.length, "Cannot extend an unpublished prefix");
     const { blockTokens } = this.#options;
     while (table.length < blocks) {
-      const place = this.#place(prompt, table.tip, table.length * blockTokens, blockTokens);
+      const place = placeOf(prompt, table.tip, table.length * blockTokens, blockTokens);
       const node = this.#books.index.find(place);
       assert(node !== null, "Cannot share a block that is not stored");
       const block = this.#books.index.blockOf(node);
@@ -121,7 +120,7 @@ export class PrefixReuse {
       this.#books.device.retain(block);
       table.ids.push(block);
       table.publishedBlocks++;
-      table.tip = node;
+      this.#books.index.setTip(table, node);
     }
   }
 
@@ -136,7 +135,7 @@ export class PrefixReuse {
     const count = Math.min(blockTokens, prompt.tokens.length - 1 - start);
     if (!partialReuse || count <= 0) return null;
     const { index } = this.#books;
-    const found = index.findPartial(this.#place(prompt, tip, start, count));
+    const found = index.findPartial(placeOf(prompt, tip, start, count));
     if (found === null) return null;
     const block = index.blockOf(found.node);
     if (this.#books.levelOf(block) === 2) return null;
@@ -151,6 +150,7 @@ export class PrefixReuse {
     this.#partialHitTokens += partial.tokens;
     if (partial.takeover) {
       if (index.has(block)) this.#books.forget(block);
+      device.claim(block, NO_RETENTION);
       table.ids.push(block);
       return;
     }
@@ -171,8 +171,8 @@ export class PrefixReuse {
   #bringBack(host: BlockId, index: number): BlockId {
     const { device } = this.#books;
     const node = this.#books.index.nodeOf(host);
-    const best = node === null ? host : this.#books.index.blockOf(node);
-    if (device.has(best)) {
+    const best = node === null ? this.#broughtBack.get(host) : this.#books.index.blockOf(node);
+    if (best !== undefined && device.has(best)) {
       // An earlier table of this step brought it back.
       device.retain(best);
       this.#books.giveUp(host);
@@ -181,11 +181,7 @@ export class PrefixReuse {
     const own = device.take(index);
     assert(own !== null, "A plan asked for more blocks than there are");
     this.#books.onboard(host, own);
-    return blockId(own);
-  }
-
-  #place(prompt: LookUp, parent: NodeId | null, start: number, count: number): BlockPlace {
-    const { scope, tokens, keys } = prompt;
-    return { scope, parent, tokens, start, count, extra: extraOf(keys, start, start + count) };
+    if (this.#books.tierOf(host).holders(host) > 0) this.#broughtBack.set(host, own);
+    return own;
   }
 }

@@ -257,6 +257,12 @@ export class PrefixTree {
     return this.#get(node, CHILDREN) !== NONE;
   }
 
+  /** Whether more than one node continues a node. */
+  hasSeveralChildren(node: NodeId): boolean {
+    const link = this.#get(node, CHILDREN);
+    return link !== NONE && this.#siblings.parts(link) !== null;
+  }
+
   /** Whether a block is stored and the only one of its node, in any level. */
   isOnlyBlock(block: BlockId): boolean {
     return this.#blocks.isOnly(block);

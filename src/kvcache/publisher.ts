@@ -1,8 +1,8 @@
-import type { IntList } from "#base";
-import type { BlockId } from "./block-id.ts";
+import { assert, type IntList } from "#base";
+import { nodeId } from "./block-place.ts";
 import type { BlockTable } from "./block-table.ts";
 import type { CacheBooks } from "./cache-books.ts";
-import { extraOf } from "./content-keys.ts";
+import { placeOf } from "./look-up.ts";
 import type { BlockPlace } from "./prefix-tree.ts";
 
 /** The part of a sequence that was computed when it ended. */
@@ -11,6 +11,9 @@ export interface StoredTail {
   /** Positions whose keys and values were written. */
   readonly computed: number;
 }
+
+/** Integers per published block in a log: its place in the index, and that place's serial. */
+const LOG_STRIDE = 2;
 
 /** Makes what tables hold known to others. */
 export class Publisher {
@@ -23,45 +26,56 @@ export class Publisher {
   }
 
   /** See `KvCache.publish`. */
-  publish(table: BlockTable, tokens: IntList, filled: number): void {
-    const full = Math.floor(filled / this.#blockTokens);
+  publish(table: BlockTable, { tokens, computed }: StoredTail, log: IntList | null): void {
+    const { index, device } = this.#books;
+    const full = Math.floor(computed / this.#blockTokens);
     while (table.publishedBlocks < full && this.#canGoOn(table)) {
-      const place = this.#nextPlace(table, tokens, this.#blockTokens);
-      const block = table.get(table.publishedBlocks);
-      table.tip = this.#books.index.insert(place, block);
-      this.#books.device.publish(block);
+      const node = index.insert(
+        this.#nextPlace(table, tokens, this.#blockTokens),
+        table.get(table.publishedBlocks),
+      );
+      device.publish(table.get(table.publishedBlocks));
+      index.setTip(table, node);
       table.publishedBlocks++;
+      log?.push(node);
+      log?.push(index.serialOf(node));
     }
   }
 
   /** The partly filled last block, too, unless it is stored already, or somebody else's as well. */
-  publishTail(table: BlockTable, { tokens, computed }: StoredTail): void {
-    this.publish(table, tokens, computed);
-    const index = table.publishedBlocks;
-    const count = computed - index * this.#blockTokens;
+  publishTail(table: BlockTable, tail: StoredTail): void {
+    this.publish(table, tail, null);
+    const { index, device } = this.#books;
+    const at = table.publishedBlocks;
+    const count = tail.computed - at * this.#blockTokens;
     if (count <= 0 || count >= this.#blockTokens || !this.#canGoOn(table)) return;
-    const block = table.get(index);
-    const { device } = this.#books;
-    if (!table.holds(index) || device.holders(block) > 1) return;
-    const place = this.#nextPlace(table, tokens, count);
-    if (this.#books.index.find(place) !== null) return;
-    this.#books.index.insert(place, block);
+    const block = table.get(at);
+    if (device.holders(block) > 1) return;
+    const place = this.#nextPlace(table, tail.tokens, count);
+    if (index.find(place) !== null) return;
+    index.insert(place, block);
     device.publish(block);
   }
 
-  /** Whether what the table's next block continues can still be found. */
-  #canGoOn(table: BlockTable): boolean {
-    if (table.publishedBlocks > 0 && !table.broken) {
-      const last: BlockId = table.get(table.publishedBlocks - 1);
-      table.broken = this.#books.index.nodeOf(last) !== table.tip;
+  /** See `KvCache.forgetPublished`. */
+  forget(log: IntList): void {
+    const { index } = this.#books;
+    assert(log.length % LOG_STRIDE === 0, "Cannot read half of a log's entry");
+    for (let at = log.length - LOG_STRIDE; at >= 0; at -= LOG_STRIDE) {
+      const node = nodeId(log.get(at));
+      if (index.serialOf(node) === log.get(at + 1)) this.#books.forgetNode(node);
     }
+  }
+
+  /** Whether the table has a next block, and what it continues can still be found. */
+  #canGoOn(table: BlockTable): boolean {
+    table.broken ||= !this.#books.index.hasTip(table) || !table.holds(table.publishedBlocks);
     return !table.broken;
   }
 
   #nextPlace(table: BlockTable, tokens: IntList, count: number): BlockPlace {
-    const start = table.publishedBlocks * this.#blockTokens;
-    const extra = extraOf(table.keys, start, start + count);
-    const { scope, tip: parent } = table;
-    return { scope, parent, tokens: tokens.view(), start, count, extra };
+    const { scope, keys, tip, publishedBlocks } = table;
+    const start = publishedBlocks * this.#blockTokens;
+    return placeOf({ scope, tokens: tokens.view(), keys }, tip, start, count);
   }
 }

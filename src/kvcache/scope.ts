@@ -11,15 +11,20 @@ export interface CacheScope {
   readonly cacheSalt: string | null;
 }
 
-/** The scope as the string that tables and the tree compare; "" without adapter and salt. */
+/**
+ * The scope as the string that tables and the tree compare; "" without adapter and salt. Different
+ * scopes have different keys whatever the salt is: a line break in it never passes for the one
+ * that follows an adapter.
+ */
 export function scopeKey({ loraId, cacheSalt }: CacheScope): string {
   const salt = cacheSalt ?? "";
-  return loraId === null ? salt : `${loraId}\n${salt}`;
+  if (loraId !== null) return `${loraId}\n${salt}`;
+  return salt.includes("\n") ? `\n${salt}` : salt;
 }
 
-/** What `scopeKey` put together. A salt has no line break of its own: see `scopeKey`'s callers. */
+/** What `scopeKey` put together; an empty salt is none. */
 export function parseScope(key: string): CacheScope {
   const end = key.indexOf("\n");
-  const salt = key.slice(end + 1);
-  return { loraId: end < 0 ? null : Number(key.slice(0, end)), cacheSalt: salt || null };
+  const loraId = end > 0 ? Number(key.slice(0, end)) : null;
+  return { loraId, cacheSalt: key.slice(end + 1) || null };
 }

@@ -1,23 +1,24 @@
 import { assert } from "#base";
-import type { BlockContent, BlockHasher } from "./block-hash.ts";
+import { type BlockContent, type BlockHasher, createBlockHasher } from "./block-hash.ts";
 import type { BlockId } from "./block-id.ts";
+import type { KvCacheShape } from "./cache-shape.ts";
 import type { ContentIndex } from "./content-index.ts";
 import { parseExtra } from "./content-keys.ts";
 import type {
   CacheLevel,
-  KvEvent,
   KvEventDiff,
   KvSnapshot,
   SnapshotBlock,
   StoredBlock,
 } from "./kv-event.ts";
+import type { KvEventQueue } from "./kv-event-queue.ts";
 import type { NodeId } from "./prefix-tree.ts";
 import { parseScope } from "./scope.ts";
 
 /** Who wants to know, and by which names. */
 export interface ObserverParts {
   /** Names for events; null: nobody reads any. */
-  readonly events: { readonly hasher: BlockHasher; emit(event: KvEvent): void } | null;
+  readonly events: { readonly hasher: BlockHasher; readonly queue: KvEventQueue } | null;
   /** Names for files; null: nothing goes to disk. May be the hasher of the events. */
   readonly files: BlockHasher | null;
 }
@@ -44,6 +45,7 @@ export class StoreObserver {
     this.#priorityOf = priorityOf;
   }
 
+  /** Once the node has its first block. */
   stored(node: NodeId): void {
     if (this.#hashers.length === 0 || this.#index === null) return;
     const content = contentOf(this.#index, node);
@@ -52,21 +54,19 @@ export class StoreObserver {
     const { events } = this.#parts;
     if (events === null) return;
     const parentHash = parent === null ? null : events.hasher.hashOf(parent);
-    events.emit({ type: "stored", parentHash, blocks: [this.#storedBlock(node, content)] });
+    events.queue.emit({ type: "stored", parentHash, blocks: [this.#storedBlock(node, content)] });
   }
 
   /** Before the node goes. */
   removed(node: NodeId): void {
     const { events } = this.#parts;
-    events?.emit({ type: "removed", hashes: [events.hasher.hashOf(node)] });
+    events?.queue.emit({ type: "removed", hashes: [events.hasher.hashOf(node)] });
   }
 
-  moved(node: NodeId, oldValue: CacheLevel, newValue: CacheLevel): void {
-    this.#updated(node, { newValue, oldValue }, null);
-  }
-
-  prioritised(node: NodeId, change: KvEventDiff): void {
-    this.#updated(node, null, change);
+  /** Contents moved, or are worth more or less; null: not that. */
+  updated(node: NodeId, level: KvEventDiff<CacheLevel> | null, priority: KvEventDiff | null): void {
+    const { events } = this.#parts;
+    events?.queue.emit({ type: "updated", hash: events.hasher.hashOf(node), level, priority });
   }
 
   /** Before everything goes at once. */
@@ -74,7 +74,7 @@ export class StoreObserver {
     const { events } = this.#parts;
     if (events === null || this.#index === null) return;
     const hashes = [...this.#index.tree.nodes()].map((node) => events.hasher.hashOf(node));
-    if (hashes.length > 0) events.emit({ type: "cleared", hashes });
+    if (hashes.length > 0) events.queue.emit({ type: "cleared", hashes });
   }
 
   /** The name of a node's file: hexadecimal digits of the digest of its whole history. */
@@ -96,15 +96,6 @@ export class StoreObserver {
     return blocks;
   }
 
-  #updated(
-    node: NodeId,
-    level: KvEventDiff<CacheLevel> | null,
-    priority: KvEventDiff | null,
-  ): void {
-    const { events } = this.#parts;
-    events?.emit({ type: "updated", hash: events.hasher.hashOf(node), level, priority });
-  }
-
   #storedBlock(node: NodeId, content: BlockContent): StoredBlock {
     const { events } = this.#parts;
     const block = this.#index?.blockOf(node);
@@ -120,6 +111,22 @@ export class StoreObserver {
       cacheSalt: content.cacheSalt,
     };
   }
+}
+
+/** The observer that a cache of this shape needs; `queue`: where its events go. */
+export function createObserver(shape: KvCacheShape, queue: KvEventQueue | null): StoreObserver {
+  const { blocks, hostBlocks = 0, diskBlocks = 0 } = shape;
+  const nodes = blocks + hostBlocks + diskBlocks;
+  const hasher = shape.events ? createBlockHasher(shape.events, { nodes }) : null;
+  const isFileName = hasher?.algorithm === "sha256_cbor";
+  const named = isFileName ? hasher : createFileHasher(diskBlocks, nodes);
+  const events = queue === null || hasher === null ? null : { hasher, queue };
+  return new StoreObserver({ events, files: diskBlocks > 0 ? named : null });
+}
+
+/** Files are named by digests that nobody can make collide, whatever the rule of the events is. */
+function createFileHasher(diskBlocks: number, nodes: number): BlockHasher | null {
+  return diskBlocks > 0 ? createBlockHasher("sha256_cbor", { nodes }) : null;
 }
 
 function contentOf({ tree }: ContentIndex, node: NodeId): BlockContent {

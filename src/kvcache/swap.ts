@@ -1,5 +1,5 @@
-import { assert, IntList } from "#base";
-import { type BlockId, blockId } from "./block-id.ts";
+import { assert } from "#base";
+import type { BlockId } from "./block-id.ts";
 import type { BlockTable } from "./block-table.ts";
 import type { CacheBooks } from "./cache-books.ts";
 
@@ -39,17 +39,13 @@ export class Swap {
   swapOut(tables: readonly BlockTable[]): boolean {
     const { host } = this.#books;
     const blocks = this.blocksOf(tables);
-    const taken = new IntList();
-    while (taken.length < blocks) {
-      const block = host?.take() ?? null;
-      if (block === null) {
-        for (const back of taken.view()) this.#books.release(blockId(back));
-        return false;
-      }
-      taken.push(block);
-    }
+    if (blocks > (host?.availableCount ?? 0)) return false;
     for (const table of tables) assert(!table.swapped, "Cannot swap a table out twice");
-    this.#replaceAll(tables, "offload", () => blockId(taken.pop()));
+    this.#replaceAll(tables, "offload", () => {
+      const block = host?.take() ?? null;
+      assert(block !== null, "Cannot take an available host block");
+      return block;
+    });
     this.#swappedOut += blocks;
     return true;
   }
@@ -68,7 +64,7 @@ export class Swap {
     for (const table of tables) {
       // Its blocks are new ones: publishing them stores them beside what is left of the old ones.
       table.publishedBlocks = 0;
-      table.tip = null;
+      this.#books.index.setTip(table, null);
       table.broken = table.droppedTo > table.droppedFrom;
     }
     this.#swappedIn += blocks;

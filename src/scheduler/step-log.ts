@@ -6,7 +6,7 @@ import type { Sequence } from "./sequence.ts";
 /** A step between `begin` and `commit`. */
 export interface BegunStep {
   readonly plan: StepPlan;
-  /** Blocks made known to others while this was the newest step, in that order. */
+  /** What was made known to others while this was the newest step: see `KvCache.publish`. */
   readonly published: IntList;
 }
 
@@ -52,19 +52,14 @@ export class StepLog {
     const index = this.#begun.findIndex((step) => step.plan === plan);
     assert(index >= 0, "Cannot fail a step that has not begun");
     const failed = this.#begun.splice(index).reverse();
-    for (const step of failed) this.#cache.unpublish(step.published);
+    for (const step of failed) this.#cache.forgetPublished(step.published);
     return failed;
   }
 
   /** Makes full blocks known as soon as their tokens are: steps that begin later may read them. */
   publish(sequence: Sequence, step: BegunStep): void {
     const { blockTable, tokens, computedTokens } = sequence;
-    // Its full blocks are made known when they are back on the device.
-    if (blockTable.swapped) return;
-    const before = blockTable.publishedBlocks;
-    this.#cache.publish(blockTable, tokens, Math.min(computedTokens, tokens.length));
-    for (let index = before; index < blockTable.publishedBlocks; index++) {
-      step.published.push(blockTable.get(index));
-    }
+    const filled = Math.min(computedTokens, tokens.length);
+    this.#cache.publish(blockTable, tokens, filled, step.published);
   }
 }

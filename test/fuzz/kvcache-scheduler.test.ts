@@ -263,7 +263,7 @@ test("[KV3] a planted second release is caught", () => {
 
 test("[KV16] what a failed step never wrote is caught when it is not forgotten", () => {
   const plant = (cache: KvCache) => {
-    cache.unpublish = () => undefined;
+    cache.forgetPublished = () => undefined;
   };
   expect(liveWith(plant)).toThrow("another history's keys and values");
 });

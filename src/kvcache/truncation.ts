@@ -1,0 +1,66 @@
+/**
+ * Taking a conversation back to an earlier point: what was said behind it will not be asked for
+ * again, so its blocks are the first to go. TensorRT-LLM's `truncateBlocks`.
+ */
+import { assert } from "#base";
+import type { CacheBooks } from "./cache-books.ts";
+import { type LookUp, placeOf } from "./look-up.ts";
+import type { NodeId } from "./prefix-tree.ts";
+
+/** Which stored prefix is cut, and where. */
+export interface Cut {
+  readonly prompt: LookUp;
+  /** Leading tokens that stay as they are. */
+  readonly keep: number;
+  readonly blockTokens: number;
+}
+
+/** See `KvCache.truncate`. */
+export function truncate(books: CacheBooks, { prompt, keep, blockTokens }: Cut): number {
+  assert(keep >= 0, "Cannot keep less than nothing");
+  const chain = storedChain(books, prompt, blockTokens);
+  const firstCut = Math.ceil(keep / blockTokens);
+  let first = chain.length;
+  while (first > firstCut && isAlone(books, chain, first - 1)) first--;
+  // The last one is told last, and goes first.
+  let demoted = 0;
+  for (const node of chain.slice(first)) {
+    for (const block of books.index.blocksOf(node)) {
+      books.demote(block);
+      demoted++;
+    }
+  }
+  return demoted;
+}
+
+/** The places of all leading blocks of a prompt that are stored, its partly filled tail included. */
+function storedChain({ index }: CacheBooks, prompt: LookUp, blockTokens: number): NodeId[] {
+  const chain: NodeId[] = [];
+  let parent: NodeId | null = null;
+  for (let start = 0; start < prompt.tokens.length; start += blockTokens) {
+    const count = Math.min(blockTokens, prompt.tokens.length - start);
+    const place = placeOf(prompt, parent, start, count);
+    const full = count === blockTokens ? index.find(place) : null;
+    if (full === null) {
+      const tail = index.findPartial(place);
+      if (tail !== null && index.tree.lengthOf(tail.node) === tail.tokens) chain.push(tail.node);
+      return chain;
+    }
+    chain.push(full);
+    parent = full;
+  }
+  return chain;
+}
+
+/** Whether nobody holds a place's blocks, and nothing continues it but the chain behind it. */
+function isAlone(books: CacheBooks, chain: readonly NodeId[], at: number): boolean {
+  const node = chain[at];
+  assert(node !== undefined, "Cannot look behind a chain");
+  const { index } = books;
+  const isLast = at === chain.length - 1;
+  if (isLast ? index.hasChildren(node) : index.hasSeveralChildren(node)) return false;
+  for (const block of index.blocksOf(node)) {
+    if (books.tierOf(block).holders(block) > 0) return false;
+  }
+  return true;
+}
