@@ -48,7 +48,10 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     memory,
     clock: context.clock,
     onWake: context.onWake,
-    shape: { vocabularySize, hiddenSize, eosTokenIds, contextTokensMax },
+    shape: {
+      ...{ vocabularySize, hiddenSize, eosTokenIds, contextTokensMax },
+      blockTokens: memory.blocks.blockTokens,
+    },
     createCompiler: (vocabulary) =>
       new GrammarCompiler({
         tokens: vocabulary.tokens.slice(0, vocabularySize),

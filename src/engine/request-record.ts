@@ -1,4 +1,5 @@
 import { assert, EngineError } from "#base";
+import { decodeRetention, promptRetention } from "#kvcache";
 import {
   type CompiledGrammar,
   type GrammarCompiler,
@@ -14,6 +15,7 @@ import {
   generatedTokensMax,
   Sequence,
   SequenceGroup,
+  type SequenceRetention,
   type SequenceUpdate,
   type StopRules,
   sequenceId,
@@ -37,6 +39,7 @@ export interface RequestShape {
   readonly eosTokenIds: readonly number[];
   /** Most tokens of a sequence, prompt included. */
   readonly contextTokensMax: number;
+  readonly blockTokens: number;
 }
 
 /** The number of a request's first sequence, and when it came. */
@@ -260,10 +263,23 @@ function createSequence(
     arrivalMs: nowMs,
     priority: request.priority,
     cacheSalt: request.cacheSalt,
+    retention: sequenceRetention(request, shape),
     skipReadingPrefixCache:
       params.skipReadingPrefixCache || (place === 0 && wantsPromptRows(request)),
     awaitsGrammar: params.structuredOutput !== null,
   });
+}
+
+/** What the request says, per block. */
+function sequenceRetention(
+  { retention, promptTokenIds }: EngineRequest,
+  { blockTokens }: RequestShape,
+): SequenceRetention | null {
+  if (retention === null) return null;
+  return {
+    prompt: promptRetention(retention, promptTokenIds.length, blockTokens),
+    decode: decodeRetention(retention),
+  };
 }
 
 /** Rows of cached tokens are not computed, so whoever wants all rows computes all tokens. */

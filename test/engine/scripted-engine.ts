@@ -36,7 +36,13 @@ export class ScriptedEngine implements ModelRunner {
       runner: this,
       memory: null,
       clock: { nowMs: () => this.#nowMs++ },
-      shape: { vocabularySize: 1000, hiddenSize: 2, eosTokenIds: [END], contextTokensMax: 128 },
+      shape: {
+        vocabularySize: 1000,
+        hiddenSize: 2,
+        eosTokenIds: [END],
+        contextTokensMax: 128,
+        blockTokens,
+      },
       createCompiler: (vocabulary) =>
         new GrammarCompiler({ ...vocabulary, vocabularySize: 1000, stopTokenIds: [END] }),
       onWake: () => {},
