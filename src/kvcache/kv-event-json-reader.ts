@@ -1,6 +1,6 @@
 /**
- * The way back from kv-event-json.ts: what TensorRT-LLM and we write, as events and snapshots. Reads
- * what other machines sent, so everything is checked; unknown fields and event types are passed over.
+ * The way back from kv-event-json.ts: what TensorRT-LLM and we write, as events and snapshots. It
+ * comes from other machines, so everything is checked; unknown fields and types are passed over.
  */
 import { parse } from "lossless-json";
 import { EngineError, messageOf } from "#base";

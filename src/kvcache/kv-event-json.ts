@@ -18,8 +18,8 @@ export function kvEventsJson(events: readonly NumberedKvEvent[], windowSize: num
 }
 
 /**
- * One event. `cleared`, which TensorRT-LLM does not have, is written as the `removed` of all that it
- * names. Adapters, which it does not write either, stand in `lora_id` where there is one.
+ * One event. `cleared`, which TensorRT-LLM does not have, is written as the `removed` of all that
+ * it names. Adapters, which it does not write either, stand in `lora_id` where there is one.
  */
 export function kvEventJson({ id, event }: NumberedKvEvent, windowSize: number): string {
   return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}}`;

@@ -13,6 +13,7 @@ import type { ServerConfig } from "./config.ts";
 import type { ServerContext } from "./context.ts";
 import { generationRoute } from "./generation-route.ts";
 import { HttpError, httpFailure } from "./http-errors.ts";
+import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
 import { checkNesting } from "./nesting.ts";
 import { chatCompletions } from "./openai/chat-completions.ts";
 import { completions } from "./openai/completions.ts";
@@ -39,6 +40,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   requireApiKey(app, config.apiKey);
   answerFailures(app);
   operationRoutes(app, context);
+  kvEventRoutes(app, context);
   modelRoutes(app, context);
   generationRoute(app, context, "/v1/chat/completions", chatCompletions);
   generationRoute(app, context, "/v1/completions", completions);

@@ -72,9 +72,30 @@ export const ServerOptions = z
       .enum(["silent", "error", "warn", "info", "debug"])
       .default("info")
       .describe("Least important log line to write, on standard error."),
+    kvEventsZmq: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe(
+        "Publish KV events for routers of vLLM workers: tcp://*:5557 listens, " +
+          "tcp://host:5557 connects; needs the package zeromq.",
+      ),
+    kvEventsZmqReplay: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("Where subscribers ask for events that they missed, e.g. tcp://*:5558."),
+    kvEventsTopic: z
+      .string()
+      .default("")
+      .describe("First frame of published events; llm-d wants kv@ADDRESS@MODEL."),
     defaultSampling: SamplingDefaults.prefault({}).describe(
       "Sampling where a request says nothing.",
     ),
+  })
+  .refine((options) => options.kvEventsZmqReplay === null || options.kvEventsZmq !== null, {
+    path: ["kvEventsZmqReplay"],
+    error: "needs kvEventsZmq: without it nothing is published",
   })
   .readonly();
 /** What a caller of `startServer` writes. */

@@ -1,6 +1,7 @@
 import type { ServedModel } from "#engine";
 import type { Admission } from "./admission.ts";
 import type { ServerConfig } from "./config.ts";
+import type { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import type { EngineMetrics } from "./metrics.ts";
 
 /** What every route needs. */
@@ -11,6 +12,8 @@ export interface ServerContext {
   readonly modelNames: readonly [string, ...string[]];
   readonly admission: Admission;
   readonly metrics: EngineMetrics;
+  /** Null unless KV events are published for routers. */
+  readonly kvPublisher: ZmqKvPublisher | null;
   /** Perigee's own version. */
   readonly version: string;
   /** A fresh random id, for answers and tool calls: letters, digits and dashes. */

@@ -32,10 +32,15 @@ export class EventStream {
 
   /** Sends each value as one event. Resolves when the reader has room for more, or is gone. */
   async send(values: readonly unknown[]): Promise<void> {
-    if (values.length === 0 || this.closed) return;
+    if (values.length === 0) return;
+    await this.write(values.map((value) => `data: ${JSON.stringify(value)}\n\n`).join(""));
+  }
+
+  /** Sends events that are text already. Resolves as `send` does. */
+  async write(events: string): Promise<void> {
+    if (this.closed) return;
     this.#keepAlive.refresh();
-    const text = values.map((value) => `data: ${JSON.stringify(value)}\n\n`).join("");
-    if (!this.#response.write(text)) await this.#room();
+    if (!this.#response.write(events)) await this.#room();
   }
 
   /** Sends what clients skip. Nothing where the reader has not yet taken what was sent before. */
@@ -45,8 +50,17 @@ export class EventStream {
 
   /** The last event, and the end of the response. */
   end(): void {
+    this.#finish("data: [DONE]\n\n");
+  }
+
+  /** Ends the response without a last event. */
+  close(): void {
+    this.#finish("");
+  }
+
+  #finish(text: string): void {
     clearInterval(this.#keepAlive);
-    if (!this.closed) this.#response.end("data: [DONE]\n\n");
+    if (!this.closed) this.#response.end(text);
   }
 
   #room(): Promise<void> {

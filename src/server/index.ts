@@ -12,6 +12,7 @@
  *   operations.ts         health, version, metrics, server info
  *   metrics.ts            Prometheus metrics, under vLLM's names too
  *   http-errors.ts        error codes to HTTP, the only place
+ *   kv-events/            what the cache tells: polled, streamed, or published over ZeroMQ
  *   admission.ts          who is being served; draining
  *   access.ts             API keys, web origins
  *   broken-request.ts     bytes that are no request

@@ -37,6 +37,8 @@ const ENDPOINTS = [
   "GET /v1/models",
   "POST /tokenize",
   "POST /detokenize",
+  "POST /kv_cache_events",
+  "GET /kv_cache_events/stream",
   "GET /health",
   "GET /metrics",
   "GET /server_info",
@@ -70,7 +72,29 @@ function serverInfo(context: ServerContext): unknown {
     health: serverHealth(context),
     stats: model.stats(),
     requests_in_work: admission.runningCount,
+    tokens_per_block: model.info.blockTokens,
+    kv_cache_hash_algo: model.kvEvents.hashAlgorithm,
+    kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
     options,
+  };
+}
+
+/** What routers must know to follow the cache. */
+function kvEventsInfo({ model: { kvEvents }, kvPublisher }: ServerContext): unknown {
+  return {
+    enabled: kvEvents.enabled,
+    stream_id: kvEvents.streamId,
+    buffer_max: kvEvents.bufferMax,
+    first_event_id: kvEvents.firstId,
+    next_event_id: kvEvents.nextId,
+    zmq:
+      kvPublisher === null
+        ? null
+        : {
+            endpoint: kvPublisher.endpoint,
+            replay_endpoint: kvPublisher.replayEndpoint,
+            topic: kvPublisher.topic,
+          },
   };
 }

@@ -7,6 +7,8 @@ import { Admission } from "./admission.ts";
 import { createApp } from "./app.ts";
 import { parseServerConfig, type ServerConfig, type ServerOptions } from "./config.ts";
 import type { ServerContext } from "./context.ts";
+import { KvPublishing } from "./kv-events/kv-publishing.ts";
+import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import { EngineMetrics } from "./metrics.ts";
 
 const msPerSecond = 1000;
@@ -33,19 +35,64 @@ export async function startServer(
   options: ServerOptions = {},
 ): Promise<RunningServer> {
   const config = parseServerConfig(options);
-  const context = createContext(model, config);
+  const kvPublisher = await startKvPublisher(model, config);
+  const context = createContext(model, config, kvPublisher);
   const app = createApp(context);
-  await listen(app, config);
+  try {
+    await listen(app, config);
+  } catch (error) {
+    await kvPublisher?.close();
+    throw error;
+  }
+  const publishing = publishKvEvents(app, context);
   let closing: Promise<void> | null = null;
   const close = (): Promise<void> => {
-    if (closing === null) closing = shutDown(app, context);
+    if (closing === null) closing = shutDown({ app, context, publishing });
     else context.admission.abortAll();
     return closing;
   };
   return { url: urlOf(app), close, [Symbol.asyncDispose]: close };
 }
 
-function createContext(model: ServedModel, config: ServerConfig): ServerContext {
+/** Null where KV events are not to be published. */
+async function startKvPublisher(
+  { kvEvents, info }: ServedModel,
+  { kvEventsZmq, kvEventsZmqReplay, kvEventsTopic }: ServerConfig,
+): Promise<ZmqKvPublisher | null> {
+  if (kvEventsZmq === null) return null;
+  if (!kvEvents.enabled) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot publish KV events: the model's cache must tell them, " +
+        `${info.name} does not; serve a decoder with eventBufferMax above 0`,
+      { param: "kvEventsZmq" },
+    );
+  }
+  return ZmqKvPublisher.start({
+    endpoint: kvEventsZmq,
+    replayEndpoint: kvEventsZmqReplay,
+    topic: kvEventsTopic,
+    nowSeconds: () => Date.now() / msPerSecond,
+  });
+}
+
+function publishKvEvents(
+  app: FastifyInstance,
+  { model, kvPublisher }: ServerContext,
+): KvPublishing | null {
+  if (kvPublisher === null) return null;
+  app.log.info(`Publishing KV events at ${kvPublisher.endpoint}`);
+  return new KvPublishing(model.kvEvents, kvPublisher, {
+    blockTokens: model.info.blockTokens,
+    onFailure: (error) => app.log.error(`Cannot publish KV events: ${messageOf(error)}`),
+  });
+}
+
+function createContext(
+  model: ServedModel,
+  config: ServerConfig,
+  kvPublisher: ZmqKvPublisher | null,
+): ServerContext {
   const [first = model.info.name, ...others] = config.servedModelName;
   return {
     model,
@@ -53,6 +100,7 @@ function createContext(model: ServedModel, config: ServerConfig): ServerContext 
     modelNames: [first, ...others],
     admission: new Admission(config.concurrentRequestsMax),
     metrics: new EngineMetrics(model, first),
+    kvPublisher,
     version: ownVersion(),
     newId: () => randomUUID(),
     nowSeconds: () => Math.floor(Date.now() / msPerSecond),
@@ -75,14 +123,20 @@ async function listen(app: FastifyInstance, { host, port, apiKey }: ServerConfig
   }
 }
 
-async function shutDown(
-  app: FastifyInstance,
-  { admission, metrics, config }: ServerContext,
-): Promise<void> {
+/** What is to be closed. */
+interface Parts {
+  readonly app: FastifyInstance;
+  readonly context: ServerContext;
+  readonly publishing: KvPublishing | null;
+}
+
+async function shutDown({ app, context, publishing }: Parts): Promise<void> {
+  const { admission, metrics, config } = context;
   const timer = setTimeout(() => admission.abortAll(), config.shutdownTimeoutMs);
   await admission.drain();
   clearTimeout(timer);
   await app.close();
+  await publishing?.close();
   metrics.close();
 }
 

@@ -41,7 +41,8 @@ export class RandomHistory {
   readonly #emit: (event: KvEvent) => void;
   readonly #blocks = new Map<bigint, SnapshotBlock>();
   readonly #blockTokens: number;
-  /** Those of `#blocks`, to choose from. */
+  readonly #children = new Map<bigint, readonly bigint[]>();
+  /** Those of `#blocks`, to choose from, and some that are gone. */
   #hashes: bigint[] = [];
   #state: number;
   #nextHash = 1n;
@@ -84,6 +85,7 @@ export class RandomHistory {
     for (const block of blocks) {
       this.#blocks.set(block.hash, { ...block, parentHash: parent });
       this.#hashes.push(block.hash);
+      if (parent !== null) this.#children.set(parent, [...this.#childrenOf(parent), block.hash]);
       parent = block.hash;
     }
     this.#emit({ type: "stored", parentHash, blocks });
@@ -91,13 +93,13 @@ export class RandomHistory {
 
   /** A content, and all that continue it. */
   #remove(): void {
-    const doomed = new Set([this.#any().hash]);
-    for (const { hash, parentHash } of this.#blocks.values()) {
-      if (parentHash !== null && doomed.has(parentHash)) doomed.add(hash);
+    const doomed = [this.#any().hash];
+    for (const hash of doomed) {
+      this.#blocks.delete(hash);
+      doomed.push(...this.#childrenOf(hash).filter((child) => this.#blocks.has(child)));
+      this.#children.delete(hash);
     }
-    for (const hash of doomed) this.#blocks.delete(hash);
-    this.#hashes = [...this.#blocks.keys()];
-    this.#emit({ type: "removed", hashes: [...doomed] });
+    this.#emit({ type: "removed", hashes: doomed });
   }
 
   #update(): void {
@@ -117,14 +119,24 @@ export class RandomHistory {
   #clear(): void {
     this.#emit({ type: "cleared", hashes: [...this.#blocks.keys()] });
     this.#blocks.clear();
+    this.#children.clear();
     this.#hashes = [];
   }
 
+  #childrenOf(hash: bigint): readonly bigint[] {
+    return this.#children.get(hash) ?? [];
+  }
+
   #any(): SnapshotBlock {
-    const hash = this.#hashes[this.#below(this.#hashes.length)];
-    const block = hash === undefined ? undefined : this.#blocks.get(hash);
-    if (block === undefined) throw new Error("There is no block");
-    return block;
+    for (;;) {
+      const place = this.#below(this.#hashes.length);
+      const block = this.#blocks.get(this.#hashes[place] ?? -1n);
+      if (block !== undefined) return block;
+      // Removed long ago: only now it leaves the list.
+      const last = this.#hashes.pop();
+      if (last === undefined) throw new Error("There is no block");
+      if (place < this.#hashes.length) this.#hashes[place] = last;
+    }
   }
 
   #priority(): number {

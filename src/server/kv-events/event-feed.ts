@@ -1,0 +1,106 @@
+import type { KvEventSource } from "#engine";
+import {
+  isLost,
+  type KvEventItem,
+  type KvEventReader,
+  type KvSnapshot,
+  kvEventJson,
+  kvSnapshotJson,
+} from "#kvcache";
+import type { EventStream } from "../event-stream.ts";
+import { eventName, type ResumePoint } from "./resume-point.ts";
+
+/** Events of one write, and blocks of one `snapshot` event. */
+const ITEMS_PER_WRITE = 256;
+const BLOCKS_PER_PART = 1024;
+
+/**
+ * One client's stream of events. Events are messages without a name, in TensorRT-LLM's JSON; before
+ * the first one, and where some are lost, come `snapshot` messages: one for each thousand blocks,
+ * the last of them with `"last":true` and an id to resume from.
+ */
+export class EventFeed {
+  readonly #source: KvEventSource;
+  readonly #stream: EventStream;
+  readonly #windowSize: number;
+  #reader: KvEventReader | null = null;
+
+  constructor(source: KvEventSource, stream: EventStream, windowSize: number) {
+    this.#source = source;
+    this.#stream = stream;
+    this.#windowSize = windowSize;
+  }
+
+  /** Sends until the client or the model is gone. Begins behind `from` where that can be. */
+  async run(from: ResumePoint | null): Promise<void> {
+    if (from !== null && this.#canResume(from)) this.#reader = this.#source.read(from.afterId);
+    else await this.#startAnew();
+    while (!this.#stream.closed) {
+      const items = await this.#reader?.take();
+      if (items === null || items === undefined) return;
+      await this.#send(items);
+    }
+  }
+
+  /** The client is gone. */
+  leave(): void {
+    void this.#reader?.return();
+  }
+
+  /** Whether all events behind this one are still there, and it was one of this stream. */
+  #canResume({ afterId, streamId }: ResumePoint): boolean {
+    const { firstId, nextId } = this.#source;
+    if (streamId !== null && streamId !== this.#source.streamId) return false;
+    return afterId >= firstId - 1 && afterId < nextId;
+  }
+
+  async #send(items: readonly KvEventItem[]): Promise<void> {
+    for (let start = 0; start < items.length; start += ITEMS_PER_WRITE) {
+      let text = "";
+      for (const item of items.slice(start, start + ITEMS_PER_WRITE)) {
+        if (isLost(item)) {
+          const { fromId, toId } = item;
+          text += message({
+            event: "lost",
+            data: JSON.stringify({ from_id: fromId, to_id: toId }),
+          });
+          await this.#stream.write(text);
+          return this.#startAnew();
+        }
+        const data = kvEventJson(item, this.#windowSize);
+        text += message({ id: this.#name(item.id), data });
+      }
+      await this.#stream.write(text);
+    }
+  }
+
+  async #startAnew(): Promise<void> {
+    const snapshot = await this.#source.snapshot();
+    this.#reader = this.#source.read(snapshot.nextId - 1);
+    for (let start = 0; start === 0 || start < snapshot.blocks.length; start += BLOCKS_PER_PART) {
+      await this.#stream.write(this.#snapshotPart(snapshot, start));
+    }
+    if (this.#stream.closed) this.leave();
+  }
+
+  /** Only a whole snapshot has an id: whoever lost the rest of it must not go on behind it. */
+  #snapshotPart(snapshot: KvSnapshot, start: number): string {
+    const end = start + BLOCKS_PER_PART;
+    const data = kvSnapshotJson(snapshot, start, end);
+    const isLast = end >= snapshot.blocks.length;
+    const id = isLast ? { id: this.#name(snapshot.nextId - 1) } : {};
+    return message({ event: "snapshot", data, ...id });
+  }
+
+  #name(id: number): string {
+    return eventName(id, this.#source.streamId);
+  }
+}
+
+/** One message of a stream of server-sent events; its data has no line breaks. */
+function message(parts: { id?: string; event?: string; data: string }): string {
+  const { id, event, data } = parts;
+  const idLine = id === undefined ? "" : `id: ${id}\n`;
+  const eventLine = event === undefined ? "" : `event: ${event}\n`;
+  return `${idLine}${eventLine}data: ${data}\n\n`;
+}

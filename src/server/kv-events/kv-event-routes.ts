@@ -1,0 +1,117 @@
+/** What the cache tells, over HTTP: polled as at TensorRT-LLM's servers, or followed. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { kvEventsJson } from "#kvcache";
+import type { ServerContext } from "../context.ts";
+import { EventStream } from "../event-stream.ts";
+import { HttpError, httpFailure } from "../http-errors.ts";
+import { logFailure } from "../request-log.ts";
+import { EventFeed } from "./event-feed.ts";
+import { parseResumePoint } from "./resume-point.ts";
+
+const TIMEOUT_MS_MAX = 600_000;
+
+/** Registers `POST /kv_cache_events` and `GET /kv_cache_events/stream`. */
+export function kvEventRoutes(app: FastifyInstance, context: ServerContext): void {
+  // A scope of its own: clients send this request without a body, under any type of content.
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(
+      "*",
+      { parseAs: "string" },
+      async (_request: unknown, body: string) => parseBody(body),
+    );
+    scope.post("/kv_cache_events", (request, reply) => drain(context, request, reply));
+  });
+  const feeds = new Set<EventFeed>();
+  app.get("/kv_cache_events/stream", { exposeHeadRoute: false }, (request, reply) =>
+    follow(context, feeds, { request, reply }),
+  );
+  // Streams end by themselves before their connections are cut: readers see an end, no failure.
+  app.addHook("preClose", async () => {
+    for (const feed of feeds) feed.leave();
+    await new Promise((resolve) => setImmediate(resolve));
+  });
+}
+
+/** All events since the last call. What a client does not receive is gone: one client polls. */
+async function drain(
+  { model }: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const timeoutMs = timeoutOf(request.body) ?? timeoutOf(request.query) ?? 0;
+  const hungUp = new AbortController();
+  reply.raw.once("close", () => hungUp.abort());
+  const events = await model.kvEvents.getLatestEvents(timeoutMs, hungUp.signal);
+  const text = kvEventsJson(events, model.info.contextTokensMax);
+  return reply.header("content-type", "application/json; charset=utf-8").send(text);
+}
+
+async function follow(
+  { model, config }: ServerContext,
+  feeds: Set<EventFeed>,
+  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
+): Promise<FastifyReply> {
+  const { kvEvents: source } = model;
+  if (!source.enabled) {
+    throw new HttpError(
+      409,
+      "kv_events_disabled",
+      "Cannot stream KV events: this model's cache tells none; " +
+        "serve a decoder with --event-buffer-max above 0",
+    );
+  }
+  const from = parseResumePoint(lastEventId(request) ?? queryValue(request.query, "after"));
+  reply.hijack();
+  const stream = new EventStream(reply.raw, reply.getHeaders(), config.streamKeepAliveMs);
+  const feed = new EventFeed(source, stream, model.info.contextTokensMax);
+  reply.raw.once("close", () => feed.leave());
+  feeds.add(feed);
+  try {
+    await feed.run(from);
+  } catch (error) {
+    const failure = httpFailure(error);
+    logFailure(request.log, error, failure);
+    await stream.write(`event: error\ndata: ${JSON.stringify(failure.body)}\n\n`);
+  } finally {
+    feeds.delete(feed);
+    stream.close();
+  }
+  return reply;
+}
+
+/** What a browser that reconnects says; newer than the address that it was given. */
+function lastEventId(request: FastifyRequest): string | undefined {
+  const value = request.headers["last-event-id"];
+  return typeof value === "string" ? value : undefined;
+}
+
+/** `timeout_ms` of a body or a query; null without one. */
+function timeoutOf(fields: unknown): number | null {
+  const given = queryValue(fields, "timeout_ms");
+  if (given === undefined) return null;
+  const value = /^\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
+  if (value >= 0 && value <= TIMEOUT_MS_MAX) return value;
+  throw new HttpError(
+    400,
+    "invalid_argument",
+    `Cannot wait for KV events: timeout_ms must be 0 to ${TIMEOUT_MS_MAX}, ` +
+      `current value is ${given.slice(0, 80)}`,
+  );
+}
+
+function queryValue(fields: unknown, name: string): string | undefined {
+  if (typeof fields !== "object" || fields === null) return undefined;
+  const value = Object.entries(fields).find(([key]) => key === name)?.[1];
+  return value === undefined || value === null ? undefined : String(value);
+}
+
+function parseBody(body: string): unknown {
+  if (body.trim() === "") return null;
+  try {
+    return JSON.parse(body);
+  } catch (cause) {
+    const message = "Cannot read body: it must be empty or JSON, it is neither; leave it out";
+    throw new HttpError(400, "invalid_json", message, { cause });
+  }
+}
