@@ -14,6 +14,7 @@ import {
   Scheduler,
   SchedulerConfig,
   Sequence,
+  SequenceGroup,
   sequenceId,
 } from "../dist/scheduler/index.js";
 import { describeMachine, median } from "./machine.mjs";
@@ -57,7 +58,7 @@ function timeSteps({ running, waitingTokens, steps }) {
   const scheduler = new Scheduler({ config, cache, contextTokensMax: 1 << 20 });
   for (let id = 0; id < running; id++) {
     const more = id === 0 ? waitingTokens : 0;
-    scheduler.add(makeSequence(id, distinct(id * 1000, 64 + more)));
+    scheduler.add(SequenceGroup.of(makeSequence(id, distinct(id * 1000, 64 + more))));
   }
   const times = { plan: [], begin: [], commit: [], total: [] };
   let cpuBefore = process.cpuUsage();
@@ -65,7 +66,9 @@ function timeSteps({ running, waitingTokens, steps }) {
     if (step === 0) cpuBefore = process.cpuUsage();
     if (step === -WARM_UP_STEPS + 50 && waitingTokens > 0) {
       // Stored up to there, but larger than what is left: looked up, and refused, in every step.
-      scheduler.add(makeSequence(running, distinct(0, (blocks - 1) * BLOCK_TOKENS)));
+      scheduler.add(
+        SequenceGroup.of(makeSequence(running, distinct(0, (blocks - 1) * BLOCK_TOKENS))),
+      );
     }
     const started = performance.now();
     const plan = scheduler.plan();

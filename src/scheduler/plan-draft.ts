@@ -115,8 +115,8 @@ export class PlanDraft {
     const samples = end === this.knownTokens(sequence);
     this.items.push({ sequence, start, count, samples, admission, forkOf: null });
     this.budget -= count;
-    this.reservedBlocks += this.blocksBehind(sequence, end);
-    if (samples && !sequence.group.forked) this.#forking.push(sequence);
+    if (!samples) this.reservedBlocks += this.blocksBehind(sequence, end);
+    else if (end === sequence.promptLength && !sequence.group.forked) this.#forking.push(sequence);
   }
 
   /** Running sequences of one group, in order, give their blocks back, planned ones too. */
@@ -140,10 +140,11 @@ export class PlanDraft {
 
   /** Tokens there are, or will be when the steps under way end, and that the model may read. */
   knownTokens(sequence: Sequence): number {
-    const { tokens, awaitedTokens, promptLength, group } = sequence;
+    const { tokens, awaitedTokens } = sequence;
     const { overlapSteps, contextTokensMax } = this.state;
-    if (!overlapSteps || awaitedTokens === 0 || group.kind === "beams") return tokens.length;
+    if (!overlapSteps || awaitedTokens === 0 || sequence.isBeam) return tokens.length;
     // The last token's row is never computed: nothing is drawn from it.
+    const { promptLength } = sequence;
     const room = generatedTokensMax(sequence.stop, { promptLength, contextTokensMax });
     return Math.min(tokens.length + awaitedTokens, promptLength + room - 1);
   }

@@ -21,8 +21,13 @@ export class RunningPlanner {
       if (draft.budget === 0) return;
       if (draft.preempts && draft.yielding.has(sequence)) continue;
       const count = this.countOf(sequence);
-      if (count === 0 || !this.#makeRoom(sequence, count)) continue;
-      this.add(sequence, count);
+      if (count === 0) continue;
+      // One token in a block that is its own: what most sequences do in most steps.
+      if (this.blocksOf(sequence, count) === 0) {
+        draft.add(sequence, sequence.computedTokens, count, null);
+      } else if (this.#makeRoom(sequence, count)) {
+        this.add(sequence, count);
+      }
     }
   }
 
@@ -30,15 +35,14 @@ export class RunningPlanner {
   countOf(sequence: Sequence): number {
     const start = sequence.computedTokens;
     const count = this.#draft.capped(this.#draft.knownTokens(sequence) - start);
+    if (!sequence.isBeam || start + count < sequence.tokens.length) return count;
     const { group } = sequence;
-    if (group.kind === "samples" || start + count < sequence.tokens.length) return count;
     return !group.forked || this.#drawTogether(group) ? count : Math.max(0, count - 1);
   }
 
   /** Blocks that computing `count` tokens takes: new ones, and a copy of a shared one. */
   blocksOf(sequence: Sequence, count: number): number {
-    const start = sequence.computedTokens;
-    const blocks = this.#draft.newBlocks(sequence, start + count);
+    const blocks = this.#draft.newBlocks(sequence, sequence.computedTokens + count);
     return this.#copies(sequence) ? blocks + 1 : blocks;
   }
 

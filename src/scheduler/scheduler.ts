@@ -148,7 +148,7 @@ export class Scheduler {
     const sequence = this.find(id);
     if (sequence === null) return null;
     // A step under way may yet fail: what it writes of the last block is not known to be there.
-    const tail = this.#log.isEmpty && end.reason !== "error" && sequence.group.kind === "samples";
+    const tail = this.#log.isEmpty && end.reason !== "error" && !sequence.isBeam;
     this.#books.end(sequence, end, { tail });
     this.#revision++;
     return sequence;
@@ -195,7 +195,7 @@ export class Scheduler {
     const updates: SequenceUpdate[] = [];
     plan.items.forEach(({ sequence, samples }, index) => {
       const tokenIds = drawn[index] ?? [];
-      const draws = samples && sequence.group.kind === "samples";
+      const draws = samples && !sequence.isBeam;
       assert(draws === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
       if (!draws) return;
       sequence.awaitedTokens--;

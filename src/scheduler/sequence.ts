@@ -94,6 +94,7 @@ export class Sequence {
   firstScheduledMs: number | null = null;
   firstTokenMs: number | null = null;
   #group: SequenceGroup | null = null;
+  #isBeam = false;
 
   constructor(options: SequenceOptions) {
     this.id = options.id;
@@ -115,10 +116,16 @@ export class Sequence {
     return this.#group;
   }
 
+  /** One of several hypotheses of a search. */
+  get isBeam(): boolean {
+    return this.#isBeam;
+  }
+
   /** Called once, by the group. */
   join(group: SequenceGroup): void {
     assert(this.#group === null, "Cannot put a sequence into two groups");
     this.#group = group;
+    this.#isBeam = group.kind === "beams";
   }
 
   /** Takes over the drawn tokens of a sequence of the same prompt, in place of its own. */

@@ -97,7 +97,7 @@ export class StepStarter {
     log.publish(sequence, step);
     if (!item.samples) return;
     sequence.awaitedTokens++;
-    if (!sequence.group.forked) this.#fork(item, plan);
+    if (start + count === sequence.promptLength && !sequence.group.forked) this.#fork(item, plan);
   }
 
   /** The block that `start` lies in is copied, unless nobody else holds it any more. */
