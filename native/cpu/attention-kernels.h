@@ -36,6 +36,9 @@ constexpr int kVecsPerGroup = kGroupTokens / kLanes;
 constexpr int kSumsMax = kLanes == 8 ? 12 : 24;
 constexpr int kRowsMax = kLanes == 16 ? 12 : 6;
 
+// Groups that places below `end` fill.
+constexpr int groupsOf(int end) { return (end + kGroupTokens - 1) / kGroupTokens; }
+
 // Keys and values of one segment. Groups that no row sees are never touched.
 template <typename T>
 struct SegmentView {
@@ -124,10 +127,16 @@ void scoreRows(const SegmentView<T>& view, const typename Products<T>::Word* que
   if constexpr (G > 1) scoreRows<T, R, G / 2>(view, query, headDim, group, groupEnd, scores);
 }
 
+// Places [begin, end) of a segment.
+struct PlaceSpan {
+  int begin, end;
+  bool empty() const { return begin >= end; }
+};
+
 struct ValueSpan {
-  int begin, end;   // positions inside the segment
-  int valueStride;  // Dv
-  float* out;       // [R] rows of Dv sums, outStride apart
+  PlaceSpan places[2];  // rising; either may be empty
+  int valueStride;      // Dv
+  float* out;           // [R] rows of Dv sums, outStride apart
   int64_t outStride;
   const float* rowScales;  // [R]: what integer sums stand for
 };
@@ -158,29 +167,34 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
            column * kTogether<T>;
   };
 
-  // Half a pair at either end, when its other half is not to be seen.
-  const int begin = (span.begin + kTogether<T> - 1) / kTogether<T> * kTogether<T>;
-  const int end = span.end / kTogether<T> * kTogether<T>;
-  if (span.begin < begin) {
-    addPosition(span.begin, rowOf(span.begin), [](const T* at) { return P::operandPart(at, 1); });
-  }
-  for (int position = begin; position < end;) {
-    const int group = position / kGroupTokens;
-    const int stop = std::min(end, (group + 1) * kGroupTokens);
-    const T* row = rowOf(position);
-    const int64_t passed = (row - view.values[group]) / (kGroupTokens * kTogether<T>);
-    const T* later = view.later[group] + passed * view.keyStride;
-    for (; position < stop; position += kTogether<T>, row += span.valueStride * kTogether<T>) {
-      PERIGEE_UNROLL
-      for (int i = 0; i < C * kLanes; i += kGroupTokens) {
-        prefetch(later);
-        later += view.keyStride;
-      }
-      addPosition(position, row, [](const T* at) { return P::operand(at); });
+  for (const PlaceSpan& places : span.places) {
+    if (places.empty()) continue;
+
+    // Half a pair at either end, when its other half is not to be seen.
+    const int begin = (places.begin + kTogether<T> - 1) / kTogether<T> * kTogether<T>;
+    const int end = places.end / kTogether<T> * kTogether<T>;
+    if (places.begin < begin) {
+      addPosition(places.begin, rowOf(places.begin),
+                  [](const T* at) { return P::operandPart(at, 1); });
     }
-  }
-  if (begin <= end && end < span.end) {
-    addPosition(end, rowOf(end), [](const T* at) { return P::operandPart(at, 0); });
+    for (int position = begin; position < end;) {
+      const int group = position / kGroupTokens;
+      const int stop = std::min(end, (group + 1) * kGroupTokens);
+      const T* row = rowOf(position);
+      const int64_t passed = (row - view.values[group]) / (kGroupTokens * kTogether<T>);
+      const T* later = view.later[group] + passed * view.keyStride;
+      for (; position < stop; position += kTogether<T>, row += span.valueStride * kTogether<T>) {
+        PERIGEE_UNROLL
+        for (int i = 0; i < C * kLanes; i += kGroupTokens) {
+          prefetch(later);
+          later += view.keyStride;
+        }
+        addPosition(position, row, [](const T* at) { return P::operand(at); });
+      }
+    }
+    if (begin <= end && end < places.end) {
+      addPosition(end, rowOf(end), [](const T* at) { return P::operandPart(at, 0); });
+    }
   }
 
   PERIGEE_UNROLL

@@ -9,23 +9,26 @@ namespace {
 // An item is cut when it costs more than a thread's share of the work divided by this.
 constexpr int kPiecesPerThread = 2;
 
+// Segments that positions below `end` fill.
+int segmentsOf(int end) { return (end + kSegmentTokens - 1) / kSegmentTokens; }
+
 int64_t costOf(const AttentionItem& item) {
-  return int64_t{item.rows} * (item.segmentEnd - item.segment);
+  return int64_t{item.rows} * item.segments();
 }
 
 }  // namespace
 
 RowSight AttentionJob::sightOf(int sequence, int row) const {
   const int context = contextLengths[sequence];
-  if (everyone) return {0, context, 0, nullptr};
+  if (everyone) return {0, 0, context, 0, nullptr};
   const int firstNew = context - queryRows(sequence);
   const int token = row / group();
   const int own = firstNew + token;
   const int begin = window > 0 ? std::max(0, own - window + 1) : 0;
-  if (treeMask == nullptr) return {begin, own + 1, 0, nullptr};
+  if (treeMask == nullptr) return {std::min(sinks, own + 1), begin, own + 1, 0, nullptr};
   const int end = static_cast<int>(std::min<int64_t>(context, firstNew + treeWords * 32));
   const uint32_t* bits = treeMask + (queryStarts[sequence] + token) * treeWords;
-  return {begin, end, firstNew, bits};
+  return {0, begin, end, firstNew, bits};
 }
 
 void AttentionPlan::make(const AttentionJob& job) {
@@ -52,11 +55,12 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
   for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
     const int count = std::min(kItemRows, rows - first);
     const int begin = job.sightOf(sequence, first).begin;
-    const int end = job.sightOf(sequence, first + count - 1).end;
-    const int segmentEnd = end > begin ? (end + kSegmentTokens - 1) / kSegmentTokens : 0;
+    const RowSight last = job.sightOf(sequence, first + count - 1);
+    const int segmentEnd = last.end > begin ? segmentsOf(last.end) : 0;
     const int segment = std::min(begin / kSegmentTokens, segmentEnd);
+    const int sinkSegments = std::min(segmentsOf(last.sinkEnd), segment);
     for (int kvHead = 0; kvHead < job.cache.kvHeads; ++kvHead) {
-      items.push_back({sequence, kvHead, first, count, segment, segmentEnd, -1});
+      items.push_back({sequence, kvHead, first, count, sinkSegments, segment, segmentEnd, -1});
       cost += costOf(items.back());
     }
   }
@@ -66,7 +70,7 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
 // Cuts an item that costs more than `costMax` and has more than one segment.
 void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
   AttentionItem& item = items[static_cast<size_t>(index)];
-  const int64_t segments = item.segmentEnd - item.segment;
+  const int64_t segments = item.segments();
   const int64_t fit = std::clamp<int64_t>(costMax / item.rows, 1, std::max<int64_t>(segments, 1));
   if (fit < segments) {
     item.states = stateFloats;
@@ -74,12 +78,12 @@ void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
     cutItems.push_back(index);
   }
   // An item without segments still has to write its zeros.
-  int segment = item.segment;
+  int place = 0;
   do {
-    const int end = static_cast<int>(std::min<int64_t>(segment + fit, item.segmentEnd));
-    pieces.push_back({index, segment, end});
-    segment = end;
-  } while (segment < item.segmentEnd);
+    const int end = static_cast<int>(std::min<int64_t>(place + fit, segments));
+    pieces.push_back({index, place, end});
+    place = end;
+  } while (place < segments);
 }
 
 }  // namespace perigee

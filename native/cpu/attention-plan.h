@@ -28,9 +28,11 @@ struct AttentionJob {
   const uint32_t* treeMask;  // [T, W], or null
   int64_t treeWords;
   float scale;
-  int window;      // 0: all
-  float softcap;   // 0: none
-  bool everyone;   // no causality: every row sees its whole sequence
+  int window;     // last positions that a row sees; 0: all
+  float softcap;  // 0: none
+  bool everyone;  // no causality: every row sees its whole sequence
+  int sinks;      // first positions, seen beside the window's; 0: none
+  const float* sinkQuery;  // like `query`, scores the sinks
 
   int group() const { return heads / cache.kvHeads; }
   int queryRows(int sequence) const { return queryStarts[sequence + 1] - queryStarts[sequence]; }
@@ -47,14 +49,21 @@ static_assert(kItemTiles * kRowsMax == kItemRows, "an item is whole tiles");
 struct AttentionItem {
   int sequence, kvHead;
   int firstRow, rows;
-  int segment, segmentEnd;  // of the context, those that any row sees
+  int sinkSegments;         // of the context, leading ones that hold only sinks for its rows
+  int segment, segmentEnd;  // of the context, all others that any row sees
   int64_t states;           // where its shares begin, in floats; -1: the item is not cut
+
+  // Its segments counted without the hidden ones between sinks and window.
+  int segments() const { return sinkSegments + segmentEnd - segment; }
+  int segmentAt(int place) const {
+    return place < sinkSegments ? place : segment + place - sinkSegments;
+  }
 };
 
-// Consecutive segments of an item: what one task does.
+// Consecutive segments of an item, as `segmentAt` counts them: what one task does.
 struct AttentionPiece {
   int item;
-  int segment, segmentEnd;
+  int place, placeEnd;
 };
 
 struct AttentionPlan {

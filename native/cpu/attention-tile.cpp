@@ -30,7 +30,8 @@ std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
   for (int i = begin; i < end; i += kGroupTokens) {
     if (site.softcap > 0) capGroup(scores + i, site.softcap);
     const int position = site.firstPosition + i;
-    const bool whole = position >= sight.begin && position + kGroupTokens <= plainEnd;
+    const bool whole = (position >= sight.begin && position + kGroupTokens <= plainEnd) ||
+                       position + kGroupTokens <= sight.sinkEnd;
     if (!whole) hideInGroup(scores + i, sight, position);
     for (int j = i; j < i + kGroupTokens; j += kLanes) maxima = max(load(scores + j), maxima);
   }

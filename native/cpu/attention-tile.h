@@ -7,6 +7,8 @@
 //          scores come first, then one maximum, then weights and one sum over values; segments are
 //          merged one after the other. So a row's result is the same bits whatever tile, batch or
 //          chunk it is computed in: hidden positions have weight 0, and adding 0 changes nothing.
+// Sinks    The first positions of a sequence, seen beside a window, are scored by queries of their
+//          own. What lies between sinks and window may be anybody's: it is never read.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +25,16 @@ namespace perigee {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-// Which positions a row sees: begin <= p < end, and from treeStart on only where its bit is set.
+// Which positions a row sees: p < sinkEnd, and begin <= p < end, but from treeStart on only where
+// its bit is set.
 struct RowSight {
+  int sinkEnd;
   int begin, end;
   int treeStart;
   const uint32_t* treeBits;  // null: no tree
 
   bool sees(int position) const {
+    if (position < sinkEnd) return true;
     if (position < begin || position >= end) return false;
     if (treeBits == nullptr || position < treeStart) return true;
     const int bit = position - treeStart;
@@ -64,9 +69,11 @@ class RowStates {
 
 struct RowTile {
   int rows;
-  const void* query;  // [D][R] words of Products<T>, scaled
+  const void* query;      // [D][R] words of Products<T>, scaled
+  const void* sinkQuery;  // the same for positions below sinkEnd
   const RowSight* sights;
-  int begin, end;  // positions that any of its rows sees
+  int sinkEnd;     // sinks that any of its rows sees
+  int begin, end;  // other positions that any of its rows sees
 };
 
 struct AttentionShape {
@@ -91,6 +98,36 @@ void mergeStates(const RowStates& into, const RowStates& part, int rows, int val
 // out = valueScale * values / sum; zeros where a row saw nothing. `out` is [D].
 void finishRow(float* out, const RowStates& states, int row, int headDim, float valueScale);
 
+// What of [begin, end) lies in the segment.
+inline PlaceSpan placesOf(int firstPosition, int begin, int end) {
+  return {std::max(begin - firstPosition, 0), std::min(end - firstPosition, kSegmentTokens)};
+}
+
+// Scores of places by the tile's queries.
+template <typename T, typename Kernels>
+void scoreTile(const Kernels& kernels, const SegmentView<T>& view, const RowTile& tile,
+               const AttentionShape& shape, PlaceSpan sinks, PlaceSpan window, float* scores) {
+  using Word = typename Products<T>::Word;
+  const auto score = [&](const void* query, int group, int groupEnd) {
+    kernels.score(view, static_cast<const Word*>(query), shape.headDim, group, groupEnd, scores);
+  };
+  if (sinks.empty()) return score(tile.query, window.begin / kGroupTokens, groupsOf(window.end));
+  if (window.empty()) return score(tile.sinkQuery, 0, groupsOf(sinks.end));
+
+  // The sinks' last group may hold positions of the window, too: their scores are put back.
+  const int last = sinks.end / kGroupTokens;
+  float kept[kRowsMax][kGroupTokens];
+  const auto scoresOf = [&](int row) { return scores + row * kScoreStride + last * kGroupTokens; };
+  score(tile.query, std::max(window.begin / kGroupTokens, last), groupsOf(window.end));
+  for (int row = 0; row < tile.rows; ++row) std::copy_n(scoresOf(row), kGroupTokens, kept[row]);
+  score(tile.sinkQuery, 0, groupsOf(sinks.end));
+  const int first = sinks.end % kGroupTokens;
+  if (first == 0) return;
+  for (int row = 0; row < tile.rows; ++row) {
+    std::copy(kept[row] + first, kept[row] + kGroupTokens, scoresOf(row) + first);
+  }
+}
+
 // One segment's share of one tile, written to `out`.
 template <typename T>
 void attendSegment(const SegmentView<T>& view, const RowTile& tile, const AttentionShape& shape,
@@ -98,16 +135,17 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
   static constexpr auto kKernels = tileKernels<T>(std::make_index_sequence<kRowsMax>());
   using Word = typename Products<T>::Word;
   const auto& kernels = kKernels[static_cast<size_t>(tile.rows - 1)];
-  const int begin = std::max(tile.begin - view.firstPosition, 0);
-  const int end = std::min(tile.end - view.firstPosition, kSegmentTokens);
-  if (begin >= end) return out.clear(tile.rows);
+  const PlaceSpan sinks = placesOf(view.firstPosition, 0, tile.sinkEnd);
+  const PlaceSpan window = placesOf(view.firstPosition, tile.begin, tile.end);
+  if (sinks.empty() && window.empty()) return out.clear(tile.rows);
 
-  // Scores of all rows, then weights row by row.
-  const WeightSite site = {view.firstPosition, begin / kGroupTokens,
-                           (end + kGroupTokens - 1) / kGroupTokens, shape.softcap,
+  // Scores of all rows, then weights row by row. Groups between sinks and window are not scored,
+  // but hidden like all that a row does not see.
+  scoreTile<T>(kernels, view, tile, shape, sinks, window, scores);
+  const int begin = sinks.empty() ? window.begin : 0;
+  const int end = window.empty() ? sinks.end : std::max(sinks.end, window.end);
+  const WeightSite site = {view.firstPosition, begin / kGroupTokens, groupsOf(end), shape.softcap,
                            Products<T>::kRoundsFactors};
-  const auto* const query = static_cast<const Word*>(tile.query);
-  kernels.score(view, query, shape.headDim, site.group, site.groupEnd, scores);
   float rowScales[kRowsMax];
   for (int row = 0; row < tile.rows; ++row) {
     float* const ofRow = scores + row * kScoreStride;
@@ -121,9 +159,15 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
     }
   }
 
-  // Only positions that some row sees: others may never have been written.
-  const ValueSpan span = {begin,        end, shape.valueStride, out.values(0),
-                          out.stride(), rowScales};
+  // Only positions that some row sees: others may never have been written. Where sinks and window
+  // meet they are one span, so that no pair is summed in two steps.
+  const bool meet = sinks.end >= window.begin;
+  const PlaceSpan all = {begin, end}, none = {0, 0};
+  const ValueSpan span = {{meet ? all : sinks, meet ? none : window},
+                          shape.valueStride,
+                          out.values(0),
+                          out.stride(),
+                          rowScales};
   kernels.sum(view, reinterpret_cast<const Word*>(scores), span, 0);
 }
 

@@ -9,6 +9,20 @@
 
 namespace perigee {
 
+// Positions that any row of an item sees: sinks, and from `begin` up to `end`.
+struct SeenPositions {
+  int sinkEnd;
+  int begin, end;
+
+  bool sees(int position) const {
+    return position < sinkEnd || (position >= begin && position < end);
+  }
+  // Whether any position of a group is seen.
+  bool groupAt(int first) const {
+    return first < sinkEnd || (first + kGroupTokens > begin && first < end);
+  }
+};
+
 template <typename T>
 class BlockReader {
  public:
@@ -20,9 +34,9 @@ class BlockReader {
   // Elements that `view` may need for blocks that are no multiple of a group.
   int64_t gatheredElements() const { return kSegmentGroups * group_.elements; }
 
-  // Positions [begin, end) of a segment. Groups are read where they lie in the cache, or are put
-  // together in `gathered`.
-  SegmentView<T> view(const AttentionItem& item, int segment, int begin, int end,
+  // What of `seen` lies in a segment. Groups are read where they lie in the cache, or are put
+  // together in `gathered`. Blocks without a seen position are not looked up.
+  SegmentView<T> view(const AttentionItem& item, int segment, const SeenPositions& seen,
                       T* gathered) const {
     const bool whole = layer_.layout.blockTokens % kGroupTokens == 0;
     SegmentView<T> view;
@@ -30,15 +44,14 @@ class BlockReader {
     view.keyStride = whole ? layer_.layout.keyStride : group_.keyStride;
     for (int group = 0; group < kSegmentGroups; ++group) {
       const int position = view.firstPosition + group * kGroupTokens;
-      const int from = std::max(begin, position);
-      const int to = std::min(end, position + kGroupTokens);
-      if (from >= to) continue;
+      // Groups between sinks and window are not read, but their weights of 0 are scaled, too.
       if (kScaled<T>) view.keyScales[group] = view.valueScales[group] = kUnitScales;
+      if (!seen.groupAt(position)) continue;
       if (whole) {
-        pointAt(item, position, end, view, group);
+        pointAt(item, position, seen, view, group);
       } else {
         T* const keys = gathered + group * group_.elements;
-        gather(item, from, to, keys, keys + group_.keyElements);
+        gather(item, position, seen, keys, keys + group_.keyElements);
         view.keys[group] = view.later[group] = keys;
         view.values[group] = keys + group_.keyElements;
         if (layer_.tokenScales) pointAtScales(view, group, scalesOf(keys), kGroupTokens);
@@ -69,8 +82,8 @@ class BlockReader {
   }
 
   // The group at `position`, and the keys of the one a segment later.
-  void pointAt(const AttentionItem& item, int position, int end, SegmentView<T>& view,
-               int group) const {
+  void pointAt(const AttentionItem& item, int position, const SeenPositions& seen,
+               SegmentView<T>& view, int group) const {
     const KvBlockLayout<T>& layout = layer_.layout;
     const auto keysAt = [&](int at) {
       return layer_.keys(blockOf(item, at), item.kvHead) +
@@ -84,14 +97,16 @@ class BlockReader {
       pointAtScales(view, group, scales + position % layout.blockTokens, layout.blockTokens);
     }
     const int ahead = position + kSegmentTokens;
-    view.later[group] = ahead < end ? keysAt(ahead) : view.keys[group];
+    view.later[group] = seen.groupAt(ahead) ? keysAt(ahead) : view.keys[group];
   }
 
-  // Positions [begin, end) of one group, in the layout of a block of 16.
-  void gather(const AttentionItem& item, int begin, int end, T* keys, T* values) const {
+  // Seen positions of the group at `first`, in the layout of a block of 16.
+  void gather(const AttentionItem& item, int first, const SeenPositions& seen, T* keys,
+              T* values) const {
     const KvBlockLayout<T>& layout = layer_.layout;
     const int dims = (layout.headDim + kTogether<T> - 1) / kTogether<T> * kTogether<T>;
-    for (int position = begin; position < end; ++position) {
+    for (int position = first; position < first + kGroupTokens; ++position) {
+      if (!seen.sees(position)) continue;
       const int block = blockOf(item, position);
       const int offset = position % layout.blockTokens;
       const int place = position % kGroupTokens;

@@ -2,7 +2,7 @@
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
 // Shapes   query, out [T, H, D]; cache: kv-cache.h; queryStarts [S + 1], contextLengths [S],
-//          blockTables [S, M]; treeMask [T, W]
+//          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
 // Work     An item is up to kItemRows rows (tokens x query heads) of one kv head of one sequence.
 //          Items that would keep one thread busy while others wait are cut by segments of the
 //          context; their shares are merged in the order that an uncut item has (attention-tile.h).
@@ -36,8 +36,10 @@ struct PagedAttentionParams {
   const uint32_t* treeMask;  // null: causal
   Int treeWords;
   Float scale;
-  Int window;     // 0: all
+  Int window;     // without the sinks; 0: all
   Float softcap;  // 0: none
+  const float* sinkQuery;
+  Int sinks;  // 0: none
 };
 
 namespace {
@@ -85,8 +87,9 @@ class PagedAttention {
 
   // What a thread needs to work on one item.
   struct Workspace {
-    Word* query;    // [tiles][D][R], and room for a tile
-    float* scores;  // [kRowsMax][kScoreStride]
+    Word* query;      // [tiles][D][R], and room for a tile
+    Word* sinkQuery;  // [tiles][D][R]
+    float* scores;    // [kRowsMax][kScoreStride]
     RowStates total;
     RowStates part;
     T* gathered;  // keys and values of a segment, where blocks are no multiple of a group
@@ -94,22 +97,26 @@ class PagedAttention {
 
   int stateStride() const { return RowStates::floatsPerRow(shape_.valueStride); }
 
-  // A share of a cut item, for one segment.
-  RowStates sharedStates(const AttentionItem& item, int segment) const {
-    const int64_t before = int64_t{segment - item.segment} * item.rows * stateStride();
+  // A share of a cut item, for one of its segments.
+  RowStates sharedStates(const AttentionItem& item, int place) const {
+    const int64_t before = int64_t{place} * item.rows * stateStride();
     return RowStates(states_ + item.states + before, shape_.valueStride);
   }
 
   Workspace workspace(int thread) const {
-    const int64_t query =
-        (kItemRows + kRowsMax) * wordsPerQuery() * int64_t{sizeof(Word)} / int64_t{sizeof(float)};
+    const int64_t words = wordsPerQuery();
+    const int64_t rows = kItemRows + kRowsMax + (job_.sinks > 0 ? kItemRows : 0);
+    const int64_t query = rows * words * int64_t{sizeof(Word)} / int64_t{sizeof(float)};
     const int64_t scores = int64_t{kRowsMax} * kScoreStride;
     const int64_t total = int64_t{kItemRows} * stateStride();
     const int64_t part = int64_t{kRowsMax} * stateStride();
     const int64_t gathered = reader_.gatheredElements();
     float* const memory =
         job_.pool->scratch<float>(query + scores + total + part + gathered, thread);
-    return {reinterpret_cast<Word*>(memory), memory + query,
+    Word* const queries = reinterpret_cast<Word*>(memory);
+    return {queries,
+            queries + (kItemRows + kRowsMax) * words,
+            memory + query,
             RowStates(memory + query + scores, shape_.valueStride),
             RowStates(memory + query + scores + total, shape_.valueStride),
             reinterpret_cast<T*>(memory + query + scores + total + part)};
@@ -124,14 +131,16 @@ class PagedAttention {
     const int tileCount = makeTiles(item, space, sights, tiles);
 
     if (item.states < 0) space.total.clear(item.rows);
-    for (int segment = piece.segment; segment < piece.segmentEnd; ++segment) {
-      const SegmentView<T> view = reader_.view(item, segment, tiles[0].begin,
-                                               tiles[tileCount - 1].end, space.gathered);
+    const RowTile& last = tiles[tileCount - 1];
+    const SeenPositions seen = {last.sinkEnd, tiles[0].begin, last.end};
+    for (int place = piece.place; place < piece.placeEnd; ++place) {
+      const SegmentView<T> view =
+          reader_.view(item, item.segmentAt(place), seen, space.gathered);
       for (int t = 0; t < tileCount; ++t) {
         const int row = t * kRowsMax;
         if (item.states >= 0) {
           attendSegment(view, tiles[t], shape_, space.scores,
-                        sharedStates(item, segment).from(row));
+                        sharedStates(item, place).from(row));
         } else if (tiles[t].end > view.firstPosition) {
           attendSegment(view, tiles[t], shape_, space.scores, space.part);
           mergeStates(space.total.from(row), space.part, tiles[t].rows, shape_.valueStride);
@@ -141,39 +150,64 @@ class PagedAttention {
     if (item.states < 0) finish(item, space.total);
   }
 
-  // Rows of an item in tiles, their queries scaled and turned to [D][R].
+  // Rows of an item in tiles.
   int makeTiles(const AttentionItem& item, const Workspace& space, RowSight* sights,
                 RowTile* tiles) const {
-    const int64_t firstToken = job_.queryStarts[item.sequence];
     const int64_t words = wordsPerQuery();
-    Word* const turned = space.query + kItemRows * words;  // one tile as [R][D]
+    Word* const scratch = space.query + kItemRows * words;
     int count = 0;
     for (int first = 0; first < item.rows; first += kRowsMax, ++count) {
-      const int rows = std::min(kRowsMax, item.rows - first);
-      Word* const query = space.query + first * words;
-      int begin = job_.contextLengths[item.sequence], end = 0;
-      for (int r = 0; r < rows; ++r) {
-        const int row = item.firstRow + first + r;
-        const float* const from = job_.query + (firstToken + row / group_) * job_.queryStride +
-                                  (item.kvHead * group_ + row % group_) * shape_.headDim;
-        Products<T>::setWords(turned + r * words, from, shape_.headDim, job_.scale);
-        const RowSight sight = sights[first + r] = job_.sightOf(item.sequence, row);
-        begin = std::min(begin, sight.begin);
-        end = std::max(end, sight.end);
+      RowTile& tile = tiles[count];
+      tile.rows = std::min(kRowsMax, item.rows - first);
+      tile.sights = sights + first;
+      tile.sinkEnd = tile.end = 0;
+      tile.begin = job_.contextLengths[item.sequence];
+      for (int r = 0; r < tile.rows; ++r) {
+        const RowSight sight = sights[first + r] =
+            job_.sightOf(item.sequence, item.firstRow + first + r);
+        tile.sinkEnd = std::max(tile.sinkEnd, sight.sinkEnd);
+        tile.begin = std::min(tile.begin, sight.begin);
+        tile.end = std::max(tile.end, sight.end);
       }
-      for (int64_t word = 0; word < words; ++word) {
-        for (int r = 0; r < rows; ++r) query[word * rows + r] = turned[r * words + word];
-      }
-      tiles[count] = {rows, query, sights + first, begin, end};
+      tile.query = turnQueries(job_.query, item, first, tile.rows,
+                               {space.query + first * words, scratch});
+      tile.sinkQuery = tile.sinkEnd == 0
+                           ? nullptr
+                           : turnQueries(job_.sinkQuery, item, first, tile.rows,
+                                         {space.sinkQuery + first * words, scratch});
     }
     return count;
+  }
+
+  struct Turned {
+    Word* to;       // [D][R]
+    Word* scratch;  // [R][D]
+  };
+
+  // Queries of `rows` rows of an item from its row `first` on, scaled and turned to [D][R].
+  const Word* turnQueries(const float* queries, const AttentionItem& item, int first, int rows,
+                          Turned turned) const {
+    const int64_t firstToken = job_.queryStarts[item.sequence];
+    const int64_t words = wordsPerQuery();
+    for (int r = 0; r < rows; ++r) {
+      const int row = item.firstRow + first + r;
+      const float* const from = queries + (firstToken + row / group_) * job_.queryStride +
+                                (item.kvHead * group_ + row % group_) * shape_.headDim;
+      Products<T>::setWords(turned.scratch + r * words, from, shape_.headDim, job_.scale);
+    }
+    for (int64_t word = 0; word < words; ++word) {
+      for (int r = 0; r < rows; ++r) {
+        turned.to[word * rows + r] = turned.scratch[r * words + word];
+      }
+    }
+    return turned.to;
   }
 
   void mergePieces(const AttentionItem& item, int thread) const {
     const RowStates total = workspace(thread).total;
     total.clear(item.rows);
-    for (int segment = item.segment; segment < item.segmentEnd; ++segment) {
-      mergeStates(total, sharedStates(item, segment), item.rows, shape_.valueStride);
+    for (int place = 0; place < item.segments(); ++place) {
+      mergeStates(total, sharedStates(item, place), item.rows, shape_.valueStride);
     }
     finish(item, total);
   }
@@ -236,6 +270,8 @@ PERIGEE_EXPORT void perigee_paged_attention(const PagedAttentionParams* params) 
   job.treeWords = p.treeWords;
   job.scale = p.scale * job.cache.keyScale;
   job.window = static_cast<int>(p.window);
+  job.sinks = static_cast<int>(p.sinks);
+  job.sinkQuery = p.sinkQuery;
   job.softcap = p.softcap;
   job.everyone = false;
   attendBlocks(job);

@@ -1,13 +1,15 @@
 // From the attention projection's rows to positioned queries and a filled cache.
 //
 // Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims:
-//          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged
+//          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
+//          Sink queries are the queries turned by min(position, sinkPositionMax)
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
 //          positions, slots [T]; cache: kv-cache.h
 // Work     tokens
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token. Writing keys
 //          transposed costs a store per element, about 1 % of a prefill.
 // Checked  test/contracts/device-ops.ts, ropeKvWrite
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -31,6 +33,8 @@ struct RopeKvWriteParams {
   const float* queryNorm;  // [D], null: none
   const float* keyNorm;
   Float epsilon;
+  float* sinkQuery;  // null: none
+  Int sinkPositionMax;
   Int count;
 };
 
@@ -58,17 +62,20 @@ void writeToken(const RopeKvWriteParams& p, const KvLayer<T>& layer, int kvHeads
                 float* scratch) {
   const int64_t dim = layer.layout.headDim;
   const int64_t heads = p.heads;
-  const float* const angles =
-      p.rope == nullptr ? nullptr : p.rope + int64_t{p.positions[token]} * p.rotary;
-  const auto positioned = [&](float* out, const float* head, const float* norm) {
+  const int64_t position = p.positions[token];
+  const auto positioned = [&](float* out, const float* head, const float* norm, int64_t place) {
     std::memcpy(out, head, static_cast<size_t>(dim) * sizeof(float));
     if (norm != nullptr) normalizeHead(out, norm, dim, p.epsilon);
-    if (angles != nullptr) rotateHead(out, angles, p.rotary / 2);
+    if (p.rope != nullptr) rotateHead(out, p.rope + place * p.rotary, p.rotary / 2);
   };
 
   const float* const row = p.qkv + token * (heads + 2 * kvHeads) * dim;
+  const int64_t sinkPosition = std::min<int64_t>(position, p.sinkPositionMax);
   for (int64_t head = 0; head < heads; ++head) {
-    positioned(p.query + (token * heads + head) * dim, row + head * dim, p.queryNorm);
+    const int64_t at = (token * heads + head) * dim;
+    positioned(p.query + at, row + head * dim, p.queryNorm, position);
+    if (p.sinkQuery == nullptr) continue;
+    positioned(p.sinkQuery + at, row + head * dim, p.queryNorm, sinkPosition);
   }
 
   const int slot = p.slots[token];
@@ -77,7 +84,7 @@ void writeToken(const RopeKvWriteParams& p, const KvLayer<T>& layer, int kvHeads
   const int offset = slot % layer.layout.blockTokens;
   for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
     const float* const key = row + (heads + kvHead) * dim;
-    positioned(scratch, key, p.keyNorm);
+    positioned(scratch, key, p.keyNorm, position);
     layer.write(block, offset, kvHead, scratch, key + kvHeads * dim);
   }
 }

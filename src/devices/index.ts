@@ -1,13 +1,14 @@
 /**
  * devices: where tensors live and ops run. One contract, several devices.
  *
- *   device.ts       the contract: memory, weights, KV pool and moves of its blocks
- *   ops.ts          the contract: ops of a step, with shapes
- *   block-pairs.ts  checks the lists of moves
- *   kv-scales.ts    which caches have scales, and how many
- *   reference/      the definitions, plain TypeScript
- *   cpu/            C++ kernels through FFI
- *   open.ts         picks a device by name
+ *   device.ts           the contract: memory, weights, KV pool and moves of its blocks
+ *   ops.ts              the contract: ops of a step, with shapes
+ *   block-pairs.ts      checks the lists of moves
+ *   kv-scales.ts        which caches have scales, and how many
+ *   attention-sinks.ts  checks the sinks of an attention
+ *   reference/          the definitions, plain TypeScript
+ *   cpu/                C++ kernels through FFI
+ *   open.ts             picks a device by name
  *
  * Invariant: an op means what `reference/<op>.ts` does; other devices differ by rounding only.
  *

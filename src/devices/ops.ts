@@ -107,6 +107,20 @@ export interface RopeKvWriteInput {
   readonly queryNorm?: DeviceTensor;
   readonly keyNorm?: DeviceTensor;
   readonly normEpsilon?: number;
+  /** The queries once more, as `PagedAttentionInput.sinks` reads them. */
+  readonly sinkQuery?: SinkQueryOutput;
+}
+
+/**
+ * Queries that stand where they do in a cache that keeps only sinks and a window: at their own
+ * position while the cache has room, at its last place afterwards. Source: Xiao et al. 2023,
+ * "Efficient streaming language models with attention sinks".
+ */
+export interface SinkQueryOutput {
+  /** [T, H * D] f32: like `query`, turned by the angles of min(position, positionMax). */
+  readonly out: DeviceTensor;
+  /** Last place of the cache: the window's length less one. */
+  readonly positionMax: number;
 }
 
 /** Which query rows, keys and slots belong to which sequence. */
@@ -141,10 +155,30 @@ export interface PagedAttentionInput {
   readonly layer: number;
   readonly batch: AttentionBatch;
   readonly scale: number;
-  /** A query sees the last `window` positions, its own included. Absent: all. */
+  /**
+   * A query sees the last `window` positions, its own included. Absent: all. What no row sees is
+   * never read: table entries of blocks without a visible position may name anybody's block, and
+   * hidden positions of other blocks may hold anything, NaN included.
+   */
   readonly window?: number;
+  /** Needs a `window`, larger than `sinks.tokens`; not together with a tree mask. */
+  readonly sinks?: AttentionSinks;
   /** scores = cap * tanh(scores / cap) (Gemma-2). */
   readonly softcap?: number;
+}
+
+/**
+ * Attention sinks: the first S = `tokens` positions stay visible, and count among the window's W.
+ * A row at position p sees positions below S (and up to p) through `query` of this, and the last
+ * W - S positions up to p through the op's own `query`; S > p - (W - S) means all up to p, each
+ * once, the first S of them through `query` of this. `ropeKvWrite` makes both queries equal for
+ * p < W, so that sinks change no bit of rows that a plain window of W shows everything.
+ */
+export interface AttentionSinks {
+  /** S, at least 1. */
+  readonly tokens: number;
+  /** [T, H * D] f32: `RopeKvWriteInput.sinkQuery`. */
+  readonly query: DeviceTensor;
 }
 
 export interface EncoderAttentionInput {

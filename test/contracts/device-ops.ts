@@ -7,6 +7,7 @@ import { blockMoves } from "./device-ops/block-moves.ts";
 import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
 import { rowOps } from "./device-ops/rows.ts";
+import { windowOps } from "./device-ops/windows.ts";
 
 /** Runs all ops but the matrix products on `open()` beside their definitions. */
 export function deviceOpsContract(name: string, open: () => Device): void {
@@ -21,6 +22,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     attentionOps(() => pair);
     batchIndependence(() => pair);
     blockMoves(() => pair.tested);
+    windowOps(() => pair);
     logitOps(() => pair);
   });
 }

@@ -9,6 +9,8 @@ export interface Seen {
 export interface AttendOptions {
   readonly scale: number;
   readonly softcap?: number | undefined;
+  /** [D]: scores the first `count` keys in place of the query. */
+  readonly sinks?: { readonly count: number; readonly query: Float32Array } | undefined;
 }
 
 /**
@@ -18,7 +20,11 @@ export interface AttendOptions {
 export function attend(query: Float32Array, seen: Seen, options: AttendOptions): Float32Array {
   const out = new Float64Array(query.length);
   if (seen.keys.length === 0) return Float32Array.from(out);
-  const scores = seen.keys.map((key) => capped(options.scale * dot(query, key), options.softcap));
+  const { scale, softcap, sinks } = options;
+  const scores = seen.keys.map((key, i) => {
+    const scorer = sinks !== undefined && i < sinks.count ? sinks.query : query;
+    return capped(scale * dot(scorer, key), softcap);
+  });
   const weights = softmax(scores);
   seen.values.forEach((value, i) => {
     addScaled(out, value, at(weights, i));

@@ -1,9 +1,10 @@
 import { assert } from "#base";
 import { at } from "#tensor";
+import { type SinkWindow, sinkWindowOf } from "../attention-sinks.ts";
 import type { PagedAttentionInput } from "../ops.ts";
 import { attend, type Seen } from "./attend.ts";
 import { hostKvCache } from "./host-kv-cache.ts";
-import { type FloatRows, f32Rows, i32, type RowSink, rowSink, u32 } from "./host-tensor.ts";
+import { f32Rows, i32, type RowSink, rowSink, u32 } from "./host-tensor.ts";
 
 /** One sequence's part of a step. */
 interface Span {
@@ -15,34 +16,47 @@ interface Span {
   readonly contextLength: number;
 }
 
+/** An op, and what its rows see. */
+interface Attention extends PagedAttentionInput {
+  readonly sinkWindow: SinkWindow | null;
+}
+
 /**
- * Attention over keys and values in blocks. Source: Kwon et al. 2023, "Efficient memory management
- * for large language model serving with PagedAttention".
+ * Attention over keys and values in blocks. Sources: Kwon et al. 2023, "Efficient memory management
+ * for large language model serving with PagedAttention"; Xiao et al. 2023, "Efficient streaming
+ * language models with attention sinks".
  */
 export function pagedAttention(input: PagedAttentionInput): void {
   const { batch } = input;
+  const attention = { ...input, sinkWindow: sinkWindowOf(input) };
   const starts = i32(batch.queryStarts);
   const lengths = i32(batch.contextLengths);
-  const query = f32Rows(input.query, input.heads * input.cache.headDim);
   const out = rowSink(input.out);
   for (let sequence = 0; sequence < batch.sequences; sequence++) {
     const start = at(starts, sequence);
     const end = at(starts, sequence + 1);
-    attendSpan(input, { sequence, start, end, contextLength: at(lengths, sequence) }, query, out);
+    attendSpan(attention, { sequence, start, end, contextLength: at(lengths, sequence) }, out);
   }
 }
 
-function attendSpan(input: PagedAttentionInput, span: Span, query: FloatRows, out: RowSink): void {
-  const { headDim, kvHeads } = input.cache;
+function attendSpan(attention: Attention, span: Span, out: RowSink): void {
+  const { heads, scale, softcap, sinkWindow } = attention;
+  const { headDim, kvHeads } = attention.cache;
+  const query = f32Rows(attention.query, heads * headDim);
+  const sinkQuery = f32Rows(sinkWindow?.query ?? attention.query, heads * headDim);
+  const groupHeads = heads / kvHeads; // so many query heads share one kv head
   for (let row = span.start; row < span.end; row++) {
-    const slots = seenPlaces(input, span, row).map((place) => slotOf(input, span, place));
-    const outRow = new Float32Array(input.heads * headDim);
-    const groupHeads = input.heads / kvHeads; // so many query heads share one kv head
+    const places = seenPlaces(attention, span, row);
+    const slots = places.map((place) => slotOf(attention, span, place));
+    const count = places.filter((place) => place < (sinkWindow?.tokens ?? 0)).length;
+    const outRow = new Float32Array(heads * headDim);
     for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
-      const seen = seenBy(input, kvHead, slots);
+      const seen = seenBy(attention, kvHead, slots);
       for (let head = kvHead * groupHeads; head < (kvHead + 1) * groupHeads; head++) {
-        const queryHead = query.row(row).subarray(head * headDim, (head + 1) * headDim);
-        outRow.set(attend(queryHead, seen, input), head * headDim);
+        const [start, end] = [head * headDim, (head + 1) * headDim];
+        const sinks = { count, query: sinkQuery.row(row).subarray(start, end) };
+        const queryHead = query.row(row).subarray(start, end);
+        outRow.set(attend(queryHead, seen, { scale, softcap, sinks }), start);
       }
     }
     out.store(row, outRow);
@@ -50,15 +64,18 @@ function attendSpan(input: PagedAttentionInput, span: Span, query: FloatRows, ou
 }
 
 /** Places in the sequence that a query row sees, rising. The last row's own place is the last. */
-function seenPlaces(input: PagedAttentionInput, span: Span, row: number): number[] {
+function seenPlaces(attention: Attention, span: Span, row: number): number[] {
   const firstNew = span.contextLength - (span.end - span.start);
   assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);
   const own = firstNew + row - span.start;
-  const first = input.window === undefined ? 0 : Math.max(0, own - input.window + 1);
-  const last = input.batch.treeMask === undefined ? own : span.contextLength - 1;
+  const { sinkWindow, window, batch } = attention;
+  const recent = sinkWindow?.recentTokens ?? window;
+  const first = recent === undefined ? 0 : Math.max(0, own - recent + 1);
+  const last = batch.treeMask === undefined ? own : span.contextLength - 1;
   const places: number[] = [];
+  for (let place = 0; place < Math.min(first, sinkWindow?.tokens ?? 0); place++) places.push(place);
   for (let place = first; place <= last; place++) {
-    if (place < firstNew || maskAllows(input, row, place - firstNew)) places.push(place);
+    if (place < firstNew || maskAllows(attention, row, place - firstNew)) places.push(place);
   }
   return places;
 }

@@ -6,21 +6,28 @@ import { rmsNormInPlace } from "./norm.ts";
 
 /**
  * Splits each token's row into heads, normalises and rotates queries and keys, and writes keys and
- * values to the token's slot. `qkv` itself is left as it was.
+ * values to the token's slot. `qkv` itself is left as it was. Keys turn by the token's own position
+ * also where there are sinks: what is in the cache never has to turn again.
  */
 export function ropeKvWrite(input: RopeKvWriteInput): void {
   const cache = hostKvCache(input.cache);
   const { kvHeads, headDim } = cache;
   const qkv = f32Rows(input.qkv, (input.heads + 2 * kvHeads) * headDim);
   const query = f32Rows(input.query, input.heads * headDim);
+  const sinkQuery = input.sinkQuery && f32Rows(input.sinkQuery.out, input.heads * headDim);
+  const positions = i32(input.positions);
   const slots = i32(input.slots);
   for (let t = 0; t < input.count; t++) {
     const row = qkv.row(t);
     const head = (index: number) => row.slice(index * headDim, (index + 1) * headDim);
-    const angles = ropeRow(input, t);
+    const position = at(positions, t);
+    const angles = ropeRow(input, position);
+    const sinkAngles = ropeRow(input, Math.min(position, input.sinkQuery?.positionMax ?? position));
 
     for (let h = 0; h < input.heads; h++) {
       query.row(t).set(positioned(head(h), angles, input.queryNorm, input), h * headDim);
+      if (sinkQuery === undefined) continue;
+      sinkQuery.row(t).set(positioned(head(h), sinkAngles, input.queryNorm, input), h * headDim);
     }
     const slot = at(slots, t);
     if (slot < 0) continue;
@@ -32,10 +39,9 @@ export function ropeKvWrite(input: RopeKvWriteInput): void {
   }
 }
 
-/** The table's row for token `t`; null without rope. */
-function ropeRow(input: RopeKvWriteInput, t: number): Float32Array | null {
-  if (input.rope === undefined) return null;
-  return f32Rows(input.rope).row(at(i32(input.positions), t));
+/** The table's row for `position`; null without rope. */
+function ropeRow({ rope }: RopeKvWriteInput, position: number): Float32Array | null {
+  return rope === undefined ? null : f32Rows(rope).row(position);
 }
 
 function positioned(

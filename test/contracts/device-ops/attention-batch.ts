@@ -16,7 +16,18 @@ export interface Span {
   readonly rows: number;
 }
 
+/** Sinks, and the rows [rows, H * D] that score them. */
+export interface SinkQueries {
+  readonly tokens: number;
+  readonly queries: Float32Array;
+}
+
+/** Whether a place of a sequence is hidden from every row: what lies there may be anybody's. */
+export type Hidden = (sequence: number, place: number) => boolean;
+
 const layers = 2;
+/** No pool has this block: reading it fails loudly. */
+const nobodysBlock = 2 ** 26;
 /** The layer that tests use. */
 export const layer = 1;
 
@@ -29,25 +40,45 @@ export class AttentionSetting {
   readonly tables: readonly (readonly number[])[];
   readonly #random: RandomNumbers;
 
-  /** `contexts`: tokens of each sequence. Slots that no token uses hold NaN. */
-  constructor(pair: DevicePair, shape: AttentionShape, contexts: readonly number[], seed: number) {
+  /**
+   * `contexts`: tokens of each sequence. Slots that no token uses hold NaN, and so do those of
+   * hidden places; tables name for blocks of hidden places alone one full of NaN, or none at all.
+   */
+  constructor(
+    pair: DevicePair,
+    shape: AttentionShape,
+    contexts: readonly number[],
+    seed: number,
+    hidden: Hidden = () => false,
+  ) {
     this.pair = pair;
     this.shape = shape;
     this.#random = new RandomNumbers(seed);
     const counts = contexts.map((context) => Math.ceil(context / shape.blockTokens));
     const blocks = counts.reduce((sum, count) => sum + count, 1);
     const ids = this.#random.order(blocks);
-    this.tables = counts.map((count) => ids.splice(0, count));
+    const tables = counts.map((count) => ids.splice(0, count));
+    const [spare = 0] = ids;
     const { blockTokens, kvHeads, headDim, format } = shape;
     const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
     this.cache = pair.make((device) => device.allocateKvCache(options));
 
     const slots = Array.from({ length: blocks * blockTokens }, (_, slot) => slot);
     this.#write(slots, new Float32Array(slots.length * this.#columns).fill(Number.NaN));
+    this.tables = tables;
     contexts.forEach((context, sequence) => {
-      const used = Array.from({ length: context }, (_, place) => this.slotOf(sequence, place));
-      this.#write(used, this.#random.floats(context * this.#columns));
+      const places = Array.from({ length: context }, (_, place) => place);
+      const used = places.filter((place) => !hidden(sequence, place));
+      const slots = used.map((place) => this.slotOf(sequence, place));
+      this.#write(slots, this.#random.floats(used.length * this.#columns));
     });
+    this.tables = tables.map((table, sequence) =>
+      table.map((block, i) => {
+        const places = Array.from({ length: blockTokens }, (_, at) => i * blockTokens + at);
+        const seen = places.some((place) => !hidden(sequence, place));
+        return seen ? block : i % 2 === 0 ? spare : nobodysBlock;
+      }),
+    );
   }
 
   get #columns(): number {
@@ -117,22 +148,29 @@ export class AttentionSetting {
     spans: readonly Span[],
     sequences: readonly number[],
     queries: Float32Array,
+    seen: { readonly window?: number; readonly sinks?: SinkQueries } = {},
   ): Promise<Float32Array> {
     const { heads, headDim } = this.shape;
     const { tested } = this.pair;
     const rows = queries.length / (heads * headDim);
-    const query = tested.allocate("f32", [rows, heads * headDim]);
+    const tensorOf = (values: Float32Array): DeviceTensor => {
+      const tensor = tested.allocate("f32", [rows, heads * headDim]);
+      tested.write(tensor, values);
+      return tensor;
+    };
+    const { window, sinks } = seen;
     const out = tested.allocateActivation("f32", rows, heads * headDim);
-    tested.write(query, queries);
     tested.pagedAttention({
       count: rows,
       out,
-      query,
+      query: tensorOf(queries),
       heads,
       cache: this.cache.tested,
       layer,
       batch: this.batch(spans, sequences).tested,
       scale: 1 / Math.sqrt(headDim),
+      ...(window === undefined ? {} : { window }),
+      ...(sinks && { sinks: { tokens: sinks.tokens, query: tensorOf(sinks.queries) } }),
     });
     return tested.readF32(out);
   }

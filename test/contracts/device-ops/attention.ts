@@ -1,21 +1,9 @@
 import { test } from "vitest";
 import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
-import { type Both, type DevicePair, formatTolerance, type Tolerance } from "./pair.ts";
+import { attentionRounding } from "./attention-rounding.ts";
+import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
-
-/**
- * By KV format: scores and sums over D and over some hundred positions in f32, the definition in
- * f64. A device may round queries and weights to bf16 where keys and values are, as the processor's
- * own products of bf16 want; that is 2^-9 of each factor.
- */
-const rounding: Readonly<Record<KvFormat, Tolerance>> = {
-  f32: { absolute: 5e-6, relative: 1e-5 },
-  f16: { absolute: 5e-6, relative: 1e-5 },
-  bf16: { absolute: 1e-2, relative: 2 ** -7 },
-  i8: { absolute: 5e-4, relative: 1e-4 },
-  fp8: { absolute: 5e-6, relative: 1e-5 },
-};
 
 const grouped = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
 
@@ -95,7 +83,7 @@ async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<v
       ...(given.softcap === undefined ? {} : { softcap: given.softcap }),
     });
   });
-  await pair.expectClose(out, formatTolerance(format, rounding[shape.format], 4));
+  await pair.expectClose(out, formatTolerance(format, attentionRounding[shape.format], 4));
 }
 
 function pagedContract(pair: () => DevicePair): void {
@@ -178,7 +166,7 @@ function encoderContract(pair: () => DevicePair): void {
         scale: 1 / Math.sqrt(headDim),
       });
     });
-    await pair().expectClose(out, formatTolerance(format, rounding.f32, 4));
+    await pair().expectClose(out, formatTolerance(format, attentionRounding.f32, 4));
   });
 }
 

@@ -1,11 +1,12 @@
 import { assert } from "#base";
+import { sinkWindowOf } from "../../attention-sinks.ts";
 import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { activationOf, tensorOf, vectorOf } from "../handles.ts";
 import { kvCacheOf } from "../kv-cache.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(24);
+const params = new Params(26);
 
 /** Fields of `PagedAttentionParams` in native/cpu/paged-attention.cpp. */
 export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {
@@ -18,6 +19,7 @@ export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttent
   const columns = heads * cache.headDim;
   const out = activationOf(input.out, count, columns);
   const { sequences } = batch;
+  const sinks = sinkWindowOf(input);
   const blocksPerTable = batch.blockTables.shape[1] ?? 0;
   kernels.paged_attention(
     params.fill(
@@ -34,8 +36,10 @@ export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttent
       blocksPerTable,
       ...treeFields(batch, count),
       input.scale,
-      input.window ?? 0,
+      sinks?.recentTokens ?? input.window ?? 0,
       input.softcap ?? 0,
+      sinks === null ? null : tensorOf(sinks.query, "f32", count, columns).address,
+      sinks?.tokens ?? 0,
     ),
   );
 }

@@ -6,11 +6,11 @@ import { tensorOf, vectorOf } from "../handles.ts";
 import { kvCacheOf } from "../kv-cache.ts";
 import { Params } from "../params.ts";
 
-const params = new Params(21);
+const params = new Params(23);
 
 /** Fields of `RopeKvWriteParams` in native/cpu/rope-kv-write.cpp. */
 export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInput): void {
-  const { count, heads } = input;
+  const { count, heads, sinkQuery } = input;
   const cache = kvCacheOf(input.cache);
   const { headDim, kvHeads } = cache;
   const vector = (handle: DeviceTensor | undefined) =>
@@ -30,6 +30,10 @@ export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInp
       vector(input.queryNorm),
       vector(input.keyNorm),
       input.normEpsilon ?? 0,
+      sinkQuery === undefined
+        ? null
+        : tensorOf(sinkQuery.out, "f32", count, heads * headDim).address,
+      sinkQuery?.positionMax ?? 0,
       count,
     ),
   );
