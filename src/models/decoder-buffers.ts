@@ -12,7 +12,7 @@ export interface DecoderLimits {
   readonly logitRowsMax: number;
   /** M: most blocks of a sequence. */
   readonly blocksPerSequenceMax: number;
-  /** Most positions of a sequence; the model's own by default, and at most. */
+  /** Most positions of a sequence; the model's own by default, and without sinks at most. */
   readonly contextTokensMax?: number;
   /** Most tokens of a sequence under a tree mask; 0, the default: no masks. */
   readonly treeTokensMax?: number;
@@ -38,6 +38,8 @@ export interface DecoderBuffers {
   /** [T, (H + 2K) * D] and [T, H * D] f32. */
   readonly qkv: DeviceTensor;
   readonly query: DeviceTensor;
+  /** [T, H * D] f32: queries as sinks see them; null without sinks. */
+  readonly sinkQuery: DeviceTensor | null;
   /** [T, H * D]. */
   readonly attended: Activation;
   /** [T, E] f32: a branch before and after its own norm; null where branches have none. */
@@ -79,6 +81,8 @@ export interface DecoderBufferOptions {
   readonly format: WeightFormat;
   /** Some branch has a norm of its own (Gemma-2). */
   readonly branchNorms: boolean;
+  /** Queries are turned once more for attention sinks. */
+  readonly sinks: boolean;
 }
 
 /** Throws OUT_OF_MEMORY. */
@@ -105,6 +109,7 @@ export function allocateDecoderBuffers(
     input: device.allocateActivation(format, tokens, hiddenSize),
     qkv: f32(tokens, (heads + 2 * kvHeads) * headDim),
     query: f32(tokens, heads * headDim),
+    sinkQuery: options.sinks ? f32(tokens, heads * headDim) : null,
     attended: device.allocateActivation(format, tokens, heads * headDim),
     branch: options.branchNorms
       ? { plain: f32(tokens, hiddenSize), normed: f32(tokens, hiddenSize) }

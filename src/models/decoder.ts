@@ -10,12 +10,15 @@ import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts"
 import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
 import { ropeTable } from "./rope.ts";
 import type { StepInput } from "./step-input.ts";
+import { checkStreaming, layerWindow, type Streaming } from "./streaming.ts";
 
 export interface DecoderOptions {
   readonly device: Device;
   readonly spec: DecoderSpec;
   readonly weights: DecoderWeights;
   readonly limits: DecoderLimits;
+  /** Windows, and maybe sinks, for every layer. Default: only those of the model. */
+  readonly streaming?: Streaming | null;
 }
 
 /**
@@ -33,14 +36,17 @@ export class Decoder {
   readonly #weights: DecoderWeights;
   readonly #limits: DecoderLimits;
   readonly #buffers: DecoderBuffers;
+  readonly #streaming: Streaming | null;
   /** [positions, rotaryDim] f32. */
   readonly #rope: DeviceTensor | null;
   #tokens = 0;
   #batch: AttentionBatch | null = null;
 
-  /** Throws OUT_OF_MEMORY. */
+  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model cannot have. */
   constructor(options: DecoderOptions) {
-    const { device, spec, weights, limits } = options;
+    const { device, spec, weights, limits, streaming = null } = options;
+    if (streaming !== null) checkStreaming(spec, streaming);
+    this.#streaming = streaming;
     this.spec = spec;
     this.#device = device;
     this.#weights = weights;
@@ -49,7 +55,8 @@ export class Decoder {
       (layer) => layer.postAttentionNorm !== null || layer.postFeedForwardNorm !== null,
     );
     const { format } = weights;
-    this.#buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms });
+    const sinks = this.#sinkTokens > 0;
+    this.#buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
     this.#rope = this.#allocateRope();
   }
 
@@ -117,15 +124,17 @@ export class Decoder {
     return this.#device.rows(logits, 0, count);
   }
 
+  get #sinkTokens(): number {
+    return this.#streaming?.sinkTokens ?? 0;
+  }
+
   #allocateRope(): DeviceTensor | null {
-    const { positions, contextTokensMax } = this.spec;
+    const { positions, contextTokensMax: modelTokens } = this.spec;
     if (positions.kind !== "rope") return null;
-    const contextTokens = Math.min(
-      this.#limits.contextTokensMax ?? contextTokensMax,
-      contextTokensMax,
-    );
+    const wanted = this.#limits.contextTokensMax ?? modelTokens;
+    const contextTokens = this.#sinkTokens > 0 ? wanted : Math.min(wanted, modelTokens);
     const table = this.#device.allocate("f32", [contextTokens, positions.rotaryDim]);
-    this.#device.write(table, ropeTable(positions, contextTokens));
+    this.#device.write(table, ropeTable(positions, contextTokens, modelTokens));
     return table;
   }
 
@@ -191,9 +200,14 @@ export class Decoder {
   }
 
   #attend({ layer, spec, index, cache, batch }: LayerRun): void {
-    const { input, qkv, query, attended, positions, slots } = this.#buffers;
+    const { input, qkv, query, sinkQuery, attended, positions, slots } = this.#buffers;
     const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.spec;
     const count = this.#tokens;
+    const window = layerWindow(spec, this.#streaming);
+    const sinks =
+      sinkQuery === null || window === null
+        ? null
+        : { tokens: this.#sinkTokens, query: sinkQuery, positionMax: window - 1 };
     this.#device.linear({ count, out: qkv, x: input, ...layer.qkv });
     this.#device.ropeKvWrite({
       ...{ count, qkv, query, heads, cache, layer: index, positions, slots },
@@ -201,10 +215,14 @@ export class Decoder {
       ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
       ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
       normEpsilon: this.spec.norm.epsilon,
+      ...(sinks !== null && {
+        sinkQuery: { out: sinks.query, positionMax: sinks.positionMax },
+      }),
     });
     this.#device.pagedAttention({
       ...{ count, out: attended, query, heads, cache, layer: index, batch, scale },
-      ...(spec.window !== null && { window: spec.window }),
+      ...(window !== null && { window }),
+      ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
       ...(softcap !== null && { softcap }),
     });
   }

@@ -15,6 +15,7 @@
  *   kv-scales.ts         calibrated scales of keys and values, by name
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        what one step must know
+ *   streaming.ts         windows and attention sinks that a user asks for
  *   decoder.ts           runs a step; encoder.ts a batch of texts
  *
  * Invariant: no family has code in the decoder; it reads the spec and which norms there are.
@@ -43,4 +44,5 @@ export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.t
 export { describeModel, modelTypes } from "./registry.ts";
 export { ropeFrequencies, ropeTable } from "./rope.ts";
 export type { StepInput } from "./step-input.ts";
+export { type CacheWindow, cacheWindow, checkStreaming, type Streaming } from "./streaming.ts";
 export type { WeightSources } from "./weight-loader.ts";
