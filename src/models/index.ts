@@ -44,5 +44,5 @@ export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.t
 export { describeModel, modelTypes } from "./registry.ts";
 export { ropeFrequencies, ropeTable } from "./rope.ts";
 export type { StepInput } from "./step-input.ts";
-export { type CacheWindow, cacheWindow, checkStreaming, type Streaming } from "./streaming.ts";
+export { cacheWindow, checkStreaming, type DecoderWindow, type Streaming } from "./streaming.ts";
 export type { WeightSources } from "./weight-loader.ts";

@@ -18,8 +18,11 @@ export interface Streaming {
   readonly sinkTokens: number;
 }
 
-/** Which positions of a sequence are still seen, whatever comes: its first and its last ones. */
-export interface CacheWindow {
+/**
+ * Which positions of a sequence are still seen, whatever comes: its first and its last ones. What
+ * #kvcache's `CacheWindow` wants to know.
+ */
+export interface DecoderWindow {
   /** Most positions that any layer's token sees, its own and the sinks included. */
   readonly tokens: number;
   /** So many of them are the sequence's first. */
@@ -36,7 +39,7 @@ export function layerWindow(layer: LayerSpec, streaming: Streaming | null): numb
  * What a cache of all layers must keep: the largest window, if every layer has one. null: some
  * layer sees everything, so nothing may be forgotten.
  */
-export function cacheWindow(spec: DecoderSpec, streaming: Streaming | null): CacheWindow | null {
+export function cacheWindow(spec: DecoderSpec, streaming: Streaming | null): DecoderWindow | null {
   let tokens = 0;
   for (const layer of spec.layers) {
     const window = layerWindow(layer, streaming);

@@ -1,6 +1,12 @@
 /** Runs a decoder over several sequences, a chunk of tokens at a time, as an engine does. */
 import type { Device, KvCache, KvFormat, WeightFormat } from "#devices";
-import { Decoder, type DecoderModel, loadDecoderWeights, type WeightSources } from "#models";
+import {
+  Decoder,
+  type DecoderModel,
+  loadDecoderWeights,
+  type Streaming,
+  type WeightSources,
+} from "#models";
 
 export interface DriverOptions {
   readonly device: Device;
@@ -13,6 +19,7 @@ export interface DriverOptions {
   readonly contextTokens?: number;
   /** Most tokens of a sequence under a tree mask. */
   readonly treeTokens?: number;
+  readonly streaming?: Streaming;
 }
 
 /** New tokens of one sequence. */
@@ -53,6 +60,7 @@ export class DecoderDriver {
         contextTokensMax: contextTokens,
         treeTokensMax: options.treeTokens ?? 0,
       },
+      streaming: options.streaming ?? null,
     });
     this.#cache = device.allocateKvCache({
       format: options.kvFormat ?? "f32",

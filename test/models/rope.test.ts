@@ -23,6 +23,23 @@ test("angles are rounded to f32, as far out as contexts go", () => {
   expect(table[position * 4 + 1]).toBe(Math.fround(Math.cos(angle)));
 });
 
+test("angles behind the model's context are exact, and change no frequency", () => {
+  const position = 131_071;
+  const table = ropeTable(rope({ kind: "default" }), position + 1, 1000);
+  const exact = position * Math.fround(0.01);
+  expect(table[position * 4 + 1]).toBe(Math.fround(Math.cos(exact)));
+  const within = ropeTable(rope({ kind: "default" }), 1000);
+  expect(table.subarray(0, within.length)).toEqual(within);
+  const longrope = rope({
+    kind: "longrope",
+    shortFactors: [1, 1],
+    longFactors: [2, 2],
+    ...{ attentionFactor: 1, originalContextTokens: 8 },
+  });
+  const short = ropeTable(longrope, 8);
+  expect(ropeTable(longrope, 20, 8).subarray(0, short.length)).toEqual(short);
+});
+
 describe("scalings", () => {
   test("linear divides every frequency", () => {
     expect(frequencies(rope({ kind: "linear", factor: 4 }))).toEqual([0.25, 0.0025]);
