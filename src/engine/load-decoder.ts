@@ -4,6 +4,8 @@ import type { Checkpoint } from "#checkpoint";
 import type { KvCacheOptions, KvFormat, WeightFormat } from "#devices";
 import { attentionWeight } from "#kvcache";
 import {
+  cacheWindow,
+  checkStreaming,
   Decoder,
   type DecoderModel,
   type DecoderSpec,
@@ -13,6 +15,7 @@ import {
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler } from "#scheduler";
+import { modelContextTokens, streamingOf } from "./attention-window.ts";
 import { DecoderRunner } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
 import type { LoadedEngine, Loading } from "./load-engine.ts";
@@ -24,18 +27,23 @@ import { modelFingerprint } from "./tiers/model-fingerprint.ts";
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
 
-/** Throws what reading weights and making room for them and the cache throw. */
+/**
+ * Throws what reading weights and making room for them and the cache throw, and INVALID_ARGUMENT
+ * for attention sinks that the model cannot have.
+ */
 export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedEngine> {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
   const { spec } = model;
+  const streaming = streamingOf(options);
+  if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
   const memory = await openMemory(loading, { spec, weights, format });
   const scheduler = new Scheduler({
     config: options.scheduler,
     cache: memory.cache,
-    contextTokensMax: spec.contextTokensMax,
+    contextTokensMax: modelContextTokens(options, spec),
     estimates: memory.cost,
   });
   const runner = createRunner(loading, { spec, weights, scheduler, memory });
@@ -99,7 +107,7 @@ async function openMemory(
     availableBytes: device.memory().availableBytes,
   });
   const { kind } = device;
-  const window = null;
+  const window = cacheWindow(spec, streamingOf(options));
   return await CacheMemory.open({
     device,
     memory: { ...block, blocks },
@@ -149,6 +157,7 @@ function createRunner(
       spec,
       weights,
       limits: { ...limits, logitRowsMax, contextTokensMax },
+      streaming: streamingOf(message.options),
     }),
     sampler: new Sampler({ device, rowsMax: logitRowsMax, vocabularySize: spec.vocabularySize }),
     builder: new StepBuilder({ ...limits, blockTokens }),

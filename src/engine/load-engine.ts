@@ -3,6 +3,7 @@ import { type Checkpoint, openCheckpoint } from "#checkpoint";
 import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import { describeModel, Encoder, type EncoderModel, loadEncoderWeights } from "#models";
+import { refuseWindow } from "./attention-window.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
 import type { Engine } from "./engine.ts";
 import { loadDecoder } from "./load-decoder.ts";
@@ -77,6 +78,7 @@ function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
   const { spec } = model;
+  refuseWindow(options, spec.architecture);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
   const weights = loadEncoderWeights(device, model, { sources: checkpoint.tensors, format });
   const stepTokensMax = Math.max(options.scheduler.stepTokensMax, spec.contextTokensMax);
