@@ -47,6 +47,7 @@ interface Case {
   readonly context: number;
   readonly window?: number;
   readonly mask?: number[];
+  readonly sinks?: number;
 }
 
 /** Sums of the values that each query sees. */
@@ -58,6 +59,12 @@ async function seenSums(given: Case): Promise<number[]> {
     query: floats(device, [count, 1], Array<number>(count).fill(1)),
     batch: batchOf(count, given.context, given.mask),
     ...(given.window !== undefined && { window: given.window }),
+    ...(given.sinks !== undefined && {
+      sinks: {
+        tokens: given.sinks,
+        query: floats(device, [count, 1], Array<number>(count).fill(1)),
+      },
+    }),
   });
   return read(device, out);
 }
@@ -72,6 +79,37 @@ test("later queries of a prompt see the earlier ones, not the other way round", 
 
 test("a window keeps the last places, the query's own included", async () => {
   expect(await seenSums({ queries: 2, context: 4, window: 2 })).toEqual([3, 6]);
+});
+
+test("sinks take their places from the window, and are seen beside it", async () => {
+  // Of values 1, 2, 4, 8 the last query sees the first, as a sink, and the last.
+  expect(await seenSums({ queries: 4, context: 4, window: 2, sinks: 1 })).toEqual([
+    1, 1.5, 2.5, 4.5,
+  ]);
+  const within = await seenSums({ queries: 4, context: 4, window: 4, sinks: 3 });
+  expect(within).toEqual(await seenSums({ queries: 4, context: 4 }));
+});
+
+test("sinks are scored by their own query", async () => {
+  const cache = device.allocateKvCache({
+    ...{ format: "f32", layers: 1, blocks: 4, blockTokens: 2, kvHeads: 1, headDim: 1 },
+  });
+  writeKv(cache, [6, 7, 2], [1, Number.NaN, 1], [0, Number.NaN, 1]);
+  const out = device.allocateActivation("f32", 1, 1);
+  device.pagedAttention({
+    ...{ count: 1, out, heads: 1, cache, layer: 0, scale: 1, batch: batchOf(1, 3), window: 2 },
+    query: floats(device, [1, 1], [Math.log(3)]),
+    sinks: { tokens: 1, query: floats(device, [1, 1], [0]) },
+  });
+  expect(await read(device, out)).toEqual([0.75]);
+});
+
+test("sinks without a window, as large as it, or under a tree mask are our bugs", async () => {
+  const given = { queries: 1, context: 2 };
+  await expect(seenSums({ ...given, sinks: 1 })).rejects.toThrow("a window is wanted");
+  await expect(seenSums({ ...given, window: 2, sinks: 2 })).rejects.toThrow("1 to 1 tokens");
+  await expect(seenSums({ ...given, window: 2, sinks: 0 })).rejects.toThrow("1 to 1 tokens");
+  await expect(seenSums({ ...given, window: 2, sinks: 1, mask: [1] })).rejects.toThrow("tree mask");
 });
 
 test("a tree mask opens rows of the step one by one, and the context always", async () => {

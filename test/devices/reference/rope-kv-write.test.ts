@@ -44,6 +44,17 @@ test("turns the pair (i, i + half) by the angle of the token's position", async 
   expect(await read(device, query)).toEqual([-4, 3]);
 });
 
+test("queries of sinks turn no further than the cache's last place; keys do", async () => {
+  const quarters = floats(device, [2, 2], [1, 0, 0, 1]);
+  const out = device.allocate("f32", [1, 2]);
+  const given = { headDim: 2, rope: quarters };
+  const { query } = write([3, 4, 0, 0, 0, 0], { ...given, sinkQuery: { out, positionMax: 0 } });
+  expect(await read(device, query)).toEqual([-4, 3]);
+  expect(await read(device, out)).toEqual([3, 4]);
+  write([3, 4, 0, 0, 0, 0], { ...given, sinkQuery: { out, positionMax: 5 } });
+  expect(await read(device, out)).toEqual([-4, 3]);
+});
+
 test("passes dimensions beyond the rotary ones through", async () => {
   const quarter = floats(device, [2, 2], [1, 0, 0, 1]);
   const qkv = [3, 4, 5, 6, ...Array<number>(8).fill(0)];
