@@ -210,3 +210,29 @@ describe("a loaded model", () => {
     await expect(silent.kvEvents.snapshot()).rejects.toThrow("eventBufferMax above 0");
   });
 });
+
+test("three prompts shifted by one store five blocks each and push out older ones (T 45)", async () => {
+  const load = (poolBytes: number | null) =>
+    LLM.load("models/pocket", {
+      dtype: "float32",
+      engineThread: false,
+      kvCache: { blockTokens: 32, poolBytes },
+      scheduler: { contextTokensMax: 256 },
+    });
+  const bytesPerBlock = await load(null).then(async (llm) => {
+    await llm[Symbol.asyncDispose]();
+    return llm.info.bytesPerBlock;
+  });
+  await using llm = await load(8 * bytesPerBlock);
+  await llm.kvEvents.getLatestEvents(1000);
+  for (let shift = 0; shift < 3; shift++) {
+    const promptTokenIds = Array.from({ length: 127 }, (_, place) => 100 + shift + place);
+    await llm.generate({ promptTokenIds }, { temperature: 0, maxTokens: 6, ignoreEos: true });
+    const events = (await llm.kvEvents.getLatestEvents(1000)).map(({ event }) => event);
+    const stored = events.flatMap((event) => (event.type === "stored" ? event.blocks : []));
+    // 132 positions are computed: the last token drawn is not.
+    expect(stored.map(({ tokenIds }) => tokenIds.length)).toEqual([32, 32, 32, 32, 4]);
+    expect(events.some(({ type }) => type === "removed")).toBe(shift > 0);
+  }
+  expect(await llm.kvEvents.getLatestEvents(0)).toEqual([]);
+});
