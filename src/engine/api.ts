@@ -1,8 +1,10 @@
 import type {
   BlockHashAlgorithm,
+  CacheStats,
   KvEventItem,
   KvEventReader,
   KvSnapshot,
+  LevelStats,
   NumberedKvEvent,
   RetentionConfig,
   RetentionOptions,
@@ -113,6 +115,8 @@ export interface ModelInfo {
   readonly parameters: number;
   readonly vocabularySize: number;
   readonly contextTokensMax: number;
+  /** Most positions that a token sees, where all layers have such a limit; null: all of them. */
+  readonly attentionWindow: number | null;
   readonly hiddenSize: number;
   readonly device: string;
   readonly weightFormat: string;
@@ -139,6 +143,43 @@ export interface EngineStats {
   /** Prefix-cache look-ups and hits, in tokens. */
   readonly prefixQueriedTokens: number;
   readonly prefixHitTokens: number;
+  /** Preemptions whose blocks went to host memory; those of the others were computed again. */
+  readonly swapPreemptions: number;
+  /** Sequences that came to share a prompt's blocks instead of computing it. */
+  readonly forks: number;
+  /** Requests that waited for blocks from disk. */
+  readonly loads: number;
+  /** Null for a model without a cache. While steps run, it may be 100 ms old. */
+  readonly cache: CacheReport | null;
+}
+
+/** Where blocks are, the nearest first. */
+export type CacheLevelName = "device" | "host" | "disk";
+
+/** One level's blocks now, and what happened to its contents since the start. */
+export interface CacheLevelReport extends Omit<LevelStats, "level"> {
+  readonly level: CacheLevelName;
+}
+
+/**
+ * Ways that blocks are moved: inside the device before a write to a shared one, between it and host
+ * memory, between host memory and disk.
+ */
+export type MoveDirection = "copy" | "offload" | "onboard" | "diskWrite" | "diskRead";
+
+/** What went one way since the start. */
+export interface MoveReport {
+  readonly blocks: number;
+  readonly bytes: number;
+  /** The engine thread's, for a device; for a disk, while at least one transfer was under way. */
+  readonly seconds: number;
+}
+
+/** The cache's books in all levels, for metrics; counts are blocks since the start. */
+export interface CacheReport extends Omit<CacheStats, "levels"> {
+  /** The device, then host memory and disk where there are such tiers. */
+  readonly levels: readonly CacheLevelReport[];
+  readonly moves: Readonly<Record<MoveDirection, MoveReport>>;
 }
 
 /** One finished step: what histograms are made of. */

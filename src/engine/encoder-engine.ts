@@ -1,13 +1,13 @@
 import { type Clock, EngineError } from "#base";
 import type { Device } from "#devices";
 import type { Encoder } from "#models";
-import type { EngineStats } from "./api.ts";
 import type {
   EmbeddingOutput,
   EmbedRequest,
   EngineRequest,
   RequestKey,
   StepOutput,
+  StepStats,
 } from "./protocol.ts";
 import { stepFailure } from "./wire-error.ts";
 
@@ -91,7 +91,7 @@ export class EncoderEngine {
     return { outputs: [], ...result, report };
   }
 
-  stats(): EngineStats {
+  stats(): StepStats {
     return {
       running: this.#running,
       waiting: this.#waiting.length,
@@ -105,6 +105,9 @@ export class EncoderEngine {
       generatedTokens: 0,
       prefixQueriedTokens: 0,
       prefixHitTokens: 0,
+      swapPreemptions: 0,
+      forks: 0,
+      loads: 0,
     };
   }
 

@@ -5,7 +5,14 @@ import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
-import type { EngineInfo, FromEngine, LoadMessage, RequestKey, StepOutput } from "./protocol.ts";
+import type {
+  EngineInfo,
+  FromEngine,
+  LoadMessage,
+  RequestKey,
+  StepOutput,
+  StepStats,
+} from "./protocol.ts";
 import { fromWire } from "./wire-error.ts";
 
 interface PendingEmbedding {
@@ -36,6 +43,10 @@ const NO_STATS: EngineStats = {
   generatedTokens: 0,
   prefixQueriedTokens: 0,
   prefixHitTokens: 0,
+  swapPreemptions: 0,
+  forks: 0,
+  loads: 0,
+  cache: null,
 };
 
 /**
@@ -171,15 +182,18 @@ export class EngineClient {
   #receive(message: FromEngine): void {
     switch (message.type) {
       case "ready":
-        this.#stats = message.stats;
+        this.#update(message.stats);
         this.#loading?.resolve(message.info);
         break;
       case "step":
-        this.#stats = message.stats;
+        this.#update(message.stats);
         this.#deliver(message);
         break;
       case "stats":
-        this.#stats = message.stats;
+        this.#update(message.stats);
+        break;
+      case "cacheReport":
+        this.#stats = { ...this.#stats, cache: message.report };
         break;
       case "refused":
         this.#fail(message.key, fromWire(message.error));
@@ -200,6 +214,10 @@ export class EngineClient {
       case "closed":
         break;
     }
+  }
+
+  #update(stats: StepStats): void {
+    this.#stats = { ...stats, cache: this.#stats.cache };
   }
 
   #deliver({ outputs, embeddings, failures, report }: StepOutput): void {

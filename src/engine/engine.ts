@@ -9,7 +9,7 @@ import {
   sequenceId,
 } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { EngineStats, StepReport } from "./api.ts";
+import type { StepReport } from "./api.ts";
 import type { ItemResult, ModelRunner } from "./model-runner.ts";
 import type {
   EmbeddingOutput,
@@ -19,6 +19,7 @@ import type {
   RequestKey,
   SequenceOutput,
   StepOutput,
+  StepStats,
   WireError,
 } from "./protocol.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
@@ -140,7 +141,7 @@ export class Engine {
     }
   }
 
-  stats(): EngineStats {
+  stats(): StepStats {
     const scheduler = this.#parts.scheduler.stats();
     return {
       ...scheduler,

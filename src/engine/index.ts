@@ -14,6 +14,7 @@
  *   active-request.ts   a request seen by its caller; channel.ts its queue
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
+ *   cache-report.ts     what all levels of the cache counted, for metrics
  *   kv-events.ts        what the cache tells, for readers on the caller's thread
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it

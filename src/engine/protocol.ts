@@ -6,7 +6,14 @@ import type { ErrorCode } from "#base";
 import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { BeamScore, EngineStats, FinishReason, ModelInfo, StepReport } from "./api.ts";
+import type {
+  BeamScore,
+  CacheReport,
+  EngineStats,
+  FinishReason,
+  ModelInfo,
+  StepReport,
+} from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 
 /**
@@ -111,17 +118,22 @@ export interface StepOutput {
 /** What the engine knows of a model; names and texts are the calling thread's. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
+/** What crosses with every step. The cache's own report is larger, and crosses when it may matter. */
+export type StepStats = Omit<EngineStats, "cache">;
+
 export interface ReadyMessage {
   readonly type: "ready";
   readonly info: EngineInfo;
-  readonly stats: EngineStats;
+  readonly stats: StepStats;
 }
 
 export type FromEngine =
   | ReadyMessage
-  | ({ readonly type: "step"; readonly stats: EngineStats } & StepOutput)
+  | ({ readonly type: "step"; readonly stats: StepStats } & StepOutput)
   /** The books changed without a step: a request was given up while none ran. */
-  | { readonly type: "stats"; readonly stats: EngineStats }
+  | { readonly type: "stats"; readonly stats: StepStats }
+  /** All levels of the cache; comes before the message whose books it belongs to. */
+  | { readonly type: "cacheReport"; readonly report: CacheReport }
   | ({ readonly type: "refused" } & RequestFailure)
   /** What the cache told since the last such message; never empty. */
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }

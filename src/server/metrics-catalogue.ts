@@ -1,5 +1,6 @@
 /** The metrics that exist: names, meanings, buckets, and where the values come from. */
-import type { EngineStats, ModelInfo } from "#engine";
+import type { EngineStats, KvEventSource, ModelInfo } from "#engine";
+import { cacheCounters, cacheGauges } from "./metrics-cache.ts";
 
 export const OWN_PREFIX = "perigee:";
 export const VLLM_PREFIX = "vllm:";
@@ -59,81 +60,86 @@ export interface EngineCounts {
   computedPromptTokens: number;
 }
 
-interface Series<Value> {
+/** The value of one series, told from others of its metric by labels. */
+export interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
-  readonly value: Value;
+  readonly value: number;
 }
 
-/** One metric; its series differ in their labels, whose names are the same for all. */
-export interface Metric<Value> {
+/** One metric that is read when somebody looks. */
+export interface Metric {
   readonly name: string;
   readonly help: string;
-  readonly series: readonly Series<Value>[];
+  /** Names of the labels that all its series have. Default: none. */
+  readonly labelNames?: readonly string[];
+  readonly samples: (stats: EngineStats, counts: EngineCounts) => readonly Sample[];
 }
 
-type GaugeValue = (stats: EngineStats) => number;
-type CounterValue = (stats: EngineStats, counts: EngineCounts) => number;
+type Value = (stats: EngineStats, counts: EngineCounts) => number;
 
 /** Values that rise and fall. */
-export function engineGauges(info: ModelInfo): readonly Metric<GaugeValue>[] {
+export function engineGauges(info: ModelInfo): readonly Metric[] {
+  const config = cacheConfig(info);
   return [
-    gauge("num_requests_running", "Requests in the running batch.", (stats) => stats.running),
-    gauge("num_requests_waiting", "Requests waiting for a place.", (stats) => stats.waiting),
+    metric("num_requests_running", "Requests in the running batch.", (stats) => stats.running),
+    metric("num_requests_waiting", "Requests waiting for a place.", (stats) => stats.waiting),
     {
       name: "num_requests_waiting_by_reason",
       help: "Requests waiting for a place, by reason.",
-      series: [
-        { labels: { reason: "capacity" }, value: (stats) => stats.waiting },
-        { labels: { reason: "deferred" }, value: () => 0 },
+      labelNames: ["reason"],
+      samples: (stats) => [
+        { labels: { reason: "capacity" }, value: stats.waiting },
+        { labels: { reason: "deferred" }, value: 0 },
       ],
     },
-    gauge("kv_cache_usage_perc", "Share of KV blocks held by sequences, 0 to 1.", heldShare),
-    gauge("kv_blocks_cached", "KV blocks that no one holds but can be hit.", (stats) => {
+    metric("kv_cache_usage_perc", "Share of KV blocks held by sequences, 0 to 1.", heldShare),
+    metric("kv_blocks_cached", "KV blocks that no one holds but can be hit.", (stats) => {
       return stats.cachedBlocks;
     }),
     {
       name: "cache_config_info",
       help: "How the KV cache is laid out; always 1.",
-      series: [{ labels: cacheConfig(info), value: () => 1 }],
+      labelNames: Object.keys(config),
+      samples: () => [{ labels: config, value: 1 }],
     },
+    ...cacheGauges(),
   ];
 }
 
 /** Values that only rise. */
-export function engineCounters(): readonly Metric<CounterValue>[] {
+export function engineCounters(events: KvEventSource): readonly Metric[] {
   return [
-    counter("prompt_tokens_total", "Prompt tokens taken in.", (stats) => stats.promptTokens),
-    counter("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
-    counter("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (_, counts) => {
+    metric("prompt_tokens_total", "Prompt tokens taken in.", (stats) => stats.promptTokens),
+    metric("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
+    metric("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (_, counts) => {
       return counts.cachedPromptTokens;
     }),
     {
       name: "prompt_tokens_by_source_total",
       help: "Prompt tokens of ended requests, by where their KV came from.",
-      series: [
-        { labels: { source: "local_compute" }, value: (_, counts) => counts.computedPromptTokens },
-        { labels: { source: "local_cache_hit" }, value: (_, counts) => counts.cachedPromptTokens },
+      labelNames: ["source"],
+      samples: (_, counts) => [
+        { labels: { source: "local_compute" }, value: counts.computedPromptTokens },
+        { labels: { source: "local_cache_hit" }, value: counts.cachedPromptTokens },
       ],
     },
-    counter("prefix_cache_queries_total", "Tokens looked up in the prefix cache.", (stats) => {
+    metric("prefix_cache_queries_total", "Tokens looked up in the prefix cache.", (stats) => {
       return stats.prefixQueriedTokens;
     }),
-    counter("prefix_cache_hits_total", "Tokens found in the prefix cache.", (stats) => {
+    metric("prefix_cache_hits_total", "Tokens found in the prefix cache.", (stats) => {
       return stats.prefixHitTokens;
     }),
-    counter("num_preemptions_total", "Sequences that lost their place.", (stats) => {
+    metric("num_preemptions_total", "Sequences that lost their place.", (stats) => {
       return stats.preemptions;
     }),
-    counter("steps_total", "Steps of the engine.", (stats) => stats.steps),
+    metric("steps_total", "Steps of the engine.", (stats) => stats.steps),
+    ...cacheCounters(events),
   ];
 }
 
-function gauge(name: string, help: string, value: GaugeValue): Metric<GaugeValue> {
-  return { name, help, series: [{ value }] };
-}
-
-function counter(name: string, help: string, value: CounterValue): Metric<CounterValue> {
-  return { name, help, series: [{ value }] };
+/** A metric of one series. */
+function metric(name: string, help: string, value: Value): Metric {
+  return { name, help, samples: (stats, counts) => [{ value: value(stats, counts) }] };
 }
 
 function heldShare(stats: EngineStats): number {

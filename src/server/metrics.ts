@@ -121,11 +121,11 @@ export class EngineMetrics {
     });
   }
 
-  #description({ name, help, series }: Metric<unknown>) {
+  #description({ name, help, labelNames = [] }: Metric) {
     return {
       name: OWN_PREFIX + name,
       help,
-      labelNames: [...Object.keys(this.#labels), ...Object.keys(series[0]?.labels ?? {})],
+      labelNames: [...Object.keys(this.#labels), ...labelNames],
       registers: [this.#registry],
     };
   }
@@ -133,14 +133,14 @@ export class EngineMetrics {
   /** Values come from the engine's books when someone looks, at no cost per step. */
   #makeGauges(model: ServedModel): void {
     const labels = this.#labels;
+    const counts = this.#counts;
     for (const metric of engineGauges(model.info)) {
-      const { series } = metric;
       new Gauge({
         ...this.#description(metric),
         collect() {
-          const stats = model.stats();
-          for (const { labels: own, value } of series)
-            this.set({ ...labels, ...own }, value(stats));
+          for (const { labels: own, value } of metric.samples(model.stats(), counts)) {
+            this.set({ ...labels, ...own }, value);
+          }
         },
       });
     }
@@ -149,15 +149,13 @@ export class EngineMetrics {
   #makeCounters(model: ServedModel): void {
     const labels = this.#labels;
     const counts = this.#counts;
-    for (const metric of engineCounters()) {
-      const { series } = metric;
+    for (const metric of engineCounters(model.kvEvents)) {
       new Counter({
         ...this.#description(metric),
         collect() {
-          const stats = model.stats();
           this.reset();
-          for (const { labels: own, value } of series) {
-            this.inc({ ...labels, ...own }, value(stats, counts));
+          for (const { labels: own, value } of metric.samples(model.stats(), counts)) {
+            this.inc({ ...labels, ...own }, value);
           }
         },
       });

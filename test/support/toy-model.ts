@@ -1,6 +1,7 @@
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { EngineError } from "#base";
 import type {
+  CacheReport,
   ChatMessage,
   ChatOptions,
   Completion,
@@ -42,6 +43,8 @@ export interface ToyOptions {
   readonly failAfterTokens?: number;
   readonly hasTokenizer?: boolean;
   readonly defaultName?: string;
+  /** What the cache's books say. Default: nothing. */
+  readonly cacheReport?: CacheReport;
   /** KV events kept; 0: none are told. */
   readonly eventBufferMax?: number;
 }
@@ -122,6 +125,10 @@ export class ToyModel implements ServedModel {
       generatedTokens,
       prefixQueriedTokens: queried,
       prefixHitTokens: hits,
+      swapPreemptions: 0,
+      forks: 0,
+      loads: 0,
+      cache: this.#options.cacheReport ?? null,
     };
   }
 

@@ -1,0 +1,219 @@
+/**
+ * Metrics of the KV cache: per level (device, host, disk), per reason, per direction. Where vLLM
+ * has a metric for the same thing, it is there once more with vLLM's name and labels.
+ */
+import type {
+  CacheLevelReport,
+  CacheReport,
+  EngineStats,
+  KvEventSource,
+  MoveDirection,
+} from "#engine";
+import type { Metric, Sample } from "./metrics-catalogue.ts";
+
+type LevelCount = (level: CacheLevelReport) => number;
+
+/** Label values of the ways that blocks take. */
+const DIRECTIONS: readonly (readonly [MoveDirection, string])[] = [
+  ["copy", "device_to_device"],
+  ["offload", "device_to_host"],
+  ["onboard", "host_to_device"],
+  ["diskWrite", "host_to_disk"],
+  ["diskRead", "disk_to_host"],
+];
+
+/** vLLM's names of the two ways that its own offloading has. */
+const TRANSFER_TYPES: readonly (readonly [MoveDirection, string])[] = [
+  ["offload", "GPU_to_CPU"],
+  ["onboard", "CPU_to_GPU"],
+];
+
+/** What rises and falls. Nothing is shown of a model without a cache. */
+export function cacheGauges(): readonly Metric[] {
+  return [
+    {
+      name: "kv_cache_blocks",
+      help: "KV blocks by level and state: free, held by sequences, or cached for reuse.",
+      labelNames: ["level", "state"],
+      samples: fromCache(({ levels }) =>
+        levels.flatMap(({ level, free, held, cached }) => [
+          { labels: { level, state: "free" }, value: free },
+          { labels: { level, state: "held" }, value: held },
+          { labels: { level, state: "cached" }, value: cached },
+        ]),
+      ),
+    },
+  ];
+}
+
+/** What only rises. */
+export function cacheCounters(events: KvEventSource): readonly Metric[] {
+  return [
+    ...levelCounters(),
+    ...moveCounters(),
+    ...schedulingCounters(),
+    ...eventCounters(events),
+    ...vllmCounters(),
+  ];
+}
+
+function levelCounters(): readonly Metric[] {
+  return [
+    perLevel("kv_cache_hit_tokens_total", "Prompt tokens found in a level.", (level) => {
+      return level.hitTokens;
+    }),
+    perLevel(
+      "kv_cache_offloaded_blocks_total",
+      "Blocks that moved on to the next level.",
+      (level) => {
+        return level.offloaded;
+      },
+    ),
+    perLevel("kv_cache_onboarded_blocks_total", "Blocks that came back from a level.", (level) => {
+      return level.onboarded;
+    }),
+    {
+      name: "kv_cache_evicted_blocks_total",
+      help: "Cached blocks that made room in a level, by what became of their contents.",
+      labelNames: ["level", "reason"],
+      samples: fromCache(({ levels }) =>
+        levels.flatMap(({ level, offloaded, forgotten }) => [
+          { labels: { level, reason: "offloaded" }, value: level === "device" ? offloaded : 0 },
+          { labels: { level, reason: "forgotten" }, value: forgotten },
+        ]),
+      ),
+    },
+    perLevel("kv_cache_expired_blocks_total", "Durations of retention that ended.", (level) => {
+      return level.expired;
+    }),
+  ];
+}
+
+function moveCounters(): readonly Metric[] {
+  return [
+    perDirection("kv_cache_moved_blocks_total", "Blocks moved.", "blocks"),
+    perDirection("kv_cache_moved_bytes_total", "Bytes of blocks moved.", "bytes"),
+    perDirection("kv_cache_move_seconds_total", "Time that moving took.", "seconds"),
+    single("kv_cache_copied_blocks_total", "Shared blocks copied before a write.", (cache) => {
+      return cache.copiedBlocks;
+    }),
+    {
+      name: "kv_cache_swapped_blocks_total",
+      help: "Blocks of preempted sequences that went to host memory, and came back.",
+      labelNames: ["direction"],
+      samples: fromCache((cache) => [
+        { labels: { direction: "out" }, value: cache.swappedOutBlocks },
+        { labels: { direction: "in" }, value: cache.swappedInBlocks },
+      ]),
+    },
+    single(
+      "kv_cache_disk_failures_total",
+      "Reads and writes of the disk tier that failed.",
+      (cache) => {
+        return cache.diskFailures;
+      },
+    ),
+  ];
+}
+
+function schedulingCounters(): readonly Metric[] {
+  return [
+    {
+      name: "preemptions_total",
+      help: "Sequences that lost their place, by what became of their blocks.",
+      labelNames: ["kind"],
+      samples: ({ preemptions, swapPreemptions }) => [
+        { labels: { kind: "swap" }, value: swapPreemptions },
+        { labels: { kind: "recompute" }, value: preemptions - swapPreemptions },
+      ],
+    },
+    {
+      name: "sequence_forks_total",
+      help: "Sequences that came to share a prompt's blocks instead of computing it.",
+      samples: ({ forks }) => [{ value: forks }],
+    },
+    {
+      name: "kv_cache_disk_loads_total",
+      help: "Requests that waited for blocks from disk.",
+      samples: ({ loads }) => [{ value: loads }],
+    },
+  ];
+}
+
+function eventCounters(events: KvEventSource): readonly Metric[] {
+  return [
+    {
+      name: "kv_events_total",
+      help: "Events that the cache told.",
+      samples: () => (events.enabled ? [{ value: events.nextId }] : []),
+    },
+    {
+      name: "kv_events_dropped_total",
+      help: "Events that left the buffer: readers that have not had them lost them.",
+      samples: () => (events.enabled ? [{ value: events.firstId }] : []),
+    },
+  ];
+}
+
+/** Names that boards for vLLM's offloading ask for; tokens, bytes and seconds as there. */
+function vllmCounters(): readonly Metric[] {
+  return [
+    {
+      name: "external_prefix_cache_queries_total",
+      help: "Tokens looked up behind the device: in host memory and on disk.",
+      samples: (stats) => external(stats, (outside) => stats.prefixQueriedTokens - outside.device),
+    },
+    {
+      name: "external_prefix_cache_hits_total",
+      help: "Tokens found behind the device: in host memory and on disk.",
+      samples: (stats) => external(stats, (outside) => outside.host + outside.disk),
+    },
+    transfers("kv_offload_total_bytes_total", "Bytes moved, as vLLM calls it.", "bytes"),
+    transfers("kv_offload_total_time_total", "Seconds of moving, as vLLM calls it.", "seconds"),
+  ];
+}
+
+/** Hit tokens by level, made to one value; nothing where the device is the only level. */
+function external(
+  { cache }: EngineStats,
+  value: (hits: Record<CacheLevelReport["level"], number>) => number,
+): readonly Sample[] {
+  if (cache === null || cache.levels.length === 1) return [];
+  const hits = { device: 0, host: 0, disk: 0 };
+  for (const { level, hitTokens } of cache.levels) hits[level] = hitTokens;
+  return [{ value: Math.max(0, value(hits)) }];
+}
+
+function fromCache(samples: (cache: CacheReport) => readonly Sample[]): Metric["samples"] {
+  return ({ cache }) => (cache === null ? [] : samples(cache));
+}
+
+function single(name: string, help: string, value: (cache: CacheReport) => number): Metric {
+  return { name, help, samples: fromCache((cache) => [{ value: value(cache) }]) };
+}
+
+function perLevel(name: string, help: string, count: LevelCount): Metric {
+  const samples = fromCache(({ levels }) =>
+    levels.map((level) => ({ labels: { level: level.level }, value: count(level) })),
+  );
+  return { name, help, labelNames: ["level"], samples };
+}
+
+function perDirection(name: string, help: string, what: "blocks" | "bytes" | "seconds"): Metric {
+  const samples = fromCache(({ moves }) =>
+    DIRECTIONS.map(([way, direction]) => ({ labels: { direction }, value: moves[way][what] })),
+  );
+  return { name, help, labelNames: ["direction"], samples };
+}
+
+function transfers(name: string, help: string, what: "bytes" | "seconds"): Metric {
+  const samples = fromCache(({ levels, moves }) =>
+    levels.length === 1
+      ? []
+      : TRANSFER_TYPES.map(([way, type]) => ({
+          labels: { transfer_type: type },
+          value: moves[way][what],
+        })),
+  );
+  return { name, help, labelNames: ["transfer_type"], samples };
+}
