@@ -75,6 +75,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     parameters: weights.parameters,
     vocabularySize,
     contextTokensMax,
+    attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
     hiddenSize,
     device: device.description,
     weightFormat: format,

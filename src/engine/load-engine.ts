@@ -98,6 +98,7 @@ function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
     parameters: weights.parameters,
     vocabularySize: spec.vocabularySize,
     contextTokensMax: spec.contextTokensMax,
+    attentionWindow: null,
     hiddenSize: spec.hiddenSize,
     device: device.description,
     weightFormat: format,

@@ -32,7 +32,9 @@ export interface VllmBlockStored {
   /** One per block; null where there are none. */
   readonly extra_keys: readonly (readonly VllmExtraKey[] | null)[];
   readonly group_idx: 0;
-  readonly kv_cache_spec_kind: "full_attention";
+  readonly kv_cache_spec_kind: "full_attention" | "sliding_window";
+  /** Most positions that a token sees; only where that is limited. */
+  readonly kv_cache_spec_sliding_window?: number;
 }
 
 /** Blocks that cannot be found on a medium any more. */
@@ -67,10 +69,16 @@ interface Run {
  */
 export class VllmEventEncoder {
   readonly #blockTokens: number;
+  readonly #spec: Pick<VllmBlockStored, "kv_cache_spec_kind" | "kv_cache_spec_sliding_window">;
   readonly #mirror = new KvMirror();
 
-  constructor(blockTokens: number) {
+  /** `window`: most positions that a token sees; null: all. */
+  constructor(blockTokens: number, window: number | null = null) {
     this.#blockTokens = blockTokens;
+    this.#spec =
+      window === null
+        ? { kv_cache_spec_kind: "full_attention" }
+        : { kv_cache_spec_kind: "sliding_window", kv_cache_spec_sliding_window: window };
   }
 
   /** An event's translation; often none. Null: events are missing before it, load a snapshot. */
@@ -141,7 +149,7 @@ export class VllmEventEncoder {
         extraKeys(block, parentHash === null && place === 0),
       ),
       group_idx: 0,
-      kv_cache_spec_kind: "full_attention",
+      ...this.#spec,
     };
   }
 

@@ -84,6 +84,7 @@ function publishKvEvents(
   app.log.info(`Publishing KV events at ${kvPublisher.endpoint}`);
   return new KvPublishing(model.kvEvents, kvPublisher, {
     blockTokens: model.info.blockTokens,
+    window: model.info.attentionWindow,
     onFailure: (error) => app.log.error(`Cannot publish KV events: ${messageOf(error)}`),
   });
 }

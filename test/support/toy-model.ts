@@ -85,6 +85,7 @@ export class ToyModel implements ServedModel {
       parameters: 0,
       vocabularySize: VOCABULARY,
       contextTokensMax: CONTEXT_MAX,
+      attentionWindow: null,
       hiddenSize: 8,
       device: "toy",
       weightFormat: "f32",

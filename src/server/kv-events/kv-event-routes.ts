@@ -1,5 +1,6 @@
 /** What the cache tells, over HTTP: polled as at TensorRT-LLM's servers, or followed. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { ModelInfo } from "#engine";
 import { kvEventsJson } from "#kvcache";
 import type { ServerContext } from "../context.ts";
 import { EventStream } from "../event-stream.ts";
@@ -43,7 +44,7 @@ async function drain(
   const hungUp = new AbortController();
   reply.raw.once("close", () => hungUp.abort());
   const events = await model.kvEvents.getLatestEvents(timeoutMs, hungUp.signal);
-  const text = kvEventsJson(events, model.info.contextTokensMax);
+  const text = kvEventsJson(events, windowOf(model.info));
   return reply.header("content-type", "application/json; charset=utf-8").send(text);
 }
 
@@ -64,7 +65,7 @@ async function follow(
   const from = parseResumePoint(lastEventId(request) ?? queryValue(request.query, "after"));
   reply.hijack();
   const stream = new EventStream(reply.raw, reply.getHeaders(), config.streamKeepAliveMs);
-  const feed = new EventFeed(source, stream, model.info.contextTokensMax);
+  const feed = new EventFeed(source, stream, windowOf(model.info));
   reply.raw.once("close", () => feed.leave());
   feeds.add(feed);
   try {
@@ -78,6 +79,11 @@ async function follow(
     stream.close();
   }
   return reply;
+}
+
+/** TensorRT-LLM's readers follow the largest window only; here all events are of one. */
+function windowOf({ attentionWindow, contextTokensMax }: ModelInfo): number {
+  return attentionWindow ?? contextTokensMax;
 }
 
 /** What a browser that reconnects says; newer than the address that it was given. */

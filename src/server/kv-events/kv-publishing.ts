@@ -10,6 +10,15 @@ export interface KvBatchSink {
   close(): Promise<void>;
 }
 
+/** What is published, and who hears of trouble. */
+export interface KvPublishingOptions {
+  readonly blockTokens: number;
+  /** Most positions that a token sees; null: all. */
+  readonly window: number | null;
+  /** It cannot go on, and why; not called after `close`. */
+  readonly onFailure: (error: unknown) => void;
+}
+
 /**
  * Hands a cache's events on in vLLM's words, a batch per step, from the first one on. Where events
  * were lost, subscribers are told that nothing is there, and then everything from a snapshot.
@@ -22,15 +31,15 @@ export class KvPublishing {
   #reader: KvEventReader;
   #closed = false;
 
-  /** Starts at once. `onFailure`: it cannot go on, and why; not called after `close`. */
+  /** Starts at once. */
   constructor(
     source: KvEventSource,
     sink: KvBatchSink,
-    options: { readonly blockTokens: number; readonly onFailure: (error: unknown) => void },
+    options: KvPublishingOptions,
   ) {
     this.#source = source;
     this.#sink = sink;
-    this.#encoder = new VllmEventEncoder(options.blockTokens);
+    this.#encoder = new VllmEventEncoder(options.blockTokens, options.window);
     this.#reader = source.read();
     this.#running = this.#run().catch((error: unknown) => {
       if (!this.#closed) options.onFailure(error);
