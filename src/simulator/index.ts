@@ -4,6 +4,7 @@
  *   trace.ts          a file of requests, line by line
  *   trace-row.ts      one line of it
  *   mixed-workload.ts a made-up load of three kinds, from a seed
+ *   length-mix.ts     how long prompts and outputs of a kind of traffic are
  *   cache-replay.ts   a trace through the KV cache's books: hit rates and evictions
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
@@ -11,6 +12,15 @@
  * @module
  */
 export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
+export {
+  drawLengths,
+  LENGTH_MIXES,
+  type LengthMix,
+  type LengthMixName,
+  type LengthShape,
+  type RequestLengths,
+  withSpread,
+} from "./length-mix.ts";
 export { mixedWorkload } from "./mixed-workload.ts";
 export {
   parseTrace,
