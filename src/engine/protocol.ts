@@ -118,7 +118,7 @@ export interface StepOutput {
 /** What the engine knows of a model; names and texts are the calling thread's. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
-/** What crosses with every step. The cache's own report is larger, and crosses when it may matter. */
+/** What crosses with every step. The report of the cache is larger, and crosses when it matters. */
 export type StepStats = Omit<EngineStats, "cache">;
 
 export interface ReadyMessage {

@@ -28,6 +28,10 @@ export interface TierStats {
   /** Cached contents that made room: moved on to the next level, or forgotten. */
   readonly offloaded: number;
   readonly forgotten: number;
+  /** Cached contents that made room here, and that another block still has. */
+  readonly dropped: number;
+  /** Contents that continued what was forgotten, and went with it. */
+  readonly orphaned: number;
   /** Contents that came back to the device from here. */
   readonly onboarded: number;
   /** Durations that ended. */
@@ -46,6 +50,8 @@ export class CacheBooks {
   readonly #tiers: readonly CacheTier[];
   readonly #offloadPriorityMin: number;
   readonly #counters: readonly Counters[];
+  /** Host blocks that came from disk and were not used since: their first use is the disk's. */
+  readonly #fromDisk = new Set<BlockId>();
   #moves: BlockMove[] = [];
   /** On the caller's clock, by `advance`. */
   #nowMs = 0;
@@ -71,6 +77,8 @@ export class CacheBooks {
     this.#counters = this.#tiers.map(() => ({
       offloaded: 0,
       forgotten: 0,
+      dropped: 0,
+      orphaned: 0,
       onboarded: 0,
       expired: 0,
     }));
@@ -202,7 +210,19 @@ export class CacheBooks {
 
   /** A host block with one holder, for contents of any kind; null: none can make room. */
   takeHost(): BlockId | null {
-    return this.host?.take() ?? null;
+    const block = this.host?.take() ?? null;
+    if (block !== null) this.#fromDisk.delete(block);
+    return block;
+  }
+
+  /** A host block has its contents from disk. */
+  cameFromDisk(host: BlockId): void {
+    this.#fromDisk.add(host);
+  }
+
+  /** Which level saved the work of computing a block, now that it is used. */
+  hitLevel(block: BlockId): CacheLevel {
+    return this.#fromDisk.delete(block) ? 2 : this.levelOf(block);
   }
 
   /** Forgets everything, files on disk too; nobody may hold a block. */
@@ -253,10 +273,11 @@ export class CacheBooks {
   #evicted(block: BlockId, level: CacheLevel): void {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot evict a block that is not stored");
-    if (level === 0 && this.index.isOnlyBlock(block)) this.#offload(block, node);
+    const isOnly = this.index.isOnlyBlock(block);
+    const moved = level === 0 && isOnly && this.#offload(block, node);
     // Making room there may have forgotten this block's contents, since it continued them.
     if (this.index.nodeOf(block) === null) return;
-    if (this.index.isOnlyBlock(block)) this.#count(level, "forgotten");
+    if (!moved) this.#count(level, isOnly ? "forgotten" : "dropped");
     this.#removeFromIndex(block, node);
   }
 
@@ -288,15 +309,15 @@ export class CacheBooks {
     this.observer.removed(node);
   }
 
-  /** Copies what a device victim has to host memory, if it is worth it and there is room. */
-  #offload(block: BlockId, node: NodeId): void {
+  /** Copies what a device victim has to host memory; false: it is not worth it, or no room. */
+  #offload(block: BlockId, node: NodeId): boolean {
     const { host } = this;
-    if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return;
-    const copy = host.take();
-    if (copy === null) return;
+    if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return false;
+    const copy = this.takeHost();
+    if (copy === null) return false;
     if (this.index.nodeOf(block) === null) {
       this.release(copy);
-      return;
+      return false;
     }
     this.move({ kind: "offload", from: block, to: copy });
     this.#count(0, "offloaded");
@@ -305,6 +326,7 @@ export class CacheBooks {
     host.publish(copy);
     this.onOffloaded?.(copy, node);
     this.release(copy);
+    return true;
   }
 
   /** What continues contents that go can never be found again. */
@@ -312,7 +334,7 @@ export class CacheBooks {
     if (!this.index.hasChildren(node)) return;
     this.index.removeBelow(node, (block) => {
       this.tierOf(block).forget(block);
-      this.#count(this.levelOf(block), "forgotten");
+      this.#count(this.levelOf(block), "orphaned");
     });
   }
 

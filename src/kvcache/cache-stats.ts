@@ -17,8 +17,12 @@ export interface LevelStats {
   readonly offloaded: number;
   /** Blocks whose contents came from here to the level above, or the device. */
   readonly onboarded: number;
-  /** Blocks whose contents were forgotten, in all levels, to make room here. */
+  /** Blocks that made room here, and whose contents no other block has: they are forgotten. */
   readonly forgotten: number;
+  /** Blocks that made room here, and whose contents another block still has. */
+  readonly dropped: number;
+  /** Blocks that were forgotten because what they continue was. */
+  readonly orphaned: number;
   /** Durations that ended. */
   readonly expired: number;
 }

@@ -178,6 +178,7 @@ export class DiskBooks {
       tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(disk).priorityOf(disk) });
       index.attach(node, host);
       tier.publish(host);
+      this.#books.cameFromDisk(host);
       this.#loadedBlocks++;
     }
     this.#books.release(host);

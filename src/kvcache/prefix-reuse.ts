@@ -99,7 +99,7 @@ export class PrefixReuse {
     for (const [index, block] of match.blocks.entries()) {
       if (!table.holds(index)) continue;
       const level = this.#books.levelOf(block);
-      this.#hits[level]++;
+      this.#hits[this.#books.hitLevel(block)]++;
       const own = level === 0 ? block : this.#bringBack(block, index);
       table.ids.set(index, own);
       this.#books.claim(own, NO_RETENTION);

@@ -74,12 +74,15 @@ function levelCounters(): readonly Metric[] {
     }),
     {
       name: "kv_cache_evicted_blocks_total",
-      help: "Cached blocks that made room in a level, by what became of their contents.",
+      help: "Cached blocks that left a level, by what became of their contents.",
       labelNames: ["level", "reason"],
       samples: fromCache(({ levels }) =>
-        levels.flatMap(({ level, offloaded, forgotten }) => [
+        levels.flatMap(({ level, offloaded, forgotten, dropped, orphaned }) => [
+          // Host memory is written behind: what goes to disk stays where it is.
           { labels: { level, reason: "offloaded" }, value: level === "device" ? offloaded : 0 },
           { labels: { level, reason: "forgotten" }, value: forgotten },
+          { labels: { level, reason: "dropped" }, value: dropped },
+          { labels: { level, reason: "orphaned" }, value: orphaned },
         ]),
       ),
     },

@@ -14,6 +14,8 @@ const device: CacheLevelReport = {
   offloaded: 5,
   onboarded: 0,
   forgotten: 7,
+  dropped: 50,
+  orphaned: 51,
   expired: 8,
 };
 
@@ -72,6 +74,9 @@ test("what happened in a level is counted by level and reason", async () => {
   const evicted = "perigee:kv_cache_evicted_blocks_total";
   expect(value(`${evicted}{level="device",reason="offloaded"}`)).toBe(5);
   expect(value(`${evicted}{level="device",reason="forgotten"}`)).toBe(7);
+  expect(value(`${evicted}{level="device",reason="dropped"}`)).toBe(50);
+  expect(value(`${evicted}{level="host",reason="orphaned"}`)).toBe(51);
+  expect(value(`${evicted}{level="host",reason="offloaded"}`)).toBe(0);
   expect(value('perigee:kv_cache_expired_blocks_total{level="disk"}')).toBe(8);
 });
 
