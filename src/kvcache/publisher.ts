@@ -30,13 +30,14 @@ export class Publisher {
     const { index, device } = this.#books;
     const full = Math.floor(computed / this.#blockTokens);
     while (table.publishedBlocks < full && this.#canGoOn(table)) {
-      const node = index.insert(
-        this.#nextPlace(table, tokens, this.#blockTokens),
-        table.get(table.publishedBlocks),
-      );
-      device.publish(table.get(table.publishedBlocks));
+      const block = table.get(table.publishedBlocks);
+      const known = index.nodeOf(block);
+      const node = known ?? index.insert(this.#nextPlace(table, tokens, this.#blockTokens), block);
       index.setTip(table, node);
       table.publishedBlocks++;
+      // Tables that came back from host memory together share blocks that none had published.
+      if (known !== null) continue;
+      device.publish(block);
       log?.push(node);
       log?.push(index.serialOf(node));
     }

@@ -55,16 +55,18 @@ export class AdmissionPlanner {
     const remaining = lengthOf(sequence) - start;
     if (!config.chunkedPrefill && remaining > draft.budget) return false;
 
-    // The whole prompt must fit before its first piece starts.
+    const count = draft.capped(remaining);
     const shared = cache.blocksFor(start);
+    const first = cache.blocksFor(start + count) - shared;
+    // The whole prompt must fit before its first piece starts.
     const { length } = sequence.tokens;
-    const blocks = cache.blocksFor(length) - shared + draft.ledger.costOf(match);
-    const needed = Math.min(blocks, draft.blocksAtOnce(length)) + draft.reservedBlocks;
+    const claimed = draft.ledger.costOf(match);
+    const whole = Math.min(claimed + cache.blocksFor(length) - shared, draft.blocksAtOnce(length));
+    const needed = Math.max(claimed + first, whole) + draft.reservedBlocks;
     if (needed + this.#roomForReturn(sequence) > draft.ledger.available) return false;
 
-    const count = draft.capped(remaining);
     draft.ledger.claim(match);
-    draft.ledger.take(cache.blocksFor(start + count) - shared);
+    draft.ledger.take(first);
     draft.add(sequence, start, count, match);
     return true;
   }

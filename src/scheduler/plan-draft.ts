@@ -129,9 +129,19 @@ export class PlanDraft {
     this.#preempted.push({ sequences, mode });
   }
 
-  /** Sequences that this plan moves to host memory. */
-  get swappedOut(): readonly Sequence[] {
-    return this.#preempted.flatMap(({ mode, sequences }) => (mode === "swap" ? sequences : []));
+  /** Blocks that move when these sequences, of one group, go to host memory or come back. */
+  swapBlocks(sequences: readonly Sequence[]): number {
+    return this.state.cache.swapBlocks(sequences.map(({ blockTable }) => blockTable));
+  }
+
+  /** Blocks of host memory that this plan has left. */
+  get hostBlocks(): number {
+    const { free, cached } = this.state.cache.counts(1);
+    let blocks = free + cached;
+    for (const { sequences, mode } of this.#preempted) {
+      if (mode === "swap") blocks -= this.swapBlocks(sequences);
+    }
+    return blocks;
   }
 
   get preempts(): boolean {

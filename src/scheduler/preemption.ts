@@ -31,13 +31,12 @@ export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
  * what is measured; computed again where there is no room, or not enough is known.
  */
 export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): PreemptionMode {
-  const { config, cache, estimates } = draft.state;
+  const { config, estimates } = draft.state;
   if (config.preemption === "recompute" || isDrawingBeams(victims)) return "recompute";
-  const tables = victims.map(({ blockTable }) => blockTable);
-  const planned = draft.swappedOut.map(({ blockTable }) => blockTable);
-  if (!cache.canSwapOut([...planned, ...tables])) return "recompute";
+  const blocks = draft.swapBlocks(victims);
+  if (blocks > draft.hostBlocks) return "recompute";
   if (config.preemption === "swap") return "swap";
-  const swapMs = estimates?.swapMs(cache.swapBlocks(tables)) ?? null;
+  const swapMs = estimates?.swapMs(blocks) ?? null;
   const recomputeMs = estimates === null ? null : recomputeTime(estimates, victims);
   return swapMs !== null && recomputeMs !== null && swapMs < recomputeMs ? "swap" : "recompute";
 }

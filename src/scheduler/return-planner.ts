@@ -48,7 +48,7 @@ export class ReturnPlanner {
     const draft = this.#draft;
     const slots = draft.slotsFor(unit);
     if (slots > draft.slots || unit.length > draft.budget) return false;
-    const blocks = draft.state.cache.swapBlocks(unit.map(({ blockTable }) => blockTable));
+    const blocks = draft.swapBlocks(unit);
     // When nobody else runs nothing is asked for, so that somebody always goes on.
     const isAlone = unit.every((sequence) => !draft.othersRun(sequence));
     const room = isAlone ? 0 : draft.headroomFor(unit.length);
@@ -59,7 +59,7 @@ export class ReturnPlanner {
   #return(unit: readonly Sequence[]): void {
     const draft = this.#draft;
     draft.slots -= draft.slotsFor(unit);
-    draft.ledger.take(draft.state.cache.swapBlocks(unit.map(({ blockTable }) => blockTable)));
+    draft.ledger.take(draft.swapBlocks(unit));
     draft.returning.push(...unit);
     for (const sequence of unit) {
       const count = this.#running.countOf(sequence);

@@ -59,6 +59,8 @@ export class StepLog {
   /** Makes full blocks known as soon as their tokens are: steps that begin later may read them. */
   publish(sequence: Sequence, step: BegunStep): void {
     const { blockTable, tokens, computedTokens } = sequence;
+    // Its full blocks are made known when they are back on the device.
+    if (blockTable.swapped) return;
     const filled = Math.min(computedTokens, tokens.length);
     this.#cache.publish(blockTable, tokens, filled, step.published);
   }

@@ -15,11 +15,13 @@ import {
   type StepPlan,
   type StopRules,
   sequenceId,
+  type TransferEstimates,
 } from "#scheduler";
 
 export interface HarnessOptions extends Partial<SchedulerConfig>, Partial<KvCacheShape> {
   readonly modelContext?: number;
   readonly overlapSteps?: boolean;
+  readonly estimates?: TransferEstimates | null;
 }
 
 export interface SequenceSpec
@@ -49,11 +51,13 @@ export class Harness {
       window = null,
       modelContext = 8192,
       overlapSteps = false,
+      copyOnPartialReuse = true,
+      estimates = null,
       ...config
     } = options;
     this.cache = new KvCache({
       ...{ blocks, blockTokens, prefixCaching, evictionPolicy, partialReuse },
-      ...{ hostBlocks, diskBlocks, window },
+      ...{ hostBlocks, diskBlocks, window, copyOnPartialReuse },
     });
     this.scheduler = new Scheduler({
       config: SchedulerConfig.parse({
@@ -64,6 +68,7 @@ export class Harness {
       cache: this.cache,
       contextTokensMax: modelContext,
       overlapSteps,
+      estimates,
     });
   }
 
