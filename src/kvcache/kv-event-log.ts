@@ -20,29 +20,37 @@ export function isLost(item: KvEventItem): item is LostKvEvents {
   return "type" in item;
 }
 
-/** Events kept where nobody says otherwise: at some 8 blocks each, a few MB. */
+/** Events kept where nobody says otherwise. */
 export const KV_EVENTS_KEPT = 10_000;
+
+/** Most tokens in them: events of long prompts are large, and these are some 80 MB of memory. */
+const TOKENS_KEPT = 2 ** 22;
 
 /** The newest events of one cache, in order. Has no clock: who waits brings a signal. */
 export class KvEventLog {
   /** Most events kept. */
   readonly capacity: number;
-  /** Ring: the event numbered `id` is at `id % capacity`. */
-  readonly #events: NumberedKvEvent[] = [];
+  readonly #tokensMax: number;
+  /** Ring: the event numbered `id` is at `id % capacity`; null where it was forgotten early. */
+  readonly #events: (NumberedKvEvent | null)[] = [];
+  #tokens = 0;
+  #firstId = 0;
   readonly #waiting = new Set<() => void>();
   #nextId = 0;
   /** The first event that `takeLatest` has not handed out. */
   #nextTaken = 0;
   #closed = false;
 
-  constructor(capacity: number = KV_EVENTS_KEPT) {
+  /** Keeps `capacity` events, and fewer where they have more tokens than `tokensMax`. */
+  constructor(capacity: number = KV_EVENTS_KEPT, tokensMax: number = TOKENS_KEPT) {
     assert(Number.isInteger(capacity) && capacity > 0, "A log keeps at least one event");
     this.capacity = capacity;
+    this.#tokensMax = tokensMax;
   }
 
   /** The number of the oldest event kept; `nextId` while there is none. */
   get firstId(): number {
-    return Math.max(0, this.#nextId - this.capacity);
+    return this.#firstId;
   }
 
   /** The number that the next event will have. */
@@ -60,8 +68,12 @@ export class KvEventLog {
     if (this.#closed || events.length === 0) return;
     for (const event of events) {
       assert(event.id === this.#nextId, `Event ${event.id} is out of order`);
+      if (this.#nextId - this.#firstId === this.capacity) this.#forgetFirst();
       this.#events[event.id % this.capacity] = event;
       this.#nextId++;
+      this.#tokens += tokensOf(event);
+      // The newest is kept however large it is.
+      while (this.#tokens > this.#tokensMax && this.#firstId < event.id) this.#forgetFirst();
     }
     this.#wakeAll();
   }
@@ -128,16 +140,29 @@ export class KvEventLog {
     });
   }
 
+  #forgetFirst(): void {
+    const place = this.#firstId++ % this.capacity;
+    const event = this.#events[place];
+    if (event) this.#tokens -= tokensOf(event);
+    this.#events[place] = null;
+  }
+
   #slice(id: number): NumberedKvEvent[] {
     const place = id % this.capacity;
     const count = this.#nextId - id;
     const head = this.#events.slice(place, place + count);
-    return [...head, ...this.#events.slice(0, count - head.length)];
+    const events = [...head, ...this.#events.slice(0, count - head.length)];
+    return events.filter((event) => event !== null);
   }
 
   #wakeAll(): void {
     for (const wake of [...this.#waiting]) wake();
   }
+}
+
+function tokensOf({ event }: NumberedKvEvent): number {
+  if (event.type !== "stored") return 0;
+  return event.blocks.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
 }
 
 /**

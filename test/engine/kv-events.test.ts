@@ -199,7 +199,7 @@ describe("a loaded model", () => {
     expect(types).toContain("removed");
   });
 
-  test("without a buffer nothing is told, readers end and a snapshot is refused", async () => {
+  test("without a buffer nothing is told, readers end and a snapshot is refused (T 43)", async () => {
     const kvCache = { eventBufferMax: 0 };
     const options = { dtype: "float32", engineThread: false, kvCache } as const;
     await using silent = await LLM.load("models/pocket", options);

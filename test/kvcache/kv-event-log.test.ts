@@ -95,6 +95,18 @@ test("a reader that fell behind hears which events are gone, then goes on", asyn
   expect(await reader.take()).toEqual([{ type: "lost", fromId: 2, toId: 5 }, ...numbered(6, 3)]);
 });
 
+test("large events leave early, and the loss is told", async () => {
+  const log = new KvEventLog(8, 10);
+  const reader = log.read();
+  log.append(numbered(0, 4));
+  expect(log.firstId).toBe(2);
+  expect(await reader.take()).toEqual([{ type: "lost", fromId: 0, toId: 1 }, ...numbered(2, 2)]);
+  log.append([{ id: 4, event: stored(null, 1n, 2n, 3n, 4n) }]);
+  expect(ids(log.takeLatest())).toEqual([4]);
+  log.append(numbered(5, 6));
+  expect(ids(log.takeLatest())).toEqual([9, 10]);
+});
+
 test("take returns what is left after single items, and null at the end", async () => {
   const log = filledLog(8, 3);
   const reader = log.read();

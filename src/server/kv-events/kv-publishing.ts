@@ -32,11 +32,7 @@ export class KvPublishing {
   #closed = false;
 
   /** Starts at once. */
-  constructor(
-    source: KvEventSource,
-    sink: KvBatchSink,
-    options: KvPublishingOptions,
-  ) {
+  constructor(source: KvEventSource, sink: KvBatchSink, options: KvPublishingOptions) {
     this.#source = source;
     this.#sink = sink;
     this.#encoder = new VllmEventEncoder(options.blockTokens, options.window);
