@@ -49,10 +49,14 @@ describe.runIf(built)("perigee", () => {
     const { code, stdout } = await perigee(["doctor"]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/ok {6}reference/);
+    expect(stdout).toMatch(
+      /ok {6}KV cache of this model: device \d+ blocks, \d+ tokens, .* [MG]iB/,
+    );
     expect(stdout).toMatch(/\nready.*: models run on (cpu|reference).*\n$/);
     expect(stdout).not.toMatch(/missing cuda|cpu cpu/);
     const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
-    expect(found).toMatchObject({ node: process.version, bundledModel: true });
+    expect(found).toMatchObject({ node: process.version, bundledModel: true, problem: null });
+    expect(found.kvCache).toMatchObject([{ level: "device", blocks: expect.any(Number) }]);
     expect(found.devices.map(({ kind }: { kind: string }) => kind)).toContain("reference");
   });
 
@@ -139,5 +143,6 @@ describe.runIf(built)("perigee", () => {
     expect((await running).status).toBe(200);
     expect(await exited).toEqual([0, null]);
     expect(log).toContain("SIGTERM, finishing what runs");
+    expect(log).toMatch(/^perigee: KV cache: device \d+ blocks, \d+ tokens, [\d.]+ [MG]iB$/m);
   });
 });

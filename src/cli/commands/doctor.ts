@@ -1,13 +1,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
+import { messageOf } from "#base";
 import { describeDevices } from "#devices";
+import { LLM } from "#engine";
+import { cacheSizes, type LevelSize, sizesText } from "../cache-sizes.ts";
 import { bundledModel, packageVersion } from "../package-root.ts";
 
 /** `perigee doctor`: what this machine offers, what is missing and how to get it. */
 export function defineDoctor(command: Command): void {
-  command.option("--json", "Print JSON.").action((flags: { json?: boolean }) => {
-    const found = examine();
+  command.option("--json", "Print JSON.").action(async (flags: { json?: boolean }) => {
+    const found = await examine();
     if (flags.json === true) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
     else process.stdout.write(format(found));
   });
@@ -21,20 +24,36 @@ interface Findings {
   readonly platform: string;
   readonly devices: readonly DeviceReport[];
   readonly bundledModel: boolean;
+  /** What that model's cache holds when nothing is said of its size; null where it does not load. */
+  readonly kvCache: readonly LevelSize[] | null;
+  /** Why it does not; null where it does. */
+  readonly problem: string | null;
   /** In one line: whether models run, and on what. */
   readonly verdict: string;
 }
 
-function examine(): Findings {
+async function examine(): Promise<Findings> {
   const devices = describeDevices();
+  const loaded = await tryBundledModel();
   return {
     perigee: packageVersion(),
     node: process.version,
     platform: `${process.platform}-${process.arch}`,
     devices,
     bundledModel: existsSync(join(bundledModel, "config.json")),
+    ...loaded,
     verdict: verdictOn(devices),
   };
+}
+
+/** Loads it as a server would, and lets it go. */
+async function tryBundledModel(): Promise<Pick<Findings, "kvCache" | "problem">> {
+  try {
+    await using llm = await LLM.load(bundledModel);
+    return { kvCache: cacheSizes(llm.info, llm.stats().cache), problem: null };
+  } catch (error) {
+    return { kvCache: null, problem: messageOf(error) };
+  }
 }
 
 /** What `--device auto` takes. `reference` runs everywhere. */
@@ -53,9 +72,16 @@ function format(found: Findings): string {
     `perigee ${found.perigee} · node ${found.node} · ${found.platform}`,
     ...found.devices.flatMap(deviceLines),
     `${found.bundledModel ? "ok     " : "missing"} bundled model (models/pocket)`,
+    ...cacheLines(found),
     found.verdict,
   ];
   return `${lines.join("\n")}\n`;
+}
+
+function cacheLines({ kvCache, problem }: Findings): string[] {
+  if (kvCache === null) return [`missing KV cache: ${problem}`];
+  const more = "--host-cache-bytes and --disk-cache-bytes add levels";
+  return [`ok      KV cache of this model: ${sizesText(kvCache)}`, `        ${more}`];
 }
 
 /** A GPU is nothing that a machine must have. */

@@ -1,6 +1,7 @@
 import { basename } from "node:path";
 import type { Command } from "commander";
 import { ServerOptions, startServer } from "#server";
+import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
 
@@ -34,6 +35,8 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
     ...options,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
+  const sizes = cacheSizes(llm.info, llm.stats().cache);
+  if (sizes.length > 0) process.stderr.write(`perigee: KV cache: ${sizesText(sizes)}\n`);
   process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);
   await untilStopped(() => server.close());
 }

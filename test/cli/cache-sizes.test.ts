@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { binarySize, cacheSizes, sizesText } from "../../src/cli/cache-sizes.ts";
+import { ToyModel } from "../support/toy-model.ts";
+
+const { info } = new ToyModel();
+const level = {
+  free: 0,
+  held: 0,
+  cached: 0,
+  hitTokens: 0,
+  offloaded: 0,
+  onboarded: 0,
+  forgotten: 0,
+  dropped: 0,
+  orphaned: 0,
+  expired: 0,
+};
+const way = { blocks: 0, bytes: 0, seconds: 0 };
+const report = {
+  copiedBlocks: 0,
+  swappedOutBlocks: 0,
+  swappedInBlocks: 0,
+  diskFailures: 0,
+  moves: { copy: way, offload: way, onboard: way, diskWrite: way, diskRead: way },
+};
+
+test("sizes of all levels are told in blocks, tokens and bytes", () => {
+  const levels = [
+    { ...level, level: "device", total: 1024 },
+    { ...level, level: "disk", total: 10 },
+  ] as const;
+  expect(sizesText(cacheSizes(info, { ...report, levels }))).toBe(
+    "device 1024 blocks, 16384 tokens, 64.0 KiB; disk 10 blocks, 160 tokens, 640 bytes",
+  );
+});
+
+test("a model without a cache has no sizes", () => {
+  expect(cacheSizes(info, null)).toEqual([]);
+});
+
+test("bytes are told in binary units", () => {
+  expect([0, 1023, 1024, 1.5 * 2 ** 30, 2 ** 50].map(binarySize)).toEqual([
+    "0 bytes",
+    "1023 bytes",
+    "1.0 KiB",
+    "1.5 GiB",
+    "1024.0 TiB",
+  ]);
+});
