@@ -73,9 +73,11 @@ export class BlockLedger {
   claim(match: PrefixMatch): void {
     this.take(this.costOf(match));
     this.#eachSeen(match, (block) => this.#claimed.add(block));
-    if (match.partial === null) return;
-    this.#claimed.add(match.partial.block);
-    if (match.partial.takeover) this.#takenOver.add(match.partial.block);
+    const { partial } = match;
+    if (partial === null) return;
+    // A partial copy from host memory leaves its source there: who takes that in full pays for it.
+    if (this.#cache.isOnDevice(partial.block)) this.#claimed.add(partial.block);
+    if (partial.takeover) this.#takenOver.add(partial.block);
   }
 
   /**
