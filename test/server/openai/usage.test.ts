@@ -1,0 +1,98 @@
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { LLM } from "#engine";
+import { type RunningServer, startServer } from "#server";
+
+// The whole way on the bundled model: what a cache saved is the engine's to say, not a route's.
+
+let llm: LLM;
+let server: RunningServer;
+let client: OpenAI;
+
+beforeAll(async () => {
+  llm = await LLM.load("models/pocket", { engineThread: false });
+  server = await startServer(llm, { port: 0, logLevel: "silent" });
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
+});
+
+afterAll(async () => {
+  await server?.close();
+  await llm?.[Symbol.asyncDispose]();
+});
+
+type Usage = OpenAI.CompletionUsage | null | undefined;
+
+/** Prompt tokens and how many of them came from the cache. */
+const promptUsage = (usage: Usage): [number | undefined, number | undefined] => [
+  usage?.prompt_tokens,
+  usage?.prompt_tokens_details?.cached_tokens,
+];
+
+const BLOCK_TOKENS = 16;
+/** All but the token that is always computed. */
+const allButLast = (tokens: number) => tokens - 1;
+const fullBlocks = (tokens: number) => tokens - (tokens % BLOCK_TOKENS);
+
+/** In every way that sequences are made: what of a prompt is found when it comes again. */
+const WAYS = [
+  { name: "one sequence", more: {}, found: allButLast },
+  { name: "three samples", more: { n: 3, temperature: 1, seed: 1 }, found: allButLast },
+  // Beams leave full blocks behind, and no partly filled one.
+  { name: "beams", more: { n: 2, use_beam_search: true, beam_width: 3 }, found: fullBlocks },
+] as const;
+
+describe.for(WAYS)("$name", ({ name, more, found }) => {
+  const salted = { model: "pocket", max_tokens: 3, temperature: 0, ...more, cache_salt: name };
+  const prompt =
+    "A prompt that is longer than one block of sixteen tokens, so that it is shared for sure.";
+  const messages = [{ role: "user" as const, content: prompt }];
+
+  test("completions count a prompt's cached tokens once", async () => {
+    const request = { ...salted, prompt };
+    const first = await client.completions.create(request);
+    const [tokens, cached] = promptUsage(first.usage);
+    expect(tokens).toBeGreaterThan(16);
+    expect(cached).toBe(0);
+    const second = await client.completions.create(request);
+    expect(promptUsage(second.usage)).toEqual([tokens, found(tokens ?? 0)]);
+  });
+
+  test("streams end with the same counts", async () => {
+    const stream = await client.completions.create({
+      ...salted,
+      prompt,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    let usage: Usage;
+    for await (const chunk of stream) usage = chunk.usage ?? usage;
+    const [tokens, cached] = promptUsage(usage);
+    expect(cached).toBe(found(tokens ?? 0));
+  });
+
+  test("chats count them, whole and streamed", async () => {
+    const whole = await client.chat.completions.create({ ...salted, messages });
+    const [tokens] = promptUsage(whole.usage);
+    const stream = await client.chat.completions.create({
+      ...salted,
+      messages,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    let usage: Usage;
+    for await (const chunk of stream) usage = chunk.usage ?? usage;
+    expect(promptUsage(usage)).toEqual([tokens, found(tokens ?? 0)]);
+  });
+});
+
+test("several prompts of one request are added up", async () => {
+  const request = { model: "pocket", max_tokens: 1, temperature: 0, cache_salt: "several" };
+  const prompts = [
+    "The first of two prompts that have nothing in common at their start.",
+    "A second prompt.",
+  ];
+  const first = await client.completions.create({ ...request, prompt: prompts });
+  const second = await client.completions.create({ ...request, prompt: prompts });
+  const [tokens] = promptUsage(first.usage);
+  expect(promptUsage(second.usage)).toEqual([tokens, (tokens ?? 0) - 2]);
+});
