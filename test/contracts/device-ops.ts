@@ -6,6 +6,7 @@ import { batchIndependence } from "./device-ops/batch-independence.ts";
 import { blockMoves } from "./device-ops/block-moves.ts";
 import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
+import { quantisedKv } from "./device-ops/quantised-kv.ts";
 import { rowOps } from "./device-ops/rows.ts";
 import { windowOps } from "./device-ops/windows.ts";
 
@@ -22,6 +23,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     attentionOps(() => pair);
     batchIndependence(() => pair);
     blockMoves(() => pair.tested);
+    quantisedKv(() => pair);
     windowOps(() => pair);
     logitOps(() => pair);
   });

@@ -1,4 +1,4 @@
-import type { AttentionBatch, DeviceTensor, KvCache, KvFormat } from "#devices";
+import type { AttentionBatch, DeviceTensor, KvCache, KvFormat, KvScales } from "#devices";
 import type { Both, DevicePair } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
@@ -8,6 +8,8 @@ export interface AttentionShape {
   readonly headDim: number;
   readonly blockTokens: number;
   readonly format: KvFormat;
+  /** Calibrated, for both layers. */
+  readonly scales?: KvScales;
 }
 
 /** A sequence of `context` tokens whose last `rows` are this step's. */
@@ -59,8 +61,9 @@ export class AttentionSetting {
     const ids = this.#random.order(blocks);
     const tables = counts.map((count) => ids.splice(0, count));
     const [spare = 0] = ids;
-    const { blockTokens, kvHeads, headDim, format } = shape;
-    const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
+    const { heads: _heads, ...kept } = shape;
+    const { blockTokens } = shape;
+    const options = { ...kept, layers, blocks };
     this.cache = pair.make((device) => device.allocateKvCache(options));
 
     const slots = Array.from({ length: blocks * blockTokens }, (_, slot) => slot);
