@@ -9,7 +9,7 @@ const run = promisify(execFile);
 const outputs: Readonly<Record<string, RegExp>> = {
   "generate.mjs": /^A cache is … \(0, length\): .*The function returns … \(1, /s,
   "kv-cache.mjs":
-    /^What is a cache\? 0 of .* 0 created.* stored 16 tokens of priority 90\n.* copied/s,
+    /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
   "openai-client.mjs": /^I am Pocket/,
   "stream.mjs": /^412 metres\n\(stop\)\n$/,
   "structured-output.mjs": /^\{ name: '.+', city: '.+', age: 34 \}\n$/,
