@@ -14,7 +14,7 @@ export interface PlannedSequence {
    * it is computed by an earlier item of the same step.
    */
   readonly admission: PrefixMatch | null;
-  /** The item whose sequence this one is forked from, by index, always an earlier one; else null. */
+  /** The item whose sequence this one is forked from, by index, an earlier one; else null. */
   readonly forkOf: number | null;
 }
 

@@ -60,7 +60,7 @@ export class RunningPlanner {
     return this.#draft.ledger.needsCopy(sequence.blockTable, sequence.computedTokens);
   }
 
-  /** Preempts until there are blocks for `count` tokens; false when that took the sequence's own. */
+  /** Preempts until blocks for `count` tokens are there; false when that took its own. */
   #makeRoom(sequence: Sequence, count: number): boolean {
     const draft = this.#draft;
     while (this.blocksOf(sequence, count) > draft.ledger.available) {

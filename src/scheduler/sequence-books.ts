@@ -16,7 +16,8 @@ import type { SequenceEnd } from "./stop.ts";
 
 /**
  * Where each live sequence is: in the queue, running, in host memory until it returns, or waiting
- * for its group's lead. Sequences change place here, and their blocks with them; who does so, and when, is decided elsewhere.
+ * for its group's lead. Sequences change place here, and their blocks with them; who does so, and
+ * when, is decided elsewhere.
  */
 export class SequenceBooks {
   readonly #slots: number;
@@ -141,7 +142,7 @@ export class SequenceBooks {
     }
   }
 
-  /** Ends a live sequence. Its blocks are given back, and a partly filled one kept, if asked for. */
+  /** Ends a live sequence. Its blocks are given back; a partly filled one can be found if asked. */
   end(sequence: Sequence, end: SequenceEnd, keep: { readonly tail: boolean }): void {
     const { state, tokens, computedTokens } = sequence;
     this.#sequences.delete(sequence.id);
