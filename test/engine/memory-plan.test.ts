@@ -1,33 +1,37 @@
 import { expect, test } from "vitest";
 import { EngineOptions } from "#engine";
-import { bytesPerBlock, poolBlocks } from "../../src/engine/memory-plan.ts";
+import { kvFormatFor, poolBlocks } from "../../src/engine/memory-plan.ts";
 
-const shape = { layers: 4, blockTokens: 16, kvHeads: 2, headDim: 64, format: "bf16" } as const;
+const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16 };
 const GIB = 2 ** 30;
 
 function blocksWith(kvCache: object, availableBytes = 64 * GIB, contextTokensMax = 4096): number {
   const options = EngineOptions.parse({ kvCache });
-  return poolBlocks(shape, options, { contextTokensMax, availableBytes });
+  return poolBlocks(block, options, { contextTokensMax, availableBytes });
 }
 
-test("a block holds keys and values of its positions, for every layer", () => {
-  expect(bytesPerBlock(shape)).toBe(2 * 4 * 16 * 2 * 64 * 2);
-  expect(bytesPerBlock({ ...shape, format: "f32" })).toBe(2 * bytesPerBlock(shape));
+test("keys and values are kept as asked, else as exact as the weights", () => {
+  const formatOf = (dtype: string, weights: "f32" | "bf16") =>
+    kvFormatFor(EngineOptions.parse({ kvCache: { dtype } }), weights);
+  const asked = ["float32", "float16", "bfloat16", "int8", "fp8"].map((dtype) =>
+    formatOf(dtype, "bf16"),
+  );
+  expect(asked).toEqual(["f32", "f16", "bf16", "i8", "fp8"]);
+  expect([formatOf("auto", "f32"), formatOf("auto", "bf16")]).toEqual(["f32", "bf16"]);
 });
 
 test("the default pool takes at most 1 GiB, 30 % of what is free, and what can be used", () => {
-  const size = bytesPerBlock(shape);
-  expect(blocksWith({})).toBe(Math.floor(GIB / size));
-  expect(blocksWith({}, GIB)).toBe(Math.floor((GIB * 0.3) / size));
+  expect(blocksWith({})).toBe(Math.floor(GIB / block.bytes));
+  expect(blocksWith({}, GIB)).toBe(Math.floor((GIB * 0.3) / block.bytes));
   expect(blocksWith({}, 64 * GIB, 160)).toBe(10 * 256);
 });
 
 test("a pool that was asked for is given, or refused with the numbers", () => {
-  expect(blocksWith({ poolBytes: 10 * bytesPerBlock(shape) }, GIB, 16)).toBe(10);
+  expect(blocksWith({ poolBytes: 10 * block.bytes }, GIB, 16)).toBe(10);
   expect(() => blocksWith({ poolBytes: 2 * GIB }, GIB)).toThrow(
     `poolBytes must be at most the ${GIB} bytes that are free, current value is ${2 * GIB}`,
   );
   expect(() => blocksWith({ poolBytes: 100 })).toThrow(
-    `one block takes ${bytesPerBlock(shape)} bytes, there is room for 100`,
+    `one block takes ${block.bytes} bytes, there is room for 100`,
   );
 });
