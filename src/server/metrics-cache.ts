@@ -11,7 +11,8 @@ import type {
 } from "#engine";
 import type { Metric, Sample } from "./metrics-catalogue.ts";
 
-type LevelCount = (level: CacheLevelReport) => number;
+/** Null where the level has no such thing: then it has no series. */
+type LevelCount = (level: CacheLevelReport) => number | null;
 
 /** Label values of the ways that blocks take. */
 const DIRECTIONS: readonly (readonly [MoveDirection, string])[] = [
@@ -62,33 +63,33 @@ function levelCounters(): readonly Metric[] {
     perLevel("kv_cache_hit_tokens_total", "Prompt tokens found in a level.", (level) => {
       return level.hitTokens;
     }),
-    perLevel(
-      "kv_cache_offloaded_blocks_total",
-      "Blocks that moved on to the next level.",
-      (level) => {
-        return level.offloaded;
-      },
-    ),
-    perLevel("kv_cache_onboarded_blocks_total", "Blocks that came back from a level.", (level) => {
-      return level.onboarded;
+    perLevel("kv_cache_offloaded_blocks_total", "Blocks copied to the next level.", (level) => {
+      return level.level === "disk" ? null : level.offloaded;
+    }),
+    perLevel("kv_cache_onboarded_blocks_total", "Blocks copied from a level to use.", (level) => {
+      return level.level === "device" ? null : level.onboarded;
     }),
     {
       name: "kv_cache_evicted_blocks_total",
       help: "Cached blocks that left a level, by what became of their contents.",
       labelNames: ["level", "reason"],
-      samples: fromCache(({ levels }) =>
-        levels.flatMap(({ level, offloaded, forgotten, dropped, orphaned }) => [
-          // Host memory is written behind: what goes to disk stays where it is.
-          { labels: { level, reason: "offloaded" }, value: level === "device" ? offloaded : 0 },
-          { labels: { level, reason: "forgotten" }, value: forgotten },
-          { labels: { level, reason: "dropped" }, value: dropped },
-          { labels: { level, reason: "orphaned" }, value: orphaned },
-        ]),
-      ),
+      samples: fromCache(({ levels }) => levels.flatMap(evictions)),
     },
     perLevel("kv_cache_expired_blocks_total", "Durations of retention that ended.", (level) => {
       return level.expired;
     }),
+  ];
+}
+
+/** Host memory is written behind: what goes to disk stays where it is, until it is dropped. */
+function evictions(report: CacheLevelReport): readonly Sample[] {
+  const { level, offloaded, forgotten, dropped, orphaned } = report;
+  const moved = { labels: { level, reason: "offloaded" }, value: offloaded };
+  return [
+    ...(level === "device" ? [moved] : []),
+    { labels: { level, reason: "forgotten" }, value: forgotten },
+    { labels: { level, reason: "dropped" }, value: dropped },
+    { labels: { level, reason: "orphaned" }, value: orphaned },
   ];
 }
 
@@ -109,13 +110,9 @@ function moveCounters(): readonly Metric[] {
         { labels: { direction: "in" }, value: cache.swappedInBlocks },
       ]),
     },
-    single(
-      "kv_cache_disk_failures_total",
-      "Reads and writes of the disk tier that failed.",
-      (cache) => {
-        return cache.diskFailures;
-      },
-    ),
+    single("kv_cache_disk_failures_total", "Disk reads and writes that failed.", (cache) => {
+      return cache.diskFailures;
+    }),
   ];
 }
 
@@ -197,7 +194,10 @@ function single(name: string, help: string, value: (cache: CacheReport) => numbe
 
 function perLevel(name: string, help: string, count: LevelCount): Metric {
   const samples = fromCache(({ levels }) =>
-    levels.map((level) => ({ labels: { level: level.level }, value: count(level) })),
+    levels.flatMap((report) => {
+      const value = count(report);
+      return value === null ? [] : [{ labels: { level: report.level }, value }];
+    }),
   );
   return { name, help, labelNames: ["level"], samples };
 }

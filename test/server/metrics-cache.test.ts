@@ -76,7 +76,9 @@ test("what happened in a level is counted by level and reason", async () => {
   expect(value(`${evicted}{level="device",reason="forgotten"}`)).toBe(7);
   expect(value(`${evicted}{level="device",reason="dropped"}`)).toBe(50);
   expect(value(`${evicted}{level="host",reason="orphaned"}`)).toBe(51);
-  expect(value(`${evicted}{level="host",reason="offloaded"}`)).toBe(0);
+  expect(value(`${evicted}{level="host",reason="offloaded"}`)).toBeNull();
+  expect(value('perigee:kv_cache_offloaded_blocks_total{level="disk"}')).toBeNull();
+  expect(value('perigee:kv_cache_onboarded_blocks_total{level="device"}')).toBeNull();
   expect(value('perigee:kv_cache_expired_blocks_total{level="disk"}')).toBe(8);
 });
 
