@@ -1,9 +1,10 @@
 /**
- * node bench/kernels/attention.mjs [--threads N] [--isa avx512] [--format f32] [--seconds 0.3]
+ * node bench/kernels/attention.mjs [--threads N] [--isa avx512] [--formats f32,i8] [--seconds 0.3]
  *
  * Attention alone: decode of one sequence at several contexts, of 16 at 1k, and prefill of 512
- * tokens, for two model shapes. All layers in turn, so that the caches are as cold as in a step.
- * GB/s count every cached key and value once, GFLOP/s the causal half. Runs from dist; prints JSON.
+ * tokens, for two model shapes, by KV format (f32, f16, bf16, i8, fp8). All layers in turn, so that
+ * the caches are as cold as in a step. GB/s count every cached key and value once, GFLOP/s the causal
+ * half. Runs from dist; prints JSON.
  */
 import { parseArgs } from "node:util";
 import { openDevice } from "../../dist/devices/index.js";
@@ -15,7 +16,7 @@ const { values: flags } = parseArgs({
   options: {
     threads: { type: "string" },
     isa: { type: "string" },
-    format: { type: "string", default: "f32" },
+    formats: { type: "string", default: "f32,bf16,i8,fp8" },
     seconds: { type: "string", default: "0.3" },
   },
 });
@@ -71,11 +72,11 @@ function measure(run, layers) {
   return { best: Math.min(...times), median: median(times) };
 }
 
-function benchCase(device, shape, given) {
+function benchCase(device, shape, given, format) {
   const { heads, kvHeads, headDim, layers } = shape;
   const { sequences, context, rows } = given;
   const blocks = sequences * Math.ceil(context / BLOCK_TOKENS);
-  const options = { format: flags.format, layers, blocks, blockTokens: BLOCK_TOKENS };
+  const options = { format, layers, blocks, blockTokens: BLOCK_TOKENS };
   const cache = device.allocateKvCache({ ...options, kvHeads, headDim });
   const count = sequences * rows;
   const query = device.allocate("f32", [count, heads * headDim]);
@@ -122,6 +123,14 @@ function fill(device, cache, { heads, kvHeads, headDim, layers }, slots) {
   device.release(query);
 }
 
+/** One case in all formats, one right after the other, so that they meet the same machine. */
+function byFormat(shape, given) {
+  const formats = flags.formats.split(",");
+  return Object.fromEntries(
+    formats.map((format) => [format, benchCase(device, shape, given, format)]),
+  );
+}
+
 const device = openDevice({
   kind: "cpu",
   ...(flags.threads === undefined ? {} : { threads: Number(flags.threads) }),
@@ -130,14 +139,10 @@ const device = openDevice({
 const results = Object.fromEntries(
   ["smol135", "qwen05"].map((name) => [
     name,
-    Object.fromEntries(CASES.map((given) => [given.name, benchCase(device, SHAPES[name], given)])),
+    Object.fromEntries(CASES.map((given) => [given.name, byFormat(SHAPES[name], given)])),
   ]),
 );
 console.log(
-  JSON.stringify(
-    { machine: describeMachine(), device: device.description, kv: flags.format, results },
-    null,
-    2,
-  ),
+  JSON.stringify({ machine: describeMachine(), device: device.description, results }, null, 2),
 );
 device.dispose();
