@@ -3,8 +3,8 @@
  *
  * Attention alone: decode of one sequence at several contexts, of 16 at 1k, and prefill of 512
  * tokens, for two model shapes, by KV format (f32, f16, bf16, i8, fp8). All layers in turn, so that
- * the caches are as cold as in a step. GB/s count every cached key and value once, GFLOP/s the causal
- * half. Runs from dist; prints JSON.
+ * the caches are as cold as in a step. GB/s count every cached key and value once, GFLOP/s the
+ * causal half. Runs from dist; prints JSON.
  */
 import { parseArgs } from "node:util";
 import { openDevice } from "../../dist/devices/index.js";

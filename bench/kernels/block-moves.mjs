@@ -34,7 +34,7 @@ function speedOf(bytes, run) {
   return Math.round(bytes / best / 1e5) / 10;
 }
 
-/** `count` pairs of distinct blocks, others in every round: what was just copied is in the cache. */
+/** `count` pairs of distinct blocks; in every round others, which are not in a cache. */
 function pairsOf(count, round) {
   const first = (round * count) % (BLOCKS - count);
   return Int32Array.from({ length: 2 * count }, (_, i) =>
