@@ -147,7 +147,8 @@ export class KvCache {
   /**
    * How many device blocks stop being available when a block of a match is claimed: none when
    * somebody holds it on the device. A partial match that is copied costs one more, the copy; its
-   * own block then only counts if it is on the device.
+   * own block then only counts if it is on the device. One in host memory stays there: who claims
+   * it whole in the same step pays for it.
    */
   claimCost(block: BlockId): 0 | 1 {
     const { device } = this.#books;

@@ -1,0 +1,31 @@
+/**
+ * npm run fuzz -- [--operations 1000000] [--seed 1]
+ *
+ * The random lives of test/fuzz/kv-cache.test.ts, for as long as wanted. Prints each life's shape
+ * and seed; a seed that fails fails again.
+ */
+import { spawnSync } from "node:child_process";
+import { parseArgs } from "node:util";
+
+const { values: flags } = parseArgs({
+  options: {
+    operations: { type: "string", default: "1000000" },
+    seed: { type: "string", default: "1" },
+  },
+});
+const { status } = spawnSync(
+  "npx",
+  [
+    ...["vitest", "run", "test/fuzz/kv-cache.test.ts", "--reporter", "verbose"],
+    ...["--testTimeout", String(24 * 60 * 60 * 1000)],
+  ],
+  {
+    stdio: "inherit",
+    env: {
+      ...process.env,
+      PERIGEE_FUZZ_OPERATIONS: flags.operations,
+      PERIGEE_FUZZ_SEED: flags.seed,
+    },
+  },
+);
+process.exit(status ?? 1);
