@@ -39,6 +39,31 @@ test("with sinks an output may be longer than the model was made for", async () 
   expect(same).toEqual(tokens);
 });
 
+test.for([
+  ["llama", streaming],
+  ["llama", { attentionWindow: 32 }],
+  ["mistral-sliding-window", {}],
+] as const)("%s with %o: a pool for the window alone gives the same tokens", async (given) => {
+  const [fixture, kvCache] = given;
+  const run = async (poolBlocks: number | null) => {
+    const sized = { ...kvCache, blockTokens: 4, dtype: "float32" } as const;
+    const open = (poolBytes: number | null) =>
+      LLM.load(fixturePath(fixture), { ...inline, kvCache: { ...sized, poolBytes } });
+    await using probe = await open(null);
+    const { bytesPerBlock } = probe.info;
+    await using llm = await open(poolBlocks === null ? null : poolBlocks * bytesPerBlock);
+    const [result] = await llm.generate(prompt, {
+      ...{ temperature: 0, maxTokens: 200, ignoreEos: true },
+    });
+    expect(llm.stats()).toMatchObject({ heldBlocks: 0, preemptions: 0 });
+    return result?.completions[0]?.tokenIds;
+  };
+  const tokens = await run(null);
+  expect(tokens).toHaveLength(200);
+  // 220 positions would take 55 blocks; a window of 32 takes 9, or 10 with its sinks' own.
+  expect(await run(16)).toEqual(tokens);
+});
+
 test("a plain window does not let positions grow beyond the model's", async () => {
   const { info: own } = await continueGreedily({}, 1);
   const scheduler = { contextTokensMax: own.contextTokensMax + 50 };
