@@ -1,23 +1,30 @@
 /**
  * node bench/eviction.mjs [--seed 1] [--requests 20000] [--capacity 2000,5000,10000] [--trace FILE]
+ *   [--out FILE]
  *
  * Hit rates of eviction orders on a mixed workload: shared system prompts, long chats, one-off
  * requests (src/simulator/mixed-workload.ts); with --trace, on a trace too, which has no
- * priorities. Runs the production cache from dist; prints JSON.
+ * priorities. Then with host memory behind the device, where what people say goes through their
+ * own words (`KvCacheRetentionConfig`'s). Runs the production cache from dist; prints JSON and
+ * writes it.
  */
-import { basename } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { IntList, systemClock } from "../dist/base/index.js";
-import { BlockTable, KvCache } from "../dist/kvcache/index.js";
+import { BlockTable, checkedRetention, KvCache, promptRetention } from "../dist/kvcache/index.js";
 import { mixedWorkload, readTrace, replayTrace } from "../dist/simulator/index.js";
 import { describeMachine } from "./machine.mjs";
 
+const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = parseArgs({
   options: {
     seed: { type: "string", default: "1" },
     requests: { type: "string", default: "20000" },
     capacity: { type: "string", default: "2000,5000,10000" },
     trace: { type: "string" },
+    out: { type: "string", default: `${root}bench/results/eviction.json` },
   },
 });
 
@@ -63,6 +70,70 @@ function headFirstHitRate(trace, capacityBlocks) {
   return hits / trace.blockRefs;
 }
 
+/** What a request says of its prompt, as a client would write it: a range per run of blocks. */
+function retentionOf({ priorities }) {
+  const ranges = [];
+  priorities?.forEach((priority, at) => {
+    const last = ranges.at(-1);
+    if (last?.priority === priority) last.end = at + 1;
+    else ranges.push({ start: at, end: at + 1, priority, durationMs: null });
+  });
+  return checkedRetention({ ranges, decodePriority: 35, decodeDurationMs: null });
+}
+
+/**
+ * Requests one after the other through a cache with host memory. Hit rates by the level in which
+ * the leading run of blocks was found, and blocks that went between the levels.
+ */
+function replayLevels(trace, { deviceBlocks, hostBlocks, policy, retains }) {
+  const cache = new KvCache({
+    blocks: deviceBlocks,
+    hostBlocks,
+    blockTokens: 1,
+    evictionPolicy: policy,
+  });
+  const hits = [0, 0];
+  for (const request of trace.requests) {
+    const { ids } = request;
+    const tokens = new IntList([...ids, -1]);
+    const table = new BlockTable();
+    const match = cache.match("", tokens.view());
+    for (const block of match.blocks) hits[cache.levelOf(block)]++;
+    cache.adopt(table, match);
+    cache.allocate(table, ids.length - match.blocks.length);
+    cache.publish(table, tokens, ids.length);
+    if (retains) {
+      // A block has one token here, so ranges of tokens are ranges of blocks.
+      promptRetention(retentionOf(request), ids.length, 1).forEach((retention, index) => {
+        cache.setRetention(table, index, retention);
+      });
+    }
+    cache.release(table);
+    cache.takeMoves();
+  }
+  const [device, host] = cache.stats().levels;
+  return {
+    hitRate: rounded((hits[0] + hits[1]) / trace.blockRefs),
+    ofItHost: rounded(hits[1] / trace.blockRefs),
+    offloadedPerBlock: rounded(device.offloaded / trace.blockRefs),
+    onboardedPerBlock: rounded((host?.onboarded ?? 0) / trace.blockRefs),
+  };
+}
+
+/** Host memory of as many blocks as the device, and four times as many; 0 to compare with. */
+const HOST_FACTORS = [0, 1, 4];
+
+function measureLevels(trace, deviceBlocks) {
+  return HOST_FACTORS.map((factor) => {
+    const levels = { deviceBlocks, hostBlocks: factor * deviceBlocks };
+    return {
+      ...levels,
+      lru: replayLevels(trace, { ...levels, policy: "lru", retains: false }),
+      priorities: replayLevels(trace, { ...levels, policy: "priority", retains: true }),
+    };
+  });
+}
+
 /** Block hit rates of all orders at one capacity; null: no bound. */
 function measure(trace, capacityBlocks) {
   const rate = (policy, change) => {
@@ -79,10 +150,12 @@ function measure(trace, capacityBlocks) {
     lengthAware: rate("length-aware"),
   };
   if (trace.requests.every(({ priorities }) => priorities === null)) return plain;
+  const priorities = rate("priority");
   return {
     ...plain,
     raisedOnly: rate("priority", onlyRaised),
-    priorities: rate("priority"),
+    priorities,
+    prioritiesOverLru: rounded(priorities / plain.lru - 1),
     truePriorities: rate("true-priority"),
     worthlessHead: rate("priority", headWorthless),
     worthlessHeadTrue: rate("true-priority", headWorthless),
@@ -99,17 +172,16 @@ const measureAll = (trace) => ({
   blockRefs: trace.blockRefs,
   blockHitRates: [...capacities, null].map((capacity) => measure(trace, capacity)),
 });
-console.log(
-  JSON.stringify(
-    {
-      command: `node bench/eviction.mjs --seed ${seed} --requests ${requests}${traceFlag}`,
-      machine: describeMachine(),
-      mixed: measureAll(mixed),
-      ...(flags.trace === undefined
-        ? {}
-        : { trace: measureAll(await readTrace(flags.trace, 512)) }),
-    },
-    null,
-    2,
-  ),
-);
+const result = {
+  command: `node bench/eviction.mjs --seed ${seed} --requests ${requests}${traceFlag}`,
+  machine: describeMachine(),
+  mixed: measureAll(mixed),
+  mixedWithHost: capacities
+    .filter((blocks) => blocks !== null)
+    .flatMap((blocks) => measureLevels(mixed, blocks)),
+  ...(flags.trace === undefined ? {} : { trace: measureAll(await readTrace(flags.trace, 512)) }),
+};
+const text = `${JSON.stringify(result, null, 2)}\n`;
+mkdirSync(dirname(flags.out), { recursive: true });
+writeFileSync(flags.out, text);
+process.stdout.write(text);
