@@ -1,6 +1,9 @@
-import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
 import { LLM } from "#engine";
+import { SamplingParams } from "#sampling";
+import { parseEngineOptions } from "../../src/engine/config.ts";
+import type { FromEngine } from "../../src/engine/protocol.ts";
+import { EngineService } from "../../src/engine/service.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 
 const kvCache = { blockTokens: 4, poolBytes: 2 ** 20 };
@@ -58,9 +61,65 @@ test("host memory is a level of its own, and what moved is counted both ways", a
   expect(cache?.moves.onboard.blocks).toBeGreaterThan(0);
 });
 
+/** Messages of a service from its start until a request of `maxTokens` steps has ended, by type. */
+async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEngine["type"][]> {
+  let nowMs = 0;
+  const clock = {
+    nowMs: () => {
+      nowMs += msPerLook;
+      return nowMs;
+    },
+  };
+  const request = {
+    key: 1,
+    requestId: "one",
+    ...prompt,
+    params: SamplingParams.parse({ temperature: 0, maxTokens, ignoreEos: true }),
+    seed: 0n,
+    cacheSalt: null,
+    retention: null,
+    priority: 0,
+    badWordTokenIds: [],
+    thinking: null,
+    promptLogits: false,
+  };
+  const types: FromEngine["type"][] = [];
+  const service = new EngineService(clock, (message) => {
+    types.push(message.type);
+    if (message.type === "ready") service.receive({ type: "add", request });
+    if (message.type !== "step") return;
+    const isLast = message.outputs.some(({ finishReason }) => finishReason !== null);
+    if (isLast) service.receive({ type: "close" });
+  });
+  const quiet = { ...kvCache, eventBufferMax: 0 };
+  const options = parseEngineOptions({ device: "reference", kvCache: quiet });
+  service.receive({ type: "load", path: fixturePath("llama"), options });
+  await service.closed;
+  return types.slice(0, types.lastIndexOf("step") + 1);
+}
+
+test("while steps run the report crosses rarely, but always with the last one", async () => {
+  const [first, second, ...steps] = await postedTypes(0, 6);
+  expect([first, second]).toEqual(["cacheReport", "ready"]);
+  expect(steps).toEqual([...Array(5).fill("step"), "cacheReport", "step"]);
+});
+
+test("slow steps bring the report every time", async () => {
+  const types = await postedTypes(100, 3);
+  expect(types.slice(2)).toEqual([
+    "cacheReport",
+    "step",
+    "cacheReport",
+    "step",
+    "cacheReport",
+    "step",
+  ]);
+});
+
 test("a model without a cache reports none", async () => {
-  const bert = fixturePath("bert");
-  if (!existsSync(bert)) return;
-  await using llm = await LLM.load(bert, { device: "reference", engineThread: false });
+  await using llm = await LLM.load(fixturePath("bert-encoder"), {
+    device: "reference",
+    engineThread: false,
+  });
   expect(llm.stats().cache).toBeNull();
 });
