@@ -70,13 +70,13 @@ export class ScriptedServer {
     this.#active.add({ group, choices, outputTokens, slots: [group.lead], drawn: new Set() });
   }
 
-  /** One step; what is held while it computes. */
-  step() {
+  /** One step. Returns what is held while it computes where somebody looks: that costs a scan. */
+  step({ look }) {
     const scheduler = this.#scheduler;
     const plan = scheduler.plan();
     scheduler.begin(plan, ++this.#nowMs);
     this.#cache.takeMoves();
-    const memory = this.#memory();
+    const memory = look ? this.#memory() : null;
     const drawn = plan.items.map(({ samples, sequence }) =>
       samples && !sequence.isBeam ? [this.#nextToken()] : null,
     );

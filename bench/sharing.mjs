@@ -1,5 +1,5 @@
 /**
- * node bench/sharing.mjs [--requests 200] [--seed 1] [--beam-steps 384] [--out FILE]
+ * node bench/sharing.mjs [--requests 600] [--seed 1] [--beam-steps 384] [--out FILE]
  *
  * Memory that sequences of one request save by sharing blocks, as figure 15 of the PagedAttention
  * paper has it: blocks saved / blocks without sharing, mean over the steps of a busy server. The
@@ -20,7 +20,7 @@ import { ScriptedServer } from "./scripted.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = parseArgs({
   options: {
-    requests: { type: "string", default: "200" },
+    requests: { type: "string", default: "600" },
     seed: { type: "string", default: "1" },
     "beam-steps": { type: "string", default: "384" },
     out: { type: "string", default: `${root}bench/results/sharing.json` },
@@ -33,8 +33,10 @@ const beamSteps = Number(flags["beam-steps"]);
 const MODEL = `${root}models/pocket`;
 const BLOCK_TOKENS = 16;
 const WIDTHS = [2, 4, 6];
-/** Requests at a time: what the paper's vLLM reached with 13 G parameters (figure 13). */
-const ACTIVE = { shareGpt: 30, alpaca: 132 };
+/** Requests at a time: what the paper's vLLM reached on ShareGPT (figure 13). */
+const ACTIVE = 30;
+/** Steps between two looks at the memory. */
+const LOOK_STEPS = 8;
 /** Recorded prompts of each mix; their searches are used over and over. */
 const PROMPTS = 6;
 /** A short answer needs no long recording. */
@@ -50,28 +52,29 @@ const SPREADS = [0.75, 1, 1.25];
 const percent = (share) => Math.round(share * 10_000) / 100;
 
 /** Mean saving over the steps in which as many requests run as may. */
-function meanSaving(lengths, { active, width, choicesOf }) {
+function meanSaving(lengths, { width, choicesOf }) {
   const server = new ScriptedServer({
     blockTokens: BLOCK_TOKENS,
-    poolBlocks: Math.ceil((active * width * 2048) / BLOCK_TOKENS),
-    sequencesMax: active * width,
+    poolBlocks: Math.ceil((ACTIVE * width * 2048) / BLOCK_TOKENS),
+    sequencesMax: ACTIVE * width,
     contextTokensMax: 2048,
   });
   let next = 0;
   let saved = 0;
-  let steps = 0;
-  while (next < lengths.length) {
-    while (server.activeRequests < active && next < lengths.length) {
+  let looks = 0;
+  for (let step = 0; next < lengths.length; step++) {
+    while (server.activeRequests < ACTIVE && next < lengths.length) {
       server.add(lengths[next], width, choicesOf(next));
       next++;
     }
-    const { heldBlocks, unsharedBlocks } = server.step();
     // The first requests start together: only when half of all have come is it a mix of ages.
-    if (next * 2 < lengths.length || unsharedBlocks === 0) continue;
-    saved += 1 - heldBlocks / unsharedBlocks;
-    steps++;
+    const isSteady = next * 2 >= lengths.length;
+    const memory = server.step({ look: isSteady && step % LOOK_STEPS === 0 });
+    if (memory === null) continue;
+    saved += 1 - memory.heldBlocks / memory.unsharedBlocks;
+    looks++;
   }
-  return { savedPercent: percent(saved / steps), steps };
+  return percent(saved / looks);
 }
 
 /** Prompts of a mix's mean length, from texts that the model was not trained on. */
@@ -89,16 +92,12 @@ async function promptsOf(mixName) {
 }
 
 async function measureMix(mixName) {
-  const active = ACTIVE[mixName];
-  const count = Math.max(requests, 4 * active);
   const prompts = await promptsOf(mixName);
-  const draw = (factor) => drawLengths(withSpread(LENGTH_MIXES[mixName], factor), { seed, count });
+  const draw = (factor) =>
+    drawLengths(withSpread(LENGTH_MIXES[mixName], factor), { seed, count: requests });
   const bySpread = (options) =>
     Object.fromEntries(
-      SPREADS.map((factor) => [
-        `spread${factor}`,
-        meanSaving(draw(factor), { active, ...options }).savedPercent,
-      ]),
+      SPREADS.map((factor) => [`spread${factor}`, meanSaving(draw(factor), options)]),
     );
   const rows = [];
   const paper = PAPER[mixName];
@@ -124,7 +123,7 @@ async function measureMix(mixName) {
       tokensToCommonAncestor: tokensToCommonAncestor(recorded),
     });
   }
-  return { mix: mixName, active, requests: count, lengths: LENGTH_MIXES[mixName], rows };
+  return { mix: mixName, lengths: LENGTH_MIXES[mixName], rows };
 }
 
 const pick = (values, place) => (typeof values === "string" ? values : values[place]);
@@ -156,6 +155,7 @@ const result = {
   machine: describeMachine(),
   unit: "percent of the blocks that would be held without sharing",
   blockTokens: BLOCK_TOKENS,
+  activeRequests: ACTIVE,
   mixes,
 };
 const text = `${JSON.stringify(result, null, 2)}\n`;

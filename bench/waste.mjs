@@ -1,5 +1,5 @@
 /**
- * node bench/waste.mjs [--requests 1000] [--seed 1] [--out FILE]
+ * node bench/waste.mjs [--requests 4000] [--seed 1] [--out FILE]
  *
  * What becomes of the memory for keys and values under load, as figures 2 and 13 of the
  * PagedAttention paper have it: slots with a token, slots kept for tokens to come, slots that will
@@ -19,7 +19,7 @@ import { ScriptedServer } from "./scripted.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = parseArgs({
   options: {
-    requests: { type: "string", default: "1000" },
+    requests: { type: "string", default: "4000" },
     seed: { type: "string", default: "1" },
     out: { type: "string", default: `${root}bench/results/waste.json` },
   },
@@ -32,6 +32,8 @@ const CONTEXT_TOKENS = 2048;
 const BLOCK_SIZES = [8, 16, 32, 64, 128];
 /** More than fit the pool: what bounds the batch is memory. */
 const SEQUENCES_MAX = 512;
+/** Steps between two looks at the memory. */
+const LOOK_STEPS = 8;
 
 /** Percent of the pool, but for the batch. Figure 2's load is ShareGPT's, at the engines' limits. */
 const PAPER = {
@@ -126,12 +128,14 @@ function measurePaged(lengths, blockTokens) {
   });
   const means = new Means();
   let next = 0;
-  while (next < lengths.length) {
+  for (let step = 0; next < lengths.length; step++) {
     while (server.activeRequests < SEQUENCES_MAX && next < lengths.length) {
       server.add(lengths[next++], 1);
     }
-    const { heldBlocks, filledSlots, running } = server.step();
-    if (next * 2 < lengths.length) continue;
+    const isSteady = next * 2 >= lengths.length;
+    const memory = server.step({ look: isSteady && step % LOOK_STEPS === 0 });
+    if (memory === null) continue;
+    const { heldBlocks, filledSlots, running } = memory;
     const held = heldBlocks * blockTokens;
     means.add({ token: filledSlots, internal: held - filledSlots, held, running });
   }
@@ -165,15 +169,12 @@ function row(name, means) {
 }
 
 function measureMix(mixName) {
-  // Enough that the second half is a steady load of all ages.
-  const count = Math.max(requests, 2 * SEQUENCES_MAX + requests);
-  const lengths = drawLengths(LENGTH_MIXES[mixName], { seed, count });
+  const lengths = drawLengths(LENGTH_MIXES[mixName], { seed, count: requests });
   const reserves = Object.keys(RESERVES).map((name) => measureReserve(name, lengths));
   const paged = BLOCK_SIZES.map((blockTokens) => measurePaged(lengths, blockTokens));
   const at16 = paged.find(({ blockTokens }) => blockTokens === 16);
   return {
     mix: mixName,
-    requests: count,
     lengths: LENGTH_MIXES[mixName],
     rows: [...reserves, ...paged],
     batchOverReserve: Object.fromEntries(
