@@ -187,6 +187,7 @@ export class RandomLife {
     const before = cache.stats().copiedBlocks;
     scheduler.begin(plan, this.harness.nowMs);
     scheduler.audit();
+    for (const item of plan.items) this.#checkWrites(item);
     this.counts.copies += cache.stats().copiedBlocks - before;
     this.counts.swaps += plan.preempted.filter(({ mode }) => mode === "swap").length;
     this.counts.returns += plan.returning.length;
@@ -197,6 +198,25 @@ export class RandomLife {
     if (this.#below(10) === 0) this.#abortSomeone();
     if (this.#below(25) === 0) this.#failSome();
     else if (this.#begun.length > this.#ahead) this.#finishOldest();
+  }
+
+  /** No position is written in a block that another table holds with another token there. */
+  #checkWrites({ sequence, start, count }: PlannedSequence): void {
+    const first = Math.floor(start / BLOCK_TOKENS);
+    for (const other of this.#live.flatMap(({ sequences }) => sequences)) {
+      const { blockTable, computedTokens, tokens } = other;
+      const end = Math.min(start + count, computedTokens, sequence.tokens.length, tokens.length);
+      for (let index = first; index * BLOCK_TOKENS < end; index++) {
+        if (blockTable.get(index) !== sequence.blockTable.get(index)) continue;
+        if (!blockTable.holds(index) || other === sequence) continue;
+        const from = Math.max(start, index * BLOCK_TOKENS);
+        const to = Math.min(end, (index + 1) * BLOCK_TOKENS);
+        const written = sequence.tokens.view(from, to);
+        if (tokens.view(from, to).some((token, place) => token !== written[place])) {
+          throw new Error(`Block ${index} is written while another table holds it`);
+        }
+      }
+    }
   }
 
   /** Moves are carried out; nothing else is written, so none of it must be found. */
