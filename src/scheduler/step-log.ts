@@ -62,6 +62,8 @@ export class StepLog {
     // Its full blocks are made known when they are back on the device.
     if (blockTable.swapped) return;
     const filled = Math.min(computedTokens, tokens.length);
+    // Most steps fill no block.
+    if (filled < (blockTable.publishedBlocks + 1) * this.#cache.blockTokens) return;
     this.#cache.publish(blockTable, tokens, filled, step.published);
   }
 }
