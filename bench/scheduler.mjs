@@ -2,7 +2,7 @@
  * node bench/scheduler.mjs [--sequences 256] [--steps 2000] [--blocks 1000,10000,100000,1000000]
  *
  * What scheduling costs, without a model: µs per step at a full batch of decoding sequences, with
- * and without a long prompt that cannot start yet; and ns per block of the cache's operations over
+ * and without a long prompt that cannot start yet, and in groups; and ns per block of the cache's operations over
  * pool sizes: chains that were stored whole, and, per eviction order, sequences that grew beside
  * each other, so that no two neighbours lie side by side. Runs from dist; prints JSON.
  */
@@ -36,18 +36,24 @@ const rounded = (value) => Math.round(value * 10) / 10;
 /** Tokens that no other `seed` shares. */
 const distinct = (seed, count) => Int32Array.from({ length: count }, (_, at) => seed * 1000 + at);
 
-function makeSequence(id, promptTokenIds) {
-  return new Sequence({
-    id: sequenceId(id),
-    requestId: `request-${id}`,
-    promptTokenIds,
-    arrivalMs: id,
-    stop: { ...NO_STOP_RULES, eosTokenIds: new Set([-1]) },
-  });
+/** A request of `size` sequences, the first of which has this id. */
+function makeGroup(id, size, promptTokenIds) {
+  const sequences = Array.from(
+    { length: size },
+    (_, place) =>
+      new Sequence({
+        id: sequenceId(id + place),
+        requestId: `request-${id}`,
+        promptTokenIds,
+        arrivalMs: id,
+        stop: { ...NO_STOP_RULES, eosTokenIds: new Set([-1]) },
+      }),
+  );
+  return new SequenceGroup({ requestId: `request-${id}`, sequences });
 }
 
 /** Milliseconds of plan, begin and commit, one entry per step; CPU time of all. */
-function timeSteps({ running, waitingTokens, steps }) {
+function timeSteps({ running, groupSize = 1, waitingTokens, steps }) {
   const blocksPerSequence = Math.ceil((steps + WARM_UP_STEPS + 128) / BLOCK_TOKENS);
   const blocks = running * blocksPerSequence + waitingTokens / BLOCK_TOKENS;
   const cache = new KvCache({ blocks, blockTokens: BLOCK_TOKENS });
@@ -56,9 +62,9 @@ function timeSteps({ running, waitingTokens, steps }) {
     runningSequencesMax: running + 1,
   });
   const scheduler = new Scheduler({ config, cache, contextTokensMax: 1 << 20 });
-  for (let id = 0; id < running; id++) {
+  for (let id = 0; id < running; id += groupSize) {
     const more = id === 0 ? waitingTokens : 0;
-    scheduler.add(SequenceGroup.of(makeSequence(id, distinct(id * 1000, 64 + more))));
+    scheduler.add(makeGroup(id, groupSize, distinct(id * 1000, 64 + more)));
   }
   const times = { plan: [], begin: [], commit: [], total: [] };
   let cpuBefore = process.cpuUsage();
@@ -66,9 +72,7 @@ function timeSteps({ running, waitingTokens, steps }) {
     if (step === 0) cpuBefore = process.cpuUsage();
     if (step === -WARM_UP_STEPS + 50 && waitingTokens > 0) {
       // Stored up to there, but larger than what is left: looked up, and refused, in every step.
-      scheduler.add(
-        SequenceGroup.of(makeSequence(running, distinct(0, (blocks - 1) * BLOCK_TOKENS))),
-      );
+      scheduler.add(makeGroup(running, 1, distinct(0, (blocks - 1) * BLOCK_TOKENS)));
     }
     const started = performance.now();
     const plan = scheduler.plan();
@@ -209,6 +213,12 @@ console.log(
         measureSteps("decode; a prompt with 8k stored tokens waits", {
           running,
           waitingTokens: 8192,
+          steps,
+        }),
+        measureSteps("decode; four samples of each prompt", {
+          running,
+          groupSize: 4,
+          waitingTokens: 0,
           steps,
         }),
       ],
