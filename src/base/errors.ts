@@ -12,6 +12,7 @@ export type ErrorCode =
   | "TOKENIZER_INVALID" // tokenizer files cannot be used
   | "GRAMMAR_INVALID" // a structured-output grammar cannot be compiled
   | "DEVICE_UNAVAILABLE" // a device, its library or its instruction set is missing
+  | "DEVICE_FAILED" // a GPU or its context broke in the middle of work: only a new process helps
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
   | "ENGINE_DEAD" // the engine is gone: only loading the model again helps

@@ -1,0 +1,22 @@
+// out = x, rounded to the format that a linear reads.
+//
+// Shapes   x [T, E] f32, out [T, E]
+// Work     a block per row
+// Bound    memory: 4 bytes read per element, and the output
+// Checked  bench/gpu/smoke.mjs, convert
+#include "packed-rows.h"
+
+namespace perigee {
+
+struct ConvertParams {
+  PackedRows out;
+  const float* x;
+};
+
+PERIGEE_KERNEL perigee_convert(const __grid_constant__ ConvertParams p) {
+  const int64_t row = blockIdx.x;
+  const float* const x = p.x + row * p.out.columns;
+  p.out.store(row, [&](int i) { return x[i]; });
+}
+
+}  // namespace perigee

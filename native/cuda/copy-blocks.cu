@@ -1,0 +1,38 @@
+// Copies blocks of a KV pool, all layers of each: what copy-on-write and partial reuse need.
+//
+// Shapes   pairs [n, 2] of block ids, n <= kPairsMax; a block has bytesPerBlock bytes
+// Work     blockIdx.y is the pair, blockIdx.x a stretch of its bytes
+// Bound    memory: each byte read and written once
+// Checked  bench/gpu/smoke.mjs, copyBlocks
+//
+// Pairs of one launch run in any order, so none may read or write what another one writes;
+// src/devices/cuda/move-blocks.ts cuts a list into such launches. The ids travel with the
+// arguments: no upload, and a captured graph would keep them.
+#include "params.h"
+
+namespace perigee {
+
+constexpr int kPairsMax = 128;
+
+struct CopyBlocksParams {
+  uint8_t* blocks;
+  int64_t bytesPerBlock;
+  int pairs[2 * kPairsMax];
+};
+
+PERIGEE_KERNEL perigee_copy_blocks(const __grid_constant__ CopyBlocksParams p) {
+  const int64_t from = p.pairs[2 * blockIdx.y];
+  const int64_t to = p.pairs[2 * blockIdx.y + 1];
+  const uint8_t* const source = p.blocks + from * p.bytesPerBlock;
+  uint8_t* const target = p.blocks + to * p.bytesPerBlock;
+
+  // Blocks are a multiple of 16 bytes and begin at one (src/devices/cuda/kv-cache.ts).
+  const int64_t count = p.bytesPerBlock / static_cast<int64_t>(sizeof(uint4));
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += stride) {
+    reinterpret_cast<uint4*>(target)[i] = reinterpret_cast<const uint4*>(source)[i];
+  }
+}
+
+}  // namespace perigee

@@ -1,0 +1,57 @@
+// Numbers of a fixed width and of the 16-bit formats, without CUDA's headers: a kernel compiles
+// where NVRTC is the only part of the toolkit.
+#pragma once
+
+namespace perigee {
+
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long long;
+using uint64_t = unsigned long long;
+
+static_assert(sizeof(void*) == 8, "addresses of 64 bits");
+
+/// An element of a bf16 array. A type of its own, so that it is not taken for an integer.
+struct Bf16 {
+  uint16_t bits;
+};
+
+/// An element of an f16 array.
+struct F16 {
+  uint16_t bits;
+};
+
+__device__ __forceinline__ float widen(float value) { return value; }
+
+/// The upper half of a float: exact.
+__device__ __forceinline__ float widen(Bf16 value) {
+  return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
+}
+
+__device__ __forceinline__ float widen(F16 value) {
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+  return wide;
+}
+
+/// To the nearest, halves to even; what cannot be told from NaN stays NaN.
+__device__ __forceinline__ Bf16 narrowBf16(float value) {
+  Bf16 narrow;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+  return narrow;
+}
+
+__device__ __forceinline__ F16 narrowF16(float value) {
+  F16 narrow;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
+  return narrow;
+}
+
+__host__ __device__ constexpr int64_t padTo(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace perigee

@@ -1,0 +1,125 @@
+// Rows in a weight format: activations that a linear multiplies, and the matrices it multiplies by.
+//
+// C columns · G = ceil(C / 128) groups; a row begins at a multiple of 16 bytes, but in f32
+//   f32   C floats, no padding: the rows are a plain [rows, C] tensor
+//   bf16  C halves, then zeros
+//   i8    C signed bytes, then zeros · G float scales (src/devices/reference/quantize.ts), zeros
+// `rowBytes` of src/devices/cuda/handles.ts says the same to TypeScript.
+#pragma once
+
+#include "params.h"
+
+namespace perigee {
+
+constexpr int kGroupColumns = 128;
+constexpr float kQuantMax = 127.0f;
+constexpr int kWarp = 32;
+constexpr int kRowAlignment = 16;
+
+__host__ __device__ constexpr int groupCount(int columns) {
+  return (columns + kGroupColumns - 1) / kGroupColumns;
+}
+
+/// Where the scales of an i8 row begin.
+__host__ __device__ constexpr int64_t scaleOffset(int columns) {
+  return padTo(columns, kRowAlignment);
+}
+
+__host__ __device__ constexpr int64_t packedRowBytes(Format format, int columns) {
+  switch (format) {
+    case Format::bf16: return padTo(static_cast<int64_t>(columns) * 2, kRowAlignment);
+    case Format::i8: return scaleOffset(columns) + padTo(groupCount(columns) * 4, kRowAlignment);
+    default: return static_cast<int64_t>(columns) * 4;
+  }
+}
+
+__device__ __forceinline__ float warpMax(float value) {
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, lane));
+  }
+  return value;
+}
+
+/// Packed memory of one matrix or activation.
+struct PackedRows {
+  uint8_t* memory;
+  Format format;
+  int columns;
+
+  __device__ uint8_t* row(int64_t index) const {
+    return memory + index * packedRowBytes(format, columns);
+  }
+
+  /// The number that one element stands for.
+  __device__ float load(int64_t index, int column) const {
+    const uint8_t* const bytes = row(index);
+    switch (format) {
+      case Format::bf16: return widen(reinterpret_cast<const Bf16*>(bytes)[column]);
+      case Format::i8: {
+        const float* const scales = reinterpret_cast<const float*>(bytes + scaleOffset(columns));
+        const int quantized = reinterpret_cast<const int8_t*>(bytes)[column];
+        return static_cast<float>(quantized) * scales[column / kGroupColumns];
+      }
+      default: return reinterpret_cast<const float*>(bytes)[column];
+    }
+  }
+
+  /// Rounds a row to the format: `valueAt(column)` for every column. All threads of a block (whole
+  /// warps) call it; for i8 a value is asked for by another thread than in the other formats.
+  template <typename ValueAt>
+  __device__ void store(int64_t index, const ValueAt& valueAt) const {
+    uint8_t* const bytes = row(index);
+    switch (format) {
+      case Format::bf16: storeBf16(reinterpret_cast<Bf16*>(bytes), valueAt); break;
+      case Format::i8: storeI8(bytes, valueAt); break;
+      default:
+        for (int i = threadIdx.x; i < columns; i += blockDim.x) {
+          reinterpret_cast<float*>(bytes)[i] = valueAt(i);
+        }
+    }
+  }
+
+ private:
+  template <typename ValueAt>
+  __device__ void storeBf16(Bf16* out, const ValueAt& valueAt) const {
+    const int padded = static_cast<int>(packedRowBytes(format, columns)) / 2;
+    for (int i = threadIdx.x; i < padded; i += blockDim.x) {
+      out[i] = i < columns ? narrowBf16(valueAt(i)) : Bf16{0};
+    }
+  }
+
+  /// A warp per group of 128 columns, four of them per lane.
+  template <typename ValueAt>
+  __device__ void storeI8(uint8_t* bytes, const ValueAt& valueAt) const {
+    constexpr int kPerLane = kGroupColumns / kWarp;
+    const int lane = threadIdx.x % kWarp;
+    int8_t* const out = reinterpret_cast<int8_t*>(bytes);
+    float* const scales = reinterpret_cast<float*>(bytes + scaleOffset(columns));
+
+    for (int group = threadIdx.x / kWarp; group < groupCount(columns);
+         group += blockDim.x / kWarp) {
+      float values[kPerLane];
+      float largest = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        const int column = group * kGroupColumns + i * kWarp + lane;
+        values[i] = column < columns ? valueAt(column) : 0.0f;
+        largest = fmaxf(largest, fabsf(values[i]));
+      }
+
+      // The same roundings as the definition: divisions in f32, halves to the even integer.
+      const float scale = __fdiv_rn(warpMax(largest), kQuantMax);
+      if (lane == 0) scales[group] = scale;
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        const int column = group * kGroupColumns + i * kWarp + lane;
+        const float quantized = scale == 0.0f ? 0.0f : rintf(__fdiv_rn(values[i], scale));
+        if (column < scaleOffset(columns)) {
+          out[column] = static_cast<int8_t>(fminf(fmaxf(quantized, -kQuantMax), kQuantMax));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace perigee

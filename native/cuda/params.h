@@ -1,0 +1,28 @@
+// How TypeScript hands arguments to a kernel: one struct, by value, in C++'s own layout
+// (src/devices/cuda/kernel-params.ts). It lies in constant memory; no field is a double, because
+// few GPUs have many units for them.
+#pragma once
+
+#include "numbers.h"
+
+/// A kernel that TypeScript finds by `perigee_<name>` (src/devices/cuda/kernels.ts).
+#define PERIGEE_KERNEL extern "C" __global__ void
+
+namespace perigee {
+
+/// Same order as FORMATS in src/devices/cuda/handles.ts.
+enum class Format : int32_t { f32 = 0, bf16 = 1, i8 = 2 };
+
+/// Element types of files and of KV pools; same order as ELEMENTS in src/devices/cuda/handles.ts.
+enum class Element : int32_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, fp8 = 4 };
+
+/// One element of a file or a tensor.
+__device__ __forceinline__ float loadElement(const void* elements, Element element, int64_t index) {
+  switch (element) {
+    case Element::f16: return widen(static_cast<const F16*>(elements)[index]);
+    case Element::bf16: return widen(static_cast<const Bf16*>(elements)[index]);
+    default: return static_cast<const float*>(elements)[index];
+  }
+}
+
+}  // namespace perigee

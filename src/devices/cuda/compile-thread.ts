@@ -1,0 +1,40 @@
+/** One thread that compiles kernels: a compiler blocks whoever calls it. */
+import { parentPort, workerData } from "node:worker_threads";
+import { EngineError, messageOf } from "#base";
+import { type KernelText, Nvrtc } from "./nvrtc.ts";
+
+/** What the thread is started with. */
+export interface CompileThreadData {
+  /** The libnvrtc to open. */
+  readonly nvrtcPath: string;
+}
+
+/** What it is asked. */
+export interface CompileJob {
+  readonly index: number;
+  readonly source: KernelText;
+  readonly options: readonly string[];
+}
+
+/** What it answers. An error crosses threads as its parts. */
+export type CompileAnswer =
+  | { readonly index: number; readonly cubin: Uint8Array }
+  | { readonly index: number; readonly message: string; readonly log: string };
+
+function answer(nvrtc: Nvrtc | null, { index, source, options }: CompileJob): CompileAnswer {
+  if (nvrtc === null) return { index, message: "Cannot open NVRTC: it was there before", log: "" };
+  try {
+    return { index, cubin: nvrtc.compile(source, options) };
+  } catch (error) {
+    const cause = error instanceof EngineError ? error.cause : error;
+    return { index, message: messageOf(error), log: messageOf(cause) };
+  }
+}
+
+if (parentPort !== null) {
+  const port = parentPort;
+  // Whoever starts the thread passes this.
+  const { nvrtcPath } = workerData as CompileThreadData;
+  const nvrtc = Nvrtc.openAt(nvrtcPath);
+  port.on("message", (job: CompileJob) => port.postMessage(answer(nvrtc, job)));
+}

@@ -1,0 +1,72 @@
+import type { CudaDriver } from "./driver.ts";
+import type { CudaStream } from "./stream.ts";
+
+const updateFailed = 910;
+
+/** What a capture kept: a template. Make it runnable, or bring a runnable one up to date with it. */
+export class CudaGraph {
+  readonly handle: bigint;
+  readonly #driver: CudaDriver;
+
+  constructor(driver: CudaDriver, handle: bigint) {
+    this.#driver = driver;
+    this.handle = handle;
+  }
+
+  /** Kernels, copies and fills in it. */
+  nodeCount(): number {
+    const count = new BigUint64Array(1);
+    this.#driver.run("cuGraphGetNodes", this.handle, null, count);
+    return Number(count[0] ?? 0n);
+  }
+
+  /** Makes it runnable, as the template is now. */
+  instantiate(): RunnableGraph {
+    const out = new BigUint64Array(1);
+    this.#driver.run("cuGraphInstantiate", out, this.handle, 0);
+    return new RunnableGraph(this.#driver, out[0] ?? 0n);
+  }
+
+  destroy(): void {
+    this.#driver.run("cuGraphDestroy", this.handle);
+  }
+}
+
+/** A graph that is launched with one call, whatever is in it. */
+export class RunnableGraph {
+  readonly #driver: CudaDriver;
+  readonly #handle: bigint;
+
+  constructor(driver: CudaDriver, handle: bigint) {
+    this.#driver = driver;
+    this.#handle = handle;
+  }
+
+  /** Brings it to the device ahead of its first launch. */
+  upload(stream: CudaStream): void {
+    this.#driver.run("cuGraphUpload", this.#handle, stream.handle);
+  }
+
+  /** Enqueues everything in it. The same graph never runs twice at once. */
+  launch(stream: CudaStream): void {
+    const status = this.#driver.calls.cuGraphLaunch(this.#handle, stream.handle);
+    this.#driver.check("cuGraphLaunch", status);
+  }
+
+  /**
+   * Takes over the parameters of a template of the same shape, without instantiating again. False
+   * when the shapes differ; it is then as it was.
+   */
+  update(graph: CudaGraph): boolean {
+    // CUgraphExecUpdateResultInfo: a result and two nodes.
+    const result = new BigUint64Array(3);
+    const status = this.#driver.calls.cuGraphExecUpdate(this.#handle, graph.handle, result);
+    if (status === updateFailed) return false;
+    this.#driver.check("cuGraphExecUpdate", status);
+    return true;
+  }
+
+  destroy(): void {
+    this.#driver.run("cuGraphExecDestroy", this.#handle);
+  }
+}
