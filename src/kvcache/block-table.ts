@@ -19,7 +19,7 @@ export class BlockTable {
   tip: NodeId | null = null;
   /** Tells the tip's contents from later ones in the same place. */
   tipSerial = 0;
-  /** Places from `droppedFrom` up to `droppedTo` are no longer held: no query sees them any more. */
+  /** Places from `droppedFrom` up to `droppedTo` are not held any more: no query sees them. */
   droppedFrom = 0;
   droppedTo = 0;
   /** Something before the last published block was evicted: nothing more can be published. */

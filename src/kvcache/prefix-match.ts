@@ -19,7 +19,7 @@ export interface PartialMatch {
 
 /** What of a prompt is stored. Valid until the cache changes. */
 export interface PrefixMatch {
-  /** Full blocks from the start on, each the best copy there is: on the device, or in host memory. */
+  /** Full blocks from the start on, each the best copy: on the device, or in host memory. */
   readonly blocks: readonly BlockId[];
   /** The last full block's place; null without blocks. */
   readonly tip: NodeId | null;

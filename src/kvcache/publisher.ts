@@ -27,6 +27,7 @@ export class Publisher {
 
   /** See `KvCache.publish`. */
   publish(table: BlockTable, { tokens, computed }: StoredTail, log: IntList | null): void {
+    assert(!table.swapped, "Cannot publish what is not on the device");
     const { index, device } = this.#books;
     const full = Math.floor(computed / this.#blockTokens);
     while (table.publishedBlocks < full && this.#canGoOn(table)) {

@@ -33,7 +33,7 @@ export function truncate(books: CacheBooks, { prompt, keep, blockTokens }: Cut):
   return demoted;
 }
 
-/** The places of all leading blocks of a prompt that are stored, its partly filled tail included. */
+/** The places of all leading blocks of a prompt that are stored, its partial tail included. */
 function storedChain({ index }: CacheBooks, prompt: LookUp, blockTokens: number): NodeId[] {
   const chain: NodeId[] = [];
   let parent: NodeId | null = null;

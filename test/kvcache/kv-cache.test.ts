@@ -243,6 +243,59 @@ describe("prefixes", () => {
   });
 });
 
+describe("vLLM's scenarios of sharing", () => {
+  test("[KV2] V 5.3 (V1): blocks are handed out until there are none", () => {
+    const books = new Books(4, 4);
+    for (const seed of [1, 2, 3, 4]) expect(books.start(distinct(seed, 4))).not.toBeNull();
+    expect(books.start(distinct(5, 1))).toBeNull();
+    expect(books.cache.blocksFor(17)).toBeGreaterThan(books.cache.totalBlocks);
+  });
+
+  test("[KV2] V 5.3 (V2): inside a block nothing is allocated, behind it one block", () => {
+    const books = new Books(4, 4);
+    const only = books.start(distinct(1, 3));
+    if (only === null) throw new Error("does not fit");
+    expect(books.grow(only, [7])).toBe(0);
+    expect(books.grow(only, [8])).toBe(1);
+  });
+
+  test("[KV24] V 5.3 (V3): a fork that goes on gets a copy, once", () => {
+    const books = new Books(4, 4);
+    const parent = books.start(distinct(1, 3));
+    if (parent === null) throw new Error("does not fit");
+    const child = { table: new BlockTable(), list: new IntList(parent.list.view()) };
+    books.cache.fork(parent.table, child.table);
+    books.tables.push(child.table);
+    books.check();
+    expect([...child.table.view()]).toEqual([...parent.table.view()]);
+    expect(books.cache.isShared(child.table, 0)).toBe(true);
+
+    expect(books.cache.makeWritable(child.table, 3)).toBe(true);
+    books.grow(child, [7]);
+    const [from, to] = [parent.table.get(0), child.table.get(0)];
+    expect(from).not.toBe(to);
+    expect(books.cache.takeMoves()).toEqual([{ kind: "copy", from, to }]);
+    expect(books.cache.availableBlocks).toBe(2);
+
+    // The parent is the last holder of its block.
+    expect(books.cache.makeWritable(parent.table, 3)).toBe(true);
+    expect(books.cache.takeMoves()).toEqual([]);
+    expect(books.cache.stats().copiedBlocks).toBe(1);
+  });
+
+  test("[KV24] a copy that finds no block changes nothing", () => {
+    const books = new Books(1, 4);
+    const parent = books.start(distinct(1, 3));
+    if (parent === null) throw new Error("does not fit");
+    const child = new BlockTable();
+    books.cache.fork(parent.table, child);
+    books.tables.push(child);
+    expect(books.cache.makeWritable(child, 3)).toBe(false);
+    expect(child.get(0)).toBe(parent.table.get(0));
+    books.check();
+  });
+});
+
 test("[KV3] planted bugs are caught: a lost release and a second one", () => {
   const books = new Books(4);
   const lost = books.start(distinct(1, 20));

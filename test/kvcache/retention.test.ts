@@ -130,7 +130,7 @@ describe("retentionWarning", () => {
     expect(fine && retentionWarning(fine)).toBeNull();
   });
 
-  test("says why a range that is worth less than a later one cannot help", () => {
+  test("[KV37] says why a range that is worth less than a later one cannot help", () => {
     const warning = retentionWarning(config([64, 128, 80], [0, 64, 20], [256, null, 30]));
     expect(warning).toContain("tokens from 0 on have priority 20");
     expect(warning).toContain("tokens from 64 on that continue them have 80");
