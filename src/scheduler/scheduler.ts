@@ -247,11 +247,11 @@ export class Scheduler {
     for (const step of this.#log.fail(plan)) {
       for (const { sequence, samples } of step.plan.items) {
         if (samples) sequence.awaitedTokens--;
+        if (sequence.finished) continue;
         // Who waits for a fork of it would wait for nothing.
-        const ending = [...sequence.group.awaitingFork.toReversed(), sequence];
-        for (const live of ending.filter(({ finished }) => !finished)) {
-          this.#books.end(live, { reason: "error", stopReason: null }, { tail: false });
-          ended.push(live);
+        for (const ending of [...sequence.group.awaitingFork.toReversed(), sequence]) {
+          this.#books.end(ending, { reason: "error", stopReason: null }, { tail: false });
+          ended.push(ending);
         }
       }
       this.#undoSwaps(step.plan);

@@ -122,6 +122,17 @@ describe("[SC16] forks", () => {
     expect(group.live).toEqual([]);
   });
 
+  test("[SC13] a step that fails behind its lead's end leaves the others of the group", () => {
+    const harness = new Harness({ stepTokensMax: 32 });
+    const group = harness.addGroup(distinct(1, 60), 3);
+    const plan = harness.begin();
+    harness.scheduler.abort(group.lead.id);
+    expect(harness.scheduler.fail(plan)).toEqual([]);
+    harness.scheduler.audit();
+    expect(group.live.length).toBe(2);
+    expect(harness.step().items).toMatchObject([{ sequence: group.lead, start: 0, count: 32 }]);
+  });
+
   test("a group whose grammar is not ready waits as a whole", () => {
     const harness = new Harness();
     const group = harness.addGroup(distinct(1, 20), 2, { awaitsGrammar: true });
