@@ -98,7 +98,7 @@ async function measureDisk(length) {
     return await withEngine(setUp(length, folder), async (engine) => {
       const draw = createPrompts(engine.info.vocabularySize);
       const prompt = () => draw(length + 1);
-      const times = [];
+      const times = { disk: [], nowhere: [] };
       for (let rep = 0; rep < reps; rep++) {
         const mine = prompt();
         for (const asked of [mine, prompt(), prompt()]) {
@@ -106,14 +106,16 @@ async function measureDisk(length) {
           await engine.settle();
         }
         const { ms, level, tokens } = await ask(engine, mine);
-        check({ level, tokens }, { level: "disk", tokens: length });
-        times.push(ms);
+        // The engine may think that computing is quicker, once it knows how fast the disk is.
+        if (level !== "nowhere") check({ level, tokens }, { level: "disk", tokens: length });
+        times[level].push(ms);
       }
       const { reads, writes } = engine.moves.disk;
       const blocks = length / BLOCK_TOKENS;
       const choice = { level: 2, blocks, start: 0, end: length };
       return {
-        diskMs: rounded(median(times)),
+        diskMs: rounded(median(times.disk)),
+        loadedOf: `${times.disk.length} of ${reps}`,
         diskReadGigabytesPerSecond: rounded(reads.bytes / reads.ms / 1e6),
         diskWriteGigabytesPerSecond: rounded(writes.bytes / writes.ms / 1e6),
         estimatedDiskMs: rounded(engine.cost.loadMs(blocks, 2)),
