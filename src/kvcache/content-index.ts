@@ -5,7 +5,8 @@
  * A block is *covered* while it is the only one of its node in its level or a nearer one, and some
  * child is in its level or a nearer one. Leaving it out then would make what is nearer unreachable,
  * so orders of eviction pass covered blocks over. Children farther away do not count: a tail that
- * went to host memory does not keep its head on the device.
+ * went to host memory does not keep its head on the device. A block on disk is covered, too, while
+ * a child is on disk, wherever the best copies are: after a restart these are all there is.
  */
 import { assert, intAt } from "#base";
 import type { BlockId } from "./block-id.ts";
@@ -29,6 +30,8 @@ export interface IndexListener {
 const NOWHERE = 3;
 /** Levels whose children are counted; below the last one every child counts. */
 const COUNTED = 2;
+/** The last level. */
+const DISK = 2;
 
 /** Contents by history and tokens, and the blocks that have them. */
 export class ContentIndex {
@@ -38,6 +41,8 @@ export class ContentIndex {
   readonly #listener: IndexListener;
   /** [nodes, 2] children in level 0, and in level 0 or 1. */
   readonly #near: Int32Array;
+  /** [nodes] children with a copy on disk. */
+  readonly #onDisk: Int32Array;
   /** [nodes] how often the number was given to other contents: nodes' numbers are used again. */
   readonly #serials: Int32Array;
 
@@ -51,6 +56,7 @@ export class ContentIndex {
     this.#levelOf = levelOf;
     this.#listener = listener;
     this.#near = new Int32Array(shape.blocks * COUNTED);
+    this.#onDisk = new Int32Array(shape.blocks);
     this.#serials = new Int32Array(shape.blocks);
     this.#tree = new PrefixTree(shape.blocks, shape.blockTokens, {
       levelOf,
@@ -160,8 +166,9 @@ export class ContentIndex {
       return known;
     }
     const node = this.#tree.insert(place, block);
-    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+    this.#countNoChildren(node);
     this.#childMoved(place.parent, NOWHERE, this.#levelOf(block));
+    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(place.parent, 1);
     this.#listener.stored(node);
     return node;
   }
@@ -172,6 +179,7 @@ export class ContentIndex {
     this.#tree.attach(node, block);
     if (this.#tree.blockOf(node) !== first) this.#bestChanged(node, first);
     else if (this.#levelOf(block) === this.#levelOf(first)) this.#listener.uncovered(first);
+    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(this.#tree.parentOf(node), 1);
   }
 
   /** Forgets a block. With a node's last block the node goes; it must have no children then. */
@@ -179,8 +187,9 @@ export class ContentIndex {
     const node = this.#tree.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
     const best = this.#tree.blockOf(node);
+    const parent = this.#tree.parentOf(node);
+    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(parent, -1);
     if (this.#tree.isOnlyBlock(block)) {
-      const parent = this.#tree.parentOf(node);
       this.#tree.remove(block);
       this.#childMoved(parent, this.#levelOf(best), NOWHERE);
       return;
@@ -192,13 +201,15 @@ export class ContentIndex {
   /** Forgets all that continues a node; `forgotten` hears of each block, deepest first. */
   removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
     this.#tree.removeBelow(node, forgotten);
-    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+    this.#countNoChildren(node);
   }
 
   /** See the head of this file. */
   isCovered(block: BlockId): boolean {
     const node = this.#tree.nodeOf(block);
-    if (node === null || this.#tree.blockOf(node) !== block) return false;
+    if (node === null) return false;
+    if (intAt(this.#onDisk, node) > 0 && this.#isOnlyOnDisk(node, block)) return true;
+    if (this.#tree.blockOf(node) !== block) return false;
     const level = this.#levelOf(block);
     if (!this.#isContinued(node, level)) return false;
     return this.#tree.isOnlyBlock(block) || !this.#hasTwin(node, level);
@@ -210,18 +221,21 @@ export class ContentIndex {
     this.#tree.clear();
   }
 
-  /** Checks the counts of near children. Costs a scan; for tests and bugs. */
+  /** Checks the counts of children. Costs a scan; for tests and bugs. */
   audit(): void {
     const near = new Int32Array(this.#near.length);
+    const onDisk = new Int32Array(this.#onDisk.length);
     for (const node of this.#tree.nodes()) {
       const parent = this.#tree.parentOf(node);
       if (parent === null) continue;
+      if (this.#isOnDisk(node)) onDisk[parent] = intAt(onDisk, parent) + 1;
       for (let level = this.#bestLevel(node); level < COUNTED; level++) {
         const at = parent * COUNTED + level;
         near[at] = intAt(near, at) + 1;
       }
     }
     for (const node of this.#tree.nodes()) {
+      assert(onDisk[node] === this.#onDisk[node], `Node ${node} counts its children wrongly`);
       for (let at = node * COUNTED; at < (node + 1) * COUNTED; at++) {
         assert(near[at] === this.#near[at], `Node ${node} counts its near children wrongly`);
       }
@@ -265,6 +279,30 @@ export class ContentIndex {
       this.#near[at] = intAt(this.#near, at) + change;
     }
     if (to > from) this.#checkUncovered(parent);
+  }
+
+  #countNoChildren(node: NodeId): void {
+    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+    this.#onDisk[node] = 0;
+  }
+
+  /** One child more, or less, that has a copy on disk. */
+  #childOnDisk(parent: NodeId | null, change: number): void {
+    if (parent === null) return;
+    const count = intAt(this.#onDisk, parent) + change;
+    this.#onDisk[parent] = count;
+    if (count > 0) return;
+    for (const block of this.blocksIn(parent, DISK)) this.#listener.uncovered(block);
+  }
+
+  #isOnDisk(node: NodeId): boolean {
+    for (const _ of this.blocksIn(node, DISK)) return true;
+    return false;
+  }
+
+  /** Whether a block is on disk, and no other one of its node is. */
+  #isOnlyOnDisk(node: NodeId, block: BlockId): boolean {
+    return this.#levelOf(block) === DISK && !this.#hasTwin(node, DISK);
   }
 
   #checkUncovered(node: NodeId): void {

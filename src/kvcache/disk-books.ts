@@ -1,11 +1,15 @@
 import { assert } from "#base";
 import type { BlockId } from "./block-id.ts";
 import type { CacheBooks } from "./cache-books.ts";
+import { DiskHeads } from "./disk-heads.ts";
 import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 import type { PrefixMatch } from "./prefix-match.ts";
 import type { NodeId } from "./prefix-tree.ts";
 
 const NO_DURATION = { durationMs: null };
+
+/** Each is a copy from the device, and time of the step that comes next. */
+const HEADS_PER_CALL = 16;
 
 type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
 
@@ -16,6 +20,7 @@ type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
  */
 export class DiskBooks {
   readonly #books: CacheBooks;
+  readonly #heads: DiskHeads;
   #jobs: DiskJob[] = [];
   readonly #transfers = new Set<TransferJob>();
   /** Writes under way, by the file's key. */
@@ -31,6 +36,7 @@ export class DiskBooks {
 
   constructor(books: CacheBooks) {
     this.#books = books;
+    this.#heads = new DiskHeads(books.index, (node) => this.#isWritten(node));
     if (books.disk === null) return;
     books.onOffloaded = (host, node) => this.#writeBehind(host, node);
     books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
@@ -54,6 +60,11 @@ export class DiskBooks {
       yield job.host;
       yield job.disk;
     }
+  }
+
+  /** See `KvCache.writeHeads`. */
+  writeHeads(): void {
+    this.#heads.writeSome(HEADS_PER_CALL, (node) => this.#writeHead(node));
   }
 
   /** See `KvCache.startLoad`. */
@@ -125,18 +136,52 @@ export class DiskBooks {
   }
 
   #writeBehind(host: BlockId, node: NodeId): void {
-    const { disk, index } = this.#books;
+    const { index } = this.#books;
     for (const _ of index.blocksIn(node, 2)) return;
+    const parent = index.tree.parentOf(node);
+    if (this.#write(host, node) && parent !== null) this.#heads.want(parent);
+  }
+
+  /** False where nothing is written: no room, or making room forgot the contents. */
+  #write(host: BlockId, node: NodeId): boolean {
+    const { disk, index } = this.#books;
     const block = disk?.take() ?? null;
-    if (block === null) return;
+    if (block === null) return false;
     if (index.nodeOf(host) === null) {
       this.#books.release(block);
-      return;
+      return false;
     }
     this.#books.tierOf(host).retain(host);
     const file = this.#fileOf(node, host);
     this.#writing.set(file.key, (this.#writing.get(file.key) ?? 0) + 1);
     this.#begin({ kind: "write", host, disk: block, file });
+    return true;
+  }
+
+  /** False where nothing is written: no room, or making room forgot the contents. */
+  #writeHead(node: NodeId): boolean {
+    const { index } = this.#books;
+    for (const host of index.blocksIn(node, 1)) return this.#write(host, node);
+    const from = index.blockOf(node);
+    const serial = index.serialOf(node);
+    const host = this.#books.takeHost();
+    if (host === null) return false;
+    const isThere = index.serialOf(node) === serial && index.blockOf(node) === from;
+    if (isThere) {
+      this.#books.move({ kind: "offload", from, to: host });
+      const tier = this.#books.tierOf(host);
+      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(from).priorityOf(from) });
+      index.attach(node, host);
+      tier.publish(host);
+    }
+    const writes = isThere && this.#write(host, node);
+    this.#books.release(host);
+    return writes;
+  }
+
+  #isWritten(node: NodeId): boolean {
+    for (const _ of this.#books.index.blocksIn(node, 2)) return true;
+    return this.#writing.has(this.#books.observer.fileKeyOf(node));
   }
 
   #begin(job: TransferJob): void {
@@ -149,6 +194,7 @@ export class DiskBooks {
     const tier = this.#books.tierOf(disk);
     const node = index.nodeOf(host);
     const isLast = this.#endWriting(file.key);
+    if (!ok) this.#heads.clear();
     // Forgotten while it was written: nothing leads to the file, unless it is written anew.
     if (ok && node === null && isLast) this.#jobs.push({ kind: "delete", disk, file });
     if (ok && node !== null) {

@@ -333,6 +333,14 @@ export class KvCache {
   }
 
   /**
+   * Has what comes before blocks on disk written, too, a few blocks at a time: nothing is found
+   * after a restart without its history. Between steps only, when all that is stored is computed.
+   */
+  writeHeads(): void {
+    this.#disk.writeHeads();
+  }
+
+  /**
    * What is to be done between host memory and disk, once all moves that were taken before are
    * carried out: a job may read what a move brings. All but deletions are to be reported.
    */
