@@ -70,6 +70,13 @@ export const KvCacheOptions = z
       .max(101)
       .default(OFFLOAD_PRIORITY_MIN)
       .describe("Blocks of a lower retention priority are forgotten, not moved to host memory."),
+    onboard: z
+      .enum(["auto", "always"])
+      .default("auto")
+      .describe(
+        "Fetch stored blocks from host memory and disk where that is measured to be quicker than " +
+          "computing them, or always.",
+      ),
     hashAlgorithm: z
       .enum(BLOCK_HASH_ALGORITHMS)
       .default("v1_block_key")

@@ -14,8 +14,9 @@ import {
   loadDecoderWeights,
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
-import { Scheduler } from "#scheduler";
+import { Scheduler, type TransferEstimates } from "#scheduler";
 import { modelContextTokens, streamingOf } from "./attention-window.ts";
+import type { EngineOptions } from "./config.ts";
 import { DecoderRunner } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
 import type { LoadedEngine, Loading } from "./load-engine.ts";
@@ -32,21 +33,34 @@ const PROMPT_LOGIT_ROWS = 64;
  * for attention sinks that the model cannot have.
  */
 export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedEngine> {
-  const { message, context, checkpoint, device } = loading;
-  const { options } = message;
+  const { checkpoint, device } = loading;
+  const { options } = loading.message;
   const { spec } = model;
   const streaming = streamingOf(options);
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
   const memory = await openMemory(loading, { spec, weights, format });
+  try {
+    return createEngine(loading, { spec, weights, memory });
+  } catch (error) {
+    // The device gives its own memory back, but not the folder of the disk tier.
+    await memory.close();
+    throw error;
+  }
+}
+
+function createEngine(loading: Loading, parts: LoadedParts): LoadedEngine {
+  const { message, context, checkpoint, device } = loading;
+  const { options } = message;
+  const { spec, weights, memory } = parts;
   const scheduler = new Scheduler({
     config: options.scheduler,
     cache: memory.cache,
     contextTokensMax: modelContextTokens(options, spec),
-    estimates: memory.cost,
+    estimates: estimatesOf(memory, options),
   });
-  const runner = createRunner(loading, { spec, weights, scheduler, memory });
+  const runner = createRunner(loading, { ...parts, scheduler });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
   const { contextTokensMax } = scheduler;
@@ -78,7 +92,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
     hiddenSize,
     device: device.description,
-    weightFormat: format,
+    weightFormat: weights.format,
     kvFormat: blocks.format,
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
@@ -87,9 +101,23 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   return { engine, device, info, memory, kvEvents: memory.cache };
 }
 
+/** What is measured decides, unless stored blocks are to be fetched whatever that costs. */
+function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): TransferEstimates {
+  if (kvCache.onboard === "auto") return cost;
+  return {
+    recomputeMs: (tokens, start) => cost.recomputeMs(tokens, start),
+    swapMs: (blocks) => cost.swapMs(blocks),
+    loadPays: () => true,
+  };
+}
+
 interface DecoderParts {
   readonly spec: DecoderSpec;
   readonly weights: DecoderWeights;
+}
+
+interface LoadedParts extends DecoderParts {
+  readonly memory: CacheMemory;
 }
 
 /** The pool takes what the weights leave, as far as it is of use. */
@@ -139,7 +167,7 @@ function blockShape(
 
 function createRunner(
   { message, device }: Loading,
-  parts: DecoderParts & { readonly scheduler: Scheduler; readonly memory: CacheMemory },
+  parts: LoadedParts & { readonly scheduler: Scheduler },
 ): DecoderRunner {
   const { spec, weights, scheduler, memory } = parts;
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;

@@ -30,6 +30,14 @@ export interface CacheMemoryOptions {
 const STAGING_BYTES = 64 * 2 ** 20;
 const STAGING_BLOCKS_MIN = 8;
 
+/** What `open` has when it makes the rest. */
+interface OpenedParts {
+  readonly blocks: BlockMemory;
+  readonly cost: LoadCost;
+  /** Null: there is no disk tier. */
+  readonly opened: OpenedStore | null;
+}
+
 /** Books and bytes of one model's cache. */
 export class CacheMemory {
   /** The books. The scheduler's, once it has them. */
@@ -60,16 +68,34 @@ export class CacheMemory {
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that has no room for one block. */
   static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
-    const { device, settings, window, attentionWeight } = options;
+    const { device, window, attentionWeight } = options;
     const blocks = device.allocateKvCache(options.memory);
     const { bytesPerBlock } = blocks;
-    const hostBlocks = hostBlocksFor(settings, bytesPerBlock);
+    checkRoom("hostCacheBytes", options.settings.hostCacheBytes, bytesPerBlock);
+    checkRoom("diskCacheBytes", options.settings.diskCacheBytes, bytesPerBlock);
     const cost = new LoadCost({
       bytesPerBlock,
       attentionWeight,
       window: window?.tokens ?? null,
     } satisfies LoadCostOptions);
     const opened = await openStore(options, blocks, cost);
+    try {
+      return await CacheMemory.#fill(options, { blocks, cost, opened });
+    } catch (error) {
+      // Until then nobody else could use the folder.
+      await opened?.store.close();
+      throw error;
+    }
+  }
+
+  /** Books and host memory for what was opened, with what an earlier run left on disk. */
+  static async #fill(
+    options: CacheMemoryOptions,
+    { blocks, cost, opened }: OpenedParts,
+  ): Promise<CacheMemory> {
+    const { device, settings, clock, onFinished } = options;
+    const { bytesPerBlock } = blocks;
+    const hostBlocks = hostBlocksFor(settings, bytesPerBlock, opened !== null);
     const host = hostBlocks > 0 ? device.allocateHostBlocks(blocks, hostBlocks) : null;
     const cache = new KvCache({
       blocks: options.memory.blocks,
@@ -81,10 +107,9 @@ export class CacheMemory {
       partialReuse: settings.partialReuse,
       copyOnPartialReuse: settings.copyOnPartialReuse,
       evictionPolicy: settings.evictionPolicy,
-      window,
+      window: options.window,
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
-    const { clock, onFinished } = options;
     const store = opened?.store ?? null;
     const mover = new TierMover({ device, cache: blocks, host, store, clock, onFinished });
     const measured = await mover.measure();
@@ -93,16 +118,27 @@ export class CacheMemory {
     return new CacheMemory({ cache, blocks, cost, device, host, mover });
   }
 
-  /** Enqueues everything that the books decided, before the step that needs it. */
-  carryOut(): void {
+  /**
+   * Enqueues everything that the books decided, before the step that needs it. Whether there was
+   * anything.
+   */
+  carryOut(): boolean {
     const moves = this.cache.takeMoves();
     const jobs = this.cache.takeDiskJobs();
-    if (moves.length + jobs.length > 0) this.#mover.carryOut(moves, jobs);
+    const some = moves.length + jobs.length > 0;
+    if (some) this.#mover.carryOut(moves, jobs);
+    return some;
   }
 
-  /** Tells the books of disk jobs that ended. Returns the keys of loads that are complete. */
+  /**
+   * Tells the books of disk jobs that ended, before a step is planned. Returns the keys of loads
+   * that are complete.
+   */
   takeFinishedLoads(): readonly number[] {
-    return this.#mover.takeFinished().flatMap((job) => this.cache.finishDiskJob(job) ?? []);
+    const jobs = this.#mover.takeFinished();
+    const loads = jobs.flatMap((job) => this.cache.finishDiskJob(job) ?? []);
+    this.cache.writeHeads();
+    return loads;
   }
 
   /** What was moved since the start. */
@@ -110,21 +146,28 @@ export class CacheMemory {
     return this.#mover.counts();
   }
 
-  /** Finishes what is under way and gives the memory back. */
+  /** Finishes what is under way and gives the memory back. No step may run. */
   async close(): Promise<void> {
     this.carryOut();
+    // What is found after a restart may wait for room in host memory, which finished writes make.
+    do {
+      await this.#mover.idle();
+      this.takeFinishedLoads();
+    } while (this.carryOut());
     await this.#mover.drain();
     this.#device.release(this.blocks);
     if (this.#host !== null) this.#device.release(this.#host);
   }
 }
 
-function hostBlocksFor(settings: EngineOptions["kvCache"], bytesPerBlock: number): number {
-  const { hostCacheBytes, diskCacheBytes } = settings;
-  checkRoom("hostCacheBytes", hostCacheBytes, bytesPerBlock);
-  checkRoom("diskCacheBytes", diskCacheBytes, bytesPerBlock);
+/** As many as asked for; with a disk tier alone, those that blocks pass through on their way. */
+function hostBlocksFor(
+  { hostCacheBytes }: EngineOptions["kvCache"],
+  bytesPerBlock: number,
+  hasDisk: boolean,
+): number {
   const blocks = Math.floor(hostCacheBytes / bytesPerBlock);
-  if (blocks > 0 || diskCacheBytes === 0) return blocks;
+  if (blocks > 0 || !hasDisk) return blocks;
   return Math.max(STAGING_BLOCKS_MIN, Math.floor(STAGING_BYTES / bytesPerBlock));
 }
 

@@ -112,6 +112,12 @@ export class TierMover {
     return finished;
   }
 
+  /** Settles when all jobs that were given have ended. */
+  async idle(): Promise<void> {
+    await this.#handedOver;
+    await Promise.all(this.#underWay);
+  }
+
   /**
    * Finishes all jobs, closes the store, and takes no more. Once `until` is aborted, what has not
    * begun comes to nothing. What has begun is always waited for: it uses host memory, which may be
@@ -123,8 +129,7 @@ export class TierMover {
     const cancel = () => store?.cancel();
     if (until?.aborted === true) cancel();
     until?.addEventListener("abort", cancel, { once: true });
-    await this.#handedOver;
-    await Promise.all(this.#underWay);
+    await this.idle();
     until?.removeEventListener("abort", cancel);
     await store?.close();
   }

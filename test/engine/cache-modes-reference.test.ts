@@ -1,0 +1,3 @@
+import { cacheModesContract } from "../contracts/engine-parity/cache-modes.ts";
+
+cacheModesContract({ device: "reference", together: ["llama"], apart: [], quantised: [] });
