@@ -46,8 +46,8 @@ export const KvCacheOptions = z
       .nonnegative()
       .default(0)
       .describe(
-        "First positions that stay visible within attentionWindow (StreamingLLM); contextTokensMax " +
-          "may then be larger than the model's.",
+        "First positions that stay visible within attentionWindow (StreamingLLM); " +
+          "contextTokensMax may then be larger than the model's.",
       ),
     hostCacheBytes: z
       .int()
