@@ -55,15 +55,19 @@ export class AdmissionPlanner {
     const remaining = lengthOf(sequence) - start;
     if (!config.chunkedPrefill && remaining > draft.budget) return false;
 
-    const count = draft.capped(remaining);
-    const shared = cache.blocksFor(start);
-    const first = cache.blocksFor(start + count) - shared;
     // The whole prompt must fit before its first piece starts.
     const { length } = sequence.tokens;
+    const room = draft.ledger.available - draft.reservedBlocks;
+    const shared = cache.blocksFor(start);
+    const behind = cache.blocksFor(length) - shared;
+    const atOnce = draft.blocksAtOnce(length);
+    // Seen at once, where counting what a long match costs takes as long as finding it.
+    if (Math.min(behind, atOnce) > room) return false;
+    const count = draft.capped(remaining);
+    const first = cache.blocksFor(start + count) - shared;
     const claimed = draft.ledger.costOf(match);
-    const whole = Math.min(claimed + cache.blocksFor(length) - shared, draft.blocksAtOnce(length));
-    const needed = Math.max(claimed + first, whole) + draft.reservedBlocks;
-    if (needed + this.#roomForReturn(sequence) > draft.ledger.available) return false;
+    const needed = Math.max(claimed + first, Math.min(claimed + behind, atOnce));
+    if (needed + this.#roomForReturn(sequence) > room) return false;
 
     draft.ledger.claim(match);
     draft.ledger.take(first);
