@@ -64,8 +64,8 @@ ${GENERATED}
 Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
 group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`. Where that would say too little, it has
 a name of its own: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. All are in
-\`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names. What the fields of \`kvCache\`
-and \`retention\` are for, with examples: [kv-cache.md](kv-cache.md).
+\`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names. What the fields of
+\`kvCache\` and \`retention\` are for, with examples: [kv-cache.md](kv-cache.md).
 
 ## Loading a model: \`LLM.load(model, options)\`
 

@@ -24,7 +24,7 @@ interface Findings {
   readonly platform: string;
   readonly devices: readonly DeviceReport[];
   readonly bundledModel: boolean;
-  /** What that model's cache holds when nothing is said of its size; null where it does not load. */
+  /** What that model's cache holds by default; null where the model does not load. */
   readonly kvCache: readonly LevelSize[] | null;
   /** Why it does not; null where it does. */
   readonly problem: string | null;
