@@ -1,0 +1,23 @@
+import type { Gpu } from "./gpu.ts";
+import type { Kernels } from "./kernels.ts";
+import type { Launcher } from "./launcher.ts";
+
+/** What an op needs besides its input. */
+export interface CudaContext {
+  readonly kernels: Kernels;
+  /** Enqueues on the stream of the device's ops. */
+  readonly launcher: Launcher;
+  readonly gpu: Gpu;
+}
+
+/** Threads of a block where rows are the work: a row of 4096 columns is 16 each. */
+export const ROW_THREADS = 256;
+
+/**
+ * Grid of kernels that stride over `count` elements: enough blocks to fill the chip some times over,
+ * no more, so that the launch itself stays cheap for any count.
+ */
+export function elementGrid({ gpu }: CudaContext, count: number): readonly [number] {
+  const blocksMax = gpu.multiprocessors * 16;
+  return [Math.min(Math.ceil(count / ROW_THREADS), blocksMax)];
+}

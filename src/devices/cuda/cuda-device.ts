@@ -1,0 +1,202 @@
+import { assert } from "#base";
+import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
+import type {
+  Activation,
+  Device,
+  DeviceMemory,
+  DeviceMemoryHandle,
+  DeviceTensor,
+  HostBlocks,
+  KvBlockOptions,
+  KvCache,
+  KvCacheOptions,
+  PackOptions,
+  WeightFormat,
+  WeightMatrix,
+  WeightSource,
+} from "../device.ts";
+import type { DeviceOps } from "../ops.ts";
+import { type CudaOpName, CudaOps } from "./cuda-ops.ts";
+import { CudaSession, type CudaSessionOptions } from "./cuda-session.ts";
+import { architectureOf, gpuText } from "./gpu.ts";
+import {
+  activationOf,
+  anyTensor,
+  CudaActivation,
+  CudaMatrix,
+  CudaTensor,
+  rowBytes,
+} from "./handles.ts";
+import { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
+import { CudaKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+import { copyBlocks, type HostMoves, offloadBlocks, onboardBlocks } from "./move-blocks.ts";
+import { viewOf } from "./native-library.ts";
+import { loadTensor, packMatrix } from "./pack.ts";
+import { readActivation } from "./read-activation.ts";
+
+/** What this device has of the contract so far: all of the memory, and the ops of `CudaOpName`. */
+type CudaPart = Omit<Device, Exclude<keyof DeviceOps, CudaOpName>>;
+
+/**
+ * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32` and
+ * `synchronize` block the calling thread until they are done. It belongs to the thread that opened
+ * it.
+ */
+export class CudaDevice extends CudaOps implements CudaPart {
+  readonly kind = "cuda";
+  readonly description: string;
+  /** bf16 first: tensor cores multiply it as it is. */
+  readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32"];
+  readonly #session: CudaSession;
+
+  private constructor(session: CudaSession) {
+    super(session.context);
+    this.#session = session;
+    this.description = `cuda: ${gpuText(session.gpu)}, ${architectureOf(session.gpu)}`;
+  }
+
+  /**
+   * Opens a GPU and loads its kernels, compiling those that are not on disk. Throws
+   * DEVICE_UNAVAILABLE, with the remedy, when there is none, or when something of it is missing.
+   */
+  static async open(options: CudaSessionOptions = {}): Promise<CudaDevice> {
+    return new CudaDevice(await CudaSession.open(options));
+  }
+
+  allocate(dtype: DType, shape: Shape): DeviceTensor {
+    const bytes = elementCount(shape) * bytesOf(dtype);
+    const what = `a tensor ${formatShape(shape)} of ${dtype}`;
+    return new CudaTensor(dtype, shape, this.#session.memory.allocate(bytes, what));
+  }
+
+  allocateActivation(format: WeightFormat, rows: number, columns: number): Activation {
+    const what = `activations ${formatShape([rows, columns])} of ${format}`;
+    const address = this.#session.memory.allocate(rows * rowBytes(format, columns), what);
+    return new CudaActivation(format, rows, columns, address);
+  }
+
+  allocateKvCache(options: KvCacheOptions): KvCache {
+    const bytes = options.blocks * kvBytesPerBlock(options);
+    const address = this.#session.memory.allocate(bytes, `${options.blocks} KV blocks`);
+    return new CudaKvCache(options, address);
+  }
+
+  kvBytesPerBlock(options: KvBlockOptions): number {
+    return kvBytesPerBlock(options);
+  }
+
+  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
+    const { bytesPerBlock } = kvCacheOf(cache);
+    const what = `${blocks} host blocks`;
+    const address = this.#session.memory.allocateHost(blocks * bytesPerBlock, what);
+    return new CudaHostBlocks(blocks, bytesPerBlock, address);
+  }
+
+  rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor {
+    return anyTensor(tensor).slice(start, end);
+  }
+
+  activationRows(activation: Activation, start: number, end: number): Activation {
+    return activationOf(activation, end, activation.columns).slice(start, end);
+  }
+
+  pack(sources: readonly WeightSource[], options: PackOptions): WeightMatrix {
+    return packMatrix(this.#session, sources, options);
+  }
+
+  load(source: WeightSource): DeviceTensor {
+    const tensor = anyTensor(this.allocate("f32", source.shape));
+    loadTensor(this.#session, source, tensor);
+    return tensor;
+  }
+
+  write(tensor: DeviceTensor, data: Float32Array | Int32Array | Uint32Array, offset = 0): void {
+    const target = anyTensor(tensor);
+    assert(
+      target.dtype === dtypeOf(data) && offset + data.length <= target.rows * target.columns,
+      `Cannot write ${data.length} elements at ${offset} of ${target.dtype} ` +
+        formatShape(target.shape),
+    );
+    this.#session.staging.upload(target.address + BigInt(offset * 4), data);
+  }
+
+  async readF32(source: DeviceTensor | Activation): Promise<Float32Array> {
+    if (!("dtype" in source)) return this.#readActivation(source);
+    const { dtype, rows, columns, address } = anyTensor(source);
+    assert(dtype === "f32", `Cannot read floats of an ${dtype} tensor`);
+    const out = new Float32Array(rows * columns);
+    this.#session.staging.download(out, address);
+    return out;
+  }
+
+  async readI32(source: DeviceTensor): Promise<Int32Array> {
+    const { dtype, rows, columns, address } = anyTensor(source);
+    assert(dtype === "i32", `Cannot read integers of an ${dtype} tensor`);
+    const out = new Int32Array(rows * columns);
+    this.#session.staging.download(out, address);
+    return out;
+  }
+
+  copyBlocks(cache: KvCache, pairs: Int32Array): void {
+    copyBlocks(this.#session.context, kvCacheOf(cache), pairs);
+  }
+
+  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    offloadBlocks(this.#hostMoves(cache, host), pairs);
+  }
+
+  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+    onboardBlocks(this.#hostMoves(cache, host), pairs);
+  }
+
+  hostBlock(host: HostBlocks, index: number): Uint8Array {
+    const blocks = hostBlocksOf(host);
+    return viewOf(blocks.blockAddress(index), blocks.bytesPerBlock);
+  }
+
+  async synchronize(): Promise<void> {
+    this.#session.stream.synchronize();
+  }
+
+  release(memory: DeviceMemoryHandle): void {
+    assert(
+      memory instanceof CudaTensor ||
+        memory instanceof CudaActivation ||
+        memory instanceof CudaMatrix ||
+        memory instanceof CudaKvCache ||
+        memory instanceof CudaHostBlocks,
+      "Cannot release another device's memory on cuda",
+    );
+    this.#session.memory.release(memory.address);
+  }
+
+  memory(): DeviceMemory {
+    return this.#session.memory.size();
+  }
+
+  dispose(): void {
+    this.#session.dispose();
+  }
+
+  #hostMoves(cache: KvCache, host: HostBlocks): HostMoves {
+    const { driver, stream } = this.#session;
+    const [from, to] = [kvCacheOf(cache), hostBlocksOf(host)];
+    assert(
+      from.bytesPerBlock === to.bytesPerBlock,
+      `Cannot move blocks of ${from.bytesPerBlock} bytes to blocks of ${to.bytesPerBlock}`,
+    );
+    return { driver, stream, cache: from, host: to };
+  }
+
+  #readActivation(source: Activation): Float32Array {
+    const rows = activationOf(source, 0, source.columns);
+    const bytes = new Uint8Array(rows.bytes);
+    this.#session.staging.download(bytes, rows.address);
+    return readActivation(rows, bytes);
+  }
+}
+
+function dtypeOf(data: Float32Array | Int32Array | Uint32Array): DType {
+  if (data instanceof Float32Array) return "f32";
+  return data instanceof Int32Array ? "i32" : "u32";
+}

@@ -1,0 +1,112 @@
+import { EngineError } from "#base";
+import type { CudaContext } from "./context.ts";
+import { CudaDriver } from "./driver.ts";
+import { CAPABILITY_MIN, type Gpu, isSupported } from "./gpu.ts";
+import { KernelCache } from "./kernel-cache.ts";
+import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
+import { Launcher } from "./launcher.ts";
+import type { CudaSettings } from "./library-search.ts";
+import { CudaMemory } from "./memory.ts";
+import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
+import { Nvrtc } from "./nvrtc.ts";
+import { PrimaryContext } from "./primary-context.ts";
+import { Staging } from "./staging.ts";
+import { CudaStream } from "./stream.ts";
+
+/** How a GPU is opened. */
+export interface CudaSessionOptions {
+  /** Which GPU; 0, the first that this process sees, by default. */
+  readonly ordinal?: number;
+  /** Where libraries and compiled kernels are. */
+  readonly settings?: CudaSettings;
+  /** Told of each file of kernels that is ready. */
+  readonly onProgress?: (progress: KernelProgress) => void;
+  /** Told in one line of what costs time and could be mended. */
+  readonly warn?: (message: string) => void;
+  /** Opens libraries; the system's by default. */
+  readonly openLibrary?: OpenLibrary;
+}
+
+/** Where a stretch of a file waits on the device until its kernel has read it. */
+const landingBytes = 64 << 20;
+
+/** A GPU in use: its context, stream, memory and kernels. */
+export class CudaSession {
+  readonly driver: CudaDriver;
+  readonly gpu: Gpu;
+  readonly stream: CudaStream;
+  readonly memory: CudaMemory;
+  readonly staging: Staging;
+  readonly context: CudaContext;
+  readonly landing: { readonly address: bigint; readonly bytes: number };
+  readonly #primary: PrimaryContext;
+  readonly #loaded: LoadedKernels;
+  #disposed = false;
+
+  private constructor(primary: PrimaryContext, loaded: LoadedKernels) {
+    const { driver, gpu } = primary;
+    this.driver = driver;
+    this.gpu = gpu;
+    this.#primary = primary;
+    this.#loaded = loaded;
+    this.stream = new CudaStream(driver);
+    this.memory = new CudaMemory(driver, this.stream);
+    this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
+    const address = this.memory.allocate(landingBytes, "room for weights on their way");
+    this.landing = { address, bytes: landingBytes };
+    this.context = { kernels: loaded.kernels, launcher: new Launcher(driver, this.stream), gpu };
+  }
+
+  /** Throws DEVICE_UNAVAILABLE, with the remedy; what was opened by then is let go. */
+  static async open(options: CudaSessionOptions): Promise<CudaSession> {
+    const { settings = {}, openLibrary = openSystemLibrary, ordinal = 0 } = options;
+    const driver = CudaDriver.open(settings, openLibrary);
+    const gpu = chooseGpu(driver, ordinal);
+    const nvrtc = Nvrtc.open(settings, driver.version, openLibrary);
+    const cache = new KernelCache(settings.cacheFolder ?? null, options.warn);
+    const primary = new PrimaryContext(driver, gpu);
+    try {
+      const { onProgress } = options;
+      const progress = onProgress === undefined ? {} : { onProgress };
+      const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
+      // Other code of this thread may have run meanwhile, and chosen another context.
+      primary.makeCurrent();
+      return new CudaSession(primary, loaded);
+    } catch (error) {
+      primary.release();
+      throw error;
+    }
+  }
+
+  /** Frees everything. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.staging.dispose();
+    this.memory.dispose();
+    this.stream.destroy();
+    this.#loaded.unload();
+    this.#primary.release();
+  }
+}
+
+/** The GPU of that number. Throws DEVICE_UNAVAILABLE when our kernels do not run on it. */
+function chooseGpu(driver: CudaDriver, ordinal: number): Gpu {
+  const count = driver.gpuCount();
+  if (ordinal >= count) {
+    throw new EngineError(
+      "DEVICE_UNAVAILABLE",
+      `Cannot open the cuda device: GPU ${ordinal} wanted, ${count} visible; ` +
+        "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
+    );
+  }
+  const gpu = driver.gpu(ordinal);
+  if (isSupported(gpu)) return gpu;
+  const { major, minor } = CAPABILITY_MIN;
+  throw new EngineError(
+    "DEVICE_UNAVAILABLE",
+    `Cannot open the cuda device: compute capability ${major}.${minor} or newer wanted, ` +
+      `${gpu.name} has ${gpu.major}.${gpu.minor}; use a GPU from Ampere (2020) on, ` +
+      "or --device cpu",
+  );
+}

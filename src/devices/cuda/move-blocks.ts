@@ -1,0 +1,88 @@
+import { at } from "#tensor";
+import { checkPairs, forEachPair } from "../block-pairs.ts";
+import { type CudaContext, ROW_THREADS } from "./context.ts";
+import type { CudaDriver } from "./driver.ts";
+import type { CudaHostBlocks } from "./host-blocks.ts";
+import { KernelParams } from "./kernel-params.ts";
+import type { CudaKvCache } from "./kv-cache.ts";
+import type { CudaStream } from "./stream.ts";
+
+/** `kPairsMax` of native/cuda/copy-blocks.cu. */
+const pairsMax = 128;
+
+/** Bytes that a thread copies at once. */
+const bytesPerThread = 16;
+
+const params = new KernelParams(["pointer", "i64"], 2 * pairsMax);
+
+/**
+ * Cuts a list [n, 2] of moves into stretches whose moves can be done in any order: in none of them
+ * does a move read or write what another one writes, and none is longer than `countMax`. Yields
+ * [start, end) in pairs.
+ */
+export function* independentMoves(
+  pairs: Int32Array,
+  countMax: number,
+): Generator<{ readonly start: number; readonly end: number }> {
+  const read = new Set<number>();
+  const written = new Set<number>();
+  let start = 0;
+  for (let i = 0; i < pairs.length / 2; i++) {
+    const [from, to] = [at(pairs, 2 * i), at(pairs, 2 * i + 1)];
+    const clash = written.has(from) || written.has(to) || read.has(to);
+    if (clash || i - start === countMax) {
+      yield { start, end: i };
+      start = i;
+      read.clear();
+      written.clear();
+    }
+    read.add(from);
+    written.add(to);
+  }
+  if (start < pairs.length / 2) yield { start, end: pairs.length / 2 };
+}
+
+/** Fields of `CopyBlocksParams` in native/cuda/copy-blocks.cu. */
+export function copyBlocks(context: CudaContext, cache: CudaKvCache, pairs: Int32Array): void {
+  const { kernels, launcher, gpu } = context;
+  checkPairs(pairs, { from: cache.blocks, to: cache.blocks });
+  const wanted = Math.ceil(cache.bytesPerBlock / bytesPerThread / ROW_THREADS);
+  for (const { start, end } of independentMoves(pairs, pairsMax)) {
+    params.fill(cache.address, cache.bytesPerBlock);
+    params.tail.set(pairs.subarray(2 * start, 2 * end));
+    const grid = [Math.min(wanted, gpu.multiprocessors), end - start] as const;
+    launcher.launch(kernels.copy_blocks, { grid, threads: ROW_THREADS }, params);
+  }
+}
+
+/** What moves between device and host need. */
+export interface HostMoves {
+  readonly driver: CudaDriver;
+  readonly stream: CudaStream;
+  readonly cache: CudaKvCache;
+  readonly host: CudaHostBlocks;
+}
+
+/** Blocks of the cache to host blocks: one copy each, by the copy engine. */
+export function offloadBlocks(moves: HostMoves, pairs: Int32Array): void {
+  const { driver, stream, cache, host } = moves;
+  forEachPair(pairs, { from: cache.blocks, to: host.blocks }, (from, to) => {
+    const source = blockAddress(cache, from);
+    const bytes = cache.bytesPerBlock;
+    driver.run("cuMemcpyDtoHAsync", host.blockAddress(to), source, bytes, stream.handle);
+  });
+}
+
+/** Host blocks to blocks of the cache. */
+export function onboardBlocks(moves: HostMoves, pairs: Int32Array): void {
+  const { driver, stream, cache, host } = moves;
+  forEachPair(pairs, { from: host.blocks, to: cache.blocks }, (from, to) => {
+    const target = blockAddress(cache, to);
+    const bytes = cache.bytesPerBlock;
+    driver.run("cuMemcpyHtoDAsync", target, host.blockAddress(from), bytes, stream.handle);
+  });
+}
+
+function blockAddress(cache: CudaKvCache, block: number): bigint {
+  return cache.address + BigInt(block) * BigInt(cache.bytesPerBlock);
+}

@@ -1,0 +1,18 @@
+import { elementCount } from "#tensor";
+import type { AddInput } from "../../ops.ts";
+import { type CudaContext, elementGrid, ROW_THREADS } from "../context.ts";
+import { tensorOf } from "../handles.ts";
+import { KernelParams } from "../kernel-params.ts";
+
+const params = new KernelParams(["pointer", "pointer", "i64"]);
+
+/** Fields of `AddParams` in native/cuda/add.cu. */
+export function add(context: CudaContext, input: AddInput): void {
+  const { kernels, launcher } = context;
+  const columns = elementCount(input.x.shape.slice(1));
+  const x = tensorOf(input.x, "f32", input.count, columns);
+  const delta = tensorOf(input.delta, "f32", input.count, columns);
+  const count = input.count * columns;
+  params.fill(x.address, delta.address, count);
+  launcher.launch(kernels.add, { grid: elementGrid(context, count), threads: ROW_THREADS }, params);
+}

@@ -1,0 +1,20 @@
+import { elementCount } from "#tensor";
+import type { GatherRowsInput } from "../../ops.ts";
+import { type CudaContext, ROW_THREADS } from "../context.ts";
+import { tensorOf, vectorOf } from "../handles.ts";
+import { KernelParams } from "../kernel-params.ts";
+
+const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
+
+/** Fields of `GatherRowsParams` in native/cuda/gather-rows.cu. */
+export function gatherRows({ kernels, launcher }: CudaContext, input: GatherRowsInput): void {
+  const { count } = input;
+  const columns = elementCount(input.x.shape.slice(1));
+  params.fill(
+    tensorOf(input.out, "f32", count, columns).address,
+    tensorOf(input.x, "f32", 0, columns).address,
+    vectorOf(input.indices, "i32", count),
+    columns,
+  );
+  launcher.launch(kernels.gather_rows, { grid: [count], threads: ROW_THREADS }, params);
+}

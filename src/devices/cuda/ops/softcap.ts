@@ -1,0 +1,18 @@
+import { elementCount } from "#tensor";
+import type { SoftcapInput } from "../../ops.ts";
+import { type CudaContext, elementGrid, ROW_THREADS } from "../context.ts";
+import { tensorOf } from "../handles.ts";
+import { KernelParams } from "../kernel-params.ts";
+
+const params = new KernelParams(["pointer", "i64", "f32"]);
+
+/** Fields of `SoftcapParams` in native/cuda/softcap.cu. */
+export function softcap(context: CudaContext, input: SoftcapInput): void {
+  const { kernels, launcher } = context;
+  const columns = elementCount(input.x.shape.slice(1));
+  const x = tensorOf(input.x, "f32", input.count, columns);
+  const count = input.count * columns;
+  params.fill(x.address, count, input.cap);
+  const shape = { grid: elementGrid(context, count), threads: ROW_THREADS };
+  launcher.launch(kernels.softcap, shape, params);
+}

@@ -1,0 +1,138 @@
+import { assert, EngineError } from "#base";
+import { bytesOf, elementCount, formatShape } from "#tensor";
+import type { PackOptions, WeightSource } from "../device.ts";
+import { type CudaContext, elementGrid, ROW_THREADS } from "./context.ts";
+import { CudaMatrix, type CudaTensor, elementCode, rowBytes } from "./handles.ts";
+import { KernelParams, PACKED_ROWS } from "./kernel-params.ts";
+import type { CudaMemory } from "./memory.ts";
+import type { Staging } from "./staging.ts";
+
+/** What packing needs besides the weights. */
+export interface PackContext {
+  readonly context: CudaContext;
+  readonly memory: CudaMemory;
+  readonly staging: Staging;
+  /** Device memory where a stretch of a file waits for its kernel. */
+  readonly landing: { readonly address: bigint; readonly bytes: number };
+}
+
+/** The rows that a source becomes, inside those of the whole matrix. */
+interface Target {
+  readonly rows: CudaMatrix;
+  readonly firstRow: number;
+  readonly transposed: boolean;
+}
+
+const elementParams = new KernelParams([
+  ...PACKED_ROWS,
+  ...(["pointer", "i64", "i64", "i32", "i32", "i32", "i32"] as const),
+]);
+const rowParams = new KernelParams([...PACKED_ROWS, "pointer", "i32"]);
+
+/**
+ * Packs matrices stacked by rows into one. A file's bytes cross the bus as they are, and a kernel
+ * brings each stretch into its format, while the next one is on its way.
+ */
+export function packMatrix(
+  pack: PackContext,
+  sources: readonly WeightSource[],
+  options: PackOptions,
+): CudaMatrix {
+  const transposed = options.transposed === true;
+  const extents = sources.map((source) => extentsOf(source, transposed));
+  const columns = extents[0]?.columns ?? 0;
+  const names = sources.map((source) => source.name).join(", ");
+  assert(
+    extents.every((each) => each.columns === columns),
+    `Cannot stack ${names}: equal columns wanted`,
+  );
+  const rows = extents.reduce((sum, each) => sum + each.rows, 0);
+  const what = `${names} ${formatShape([rows, columns])}`;
+  const bytes = rows * rowBytes(options.format, columns);
+  const matrix = new CudaMatrix(options.format, rows, columns, pack.memory.allocate(bytes, what));
+
+  let firstRow = 0;
+  sources.forEach((source, index) => {
+    packSource(pack, source, { rows: matrix, firstRow, transposed });
+    source.discard();
+    firstRow += extents[index]?.rows ?? 0;
+  });
+  return matrix;
+}
+
+/** Any source as f32 numbers at `tensor`, which has as many. */
+export function loadTensor(pack: PackContext, source: WeightSource, tensor: CudaTensor): void {
+  const rows = new CudaMatrix("f32", 1, tensor.rows * tensor.columns, tensor.address);
+  storeElements(pack, source, { rows, firstRow: 0, transposed: false }, rows.columns);
+  source.discard();
+}
+
+function packSource(pack: PackContext, source: WeightSource, target: Target): void {
+  const [, sourceColumns = 1] = source.shape;
+  if (target.rows.format !== "i8") {
+    storeElements(pack, source, target, sourceColumns);
+    return;
+  }
+  // Scales need whole rows: the numbers lie aside as f32 first.
+  const { rows: count, columns } = extentsOf(source, target.transposed);
+  const bytes = count * rowBytes("f32", columns);
+  const address = pack.memory.allocate(bytes, `${source.name} as f32, while it is packed`);
+  const aside = new CudaMatrix("f32", count, columns, address);
+  storeElements(pack, source, { ...target, rows: aside, firstRow: 0 }, sourceColumns);
+  const { kernels, launcher } = pack.context;
+  rowParams.fill(...target.rows.params, address, target.firstRow);
+  launcher.launch(kernels.pack_rows, { grid: [count], threads: ROW_THREADS }, rowParams);
+  pack.memory.release(address);
+}
+
+/** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each stretch of the file. */
+function storeElements(
+  { context, staging, landing }: PackContext,
+  source: WeightSource,
+  { rows, firstRow, transposed }: Target,
+  sourceColumns: number,
+): void {
+  const bytes = checkedBytes(source);
+  const size = bytesOf(source.dtype);
+  const count = elementCount(source.shape);
+  const stretch = Math.floor(landing.bytes / size);
+  const { kernels, launcher } = context;
+  for (let first = 0; first < count; first += stretch) {
+    const part = Math.min(stretch, count - first);
+    // In stream order: the next upload lands when the kernel before it has read the last one.
+    staging.upload(landing.address, bytes.subarray(first * size, (first + part) * size));
+    elementParams.fill(
+      ...rows.params,
+      landing.address,
+      first,
+      part,
+      elementCode(source.dtype),
+      sourceColumns,
+      transposed ? 1 : 0,
+      firstRow,
+    );
+    const shape = { grid: elementGrid(context, part), threads: ROW_THREADS };
+    launcher.launch(kernels.pack_elements, shape, elementParams);
+  }
+}
+
+/** Rows and columns of the matrix that a source stands for. */
+function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
+  const [first = 0, second = 0] = source.shape;
+  assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
+  return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
+}
+
+/** The source's bytes, as many as its shape says. */
+function checkedBytes(source: WeightSource): Uint8Array {
+  const bytes = source.bytes();
+  const wanted = elementCount(source.shape) * bytesOf(source.dtype);
+  if (bytes.byteLength < wanted) {
+    throw new EngineError(
+      "CHECKPOINT_INVALID",
+      `Cannot read ${source.name}: ${wanted} bytes wanted for ${source.dtype} ` +
+        `${formatShape(source.shape)}, the file has ${bytes.byteLength}`,
+    );
+  }
+  return bytes;
+}
