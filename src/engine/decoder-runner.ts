@@ -121,7 +121,7 @@ export class DecoderRunner implements ModelRunner {
     });
   }
 
-  /** The likeliest tokens of each beam, from row `first` on; together for those that want as many. */
+  /** The likeliest tokens of each beam, from row `first` on. */
   async #search(
     logits: DeviceTensor,
     items: readonly StepItem[],

@@ -1,14 +1,16 @@
 /** The engine's own thread: connects the message port to an `EngineService`, nothing else. */
 import { parentPort } from "node:worker_threads";
-import { assert, systemClock } from "#base";
+import { assert, systemClock, systemTimer } from "#base";
 import type { FromEngine, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
 
 const port = parentPort;
 assert(port !== null, "engine-thread.js is started by openLink, as a worker");
 
-const service = new EngineService(systemClock, (message: FromEngine) => {
-  port.postMessage(message);
+const service = new EngineService({
+  clock: systemClock,
+  timer: systemTimer,
+  post: (message: FromEngine) => port.postMessage(message),
 });
 port.on("message", (message: ToEngine) => service.receive(message));
 void service.closed.then(() => port.close());

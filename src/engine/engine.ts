@@ -122,7 +122,7 @@ export class Engine {
     const plannedMs = clock.nowMs();
     const computed = await this.#compute(plan);
     const computedMs = clock.nowMs();
-    this.#measure(plan, computedMs - plannedMs);
+    if ("results" in computed) this.#measure(plan, computedMs - plannedMs);
     const news =
       "error" in computed
         ? this.#fail(plan, computed.error)

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { EngineError, systemClock } from "#base";
+import { EngineError, systemClock, systemTimer } from "#base";
 import type { FromEngine, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
 import { engineDeath } from "./wire-error.ts";
@@ -57,8 +57,12 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
 
 function openInline(onMessage: (message: FromEngine) => void): EngineLink {
   let open = true;
-  const service = new EngineService(systemClock, (message) => {
-    if (open) onMessage(message);
+  const service = new EngineService({
+    clock: systemClock,
+    timer: systemTimer,
+    post: (message) => {
+      if (open) onMessage(message);
+    },
   });
   return {
     post: (message) => {

@@ -1,5 +1,4 @@
-import type { Clock } from "#base";
-import { EngineError } from "#base";
+import { type Clock, EngineError, messageOf, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
 import type { FromEngine, LoadMessage, RequestKey, ToEngine } from "./protocol.ts";
@@ -12,6 +11,17 @@ const NO_KV_EVENTS =
 /** How old the cache's report may be while steps run: it costs some 20 µs to hand over. */
 const REPORT_INTERVAL_MS = 100;
 
+/** How long closing may take to write what waits for the disk. What has begun is always ended. */
+const CLOSING_MS_MAX = 10_000;
+
+/** What an engine's side of the link works with. */
+export interface ServiceParts {
+  readonly clock: Clock;
+  readonly timer: Timer;
+  /** Takes what the engine says to the other side. */
+  readonly post: (message: FromEngine) => void;
+}
+
 /**
  * The engine's side of the link: takes messages, runs steps while there is work, sleeps when there
  * is none, and posts what steps bring. Runs on any thread.
@@ -20,6 +30,7 @@ export class EngineService {
   /** Settles when the engine was closed and its memory is free. */
   readonly closed: Promise<void>;
   readonly #clock: Clock;
+  readonly #timer: Timer;
   readonly #post: (message: FromEngine) => void;
   #loaded: LoadedEngine | null = null;
   #running: Promise<void> = Promise.resolve();
@@ -33,8 +44,9 @@ export class EngineService {
   #reportedMs = Number.NEGATIVE_INFINITY;
   #markClosed: () => void = () => {};
 
-  constructor(clock: Clock, post: (message: FromEngine) => void) {
+  constructor({ clock, timer, post }: ServiceParts) {
     this.#clock = clock;
+    this.#timer = timer;
     this.#post = post;
     this.closed = new Promise((resolve) => {
       this.#markClosed = resolve;
@@ -179,10 +191,29 @@ export class EngineService {
     await this.#running;
     const loaded = this.#loaded;
     this.#loaded = null;
-    loaded?.engine.dispose();
-    await loaded?.memory?.close();
-    loaded?.device.dispose();
+    if (loaded !== null) await this.#unload(loaded);
     this.#post({ type: "closed" });
     this.#markClosed();
+  }
+
+  /** Each part is closed though another one fails: after a failure the books may be out of order. */
+  async #unload({ engine, memory, device }: LoadedEngine): Promise<void> {
+    const stop = new AbortController();
+    const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
+    const parts = [
+      () => engine.dispose(),
+      () => memory?.close(stop.signal),
+      // Last: files are written from its memory.
+      () => device.dispose(),
+    ];
+    for (const close of parts) {
+      try {
+        await close();
+      } catch (error) {
+        const message = `Cannot close the engine in good order: ${messageOf(error)}`;
+        this.#post({ type: "warning", message });
+      }
+    }
+    cancel();
   }
 }

@@ -11,9 +11,9 @@ interface Wanted {
 const WANTED_MAX = 1024;
 
 /**
- * Contents that must be on disk because others there continue them: after a restart nothing is found
- * without all that comes before it, and what is used most, such as a system prompt, never leaves
- * the device by itself.
+ * Contents that must be on disk because others there continue them: after a restart nothing is
+ * found without all that comes before it, and what is used most, such as a system prompt, never
+ * leaves the device by itself.
  */
 export class DiskHeads {
   readonly #index: ContentIndex;

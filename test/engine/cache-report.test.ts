@@ -84,13 +84,15 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
     promptLogits: false,
   };
   const types: FromEngine["type"][] = [];
-  const service = new EngineService(clock, (message) => {
+  const post = (message: FromEngine) => {
     types.push(message.type);
     if (message.type === "ready") service.receive({ type: "add", request });
     if (message.type !== "step") return;
     const isLast = message.outputs.some(({ finishReason }) => finishReason !== null);
     if (isLast) service.receive({ type: "close" });
-  });
+  };
+  const timer = { after: () => () => {} };
+  const service = new EngineService({ clock, timer, post });
   const quiet = { ...kvCache, eventBufferMax: 0 };
   const options = parseEngineOptions({ device: "reference", kvCache: quiet });
   service.receive({ type: "load", path: fixturePath("llama"), options });

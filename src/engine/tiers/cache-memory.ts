@@ -146,15 +146,22 @@ export class CacheMemory {
     return this.#mover.counts();
   }
 
-  /** Finishes what is under way and gives the memory back. No step may run. */
-  async close(): Promise<void> {
-    this.carryOut();
-    // What is found after a restart may wait for room in host memory, which finished writes make.
-    do {
-      await this.#mover.idle();
-      this.takeFinishedLoads();
-    } while (this.carryOut());
-    await this.#mover.drain();
+  /**
+   * Finishes what is under way and gives the memory back; once `until` is aborted, what waits for
+   * the disk comes to nothing. No step may run. Where the books are out of order this rejects, when
+   * nothing uses the memory any more, and leaves it to the device.
+   */
+  async close(until?: AbortSignal): Promise<void> {
+    try {
+      this.carryOut();
+      // What a restart needs may wait for room in host memory, which finished writes make.
+      do {
+        await this.#mover.idle(until);
+        this.takeFinishedLoads();
+      } while (until?.aborted !== true && this.carryOut());
+    } finally {
+      await this.#mover.drain(until);
+    }
     this.#device.release(this.blocks);
     if (this.#host !== null) this.#device.release(this.#host);
   }

@@ -112,26 +112,26 @@ export class TierMover {
     return finished;
   }
 
-  /** Settles when all jobs that were given have ended. */
-  async idle(): Promise<void> {
-    await this.#handedOver;
-    await Promise.all(this.#underWay);
-  }
-
   /**
-   * Finishes all jobs, closes the store, and takes no more. Once `until` is aborted, what has not
-   * begun comes to nothing. What has begun is always waited for: it uses host memory, which may be
-   * released after this and not before.
+   * Settles when all jobs that were given have ended. Once `until` is aborted, what has not begun
+   * comes to nothing, then and later. What has begun is always waited for: it uses host memory,
+   * which may be released after this and not before.
    */
-  async drain(until?: AbortSignal): Promise<void> {
+  async idle(until?: AbortSignal): Promise<void> {
     const { store } = this.#options;
-    this.#draining = true;
     const cancel = () => store?.cancel();
     if (until?.aborted === true) cancel();
     until?.addEventListener("abort", cancel, { once: true });
-    await this.idle();
+    await this.#handedOver;
+    await Promise.all(this.#underWay);
     until?.removeEventListener("abort", cancel);
-    await store?.close();
+  }
+
+  /** Finishes all jobs as `idle` does, closes the store, and takes no more. */
+  async drain(until?: AbortSignal): Promise<void> {
+    this.#draining = true;
+    await this.idle(until);
+    await this.#options.store?.close();
   }
 
   #submit(jobs: readonly DiskJob[]): void {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { CacheReport, LLM } from "#engine";
+import { type CacheReport, isLost, KvMirror, type LLM } from "#engine";
 import {
   type Answer,
   answersTo,
@@ -71,6 +71,7 @@ async function expectSame(
     expect(llm.stats().forks).toBeGreaterThan(0);
     const { copy, offload, diskWrite } = reportOf(llm).moves;
     for (const { blocks } of [copy, offload, diskWrite]) expect(blocks).toBeGreaterThan(0);
+    await expectMirrored(llm);
   });
   await withEngine(subject, options, async (llm) => {
     await expectAnswers(llm, plain);
@@ -182,6 +183,17 @@ function preemptionTests(subject: Subject): void {
       });
     },
   );
+}
+
+/** Who followed the cache's events from the start knows what is in it. */
+async function expectMirrored(llm: LLM): Promise<void> {
+  const mirror = new KvMirror();
+  const snapshot = await llm.kvEvents.snapshot();
+  for await (const item of llm.kvEvents) {
+    expect(isLost(item) || mirror.apply(item)).toBe(true);
+    if (mirror.nextId === snapshot.nextId) break;
+  }
+  expect(mirror.equals(snapshot)).toBe(true);
 }
 
 async function expectAnswers(llm: LLM, plain: PlainRun): Promise<void> {
