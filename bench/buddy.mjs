@@ -7,7 +7,7 @@ export class BuddyAllocator {
   #free = new Map();
   #chunkMax;
 
-  /** `slots` is cut into chunks of at most `chunkMax`, a power of two; smaller ones take the rest. */
+  /** Cuts `slots` into chunks of `chunkMax`, a power of two; smaller ones take the rest. */
   constructor(slots, chunkMax) {
     this.#chunkMax = chunkMax;
     let start = 0;

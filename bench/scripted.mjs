@@ -15,8 +15,8 @@ import {
 const LENGTH_END = { reason: "length", stopReason: null };
 
 /**
- * One made-up server. `poolBlocks`: null for more than is ever needed. Prompts are all different,
- * and nothing is kept for later requests, so blocks are shared within a request alone.
+ * One made-up server. Prompts are all different, and nothing is kept for later requests, so blocks
+ * are shared within a request alone.
  */
 export class ScriptedServer {
   #cache;

@@ -1,5 +1,6 @@
 /**
- * node bench/swap.mjs [--blocks 1,8,16,32,64,128,256] [--lengths 256,512,1024] [--reps 3] [--out FILE]
+ * node bench/swap.mjs [--blocks 1,8,16,32,64,128,256] [--lengths 256,512,1024] [--reps 3]
+ *   [--out FILE]
  *
  * What a preempted sequence costs, by swap to host memory or by recompute, over block sizes and
  * lengths (figure 19 of the PagedAttention paper), on models/pocket. Two sequences run until their

@@ -35,7 +35,7 @@ const SEQUENCES_MAX = 512;
 /** Steps between two looks at the memory. */
 const LOOK_STEPS = 8;
 
-/** Percent of the pool, but for the batch. Figure 2's load is ShareGPT's, at the engines' limits. */
+/** Percent of the pool. Figure 2's load is ShareGPT's, at the engines' limits. */
 const PAPER = {
   max: { token: 20.4, reserved: 13.3, internal: 57.3, external: 8.9 },
   pow2: { token: 26.8, reserved: 17.9, internal: 13.6, external: 41.6 },
