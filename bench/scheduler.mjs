@@ -2,9 +2,10 @@
  * node bench/scheduler.mjs [--sequences 256] [--steps 2000] [--blocks 1000,10000,100000,1000000]
  *
  * What scheduling costs, without a model: µs per step at a full batch of decoding sequences, with
- * and without a long prompt that cannot start yet, and in groups; and ns per block of the cache's operations over
- * pool sizes: chains that were stored whole, and, per eviction order, sequences that grew beside
- * each other, so that no two neighbours lie side by side. Runs from dist; prints JSON.
+ * and without a long prompt that cannot start yet, and in groups; and ns per block of the cache's
+ * operations over pool sizes: chains that were stored whole, and, per eviction order, sequences
+ * that grew beside each other, so that no two neighbours lie side by side. Runs from dist; prints
+ * JSON.
  */
 import { parseArgs } from "node:util";
 import { IntList } from "../dist/base/index.js";

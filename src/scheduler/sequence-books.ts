@@ -30,6 +30,7 @@ export class SequenceBooks {
   readonly #running: Sequence[] = [];
   /** Groups of which only the lead runs, and others are to fork from it. */
   readonly #forking = new Set<SequenceGroup>();
+  /** Sequences that wait for a fork: they are in no queue. */
   #awaitingFork = 0;
 
   constructor(config: SchedulerConfig, cache: KvCache) {
@@ -225,6 +226,7 @@ export class SequenceBooks {
     if (!isAlone && !group.forked) this.#forking.add(group);
   }
 
+  /** Its blocks are the caller's to give back or to move. */
   #stopRunning(sequence: Sequence): void {
     const index = this.#running.lastIndexOf(sequence);
     assert(index >= 0, "Cannot stop a sequence that does not run");
@@ -232,6 +234,7 @@ export class SequenceBooks {
     this.#forking.delete(sequence.group);
   }
 
+  /** Back to the queue with nothing but its tokens. What it stored may still be found. */
   #forgetComputed(sequence: Sequence): void {
     this.#cache.release(sequence.blockTable);
     sequence.computedTokens = 0;

@@ -71,6 +71,7 @@ export class StepStarter {
     this.#parts.statistics.loading();
   }
 
+  /** A preempted sequence that comes back is counted apart: it finds what it stored itself. */
   #countQuery(sequence: Sequence, hitTokens: number): void {
     if (sequence.preemptions === 0) sequence.cachedTokens = hitTokens;
     const reads = sequence.group.forked || !sequence.skipReadingPrefixCache;
@@ -79,6 +80,10 @@ export class StepStarter {
     }
   }
 
+  /**
+   * Gives the sequence the blocks that its positions of this step need: those that an earlier item
+   * computes, a copy of one that it shares, new ones. Its full blocks are known from here on.
+   */
   #startItem(item: PlannedSequence, plan: StepPlan, step: BegunStep): void {
     const { cache, log } = this.#parts;
     const { sequence, start, count } = item;
@@ -140,6 +145,7 @@ export class StepStarter {
     statistics.forked(forks.length);
   }
 
+  /** Its blocks came with the lead's item; it draws from that item's last row. */
   #startFork({ sequence }: PlannedSequence, nowMs: number): void {
     sequence.cachedTokens = sequence.group.lead.cachedTokens;
     sequence.firstScheduledMs ??= nowMs;
