@@ -22,7 +22,7 @@ const MIRROR_EVERY = 16;
 const WEIGHTS = {
   ...{ admit: 26, grow: 26, fork: 6, release: 8, preempt: 3 },
   ...{ "swap out": 4, "swap in": 5, expire: 4, retain: 4, evict: 2 },
-  ...{ "disk job": 5, load: 2, fail: 1, truncate: 2, reset: 1, look: 2 },
+  ...{ "disk job": 5, load: 2, "write heads": 2, fail: 2, truncate: 2, reset: 1, look: 2 },
 };
 export type OperationName = keyof typeof WEIGHTS;
 
@@ -96,6 +96,7 @@ export class CacheLife {
       evict: () => this.#press(),
       "disk job": () => this.#finishJob(),
       load: () => this.#startLoad(),
+      "write heads": () => this.#writeHeads(),
       fail: () => this.#failStep(),
       truncate: () => this.#truncate(),
       reset: () => this.#reset(),
@@ -224,6 +225,13 @@ export class CacheLife {
     return started;
   }
 
+  #writeHeads(): boolean {
+    this.cache.writeHeads();
+    const before = this.#storage.jobCount;
+    this.#flush();
+    return this.#storage.jobCount > before;
+  }
+
   /** All that are under way, and what follows from them. */
   #finishJobs(): void {
     this.#flush();
@@ -256,7 +264,7 @@ export class CacheLife {
   }
 
   #truncate(): boolean {
-    const { scope, tokens } = this.#prompts.draw();
+    const { scope, tokens } = this.#prompts.known() ?? this.#prompts.draw();
     const keep = this.#dice.below(tokens.length);
     return this.cache.truncate(scope, Int32Array.from(tokens), keep) > 0;
   }

@@ -81,7 +81,7 @@ test("[KV1] a random life with three levels does everything there is to do", () 
 /** Lives on until something is noticed. */
 function liveOn(shape: KvCacheShape): void {
   const life = new CacheLife(shape, 5);
-  for (let operation = 0; operation < 3000; operation++) life.live();
+  for (let operation = 0; operation < 20_000; operation++) life.live();
   life.end();
 }
 

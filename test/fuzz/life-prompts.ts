@@ -32,6 +32,11 @@ export class LifePrompts {
     return { scope: this.#dice.pick(SCOPES) ?? "", keys: this.#drawKeys(), tokens };
   }
 
+  /** All of a history that was there; null while there was none. */
+  known(): PretendPrompt | null {
+    return this.#dice.pick(this.#known);
+  }
+
   /** Somebody may ask for this again. */
   remember(prompt: PretendPrompt): void {
     const place = this.#known.length < REMEMBERED_MAX ? this.#known.length : undefined;

@@ -1,0 +1,117 @@
+import { describe, expect, test } from "vitest";
+import { CacheManager, range, worth } from "../support/cache-manager.ts";
+
+const two = (changes: Partial<ConstructorParameters<typeof CacheManager>[0]> = {}) =>
+  new CacheManager({ blocks: 4, blockTokens: 4, hostBlocks: 4, ...changes });
+
+describe("moving to host memory", () => {
+  test("[KV28] what is worth at least 30 moves, what is worth less is forgotten", () => {
+    for (const [priority, kept] of [
+      [30, 7],
+      [29, 0],
+    ] as const) {
+      const manager = two();
+      manager.pass(range(0, 7), { retention: worth(priority) });
+      manager.pass(range(100, 115));
+      expect(manager.stored(range(0, 6))).toBe(kept);
+    }
+  });
+
+  test("[KV28] the threshold can be set", () => {
+    const manager = two({ offloadPriorityMin: 36 });
+    manager.pass(range(0, 7));
+    manager.pass(range(100, 115));
+    expect(manager.stored(range(0, 6))).toBe(0);
+    expect(manager.cache.takeMoves()).toEqual([]);
+  });
+
+  test("[KV36] the priority goes along, the duration does not", () => {
+    const manager = two();
+    manager.pass(range(0, 7), { retention: worth(80, { durationMs: 5 }) });
+    manager.pass(range(100, 115), { retention: worth(90) });
+    const match = () => manager.cache.match("", Int32Array.from(range(0, 7)));
+    expect(match().blocks.map((block) => manager.cache.levelOf(block))).toEqual([1]);
+    manager.cache.advance(100);
+    for (const block of match().blocks) expect(manager.cache.priorityOf(block)).toBe(80);
+    const again = manager.add(range(0, 7));
+    expect(manager.cache.priorityOf(again.table.get(0))).toBe(80);
+  });
+
+  test("[KV28] nothing moves where another copy is on the device, or in host memory", () => {
+    const manager = two({ blocks: 6 });
+    const [one, other] = [manager.add(range(0, 4)), manager.add(range(0, 4))];
+    manager.store(one);
+    manager.store(other);
+    manager.remove(one);
+    manager.add(range(100, 111));
+    expect(manager.cache.takeMoves()).toEqual([]);
+    expect(manager.stored(range(0, 3))).toBe(4);
+  });
+
+  test("[KV30] host memory forgets what continues the contents that make room there", () => {
+    const manager = two({ hostBlocks: 1 });
+    manager.pass(range(0, 15));
+    manager.pass(range(100, 115));
+    // One head is left there, and can be found: nothing of what continued it is.
+    expect(manager.cache.counts(1).cached).toBe(1);
+    expect(manager.stored(range(0, 14))).toBe(4);
+  });
+
+  test("[KV1] levels are counted, and what happened in them", () => {
+    const manager = two();
+    manager.pass(range(0, 15));
+    manager.pass(range(100, 115));
+    manager.pass(range(0, 15));
+    const [device, host] = manager.cache.stats().levels;
+    expect(device).toMatchObject({ level: 0, total: 4 });
+    expect(device?.offloaded).toBeGreaterThanOrEqual(4);
+    expect(host).toMatchObject({ level: 1, total: 4, onboarded: 3, hitTokens: 12 });
+    expect(manager.cache.counts(2)).toEqual({ free: 0, held: 0, cached: 0, total: 0 });
+  });
+});
+
+describe("coming back", () => {
+  function inHost() {
+    const manager = two();
+    manager.pass(range(0, 15));
+    const other = manager.add(range(100, 115));
+    manager.remove(other, 0);
+    manager.cache.takeMoves();
+    return manager;
+  }
+
+  test("[KV29] contents leave host memory, whose block is free", () => {
+    const manager = inHost();
+    expect(manager.cache.counts(1).cached).toBe(4);
+    const again = manager.add(range(0, 12));
+    expect(again.cached).toBe(12);
+    expect(manager.levels(again)).toEqual([0, 0, 0, 0]);
+    expect(manager.cache.counts(1).cached).toBe(1);
+  });
+
+  test("[KV29] two that come in one step share what comes back", () => {
+    const manager = inHost();
+    const { cache } = manager;
+    const prompt = Int32Array.from(range(0, 8));
+    const match = cache.match("", prompt);
+    const [one, two] = [manager.add([900]), manager.add([901])].map(({ table }) => table);
+    if (one === undefined || two === undefined) throw new Error("No tables");
+    for (const table of [one, two]) cache.release(table);
+    for (const table of [one, two]) cache.hold(table, match);
+    for (const table of [one, two]) cache.settle(table, match);
+    expect([...one.view()]).toEqual([...two.view()]);
+    expect(cache.takeMoves().length).toBe(2);
+    cache.audit([one, two]);
+  });
+
+  test("[KV6] a prefix that is held in host memory is not evicted for what comes back", () => {
+    const manager = inHost();
+    const { cache } = manager;
+    const match = cache.match("", Int32Array.from(range(0, 14)));
+    const costs = match.blocks.map((block) => cache.claimCost(block));
+    expect(costs).toEqual([1, 1, 1]);
+    const again = manager.add(range(0, 14));
+    expect(again.cached).toBe(14);
+    expect(manager.free).toBe(0);
+  });
+});
