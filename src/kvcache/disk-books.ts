@@ -13,6 +13,13 @@ const HEADS_PER_CALL = 16;
 
 type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
 
+/** Reads that one caller waits for. */
+interface Load {
+  left: number;
+  /** Host blocks that come before what is read: without them it would be of no use. */
+  readonly held: readonly BlockId[];
+}
+
 /**
  * What goes to disk and comes from there, as jobs that run beside the steps. Host memory is the way
  * both ways: contents that reach it are written behind, and read back into it. A host block stays
@@ -26,7 +33,7 @@ export class DiskBooks {
   /** Writes under way, by the file's key. */
   readonly #writing = new Map<string, number>();
   /** Reads under way, by what the caller called the load. */
-  readonly #loads = new Map<number, number>();
+  readonly #loads = new Map<number, Load>();
   readonly #loadOf = new Map<DiskJob, number>();
   /** Contents that go leave their files where they are. */
   #keepsFiles = false;
@@ -54,8 +61,9 @@ export class DiskBooks {
     return jobs;
   }
 
-  /** Blocks that jobs hold: given out, or still to be given. */
+  /** Blocks that jobs and loads hold: given out, or still to be given. */
   *pinned(): Iterable<BlockId> {
+    for (const { held } of this.#loads.values()) yield* held;
     for (const job of this.#transfers) {
       yield job.host;
       yield job.disk;
@@ -70,8 +78,19 @@ export class DiskBooks {
   /** See `KvCache.startLoad`. */
   startLoad(match: PrefixMatch, key: number): boolean {
     assert(!this.#loads.has(key), "Cannot start a load twice");
+    // Room for what is read must not be made where the prefix is that it continues.
+    const held = match.blocks.filter((block) => this.#books.levelOf(block) === 1);
+    for (const block of held) this.#books.tierOf(block).retain(block);
+    const left = this.#startReads(match.onDisk, key);
+    if (left > 0) this.#loads.set(key, { left, held });
+    else for (const block of held.toReversed()) this.#books.release(block);
+    return left > 0;
+  }
+
+  /** As many of these as there is room for; returns how many. */
+  #startReads(onDisk: readonly BlockId[], key: number): number {
     let reads = 0;
-    for (const disk of match.onDisk) {
+    for (const disk of onDisk) {
       const node = this.#books.index.nodeOf(disk);
       // A better copy may have come since; the rest of the chain is worth as much.
       if (node === null || this.#books.index.blockOf(node) !== disk) continue;
@@ -87,8 +106,7 @@ export class DiskBooks {
       this.#loadOf.set(job, key);
       reads++;
     }
-    if (reads > 0) this.#loads.set(key, reads);
-    return reads > 0;
+    return reads;
   }
 
   /** See `KvCache.finishDiskJob`. */
@@ -104,10 +122,12 @@ export class DiskBooks {
     const key = this.#loadOf.get(job);
     assert(key !== undefined, "Cannot finish a read that nobody started");
     this.#loadOf.delete(job);
-    const left = (this.#loads.get(key) ?? 0) - 1;
-    this.#loads.set(key, left);
-    if (left > 0) return null;
+    const load = this.#loads.get(key);
+    assert(load !== undefined, "Cannot finish a read of a load that is over");
+    load.left--;
+    if (load.left > 0) return null;
     this.#loads.delete(key);
+    for (const block of load.held.toReversed()) this.#books.release(block);
     return key;
   }
 

@@ -173,6 +173,23 @@ describe("reading back", () => {
     expect(disk.match(prompt.slice(0, 7)).blocks.length).toBe(1);
   });
 
+  test("[KV43] a load takes no room from the prefix that it continues", () => {
+    const { disk, prompt } = onDisk();
+    // Two of the four host blocks are a sequence's, one has the prefix: one is left to make room.
+    const holder = disk.manager.add(range(5000, 5007));
+    disk.finish();
+    expect(disk.cache.swapOut([holder.table])).toBe(true);
+    disk.cache.startLoad(disk.match(prompt.slice(0, 7)), 1);
+    disk.finish();
+    const match = disk.match(prompt.slice(0, 15));
+    expect([match.blocks.length, match.onDisk.length]).toEqual([1, 2]);
+    expect(disk.cache.startLoad(match, 2)).toBe(true);
+    disk.cache.audit([holder.table]);
+    expect(disk.finish()).toEqual([2]);
+    expect(disk.match(prompt.slice(0, 15)).blocks.length).toBe(2);
+    disk.cache.audit([holder.table]);
+  });
+
   test("[KV32] nothing is read where host memory has no room", () => {
     const { disk, prompt } = onDisk();
     const holder = disk.manager.add(range(5000, 5015));
