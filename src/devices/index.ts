@@ -8,12 +8,14 @@
  *   attention-sinks.ts  checks the sinks of an attention
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
+ *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt
  *   open.ts             picks a device by name
  *
  * Invariant: an op means what `reference/<op>.ts` does; other devices differ by rounding only.
  *
  * @module
  */
+export type { CudaSettings } from "./cuda/library-search.ts";
 export type {
   Activation,
   Device,

@@ -2,6 +2,8 @@ import { EngineError, messageOf } from "#base";
 import { CpuDevice } from "./cpu/cpu-device.ts";
 import { availableIsas, type Isa, processorName } from "./cpu/isa.ts";
 import { isBuilt } from "./cpu/library.ts";
+import { examineCuda, reportLines } from "./cuda/cuda-report.ts";
+import type { CudaSettings } from "./cuda/library-search.ts";
 import type { Device, DeviceKind } from "./device.ts";
 import { ReferenceDevice } from "./reference/reference-device.ts";
 
@@ -56,11 +58,16 @@ export interface DeviceReport {
   readonly description: string;
   /** How to get what is missing; null when nothing is. */
   readonly remedy: string | null;
+  /** More lines, where there is more to tell. */
+  readonly details: readonly string[];
 }
 
-/** What each device found on this machine. Opens nothing for longer than the look takes. */
-export function describeDevices(): readonly DeviceReport[] {
-  return [describeCpu(), describeCuda(), describeReference()];
+/**
+ * What each device found on this machine. Opens nothing for longer than the look takes. `cuda`:
+ * where its libraries may be.
+ */
+export function describeDevices(cuda: CudaSettings = {}): readonly DeviceReport[] {
+  return [describeCpu(), describeCuda(cuda), describeReference()];
 }
 
 function describeCpu(): DeviceReport {
@@ -71,19 +78,28 @@ function describeCpu(): DeviceReport {
     const device = CpuDevice.open();
     const description = `${device.description} (${sets})`;
     device.dispose();
-    return { kind: "cpu", available: true, description, remedy: null };
+    return { kind: "cpu", available: true, description, remedy: null, details: [] };
   } catch (error) {
     const description = `cpu: ${processorName()} (${sets})`;
-    return { kind: "cpu", available: false, description, remedy: messageOf(error) };
+    return { kind: "cpu", available: false, description, remedy: messageOf(error), details: [] };
   }
 }
 
-function describeCuda(): DeviceReport {
-  const description = "cuda: this version has no CUDA device";
-  return { kind: "cuda", available: false, description, remedy: "use --device cpu" };
+function describeCuda(settings: CudaSettings): DeviceReport {
+  const report = examineCuda(settings);
+  const base = { kind: "cuda", available: false, details: reportLines(report) } as const;
+  if (!report.hasDriver) {
+    const description = "cuda: no NVIDIA driver (libcuda.so.1) on this machine";
+    return { ...base, description, remedy: "for a GPU: install the NVIDIA driver 550 or newer" };
+  }
+  if (report.problem !== null) {
+    return { ...base, description: "cuda: something is missing", remedy: report.problem };
+  }
+  const description = "cuda: a GPU and its libraries are there, but no model runs on them yet";
+  return { ...base, description, remedy: "use --device cpu" };
 }
 
 function describeReference(): DeviceReport {
   const description = "reference: plain TypeScript, slow, always there";
-  return { kind: "reference", available: true, description, remedy: null };
+  return { kind: "reference", available: true, description, remedy: null, details: [] };
 }

@@ -5,6 +5,7 @@ import { messageOf } from "#base";
 import { describeDevices } from "#devices";
 import { LLM } from "#engine";
 import { cacheSizes, type LevelSize, sizesText } from "../cache-sizes.ts";
+import { cudaFromEnvironment } from "../cuda-environment.ts";
 import { bundledModel, packageVersion } from "../package-root.ts";
 
 /** `perigee doctor`: what this machine offers, what is missing and how to get it. */
@@ -33,7 +34,7 @@ interface Findings {
 }
 
 async function examine(): Promise<Findings> {
-  const devices = describeDevices();
+  const devices = describeDevices(cudaFromEnvironment());
   const loaded = await tryBundledModel();
   return {
     perigee: packageVersion(),
@@ -85,8 +86,9 @@ function cacheLines({ kvCache, problem }: Findings): string[] {
 }
 
 /** A GPU is nothing that a machine must have. */
-function deviceLines({ kind, available, description, remedy }: DeviceReport): string[] {
-  if (!available && kind === "cuda") return [`-       ${description}`];
-  const line = `${available ? "ok     " : "missing"} ${description}`;
-  return remedy === null ? [line] : [line, `        ${remedy}`];
+function deviceLines({ kind, available, description, remedy, details }: DeviceReport): string[] {
+  const missing = kind === "cuda" ? "-      " : "missing";
+  const line = `${available ? "ok     " : missing} ${description}`;
+  const more = remedy === null ? details : [remedy, ...details];
+  return [line, ...more.map((each) => `        ${each}`)];
 }

@@ -14,8 +14,8 @@ export interface CudaContext {
 export const ROW_THREADS = 256;
 
 /**
- * Grid of kernels that stride over `count` elements: enough blocks to fill the chip some times over,
- * no more, so that the launch itself stays cheap for any count.
+ * Grid of kernels that stride over `count` elements: enough blocks to fill the chip some times
+ * over, no more, so that the launch itself stays cheap for any count.
  */
 export function elementGrid({ gpu }: CudaContext, count: number): readonly [number] {
   const blocksMax = gpu.multiprocessors * 16;

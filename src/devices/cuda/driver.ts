@@ -46,8 +46,7 @@ export class CudaDriver {
    * when it finds no GPU.
    */
   static open(settings: CudaSettings = {}, open: OpenLibrary = openSystemLibrary): CudaDriver {
-    const name = { stem: "libcuda", versions: [".so.1"], folders: driverFolders };
-    const found = firstThatOpens(libraryCandidates(name, settings), open);
+    const found = findDriver(settings, open);
     if (found === null) throw noDriver();
     const calls = bindDriver(found);
     const out = new Int32Array(1);
@@ -82,9 +81,11 @@ export class CudaDriver {
   }
 }
 
-/** A toolkit's stubs have the name and no driver behind it. */
-function firstThatOpens(paths: readonly string[], open: OpenLibrary): NativeLibrary | null {
-  for (const path of paths) {
+/** The driver's library; null on a machine without one. */
+export function findDriver(settings: CudaSettings, open: OpenLibrary): NativeLibrary | null {
+  const name = { stem: "libcuda", versions: [".so.1"], folders: driverFolders };
+  for (const path of libraryCandidates(name, settings)) {
+    // A toolkit's stubs have the name and no driver behind it.
     const library = path.includes("/stubs/") ? null : open(path);
     if (library !== null) return library;
   }

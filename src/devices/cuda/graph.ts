@@ -3,7 +3,7 @@ import type { CudaStream } from "./stream.ts";
 
 const updateFailed = 910;
 
-/** What a capture kept: a template. Make it runnable, or bring a runnable one up to date with it. */
+/** What a capture kept: a template to make a runnable graph of, or to bring one up to date. */
 export class CudaGraph {
   readonly handle: bigint;
   readonly #driver: CudaDriver;

@@ -12,7 +12,7 @@
 import { assert } from "#base";
 import { addressOf } from "./native-library.ts";
 
-/** A field of a params struct. C++ lays structs out the same way: each at a multiple of its size. */
+/** A field of a params struct. As in C++, each lies at a multiple of its size. */
 export type ParamKind = "pointer" | "i64" | "i32" | "f32";
 
 /** `PackedRows` of native/cuda/packed-rows.h: memory, format, columns. */
@@ -41,7 +41,7 @@ export interface LaunchShape {
   readonly overlap?: boolean;
 }
 
-/** The memory of one kernel's launches. Filled again and again: the driver copies it in the call. */
+/** The memory of one kernel's launches, filled for each: the driver copies it in the call. */
 export class KernelParams {
   /** CUlaunchConfig, and the array of pointers to arguments. */
   readonly configAddress: bigint;

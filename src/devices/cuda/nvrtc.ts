@@ -71,19 +71,19 @@ export class Nvrtc implements NvrtcLocation {
     open: OpenLibrary = openSystemLibrary,
   ): Nvrtc {
     const majorMax = Math.floor(driverVersion / 1000);
-    const refused: string[] = [];
+    const refused = new Set<string>();
     const versions = [".so.13", ".so.12"];
     for (const path of libraryCandidates({ stem: "libnvrtc", versions }, settings)) {
       const nvrtc = Nvrtc.openAt(path, open);
       if (nvrtc === null) continue;
       const { version } = nvrtc;
       if (version >= NVRTC_VERSION_MIN && Math.floor(version / 1000) <= majorMax) return nvrtc;
-      refused.push(`${cudaVersionText(version)} at ${nvrtc.path}`);
+      refused.add(`${cudaVersionText(version)} at ${nvrtc.path}`);
     }
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
       `Cannot compile kernels for cuda: NVRTC (libnvrtc) ${cudaVersionText(NVRTC_VERSION_MIN)} ` +
-        `or newer, of CUDA ${majorMax} at most, wanted; ${refused.join(", ") || "none"} found; ` +
+        `or newer, of CUDA ${majorMax} at most, wanted; ${[...refused].join(", ") || "none"} found; ` +
         `${remedy}, or set CUDA_HOME`,
     );
   }

@@ -1,0 +1,30 @@
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import type { CudaSettings } from "#devices";
+
+/**
+ * Where CUDA's own tools and Python environments say that libraries are, and where this user's
+ * caches go.
+ */
+export function cudaFromEnvironment(): CudaSettings {
+  const { CUDA_HOME, CUDA_PATH, XDG_CACHE_HOME } = process.env;
+  const home = CUDA_HOME || CUDA_PATH;
+  const caches = XDG_CACHE_HOME || join(homedir(), ".cache");
+  return {
+    ...(home ? { home } : {}),
+    pythonRoots: pythonRoots(),
+    cacheFolder: join(caches, "perigee", "kernels"),
+  };
+}
+
+/** Environments that are active, those of the Pythons in PATH, then the system's. */
+function pythonRoots(): readonly string[] {
+  const { VIRTUAL_ENV, CONDA_PREFIX, PATH = "" } = process.env;
+  const active = [VIRTUAL_ENV, CONDA_PREFIX].flatMap((root) => (root ? [root] : []));
+  const inPath = PATH.split(delimiter)
+    .filter((folder) => folder !== "" && existsSync(join(folder, "python3")))
+    .map(dirname);
+  const roots = [...active, ...inPath, join(homedir(), ".local"), "/usr/local", "/usr"];
+  return [...new Set(roots)];
+}
