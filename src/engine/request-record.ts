@@ -63,6 +63,7 @@ export class RequestRecord {
   readonly #ended = new Set<Sequence>();
   readonly #arrivalMs: number;
   #grammar: CompiledGrammar | null = null;
+  #promptTold = false;
 
   /** Makes `params.n` sequences. */
   constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
@@ -230,10 +231,11 @@ export class RequestRecord {
     return new BeamRecord({ params: this.#request.params, stop, newTokensMax, lead });
   }
 
-  /** Goes with the first tokens of the first sequence. */
-  #promptOutput({ sequence, tokenIds }: SequenceUpdate): PromptOutput | null {
-    const isFirst = sequence === this.sequences[0] && sequence.generatedTokens === tokenIds.length;
-    return isFirst ? this.#promptOf(sequence) : null;
+  /** Goes with the first tokens: the first sequence's, unless that was given up before it had any. */
+  #promptOutput({ sequence }: SequenceUpdate): PromptOutput | null {
+    if (this.#promptTold) return null;
+    this.#promptTold = true;
+    return this.#promptOf(sequence);
   }
 
   #promptOf(sequence: Sequence): PromptOutput {

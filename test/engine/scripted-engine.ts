@@ -1,10 +1,17 @@
 /** An engine whose forward pass is a script: every token is the one before it plus one. */
-import { KvCache } from "#kvcache";
-import { GrammarCompiler, type SamplingOptions, SamplingParams } from "#sampling";
-import { Scheduler, SchedulerConfig, type StepPlan } from "#scheduler";
+import { KvCache, type KvCacheShape } from "#kvcache";
+import {
+  GrammarCompiler,
+  type SamplingOptions,
+  SamplingParams,
+  type TokenCandidates,
+} from "#sampling";
+import { Scheduler, SchedulerConfig, type Sequence, type StepPlan } from "#scheduler";
 import { Engine } from "../../src/engine/engine.ts";
 import type { ItemResult, ModelRunner } from "../../src/engine/model-runner.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol.ts";
+import type { SequenceTask } from "../../src/engine/sequence-task.ts";
+import { SlowDisk } from "./slow-disk.ts";
 
 /** What the script does in a step before its results are there. */
 export type StepHook = (plan: StepPlan) => void | Promise<void>;
@@ -14,6 +21,11 @@ export interface ScriptedOptions {
   readonly blockTokens?: number;
   readonly runningSequencesMax?: number;
   readonly waitingSequencesMax?: number;
+  /** Default: 128. */
+  readonly contextTokensMax?: number;
+  /** Further levels of the cache, and what is reused. */
+  readonly cache?: Partial<KvCacheShape>;
+  readonly scheduler?: Partial<SchedulerConfig>;
 }
 
 const END = 999;
@@ -21,26 +33,33 @@ const END = 999;
 export class ScriptedEngine implements ModelRunner {
   readonly engine: Engine;
   readonly scheduler: Scheduler;
+  readonly cache: KvCache;
+  /** Where blocks are moved: host memory at once, the disk when a test says so. */
+  readonly disk: SlowDisk;
   /** Replaced by a test that wants a step to wait or throw. */
   duringStep: StepHook = () => {};
   #nowMs = 0;
   #nextKey = 1;
 
   constructor(options: ScriptedOptions = {}) {
-    const { blocks = 64, blockTokens = 4, ...limits } = options;
-    const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits });
-    const cache = new KvCache({ blocks, blockTokens, prefixCaching: true });
-    this.scheduler = new Scheduler({ config, cache, contextTokensMax: 128 });
+    const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
+    const { cache: shape, scheduler, ...limits } = rest;
+    this.cache = new KvCache({ blocks, blockTokens, ...shape });
+    this.disk = new SlowDisk(this.cache);
+    const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
+    const estimates = { recomputeMs: () => 1, swapMs: () => 1, loadPays: () => true };
+    const { cache } = this;
+    this.scheduler = new Scheduler({ config, cache, contextTokensMax, estimates });
     this.engine = new Engine({
       scheduler: this.scheduler,
       runner: this,
-      memory: null,
+      memory: this.disk,
       clock: { nowMs: () => this.#nowMs++ },
       shape: {
         vocabularySize: 1000,
         hiddenSize: 2,
         eosTokenIds: [END],
-        contextTokensMax: 128,
+        contextTokensMax,
         blockTokens,
       },
       createCompiler: (vocabulary) =>
@@ -49,11 +68,17 @@ export class ScriptedEngine implements ModelRunner {
     });
   }
 
-  async run(plan: StepPlan): Promise<ItemResult[]> {
+  async run(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): Promise<ItemResult[]> {
     await this.duringStep(plan);
-    return plan.items.map(({ sequence, samples }) => {
+    return plan.items.map(({ sequence, samples, forkOf }) => {
+      const { beamCandidates } = taskOf(sequence);
       const last = sequence.tokens.get(sequence.tokens.length - 1);
-      return { tokenIds: samples ? [last + 1] : [], logprobs: null, candidates: null };
+      const searches = samples && beamCandidates > 0 && forkOf === null;
+      return {
+        tokenIds: samples && beamCandidates === 0 ? [last + 1] : [],
+        logprobs: null,
+        candidates: searches ? candidatesBehind(last, beamCandidates) : null,
+      };
     });
   }
 
@@ -86,6 +111,15 @@ export class ScriptedEngine implements ModelRunner {
       if (steps.length > stepsMax) throw new Error("The engine does not come to an end");
     }
   }
+}
+
+/** The next numbers, each half as likely as the one before. */
+function candidatesBehind(last: number, count: number): TokenCandidates {
+  return {
+    count,
+    tokenIds: Int32Array.from({ length: count }, (_, place) => last + 1 + place),
+    logprobs: Float32Array.from({ length: count }, (_, place) => -(place + 1) * Math.LN2),
+  };
 }
 
 const blankRequest: Omit<EngineRequest, "key" | "promptTokenIds" | "params"> = {
