@@ -78,8 +78,10 @@ export class DiskBooks {
   /** See `KvCache.startLoad`. */
   startLoad(match: PrefixMatch, key: number): boolean {
     assert(!this.#loads.has(key), "Cannot start a load twice");
-    // Room for what is read must not be made where the prefix is that it continues.
-    const held = match.blocks.filter((block) => this.#books.levelOf(block) === 1);
+    // Room for what is read must not be made where the prefix is that it continues. What earlier
+    // decisions of the step took from it is gone already.
+    const { index } = this.#books;
+    const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
     for (const block of held) this.#books.tierOf(block).retain(block);
     const left = this.#startReads(match.onDisk, key);
     if (left > 0) this.#loads.set(key, { left, held });

@@ -6,7 +6,8 @@ import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };
 /** Four full blocks and a token. */
 const PROMPT = Array.from({ length: 17 }, (_, place) => 100 + place);
-const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
+/** The last one once read a prefix whose start had just gone. */
+const seeds = [1, 2, 3, 4, 5, 6, 7, 8, 111];
 
 function expectIdle(scripted: ScriptedEngine): void {
   scripted.scheduler.audit();
