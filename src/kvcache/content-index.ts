@@ -160,12 +160,13 @@ export class ContentIndex {
 
   /** Stores contents, beside equal ones where there are any, and returns their node. */
   insert(place: BlockPlace, block: BlockId): NodeId {
-    const known = this.#tree.find(place);
-    if (known !== null) {
-      this.attach(known, block);
-      return known;
-    }
+    const nodes = this.#tree.nodeCount;
     const node = this.#tree.insert(place, block);
+    if (this.#tree.nodeCount === nodes) {
+      const [first, second] = this.#tree.blocksOf(node);
+      this.#joined(node, block, first === block ? second : first);
+      return node;
+    }
     this.#countNoChildren(node);
     this.#childMoved(place.parent, NOWHERE, this.#levelOf(block));
     if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(place.parent, 1);
@@ -177,9 +178,7 @@ export class ContentIndex {
   attach(node: NodeId, block: BlockId): void {
     const first = this.#tree.blockOf(node);
     this.#tree.attach(node, block);
-    if (this.#tree.blockOf(node) !== first) this.#bestChanged(node, first);
-    else if (this.#levelOf(block) === this.#levelOf(first)) this.#listener.uncovered(first);
-    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(this.#tree.parentOf(node), 1);
+    this.#joined(node, block, first);
   }
 
   /** Forgets a block. With a node's last block the node goes; it must have no children then. */
@@ -255,6 +254,14 @@ export class ContentIndex {
 
   #bestLevel(node: NodeId): CacheLevel {
     return this.#levelOf(this.#tree.blockOf(node));
+  }
+
+  /** A block is listed with others of its contents, of which `first` was the best. */
+  #joined(node: NodeId, block: BlockId, first: BlockId | undefined): void {
+    assert(first !== undefined, "Cannot join contents that have no block");
+    if (this.#tree.blockOf(node) === block) this.#bestChanged(node, first);
+    else if (this.#levelOf(block) === this.#levelOf(first)) this.#listener.uncovered(first);
+    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(this.#tree.parentOf(node), 1);
   }
 
   #bestChanged(node: NodeId, before: BlockId): void {

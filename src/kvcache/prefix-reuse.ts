@@ -96,8 +96,9 @@ export class PrefixReuse {
 
   /** See `KvCache.settle`. */
   settle(table: BlockTable, match: PrefixMatch): void {
-    for (const [index, block] of match.blocks.entries()) {
+    for (let index = 0; index < match.blocks.length; index++) {
       if (!table.holds(index)) continue;
+      const block = table.get(index);
       const level = this.#books.levelOf(block);
       this.#hits[this.#books.hitLevel(block)]++;
       const own = level === 0 ? block : this.#bringBack(block, index);

@@ -30,10 +30,11 @@ export class Publisher {
     assert(!table.swapped, "Cannot publish what is not on the device");
     const { index, device } = this.#books;
     const full = Math.floor(computed / this.#blockTokens);
+    const view = tokens.view();
     while (table.publishedBlocks < full && this.#canGoOn(table)) {
       const block = table.get(table.publishedBlocks);
       const known = index.nodeOf(block);
-      const node = known ?? index.insert(this.#nextPlace(table, tokens, this.#blockTokens), block);
+      const node = known ?? index.insert(this.#nextPlace(table, view, this.#blockTokens), block);
       index.setTip(table, node);
       table.publishedBlocks++;
       // Tables that came back from host memory together share blocks that none had published.
@@ -53,7 +54,7 @@ export class Publisher {
     if (count <= 0 || count >= this.#blockTokens || !this.#canGoOn(table)) return;
     const block = table.get(at);
     if (device.holders(block) > 1) return;
-    const place = this.#nextPlace(table, tail.tokens, count);
+    const place = this.#nextPlace(table, tail.tokens.view(), count);
     if (index.find(place) !== null) return;
     index.insert(place, block);
     device.publish(block);
@@ -75,9 +76,9 @@ export class Publisher {
     return !table.broken;
   }
 
-  #nextPlace(table: BlockTable, tokens: IntList, count: number): BlockPlace {
+  #nextPlace(table: BlockTable, tokens: Int32Array, count: number): BlockPlace {
     const { scope, keys, tip, publishedBlocks } = table;
     const start = publishedBlocks * this.#blockTokens;
-    return placeOf({ scope, tokens: tokens.view(), keys }, tip, start, count);
+    return placeOf({ scope, tokens, keys }, tip, start, count);
   }
 }
