@@ -17,6 +17,7 @@ const LIVE_MAX = 8;
 const PHASE_OPERATIONS = 64;
 /** Operations between comparisons of a reader with the whole cache. */
 const MIRROR_EVERY = 16;
+const SLOW_READER_EVERY = 40;
 
 /** How often each operation is tried, out of the sum of all. */
 const WEIGHTS = {
@@ -55,6 +56,11 @@ export class CacheLife {
     const { blocks, hostBlocks = 0, diskBlocks = 0, blockTokens } = shape;
     this.#storage = new PretendStorage(blocks + hostBlocks + diskBlocks, blockTokens);
     this.#checks = new LifeChecks(this.cache, this.#storage);
+  }
+
+  /** How often a slow reader of the events had to start from a snapshot. */
+  get snapshotsTaken(): number {
+    return this.#checks.snapshotsTaken;
   }
 
   /** One random operation, and all checks. */
@@ -298,7 +304,9 @@ export class CacheLife {
     this.#flush();
     this.#checks.books(this.#live);
     this.#checks.follow();
-    if (this.#done++ % MIRROR_EVERY === 0) this.#checks.mirror();
+    this.#done++;
+    if (this.#done % MIRROR_EVERY === 0) this.#checks.mirror();
+    if (this.#dice.below(SLOW_READER_EVERY) === 0) this.#checks.followSlowly();
   }
 
   /** Writes what is computed up to `end`. */

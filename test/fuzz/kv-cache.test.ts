@@ -62,7 +62,7 @@ test.for(lives)(
   },
 );
 
-test("[KV1] a random life with three levels does everything there is to do", () => {
+test("[KV1] [KV34] a random life with three levels does everything there is to do", () => {
   const life = new CacheLife(SHAPES["three levels"] ?? { blocks: 10, blockTokens: 4 }, 77);
   for (let operation = 0; operation < 6000; operation++) life.live();
   expect([...life.operations.keys()].sort()).toEqual([...OPERATION_NAMES].sort());
@@ -76,6 +76,7 @@ test("[KV1] a random life with three levels does everything there is to do", () 
   expect(device?.expired).toBeGreaterThan(0);
   expect(life.cache.stats().copiedBlocks).toBeGreaterThan(0);
   expect(life.cache.stats().diskFailures).toBeGreaterThan(0);
+  expect(life.snapshotsTaken).toBeGreaterThan(3);
 });
 
 /** Lives on until something is noticed. */

@@ -1,14 +1,28 @@
 /** What must be true of the cache of a random life, whatever happened. */
-import { KvCache, type KvCacheShape, type NodeId, type PrefixMatch } from "#kvcache";
+import {
+  KvCache,
+  type KvCacheShape,
+  type KvSnapshot,
+  type NodeId,
+  type PrefixMatch,
+} from "#kvcache";
+import { isLost, KvEventLog } from "../../src/kvcache/kv-event-log.ts";
 import { KvMirror } from "../../src/kvcache/kv-mirror.ts";
 import type { PretendSequence } from "./pretend-sequence.ts";
 import type { PretendFile, PretendStorage } from "./pretend-storage.ts";
+
+/** So few that a slow reader loses some now and then. */
+const EVENTS_KEPT = 40;
 
 /** Compares a cache with the sequences that use it, and with a reader of its events. */
 export class LifeChecks {
   readonly #cache: KvCache;
   readonly #storage: PretendStorage;
   readonly #mirror: KvMirror = new KvMirror();
+  readonly #slowMirror: KvMirror = new KvMirror();
+  readonly #log: KvEventLog = new KvEventLog(EVENTS_KEPT);
+  /** How often the slow reader had lost events. */
+  snapshotsTaken = 0;
 
   constructor(cache: KvCache, storage: PretendStorage) {
     this.#cache = cache;
@@ -76,16 +90,29 @@ export class LifeChecks {
 
   /** A reader gets all events since the last call. */
   follow(): void {
-    for (const event of this.#cache.takeEvents()) {
+    const events = this.#cache.takeEvents();
+    for (const event of events) {
       if (!this.#mirror.apply(event)) throw new Error("Events have a gap");
     }
+    this.#log.append(events);
+  }
+
+  /** A reader that is slow gets what is still kept, and a snapshot where that is not all. */
+  followSlowly(): void {
+    const snapshot = this.#snapshot();
+    for (const item of this.#log.itemsFrom(this.#slowMirror.nextId)) {
+      if (isLost(item)) {
+        this.snapshotsTaken++;
+        this.#slowMirror.load(snapshot);
+      } else if (!this.#slowMirror.apply(item)) throw new Error("Events have a gap");
+    }
+    if (!this.#slowMirror.equals(snapshot)) throw new Error("A slow reader knows otherwise");
   }
 
   /** What the reader knows is what the cache has. */
   mirror(): void {
-    const snapshot = this.#cache.snapshot();
-    if (snapshot === null) throw new Error("The cache tells of no events");
-    if (!this.#mirror.equals(snapshot)) throw new Error("A reader of the events knows otherwise");
+    if (this.#mirror.equals(this.#snapshot())) return;
+    throw new Error("A reader of the events knows otherwise");
   }
 
   /** At the end. */
@@ -93,6 +120,12 @@ export class LifeChecks {
     for (const level of [0, 1, 2] as const) {
       if (this.#cache.counts(level).held > 0) throw new Error(`Level ${level} still holds blocks`);
     }
+  }
+
+  #snapshot(): KvSnapshot {
+    const snapshot = this.#cache.snapshot();
+    if (snapshot === null) throw new Error("The cache tells of no events");
+    return snapshot;
   }
 
   #position(block: number, position: number, digests: readonly number[]): void {
