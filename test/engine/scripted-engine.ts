@@ -38,7 +38,8 @@ export class ScriptedEngine implements ModelRunner {
   readonly disk: SlowDisk;
   /** Replaced by a test that wants a step to wait or throw. */
   duringStep: StepHook = () => {};
-  #nowMs = 0;
+  /** The engine's clock; a millisecond more at each look. */
+  nowMs = 0;
   #nextKey = 1;
 
   constructor(options: ScriptedOptions = {}) {
@@ -54,7 +55,7 @@ export class ScriptedEngine implements ModelRunner {
       scheduler: this.scheduler,
       runner: this,
       memory: this.disk,
-      clock: { nowMs: () => this.#nowMs++ },
+      clock: { nowMs: () => this.nowMs++ },
       shape: {
         vocabularySize: 1000,
         hiddenSize: 2,
@@ -83,10 +84,15 @@ export class ScriptedEngine implements ModelRunner {
   }
 
   /** Queues a prompt; returns its key. */
-  add(promptTokenIds: readonly number[], sampling: SamplingOptions = {}): number {
+  add(
+    promptTokenIds: readonly number[],
+    sampling: SamplingOptions = {},
+    more: Partial<Pick<EngineRequest, "retention" | "cacheSalt">> = {},
+  ): number {
     const key = this.#nextKey++;
     this.engine.add({
       ...blankRequest,
+      ...more,
       key,
       promptTokenIds,
       params: SamplingParams.parse(sampling),
