@@ -87,7 +87,8 @@ export class CublasLt {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
       `Cannot multiply matrices on cuda: cuBLASLt (libcublasLt) of CUDA ${majorMin} to ` +
-        `${majorMax} wanted, ${[...refused].join(", ") || "none"} found; ${remedy}, or set CUDA_HOME`,
+        `${majorMax} wanted, ${[...refused].join(", ") || "none"} found; ` +
+        `${remedy}, or set CUDA_HOME`,
     );
   }
 

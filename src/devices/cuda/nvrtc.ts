@@ -83,7 +83,8 @@ export class Nvrtc implements NvrtcLocation {
     throw new EngineError(
       "DEVICE_UNAVAILABLE",
       `Cannot compile kernels for cuda: NVRTC (libnvrtc) ${cudaVersionText(NVRTC_VERSION_MIN)} ` +
-        `or newer, of CUDA ${majorMax} at most, wanted; ${[...refused].join(", ") || "none"} found; ` +
+        `or newer, of CUDA ${majorMax} at most, wanted; ` +
+        `${[...refused].join(", ") || "none"} found; ` +
         `${remedy}, or set CUDA_HOME`,
     );
   }
