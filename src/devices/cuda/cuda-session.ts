@@ -23,6 +23,11 @@ export interface CudaSessionOptions {
   readonly onProgress?: (progress: KernelProgress) => void;
   /** Told in one line of what costs time and could be mended. */
   readonly warn?: (message: string) => void;
+  /**
+   * What every byte of new device memory is: 0, as the contract says. Tests take another value, so
+   * that an element which no kernel wrote is seen.
+   */
+  readonly freshByte?: number;
   /** Opens libraries; the system's by default. */
   readonly openLibrary?: OpenLibrary;
 }
@@ -43,14 +48,14 @@ export class CudaSession {
   readonly #loaded: LoadedKernels;
   #disposed = false;
 
-  private constructor(primary: PrimaryContext, loaded: LoadedKernels) {
+  private constructor(primary: PrimaryContext, loaded: LoadedKernels, freshByte: number) {
     const { driver, gpu } = primary;
     this.driver = driver;
     this.gpu = gpu;
     this.#primary = primary;
     this.#loaded = loaded;
     this.stream = new CudaStream(driver);
-    this.memory = new CudaMemory(driver, this.stream);
+    this.memory = new CudaMemory(driver, this.stream, freshByte);
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
     const address = this.memory.allocate(landingBytes, "room for weights on their way");
     this.landing = { address, bytes: landingBytes };
@@ -71,7 +76,7 @@ export class CudaSession {
       const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
       // Other code of this thread may have run meanwhile, and chosen another context.
       primary.makeCurrent();
-      return new CudaSession(primary, loaded);
+      return new CudaSession(primary, loaded, options.freshByte ?? 0);
     } catch (error) {
       primary.release();
       throw error;

@@ -16,10 +16,13 @@ export class CudaMemory {
   /** Whether a region is on the host, by address. Device and host share one address space. */
   readonly #regions = new Map<bigint, "device" | "host">();
 
-  /** `stream`: where regions are zero-filled. */
-  constructor(driver: CudaDriver, stream: CudaStream) {
+  readonly #freshByte: number;
+
+  /** `stream`: where regions are filled; `freshByte`: with what, 0 but in tests. */
+  constructor(driver: CudaDriver, stream: CudaStream, freshByte = 0) {
     this.#driver = driver;
     this.#stream = stream;
+    this.#freshByte = freshByte;
   }
 
   /**
@@ -28,7 +31,7 @@ export class CudaMemory {
    */
   allocate(bytes: number, what: string): bigint {
     const address = this.#take("device", bytes, what);
-    this.fill(address, bytes, 0);
+    this.fill(address, bytes, this.#freshByte);
     return address;
   }
 
