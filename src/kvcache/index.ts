@@ -10,7 +10,7 @@
  *   publisher.ts     what tables hold, made known; look-up.ts says where it goes
  *   truncation.ts    takes a conversation back
  *   swap.ts          whole tables to host memory and back
- *   disk-books.ts    what goes to disk and comes from there
+ *   disk-books.ts    what goes to disk and comes from there; disk-heads.ts: what must go, too
  *   cache-books.ts   all levels together: what is stored where, and every move between them
  *   cache-tier.ts    one level: its pool, what its blocks are worth, which goes first
  *   content-index.ts the prefix tree with levels; content-keys.ts, scope.ts tell contents apart
