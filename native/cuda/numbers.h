@@ -2,6 +2,8 @@
 // where NVRTC is the only part of the toolkit.
 #pragma once
 
+#include "float-bits.h"
+
 namespace perigee {
 
 using int8_t = signed char;
@@ -31,24 +33,12 @@ __device__ __forceinline__ float widen(Bf16 value) {
   return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
 }
 
-__device__ __forceinline__ float widen(F16 value) {
-  float wide;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
-  return wide;
-}
+__device__ __forceinline__ float widen(F16 value) { return floatFromF16(value.bits); }
 
-/// To the nearest, halves to even; what cannot be told from NaN stays NaN.
-__device__ __forceinline__ Bf16 narrowBf16(float value) {
-  Bf16 narrow;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
-  return narrow;
-}
+/// To the nearest, halves to even; what is NaN stays NaN.
+__device__ __forceinline__ Bf16 narrowBf16(float value) { return {bf16FromFloat(value)}; }
 
-__device__ __forceinline__ F16 narrowF16(float value) {
-  F16 narrow;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(value));
-  return narrow;
-}
+__device__ __forceinline__ F16 narrowF16(float value) { return {f16FromFloat(value)}; }
 
 __host__ __device__ constexpr int64_t padTo(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

@@ -1,0 +1,14 @@
+// What a module of kernels (shim.h) and the emulator share.
+#pragma once
+
+/// What one thread of a kernel asks of the emulator. Filled by it before the thread goes on.
+struct EmulatedThread {
+  struct Dim3 {
+    unsigned x, y, z;
+  };
+  Dim3 threadIdx, blockIdx, blockDim, gridDim;
+  /// Waits for the block's other threads; returns how many of them passed a nonzero value.
+  int (*barrier)(int value);
+  /// Waits for the lanes of `mask`; every lane's `value` is in `lanes` afterwards. `lanes`: 32.
+  void (*exchange)(unsigned mask, unsigned long long value, unsigned long long* lanes);
+};

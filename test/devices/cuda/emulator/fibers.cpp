@@ -1,0 +1,222 @@
+#include "fibers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace emulator {
+namespace {
+
+constexpr size_t kStackBytes = 128 << 10;
+constexpr unsigned kWarp = 32;
+
+/// Why a fiber does not run.
+enum class State { ready, atBarrier, atExchange, done };
+
+struct Fiber {
+  void* stackPointer = nullptr;
+  EmulatedThread::Dim3 index = {};
+  State state = State::ready;
+  unsigned mask = 0;
+  unsigned long long value = 0;
+  unsigned long long* lanes = nullptr;
+};
+
+/// Everything of the block that runs now. Kernels run on one system thread.
+struct Block {
+  EmulatedThread* thread = nullptr;
+  const std::function<void()>* kernel = nullptr;
+  std::vector<Fiber> fibers;
+  std::vector<char*> stacks;
+  size_t current = 0;
+  void* mainStack = nullptr;
+  int barrierSum = 0;
+  int barrierResult = 0;
+};
+
+Block block;
+
+// Saves what a call keeps, and goes on where `to` was saved. ucontext would ask the system twice
+// for each of the millions of switches.
+extern "C" void emulator_switch(void** from, void* to);
+#if defined(__x86_64__)
+asm(R"(
+.text
+.globl emulator_switch
+.hidden emulator_switch
+emulator_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+#else
+#error "The emulator's fibers are written for x86-64"
+#endif
+
+void yield() {
+  Fiber& fiber = block.fibers[block.current];
+  emulator_switch(&fiber.stackPointer, block.mainStack);
+}
+
+void enter() {
+  (*block.kernel)();
+  block.fibers[block.current].state = State::done;
+  yield();
+}
+
+void prepare(Fiber& fiber, char* stack) {
+  // The stack that emulator_switch expects: six registers, then where to go on. A function is
+  // entered with the stack 8 bytes off a multiple of 16.
+  auto** top = reinterpret_cast<void**>(stack + kStackBytes) - 2;
+  *--top = reinterpret_cast<void*>(&enter);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  fiber.stackPointer = top;
+}
+
+int barrier(int value) {
+  Fiber& fiber = block.fibers[block.current];
+  fiber.state = State::atBarrier;
+  block.barrierSum += value;
+  yield();
+  return block.barrierResult;
+}
+
+void exchange(unsigned mask, unsigned long long value, unsigned long long* lanes) {
+  Fiber& fiber = block.fibers[block.current];
+  fiber.state = State::atExchange;
+  fiber.mask = mask;
+  fiber.value = value;
+  fiber.lanes = lanes;
+  yield();
+}
+
+/// Lets a block go on when every thread that is left came to the barrier.
+bool passBarrier() {
+  bool any = false;
+  for (const Fiber& fiber : block.fibers) {
+    if (fiber.state == State::done) continue;
+    if (fiber.state != State::atBarrier) return false;
+    any = true;
+  }
+  if (!any) return false;
+  for (Fiber& fiber : block.fibers) {
+    if (fiber.state == State::atBarrier) fiber.state = State::ready;
+  }
+  block.barrierResult = block.barrierSum;
+  block.barrierSum = 0;
+  return true;
+}
+
+/// Lets the lanes of one mask go on when all of them that are left came with the same mask.
+bool passExchange(size_t first) {
+  const size_t end = std::min(first + kWarp, block.fibers.size());
+  for (size_t i = first; i < end; ++i) {
+    if (block.fibers[i].state != State::atExchange) continue;
+    const unsigned mask = block.fibers[i].mask;
+    bool complete = true;
+    unsigned long long values[kWarp] = {};
+    for (size_t j = first; j < end; ++j) {
+      if ((mask >> (j - first) & 1u) == 0) continue;
+      const Fiber& other = block.fibers[j];
+      if (other.state == State::done) continue;
+      complete &= other.state == State::atExchange && other.mask == mask;
+      values[j - first] = other.value;
+    }
+    if (!complete) continue;
+    for (size_t j = first; j < end; ++j) {
+      Fiber& other = block.fibers[j];
+      if ((mask >> (j - first) & 1u) == 0 || other.state != State::atExchange) continue;
+      for (unsigned lane = 0; lane < kWarp; ++lane) other.lanes[lane] = values[lane];
+      other.state = State::ready;
+    }
+    return true;
+  }
+  return false;
+}
+
+bool release() {
+  bool any = false;
+  for (size_t first = 0; first < block.fibers.size(); first += kWarp) any |= passExchange(first);
+  return any || passBarrier();
+}
+
+[[noreturn]] void stuck() {
+  const auto& at = block.thread->blockIdx;
+  std::fprintf(stderr, "emulator: threads of block (%u, %u, %u) wait in vain:", at.x, at.y, at.z);
+  for (const Fiber& fiber : block.fibers) {
+    const char* const where = fiber.state == State::done        ? "."
+                              : fiber.state == State::atBarrier ? "B"
+                                                                : "w";
+    std::fputs(where, stderr);
+  }
+  std::fputs("\n", stderr);
+  std::_Exit(1);
+}
+
+/// Runs every thread that can go on, once.
+bool runReady(bool backwards) {
+  bool any = false;
+  const size_t count = block.fibers.size();
+  for (size_t i = 0; i < count; ++i) {
+    block.current = backwards ? count - 1 - i : i;
+    Fiber& fiber = block.fibers[block.current];
+    if (fiber.state != State::ready) continue;
+    any = true;
+    block.thread->threadIdx = fiber.index;
+    emulator_switch(&block.mainStack, fiber.stackPointer);
+  }
+  return any;
+}
+
+bool allDone() {
+  for (const Fiber& fiber : block.fibers) {
+    if (fiber.state != State::done) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
+  const auto size = thread.blockDim;
+  const size_t count = static_cast<size_t>(size.x) * size.y * size.z;
+  thread.barrier = &barrier;
+  thread.exchange = &exchange;
+  block.thread = &thread;
+  block.kernel = &kernel;
+  block.barrierSum = 0;
+  block.fibers.assign(count, Fiber());
+  while (block.stacks.size() < count) {
+    void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    block.stacks.push_back(static_cast<char*>(stack));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const auto x = static_cast<unsigned>(i % size.x);
+    const auto y = static_cast<unsigned>(i / size.x % size.y);
+    block.fibers[i].index = {x, y, static_cast<unsigned>(i / size.x / size.y)};
+    prepare(block.fibers[i], block.stacks[i]);
+  }
+
+  const bool backwards = (thread.blockIdx.x + thread.blockIdx.y) % 2 == 1;
+  while (!allDone()) {
+    if (!runReady(backwards) && !release()) stuck();
+  }
+}
+
+}  // namespace emulator
