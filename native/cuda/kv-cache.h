@@ -1,71 +1,52 @@
-// Keys and values of all layers, in blocks.
+// Where keys and values of a block lie.
 //
-// N blocks · L layers · K kv heads · P tokens of a block · D head dim
+// N blocks · L layers · K kv heads · P slots per block · Dr = D elements, zeros up to 16 bytes
 //
-//   block   [L] layers, contiguous: one copy moves a block
-//   layer   keys [K, P, D] · values [K, P, D] · where every token has scales of its own (i8, fp8):
-//           key scales [K, P] bf16 · value scales [K, P] bf16 · zeros up to 16 bytes
+//   [N][L][K] ( keys [P][Dr] , values [P][Dr] , scales )
+//   i8, fp8   scales bf16: of keys [P], of values [P]; none where they are calibrated
 //
-// A head's tokens lie one behind the other, so that a warp reads the keys of a block in one stretch.
-// src/devices/cuda/kv-cache.ts computes the same sizes.
+// Blocks are outermost, so that copying, swapping or storing one block is one copy, and one layer of
+// it is one contiguous slice: tiers can move layer by layer. Keys are not transposed as on the cpu:
+// tensor cores take both operands of query . key with D innermost, asynchronous copies want rows of
+// 16 bytes and more, and a thread that scores a position alone reads whole sectors of its key. The
+// keys of one kv head lie together (P * 2 D bytes: 4 KiB for 16 slots of 128 in bf16), and its values
+// behind them, because a block of threads reads one kv head.
 #pragma once
 
-#include "params.h"
+#include "kv-elements.h"
+#include "packed-rows.h"
 
 namespace perigee {
 
-constexpr int kScaleBytes = 2;
-
-__host__ __device__ constexpr int elementBytes(Element element) {
-  switch (element) {
-    case Element::f32: return 4;
-    case Element::f16:
-    case Element::bf16: return 2;
-    default: return 1;
-  }
-}
-
-/// One layer of a pool, as ops get it.
+/// One layer of a cache (`layerParams` of src/devices/cuda/kv-cache.ts, which knows the sizes).
 struct KvLayer {
-  uint8_t* blocks;        // the layer's part of block 0
-  int64_t bytesPerBlock;  // from one block to the next, all layers
+  uint8_t* data;  // of this layer in block 0
+  int64_t blockBytes;
+  int64_t headBytes;
   Element element;
-  int blockTokens;  // P
-  int kvHeads;      // K
-  int headDim;      // D
-  // Calibrated scales of the layer; 0: tokens have their own, or none are needed.
-  float keyScale;
+  int blockTokens;
+  int kvHeads;
+  int headDim;
+  int rowBytes;     // of one key or value, a multiple of 16
+  int tokenScales;  // every token has scales of its own
+  float keyScale;   // else calibrated; 1 where the format needs none
   float valueScale;
 
-  __device__ int64_t partBytes() const {
-    return static_cast<int64_t>(kvHeads) * blockTokens * headDim * elementBytes(element);
+  __device__ uint8_t* head(int block, int kvHead) const {
+    return data + block * blockBytes + kvHead * headBytes;
   }
 
-  __device__ uint8_t* block(int64_t id) const { return blocks + id * bytesPerBlock; }
-
-  /// [D]: the key at `offset` of a block.
-  __device__ uint8_t* key(int64_t id, int kvHead, int offset) const {
-    return block(id) + row(kvHead, offset) * headDim * elementBytes(element);
+  /// [Dr].
+  __device__ uint8_t* key(int block, int offset, int kvHead) const {
+    return head(block, kvHead) + static_cast<int64_t>(offset) * rowBytes;
   }
 
-  /// [D]: the value at `offset` of a block.
-  __device__ uint8_t* value(int64_t id, int kvHead, int offset) const {
-    return key(id, kvHead, offset) + partBytes();
-  }
+  /// From a token's key to its value.
+  __device__ int64_t toValue() const { return static_cast<int64_t>(blockTokens) * rowBytes; }
 
-  /// The scale of one token's key, where tokens have their own.
-  __device__ Bf16* keyScaleOf(int64_t id, int kvHead, int offset) const {
-    return reinterpret_cast<Bf16*>(block(id) + 2 * partBytes()) + row(kvHead, offset);
-  }
-
-  /// The scale of one token's value.
-  __device__ Bf16* valueScaleOf(int64_t id, int kvHead, int offset) const {
-    return keyScaleOf(id, kvHead, offset) + static_cast<int64_t>(kvHeads) * blockTokens;
-  }
-
- private:
-  __device__ int64_t row(int kvHead, int offset) const {
-    return static_cast<int64_t>(kvHead) * blockTokens + offset;
+  /// Of the key at `offset`; that of the value lies `blockTokens` behind it.
+  __device__ Bf16* scales(int block, int offset, int kvHead) const {
+    return reinterpret_cast<Bf16*>(head(block, kvHead) + 2 * toValue()) + offset;
   }
 };
 

@@ -1,6 +1,9 @@
+import type { AddressTables } from "./address-tables.ts";
 import type { Gpu } from "./gpu.ts";
 import type { Kernels } from "./kernels.ts";
 import type { Launcher } from "./launcher.ts";
+import type { Products } from "./products.ts";
+import type { Scratch } from "./scratch.ts";
 
 /** What an op needs besides its input. */
 export interface CudaContext {
@@ -8,6 +11,10 @@ export interface CudaContext {
   /** Enqueues on the stream of the device's ops. */
   readonly launcher: Launcher;
   readonly gpu: Gpu;
+  readonly scratch: Scratch;
+  readonly tables: AddressTables;
+  /** cuBLASLt's products; null where the library is missing. */
+  readonly products: Products | null;
 }
 
 /** Threads of a block where rows are the work: a row of 4096 columns is 16 each. */

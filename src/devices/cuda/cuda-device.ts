@@ -15,8 +15,7 @@ import type {
   WeightMatrix,
   WeightSource,
 } from "../device.ts";
-import type { DeviceOps } from "../ops.ts";
-import { type CudaOpName, CudaOps } from "./cuda-ops.ts";
+import { CudaOps } from "./cuda-ops.ts";
 import { CudaSession, type CudaSessionOptions } from "./cuda-session.ts";
 import { architectureOf, gpuText } from "./gpu.ts";
 import {
@@ -34,19 +33,16 @@ import { viewOf } from "./native-library.ts";
 import { loadTensor, packMatrix } from "./pack.ts";
 import { readActivation } from "./read-activation.ts";
 
-/** What this device has of the contract so far: all of the memory, and the ops of `CudaOpName`. */
-type CudaPart = Omit<Device, Exclude<keyof DeviceOps, CudaOpName>>;
-
 /**
  * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32` and
  * `synchronize` block the calling thread until they are done. It belongs to the thread that opened
  * it.
  */
-export class CudaDevice extends CudaOps implements CudaPart {
+export class CudaDevice extends CudaOps implements Device {
   readonly kind = "cuda";
   readonly description: string;
   /** bf16 first: tensor cores multiply it as it is. */
-  readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32"];
+  readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
   readonly #session: CudaSession;
 
   private constructor(session: CudaSession) {

@@ -1,37 +1,42 @@
 import type {
   ActivateInput,
   AddInput,
+  AdjustLogitsInput,
   ConvertInput,
   DeviceOps,
   EmbedInput,
+  EncoderAttentionInput,
   GatherRowsInput,
+  LinearInput,
+  LogprobsInput,
   MeanPoolInput,
+  MixtureOfExpertsInput,
   NormInput,
+  PagedAttentionInput,
+  RopeKvWriteInput,
+  SampleInput,
   SoftcapInput,
 } from "../ops.ts";
 import type { CudaContext } from "./context.ts";
 import { activate } from "./ops/activate.ts";
 import { add } from "./ops/add.ts";
+import { adjustLogits } from "./ops/adjust-logits.ts";
 import { convert } from "./ops/convert.ts";
 import { embed } from "./ops/embed.ts";
+import { encoderAttention } from "./ops/encoder-attention.ts";
 import { gatherRows } from "./ops/gather-rows.ts";
+import { linear } from "./ops/linear.ts";
+import { logprobs } from "./ops/logprobs.ts";
 import { meanPool } from "./ops/mean-pool.ts";
+import { mixtureOfExperts } from "./ops/mixture-of-experts.ts";
 import { norm } from "./ops/norm.ts";
+import { pagedAttention } from "./ops/paged-attention.ts";
+import { ropeKvWrite } from "./ops/rope-kv-write.ts";
+import { sample } from "./ops/sample.ts";
 import { softcap } from "./ops/softcap.ts";
 
-/** Ops that this device has. When it is all of them, `CudaDevice` is a `Device`. */
-export type CudaOpName =
-  | "activate"
-  | "add"
-  | "convert"
-  | "embed"
-  | "gatherRows"
-  | "meanPool"
-  | "norm"
-  | "softcap";
-
 /** The ops, each in its own file: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
-export class CudaOps implements Pick<DeviceOps, CudaOpName> {
+export class CudaOps implements DeviceOps {
   readonly #context: CudaContext;
 
   constructor(context: CudaContext) {
@@ -68,5 +73,37 @@ export class CudaOps implements Pick<DeviceOps, CudaOpName> {
 
   softcap(input: SoftcapInput): void {
     softcap(this.#context, input);
+  }
+
+  linear(input: LinearInput): void {
+    linear(this.#context, input);
+  }
+
+  ropeKvWrite(input: RopeKvWriteInput): void {
+    ropeKvWrite(this.#context, input);
+  }
+
+  pagedAttention(input: PagedAttentionInput): void {
+    pagedAttention(this.#context, input);
+  }
+
+  encoderAttention(input: EncoderAttentionInput): void {
+    encoderAttention(this.#context, input);
+  }
+
+  mixtureOfExperts(input: MixtureOfExpertsInput): void {
+    mixtureOfExperts(this.#context, input);
+  }
+
+  adjustLogits(input: AdjustLogitsInput): void {
+    adjustLogits(this.#context, input);
+  }
+
+  sample(input: SampleInput): void {
+    sample(this.#context, input);
+  }
+
+  logprobs(input: LogprobsInput): void {
+    logprobs(this.#context, input);
   }
 }

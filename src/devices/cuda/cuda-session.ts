@@ -1,5 +1,7 @@
 import { EngineError } from "#base";
+import { AddressTables } from "./address-tables.ts";
 import type { CudaContext } from "./context.ts";
+import { CublasLt } from "./cublaslt.ts";
 import { CudaDriver } from "./driver.ts";
 import { CAPABILITY_MIN, type Gpu, isSupported } from "./gpu.ts";
 import { KernelCache } from "./kernel-cache.ts";
@@ -10,6 +12,8 @@ import { CudaMemory } from "./memory.ts";
 import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 import { Nvrtc } from "./nvrtc.ts";
 import { PrimaryContext } from "./primary-context.ts";
+import { Products } from "./products.ts";
+import { Scratch } from "./scratch.ts";
 import { Staging } from "./staging.ts";
 import { CudaStream } from "./stream.ts";
 
@@ -48,7 +52,12 @@ export class CudaSession {
   readonly #loaded: LoadedKernels;
   #disposed = false;
 
-  private constructor(primary: PrimaryContext, loaded: LoadedKernels, freshByte: number) {
+  private constructor(
+    primary: PrimaryContext,
+    loaded: LoadedKernels,
+    cublas: CublasLt | null,
+    freshByte: number,
+  ) {
     const { driver, gpu } = primary;
     this.driver = driver;
     this.gpu = gpu;
@@ -59,7 +68,15 @@ export class CudaSession {
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
     const address = this.memory.allocate(landingBytes, "room for weights on their way");
     this.landing = { address, bytes: landingBytes };
-    this.context = { kernels: loaded.kernels, launcher: new Launcher(driver, this.stream), gpu };
+    const { memory, staging, stream } = this;
+    this.context = {
+      kernels: loaded.kernels,
+      launcher: new Launcher(driver, stream),
+      gpu,
+      scratch: new Scratch(memory),
+      tables: new AddressTables(memory, staging),
+      products: cublas === null ? null : new Products(cublas, memory, stream),
+    };
   }
 
   /** Throws DEVICE_UNAVAILABLE, with the remedy; what was opened by then is let go. */
@@ -68,6 +85,7 @@ export class CudaSession {
     const driver = CudaDriver.open(settings, openLibrary);
     const gpu = chooseGpu(driver, ordinal);
     const nvrtc = Nvrtc.open(settings, driver.version, openLibrary);
+    const cublas = openCublas(driver, options);
     const cache = new KernelCache(settings.cacheFolder ?? null, options.warn);
     const primary = new PrimaryContext(driver, gpu);
     try {
@@ -76,7 +94,7 @@ export class CudaSession {
       const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
       // Other code of this thread may have run meanwhile, and chosen another context.
       primary.makeCurrent();
-      return new CudaSession(primary, loaded, options.freshByte ?? 0);
+      return new CudaSession(primary, loaded, cublas, options.freshByte ?? 0);
     } catch (error) {
       primary.release();
       throw error;
@@ -87,11 +105,24 @@ export class CudaSession {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    this.context.products?.dispose();
     this.staging.dispose();
     this.memory.dispose();
     this.stream.destroy();
     this.#loaded.unload();
     this.#primary.release();
+  }
+}
+
+/** Without cuBLASLt everything runs, and many rows are multiplied slowly. */
+function openCublas(driver: CudaDriver, options: CudaSessionOptions): CublasLt | null {
+  const { settings = {}, openLibrary = openSystemLibrary, warn } = options;
+  try {
+    return CublasLt.open(settings, driver.version, openLibrary);
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
+    warn?.(`${error.message}. Prompts are processed by slower kernels of our own`);
+    return null;
   }
 }
 

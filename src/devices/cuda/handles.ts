@@ -5,7 +5,7 @@ import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../de
 import { groupsOf } from "../reference/quantize.ts";
 
 /** Codes of weight formats; the same order as `Format` in native/cuda/params.h. */
-const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+export const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 
 /** Codes of element types; the same order as `Element` in native/cuda/params.h. */
 const ELEMENTS = ["f32", "f16", "bf16", "i8", "fp8"] as const;

@@ -5,13 +5,21 @@
 export const KERNEL_FILES = {
   activate: ["activate"],
   add: ["add"],
+  "adjust-logits": ["mask_logits", "adjust_entries"],
   convert: ["convert"],
   "copy-blocks": ["copy_blocks"],
   embed: ["embed"],
+  "encoder-attention": ["encoder_attention"],
   "gather-rows": ["gather_rows"],
+  linear: ["linear_f32", "linear_bf16", "linear_i8"],
+  logprobs: ["logprobs"],
   "mean-pool": ["mean_pool"],
+  "mixture-of-experts": ["choose_experts", "group_experts", "multiply_experts", "sum_experts"],
   norm: ["norm"],
   pack: ["pack_elements", "pack_rows"],
+  "paged-attention": ["attend_tiles", "attend_segments", "merge_segments"],
+  "rope-kv-write": ["rope_kv_write"],
+  sample: ["sample"],
   softcap: ["softcap"],
 } as const;
 

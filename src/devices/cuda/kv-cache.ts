@@ -9,12 +9,13 @@ const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16:
 /** A scale is a bf16; one for each token's key and one for its value. */
 const scaleBytes = 2;
 
-/** Layers begin at multiples of this. */
-const layerAlignment = 16;
+/** Keys, values and the parts of heads begin at multiples of this: a thread loads 16 bytes. */
+const rowAlignment = 16;
 
 /** Fields of `KvLayer` in native/cuda/kv-cache.h, as `CudaKvCache.layerParams` gives them. */
 export const KV_LAYER: readonly ParamKind[] = [
-  ...(["pointer", "i64", "i32", "i32", "i32", "i32", "f32", "f32"] as const),
+  ...(["pointer", "i64", "i64"] as const),
+  ...(["i32", "i32", "i32", "i32", "i32", "i32", "f32", "f32"] as const),
 ];
 
 /** Keys and values in device memory, laid out as native/cuda/kv-cache.h says: blocks outermost. */
@@ -28,7 +29,7 @@ export class CudaKvCache implements KvCache {
   readonly bytesPerBlock: number;
   readonly layout: string;
   readonly address: bigint;
-  readonly #bytesPerLayer: number;
+  readonly #headBytes: number;
   readonly #elementCode: number;
   readonly #scales: KvScales | null;
 
@@ -43,7 +44,7 @@ export class CudaKvCache implements KvCache {
     this.bytesPerBlock = kvBytesPerBlock(options);
     this.layout = layoutOf(options);
     this.address = address;
-    this.#bytesPerLayer = kvBytesPerLayer(options);
+    this.#headBytes = headBytesOf(options);
     this.#elementCode = elementCode(options.format);
     this.#scales = checkedScales(options);
   }
@@ -52,29 +53,40 @@ export class CudaKvCache implements KvCache {
   layerParams(layer: number): readonly (bigint | number)[] {
     assert(layer >= 0 && layer < this.layers, `Cannot use layer ${layer}: ${this.layers} exist`);
     return [
-      this.address + BigInt(layer * this.#bytesPerLayer),
+      this.address + BigInt(layer * this.kvHeads * this.#headBytes),
       this.bytesPerBlock,
+      this.#headBytes,
       this.#elementCode,
       this.blockTokens,
       this.kvHeads,
       this.headDim,
-      this.#scales?.key[layer] ?? 0,
-      this.#scales?.value[layer] ?? 0,
+      kvRowBytes(this),
+      isScaled(this.format) && this.#scales === null ? 1 : 0,
+      this.#scales?.key[layer] ?? 1,
+      this.#scales?.value[layer] ?? 1,
     ];
   }
 }
 
 /** Keys, values and scales of one block over all layers, contiguous. */
 export function kvBytesPerBlock(options: KvBlockOptions): number {
-  return options.layers * kvBytesPerLayer(options);
+  return options.layers * options.kvHeads * headBytesOf(options);
 }
 
-function kvBytesPerLayer(options: KvBlockOptions): number {
-  const { kvHeads, blockTokens, headDim, format } = options;
-  const rows = kvHeads * blockTokens;
-  const ownScales = isScaled(format) && options.scales === undefined;
-  const bytes = 2 * rows * (headDim * elementBytes[format] + (ownScales ? scaleBytes : 0));
-  return Math.ceil(bytes / layerAlignment) * layerAlignment;
+/** What one kv head has in a layer of a block: keys, values, scales. */
+function headBytesOf(options: KvBlockOptions): number {
+  const ownScales = isScaled(options.format) && options.scales === undefined;
+  const perToken = 2 * (kvRowBytes(options) + (ownScales ? scaleBytes : 0));
+  return padded(options.blockTokens * perToken);
+}
+
+/** From one key, or value, of a head to the next. */
+function kvRowBytes({ headDim, format }: Pick<KvBlockOptions, "headDim" | "format">): number {
+  return padded(headDim * elementBytes[format]);
+}
+
+function padded(bytes: number): number {
+  return Math.ceil(bytes / rowAlignment) * rowAlignment;
 }
 
 function layoutOf(options: KvBlockOptions): string {

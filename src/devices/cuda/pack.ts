@@ -50,6 +50,8 @@ export function packMatrix(
   const what = `${names} ${formatShape([rows, columns])}`;
   const bytes = rows * rowBytes(options.format, columns);
   const matrix = new CudaMatrix(options.format, rows, columns, pack.memory.allocate(bytes, what));
+  // A linear reads the end of a row in whole loads: what is behind the last column must be 0.
+  if (options.format === "bf16") pack.memory.fill(matrix.address, bytes, 0);
 
   let firstRow = 0;
   sources.forEach((source, index) => {

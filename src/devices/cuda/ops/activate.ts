@@ -9,16 +9,31 @@ const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32"]);
 
 /** The code that kernels know `kind` by. */
-export function nonlinearityCode(kind: ActivationKind): number {
+function nonlinearityCode(kind: ActivationKind): number {
   return KINDS.indexOf(kind);
 }
 
-/** Fields of `ActivateParams` in native/cuda/activate.cu. */
-export function activate({ kernels, launcher }: CudaContext, input: ActivateInput): void {
-  const { count, gated } = input;
+/** What rows become when their shapes are known to be right. */
+export interface ActivateRows {
+  readonly count: number;
+  readonly kind: ActivationKind;
+  /** Fields of `PackedRows`. */
+  readonly out: readonly [bigint, number, number];
+  readonly x: bigint;
+  readonly gated: boolean;
+}
+
+/** out = act(x), or act(gate) * up. */
+export function activate(context: CudaContext, input: ActivateInput): void {
+  const { count, kind, gated } = input;
   const { columns } = input.out;
-  const out = activationOf(input.out, count, columns);
-  const x = tensorOf(input.x, "f32", count, gated ? 2 * columns : columns);
-  params.fill(...out.params, x.address, nonlinearityCode(input.kind), gated ? 1 : 0);
-  launcher.launch(kernels.activate, { grid: [count], threads: ROW_THREADS }, params);
+  const out = activationOf(input.out, count, columns).params;
+  const x = tensorOf(input.x, "f32", count, gated ? 2 * columns : columns).address;
+  activateRows(context, { count, kind, out, x, gated });
+}
+
+/** Fields of `ActivateParams` in native/cuda/activate.cu. */
+export function activateRows({ kernels, launcher }: CudaContext, rows: ActivateRows): void {
+  params.fill(...rows.out, rows.x, nonlinearityCode(rows.kind), rows.gated ? 1 : 0);
+  launcher.launch(kernels.activate, { grid: [rows.count], threads: ROW_THREADS }, params);
 }

@@ -1,16 +1,25 @@
 import type { ConvertInput } from "../../ops.ts";
 import { type CudaContext, ROW_THREADS } from "../context.ts";
-import { activationOf, tensorOf } from "../handles.ts";
+import { activationOf, type CudaActivation, tensorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 
 const params = new KernelParams([...PACKED_ROWS, "pointer"]);
 
-/** Fields of `ConvertParams` in native/cuda/convert.cu. */
-export function convert({ kernels, launcher }: CudaContext, input: ConvertInput): void {
+/** out = x, rounded to the format of `out`. */
+export function convert(context: CudaContext, input: ConvertInput): void {
   const { count } = input;
   const { columns } = input.out;
   const out = activationOf(input.out, count, columns);
-  const x = tensorOf(input.x, "f32", count, columns);
-  params.fill(...out.params, x.address);
+  convertRows(context, out, tensorOf(input.x, "f32", count, columns).address, count);
+}
+
+/** Fields of `ConvertParams` in native/cuda/convert.cu. `x` [count, columns of `out`] f32. */
+export function convertRows(
+  { kernels, launcher }: CudaContext,
+  out: CudaActivation,
+  x: bigint,
+  count: number,
+): void {
+  params.fill(...out.params, x);
   launcher.launch(kernels.convert, { grid: [count], threads: ROW_THREADS }, params);
 }

@@ -1,0 +1,106 @@
+// Which query rows a block works on, and which positions they see.
+//
+// A row of a sequence is one query head of one token: row = token * group + head inside the group
+// of heads that share a kv head. A tile is kTileRows rows of one sequence. Positions are cut into
+// segments of kSegmentTokens at fixed places.
+#pragma once
+
+#include "params.h"
+
+namespace perigee {
+
+constexpr int kTileRows = 8;
+constexpr int kSegmentTokens = 256;
+
+/// Which positions a row sees: p < sinkEnd, and begin <= p < end, but from treeStart on only where
+/// its bit is set.
+struct RowSight {
+  int sinkEnd;
+  int begin;
+  int end;
+  int treeStart;
+  const uint32_t* treeBits;  // null: no tree
+
+  __device__ bool sees(int position) const {
+    if (position < sinkEnd) return true;
+    if (position < begin || position >= end) return false;
+    if (treeBits == nullptr || position < treeStart) return true;
+    const int bit = position - treeStart;
+    return (treeBits[bit / 32] >> (bit % 32)) & 1u;
+  }
+
+  /// Whether any position of a segment may be seen.
+  __device__ bool reaches(int segment) const {
+    const int first = segment * kSegmentTokens;
+    return first < sinkEnd || (first + kSegmentTokens > begin && first < end);
+  }
+
+  __device__ int segmentEnd() const {
+    return (max(end, sinkEnd) + kSegmentTokens - 1) / kSegmentTokens;
+  }
+};
+
+/// The batch of an op; fields of `AttentionBatch` in src/devices/ops.ts.
+struct AttentionRows {
+  const int* queryStarts;     // [S + 1]
+  const int* contextLengths;  // [S]
+  const uint32_t* treeMask;   // [T, W], null: causal
+  int sequences;
+  int treeWords;
+  int window;  // last positions that a row sees beside the sinks; 0: all
+  int sinks;   // first positions, seen beside the window's; 0: none
+
+  __device__ RowSight sightOf(int sequence, int token) const {
+    const int context = contextLengths[sequence];
+    const int first = queryStarts[sequence];
+    const int firstNew = context - (queryStarts[sequence + 1] - first);
+    const int own = firstNew + token;
+    const int begin = window > 0 ? max(0, own - window + 1) : 0;
+    if (treeMask == nullptr) return {min(sinks, own + 1), begin, own + 1, 0, nullptr};
+    const uint32_t* const bits = treeMask + static_cast<int64_t>(first + token) * treeWords;
+    return {0, begin, min(context, firstNew + treeWords * 32), firstNew, bits};
+  }
+
+  __device__ int rowsOf(int sequence, int group) const {
+    return (queryStarts[sequence + 1] - queryStarts[sequence]) * group;
+  }
+};
+
+/// Rows of a sequence: [first, first + count), none when count is 0.
+struct TileRows {
+  int sequence;
+  int first;
+  int count;
+};
+
+/// Tile number `tile` of a batch. Sequence s has the numbers from queryStarts[s] * group / kTileRows
+/// + s on: enough for all its rows, and known without a sum over the sequences before it. All
+/// threads of a block call it.
+__device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int group, int tile) {
+  const auto firstTile = [&](int sequence) {
+    return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kTileRows) +
+           sequence;
+  };
+  int before = 0;
+  for (int start = 0; start < rows.sequences; start += blockDim.x) {
+    const int sequence = start + static_cast<int>(threadIdx.x);
+    before += __syncthreads_count(sequence < rows.sequences && firstTile(sequence) <= tile);
+  }
+  if (before == 0) return {0, 0, 0};
+  const int sequence = before - 1;
+  const int first = (tile - firstTile(sequence)) * kTileRows;
+  return {sequence, first, min(kTileRows, max(0, rows.rowsOf(sequence, group) - first))};
+}
+
+/// The sequence of a token of the batch; rows.sequences for one behind the last. All threads call it.
+__device__ __forceinline__ int sequenceOf(const AttentionRows& rows, int token) {
+  int before = 0;
+  for (int start = 0; start < rows.sequences; start += blockDim.x) {
+    const int sequence = start + static_cast<int>(threadIdx.x);
+    before += __syncthreads_count(sequence < rows.sequences &&
+                                  rows.queryStarts[sequence + 1] <= token);
+  }
+  return before;
+}
+
+}  // namespace perigee

@@ -1,0 +1,92 @@
+// Attention of every token to every token of its own sequence.
+//
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the row's sequence
+// Shapes   qkv [T, 3, H, D] f32; starts [S + 1]; out [T, H, D] activation
+// Work     a block per tile of rows and head walks over the sequence (attention-segment.h)
+// Bound    the f32 units: 4 D operations per head and pair of tokens
+// Checked  bench/gpu/smoke.mjs, encoderAttention
+#include "attention-segment.h"
+
+namespace perigee {
+
+struct EncoderAttentionParams {
+  PackedRows out;  // f32 or bf16
+  const float* qkv;
+  const int* starts;
+  int sequences;
+  int heads;
+  int headDim;
+  float scale;
+};
+
+namespace {
+
+/// Keys and values of one head, from the sequence's first token on. Rows may begin anywhere: they
+/// are read element by element.
+struct RowSource {
+  using Element = float;
+  static constexpr int kChunk = 1;
+
+  struct Site {
+    const float* key;
+    const float* value;
+  };
+
+  const float* keys;
+  int64_t stride;
+  int toValue;
+
+  __device__ Site at(int position) const {
+    const float* const key = keys + position * stride;
+    return {key, key + toValue};
+  }
+};
+
+}  // namespace
+
+PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
+perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
+  __shared__ AttentionTile tile;
+  const AttentionRows rows = {p.starts, nullptr, nullptr, p.sequences, 0, 0, 0};
+  const TileRows mine = tileRowsOf(rows, 1, blockIdx.x);
+  if (mine.count == 0) return;
+  const int head = blockIdx.y;
+  const int dims = p.headDim;
+  const int width = p.heads * dims;
+  const int64_t stride = int64_t{3} * width;
+  const int firstToken = p.starts[mine.sequence];
+  const int tokens = p.starts[mine.sequence + 1] - firstToken;
+  const float* const base = p.qkv + firstToken * stride + head * dims;
+
+  // 1. Everybody sees everybody.
+  if (threadIdx.x < kTileRows) {
+    tile.sights[threadIdx.x] = {0, 0, tokens, 0, nullptr};
+    tile.totalMax[threadIdx.x] = kHidden;
+    tile.totalSum[threadIdx.x] = 0.0f;
+  }
+  for (int i = threadIdx.x; i < mine.count * dims; i += blockDim.x) {
+    const int r = i / dims;
+    const int d = i % dims;
+    tile.query[r][d] = base[(mine.first + r) * stride + d] * p.scale;
+    tile.total[r][d] = 0.0f;
+  }
+  __syncthreads();
+
+  // 2. Segment by segment.
+  const SegmentShape shape = {dims, mine.count, 0, 0.0f};
+  const RowSource source = {base + width, stride, width};
+  for (int segment = 0; segment * kSegmentTokens < tokens; ++segment) {
+    attendSegment(tile, source, segment, shape);
+    mergeSegment(tile, shape);
+  }
+
+  // 3. The rows.
+  for (int i = threadIdx.x; i < mine.count * dims; i += blockDim.x) {
+    const int r = i / dims;
+    const int d = i % dims;
+    storeElement(p.out, firstToken + mine.first + r, head * dims + d,
+                 finished(tile.total[r][d], tile.totalSum[r]));
+  }
+}
+
+}  // namespace perigee

@@ -1,0 +1,65 @@
+// out = x times the transposed weight, plus bias.
+//
+// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
+// Shapes   x [T, K] and weight [N, K] of one format, bias [N] f32, out [T, N] f32
+// Work     a warp per kWarpOutputs outputs and up to 8 rows; blockIdx.y counts eights of rows
+// Bound    memory up to 8 rows: the weights, read once. Beyond, the f32 units and L2: weights are
+//          read once per 8 rows. cuBLASLt takes over there (src/devices/cuda/ops/linear.ts)
+// Checked  bench/gpu/smoke.mjs, linear
+//
+// A row's result has the same bits whatever rows are beside it (linear-rows.h).
+#include "linear-rows.h"
+
+namespace perigee {
+
+struct LinearParams {
+  PackedRows x;
+  PackedRows weight;
+  float* out;
+  const float* bias;  // null: none
+  int count;          // T
+  int outputs;        // N
+  int accumulate;
+};
+
+namespace {
+
+template <typename Chunks>
+__device__ void multiply(const LinearParams& p) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int output = (static_cast<int>(blockIdx.x) * kLinearWarps + warp) * kWarpOutputs;
+  const int first = static_cast<int>(blockIdx.y) * kLinearRows;
+  if (output >= p.outputs) return;
+  const int rows = min(kLinearRows, p.count - first);
+  linearTile<Chunks>(
+      p.weight, output, p.outputs, rows, [&](int r) { return p.x.row(first + r); },
+      [&](int r, int n, float sum) {
+        float* const out = p.out + static_cast<int64_t>(first + r) * p.outputs + n;
+        const float biased = p.bias == nullptr ? sum : sum + p.bias[n];
+        *out = p.accumulate ? *out + biased : biased;
+      });
+}
+
+}  // namespace
+
+// A kernel per format: each with as many registers as it needs.
+PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
+perigee_linear_f32(const __grid_constant__ LinearParams p) {
+  if (p.weight.columns % 4 == 0) {
+    multiply<F32Chunks<4>>(p);
+  } else {
+    multiply<F32Chunks<1>>(p);
+  }
+}
+
+PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
+perigee_linear_bf16(const __grid_constant__ LinearParams p) {
+  multiply<Bf16Chunks>(p);
+}
+
+PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
+perigee_linear_i8(const __grid_constant__ LinearParams p) {
+  multiply<I8Chunks>(p);
+}
+
+}  // namespace perigee

@@ -1,0 +1,212 @@
+// Attention over keys and values in blocks: prefill chunks, decodes and token trees in one batch.
+//
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
+// Shapes   query, out [T, H, D]; cache: kv-cache.h; queryStarts [S + 1], contextLengths [S],
+//          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
+// Work     attend_tiles     a block per tile of rows and kv head walks over the segments
+//          attend_segments  a block per segment, tile and kv head; its shares [T, H, segments] are
+//                           merged by merge_segments, a block per row and query head
+//          The two ways give the same bits (attention-segment.h).
+// Bound    decode: 2 D elements per cached token and kv head. Prefill: this version is bound by the
+//          f32 units, 4 D operations per query head and pair of positions
+// Checked  bench/gpu/smoke.mjs, pagedAttention
+#include "attention-segment.h"
+#include "kv-cache.h"
+
+namespace perigee {
+
+struct PagedAttentionParams {
+  PackedRows out;  // f32 or bf16
+  const float* query;
+  const float* sinkQuery;  // null: none
+  KvLayer cache;
+  AttentionRows rows;
+  const int* blockTables;
+  float* shares;  // of segments; null where tiles walk
+  int64_t blocksPerTable;
+  int heads;
+  int segments;  // in `shares`, per row and head
+  float scale;
+  float softcap;
+};
+
+namespace {
+
+/// A segment's share of one row and head: max, sum, two floats of padding, values [D].
+constexpr int kShareHead = 4;
+
+__device__ float* shareOf(const PagedAttentionParams& p, int64_t token, int head, int segment) {
+  const int64_t index = (token * p.heads + head) * p.segments + segment;
+  return p.shares + index * (kShareHead + p.cache.headDim);
+}
+
+/// Keys and values of one kv head of one sequence.
+template <typename T>
+struct BlockSource {
+  using Element = T;
+  static constexpr int kChunk = static_cast<int>(sizeof(uint4) / sizeof(T));
+
+  struct Site {
+    const T* key;
+    const T* value;
+    float keyScale;
+    float valueScale;
+  };
+
+  const KvLayer& cache;
+  const int* table;
+  int kvHead;
+
+  __device__ Site at(int position) const {
+    const int block = table[position / cache.blockTokens];
+    const int offset = position % cache.blockTokens;
+    const uint8_t* const key = cache.key(block, offset, kvHead);
+    Site site = {reinterpret_cast<const T*>(key),
+                 reinterpret_cast<const T*>(key + cache.toValue()), cache.keyScale,
+                 cache.valueScale};
+    if (kScaled<T> && cache.tokenScales) {
+      const Bf16* const scales = cache.scales(block, offset, kvHead);
+      site.keyScale = widen(scales[0]);
+      site.valueScale = widen(scales[cache.blockTokens]);
+    }
+    return site;
+  }
+};
+
+/// A tile of rows of one kv head: what a block works on.
+struct TileJob {
+  TileRows rows;
+  int kvHead;
+  int group;
+
+  __device__ int token(int row) const { return (rows.first + row) / group; }
+  __device__ int head(int row) const { return kvHead * group + (rows.first + row) % group; }
+};
+
+__device__ TileJob jobOf(const PagedAttentionParams& p, int tile, int kvHead) {
+  const int group = p.heads / p.cache.kvHeads;
+  return {tileRowsOf(p.rows, group, tile), kvHead, group};
+}
+
+/// Sights, scaled queries and an empty state.
+__device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, const TileJob& job) {
+  const int dims = p.cache.headDim;
+  const int row = static_cast<int>(threadIdx.x);
+  if (row < job.rows.count) {
+    tile.sights[row] = p.rows.sightOf(job.rows.sequence, job.token(row));
+    tile.totalMax[row] = kHidden;
+    tile.totalSum[row] = 0.0f;
+  }
+  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  for (int i = threadIdx.x; i < kTileRows * kHeadDimMax; i += blockDim.x) {
+    const int r = i / kHeadDimMax;
+    const int d = i % kHeadDimMax;
+    const bool real = r < job.rows.count && d < dims;
+    const int64_t at = ((firstToken + job.token(r)) * p.heads + job.head(r)) * dims + d;
+    tile.query[r][d] = real ? p.query[at] * p.scale : 0.0f;
+    tile.total[r][d] = 0.0f;
+    if (p.sinkQuery != nullptr) tile.sinkQuery[r][d] = real ? p.sinkQuery[at] * p.scale : 0.0f;
+  }
+  __syncthreads();
+}
+
+__device__ bool anyReaches(const AttentionTile& tile, int rows, int segment) {
+  bool reaches = false;
+  for (int r = 0; r < rows; ++r) reaches |= tile.sights[r].reaches(segment);
+  return reaches;
+}
+
+template <typename T>
+__device__ BlockSource<T> sourceOf(const PagedAttentionParams& p, const TileJob& job) {
+  return {p.cache, p.blockTables + job.rows.sequence * p.blocksPerTable, job.kvHead};
+}
+
+__device__ SegmentShape shapeOf(const PagedAttentionParams& p, const TileJob& job) {
+  return {p.cache.headDim, job.rows.count, p.rows.sinks, p.softcap};
+}
+
+}  // namespace
+
+PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
+perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
+  __shared__ AttentionTile tile;
+  const TileJob job = jobOf(p, blockIdx.x, blockIdx.y);
+  if (job.rows.count == 0) return;
+  openTile(tile, p, job);
+  const SegmentShape shape = shapeOf(p, job);
+
+  // The last row of a tile sees furthest.
+  const int segmentEnd = tile.sights[job.rows.count - 1].segmentEnd();
+  for (int segment = 0; segment < segmentEnd; ++segment) {
+    if (!anyReaches(tile, shape.rows, segment)) continue;
+    withElement(p.cache.element, [&](auto element) {
+      attendSegment(tile, sourceOf<decltype(element)>(p, job), segment, shape);
+    });
+    mergeSegment(tile, shape);
+  }
+
+  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
+    const int r = i / shape.headDim;
+    const int d = i % shape.headDim;
+    storeElement(p.out, firstToken + job.token(r), job.head(r) * shape.headDim + d,
+                 finished(tile.total[r][d], tile.totalSum[r]));
+  }
+}
+
+PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
+perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
+  __shared__ AttentionTile tile;
+  const int segment = blockIdx.x;
+  const TileJob job = jobOf(p, blockIdx.z, blockIdx.y);
+  if (job.rows.count == 0) return;
+
+  // Most segments of a short sequence, or behind a window, are nobody's: they end here.
+  const RowSight first = p.rows.sightOf(job.rows.sequence, job.token(0));
+  const RowSight last = p.rows.sightOf(job.rows.sequence, job.token(job.rows.count - 1));
+  const RowSight all = {last.sinkEnd, first.begin, last.end, 0, nullptr};
+  if (!all.reaches(segment)) return;
+
+  openTile(tile, p, job);
+  const SegmentShape shape = shapeOf(p, job);
+  withElement(p.cache.element, [&](auto element) {
+    attendSegment(tile, sourceOf<decltype(element)>(p, job), segment, shape);
+  });
+  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
+    const int r = i / shape.headDim;
+    const int d = i % shape.headDim;
+    float* const share = shareOf(p, firstToken + job.token(r), job.head(r), segment);
+    share[kShareHead + d] = segmentValue(tile, shape.headDim, r, d);
+    if (d > 0) continue;
+    share[0] = tile.max[r];
+    share[1] = tile.sum[r];
+  }
+}
+
+PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionParams p) {
+  const int token = blockIdx.x;
+  const int head = blockIdx.y;
+  const int dims = p.cache.headDim;
+  const int sequence = sequenceOf(p.rows, token);
+  if (sequence == p.rows.sequences) return;
+  const RowSight sight = p.rows.sightOf(sequence, token - p.rows.queryStarts[sequence]);
+  const int d = threadIdx.x;
+  if (d >= dims) return;
+
+  float max = kHidden;
+  float sum = 0.0f;
+  float value = 0.0f;
+  for (int segment = 0; segment < sight.segmentEnd(); ++segment) {
+    if (!sight.reaches(segment)) continue;
+    const float* const share = shareOf(p, token, head, segment);
+    if (share[0] == kHidden) continue;
+    const Merge merge(max, share[0]);
+    value = merge.of(value, share[kShareHead + d]);
+    sum = merge.of(sum, share[1]);
+    max = merge.max;
+  }
+  storeElement(p.out, token, head * dims + d, finished(value, sum));
+}
+
+}  // namespace perigee

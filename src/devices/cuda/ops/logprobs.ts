@@ -1,0 +1,41 @@
+import { assert } from "#base";
+import { elementCount } from "#tensor";
+import type { LogprobsInput } from "../../ops.ts";
+import type { CudaContext } from "../context.ts";
+import { tensorOf, vectorOf } from "../handles.ts";
+import { KernelParams } from "../kernel-params.ts";
+import { checkedVocabulary, VOCABULARY_THREADS } from "../vocabulary.ts";
+
+const params = new KernelParams([
+  ...(["pointer", "pointer", "pointer", "pointer", "pointer", "pointer", "i32", "i32"] as const),
+]);
+
+/** Fields of `LogprobsParams` in native/cuda/logprobs.cu. */
+export function logprobs({ kernels, launcher }: CudaContext, input: LogprobsInput): void {
+  const { count, topCount } = input;
+  const vocabulary = checkedVocabulary(elementCount(input.logits.shape.slice(1)));
+  params.fill(
+    tensorOf(input.logits, "f32", count, vocabulary).address,
+    vectorOf(input.tokens, "i32", count),
+    vectorOf(input.chosen, "f32", count),
+    vectorOf(input.ranks, "i32", count),
+    ...topFields(input, vocabulary),
+    topCount,
+    vocabulary,
+  );
+  launcher.launch(kernels.logprobs, { grid: [count], threads: VOCABULARY_THREADS }, params);
+}
+
+/** Where the likeliest tokens go; null when none are asked for. */
+function topFields(input: LogprobsInput, vocabulary: number): readonly (bigint | null)[] {
+  const { count, topCount, topTokens, topLogprobs } = input;
+  if (topCount === 0) return [null, null];
+  assert(
+    topTokens !== undefined && topLogprobs !== undefined && topCount <= vocabulary,
+    `Cannot write the ${topCount} likeliest tokens: topTokens and topLogprobs wanted`,
+  );
+  return [
+    vectorOf(topTokens, "i32", count * topCount),
+    vectorOf(topLogprobs, "f32", count * topCount),
+  ];
+}

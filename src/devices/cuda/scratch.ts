@@ -1,0 +1,44 @@
+import type { CudaMemory } from "./memory.ts";
+
+/** Parts of scratch memory begin at multiples of this. */
+const alignment = 256;
+
+/**
+ * Device memory for what an op keeps between its own kernels. One op uses it at a time: ops run in
+ * the order of their calls.
+ *
+ * It grows when an op asks for more than any one before, which a step of the largest size at start
+ * takes care of. Regions that became too small stay until the device goes: graphs that were
+ * captured with them still write there. Growing by half at least keeps their sum below three times
+ * the last one.
+ */
+export class Scratch {
+  readonly #memory: CudaMemory;
+  #address = 0n;
+  #bytes = 0;
+
+  constructor(memory: CudaMemory) {
+    this.#memory = memory;
+  }
+
+  /** Addresses of regions of so many bytes, contents undefined. Throws OUT_OF_MEMORY. */
+  take<const Sizes extends readonly number[]>(
+    sizes: Sizes,
+  ): { readonly [Index in keyof Sizes]: bigint } {
+    let end = 0;
+    const starts = sizes.map((bytes) => {
+      const start = end;
+      end += Math.ceil(bytes / alignment) * alignment;
+      return start;
+    });
+    if (end > this.#bytes) this.#grow(Math.max(end, Math.ceil(this.#bytes * 1.5)));
+    const addresses = starts.map((start) => this.#address + BigInt(start));
+    // An address for each size: map keeps the length, but forgets it.
+    return addresses as unknown as { readonly [Index in keyof Sizes]: bigint };
+  }
+
+  #grow(bytes: number): void {
+    this.#address = this.#memory.allocate(bytes, "room for what ops keep between their kernels");
+    this.#bytes = bytes;
+  }
+}
