@@ -5,5 +5,5 @@ cacheModesContract({
   device: "cpu",
   together: decoderFixtures,
   apart: ["llama", "gemma2", "mistral-sliding-window"],
-  quantised: ["llama"],
+  varied: ["llama"],
 });

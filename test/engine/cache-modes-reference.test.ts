@@ -1,3 +1,3 @@
 import { cacheModesContract } from "../contracts/engine-parity/cache-modes.ts";
 
-cacheModesContract({ device: "reference", together: ["llama"], apart: [], quantised: [] });
+cacheModesContract({ device: "reference", together: ["llama"], apart: [], varied: [] });

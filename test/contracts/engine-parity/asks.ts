@@ -66,11 +66,13 @@ export interface Subject {
   readonly fixture: string;
   /** Format of keys and values. Default: float32. */
   readonly dtype?: "float32" | "int8" | "fp8" | "float16";
+  /** What a token sees, beside what the model says. Default: nothing more is said. */
+  readonly streaming?: { readonly attentionWindow: number; readonly attentionSinks: number };
 }
 
 /** Loads, runs, and checks that nothing is held in any level at the end. */
 export async function withEngine<T>(
-  { device, fixture, dtype = "float32" }: Subject,
+  { device, fixture, dtype = "float32", streaming }: Subject,
   options: RunOptions,
   run: (llm: LLM) => Promise<T>,
 ): Promise<T> {
@@ -79,7 +81,7 @@ export async function withEngine<T>(
     dtype: "float32",
     threads: 2,
     engineThread: false,
-    kvCache: { blockTokens: BLOCK_TOKENS, dtype, ...options.kvCache },
+    kvCache: { blockTokens: BLOCK_TOKENS, dtype, ...streaming, ...options.kvCache },
     scheduler: { runningSequencesMax: 16, stepTokensMax: 256, ...options.scheduler },
   });
   const result = await run(llm);

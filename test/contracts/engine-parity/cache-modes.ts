@@ -25,17 +25,21 @@ export interface CacheModes {
   readonly together: readonly string[];
   /** One way of reuse at a time, with what it must count. */
   readonly apart: readonly string[];
-  /** Everything at once, with keys and values in fewer bits. */
-  readonly quantised: readonly string[];
+  /** Everything at once, with keys and values in fewer bits, or with a window and sinks. */
+  readonly varied: readonly string[];
 }
 
+const STREAMING = [
+  { attentionWindow: 32, attentionSinks: 0 },
+  { attentionWindow: 30, attentionSinks: 5 },
+];
 const KEYS_8_BIT = ["int8", "fp8"] as const;
 const HOST_BLOCKS = 64;
 const TINY_HOST_BLOCKS = 12;
 const DISK_BLOCKS = 400;
 
 /** What every device owes, run through `LLM`. */
-export function cacheModesContract({ device, together, apart, quantised }: CacheModes): void {
+export function cacheModesContract({ device, together, apart, varied }: CacheModes): void {
   test.for(together)(`${device} and %s, everything at once`, (fixture) =>
     expectSame({ device, fixture }, "swap"),
   );
@@ -47,9 +51,12 @@ export function cacheModesContract({ device, together, apart, quantised }: Cache
       expectSame({ device, fixture }, preemption),
     );
   });
-  describe.each(quantised)(`${device} and %s`, (fixture) => {
+  describe.each(varied)(`${device} and %s`, (fixture) => {
     test.for(KEYS_8_BIT)("keys and values in %s: other tokens, the same in all modes", (dtype) =>
       expectSame({ device, fixture, dtype }, "swap"),
+    );
+    test.for(STREAMING)("with %o: other tokens, the same in all modes", (streaming) =>
+      expectSame({ device, fixture, streaming }, "swap"),
     );
   });
 }
