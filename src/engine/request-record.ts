@@ -231,7 +231,7 @@ export class RequestRecord {
     return new BeamRecord({ params: this.#request.params, stop, newTokensMax, lead });
   }
 
-  /** Goes with the first tokens: the first sequence's, unless that was given up before it had any. */
+  /** Goes with the first tokens, which are the first sequence's unless it was given up before. */
   #promptOutput({ sequence }: SequenceUpdate): PromptOutput | null {
     if (this.#promptTold) return null;
     this.#promptTold = true;

@@ -196,7 +196,7 @@ export class EngineService {
     this.#markClosed();
   }
 
-  /** Each part is closed though another one fails: after a failure the books may be out of order. */
+  /** Each part is closed though another one fails: after a failure the books may be in disorder. */
   async #unload({ engine, memory, device }: LoadedEngine): Promise<void> {
     const stop = new AbortController();
     const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());

@@ -1,0 +1,112 @@
+/** The engine's side of the link, where something goes wrong. */
+import { expect, test } from "vitest";
+import { SamplingParams } from "#engine";
+import { parseEngineOptions } from "../../src/engine/config.ts";
+import type { EngineRequest, FromEngine } from "../../src/engine/protocol.ts";
+import { EngineService } from "../../src/engine/service.ts";
+import { fixturePath } from "../contracts/recorded-model.ts";
+
+const request: EngineRequest = {
+  key: 1,
+  requestId: "one",
+  promptTokenIds: [1, 2, 3, 4, 5],
+  params: SamplingParams.parse({ temperature: 0, maxTokens: 50, ignoreEos: true }),
+  seed: 0n,
+  cacheSalt: null,
+  retention: null,
+  priority: 0,
+  badWordTokenIds: [],
+  thinking: null,
+  promptLogits: false,
+};
+
+/** A service on the reference device, whose clock can be broken. */
+class ServiceUnderTest {
+  readonly posted: FromEngine[] = [];
+  readonly service: EngineService;
+  clockIsBroken = false;
+  timersRunning = 0;
+  /** Hears of every message. */
+  onMessage: (message: FromEngine) => void = () => {};
+
+  constructor() {
+    this.service = new EngineService({
+      clock: {
+        nowMs: () => {
+          if (this.clockIsBroken) throw new Error("time stands still");
+          return 0;
+        },
+      },
+      timer: {
+        after: () => {
+          this.timersRunning++;
+          return () => this.timersRunning--;
+        },
+      },
+      post: (message) => {
+        this.posted.push(message);
+        this.onMessage(message);
+      },
+    });
+  }
+
+  load(): void {
+    const options = parseEngineOptions({ device: "reference" });
+    this.service.receive({ type: "load", path: fixturePath("llama"), options });
+  }
+
+  get types(): string[] {
+    return this.posted.map(({ type }) => type);
+  }
+}
+
+test("an engine that failed in the middle of a request can still be closed", async () => {
+  const under = new ServiceUnderTest();
+  let steps = 0;
+  under.onMessage = ({ type }) => {
+    if (type === "ready") under.service.receive({ type: "add", request });
+    if (type === "step" && ++steps === 2) under.clockIsBroken = true;
+    if (type === "dead") under.service.receive({ type: "close" });
+  };
+  under.load();
+  await under.service.closed;
+  expect(under.types.slice(-2)).toEqual(["dead", "closed"]);
+  expect(under.posted.at(-2)).toMatchObject({
+    error: { message: expect.stringContaining("time") },
+  });
+  expect(under.timersRunning).toBe(0);
+});
+
+test("closing in the middle of a request says nothing more of it", async () => {
+  const under = new ServiceUnderTest();
+  under.onMessage = ({ type }) => {
+    if (type === "ready") under.service.receive({ type: "add", request });
+    if (type === "step") under.service.receive({ type: "close" });
+  };
+  under.load();
+  await under.service.closed;
+  expect(under.types.filter((type) => type === "step")).toHaveLength(1);
+  expect(under.types.at(-1)).toBe("closed");
+});
+
+test("closing while the model is loaded waits for that, and frees it", async () => {
+  const under = new ServiceUnderTest();
+  under.load();
+  under.service.receive({ type: "close" });
+  await under.service.closed;
+  expect(under.types.at(-1)).toBe("closed");
+  expect(under.types).not.toContain("step");
+});
+
+test("closing what was never loaded, or could not be, is no trouble", async () => {
+  const never = new ServiceUnderTest();
+  never.service.receive({ type: "close" });
+  await never.service.closed;
+  expect(never.types).toEqual(["closed"]);
+  const failed = new ServiceUnderTest();
+  const options = parseEngineOptions({ device: "reference" });
+  failed.service.receive({ type: "load", path: "nowhere", options });
+  failed.service.receive({ type: "close" });
+  await failed.service.closed;
+  expect(failed.types).toEqual(["dead", "closed"]);
+});
