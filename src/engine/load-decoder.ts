@@ -60,6 +60,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedEngine {
     contextTokensMax: modelContextTokens(options, spec),
     estimates: estimatesOf(memory, options),
   });
+  for (const text of idleSettings(options, memory)) context.warn(text);
   const runner = createRunner(loading, { ...parts, scheduler });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
@@ -109,6 +110,24 @@ function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): Transfe
     swapMs: (blocks) => cost.swapMs(blocks),
     loadPays: () => true,
   };
+}
+
+/** What was asked for and cannot happen, since something else was not. */
+function idleSettings({ kvCache, scheduler }: EngineOptions, { cache }: CacheMemory): string[] {
+  const idle: string[] = [];
+  if (scheduler.preemption === "swap" && cache.counts(1).total === 0) {
+    idle.push(
+      "Preempted requests are computed again: to swap them hostCacheBytes must be above 0, " +
+        `current value is ${kvCache.hostCacheBytes}`,
+    );
+  }
+  if (kvCache.diskCacheDir !== null && kvCache.diskCacheBytes === 0) {
+    idle.push("No blocks go to disk: diskCacheBytes must be above 0, current value is 0");
+  }
+  if (kvCache.diskCacheBytes > 0 && !kvCache.prefixCaching) {
+    idle.push("No blocks go to disk: prefixCaching must be on, current value is false");
+  }
+  return idle;
 }
 
 interface DecoderParts {

@@ -118,3 +118,20 @@ test("where the folder is another one's there is no disk tier, and nothing is st
   expect(warnings.join()).toContain("disk cache");
   await second.generate(long, one);
 });
+
+test.for<[string, LoadOptions, string]>([
+  ["swap without host memory", { scheduler: { preemption: "swap" } }, "hostCacheBytes"],
+  ["a folder without room", { kvCache: { diskCacheDir: "unused" } }, "diskCacheBytes"],
+  [
+    "a disk tier without a prefix cache",
+    { kvCache: { diskCacheBytes: 2 ** 20, diskCacheDir: "unused", prefixCaching: false } },
+    "prefixCaching",
+  ],
+])("%s is loaded with a warning that says what is missing", async ([, options, missing]) => {
+  const warnings: string[] = [];
+  const onWarning = (text: string) => warnings.push(text);
+  const inline = { device: "cpu", engineThread: false } as const;
+  await using llm = await LLM.load(fixturePath("llama"), { ...inline, ...options, onWarning });
+  expect(warnings.join()).toContain(missing);
+  expect(llm.stats().cache?.levels).toHaveLength(1);
+});
