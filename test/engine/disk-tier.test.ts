@@ -42,7 +42,7 @@ async function crowdOut(llm: LLM): Promise<void> {
     const promptTokenIds = Array.from({ length: 100 }, (_, at) => 3 + ((at * 7 + place) % 300));
     await llm.generate({ promptTokenIds }, { ...one, cacheSalt: `crowd ${place}` });
     // Until what left for the disk is there, nothing else can follow it.
-    await expect.poll(() => llm.stats().cache?.levels[2]?.held).toBe(0);
+    await expect.poll(() => llm.stats().cache?.levels[2]?.held, { timeout: 20_000 }).toBe(0);
   }
 }
 

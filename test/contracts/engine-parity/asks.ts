@@ -35,6 +35,9 @@ export const NEW_TOKENS = 24;
 /** Where the parted prompts differ from the longest one: two tokens into a block. */
 export const PARTED_AT = 50;
 
+/** Most time that a busy machine's disk takes. */
+const WRITES_MS_MAX = 20_000;
+
 /** The recordings masked the end token until the last step. */
 export const GREEDY: GenerateOptions = {
   temperature: 0,
@@ -86,7 +89,7 @@ export async function withEngine<T>(
   });
   const result = await run(llm);
   // Blocks stay held until what writes them to disk is done.
-  await expect.poll(() => heldBlocks(llm)).toBe(0);
+  await expect.poll(() => heldBlocks(llm), { timeout: WRITES_MS_MAX }).toBe(0);
   expect(llm.stats()).toMatchObject({ running: 0, waiting: 0 });
   return result;
 }
