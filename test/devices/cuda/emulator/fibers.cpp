@@ -82,7 +82,7 @@ void enter() {
 void prepare(Fiber& fiber, char* stack) {
   // The stack that emulator_switch expects: six registers, then where to go on. A function is
   // entered with the stack 8 bytes off a multiple of 16.
-  auto** top = reinterpret_cast<void**>(stack + kStackBytes) - 2;
+  auto** top = reinterpret_cast<void**>(stack + kStackBytes) - 1;
   *--top = reinterpret_cast<void*>(&enter);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   fiber.stackPointer = top;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,12 @@ void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+/// The compiler's messages in NVRTC's form: `file(line): error: text`.
+std::string inNvrtcsWords(const std::string& log) {
+  static const std::regex place("(^|\n)([^\n:]+):(\\d+):\\d+: (?:fatal )?error: ");
+  return std::regex_replace(log, place, "$1$2($3): error: ");
+}
+
 /// The shim's folder comes first, so that its float-bits.h is the one that is found.
 std::string command(const std::string& folder) {
   const std::string flags =
@@ -47,7 +54,7 @@ bool compile(Program& program) {
   write(folder + "/float-bits.h", "#include \"" EMULATOR_FOLDER "/float-bits.h\"\n");
   write(folder + "/kernels.cpp", "#line 1 \"" + program.name + "\"\n" + program.source);
   const bool good = std::system(command(folder).c_str()) == 0;
-  program.log = read(folder + "/log");
+  program.log = inNvrtcsWords(read(folder + "/log"));
   if (good) {
     const std::string library = read(folder + "/kernels.so");
     const uint64_t bytes = library.size();

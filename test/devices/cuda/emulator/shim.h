@@ -68,6 +68,20 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+inline unsigned long long __float2ull_rn(float a) {
+  return static_cast<unsigned long long>(std::nearbyint(a));
+}
+inline float __double2float_ru(double a) {
+  const float nearest = static_cast<float>(a);
+  return nearest < a ? std::nextafter(nearest, HUGE_VALF) : nearest;
+}
+inline int __dp4a(int a, int b, int sum) {
+  signed char left[4], right[4];
+  std::memcpy(left, &a, sizeof(a));
+  std::memcpy(right, &b, sizeof(b));
+  for (int i = 0; i < 4; ++i) sum += left[i] * right[i];
+  return sum;
+}
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
 inline float __expf(float a) { return expf(a); }
