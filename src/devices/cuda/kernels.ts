@@ -43,7 +43,13 @@ export interface LoadedKernels {
 
 /** Lines of the source are kept for profilers and compute-sanitizer; the code stays the same. */
 export function compileOptions(architecture: string): readonly string[] {
-  return [`--gpu-architecture=${architecture}`, "--std=c++17", "--generate-line-info"];
+  // A lambda in a kernel has no place for `__device__`; without this NVRTC takes it for the host's.
+  return [
+    `--gpu-architecture=${architecture}`,
+    "--std=c++17",
+    "-default-device",
+    "--generate-line-info",
+  ];
 }
 
 /**
