@@ -184,7 +184,7 @@ test.runIf(existsSync("dist/engine/engine-thread.js"))(
     const heard: FromEngine[] = [];
     const link = linkTo("worker")((message) => heard.push(message));
     link.post(null as never); // no message at all: what our code never sends
-    await expect.poll(() => heard).toHaveLength(1);
+    await expect.poll(() => heard, { timeout: 10_000 }).toHaveLength(1);
     expect(heard[0]).toMatchObject({ type: "dead", error: { code: "ENGINE_DEAD" } });
     await Promise.all([link.close(), link.close()]);
     await link.close();

@@ -7,6 +7,8 @@ import { closeToyServers, serveToy } from "../support/toy-server.ts";
 closeToyServers();
 
 const messages = [{ role: "user" as const, content: "hello" }];
+/** 4000 tokens of a millisecond, at least. A busy machine may be slow to tell, not that slow. */
+const WELL_BEFORE_END_MS = 2000;
 const endless = { reply: () => "x".repeat(4000), msPerToken: 1 };
 
 /** Waits until nothing runs; the time it took in ms. */
@@ -17,7 +19,7 @@ async function idle(model: ToyModel): Promise<number> {
 }
 
 describe("a client that hangs up", () => {
-  test("in a stream frees its request within 100 ms", async () => {
+  test("in a stream frees its request long before it would have ended", async () => {
     const { client, model } = await serveToy(endless);
     const stream = await client.chat.completions.create({ model: "toy", messages, stream: true });
     let chunks = 0;
@@ -25,11 +27,11 @@ describe("a client that hangs up", () => {
       chunks += 1;
       if (chunks === 5) break; // the client closes its connection
     }
-    expect(await idle(model)).toBeLessThan(100);
+    expect(await idle(model)).toBeLessThan(WELL_BEFORE_END_MS);
     expect(model.abortedCount).toBe(1);
   });
 
-  test("while it waits for a whole answer frees its request within 100 ms", async () => {
+  test("while it waits for a whole answer frees its request long before it would have ended", async () => {
     const { client, model } = await serveToy(endless);
     const controller = new AbortController();
     const answer = client.chat.completions.create(
@@ -39,7 +41,7 @@ describe("a client that hangs up", () => {
     while (model.runningCount === 0) await sleep(1);
     controller.abort();
     await expect(answer).rejects.toThrow();
-    expect(await idle(model)).toBeLessThan(100);
+    expect(await idle(model)).toBeLessThan(WELL_BEFORE_END_MS);
     expect(model.abortedCount).toBe(1);
   });
 
@@ -52,7 +54,7 @@ describe("a client that hangs up", () => {
       stream: true,
     });
     for await (const _ of stream) break;
-    expect(await idle(model)).toBeLessThan(100);
+    expect(await idle(model)).toBeLessThan(WELL_BEFORE_END_MS);
     expect(model.abortedCount).toBe(3);
   });
 
@@ -151,7 +153,7 @@ describe("a stream that is silent", () => {
     );
     const answer = await post("/v1/chat/completions", { messages, stream: true });
     await answer.body?.cancel();
-    expect(await idle(model)).toBeLessThan(100);
+    expect(await idle(model)).toBeLessThan(WELL_BEFORE_END_MS);
     expect(model.abortedCount).toBe(1);
   });
 });
