@@ -9,6 +9,7 @@
 //          adjust_entries a block per row, a thread per entry (f64, rounded once)
 // Bound    memory: 8 V bytes per row for the first
 // Checked  bench/gpu/smoke.mjs, adjustLogits
+#include "numbers.h"
 #include "params.h"
 
 namespace perigee {
@@ -31,7 +32,7 @@ PERIGEE_KERNEL perigee_mask_logits(const __grid_constant__ MaskLogitsParams p) {
     const int64_t words = (p.tokens + 31) / 32;
     hidden = ((p.allowed[row * words + token / 32] >> (token % 32)) & 1u) == 0;
   }
-  p.out[at] = hidden ? -__builtin_huge_valf() : p.logits[at];
+  p.out[at] = hidden ? -infinity() : p.logits[at];
 }
 
 struct AdjustEntriesParams {

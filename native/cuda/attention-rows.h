@@ -73,9 +73,9 @@ struct TileRows {
   int count;
 };
 
-/// Tile number `tile` of a batch. Sequence s has the numbers from queryStarts[s] * group / kTileRows
-/// + s on: enough for all its rows, and known without a sum over the sequences before it. All
-/// threads of a block call it.
+/// Tile number `tile` of a batch. Sequence s has the numbers from s + queryStarts[s] * group /
+/// kTileRows on: enough for all its rows, and known without a sum over the sequences before it.
+/// All threads of a block call it.
 __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int group, int tile) {
   const auto firstTile = [&](int sequence) {
     return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kTileRows) +
@@ -92,7 +92,8 @@ __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int gr
   return {sequence, first, min(kTileRows, max(0, rows.rowsOf(sequence, group) - first))};
 }
 
-/// The sequence of a token of the batch; rows.sequences for one behind the last. All threads call it.
+/// The sequence of a token of the batch; rows.sequences for one behind the last. All threads of a
+/// block call it.
 __device__ __forceinline__ int sequenceOf(const AttentionRows& rows, int token) {
   int before = 0;
   for (int start = 0; start < rows.sequences; start += blockDim.x) {

@@ -17,8 +17,6 @@ constexpr int kAttentionThreads = 256;
 static_assert(kAttentionThreads == kSegmentTokens, "a thread scores one position");
 static_assert(kAttentionThreads / kWarp == kTileRows, "a warp makes the weights of one row");
 
-constexpr float kHidden = -__builtin_huge_valf();
-
 /// A tile's state, in shared memory.
 struct AttentionTile {
   float query[kTileRows][kHeadDimMax];  // scaled, zeros behind D
@@ -72,7 +70,9 @@ __device__ __forceinline__ void scorePosition(const T* key, const float (*query)
     for (int r = 0; r < kTileRows; ++r) {
       if (r >= shape.rows) continue;
 #pragma unroll
-      for (int i = 0; i < kChunk; ++i) scores[r] = fmaf(query[r][d + i], chunk.values[i], scores[r]);
+      for (int i = 0; i < kChunk; ++i) {
+        scores[r] = fmaf(query[r][d + i], chunk.values[i], scores[r]);
+      }
     }
   }
 }
@@ -108,7 +108,7 @@ __device__ void scoreSegment(AttentionTile& tile, const Source& source, int segm
     const bool seen = ((seenBy >> r) & 1u) != 0;
     float score = scores[r];
     if (seen && shape.softcap > 0.0f) score = shape.softcap * tanhf(score / shape.softcap);
-    tile.weights[place][r] = seen ? score : kHidden;
+    tile.weights[place][r] = seen ? score : -infinity();
   }
 }
 
@@ -117,14 +117,14 @@ template <typename T>
 __device__ void weighSegment(AttentionTile& tile) {
   const int row = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  float most = kHidden;
+  float most = -infinity();
   for (int place = lane; place < kSegmentTokens; place += kWarp) {
     most = fmaxf(most, tile.weights[place][row]);
   }
   most = warpMax(most);
 
   // exp(-inf - max) is 0, also where nothing is seen and max itself is -inf.
-  const float reference = most == kHidden ? 0.0f : most;
+  const float reference = most == -infinity() ? 0.0f : most;
   float sum = 0.0f;
   for (int place = lane; place < kSegmentTokens; place += kWarp) {
     float weight = expf(tile.weights[place][row] - reference);
@@ -212,13 +212,13 @@ __device__ __forceinline__ void mergeSegment(AttentionTile& tile, const SegmentS
   for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
     const int row = i / shape.headDim;
     const int d = i % shape.headDim;
-    if (tile.max[row] == kHidden) continue;
+    if (tile.max[row] == -infinity()) continue;
     const Merge merge(tile.totalMax[row], tile.max[row]);
     tile.total[row][d] = merge.of(tile.total[row][d], segmentValue(tile, shape.headDim, row, d));
   }
   __syncthreads();
   const int row = static_cast<int>(threadIdx.x);
-  if (row < shape.rows && tile.max[row] != kHidden) {
+  if (row < shape.rows && tile.max[row] != -infinity()) {
     const Merge merge(tile.totalMax[row], tile.max[row]);
     tile.totalSum[row] = merge.of(tile.totalSum[row], tile.sum[row]);
     tile.totalMax[row] = merge.max;
@@ -226,9 +226,9 @@ __device__ __forceinline__ void mergeSegment(AttentionTile& tile, const SegmentS
   __syncthreads();
 }
 
-/// Zeros where a row saw nothing.
+/// Zeros where a row saw nothing; NaN stays NaN.
 __device__ __forceinline__ float finished(float value, float sum) {
-  return sum > 0.0f ? value / sum : 0.0f;
+  return sum == 0.0f ? 0.0f : value / sum;
 }
 
 /// One element of an activation in f32 or bf16; i8 needs whole groups, and is made from f32 rows.

@@ -61,7 +61,7 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   // 1. Everybody sees everybody.
   if (threadIdx.x < kTileRows) {
     tile.sights[threadIdx.x] = {0, 0, tokens, 0, nullptr};
-    tile.totalMax[threadIdx.x] = kHidden;
+    tile.totalMax[threadIdx.x] = -infinity();
     tile.totalSum[threadIdx.x] = 0.0f;
   }
   for (int i = threadIdx.x; i < mine.count * dims; i += blockDim.x) {

@@ -5,12 +5,12 @@
 //   [N][L][K] ( keys [P][Dr] , values [P][Dr] , scales )
 //   i8, fp8   scales bf16: of keys [P], of values [P]; none where they are calibrated
 //
-// Blocks are outermost, so that copying, swapping or storing one block is one copy, and one layer of
-// it is one contiguous slice: tiers can move layer by layer. Keys are not transposed as on the cpu:
-// tensor cores take both operands of query . key with D innermost, asynchronous copies want rows of
-// 16 bytes and more, and a thread that scores a position alone reads whole sectors of its key. The
-// keys of one kv head lie together (P * 2 D bytes: 4 KiB for 16 slots of 128 in bf16), and its values
-// behind them, because a block of threads reads one kv head.
+// Blocks are outermost, so that copying, swapping or storing one block is one copy, and one layer
+// of it is one contiguous slice: tiers can move layer by layer. Keys are not transposed as on the
+// cpu: tensor cores take both operands of query . key with D innermost, asynchronous copies want
+// rows of 16 bytes and more, and a thread that scores a position alone reads whole sectors of its
+// key. The keys of one kv head lie together (P * 2 D bytes: 4 KiB for 16 slots of 128 in bf16), and
+// its values behind them, because a block of threads reads one kv head.
 #pragma once
 
 #include "kv-elements.h"

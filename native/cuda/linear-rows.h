@@ -23,7 +23,8 @@ struct Constant {
   static constexpr int kValue = kNumber;
 };
 
-/// f32 rows begin at multiples of 16 bytes only where columns are multiples of 4; else kColumns is 1.
+/// f32 rows begin at multiples of 16 bytes only where columns are multiples of 4; elsewhere
+/// kColumns is 1.
 template <int kColumns>
 struct F32Chunks {
   struct Chunk {
@@ -132,8 +133,8 @@ __device__ __forceinline__ void multiplyRows(const PackedRows& weight, int outpu
   }
 }
 
-/// Multiplies `rows` (at most kLinearRows) rows and calls store(row, output, sum) once for each sum,
-/// on some lane. `xRow(row)` is asked for rows below `rows` only.
+/// Multiplies `rows` (at most kLinearRows) rows and calls store(row, output, sum) once for each
+/// sum, on some lane. `xRow(row)` is asked for rows below `rows` only.
 template <typename Chunks, typename RowAt, typename Store>
 __device__ __forceinline__ void linearTile(const PackedRows& weight, int output, int outputs,
                                            int rows, const RowAt& xRow, const Store& store) {

@@ -2,7 +2,8 @@
 //
 // Formula  chosen = logit - ln(sum of exp(logits)), rank = 1 + how many logits are larger
 // Shapes   logits [R, V]; tokens, chosen, ranks [R]; topTokens, topLogprobs [R, k]
-// Work     a block per row walks over it: for the largest, for the sum, and once per likeliest token
+// Work     a block per row walks over it: for the largest, for the sum, and once for each of the
+//          likeliest tokens
 // Bound    L2: 4 V bytes a walk
 // Checked  bench/gpu/smoke.mjs, logprobs
 #include "vocabulary.h"
@@ -30,7 +31,7 @@ perigee_logprobs(const __grid_constant__ LogprobsParams p) {
 
   // 1. The largest, and the sum relative to it.
   const uint64_t best = bestBelow(~uint64_t{0}, p.vocabulary, logitAt, scratch);
-  const float max = best == 0 ? kNoLogit : logits[tokenOf(best)];
+  const float max = best == 0 ? -infinity() : logits[tokenOf(best)];
   uint64_t weight = 0;
   uint64_t larger = 0;
   for (int token = threadIdx.x; token < p.vocabulary; token += blockDim.x) {
@@ -54,7 +55,7 @@ perigee_logprobs(const __grid_constant__ LogprobsParams p) {
       const int token = found ? tokenOf(ranking) : 0;
       p.topTokens[place] = token;
       p.topLogprobs[place] =
-          found ? static_cast<float>(static_cast<double>(logits[token]) - normalizer) : kNoLogit;
+          found ? static_cast<float>(static_cast<double>(logits[token]) - normalizer) : -infinity();
     }
     if (found) ranking = bestBelow(ranking, p.vocabulary, logitAt, scratch);
   }

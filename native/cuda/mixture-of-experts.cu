@@ -6,8 +6,8 @@
 //          out [T, E] f32
 // Work     choose_experts   a warp per token
 //          group_experts    one block sorts the T * A choices by expert
-//          multiply_experts a block per expert and outputs, over the expert's rows, eight at a time;
-//                           once for gate and up, once for down, the activation (activate.cu) between
+//          multiply_experts a block per expert and outputs, over the expert's rows, eight at a
+//                           time; once for gate and up, once for down, activate.cu between them
 //          sum_experts      a block per token
 // Bound    few tokens: the chosen experts' weights, read once. Many: the f32 units
 // Checked  bench/gpu/smoke.mjs, mixtureOfExperts
@@ -39,7 +39,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   int* const experts = p.experts + token * p.chosen;
   float* const shares = p.shares + token * p.chosen;
 
-  // 1. The largest logits, equal ones by rising expert: each is the first one behind the one before.
+  // 1. The largest logits, equal ones by rising expert: each is the first one behind the last.
   float previous = 0.0f;
   int previousExpert = -1;
   float largest = 0.0f;

@@ -16,6 +16,9 @@ using uint64_t = unsigned long long;
 
 static_assert(sizeof(void*) == 8, "addresses of 64 bits");
 
+/// Larger than every number. A function, since NVRTC has no constant for it.
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
+
 /// An element of a bf16 array. A type of its own, so that it is not taken for an integer.
 struct Bf16 {
   uint16_t bits;

@@ -94,7 +94,7 @@ __device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, con
   const int row = static_cast<int>(threadIdx.x);
   if (row < job.rows.count) {
     tile.sights[row] = p.rows.sightOf(job.rows.sequence, job.token(row));
-    tile.totalMax[row] = kHidden;
+    tile.totalMax[row] = -infinity();
     tile.totalSum[row] = 0.0f;
   }
   const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
@@ -194,13 +194,13 @@ PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionPara
   const int d = threadIdx.x;
   if (d >= dims) return;
 
-  float max = kHidden;
+  float max = -infinity();
   float sum = 0.0f;
   float value = 0.0f;
   for (int segment = 0; segment < sight.segmentEnd(); ++segment) {
     if (!sight.reaches(segment)) continue;
     const float* const share = shareOf(p, token, head, segment);
-    if (share[0] == kHidden) continue;
+    if (share[0] == -infinity()) continue;
     const Merge merge(max, share[0]);
     value = merge.of(value, share[kShareHead + d]);
     sum = merge.of(sum, share[1]);

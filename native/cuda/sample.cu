@@ -39,8 +39,8 @@ struct Kept {
 
 struct SampleMemory {
   uint64_t scratch[kWarp];
-  unsigned long long bins[kDigits];
-  unsigned long long tileWeights[kTilesMax];  // of what is surely kept
+  uint64_t bins[kDigits];
+  uint64_t tileWeights[kTilesMax];  // of what is surely kept
   int tileTies[kTilesMax];
   uint32_t prefix;
   uint64_t above;  // weight, or count, of all that is larger than the prefix
@@ -60,9 +60,10 @@ struct Row {
   __device__ float scaled(int token) const { return __fdiv_rn(logits[token], temperature); }
 };
 
-/// Walks down the digits of an order: `amountOf(order, value)` of every token is summed up by digit,
-/// and `stops(above, amount)` says in which digit the wanted order lies, `above` being the sum of
-/// all larger ones. Leaves the order in `memory.prefix` and the sum above it in `memory.above`.
+/// Walks down the digits of an order: `amountOf(order, value)` of every token is summed up by
+/// digit, and `stops(above, amount)` says in which digit the wanted order lies, `above` being the
+/// sum of all larger ones. Leaves the order in `memory.prefix` and the sum above it in
+/// `memory.above`.
 template <typename AmountOf, typename Stops>
 __device__ void findOrder(SampleMemory& memory, const Row& row, const AmountOf& amountOf,
                           const Stops& stops) {
@@ -80,9 +81,7 @@ __device__ void findOrder(SampleMemory& memory, const Row& row, const AmountOf& 
       // Shifted in two steps: by 32 at once would not be defined.
       if ((order >> shift) >> 8 != (prefix >> shift) >> 8) continue;
       const uint64_t amount = amountOf(order, value);
-      if (amount > 0) {
-        atomicAdd(&memory.bins[(order >> shift) % kDigits], static_cast<unsigned long long>(amount));
-      }
+      if (amount > 0) atomicAdd(&memory.bins[(order >> shift) % kDigits], amount);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -211,7 +210,7 @@ __device__ int findToken(const SampleMemory& memory, const Row& row, const Kept&
   int last = 0;
   for (int start = memory.tile * tileTokens; start < end; start += kWarp) {
     const int token = start + lane;
-    const float value = token < end ? row.scaled(token) : kNoLogit;
+    const float value = token < end ? row.scaled(token) : -infinity();
     const uint32_t order = token < end ? orderOf(value) : 0;
     const bool tie = token < end && order == kept.order;
     const uint32_t tied = __ballot_sync(0xffffffffu, tie);
@@ -249,13 +248,13 @@ perigee_sample(const __grid_constant__ SampleParams p) {
   const int likeliest = best == 0 ? 0 : tokenOf(best);
   const bool greedy = row.temperature == 0.0f;
   row.max = greedy ? 0.0f : row.scaled(likeliest);
-  if (greedy || !(fabsf(row.max) < __builtin_huge_valf())) {
+  if (greedy || !(fabsf(row.max) < infinity())) {
     if (threadIdx.x == 0) p.out[index] = likeliest;
     return;
   }
 
   // 2. min_p and top_k are thresholds.
-  uint32_t least = orderOf(kNoLogit);
+  uint32_t least = orderOf(-infinity());
   const float minP = p.minP[index];
   if (minP > 0.0f) {
     const double bound = static_cast<double>(row.max) + fmin(log(static_cast<double>(minP)), 0.0);

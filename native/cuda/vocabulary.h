@@ -12,7 +12,6 @@ namespace perigee {
 constexpr int kVocabularyThreads = 1024;
 constexpr int kVocabularyWarps = kVocabularyThreads / kWarp;
 constexpr float kWeightUnits = 17592186044416.0f;  // 2^44
-constexpr float kNoLogit = -__builtin_huge_valf();
 
 /// Whole numbers in the order of the floats; NaN is below all, and -0 is 0.
 __device__ __forceinline__ uint32_t orderOf(float value) {
@@ -33,7 +32,8 @@ __device__ __forceinline__ uint64_t weightOf(float value, float max) {
 
 /// Tokens by falling logit, then rising id, as one number; larger is better. 0 stands for nothing.
 __device__ __forceinline__ uint64_t rankingOf(float value, int token) {
-  return (static_cast<uint64_t>(orderOf(value)) << 32) | (0xffffffffu - static_cast<uint32_t>(token));
+  const uint32_t place = 0xffffffffu - static_cast<uint32_t>(token);
+  return (static_cast<uint64_t>(orderOf(value)) << 32) | place;
 }
 __device__ __forceinline__ int tokenOf(uint64_t ranking) {
   return static_cast<int>(0xffffffffu - static_cast<uint32_t>(ranking));

@@ -24,10 +24,13 @@ const feedings: Readonly<Record<string, Feeding>> = {
   "all prompts in one mixed batch, some still in their prompts": { chunkTokens: 16, stagger: 1 },
 };
 
+/** Makes a device that its user disposes of. */
+type CreateDevice = () => Device | Promise<Device>;
+
 /** `createDevice` makes a fresh device for each fixture, which is disposed of afterwards. */
 export function parityContract(
   name: string,
-  createDevice: () => Device,
+  createDevice: CreateDevice,
   tolerances: ParityTolerances,
 ): void {
   for (const fixture of decoderFixtures) {
@@ -69,12 +72,12 @@ export function parityContract(
 }
 
 async function withDriver(
-  createDevice: () => Device,
+  createDevice: CreateDevice,
   { model, sources, cases }: RecordedModel,
   run: (driver: DecoderDriver) => Promise<void>,
 ): Promise<void> {
   if (model.kind !== "decoder") throw new Error("A recorded decoder is wanted");
-  const device = createDevice();
+  const device = await createDevice();
   try {
     await run(new DecoderDriver({ device, model, sources, sequences: cases.length }));
   } finally {
@@ -82,10 +85,10 @@ async function withDriver(
   }
 }
 
-async function expectEncoderParity(createDevice: () => Device, tolerance: number): Promise<void> {
+async function expectEncoderParity(createDevice: CreateDevice, tolerance: number): Promise<void> {
   const { model, sources, cases } = openRecordedModel("bert-encoder");
   if (model.kind !== "encoder") throw new Error("A recorded encoder is wanted");
-  const device = createDevice();
+  const device = await createDevice();
   try {
     const { spec } = model;
     const weights = loadEncoderWeights(device, model, { sources, format: "f32" });

@@ -17,8 +17,8 @@ export interface AttentionOut {
 }
 
 /**
- * Attention works head by head, and an i8 group of 128 columns may belong to several heads: such rows
- * are written as f32 first and rounded afterwards.
+ * Attention works head by head, and an i8 group of 128 columns may belong to several heads: such
+ * rows are written as f32 first and rounded afterwards.
  */
 export function attentionRowsOut(
   context: CudaContext,

@@ -183,7 +183,7 @@ API cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   // The end is 16 bytes before the guard at most: kernels may load that much at once.
   const uint64_t start = reinterpret_cast<uint64_t>(mapping + pages) - (bytes + 15) / 16 * 16;
   regions[start] = {mapping, pages + kPage};
-  usedBytes += bytes;
+  usedBytes += pages;
   return *address = start, 0;
 }
 API cuMemFree_v2(uint64_t address) {
@@ -191,6 +191,7 @@ API cuMemFree_v2(uint64_t address) {
   const auto found = regions.find(address);
   if (found == regions.end()) return kInvalid;
   munmap(found->second.mapping, found->second.bytes);
+  usedBytes -= found->second.bytes - kPage;
   regions.erase(found);
   return 0;
 }

@@ -1,0 +1,18 @@
+import { join } from "node:path";
+import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
+import { buildEmulator } from "./emulator/build.mjs";
+
+/**
+ * Whether all ops and models run on the emulated GPU: some minutes, which are asked for by
+ * PERIGEE_EMULATED_GPU=1.
+ */
+export const emulationWanted = process.env.PERIGEE_EMULATED_GPU === "1";
+
+/** The cuda device on the emulated GPU, where there is a C++ compiler for x64. */
+export function openEmulated(): Promise<CudaDevice> {
+  const home = buildEmulator();
+  if (home === null) throw new Error("A C++ compiler on x64 Linux is wanted");
+  // Kernels are kept with the emulator that compiled them.
+  const settings = { home, cacheFolder: join(home, "kernels") };
+  return CudaDevice.open({ settings });
+}
