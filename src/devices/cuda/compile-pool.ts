@@ -49,7 +49,8 @@ async function compileOnThreads(
   // Flags of the process (--input-type, --conditions) are not meant for this script.
   const start = () => new Worker(script, { workerData, execArgv: [] });
   const workers = Array.from({ length: threads }, start);
-  const queue = [...jobs];
+  // The longest first: one that begins last would keep everybody waiting for it.
+  const queue = [...jobs].sort((a, b) => b.source.text.length - a.source.text.length);
   try {
     await Promise.all(workers.map((worker) => drain(worker, queue, onCompiled)));
   } finally {

@@ -67,7 +67,8 @@ export class KernelModule {
   /** Throws DEVICE_UNAVAILABLE for an image that this GPU or driver cannot run. */
   constructor(driver: CudaDriver, cubin: Uint8Array) {
     const out = new BigUint64Array(1);
-    driver.run("cuModuleLoadData", out, cubin);
+    // A copy, because a part of another buffer may begin at an odd address.
+    driver.run("cuModuleLoadData", out, new Uint8Array(cubin));
     this.#driver = driver;
     this.#handle = out[0] ?? 0n;
   }

@@ -3,6 +3,7 @@
  * from memory that is not pinned are staged by the driver anyway, and make the caller wait.
  */
 
+import { assert } from "#base";
 import type { CudaDriver } from "./driver.ts";
 import { CudaEvent } from "./event.ts";
 import type { CudaMemory } from "./memory.ts";
@@ -61,6 +62,8 @@ export class Staging {
    * device is a whole ring behind.
    */
   upload(to: bigint, data: ArrayBufferView): void {
+    // A graph would copy again what lies in the ring when it is launched: something else.
+    assert(!this.#stream.capturing, "Cannot upload from inside a graph: write before its launch");
     const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     for (let start = 0; start < source.length; ) {
       const part = this.#room();
@@ -80,6 +83,7 @@ export class Staging {
 
   /** Copies from the device after everything enqueued, and waits for it. */
   download(into: ArrayBufferView, from: bigint): void {
+    assert(!this.#stream.capturing, "Cannot read from inside a graph: read after its launch");
     const target = new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
     const { address, bytes } = this.#back;
     for (let start = 0; start < target.length; start += bytes.length) {

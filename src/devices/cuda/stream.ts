@@ -12,6 +12,7 @@ const notReady = 600;
 export class CudaStream {
   readonly handle: bigint;
   readonly #driver: CudaDriver;
+  #capturing = false;
 
   /** `priority`: 0, or below for a stream whose blocks go first. */
   constructor(driver: CudaDriver, priority = 0) {
@@ -19,6 +20,11 @@ export class CudaStream {
     driver.run("cuStreamCreateWithPriority", out, nonBlocking, priority);
     this.handle = out[0] ?? 0n;
     this.#driver = driver;
+  }
+
+  /** Whether calls are kept for a graph now, so that nothing may depend on their being done. */
+  get capturing(): boolean {
+    return this.#capturing;
   }
 
   /** Blocks this thread until all work is done; errors of kernels surface here at the latest. */
@@ -45,6 +51,7 @@ export class CudaStream {
    */
   capture(enqueue: () => void): CudaGraph {
     this.#driver.run("cuStreamBeginCapture", this.handle, captureThreadLocal);
+    this.#capturing = true;
     try {
       enqueue();
     } catch (error) {
@@ -53,6 +60,8 @@ export class CudaStream {
       this.#driver.calls.cuStreamEndCapture(this.handle, abandoned);
       if (abandoned[0]) this.#driver.calls.cuGraphDestroy(abandoned[0]);
       throw error;
+    } finally {
+      this.#capturing = false;
     }
     const out = new BigUint64Array(1);
     this.#driver.run("cuStreamEndCapture", this.handle, out);

@@ -74,6 +74,13 @@ describe.skipIf(home === null)("on an emulated GPU", () => {
     expect(read(floats([7]), 1)).toEqual([7]);
   });
 
+  test("a graph neither uploads nor reads: the memory between would be another's by then", () => {
+    const address = floats([1]);
+    expect(() => session.stream.capture(() => floats([2]))).toThrow("from inside a graph");
+    expect(() => session.stream.capture(() => read(address, 1))).toThrow("from inside a graph");
+    expect(read(address, 1)).toEqual([1]);
+  });
+
   test("memory that was given away may be reused at once, however late the device is", () => {
     const count = 3_000_000;
     const address = session.memory.allocate(count * 4, "a long tensor");

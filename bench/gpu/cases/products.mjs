@@ -1,0 +1,127 @@
+// Products of rows with matrices: linear, mixtureOfExperts.
+import { RandomNumbers } from "../pair.mjs";
+
+const formats = ["f32", "bf16", "i8"];
+
+/**
+ * [rows, outputs, columns]: each count of rows that a kernel is made for, counts beyond it, ragged
+ * outputs, columns that are no multiple of a load, and sizes of real layers.
+ */
+const shapes = [
+  ...[1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 24, 31, 32, 40, 64, 65].map((rows) => [rows, 33, 130]),
+  [1, 1, 1],
+  [2, 15, 7],
+  [5, 31, 127],
+  [40, 64, 257],
+  [300, 37, 70],
+  [1, 4096, 1000],
+  [2, 257, 14336],
+  [129, 256, 576],
+];
+
+/** Rows of an activation, rounded by the devices themselves. */
+function activationOf(pair, format, rows, columns, random) {
+  const x = pair.f32([rows, columns], random.floats(rows * columns));
+  const out = pair.activation(format, rows, columns);
+  pair.run((device, pick) => {
+    device.convert({ count: rows, out: pick(out), x: pick(x) });
+  });
+  return out;
+}
+
+/** Sums of `columns` products of numbers about 1: their order differs, and nothing else. */
+function rounding(columns) {
+  return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
+}
+
+async function linearCase(pair, format, [rows, outputs, columns], extras) {
+  const random = new RandomNumbers(rows * 31 + columns);
+  const weight = pair.matrix(format, outputs, columns, random);
+  const x = activationOf(pair, format, rows, columns, random);
+  const bias = pair.f32([outputs], random.floats(outputs));
+  const out = pair.f32([rows + 1, outputs], random.floats((rows + 1) * outputs));
+  pair.run((device, pick) => {
+    const input = { count: rows, out: pick(out), x: pick(x), weight: pick(weight) };
+    device.linear(extras ? { ...input, bias: pick(bias), accumulate: true } : input);
+  });
+  // The row behind the last one must be as it was.
+  return [await pair.compare(out, rounding(columns))];
+}
+
+/** Any one of many rows equals the row computed alone, bit for bit. */
+async function linearAlone(pair, format) {
+  const [rows, outputs, columns] = [43, 70, 300];
+  const random = new RandomNumbers(5);
+  const weight = pair.matrix(format, outputs, columns, random).tested;
+  const x = activationOf(pair, format, rows, columns, random).tested;
+  const [together, alone] = [rows, 1].map((count) => pair.f32([count, outputs]).tested);
+  const device = pair.tested;
+  device.linear({ count: rows, out: together, x, weight });
+  const all = await device.readF32(together);
+  const verdicts = [];
+  for (const row of [0, 7, 8, 41, 42]) {
+    device.linear({ count: 1, out: alone, x: device.activationRows(x, row, row + 1), weight });
+    const one = await device.readF32(alone);
+    const differ = one.findIndex((value, n) => value !== all[row * outputs + n]);
+    const detail = `row ${row} alone differs at ${differ}`;
+    verdicts.push({ error: 0, excess: differ < 0 ? 0 : 1, detail });
+  }
+  return verdicts;
+}
+
+const mixtures = [
+  { count: 1, experts: 4, expertsPerToken: 2, normalize: true, kind: "silu" },
+  { count: 5, experts: 4, expertsPerToken: 1, normalize: false, kind: "gelu" },
+  { count: 23, experts: 9, expertsPerToken: 3, normalize: true, kind: "gelu-tanh" },
+  { count: 40, experts: 128, expertsPerToken: 8, normalize: false, kind: "silu" },
+];
+
+async function mixtureCase(pair, format, mixture, accumulate) {
+  const { count, experts } = mixture;
+  const [columns, hidden] = [72, 50];
+  const random = new RandomNumbers(count + experts);
+  const each = (rows, inputs) =>
+    Array.from({ length: experts }, () => pair.matrix(format, rows, inputs, random));
+  const gateUp = each(2 * hidden, columns);
+  const down = each(columns, hidden);
+  const x = activationOf(pair, format, count, columns, random);
+  // Rounded, so that some logits are equal: the lower expert wins.
+  const logits = random.floats(count * experts).map((value) => Math.round(value * 8) / 2);
+  const routerLogits = pair.f32([count, experts], logits);
+  const out = pair.f32([count, columns], random.floats(count * columns));
+  pair.run((device, pick) => {
+    device.mixtureOfExperts({
+      ...mixture,
+      accumulate,
+      out: pick(out),
+      x: pick(x),
+      routerLogits: pick(routerLogits),
+      gateUp: gateUp.map(pick),
+      down: down.map(pick),
+    });
+  });
+  // The activation between the two products may fall to the other side of a rounding boundary.
+  const relative = { f32: 1e-5, bf16: 5e-3, i8: 2e-2 }[format];
+  return [await pair.compare(out, { absolute: relative * 100, relative })];
+}
+
+/** Each case: the op, what is special about it, and what runs it. */
+export function* cases() {
+  for (const format of formats) {
+    for (const shape of shapes) {
+      const extras = shape[0] % 2 === 1;
+      const name = `${format} [${shape.join(", ")}]${extras ? ", bias, accumulated" : ""}`;
+      yield { op: "linear", name, run: (pair) => linearCase(pair, format, shape, extras) };
+    }
+    for (const mixture of mixtures) {
+      const accumulate = mixture.count % 2 === 1;
+      const name = `${format}, ${mixture.count} tokens, ${mixture.experts} experts`;
+      const run = (pair) => mixtureCase(pair, format, mixture, accumulate);
+      yield { op: "mixtureOfExperts", name, run };
+    }
+  }
+  for (const format of ["f32", "i8"]) {
+    const name = `${format}, a row alone and among others`;
+    yield { op: "linear", name, run: (pair) => linearAlone(pair, format) };
+  }
+}
