@@ -47,7 +47,7 @@ std::string command(const std::string& folder) {
 }
 
 bool compile(Program& program) {
-  char name[] = "/tmp/perigee-emulator-XXXXXX";
+  char name[] = P_tmpdir "/perigee-emulator-XXXXXX";
   const std::string folder = mkdtemp(name);
   for (const auto& [header, text] : program.headers) write(folder + "/" + header, text);
   // In a folder of its own: a header is looked for beside the file that includes it first.
