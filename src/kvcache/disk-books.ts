@@ -112,7 +112,7 @@ export class DiskBooks {
   }
 
   /** See `KvCache.finishDiskJob`. */
-  finish({ job, ok }: FinishedDiskJob): number | null {
+  finish({ job, ok, unreadable = false }: FinishedDiskJob): number | null {
     if (!ok) this.#failures++;
     if (job.kind === "delete") return null;
     assert(this.#transfers.delete(job), "Cannot finish a job twice");
@@ -121,6 +121,7 @@ export class DiskBooks {
       return null;
     }
     this.#finishRead(job, ok);
+    if (!ok && !unreadable) this.#forgetUnread(job);
     const key = this.#loadOf.get(job);
     assert(key !== undefined, "Cannot finish a read that nobody started");
     this.#loadOf.delete(job);
@@ -250,7 +251,11 @@ export class DiskBooks {
       this.#loadedBlocks++;
     }
     this.#books.release(host);
-    if (!ok && index.nodeOf(disk) !== null) this.#books.forget(disk);
+  }
+
+  /** The file does not hold what the books say it does. */
+  #forgetUnread({ disk }: TransferJob): void {
+    if (this.#books.index.nodeOf(disk) !== null) this.#books.forget(disk);
   }
 
   #delete(disk: BlockId, node: NodeId): void {

@@ -34,8 +34,13 @@ export type DiskJob =
     }
   | { readonly kind: "delete"; readonly disk: BlockId; readonly file: BlockFile };
 
-/** How a job ended. Not `ok`: the file does not hold the block, whatever the reason. */
+/** How a job ended. Not `ok`: the file does not hold the block, unless it is `unreadable`. */
 export interface FinishedDiskJob {
   readonly job: DiskJob;
   readonly ok: boolean;
+  /**
+   * Of a read that is not `ok`: nobody saw what the file holds, since the system or the device
+   * failed. It may be whole, so it and the books' entry stay.
+   */
+  readonly unreadable?: boolean;
 }

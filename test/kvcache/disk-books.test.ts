@@ -163,6 +163,18 @@ describe("reading back", () => {
     disk.cache.audit([]);
   });
 
+  test("[KV32] a read that the system refuses leaves the copy where it is", () => {
+    const { disk, prompt } = onDisk();
+    const before = disk.match(prompt.slice(0, 15)).onDisk;
+    disk.cache.startLoad(disk.match(prompt.slice(0, 15)), 1);
+    for (const job of disk.take()) disk.cache.finishDiskJob({ job, ok: false, unreadable: true });
+    disk.jobs = [];
+    expect(disk.match(prompt.slice(0, 15)).onDisk).toEqual(before);
+    expect(disk.take()).toEqual([]);
+    expect(disk.cache.stats().diskFailures).toBe(before.length);
+    disk.cache.audit([]);
+  });
+
   test("[KV32] two loads of the same blocks both end", () => {
     const { disk, prompt } = onDisk();
     const match = disk.match(prompt.slice(0, 7));

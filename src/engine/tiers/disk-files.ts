@@ -31,6 +31,22 @@ export interface DiskFiles {
   remove(path: string): Promise<void>;
 }
 
+/** Codes of a file that is not there. */
+const MISSING: readonly unknown[] = ["ENOENT", "ENOTDIR"];
+/** Codes of something that is there and is no file: a link, a pipe without a writer, a folder. */
+const NO_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR"];
+
+/**
+ * What a failure to read says of the file: that it is `missing`, that it is not one of ours
+ * (`wrong`), or nothing. Too many open files, no memory, a busy or broken device and a missing
+ * right pass, or are mended: what lies there may be whole.
+ */
+export function judgeFailure(error: unknown): "missing" | "wrong" | "unknown" {
+  const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+  if (MISSING.includes(code)) return "missing";
+  return code === undefined || NO_FILE.includes(code) ? "wrong" : "unknown";
+}
+
 /** The machine's own file system. */
 export const systemFiles: DiskFiles = {
   makeFolder: async (path) => {

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { messageOf } from "#base";
 import type { DiskFiles } from "./disk-files.ts";
-import { FILE_SUFFIX, pathOf, type ScanOptions, scanFolder } from "./disk-scan.ts";
+import { FILE_SUFFIX, pathOf, type Scan, type ScanOptions, scanFolder } from "./disk-scan.ts";
 import type { DiskStoreOptions } from "./disk-store.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { forEachOf } from "./lanes.ts";
@@ -41,8 +41,8 @@ export async function openFolder(options: FolderOptions): Promise<OpenedFolder |
       return null;
     }
     lock = locked;
-    const found = await scanFolder({ files, folder, shape: options, warn } satisfies ScanOptions);
-    const survivors = await prune(options, folder, found);
+    const scan = await scanFolder({ files, folder, shape: options, warn } satisfies ScanOptions);
+    const survivors = await prune(options, folder, scan);
     await reportOthers(options, folder);
     return { folder, lock, survivors };
   } catch (error) {
@@ -55,14 +55,17 @@ export async function openFolder(options: FolderOptions): Promise<OpenedFolder |
   }
 }
 
-/** Removes what nobody can find and what does not fit; returns the others. */
+/**
+ * Removes what nobody can find and what does not fit; returns the others. Beside files that cannot
+ * be read now, nobody knows what a block without its history continues: then it stays.
+ */
 async function prune(
   { files, capacityBlocks, blockTokens, warn }: FolderOptions,
   folder: string,
-  found: readonly FoundFile[],
+  { found, unreadable }: Scan,
 ): Promise<readonly FoundFile[]> {
   const { kept, orphans, surplus } = chooseSurvivors(found, capacityBlocks, blockTokens);
-  const doomed = [...orphans, ...surplus];
+  const doomed = unreadable > 0 ? surplus : [...orphans, ...surplus];
   if (doomed.length === 0) return kept;
   let left = 0;
   await forEachOf(doomed, REMOVALS_MAX, async ({ file }) => {
@@ -71,8 +74,9 @@ async function prune(
     });
   });
   const remain = left === 0 ? "" : `; ${left} cannot be removed and are ignored`;
+  const lost = unreadable > 0 ? 0 : orphans.length;
   warn(
-    `Disk cache: kept ${kept.length} blocks of an earlier run, dropped ${orphans.length} whose ` +
+    `Disk cache: kept ${kept.length} blocks of an earlier run, dropped ${lost} whose ` +
       `history is gone and ${surplus.length} beyond its capacity${remain}`,
   );
   return kept;

@@ -8,7 +8,7 @@ import {
   headerBytesOf,
   type ReadHeader,
 } from "./block-file.ts";
-import type { DiskFile, DiskFiles } from "./disk-files.ts";
+import { type DiskFile, type DiskFiles, judgeFailure } from "./disk-files.ts";
 import { forEachOf } from "./lanes.ts";
 import type { FoundFile } from "./survivors.ts";
 
@@ -39,29 +39,43 @@ export interface ScanOptions {
   readonly warn: (message: string) => void;
 }
 
+/** What a scan found. */
+export interface Scan {
+  /** All blocks that were read, in no order. */
+  readonly found: readonly FoundFile[];
+  /** Files that the system did not let us read. They stay, and may be what others continue. */
+  readonly unreadable: number;
+}
+
 /**
- * All blocks in a store's folder, in no order. Files that are damaged, and those that a crash left
- * half-written, are removed; what is not the store's own stays. Rejects where a folder cannot be
- * listed.
+ * All blocks in a store's folder. Files that are damaged, and those that a crash left half-written,
+ * are removed; what is not the store's own stays. Rejects where a folder cannot be listed.
  */
-export async function scanFolder(options: ScanOptions): Promise<FoundFile[]> {
+export async function scanFolder(options: ScanOptions): Promise<Scan> {
   const { files, warn } = options;
   const found: FoundFile[] = [];
   let damaged = 0;
+  const unreadable: string[] = [];
   await forEachOf(await blockPaths(options), SCANS_MAX, async (path) => {
     const result = await readFound(options, path);
-    if (typeof result !== "string") {
-      found.push(result);
-      return;
+    if ("file" in result) found.push(result);
+    else if (result.isPassing) unreadable.push(`${path}: ${result.why}`);
+    else {
+      const isTold = damaged++ < TOLD_MAX;
+      const message = await discardFile(files, path, result.why);
+      if (isTold) warn(message);
     }
-    const isTold = damaged++ < TOLD_MAX;
-    const message = await discardFile(files, path, result);
-    if (isTold) warn(message);
   });
   if (damaged > TOLD_MAX) {
     warn(`Removed ${damaged - TOLD_MAX} more files of the disk cache that cannot be used`);
   }
-  return found;
+  if (unreadable.length > 0) {
+    warn(
+      `Ignored ${unreadable.length} files of the disk cache that cannot be read; they stay for ` +
+        `the next start: ${unreadable[0]}`,
+    );
+  }
+  return { found, unreadable: unreadable.length };
 }
 
 /** Removes a file that cannot be used, if the system lets us; returns the line that says so. */
@@ -100,24 +114,39 @@ async function removeQuietly(
   }
 }
 
-/** The block that a file holds; a text says why it holds none. */
-async function readFound({ files, shape }: ScanOptions, path: string): Promise<FoundFile | string> {
+/** Why a file is no block: for good, or only as far as it can be seen now. */
+interface Refusal {
+  readonly why: string;
+  readonly isPassing: boolean;
+}
+
+/** The block that a file holds. */
+async function readFound(
+  { files, shape }: ScanOptions,
+  path: string,
+): Promise<FoundFile | Refusal> {
   let file: DiskFile;
   try {
     file = await files.open(path);
   } catch (error) {
-    return messageOf(error);
+    return refusalOf(error);
   }
   try {
     const header = await readHeader(file, shape);
-    if (typeof header === "string") return header;
-    if (!path.endsWith(pathOf(header.file.key))) return "it has the name of another block";
+    if (typeof header === "string") return { why: header, isPassing: false };
+    if (!path.endsWith(pathOf(header.file.key))) {
+      return { why: "it has the name of another block", isPassing: false };
+    }
     return { file: header.file, writtenMs: file.writtenMs };
   } catch (error) {
-    return messageOf(error);
+    return refusalOf(error);
   } finally {
     await file.close();
   }
+}
+
+function refusalOf(error: unknown): Refusal {
+  return { why: messageOf(error), isPassing: judgeFailure(error) === "unknown" };
 }
 
 async function readHeader(file: DiskFile, shape: FileShape): Promise<ReadHeader | string> {

@@ -12,11 +12,12 @@ import { join } from "node:path";
 import { assert, type Clock, messageOf } from "#base";
 import type { BlockFile } from "#kvcache";
 import { encodeHeader, type FileShape, isKey, payloadSum, verifyBlock } from "./block-file.ts";
-import { type DiskFiles, systemFiles } from "./disk-files.ts";
+import { type DiskFiles, judgeFailure, systemFiles } from "./disk-files.ts";
 import { openFolder } from "./disk-folder.ts";
 import { discardFile, pathOf, TEMPORARY_SUFFIX } from "./disk-scan.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { KeyedOrder, Lanes } from "./lanes.ts";
+import { PacedWarnings } from "./paced-warnings.ts";
 import type { FoundFile } from "./survivors.ts";
 import { Traffic, type TrafficCounts } from "./traffic.ts";
 
@@ -59,8 +60,15 @@ const WRITES_MAX = 2;
 /** After a write that failed, so many are left out; after each further one twice as many. */
 const SKIPS_FIRST = 16;
 const SKIPS_MAX = 4096;
-/** The system's name for a file or folder that is not there. */
-const MISSING = "ENOENT";
+
+/**
+ * How a read ended. `read`: the block is there. `gone`: the file does not hold it, and is not there
+ * any more. `unreadable`: the file could not be looked at, and stays as it is.
+ */
+export type ReadOutcome = "read" | "gone" | "unreadable";
+
+/** What was found where a block should be: it (null), or what is wrong. */
+type ReadProblem = { readonly judged: "missing" | "wrong" | "unknown"; readonly why: string };
 
 /**
  * The disk tier's bytes; which block is where is in the books of `KvCache`. No method rejects:
@@ -76,6 +84,7 @@ export class DiskStore {
   readonly #writeLanes = new Lanes(WRITES_MAX);
   readonly #reads: Traffic;
   readonly #writes: Traffic;
+  readonly #warnings: PacedWarnings;
   #temporaries = 0;
   #removals = 0;
   #damaged = 0;
@@ -93,6 +102,7 @@ export class DiskStore {
     this.#files = options.files ?? systemFiles;
     this.#folder = opened.folder;
     this.#lock = opened.lock;
+    this.#warnings = new PacedWarnings(options.clock, options.warn);
     this.#reads = new Traffic(options.clock, options.onRead);
     this.#writes = new Traffic(options.clock);
   }
@@ -139,15 +149,20 @@ export class DiskStore {
   }
 
   /**
-   * Reads a block into `into` [bytesPerBlock]. False: it is not there, or damaged, or not this
-   * block; then the file is gone, and what `into` holds means nothing.
+   * Reads a block into `into` [bytesPerBlock]. Unless it is `read`, what `into` holds means
+   * nothing.
    */
-  read(file: BlockFile, into: Uint8Array): Promise<boolean> {
+  read(file: BlockFile, into: Uint8Array): Promise<ReadOutcome> {
     this.#check(file, into);
     return this.#order.run(file.key, () =>
       this.#readLanes.run(async () => {
-        if (this.#cancelled) return false;
-        return this.#reads.measure(into.length, () => this.#read(file, into));
+        let outcome: ReadOutcome = "unreadable";
+        if (this.#cancelled) return outcome;
+        await this.#reads.measure(into.length, async () => {
+          outcome = await this.#read(file, into);
+          return outcome === "read";
+        });
+        return outcome;
       }),
     );
   }
@@ -167,6 +182,7 @@ export class DiskStore {
   /** Waits for what is under way, then lets others use the folder. Nothing may be called after. */
   async close(): Promise<void> {
     await this.#order.idle();
+    this.#warnings.flush();
     await this.#lock.release();
   }
 
@@ -201,15 +217,20 @@ export class DiskStore {
     try {
       await this.#files.create(path, parts);
     } catch (error) {
-      if (codeOf(error) !== MISSING) throw error;
+      if (judgeFailure(error) !== "missing") throw error;
       await this.#files.makeFolder(join(path, ".."));
       await this.#files.create(path, parts);
     }
   }
 
+  #warn(kind: string, message: string): void {
+    this.#warnings.say(kind, message);
+  }
+
   #pauseWrites(error: unknown): void {
     if (this.#skipsNext === 0) {
-      this.#options.warn(
+      this.#warn(
+        "full",
         `Cannot write to the disk cache: ${this.#folder} must take new files, ` +
           `${messageOf(error)}; blocks are still read from it, and writing is tried again later`,
       );
@@ -222,41 +243,46 @@ export class DiskStore {
     if (this.#skipsNext === 0) return;
     this.#skipsNext = 0;
     this.#skipsLeft = 0;
-    this.#options.warn(`The disk cache can be written again: ${this.#folder}`);
+    this.#warn("writable", `The disk cache can be written again: ${this.#folder}`);
   }
 
-  async #read(file: BlockFile, into: Uint8Array): Promise<boolean> {
+  async #read(file: BlockFile, into: Uint8Array): Promise<ReadOutcome> {
     const path = join(this.#folder, pathOf(file.key));
     const problem = await this.#readBlock(path, file, into);
-    if (problem === null) return true;
-    if (problem === MISSING) {
-      this.#options.warn(`Lost ${path} from the disk cache: somebody else removed it`);
-      return false;
+    if (problem === null) return "read";
+    const { judged, why } = problem;
+    if (judged === "unknown") {
+      this.#warn("unreadable", `Cannot read ${path} in the disk cache: ${why}; the file stays`);
+      return "unreadable";
+    }
+    if (judged === "missing") {
+      this.#warn("lost", `Lost ${path} from the disk cache: somebody else removed it`);
+      return "gone";
     }
     this.#damaged++;
-    this.#options.warn(await discardFile(this.#files, path, problem));
-    return false;
+    this.#warn("damaged", await discardFile(this.#files, path, why));
+    return "gone";
   }
 
   /** What is wrong with the file; null where it held the block, which is in `into` now. */
-  async #readBlock(path: string, file: BlockFile, into: Uint8Array): Promise<string | null> {
+  async #readBlock(path: string, file: BlockFile, into: Uint8Array): Promise<ReadProblem | null> {
     // Written and read headers differ in sums and priority only, so this one tells the length.
     const header = encodeHeader(file, this.#options, 0);
-    if (header === null) return "no file holds a block of so long a scope";
+    if (header === null) return wrong("no file holds a block of so long a scope");
     try {
       const handle = await this.#files.open(path);
       try {
         const wanted = header.length + into.length;
-        if (handle.bytes !== wanted) return `it has ${handle.bytes} bytes, wanted ${wanted}`;
-        if (!(await handle.read([header, into]))) return "it ended early";
+        if (handle.bytes !== wanted) return wrong(`it has ${handle.bytes} bytes, wanted ${wanted}`);
+        if (!(await handle.read([header, into]))) return wrong("it ended early");
       } finally {
         await handle.close();
       }
     } catch (error) {
-      return codeOf(error) === MISSING ? MISSING : messageOf(error);
+      return { judged: judgeFailure(error), why: messageOf(error) };
     }
     const verdict = verifyBlock({ header, payload: into }, file, this.#options);
-    return verdict === true ? null : verdict;
+    return verdict === true ? null : wrong(verdict);
   }
 
   async #remove(key: string): Promise<boolean> {
@@ -266,12 +292,12 @@ export class DiskStore {
       this.#removals++;
       return true;
     } catch (error) {
-      this.#options.warn(`Cannot remove ${path} from the disk cache: ${messageOf(error)}`);
+      this.#warn("kept", `Cannot remove ${path} from the disk cache: ${messageOf(error)}`);
       return false;
     }
   }
 }
 
-function codeOf(error: unknown): unknown {
-  return typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+function wrong(why: string): ReadProblem {
+  return { judged: "wrong", why };
 }

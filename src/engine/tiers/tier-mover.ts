@@ -36,7 +36,7 @@ export interface TierMoverCounts {
 /** A job, and how to carry it out. */
 interface Transfer {
   readonly job: DiskJob;
-  readonly run: (isReady: boolean) => Promise<boolean>;
+  readonly run: (isReady: boolean) => Promise<Omit<FinishedDiskJob, "job">>;
 }
 
 /** Most blocks that `measure` copies: a few milliseconds of work. */
@@ -187,16 +187,26 @@ export class TierMover {
   /** What to do for a job; not `isReady`: the device failed, and host memory may hold anything. */
   #transferOf(job: DiskJob, store: DiskStore): Transfer {
     const { kind, file } = job;
-    if (kind === "delete") return { job, run: () => store.remove(file.key) };
+    if (kind === "delete") return { job, run: async () => ({ ok: await store.remove(file.key) }) };
     const bytes = this.#bytesOf(job.host);
-    const transfer = () => (kind === "read" ? store.read(file, bytes) : store.write(file, bytes));
-    return { job, run: async (isReady) => isReady && (await transfer()) };
+    if (kind === "write") {
+      return { job, run: async (isReady) => ({ ok: isReady && (await store.write(file, bytes)) }) };
+    }
+    return {
+      job,
+      run: async (isReady) => {
+        const outcome = isReady ? await store.read(file, bytes) : "unreadable";
+        return outcome === "unreadable"
+          ? { ok: false, unreadable: true }
+          : { ok: outcome === "read" };
+      },
+    };
   }
 
   #start({ job, run }: Transfer, isReady: boolean): void {
-    const running = run(isReady).then((ok) => {
+    const running = run(isReady).then((outcome) => {
       this.#underWay.delete(running);
-      this.#finished.push({ job, ok });
+      this.#finished.push({ job, ...outcome });
       this.#options.onFinished();
     });
     this.#underWay.add(running);

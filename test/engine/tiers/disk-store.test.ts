@@ -91,7 +91,7 @@ async function fill(store: DiskStore, count: number): Promise<void> {
 
 async function readBack(store: DiskStore, index: number): Promise<Uint8Array | null> {
   const into = new Uint8Array(BYTES);
-  return (await store.read(block(index), into)) ? into : null;
+  return (await store.read(block(index), into)) === "read" ? into : null;
 }
 
 test("what was written is read again, in this run and in the next one", async ({ bench }) => {
@@ -141,7 +141,7 @@ test("calls with one key take effect in the order in which they were made", asyn
     store.write(block(0), payloadOf(5)),
     store.read(block(0), into),
   ]);
-  expect(results).toEqual([true, true, false, true, true]);
+  expect(results).toEqual([true, true, "gone", true, "read"]);
   expect(into).toEqual(payloadOf(5));
   await store.close();
 });
@@ -163,7 +163,8 @@ test("a file that was changed anywhere is not read, is removed, and leaves a lin
     expect(await readBack(store, 0), `byte ${place}`).toBeNull();
     expect(existsSync(path)).toBe(false);
   }
-  expect(bench.warnings).toHaveLength(places.length);
+  // A few are told one by one, the others are counted: paced-warnings.ts.
+  expect(bench.warnings).toHaveLength(Math.min(3, places.length));
   expect(bench.warnings[0]).toMatch(/^Removed .* from the disk cache: its header is not/);
   expect(store.counts().damaged).toBe(places.length);
   await store.close();
@@ -189,7 +190,7 @@ test("a file that holds another block is not taken for the one that was asked fo
   writeFileSync(pathIn(bench.folder, 0), readFileSync(pathIn(bench.folder, 1)));
   expect(await readBack(store, 0)).toBeNull();
   const other = { ...block(1), tokens: Int32Array.of(9, 9, 9, 9) };
-  expect(await store.read(other, new Uint8Array(BYTES))).toBe(false);
+  expect(await store.read(other, new Uint8Array(BYTES))).toBe("gone");
   await store.close();
 });
 
@@ -384,24 +385,69 @@ test.for(["ENOSPC", "EIO", "EROFS"])(
   },
 );
 
-test("a failing read is no, and a line", async ({ bench }) => {
-  let failing = false;
+/** The machine's files, of which none can be opened or read while `code` says why. */
+function failingReads() {
+  const failing: { at: "open" | "read"; code: string | null } = { at: "read", code: null };
   const files: DiskFiles = {
     ...systemFiles,
     open: async (path) => {
+      const { at, code } = failing;
+      if (code !== null && at === "open") throw failure(code);
       const file = await systemFiles.open(path);
-      return {
-        ...file,
-        read: (parts) => (failing ? Promise.reject(failure("EIO")) : file.read(parts)),
-      };
+      return code === null ? file : { ...file, read: () => Promise.reject(failure(code)) };
     },
   };
-  const { store } = await bench.open({ files });
+  return { failing, files };
+}
+
+test.for([
+  ["EMFILE", "open"],
+  ["EACCES", "open"],
+  ["ENOMEM", "read"],
+  ["EIO", "read"],
+] as const)(
+  "a read that ends with %s at %s leaves the file, and a line",
+  async ([code, at], { bench }) => {
+    const { failing, files } = failingReads();
+    const { store } = await bench.open({ files });
+    await fill(store, 1);
+    Object.assign(failing, { code, at });
+    expect(await store.read(block(0), new Uint8Array(BYTES))).toBe("unreadable");
+    expect(bench.warnings).toEqual([expect.stringMatching(new RegExp(`${code}.*the file stays`))]);
+    expect(store.counts()).toMatchObject({ damaged: 0, reads: { failures: 1 } });
+    failing.code = null;
+    expect(await readBack(store, 0)).toEqual(payloadOf(0));
+    await store.close();
+  },
+);
+
+test("files that cannot be read at the start stay, and so does what continues them", async ({
+  bench,
+}) => {
+  const first = await bench.open();
+  await fill(first.store, 3);
+  await first.store.close();
+  const hidden = pathIn(bench.folder, 0);
+  const files: DiskFiles = {
+    ...systemFiles,
+    open: (path) => (path === hidden ? Promise.reject(failure("EMFILE")) : systemFiles.open(path)),
+  };
+  const second = await bench.open({ files });
+  expect(second.survivors).toEqual([]);
+  expect(bench.warnings).toEqual([expect.stringMatching(/^Ignored 1 files .*EMFILE/)]);
+  await second.store.close();
+  const third = await bench.open();
+  expect(third.survivors).toHaveLength(3);
+  await third.store.close();
+});
+
+test("a read that was cancelled says nothing of its file", async ({ bench }) => {
+  const { store } = await bench.open();
   await fill(store, 1);
-  failing = true;
-  expect(await readBack(store, 0)).toBeNull();
-  expect(bench.warnings).toEqual([expect.stringContaining("EIO")]);
+  store.cancel();
+  expect(await store.read(block(0), new Uint8Array(BYTES))).toBe("unreadable");
   await store.close();
+  expect(existsSync(pathIn(bench.folder, 0))).toBe(true);
 });
 
 test("a cache that somebody empties while it is used goes on", async ({ bench }) => {
