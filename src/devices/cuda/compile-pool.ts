@@ -12,7 +12,12 @@ import type { CompileAnswer, CompileJob, CompileThreadData } from "./compile-thr
 import type { KernelText, Nvrtc } from "./nvrtc.ts";
 
 /** Built code only: Node 20 cannot start a thread from a .ts file. */
-const script = new URL("./compile-thread.js", import.meta.url);
+const script = new URL(
+  import.meta.url.endsWith(".ts")
+    ? "../../../dist/devices/cuda/compile-thread.js"
+    : "./compile-thread.js",
+  import.meta.url,
+);
 
 /** A compiler of one file takes some 100 MB. */
 const threadsMax = 8;
@@ -22,7 +27,7 @@ export type OnCompiled = (index: number, cubin: Uint8Array) => void;
 
 /**
  * Compiles `sources` with the same options. Rejects with the first error, after the other threads
- * were ended. Running from source, files are compiled one after the other on this thread.
+ * were ended. Where nothing was built, files are compiled one after the other on this thread.
  */
 export async function compileAll(
   nvrtc: Nvrtc,

@@ -5,7 +5,16 @@
 //   CUDA_HOME=$(node test/devices/cuda/emulator/build.mjs) node bench/gpu/smoke.mjs
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -38,7 +47,15 @@ export function buildEmulator() {
   execFileSync(compiler, [...flags, ...definitions, "-o", library, ...inputs, "-ldl"]);
   for (const name of libraries) symlinkSync("emulator.so", join(output, name));
   renameSync(part, home);
+  removeOld();
   return home;
+}
+
+/** Keeps the newest builds: other processes may still use the ones before this. */
+function removeOld() {
+  const paths = readdirSync(builds).map((name) => join(builds, name));
+  const newestFirst = paths.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
+  for (const path of newestFirst.slice(4)) rmSync(path, { recursive: true, force: true });
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -9,6 +9,6 @@ struct EmulatedThread {
   Dim3 threadIdx, blockIdx, blockDim, gridDim;
   /// Waits for the block's other threads; returns how many of them passed a nonzero value.
   int (*barrier)(int value);
-  /// Waits for the lanes of `mask`; every lane's `value` is in `lanes` afterwards. `lanes`: 32.
-  void (*exchange)(unsigned mask, unsigned long long value, unsigned long long* lanes);
+  /// Waits for the lanes of `mask` and returns the values [32] of all; good until the next call.
+  const unsigned long long* (*exchange)(unsigned mask, unsigned long long value);
 };

@@ -22,7 +22,11 @@ struct Fiber {
   State state = State::ready;
   unsigned mask = 0;
   unsigned long long value = 0;
-  unsigned long long* lanes = nullptr;
+};
+
+/// What the lanes of a warp brought to their last exchange.
+struct Warp {
+  unsigned long long values[kWarp];
 };
 
 /// Everything of the block that runs now. Kernels run on one system thread.
@@ -30,6 +34,7 @@ struct Block {
   EmulatedThread* thread = nullptr;
   const std::function<void()>* kernel = nullptr;
   std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
   std::vector<char*> stacks;
   size_t current = 0;
   void* mainStack = nullptr;
@@ -96,13 +101,15 @@ int barrier(int value) {
   return block.barrierResult;
 }
 
-void exchange(unsigned mask, unsigned long long value, unsigned long long* lanes) {
-  Fiber& fiber = block.fibers[block.current];
+const unsigned long long* exchange(unsigned mask, unsigned long long value) {
+  const size_t lane = block.current;
+  Fiber& fiber = block.fibers[lane];
   fiber.state = State::atExchange;
   fiber.mask = mask;
   fiber.value = value;
-  fiber.lanes = lanes;
   yield();
+  // Whoever may go on does so before the next exchange of the warp is let through.
+  return block.warps[lane / kWarp].values;
 }
 
 /// Lets a block go on when every thread that is left came to the barrier.
@@ -129,7 +136,7 @@ bool passExchange(size_t first) {
     if (block.fibers[i].state != State::atExchange) continue;
     const unsigned mask = block.fibers[i].mask;
     bool complete = true;
-    unsigned long long values[kWarp] = {};
+    unsigned long long* const values = block.warps[first / kWarp].values;
     for (size_t j = first; j < end; ++j) {
       if ((mask >> (j - first) & 1u) == 0) continue;
       const Fiber& other = block.fibers[j];
@@ -141,7 +148,6 @@ bool passExchange(size_t first) {
     for (size_t j = first; j < end; ++j) {
       Fiber& other = block.fibers[j];
       if ((mask >> (j - first) & 1u) == 0 || other.state != State::atExchange) continue;
-      for (unsigned lane = 0; lane < kWarp; ++lane) other.lanes[lane] = values[lane];
       other.state = State::ready;
     }
     return true;
@@ -201,6 +207,7 @@ void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
   block.kernel = &kernel;
   block.barrierSum = 0;
   block.fibers.assign(count, Fiber());
+  block.warps.assign((count + kWarp - 1) / kWarp, Warp());
   while (block.stacks.size() < count) {
     void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -109,8 +109,7 @@ inline int __syncthreads_count(int value) { return emulated->barrier(value != 0)
 inline int __syncthreads_or(int value) { return emulated->barrier(value != 0) > 0; }
 inline void __threadfence() {}
 inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  unsigned long long lanes[32];
-  emulated->exchange(mask, 0, lanes);
+  emulated->exchange(mask, 0);
 }
 
 inline unsigned emulatedLane() { return threadIdx.x % 32; }
@@ -120,8 +119,7 @@ inline T emulatedShuffle(unsigned mask, T value, int lane) {
   static_assert(sizeof(T) <= 8, "registers");
   unsigned long long bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  unsigned long long lanes[32];
-  emulated->exchange(mask, bits, lanes);
+  const unsigned long long* const lanes = emulated->exchange(mask, bits);
   T other;
   std::memcpy(&other, &lanes[lane & 31], sizeof(T));
   return other;
@@ -148,8 +146,7 @@ inline T __shfl_down_sync(unsigned mask, T value, int lanes, int width = 32) {
   return emulatedShuffle(mask, value, lane % width + lanes < width ? lane + lanes : lane);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  unsigned long long lanes[32];
-  emulated->exchange(mask, predicate != 0, lanes);
+  const unsigned long long* const lanes = emulated->exchange(mask, predicate != 0);
   unsigned ballot = 0;
   for (int lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1u) != 0 && lanes[lane] != 0) ballot |= 1u << lane;
