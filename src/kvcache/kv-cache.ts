@@ -227,9 +227,9 @@ export class KvCache {
     return this.#books.device.allocate(count, table.ids);
   }
 
-  /** What the holder of the table's block at `index` says of how long to keep it. */
-  setRetention(table: BlockTable, index: number, retention: BlockRetention): void {
-    if (table.holds(index)) this.#books.claim(table.get(index), retention);
+  /** What the holder of the table's block at `index` says of how long to keep it; null: nothing. */
+  setRetention(table: BlockTable, index: number, retention: BlockRetention | null): void {
+    if (retention !== null && table.holds(index)) this.#books.claim(table.get(index), retention);
   }
 
   /**

@@ -18,8 +18,6 @@ export interface ReuseOptions {
   readonly unseenBlocks: (tokens: number) => { readonly from: number; readonly to: number };
 }
 
-const NO_RETENTION = { priority: null, durationMs: null };
-
 /** Finds what of a prompt is stored, and gives it to tables. */
 export class PrefixReuse {
   readonly #books: CacheBooks;
@@ -103,7 +101,6 @@ export class PrefixReuse {
       this.#hits[this.#books.hitLevel(block)]++;
       const own = level === 0 ? block : this.#bringBack(block, index);
       table.ids.set(index, own);
-      this.#books.claim(own, NO_RETENTION);
     }
     if (match.partial !== null) this.#settlePartial(table, match.partial);
   }
@@ -151,7 +148,6 @@ export class PrefixReuse {
     this.#partialHitTokens += partial.tokens;
     if (partial.takeover) {
       if (index.has(block)) this.#books.forget(block);
-      device.claim(block, NO_RETENTION);
       table.ids.push(block);
       return;
     }

@@ -60,7 +60,8 @@ export class RetentionBook {
 
   /**
    * What the newest holder says: its priority counts, downwards too, and its duration, null
-   * included. Returns how the priority changed, null where it did not.
+   * included. A holder that says nothing does not claim, and leaves both as they are. Returns how
+   * the priority changed, null where it did not.
    */
   claim(block: BlockId, { priority, durationMs }: BlockRetention): KvEventDiff | null {
     const oldValue = this.priorityOf(block);

@@ -30,9 +30,12 @@ export interface RetentionConfig {
   readonly decodeDurationMs: number | null;
 }
 
-/** What a request says about one block. */
+/**
+ * What a request says about one block. It replaces what was said before; who says nothing has null
+ * in place of this, and leaves a stored block as it is.
+ */
 export interface BlockRetention {
-  /** null: nothing, a stored block keeps its own. */
+  /** null: nothing about that, a stored block keeps its own. */
   readonly priority: number | null;
   /** null: for ever. */
   readonly durationMs: number | null;
@@ -101,21 +104,22 @@ export function retentionWarning(config: RetentionConfig): string | null {
 
 /**
  * What a checked config says about each block of a prompt, the partially filled last one included:
- * [ceil(promptTokens / blockTokens)]. A block belongs to the range of its first token.
+ * [ceil(promptTokens / blockTokens)]. A block belongs to the range of its first token; null:
+ * nothing is said of it.
  */
 export function promptRetention(
   config: RetentionConfig,
   promptTokens: number,
   blockTokens: number,
-): BlockRetention[] {
+): (BlockRetention | null)[] {
   const { ranges } = config;
   const said = ranges.map(({ priority, durationMs }) => ({ priority, durationMs }));
-  const blocks: BlockRetention[] = [];
+  const blocks: (BlockRetention | null)[] = [];
   let next = 0;
   for (let first = 0; first < promptTokens; first += blockTokens) {
     while (endOf(ranges[next]) <= first) next++;
     const isInside = first >= (ranges[next]?.start ?? Number.POSITIVE_INFINITY);
-    blocks.push((isInside ? said[next] : null) ?? NOTHING_SAID);
+    blocks.push((isInside ? said[next] : null) ?? null);
   }
   return blocks;
 }
@@ -124,8 +128,6 @@ export function promptRetention(
 export function decodeRetention(config: RetentionConfig): BlockRetention {
   return { priority: config.decodePriority, durationMs: config.decodeDurationMs };
 }
-
-const NOTHING_SAID: BlockRetention = { priority: null, durationMs: null };
 
 /** Behind the last range nothing ends. */
 function endOf(range: TokenRangeRetention | undefined): number {

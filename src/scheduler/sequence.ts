@@ -26,8 +26,8 @@ export type SequenceState =
 
 /** How long a sequence's blocks are worth keeping when nobody holds them. */
 export interface SequenceRetention {
-  /** By prompt block; the partly filled last one, too. */
-  readonly prompt: readonly BlockRetention[];
+  /** By prompt block; the partly filled last one, too. null: nothing is said of it. */
+  readonly prompt: readonly (BlockRetention | null)[];
   /** Of every block behind these. */
   readonly decode: BlockRetention;
 }

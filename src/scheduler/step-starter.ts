@@ -115,8 +115,9 @@ export class StepStarter {
   /** Says of the table's blocks from `first` on how long the request wants them kept. */
   #retain({ blockTable, retention }: Sequence, first: number): void {
     if (retention === null) return;
+    const { prompt, decode } = retention;
     for (let index = first; index < blockTable.length; index++) {
-      const wanted = retention.prompt[index] ?? retention.decode;
+      const wanted = index < prompt.length ? (prompt[index] ?? null) : decode;
       this.#parts.cache.setRetention(blockTable, index, wanted);
     }
   }

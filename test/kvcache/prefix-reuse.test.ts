@@ -114,6 +114,39 @@ describe("TensorRT-LLM's scenarios of reuse", () => {
     expect(manager.pass(range(12, 23))).toBe(11);
   });
 
+  test("[KV35] T 1.3: who finds a block and says nothing keeps its priority and its duration", () => {
+    const manager = new CacheManager({ blocks: 6, blockTokens: 4 });
+    manager.pass(range(0, 7), { retention: worth(91, { durationMs: 60 }) });
+    manager.cache.advance(40);
+    const finder = manager.add(range(0, 4));
+    expect(finder.cached).toBe(4);
+    manager.cache.advance(70);
+    expect(manager.cache.priorityOf(finder.table.get(0))).toBe(91);
+    manager.remove(finder);
+    const [block] = manager.cache.match("", Int32Array.from(range(0, 4))).blocks;
+    if (block === undefined) throw new Error("Nothing is found");
+    manager.cache.advance(129);
+    expect(manager.cache.priorityOf(block)).toBe(91);
+    manager.cache.advance(130);
+    expect(manager.cache.priorityOf(block)).toBe(35);
+  });
+
+  test("[KV35] T 1.3: who says something replaces both, an end that was set by none, too", () => {
+    for (const [said, atTheEnd] of [
+      [worth(80), 80],
+      [worth(80, { durationMs: 5 }), 35],
+    ] as const) {
+      const manager = new CacheManager({ blocks: 6, blockTokens: 4 });
+      manager.pass(range(0, 7), { retention: worth(91, { durationMs: 60 }) });
+      manager.pass(range(0, 4), { retention: said });
+      const [block] = manager.cache.match("", Int32Array.from(range(0, 4))).blocks;
+      if (block === undefined) throw new Error("Nothing is found");
+      expect(manager.cache.priorityOf(block)).toBe(80);
+      manager.cache.advance(59);
+      expect(manager.cache.priorityOf(block)).toBe(atTheEnd);
+    }
+  });
+
   test("[KV36] T 17: a tail of generated tokens expires, and goes before what it continues", () => {
     const manager = new CacheManager({ blocks: 9, blockTokens: 4 });
     const a = manager.add([1, 1, ...range(2, 11)], {
@@ -386,10 +419,13 @@ describe("starts of blocks", () => {
     const taken = manager.add([...range(0, 5), 9]);
     expect(manager.held(taken)[1]).toBe(second);
     expect(manager.cache.priorityOf(taken.table.get(1))).toBe(80);
-    // Whoever takes it over says nothing of how long, so it does not end.
+    // Whoever takes it over says nothing, so its time counts again from the last release. The copy
+    // of the first block counts, too, and so does the second block of the one that was taken.
     manager.remove(taken);
-    manager.cache.advance(100);
+    manager.cache.advance(9);
     expect(manager.cache.stats().levels[0]?.expired).toBe(0);
+    manager.cache.advance(10);
+    expect(manager.cache.stats().levels[0]?.expired).toBe(3);
   });
 
   test("[KV25] without copies only what nobody holds or continues is used in part", () => {

@@ -80,7 +80,9 @@ describe("checkedRetention", () => {
 
 describe("promptRetention", () => {
   const priorities = (prompt: RetentionConfig, blockTokens: number, tokens: number) =>
-    promptRetention(checkedRetention(prompt), tokens, blockTokens).map(({ priority }) => priority);
+    promptRetention(checkedRetention(prompt), tokens, blockTokens).map(
+      (said) => said?.priority ?? null,
+    );
 
   test.for([
     [config([0, 64, 80], [64, 128, 50]), 64, 256, [80, 50, null, null]],
@@ -109,10 +111,7 @@ describe("promptRetention", () => {
       decodePriority: 20,
       decodeDurationMs: 9,
     };
-    expect(promptRetention(prompt, 8, 4)).toEqual([
-      { priority: 35, durationMs: 250 },
-      { priority: null, durationMs: null },
-    ]);
+    expect(promptRetention(prompt, 8, 4)).toEqual([{ priority: 35, durationMs: 250 }, null]);
     expect(decodeRetention(prompt)).toEqual({ priority: 20, durationMs: 9 });
   });
 });
