@@ -138,7 +138,12 @@ export interface EngineStats {
   readonly totalBlocks: number;
   readonly steps: number;
   readonly preemptions: number;
+  /** Of requests that began to run, each once, however many sequences it has. */
   readonly promptTokens: number;
+  /** Those of them that were found in the cache when their request began. */
+  readonly cachedPromptTokens: number;
+  /** Prompt tokens that steps computed: after a preemption, some of them again. */
+  readonly computedPromptTokens: number;
   readonly generatedTokens: number;
   /** Prefix-cache look-ups and hits, in tokens. */
   readonly prefixQueriedTokens: number;

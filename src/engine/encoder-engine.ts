@@ -102,6 +102,8 @@ export class EncoderEngine {
       steps: this.#steps,
       preemptions: 0,
       promptTokens: this.#promptTokens,
+      cachedPromptTokens: 0,
+      computedPromptTokens: this.#promptTokens,
       generatedTokens: 0,
       prefixQueriedTokens: 0,
       prefixHitTokens: 0,

@@ -40,6 +40,8 @@ const NO_STATS: EngineStats = {
   steps: 0,
   preemptions: 0,
   promptTokens: 0,
+  cachedPromptTokens: 0,
+  computedPromptTokens: 0,
   generatedTokens: 0,
   prefixQueriedTokens: 0,
   prefixHitTokens: 0,

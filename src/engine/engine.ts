@@ -60,8 +60,7 @@ export class Engine {
   #compiler: GrammarCompiler | null = null;
   #nextSequence = 1;
   #steps = 0;
-  #promptTokens = 0;
-  #generatedTokens = 0;
+  readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
   /** Requests that failed since the last step's news. */
   #failures: RequestFailure[] = [];
   /** While a step is computed: tasks of sequences that ended meanwhile, which it may still use. */
@@ -146,8 +145,10 @@ export class Engine {
     return {
       ...scheduler,
       steps: this.#steps,
-      promptTokens: this.#promptTokens,
-      generatedTokens: this.#generatedTokens,
+      promptTokens: this.#tokens.prompt,
+      cachedPromptTokens: this.#tokens.cachedPrompt,
+      computedPromptTokens: this.#tokens.computedPrompt,
+      generatedTokens: this.#tokens.generated,
     };
   }
 
@@ -318,11 +319,17 @@ export class Engine {
   }
 
   #countStep(plan: StepPlan, outputs: readonly SequenceOutput[]): void {
+    const tokens = this.#tokens;
     this.#steps += 1;
-    for (const { sequence, start, count } of plan.items) {
-      this.#promptTokens += Math.max(0, Math.min(start + count, sequence.promptLength) - start);
+    for (const { sequence, start, count, admission } of plan.items) {
+      const { promptLength } = sequence;
+      tokens.computedPrompt += Math.max(0, Math.min(start + count, promptLength) - start);
+      // Samples and beams fork from the one that is admitted; what comes back is known already.
+      if (admission === null || sequence.preemptions > 0) continue;
+      tokens.prompt += promptLength;
+      tokens.cachedPrompt += sequence.cachedTokens;
     }
-    for (const { tokenIds } of outputs) this.#generatedTokens += tokenIds.length;
+    for (const { tokenIds } of outputs) tokens.generated += tokenIds.length;
   }
 
   /** Compiles beside the steps; the sequences keep their place in the queue meanwhile. */

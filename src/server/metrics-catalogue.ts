@@ -54,12 +54,6 @@ export const HISTOGRAMS = {
 } as const satisfies Record<string, { help: string; buckets: readonly number[] }>;
 export type HistogramName = keyof typeof HISTOGRAMS;
 
-/** Sums that the engine's books do not keep. */
-export interface EngineCounts {
-  cachedPromptTokens: number;
-  computedPromptTokens: number;
-}
-
 /** The value of one series, told from others of its metric by labels. */
 export interface Sample {
   readonly labels?: Readonly<Record<string, string>>;
@@ -72,10 +66,10 @@ export interface Metric {
   readonly help: string;
   /** Names of the labels that all its series have. Default: none. */
   readonly labelNames?: readonly string[];
-  readonly samples: (stats: EngineStats, counts: EngineCounts) => readonly Sample[];
+  readonly samples: (stats: EngineStats) => readonly Sample[];
 }
 
-type Value = (stats: EngineStats, counts: EngineCounts) => number;
+type Value = (stats: EngineStats) => number;
 
 /** Values that rise and fall. */
 export function engineGauges(info: ModelInfo): readonly Metric[] {
@@ -109,18 +103,25 @@ export function engineGauges(info: ModelInfo): readonly Metric[] {
 /** Values that only rise. */
 export function engineCounters(events: KvEventSource): readonly Metric[] {
   return [
-    metric("prompt_tokens_total", "Prompt tokens taken in.", (stats) => stats.promptTokens),
-    metric("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
-    metric("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (_, counts) => {
-      return counts.cachedPromptTokens;
+    metric("prompt_tokens_total", "Prompt tokens taken in, cached ones included.", (stats) => {
+      return stats.promptTokens;
     }),
+    metric("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
+    metric("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (stats) => {
+      return stats.cachedPromptTokens;
+    }),
+    metric(
+      "prompt_tokens_computed_total",
+      "Prompt tokens computed, those of a preempted request again.",
+      (stats) => stats.computedPromptTokens,
+    ),
     {
       name: "prompt_tokens_by_source_total",
-      help: "Prompt tokens of ended requests, by where their KV came from.",
+      help: "Prompt tokens taken in, by where their KV came from.",
       labelNames: ["source"],
-      samples: (_, counts) => [
-        { labels: { source: "local_compute" }, value: counts.computedPromptTokens },
-        { labels: { source: "local_cache_hit" }, value: counts.cachedPromptTokens },
+      samples: ({ promptTokens, cachedPromptTokens: cached }) => [
+        { labels: { source: "local_compute" }, value: promptTokens - cached },
+        { labels: { source: "local_cache_hit" }, value: cached },
       ],
     },
     metric("prefix_cache_queries_total", "Tokens looked up in the prefix cache.", (stats) => {
@@ -139,7 +140,7 @@ export function engineCounters(events: KvEventSource): readonly Metric[] {
 
 /** A metric of one series. */
 function metric(name: string, help: string, value: Value): Metric {
-  return { name, help, samples: (stats, counts) => [{ value: value(stats, counts) }] };
+  return { name, help, samples: (stats) => [{ value: value(stats) }] };
 }
 
 function heldShare(stats: EngineStats): number {

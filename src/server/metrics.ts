@@ -6,7 +6,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineListener, RequestSummary, RequestTimes, ServedModel } from "#engine";
 import {
-  type EngineCounts,
   engineCounters,
   engineGauges,
   HISTOGRAMS,
@@ -29,7 +28,6 @@ export class EngineMetrics {
   readonly #labels: Labels;
   readonly #histograms = new Map<HistogramName, Histogram.Internal<string>>();
   readonly #finished: Counter;
-  readonly #counts: EngineCounts = { cachedPromptTokens: 0, computedPromptTokens: 0 };
   readonly #stop: () => void;
 
   constructor(model: ServedModel, modelName: string) {
@@ -93,8 +91,6 @@ export class EngineMetrics {
     for (const reason of summary.finishReasons) {
       this.#finished.inc({ ...this.#labels, finished_reason: reason });
     }
-    this.#counts.cachedPromptTokens += cachedTokens;
-    this.#counts.computedPromptTokens += promptTokens - cachedTokens;
   }
 
   #observe(name: HistogramName, value: number): void {
@@ -133,12 +129,11 @@ export class EngineMetrics {
   /** Values come from the engine's books when someone looks, at no cost per step. */
   #makeGauges(model: ServedModel): void {
     const labels = this.#labels;
-    const counts = this.#counts;
     for (const metric of engineGauges(model.info)) {
       new Gauge({
         ...this.#description(metric),
         collect() {
-          for (const { labels: own, value } of metric.samples(model.stats(), counts)) {
+          for (const { labels: own, value } of metric.samples(model.stats())) {
             this.set({ ...labels, ...own }, value);
           }
         },
@@ -148,13 +143,12 @@ export class EngineMetrics {
 
   #makeCounters(model: ServedModel): void {
     const labels = this.#labels;
-    const counts = this.#counts;
     for (const metric of engineCounters(model.kvEvents)) {
       new Counter({
         ...this.#description(metric),
         collect() {
           this.reset();
-          for (const { labels: own, value } of metric.samples(model.stats(), counts)) {
+          for (const { labels: own, value } of metric.samples(model.stats())) {
             this.inc({ ...labels, ...own }, value);
           }
         },

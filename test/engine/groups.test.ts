@@ -177,8 +177,12 @@ describe("beams", () => {
       for (const index of [0, 1, 2]) {
         expect(tokens[`${key}.${index}`]).toEqual(expected[`1.${index}`]);
       }
-      const { preemptions, swapPreemptions } = scripted.engine.stats();
+      const { preemptions, swapPreemptions, ...stats } = scripted.engine.stats();
       expect(preemptions).toBeGreaterThan(0);
+      // A prompt counts once, however many sequences it has and however often it is computed.
+      expect(stats.promptTokens).toBe(3 + PROMPT.length);
+      const needed = stats.promptTokens - stats.cachedPromptTokens;
+      expect(stats.computedPromptTokens).toBeGreaterThanOrEqual(needed);
       expect(swapPreemptions).toBe(preemption === "swap" ? preemptions : 0);
       expectIdle(scripted);
     }

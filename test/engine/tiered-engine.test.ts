@@ -146,14 +146,17 @@ describe("conversations", () => {
       const prompt = Array.from({ length: 100 }, (_, place) => place);
       scripted.add(prompt, { maxTokens: 200 });
       await scripted.drain(300);
-      const before = scripted.engine.stats().promptTokens;
+      const before = scripted.engine.stats();
       scripted.add(
         Array.from({ length: 300 }, (_, place) => place),
         { maxTokens: 1 },
       );
       const steps = await scripted.drain();
       expect(steps[0]?.report.stepTokens).toBe(computed);
-      expect(scripted.engine.stats().promptTokens - before).toBe(computed);
+      const after = scripted.engine.stats();
+      expect(after.computedPromptTokens - before.computedPromptTokens).toBe(computed);
+      expect(after.promptTokens - before.promptTokens).toBe(300);
+      expect(after.cachedPromptTokens).toBe(300 - computed);
     },
   );
 });

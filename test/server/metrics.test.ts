@@ -35,6 +35,8 @@ test("counters and histograms follow requests, under both prefixes", async () =>
     expect(value("iteration_tokens_total_count")).toBe(32);
     expect(value("request_params_max_tokens_sum")).toBe(32);
     expect(value("prompt_tokens_by_source_total", ',source="local_cache_hit"')).toBe(32);
+    expect(value("prompt_tokens_by_source_total", ',source="local_compute"')).toBe(48);
+    expect(value("prompt_tokens_computed_total")).toBe(48);
   }
 });
 

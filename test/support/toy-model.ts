@@ -123,6 +123,8 @@ export class ToyModel implements ServedModel {
       steps,
       preemptions: 0,
       promptTokens,
+      cachedPromptTokens: hits,
+      computedPromptTokens: promptTokens - hits,
       generatedTokens,
       prefixQueriedTokens: queried,
       prefixHitTokens: hits,
