@@ -11,7 +11,7 @@ import { ContentIndex } from "./content-index.ts";
 import type { EvictionPolicyName } from "./eviction-policies.ts";
 import type { CacheLevel, KvEventDiff } from "./kv-event.ts";
 import type { NodeId } from "./prefix-tree.ts";
-import type { BlockRetention } from "./retention.ts";
+import { type BlockRetention, timelessLease } from "./retention.ts";
 import type { StoreObserver } from "./store-observer.ts";
 
 /** How many blocks each level has, and what leaves them first. */
@@ -159,6 +159,30 @@ export class CacheBooks {
     if (change !== null) this.#prioritised(block, change);
   }
 
+  /** A held block, which nobody finds yet, has the contents of another one: it is worth as much. */
+  inherit(block: BlockId, from: BlockId): void {
+    const tier = this.tierOf(block);
+    const lease = this.tierOf(from).leaseOf(from);
+    tier.inherit(block, tier.level === 2 ? timelessLease(lease) : lease);
+  }
+
+  /** Has contents copied to a held block of the device. Neither block is found by this. */
+  copy(from: BlockId, to: BlockId): void {
+    const isNear = this.device.has(from);
+    this.move({ kind: isNear ? "copy" : "onboard", from, to });
+    if (!isNear) this.#count(1, "onboarded");
+    this.inherit(to, from);
+  }
+
+  /** Has contents copied to a held host block, where they are found from now on, too. */
+  copyToHost(from: BlockId, host: BlockId, node: NodeId): void {
+    this.move({ kind: "offload", from, to: host });
+    this.#count(0, "offloaded");
+    this.inherit(host, from);
+    this.index.attach(node, host);
+    this.tierOf(host).publish(host);
+  }
+
   /** A cached block is worth nothing, and goes next. */
   demote(block: BlockId): void {
     const tier = this.tierOf(block);
@@ -186,13 +210,9 @@ export class CacheBooks {
    * unless somebody else holds it; the caller's hold of it ends here.
    */
   onboard(host: BlockId, device: BlockId): void {
-    const tier = this.host;
-    assert(tier !== null, "Cannot bring a block back without host memory");
-    this.move({ kind: "onboard", from: host, to: device });
-    this.#count(1, "onboarded");
+    this.copy(host, device);
     const node = this.index.nodeOf(host);
     if (node !== null) {
-      this.device.claim(device, { priority: tier.priorityOf(host), durationMs: null });
       this.index.attach(node, device);
       this.device.publish(device);
     }
@@ -319,11 +339,7 @@ export class CacheBooks {
       this.release(copy);
       return false;
     }
-    this.move({ kind: "offload", from: block, to: copy });
-    this.#count(0, "offloaded");
-    host.claim(copy, { priority: this.device.priorityOf(block), durationMs: null });
-    this.index.attach(node, copy);
-    host.publish(copy);
+    this.copyToHost(block, copy, node);
     this.onOffloaded?.(copy, node);
     this.release(copy);
     return true;

@@ -4,7 +4,7 @@ import { type BlockCounts, BlockPool } from "./block-pool.ts";
 import type { EvictionPolicy } from "./eviction.ts";
 import { createEviction, type EvictionPolicyName } from "./eviction-policies.ts";
 import type { CacheLevel, KvEventDiff } from "./kv-event.ts";
-import { type BlockRetention, PRIORITY_MIN } from "./retention.ts";
+import { type BlockLease, type BlockRetention, PRIORITY_MIN } from "./retention.ts";
 import { RetentionBook } from "./retention-book.ts";
 
 /** One level's place in the block ids that all levels share, and its order of eviction. */
@@ -77,8 +77,9 @@ export class CacheTier {
     return this.#book.priorityOf(this.#own(block));
   }
 
-  durationOf(block: BlockId): number | null {
-    return this.#book.durationOf(this.#own(block));
+  /** All that is known of how long a block is worth keeping. */
+  leaseOf(block: BlockId): BlockLease {
+    return this.#book.leaseOf(this.#own(block));
   }
 
   /** Appends `count` blocks with one holder each to `into`, or touches nothing: false. */
@@ -104,8 +105,13 @@ export class CacheTier {
   /** One holder more, for a block that is held or cached. */
   retain(block: BlockId): void {
     const own = this.#own(block);
-    if (this.#pool.holders(own) === 0) this.#book.retained(own);
+    this.#book.retained(own);
     this.#pool.retain(own);
+  }
+
+  /** The same for one that only keeps the block where it is, and uses it for no request. */
+  pin(block: BlockId): void {
+    this.#pool.retain(this.#own(block));
   }
 
   /** One holder less; without holders the block is cached if published, else free. */
@@ -122,6 +128,13 @@ export class CacheTier {
     const change = this.#book.claim(own, retention);
     if (change !== null) this.#pool.prioritise(own, change.newValue);
     return change;
+  }
+
+  /** A held block, which nobody finds yet, got the contents of one with this lease. */
+  inherit(block: BlockId, lease: BlockLease): void {
+    const own = this.#own(block);
+    this.#book.inherit(own, lease);
+    this.#pool.prioritise(own, lease.priority);
   }
 
   /** Ends what was to end by `nowMs`: `expired` hears of each block, and what it was worth. */
@@ -141,7 +154,7 @@ export class CacheTier {
   forget(block: BlockId): void {
     const own = this.#own(block);
     if (!this.#pool.isPublished(own)) return;
-    if (this.#pool.holders(own) === 0) this.#book.retained(own);
+    this.#book.retained(own);
     this.#pool.unpublish(own);
   }
 

@@ -5,8 +5,7 @@ import { DiskHeads } from "./disk-heads.ts";
 import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 import type { PrefixMatch } from "./prefix-match.ts";
 import type { NodeId } from "./prefix-tree.ts";
-
-const NO_DURATION = { durationMs: null };
+import { timelessLease } from "./retention.ts";
 
 /** Each is a copy from the device, and time of the step that comes next. */
 const HEADS_PER_CALL = 16;
@@ -82,7 +81,7 @@ export class DiskBooks {
     // decisions of the step took from it is gone already.
     const { index } = this.#books;
     const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
-    for (const block of held) this.#books.tierOf(block).retain(block);
+    for (const block of held) this.#books.tierOf(block).pin(block);
     const left = this.#startReads(match.onDisk, key);
     if (left > 0) this.#loads.set(key, { left, held });
     else for (const block of held.toReversed()) this.#books.release(block);
@@ -102,7 +101,7 @@ export class DiskBooks {
         this.#books.release(host);
         break;
       }
-      this.#books.tierOf(disk).retain(disk);
+      this.#books.tierOf(disk).pin(disk);
       const job: TransferJob = { kind: "read", host, disk, file: this.#fileOf(node, disk) };
       this.#begin(job);
       this.#loadOf.set(job, key);
@@ -144,7 +143,7 @@ export class DiskBooks {
     if (index.find(place) !== null) return null;
     const block = disk.take();
     assert(block !== null, "Cannot take a free block");
-    disk.claim(block, { ...NO_DURATION, priority: file.priority });
+    disk.claim(block, { priority: file.priority, durationMs: null });
     const node = index.insert(place, block);
     disk.publish(block);
     const known = this.#books.observer.fileKeyOf(node) === file.key;
@@ -174,7 +173,7 @@ export class DiskBooks {
       this.#books.release(block);
       return false;
     }
-    this.#books.tierOf(host).retain(host);
+    this.#books.tierOf(host).pin(host);
     const file = this.#fileOf(node, host);
     this.#writing.set(file.key, (this.#writing.get(file.key) ?? 0) + 1);
     this.#begin({ kind: "write", host, disk: block, file });
@@ -191,11 +190,7 @@ export class DiskBooks {
     if (host === null) return false;
     const isThere = index.serialOf(node) === serial && index.blockOf(node) === from;
     if (isThere) {
-      this.#books.move({ kind: "offload", from, to: host });
-      const tier = this.#books.tierOf(host);
-      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(from).priorityOf(from) });
-      index.attach(node, host);
-      tier.publish(host);
+      this.#books.copyToHost(from, host, node);
     }
     const writes = isThere && this.#write(host, node);
     this.#books.release(host);
@@ -221,7 +216,7 @@ export class DiskBooks {
     // Forgotten while it was written: nothing leads to the file, unless it is written anew.
     if (ok && node === null && isLast) this.#jobs.push({ kind: "delete", disk, file });
     if (ok && node !== null) {
-      tier.claim(disk, { ...NO_DURATION, priority: this.#books.tierOf(host).priorityOf(host) });
+      this.#books.inherit(disk, host);
       index.attach(node, disk);
       tier.publish(disk);
       this.#writtenBlocks++;
@@ -244,7 +239,7 @@ export class DiskBooks {
     const tier = this.#books.tierOf(host);
     this.#books.release(disk);
     if (ok && node !== null && this.#books.levelOf(index.blockOf(node)) === 2) {
-      tier.claim(host, { ...NO_DURATION, priority: this.#books.tierOf(disk).priorityOf(disk) });
+      this.#books.inherit(host, disk);
       index.attach(node, host);
       tier.publish(host);
       this.#books.cameFromDisk(host);
@@ -273,7 +268,7 @@ export class DiskBooks {
       scope: tree.scopeOf(node),
       extra: tree.extraOf(node),
       tokens: tree.tokensOf(node).slice(),
-      priority: this.#books.tierOf(block).priorityOf(block),
+      priority: timelessLease(this.#books.tierOf(block).leaseOf(block)).priority,
     };
   }
 }

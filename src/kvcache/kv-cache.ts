@@ -206,11 +206,7 @@ export class KvCache {
     const shared = table.get(index);
     const copy = device.take(index);
     if (copy === null) return false;
-    device.claim(copy, {
-      priority: device.priorityOf(shared),
-      durationMs: device.durationOf(shared),
-    });
-    this.#books.move({ kind: "copy", from: shared, to: copy });
+    this.#books.copy(shared, copy);
     this.#books.release(shared);
     table.ids.set(index, copy);
     this.#copiedBlocks++;

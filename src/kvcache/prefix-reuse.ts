@@ -153,13 +153,7 @@ export class PrefixReuse {
     }
     const copy = device.take(table.length);
     assert(copy !== null, "A plan asked for more blocks than there are");
-    const source = this.#books.tierOf(block);
-    const kind = source === device ? "copy" : "onboard";
-    this.#books.move({ kind, from: block, to: copy });
-    device.claim(copy, {
-      priority: source.priorityOf(block),
-      durationMs: source.durationOf(block),
-    });
+    this.#books.copy(block, copy);
     this.#books.release(block);
     table.ids.push(copy);
   }

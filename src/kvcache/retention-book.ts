@@ -2,7 +2,12 @@ import { assert } from "#base";
 import { BlockHeap } from "./block-heap.ts";
 import type { BlockId } from "./block-id.ts";
 import type { KvEventDiff } from "./kv-event.ts";
-import { type BlockRetention, checkPriority, PRIORITY_DEFAULT } from "./retention.ts";
+import {
+  type BlockLease,
+  type BlockRetention,
+  checkPriority,
+  PRIORITY_DEFAULT,
+} from "./retention.ts";
 
 /**
  * What each block of one level is worth, and until when. Time comes from the caller. A block whose
@@ -32,6 +37,16 @@ export class RetentionBook {
     return this.#timers?.durationOf(block) ?? null;
   }
 
+  /** All that is known of a block, for another one that gets its contents. */
+  leaseOf(block: BlockId): BlockLease {
+    const timers = this.#timers;
+    return {
+      priority: this.priorityOf(block),
+      durationMs: timers?.durationOf(block) ?? null,
+      deadlineMs: timers?.deadlineOf(block) ?? null,
+    };
+  }
+
   /** Blocks whose time runs. */
   get runningCount(): number {
     return this.#timers?.runningCount ?? 0;
@@ -48,10 +63,7 @@ export class RetentionBook {
     this.#timers = null;
   }
 
-  /**
-   * Contents that came from elsewhere are worth this, without an end: durations do not travel
-   * between levels.
-   */
+  /** A block is worth this from now on, without an end. */
   setPriority(block: BlockId, priority: number): void {
     checkPriority(priority);
     this.#priorities[block] = priority;
@@ -74,15 +86,27 @@ export class RetentionBook {
     return newValue === oldValue ? null : { newValue, oldValue };
   }
 
+  /** Contents came from a block with this lease: time that runs there runs on here, held or not. */
+  inherit(block: BlockId, lease: BlockLease): void {
+    this.claim(block, lease);
+    if (lease.deadlineMs !== null) this.#timers?.start(block, lease.deadlineMs);
+  }
+
   /** The block is held again: its time stops, and starts from the beginning when it is let go. */
   retained(block: BlockId): void {
     this.#timers?.stop(block);
   }
 
-  /** The last holder let go: the block's time starts, if there is one to lose anything by. */
+  /**
+   * The last holder let go: the block's time starts, if there is one to lose anything by, and it
+   * does not run already.
+   */
   released(block: BlockId, nowMs: number): void {
-    if (this.#timers === null || this.priorityOf(block) === PRIORITY_DEFAULT) return;
-    this.#timers.start(block, nowMs);
+    const timers = this.#timers;
+    if (timers === null || this.priorityOf(block) === PRIORITY_DEFAULT) return;
+    const durationMs = timers.durationOf(block);
+    if (durationMs === null || timers.deadlineOf(block) !== null) return;
+    timers.start(block, nowMs + durationMs);
   }
 
   /**
@@ -131,9 +155,12 @@ class Timers {
     this.stop(block);
   }
 
-  start(block: BlockId, nowMs: number): void {
-    const durationMs = this.durationOf(block);
-    if (durationMs !== null) this.#running.push(block, nowMs + durationMs, this.#turn++);
+  deadlineOf(block: BlockId): number | null {
+    return this.#running.has(block) ? this.#running.rankOf(block) : null;
+  }
+
+  start(block: BlockId, deadlineMs: number): void {
+    this.#running.push(block, deadlineMs, this.#turn++);
   }
 
   stop(block: BlockId): void {

@@ -41,6 +41,25 @@ export interface BlockRetention {
   readonly durationMs: number | null;
 }
 
+/** What is known of how long a block is worth keeping: goes along when its contents move. */
+export interface BlockLease {
+  /** 0 to 100. */
+  readonly priority: number;
+  /** From the last release on; null: for ever. */
+  readonly durationMs: number | null;
+  /** When the time that runs now ends, on the cache's clock; null: none runs. */
+  readonly deadlineMs: number | null;
+}
+
+/**
+ * What contents are worth where no time is kept, as on disk: what has an end is worth what it will
+ * be worth then, or a restart would make it last for ever.
+ */
+export function timelessLease({ priority, durationMs }: BlockLease): BlockLease {
+  const worth = durationMs === null ? priority : PRIORITY_DEFAULT;
+  return { priority: worth, durationMs: null, deadlineMs: null };
+}
+
 /** A field that cannot be used: where it stands, and what it must be. */
 export interface RetentionProblem {
   /** E.g. `["ranges", 1, "start"]`, by the caller's own order of ranges. */

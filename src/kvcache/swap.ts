@@ -87,6 +87,7 @@ export class Swap {
         if (known === undefined) {
           places.set(from, to);
           this.#books.move({ kind, from, to });
+          this.#books.inherit(to, from);
         } else {
           this.#books.tierOf(to).retain(to);
         }

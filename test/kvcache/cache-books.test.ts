@@ -25,16 +25,42 @@ describe("moving to host memory", () => {
     expect(manager.cache.takeMoves()).toEqual([]);
   });
 
-  test("[KV36] the priority goes along, the duration does not", () => {
+  /** A leased block in host memory, offloaded at 20 of 60 ms. */
+  function leased() {
     const manager = two();
-    manager.pass(range(0, 7), { retention: worth(80, { durationMs: 5 }) });
+    manager.pass(range(0, 7), { retention: worth(80, { durationMs: 60 }) });
+    manager.cache.advance(20);
     manager.pass(range(100, 115), { retention: worth(90) });
-    const match = () => manager.cache.match("", Int32Array.from(range(0, 7)));
-    expect(match().blocks.map((block) => manager.cache.levelOf(block))).toEqual([1]);
-    manager.cache.advance(100);
-    for (const block of match().blocks) expect(manager.cache.priorityOf(block)).toBe(80);
+    const [block] = manager.cache.match("", Int32Array.from(range(0, 7))).blocks;
+    if (block === undefined) throw new Error("Nothing moved");
+    expect(manager.cache.levelOf(block)).toBe(1);
+    return { manager, block };
+  }
+
+  test("[KV36] the priority goes along, and time that runs runs on", () => {
+    const { manager, block } = leased();
+    manager.cache.advance(59);
+    expect(manager.cache.priorityOf(block)).toBe(80);
+    manager.cache.advance(60);
+    expect(manager.cache.priorityOf(block)).toBe(35);
+    const [device, host] = manager.cache.stats().levels;
+    expect([device?.expired, host?.expired]).toEqual([0, 2]);
+  });
+
+  test("[KV36] what comes back to the device has its whole time again when it is let go", () => {
+    const { manager } = leased();
+    manager.cache.advance(50);
     const again = manager.add(range(0, 7));
-    expect(manager.cache.priorityOf(again.table.get(0))).toBe(80);
+    expect(again.cached).toBe(7);
+    const [first] = manager.held(again);
+    if (first === undefined) throw new Error("Nothing came back");
+    manager.cache.advance(100);
+    expect(manager.cache.priorityOf(first)).toBe(80);
+    manager.remove(again);
+    manager.cache.advance(159);
+    expect(manager.cache.priorityOf(first)).toBe(80);
+    manager.cache.advance(160);
+    expect(manager.cache.priorityOf(first)).toBe(35);
   });
 
   test("[KV28] nothing moves where another copy is on the device, or in host memory", () => {
@@ -65,7 +91,7 @@ describe("moving to host memory", () => {
     const [device, host] = manager.cache.stats().levels;
     expect(device).toMatchObject({ level: 0, total: 4 });
     expect(device?.offloaded).toBeGreaterThanOrEqual(4);
-    expect(host).toMatchObject({ level: 1, total: 4, onboarded: 3, hitTokens: 12 });
+    expect(host).toMatchObject({ level: 1, total: 4, onboarded: 4, hitTokens: 12 });
     expect(manager.cache.counts(2)).toEqual({ free: 0, held: 0, cached: 0, total: 0 });
   });
 });

@@ -50,10 +50,10 @@ describe("a level", () => {
     expect(tier.claim(block, { priority: 80, durationMs: 5 })).toEqual({
       ...{ newValue: 80, oldValue: 35 },
     });
-    expect([tier.priorityOf(block), tier.durationOf(block)]).toEqual([80, 5]);
+    expect(tier.leaseOf(block)).toEqual({ priority: 80, durationMs: 5, deadlineMs: null });
     tier.release(block, 0);
     expect(tier.take()).toBe(block);
-    expect([tier.priorityOf(block), tier.durationOf(block)]).toEqual([35, null]);
+    expect(tier.leaseOf(block)).toEqual({ priority: 35, durationMs: null, deadlineMs: null });
   });
 
   test("[KV36] ends durations of cached blocks alone", () => {
@@ -69,6 +69,26 @@ describe("a level", () => {
     tier.expire(15, (...end) => ended.push(end));
     expect(ended).toEqual([[free, 80]]);
     expect([tier.priorityOf(free), tier.priorityOf(held)]).toEqual([35, 80]);
+  });
+
+  test("[KV36] time runs on under a pin, and stops under a holder", () => {
+    const { tier } = hostTier();
+    const [one, other] = [tier.take(), tier.take()];
+    if (one === null || other === null) throw new Error("No block");
+    for (const block of [one, other]) {
+      tier.publish(block);
+      tier.claim(block, { priority: 80, durationMs: 5 });
+      tier.release(block, 0);
+      tier.pin(block);
+    }
+    tier.retain(other);
+    tier.expire(5, () => {});
+    expect([one, other].map((block) => tier.priorityOf(block))).toEqual([35, 80]);
+    tier.release(other, 6);
+    tier.release(other, 7);
+    expect(tier.leaseOf(other).deadlineMs).toBe(12);
+    tier.release(one, 7);
+    expect(tier.leaseOf(one)).toEqual({ priority: 35, durationMs: 5, deadlineMs: null });
   });
 
   test("[KV41] a demoted block is the next to go", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { IntList } from "#base";
 import { type DiskJob, KvCache, type NodeId } from "#kvcache";
-import { CacheManager, range } from "../support/cache-manager.ts";
+import { CacheManager, range, worth } from "../support/cache-manager.ts";
 
 /** Blocks that hold a prompt, and jobs by kind; `drive` ends all that are under way. */
 class Disk {
@@ -209,6 +209,46 @@ describe("reading back", () => {
     expect(disk.cache.swapOut([holder.table])).toBe(true);
     expect(disk.cache.startLoad(disk.match(prompt.slice(0, 7)), 1)).toBe(false);
     expect(disk.cache.startLoad(disk.match([]), 1)).toBe(false);
+  });
+});
+
+describe("leases", () => {
+  const lease = { retention: worth(91, { durationMs: 60 }) };
+
+  /** Leased contents in host memory, offloaded at 20, whose writes end at 30. */
+  function written() {
+    const disk = new Disk(12);
+    disk.manager.pass(range(0, 7), lease);
+    disk.cache.advance(20);
+    disk.manager.pass(range(1000, 1015), { retention: worth(95) });
+    const jobs = disk.take();
+    disk.cache.advance(30);
+    disk.finish();
+    return { disk, jobs };
+  }
+
+  test("[KV36] time runs on while a block is written, and ends in host memory", () => {
+    const { disk } = written();
+    disk.cache.advance(59);
+    const [block] = disk.match(range(0, 7)).blocks;
+    if (block === undefined) throw new Error("Nothing moved");
+    expect([disk.cache.levelOf(block), disk.cache.priorityOf(block)]).toEqual([1, 91]);
+    disk.cache.advance(60);
+    expect(disk.cache.priorityOf(block)).toBe(35);
+    expect(disk.cache.stats().levels.map(({ expired }) => expired)).toEqual([0, 2, 0]);
+  });
+
+  test("[KV36] what has an end is worth 35 on disk, and what has none what it was worth", () => {
+    const { jobs } = written();
+    const worths = jobs.map((job) => job.kind === "write" && job.file.priority);
+    expect(worths.length).toBeGreaterThan(0);
+    expect(new Set(worths)).toEqual(new Set([35]));
+
+    const disk = new Disk(12);
+    disk.manager.pass(range(0, 7), { retention: worth(91) });
+    disk.manager.pass(range(1000, 1015), { retention: worth(95) });
+    const [job] = disk.take();
+    expect(job?.file.priority).toBe(91);
   });
 });
 

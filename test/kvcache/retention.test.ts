@@ -8,6 +8,7 @@ import {
   retentionWarning,
   type TokenRangeRetention,
 } from "#kvcache";
+import { timelessLease } from "../../src/kvcache/retention.ts";
 
 type Range = readonly [start: number, end: number | null, priority?: number];
 
@@ -114,6 +115,17 @@ describe("promptRetention", () => {
     expect(promptRetention(prompt, 8, 4)).toEqual([{ priority: 35, durationMs: 250 }, null]);
     expect(decodeRetention(prompt)).toEqual({ priority: 20, durationMs: 9 });
   });
+});
+
+test("[KV36] where no time is kept, what has an end is worth what it will be worth then", () => {
+  const none = { durationMs: null, deadlineMs: null };
+  for (const priority of [5, 91]) {
+    expect(timelessLease({ ...none, priority })).toEqual({ ...none, priority });
+    expect(timelessLease({ priority, durationMs: 9, deadlineMs: 12 })).toEqual({
+      ...none,
+      priority: 35,
+    });
+  }
 });
 
 describe("retentionWarning", () => {

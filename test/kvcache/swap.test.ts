@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { BlockTable } from "#kvcache";
-import { CacheManager, range } from "../support/cache-manager.ts";
+import { CacheManager, range, worth } from "../support/cache-manager.ts";
 
 /** V 5.3's setting: four blocks of four positions on each side. */
 function manager(changes: { readonly hostBlocks?: number } = {}) {
@@ -113,4 +113,17 @@ describe("swapping", () => {
     expect(alone.cache.swapOut([sequence.table])).toBe(false);
     expect(alone.cache.swapOut([])).toBe(true);
   });
+});
+
+test("[KV38] what blocks are worth, and how long, goes out and back with them", () => {
+  const four = manager();
+  const one = four.add(range(0, 7), { retention: worth(80, { durationMs: 5 }) });
+  expect(four.cache.swapOut([one.table])).toBe(true);
+  expect(four.cache.swapIn([one.table])).toBe(true);
+  four.remove(one);
+  const [block] = four.cache.match("", Int32Array.from(range(0, 7))).blocks;
+  if (block === undefined) throw new Error("Nothing came back");
+  expect(four.cache.priorityOf(block)).toBe(80);
+  four.cache.advance(5);
+  expect(four.cache.priorityOf(block)).toBe(35);
 });
