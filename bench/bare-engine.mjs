@@ -1,5 +1,5 @@
 /** An engine without threads, text and queues between: each step is the caller's. */
-import { systemClock } from "../dist/base/index.js";
+import { systemClock, systemTimer } from "../dist/base/index.js";
 import { parseEngineOptions } from "../dist/engine/config.js";
 import { loadEngine } from "../dist/engine/load-engine.js";
 import { SamplingParams } from "../dist/sampling/index.js";
@@ -37,6 +37,7 @@ async function load(path, options) {
   const waker = { wake: () => {} };
   const context = {
     clock: systemClock,
+    timer: systemTimer,
     warn: (message) => process.stderr.write(`${message}\n`),
     onWake: () => waker.wake(),
   };

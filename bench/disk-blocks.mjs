@@ -1,6 +1,6 @@
 /** Blocks for the benchmarks of the disk tier: what is in one follows from its number. */
 import { createHash } from "node:crypto";
-import { systemClock } from "../dist/base/index.js";
+import { systemClock, systemTimer } from "../dist/base/index.js";
 import { DiskStore } from "../dist/engine/tiers/disk-store.js";
 
 export const BLOCK_TOKENS = 16;
@@ -45,6 +45,7 @@ export function openStore(dir, bytesPerBlock, warn, capacityBlocks = 1_000_000) 
     bytesPerBlock,
     capacityBlocks,
     clock: systemClock,
+    timer: systemTimer,
     warn,
   });
 }

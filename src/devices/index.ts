@@ -15,6 +15,7 @@
  *
  * @module
  */
+export { availableMemory as hostMemory } from "./cpu/memory.ts";
 export type { CudaSettings } from "./cuda/library-search.ts";
 export type {
   Activation,

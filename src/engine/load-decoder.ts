@@ -1,7 +1,7 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import type { KvCacheOptions, KvFormat, WeightFormat } from "#devices";
+import { hostMemory, type KvCacheOptions, type KvFormat, type WeightFormat } from "#devices";
 import { attentionWeight } from "#kvcache";
 import {
   cacheWindow,
@@ -170,6 +170,8 @@ async function openMemory(
     fingerprint: (layout) =>
       modelFingerprint({ checkpoint, device: kind, weightFormat: format, layout, window }),
     clock: context.clock,
+    timer: context.timer,
+    hostBytesFree: hostMemory().availableBytes,
     warn: context.warn,
     onFinished: context.onWake,
   });

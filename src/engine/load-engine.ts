@@ -1,4 +1,4 @@
-import type { Clock } from "#base";
+import type { Clock, Timer } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
 import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
@@ -32,6 +32,7 @@ export interface KvEventOutlet {
 
 export interface LoadContext {
   readonly clock: Clock;
+  readonly timer: Timer;
   readonly warn: (message: string) => void;
   /** Called when work became possible outside a step. */
   readonly onWake: () => void;

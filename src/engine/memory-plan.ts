@@ -60,7 +60,10 @@ export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFo
   }
 }
 
-/** Blocks of the pool. Throws OUT_OF_MEMORY where not even one fits. */
+/**
+ * Blocks of the pool. Throws INVALID_ARGUMENT where so much was asked for that it is not there, or
+ * so little that no block fits, and OUT_OF_MEMORY where there is no memory for one.
+ */
 export function poolBlocks(
   block: BlockSize,
   options: EngineOptions,
@@ -68,30 +71,42 @@ export function poolBlocks(
 ): number {
   const { availableBytes, contextTokensMax } = machine;
   const asked = options.kvCache.poolBytes;
-  if (asked !== null && asked > availableBytes) throw poolTooLarge(asked, availableBytes);
+  if (asked !== null && asked < block.bytes) throw tooSmall("poolBytes", asked, block.bytes);
+  if (asked !== null && asked > availableBytes) throw tooLarge("poolBytes", asked, availableBytes);
   const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
   // More than every running sequence at full length has no use but a longer memory.
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
   const bytes = asked ?? Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
   const blocks = Math.floor(bytes / block.bytes);
-  if (blocks < 1) throw poolTooSmall(bytes, block.bytes);
+  if (blocks < 1) throw noMemory(bytes, block.bytes);
   return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
 }
 
-function poolTooLarge(asked: number, available: number): EngineError {
+/** A level of the cache, by the name of its size, that has no room for one block. */
+export function tooSmall(param: string, bytes: number, bytesPerBlock: number): EngineError {
   return new EngineError(
-    "OUT_OF_MEMORY",
-    `Cannot allocate the KV pool: poolBytes must be at most the ${available} bytes that are ` +
-      `free, current value is ${asked}; lower it, or quantise the weights`,
-    { param: "poolBytes" },
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be at least the ${bytesPerBlock} bytes of one block, current value ` +
+      `is ${bytes}; raise ${param}, or lower blockTokens`,
+    { param },
   );
 }
 
-function poolTooSmall(bytes: number, block: number): EngineError {
+/** A level of the cache, by the name of its size, that this machine has no memory for. */
+export function tooLarge(param: string, bytes: number, bytesFree: number): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be at most the ${bytesFree} bytes of memory that are free, ` +
+      `current value is ${bytes}; lower ${param}`,
+    { param },
+  );
+}
+
+function noMemory(bytes: number, bytesPerBlock: number): EngineError {
   return new EngineError(
     "OUT_OF_MEMORY",
-    `Cannot allocate the KV pool: one block takes ${block} bytes, there is room for ` +
-      `${Math.floor(bytes)}; raise poolBytes or lower blockTokens`,
+    `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, a share of the free ` +
+      `memory is ${Math.floor(bytes)}; free some, set poolBytes or lower blockTokens`,
     { param: "poolBytes" },
   );
 }

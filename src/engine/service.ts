@@ -114,6 +114,7 @@ export class EngineService {
     try {
       return await loadEngine(message, {
         clock: this.#clock,
+        timer: this.#timer,
         warn: (text) => this.#post({ type: "warning", message: text }),
         onWake: () => {
           this.#statsStale = true;

@@ -181,15 +181,15 @@ describe("what cannot be loaded is an error that says why", () => {
       "a pool without room for a block",
       "models/pocket",
       { kvCache: { poolBytes: 10 } },
-      "OUT_OF_MEMORY",
+      "INVALID_ARGUMENT",
       "raise poolBytes",
     ],
     [
       "a pool larger than memory",
       "models/pocket",
       { kvCache: { poolBytes: 2 ** 50 } },
-      "OUT_OF_MEMORY",
-      "lower it",
+      "INVALID_ARGUMENT",
+      "lower poolBytes",
     ],
   ])("%s", async ([, model, options, code, named]) => {
     const loading = LLM.load(model, { ...inline, ...options });
@@ -207,7 +207,7 @@ describe.runIf(built)("in its own thread", () => {
     const chatTemplate = "{% if";
     await expect(LLM.load("models/pocket", { chatTemplate })).rejects.toThrow("emplate");
     const loading = LLM.load("models/pocket", { kvCache: { poolBytes: 10 } });
-    await expect(loading).rejects.toMatchObject({ code: "OUT_OF_MEMORY", param: "poolBytes" });
+    await expect(loading).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "poolBytes" });
   });
 
   test("aborted requests free their blocks, and the books say so", async () => {

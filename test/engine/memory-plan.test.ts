@@ -29,9 +29,10 @@ test("the default pool takes at most 1 GiB, 30 % of what is free, and what can b
 test("a pool that was asked for is given, or refused with the numbers", () => {
   expect(blocksWith({ poolBytes: 10 * block.bytes }, GIB, 16)).toBe(10);
   expect(() => blocksWith({ poolBytes: 2 * GIB }, GIB)).toThrow(
-    `poolBytes must be at most the ${GIB} bytes that are free, current value is ${2 * GIB}`,
+    `must be at most the ${GIB} bytes of memory that are free, current value is ${2 * GIB}`,
   );
   expect(() => blocksWith({ poolBytes: 100 })).toThrow(
-    `one block takes ${block.bytes} bytes, there is room for 100`,
+    `must be at least the ${block.bytes} bytes of one block, current value is 100`,
   );
+  expect(() => blocksWith({}, 100)).toThrow(`one block takes ${block.bytes} bytes`);
 });

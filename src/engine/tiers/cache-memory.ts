@@ -2,11 +2,12 @@
  * The cache as the engine has it: books, and the bytes behind them in all levels. The one place
  * that knows both.
  */
-import { type Clock, EngineError } from "#base";
+import type { Clock, Timer } from "#base";
 import type { KvCache as BlockMemory, Device, HostBlocks, KvCacheOptions } from "#devices";
 import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
 import type { EngineOptions } from "../config.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
+import { checkLevelSizes } from "./level-sizes.ts";
 import { TierMover, type TierMoverCounts } from "./tier-mover.ts";
 
 /** What all levels are made from. */
@@ -21,6 +22,9 @@ export interface CacheMemoryOptions {
   /** What the blocks' contents depend on; asked only where there is a disk tier. */
   readonly fingerprint: (layout: string) => Promise<string>;
   readonly clock: Clock;
+  readonly timer: Timer;
+  /** Memory of this machine that is free, in bytes. */
+  readonly hostBytesFree: number;
   readonly warn: (message: string) => void;
   /** Called when a job between host memory and disk ended. */
   readonly onFinished: () => void;
@@ -66,13 +70,13 @@ export class CacheMemory {
     this.#mover = parts.mover;
   }
 
-  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that has no room for one block. */
+  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
   static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
     const { device, window, attentionWeight } = options;
     const blocks = device.allocateKvCache(options.memory);
     const { bytesPerBlock } = blocks;
-    checkRoom("hostCacheBytes", options.settings.hostCacheBytes, bytesPerBlock);
-    checkRoom("diskCacheBytes", options.settings.diskCacheBytes, bytesPerBlock);
+    const bytesFree = options.hostBytesFree;
+    checkLevelSizes(options.settings, { bytesPerBlock, bytesFree });
     const cost = new LoadCost({
       bytesPerBlock,
       attentionWeight,
@@ -178,16 +182,6 @@ function hostBlocksFor(
   return Math.max(STAGING_BLOCKS_MIN, Math.floor(STAGING_BYTES / bytesPerBlock));
 }
 
-function checkRoom(param: string, bytes: number, bytesPerBlock: number): void {
-  if (bytes === 0 || bytes >= bytesPerBlock) return;
-  throw new EngineError(
-    "INVALID_ARGUMENT",
-    `Cannot use ${param}: must have room for one block of ${bytesPerBlock} bytes, ` +
-      `current value is ${bytes}; raise it, or leave it out`,
-    { param },
-  );
-}
-
 async function openStore(
   options: CacheMemoryOptions,
   { bytesPerBlock, layout }: BlockMemory,
@@ -203,6 +197,7 @@ async function openStore(
     blockTokens: options.memory.blockTokens,
     capacityBlocks: Math.floor(diskCacheBytes / bytesPerBlock),
     clock: options.clock,
+    timer: options.timer,
     warn: options.warn,
     onRead: (bytes, ms) => cost.recordRead(bytes, ms),
   });

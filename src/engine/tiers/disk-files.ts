@@ -4,6 +4,7 @@
  */
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 
 /** A regular file that is open for reading. */
 export interface DiskFile {
@@ -31,6 +32,7 @@ export interface DiskFiles {
   remove(path: string): Promise<void>;
 }
 
+const FOLDER_MODE = 0o700;
 /** Codes of a file that is not there. */
 const MISSING: readonly unknown[] = ["ENOENT", "ENOTDIR"];
 /** Codes of something that is there and is no file: a link, a pipe without a writer, a folder. */
@@ -42,16 +44,14 @@ const NO_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR"];
  * right pass, or are mended: what lies there may be whole.
  */
 export function judgeFailure(error: unknown): "missing" | "wrong" | "unknown" {
-  const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+  const code = codeOf(error);
   if (MISSING.includes(code)) return "missing";
   return code === undefined || NO_FILE.includes(code) ? "wrong" : "unknown";
 }
 
 /** The machine's own file system. */
 export const systemFiles: DiskFiles = {
-  makeFolder: async (path) => {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-  },
+  makeFolder: (path) => makeFolder(resolve(path)),
   list: (path) => readdir(path),
   open: async (path) => {
     // Opening a pipe would wait for its writer, following a link would leave the folder.
@@ -76,6 +76,35 @@ export const systemFiles: DiskFiles = {
   rename: (from, to) => rename(from, to),
   remove: (path) => rm(path, { force: true }),
 };
+
+/**
+ * One folder after the other: Node's own way of making all of them at once never ends where a
+ * parent exists and takes no folders, as /proc.
+ */
+async function makeFolder(path: string): Promise<void> {
+  const make = () => mkdir(path, { mode: FOLDER_MODE });
+  try {
+    await make();
+  } catch (error) {
+    if (isCode(error, "EEXIST")) return;
+    const parent = dirname(path);
+    if (!isCode(error, "ENOENT") || parent === path) throw error;
+    await makeFolder(parent);
+    // Somebody else may have made it meanwhile.
+    await make().catch((again: unknown) => {
+      if (!isCode(again, "EEXIST")) throw again;
+    });
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return codeOf(error) === code;
+}
+
+/** The system's name for what went wrong; undefined where it was not the system. */
+function codeOf(error: unknown): unknown {
+  return typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+}
 
 async function closingOnError<T>(handle: FileHandle, use: () => Promise<T>): Promise<T> {
   try {

@@ -24,11 +24,40 @@ const LOCK_NAME = "lock";
 const REMOVALS_MAX = 8;
 const FOLDER_NAME = /^[0-9a-f]{32}-[a-z0-9_]+$/;
 const BYTES_PER_GB = 1e9;
+const MS_PER_SECOND = 1000;
 
-/** Null: the folder cannot be used, or somebody else uses it; `warn` heard why. */
+/** Reading what a million blocks say of themselves takes a minute; hearing of it helps. */
+const NOTICE_MS = 5_000;
+const OPENING_MS_MAX = 180_000;
+
+/**
+ * Null: the folder cannot be used, or somebody else uses it, or it does not answer; `warn` heard
+ * why.
+ */
 export async function openFolder(options: FolderOptions): Promise<OpenedFolder | null> {
-  const { dir, fingerprint, hashRule, files, warn } = options;
+  const { dir, fingerprint, hashRule, timer, warn } = options;
   const folder = join(dir, `${fingerprint}-${hashRule}`);
+  const opening = openNow(options, folder);
+  const stopNotice = timer.after(NOTICE_MS, () => warn(`Disk cache: still opening ${folder}`));
+  let stopLimit = () => {};
+  const limit = new Promise<"late">((resolve) => {
+    stopLimit = timer.after(OPENING_MS_MAX, () => resolve("late"));
+  });
+  const opened = await Promise.race([opening, limit]);
+  stopNotice();
+  stopLimit();
+  if (opened !== "late") return opened;
+  warn(
+    `Cannot use the disk cache: ${folder} must open within ${OPENING_MS_MAX / MS_PER_SECOND} ` +
+      "seconds, it did not; it stays off, pass another folder",
+  );
+  // Should it open after all, somebody else may have it.
+  void opening.then((late) => late?.lock.release());
+  return null;
+}
+
+async function openNow(options: FolderOptions, folder: string): Promise<OpenedFolder | null> {
+  const { files, warn } = options;
   let lock: FolderLock | null = null;
   try {
     await files.makeFolder(folder);

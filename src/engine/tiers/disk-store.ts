@@ -9,7 +9,7 @@
  * file may be empty or torn, which its checksums tell. That costs time, and no answer is wrong.
  */
 import { join } from "node:path";
-import { assert, type Clock, messageOf } from "#base";
+import { assert, type Clock, messageOf, type Timer } from "#base";
 import type { BlockFile } from "#kvcache";
 import { encodeHeader, type FileShape, isKey, payloadSum, verifyBlock } from "./block-file.ts";
 import { type DiskFiles, judgeFailure, systemFiles } from "./disk-files.ts";
@@ -28,6 +28,8 @@ export interface DiskStoreOptions extends FileShape {
   /** Most blocks of an earlier run that are kept. The store's books count what comes later. */
   readonly capacityBlocks: number;
   readonly clock: Clock;
+  /** Ends the wait for a folder that does not answer, as on a network disk that is gone. */
+  readonly timer: Timer;
   /** Hears of everything that an operator should know, a sentence each. */
   readonly warn: (message: string) => void;
   /** Hears how many bytes were read and how long that took, overlapping reads counted once. */

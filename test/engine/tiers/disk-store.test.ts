@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test as plain } from "vitest";
-import { systemClock } from "#base";
+import { systemClock, systemTimer } from "#base";
 import type { BlockFile } from "#kvcache";
 import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
 import {
@@ -50,6 +50,7 @@ const test = plain.extend<{ bench: Bench }>({
         bytesPerBlock: BYTES,
         capacityBlocks: 100,
         clock: systemClock,
+        timer: systemTimer,
         warn: (message) => warnings.push(message),
         ...options,
       });
@@ -350,6 +351,46 @@ test.for(["list", "makeFolder"] as const)(
     await store.close();
   },
 );
+
+test("a folder that no folder can be made in turns the tier off at once", async ({ bench }) => {
+  expect(await bench.tryOpen({ dir: "/proc/nope" })).toBeNull();
+  expect(bench.warnings).toEqual([expect.stringMatching(/^Cannot use the disk cache: .*ENOENT/)]);
+});
+
+test("folders above the store are made, and are their owner's alone", async ({ bench }) => {
+  const dir = join(bench.dir, "a", "b");
+  const { store } = await bench.open({ dir });
+  expect(statSync(join(bench.dir, "a")).mode & 0o777).toBe(0o700);
+  await store.close();
+});
+
+test("a folder that does not answer is told of, then given up", async ({ bench }) => {
+  const waits: { ms: number; run: () => void }[] = [];
+  const timer = {
+    after: (ms: number, run: () => void) => {
+      waits.push({ ms, run });
+      return () => {};
+    },
+  };
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  const files: DiskFiles = {
+    ...systemFiles,
+    list: (path) => answered.then(() => systemFiles.list(path)),
+  };
+  const opening = bench.tryOpen({ timer, files });
+  const [notice, limit] = waits;
+  notice?.run();
+  expect(bench.warnings).toEqual([`Disk cache: still opening ${bench.folder}`]);
+  limit?.run();
+  expect(await opening).toBeNull();
+  expect(bench.warnings.at(-1)).toContain("must open within 180 seconds");
+  // When it answers after all, its lock is for others.
+  answer();
+  await expect.poll(() => bench.tryOpen()).not.toBeNull();
+});
 
 test.for(["ENOSPC", "EIO", "EROFS"])(
   "after %s writing pauses, reading goes on, and it recovers",

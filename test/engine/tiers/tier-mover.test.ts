@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "#base";
+import { systemClock, systemTimer } from "#base";
 import { type Device, type DeviceKind, openDevice } from "#devices";
 import { type BlockFile, type BlockMove, blockId, type DiskJob, LoadCost } from "#kvcache";
 import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
@@ -35,6 +35,7 @@ async function setUp({ kind = "reference", files, around = (same) => same }: Set
     bytesPerBlock: cache.bytesPerBlock,
     capacityBlocks: 10,
     clock: systemClock,
+    timer: systemTimer,
     warn: () => {},
     ...(files === undefined ? {} : { files }),
   });

@@ -1,0 +1,44 @@
+import { EngineError } from "#base";
+import type { EngineOptions } from "../config.ts";
+import { tooLarge, tooSmall } from "../memory-plan.ts";
+
+/** What the cache's books take in memory for one block of any level, measured and rounded up. */
+const BOOK_BYTES_PER_BLOCK = 160;
+/** Most of the free memory that the books of the disk tier may take. */
+const BOOKS_SHARE = 0.25;
+/** Blocks of all levels are numbered in 32 bits; half of that leaves room for the others. */
+const BLOCKS_MAX = 2 ** 30;
+
+/** What the levels behind the device are measured against. */
+export interface LevelRoom {
+  readonly bytesPerBlock: number;
+  /** Of this machine's memory. */
+  readonly bytesFree: number;
+}
+
+/**
+ * Refuses host and disk tiers of sizes that cannot be. Throws INVALID_ARGUMENT naming the field,
+ * with the numbers.
+ */
+export function checkLevelSizes(
+  { hostCacheBytes, diskCacheBytes }: EngineOptions["kvCache"],
+  { bytesPerBlock, bytesFree }: LevelRoom,
+): void {
+  const levels = { hostCacheBytes, diskCacheBytes };
+  for (const [param, bytes] of Object.entries(levels)) {
+    if (bytes > 0 && bytes < bytesPerBlock) throw tooSmall(param, bytes, bytesPerBlock);
+  }
+  if (hostCacheBytes > bytesFree) throw tooLarge("hostCacheBytes", hostCacheBytes, bytesFree);
+  const blocks = Math.floor(diskCacheBytes / bytesPerBlock);
+  const booksMax = Math.floor(bytesFree * BOOKS_SHARE);
+  const most = Math.min(BLOCKS_MAX, Math.floor(booksMax / BOOK_BYTES_PER_BLOCK));
+  if (blocks <= most) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use diskCacheBytes: must be at most ${most * bytesPerBlock} bytes, current value is ` +
+      `${diskCacheBytes}, whose ${blocks} blocks need ${blocks * BOOK_BYTES_PER_BLOCK} bytes of ` +
+      `memory for their books, a quarter of what is free is ${booksMax}; lower diskCacheBytes, or ` +
+      "raise blockTokens",
+    { param: "diskCacheBytes" },
+  );
+}
