@@ -1,12 +1,12 @@
 // node bench/gpu/contracts.mjs --build          (where TypeScript is)
 // node bench/gpu/models.mjs [--only llama,gpt2] (where the GPU is: plain node)
 //
-// Every recorded model on the cuda device, or with --device cpu on that one. In f32: how far logits
-// are from the recorded ones, and whether greedy tokens are the same (limits: 1e-3, and every token).
-// In bf16 and i8, weights and keys and values both, beside the reference device in the same formats:
-// how far logits are, and the largest gap between the reference's two likeliest tokens at which
-// another one won (limit: 1e-2 in bf16, none for mixtures: their routers choose between experts that
-// are nearly equal, and a rounding decides). Exits 1 beyond a limit.
+// Every recorded model on the cuda device, or with --device cpu on that one. In f32: how far
+// logits are from the recorded ones, and whether greedy tokens are the same (limits: 1e-3, and
+// every token). In bf16 and i8, weights and keys and values both, beside the reference device in
+// the same formats: how far logits are, and the largest gap between the reference's two likeliest
+// tokens at which another one won (limit: 1e-2 in bf16, none for mixtures: their routers choose
+// between experts that are nearly equal, and a rounding decides). Exits 1 beyond a limit.
 import { existsSync, symlinkSync } from "node:fs";
 import { register } from "node:module";
 import { parseArgs } from "node:util";

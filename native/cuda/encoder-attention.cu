@@ -44,7 +44,7 @@ struct RowSource {
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
+PERIGEE_KERNEL __launch_bounds__(kAttentionThreads, 1)
 perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   __shared__ AttentionTile tile;
   const AttentionRows rows = {p.starts, nullptr, nullptr, p.sequences, 0, 0, 0};

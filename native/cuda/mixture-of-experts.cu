@@ -129,7 +129,8 @@ struct MultiplyExpertsParams {
   int outputs;
 };
 
-PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
+// One block to a multiprocessor at least: with room for two, registers spill.
+PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp, 1)
 perigee_multiply_experts(const __grid_constant__ MultiplyExpertsParams p) {
   const int expert = blockIdx.y;
   const int start = p.starts[expert];

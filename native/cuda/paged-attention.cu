@@ -127,7 +127,7 @@ __device__ SegmentShape shapeOf(const PagedAttentionParams& p, const TileJob& jo
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
+PERIGEE_KERNEL __launch_bounds__(kAttentionThreads, 2)
 perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
   __shared__ AttentionTile tile;
   const TileJob job = jobOf(p, blockIdx.x, blockIdx.y);

@@ -236,7 +236,7 @@ __device__ int findToken(const SampleMemory& memory, const Row& row, const Kept&
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kVocabularyThreads)
+PERIGEE_KERNEL __launch_bounds__(kVocabularyThreads, 1)
 perigee_sample(const __grid_constant__ SampleParams p) {
   __shared__ SampleMemory memory;
   const int64_t index = blockIdx.x;

@@ -1,0 +1,38 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
+import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
+import { PrimaryContext } from "../../../src/devices/cuda/primary-context.ts";
+import { Scratch } from "../../../src/devices/cuda/scratch.ts";
+import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+import { buildEmulator } from "./emulator/build.mjs";
+
+const home = buildEmulator();
+
+describe.skipIf(home === null)("scratch memory on an emulated GPU", () => {
+  const driver = CudaDriver.open({ home: home ?? "" });
+  const context = new PrimaryContext(driver, driver.gpu(0));
+  const memory = new CudaMemory(driver, new CudaStream(driver));
+  afterAll(() => {
+    memory.dispose();
+    context.release();
+  });
+  const usedBytes = () => memory.size().totalBytes - memory.size().availableBytes;
+
+  test("gives regions that do not overlap, at whole multiples of 256 bytes apart", () => {
+    const [first, second, third] = new Scratch(memory).take([1, 300, 8]);
+    expect(Number(second - first)).toBe(256);
+    expect(Number(third - second)).toBe(512);
+  });
+
+  test("takes memory only for more than it ever had", () => {
+    const scratch = new Scratch(memory);
+    const [large] = scratch.take([100_000]);
+    const used = usedBytes();
+    expect(scratch.take([70_000, 2000])[0]).toBe(large);
+    expect(scratch.take([100_000])[0]).toBe(large);
+    expect(usedBytes()).toBe(used);
+    // The old region stays: a graph may still write there.
+    expect(scratch.take([100_257])[0]).not.toBe(large);
+    expect(usedBytes() - used).toBeGreaterThanOrEqual(150_000);
+  });
+});
