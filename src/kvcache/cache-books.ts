@@ -32,7 +32,7 @@ export interface TierStats {
   readonly dropped: number;
   /** Contents that continued what was forgotten, and went with it. */
   readonly orphaned: number;
-  /** Contents that came back to the device from here. */
+  /** Contents that came back to the device from here, whole or in part. */
   readonly onboarded: number;
   /** Durations that ended. */
   readonly expired: number;

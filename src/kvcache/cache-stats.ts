@@ -15,7 +15,7 @@ export interface LevelStats {
   readonly hitTokens: number;
   /** Blocks whose contents moved on to the next level to make room. */
   readonly offloaded: number;
-  /** Blocks whose contents came from here to the level above, or the device. */
+  /** Blocks whose contents, or the start of them, came from here to the level above. */
   readonly onboarded: number;
   /** Blocks that made room here, and whose contents no other block has: they are forgotten. */
   readonly forgotten: number;
@@ -43,7 +43,6 @@ export interface StatsSources {
   readonly reuse: PrefixReuse;
   readonly swap: Swap;
   readonly disk: DiskBooks;
-  readonly blockTokens: number;
   readonly copiedBlocks: number;
 }
 
@@ -55,7 +54,6 @@ export function cacheStats(sources: StatsSources): CacheStats {
     const tier = books.tier(level);
     if (tier === null) return [];
     const counted = books.stats(level);
-    const partial = level === 0 ? reuse.partialHitTokens : 0;
     return [
       {
         level,
@@ -64,7 +62,7 @@ export function cacheStats(sources: StatsSources): CacheStats {
         // Contents go to disk and come from there by way of host memory, as jobs.
         ...(level === 1 ? { offloaded: disk.stats.written } : {}),
         ...(level === 2 ? { onboarded: disk.stats.loaded } : {}),
-        hitTokens: reuse.hitBlocks(level) * sources.blockTokens + partial,
+        hitTokens: reuse.hitTokens(level),
       },
     ];
   });

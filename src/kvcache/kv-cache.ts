@@ -99,7 +99,6 @@ export class KvCache {
       reuse: this.#reuse,
       swap: this.#swap,
       disk: this.#disk,
-      blockTokens: this.blockTokens,
       copiedBlocks: this.#copiedBlocks,
     });
   }

@@ -22,28 +22,22 @@ export interface ReuseOptions {
 export class PrefixReuse {
   readonly #books: CacheBooks;
   readonly #options: ReuseOptions;
-  /** By level: full blocks that tables took, since the start. */
-  readonly #hits: [number, number, number] = [0, 0, 0];
+  /** By level: tokens that tables took, since the start. */
+  readonly #hitTokens: [number, number, number] = [0, 0, 0];
   /**
    * Host blocks that came back in this step while other tables waited for them, too, and where
    * they are: what they continue may be forgotten meanwhile, and they with it.
    */
   readonly #broughtBack = new Map<BlockId, BlockId>();
-  #partialHitTokens = 0;
 
   constructor(books: CacheBooks, options: ReuseOptions) {
     this.#books = books;
     this.#options = options;
   }
 
-  /** Full blocks that tables took from a level, since the start. */
-  hitBlocks(level: CacheLevel): number {
-    return this.#hits[level];
-  }
-
-  /** Tokens that tables took from the starts of blocks, since the start. */
-  get partialHitTokens(): number {
-    return this.#partialHitTokens;
+  /** Tokens that tables took from a level, of the starts of blocks too, since the start. */
+  hitTokens(level: CacheLevel): number {
+    return this.#hitTokens[level];
   }
 
   /** See `KvCache.match`. */
@@ -98,7 +92,7 @@ export class PrefixReuse {
       if (!table.holds(index)) continue;
       const block = table.get(index);
       const level = this.#books.levelOf(block);
-      this.#hits[this.#books.hitLevel(block)]++;
+      this.#hitTokens[this.#books.hitLevel(block)] += this.#options.blockTokens;
       const own = level === 0 ? block : this.#bringBack(block, index);
       table.ids.set(index, own);
     }
@@ -145,7 +139,7 @@ export class PrefixReuse {
   #settlePartial(table: BlockTable, partial: PartialMatch): void {
     const { device, index } = this.#books;
     const { block } = partial;
-    this.#partialHitTokens += partial.tokens;
+    this.#hitTokens[this.#books.hitLevel(block)] += partial.tokens;
     if (partial.takeover) {
       if (index.has(block)) this.#books.forget(block);
       table.ids.push(block);
