@@ -25,8 +25,9 @@ export interface BooksShape {
 
 /** What happened in a level since the start; blocks. */
 export interface TierStats {
-  /** Cached contents that made room: moved on to the next level, or forgotten. */
+  /** Contents that went to host memory, to make room or on their way to disk. */
   readonly offloaded: number;
+  /** Cached contents that made room here, and that no other block had. */
   readonly forgotten: number;
   /** Cached contents that made room here, and that another block still has. */
   readonly dropped: number;

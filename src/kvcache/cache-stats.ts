@@ -13,8 +13,10 @@ export interface LevelStats {
   readonly total: number;
   /** Tokens that requests found here and did not compute. */
   readonly hitTokens: number;
-  /** Blocks whose contents moved on to the next level to make room. */
+  /** Blocks whose contents went to the next level. */
   readonly offloaded: number;
+  /** Of these, the ones that made no room here: the disk wanted what comes before its blocks. */
+  readonly copiedAhead: number;
   /** Blocks whose contents, or the start of them, came from here to the level above. */
   readonly onboarded: number;
   /** Blocks that made room here, and whose contents no other block has: they are forgotten. */
@@ -61,6 +63,7 @@ export function cacheStats(sources: StatsSources): CacheStats {
         ...counted,
         // Contents go to disk and come from there by way of host memory, as jobs.
         ...(level === 1 ? { offloaded: disk.stats.written } : {}),
+        copiedAhead: level === 0 ? disk.stats.copiedAhead : 0,
         ...(level === 2 ? { onboarded: disk.stats.loaded } : {}),
         hitTokens: reuse.hitTokens(level),
       },

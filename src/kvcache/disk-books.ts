@@ -12,6 +12,16 @@ const HEADS_PER_CALL = 16;
 
 type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
 
+/** Blocks, since the start. */
+export interface DiskStats {
+  readonly loaded: number;
+  readonly written: number;
+  /** Copied from the device to host memory only to be written. */
+  readonly copiedAhead: number;
+  /** Jobs, not blocks, that failed. */
+  readonly failures: number;
+}
+
 /** Reads that one caller waits for. */
 interface Load {
   left: number;
@@ -29,8 +39,8 @@ export class DiskBooks {
   readonly #heads: DiskHeads;
   #jobs: DiskJob[] = [];
   readonly #transfers = new Set<TransferJob>();
-  /** Writes under way, by the file's key. */
-  readonly #writing = new Map<string, number>();
+  /** By the file's key: writes under way, and whether one wrote what nothing leads to. */
+  readonly #writing = new Map<string, { left: number; isStray: boolean }>();
   /** Reads under way, by what the caller called the load. */
   readonly #loads = new Map<number, Load>();
   readonly #loadOf = new Map<DiskJob, number>();
@@ -38,6 +48,7 @@ export class DiskBooks {
   #keepsFiles = false;
   #loadedBlocks = 0;
   #writtenBlocks = 0;
+  #copiedAhead = 0;
   #failures = 0;
 
   constructor(books: CacheBooks) {
@@ -48,9 +59,14 @@ export class DiskBooks {
     books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
   }
 
-  /** Blocks read and written, and jobs that failed, since the start. */
-  get stats(): { readonly loaded: number; readonly written: number; readonly failures: number } {
-    return { loaded: this.#loadedBlocks, written: this.#writtenBlocks, failures: this.#failures };
+  /** What happened since the start. */
+  get stats(): DiskStats {
+    return {
+      loaded: this.#loadedBlocks,
+      written: this.#writtenBlocks,
+      copiedAhead: this.#copiedAhead,
+      failures: this.#failures,
+    };
   }
 
   /** What is to be done now; each must be reported to `finish`, but for deletions. */
@@ -175,7 +191,9 @@ export class DiskBooks {
     }
     this.#books.tierOf(host).pin(host);
     const file = this.#fileOf(node, host);
-    this.#writing.set(file.key, (this.#writing.get(file.key) ?? 0) + 1);
+    const writing = this.#writing.get(file.key);
+    if (writing === undefined) this.#writing.set(file.key, { left: 1, isStray: false });
+    else writing.left++;
     this.#begin({ kind: "write", host, disk: block, file });
     return true;
   }
@@ -191,6 +209,7 @@ export class DiskBooks {
     const isThere = index.serialOf(node) === serial && index.blockOf(node) === from;
     if (isThere) {
       this.#books.copyToHost(from, host, node);
+      this.#copiedAhead++;
     }
     const writes = isThere && this.#write(host, node);
     this.#books.release(host);
@@ -211,10 +230,9 @@ export class DiskBooks {
     const { index } = this.#books;
     const tier = this.#books.tierOf(disk);
     const node = index.nodeOf(host);
-    const isLast = this.#endWriting(file.key);
     if (!ok) this.#heads.clear();
-    // Forgotten while it was written: nothing leads to the file, unless it is written anew.
-    if (ok && node === null && isLast) this.#jobs.push({ kind: "delete", disk, file });
+    const leavesStray = this.#endWriting(file.key, { ok, isForgotten: node === null });
+    if (leavesStray) this.#jobs.push({ kind: "delete", disk, file });
     if (ok && node !== null) {
       this.#books.inherit(disk, host);
       index.attach(node, disk);
@@ -225,12 +243,19 @@ export class DiskBooks {
     this.#books.release(host);
   }
 
-  /** A write of this key ended. Whether no other one is under way. */
-  #endWriting(key: string): boolean {
-    const left = (this.#writing.get(key) ?? 0) - 1;
-    if (left > 0) this.#writing.set(key, left);
-    else this.#writing.delete(key);
-    return left <= 0;
+  /**
+   * A write of this key ended. Whether a file is left, or may be, that nothing leads to: its
+   * contents were forgotten while they were written. While they are written anew it may stay; if
+   * that succeeds the file is theirs, and if it fails nothing leads to the old one.
+   */
+  #endWriting(key: string, end: { readonly ok: boolean; readonly isForgotten: boolean }): boolean {
+    const writing = this.#writing.get(key);
+    assert(writing !== undefined, "Cannot end a write that nobody began");
+    writing.isStray = end.isForgotten || (writing.isStray && !end.ok);
+    writing.left--;
+    if (writing.left > 0) return false;
+    this.#writing.delete(key);
+    return writing.isStray;
   }
 
   #finishRead({ host, disk }: TransferJob, ok: boolean): void {

@@ -83,8 +83,8 @@ function levelCounters(): readonly Metric[] {
 
 /** Host memory is written behind: what goes to disk stays where it is, until it is dropped. */
 function evictions(report: CacheLevelReport): readonly Sample[] {
-  const { level, offloaded, forgotten, dropped, orphaned } = report;
-  const moved = { labels: { level, reason: "offloaded" }, value: offloaded };
+  const { level, offloaded, copiedAhead, forgotten, dropped, orphaned } = report;
+  const moved = { labels: { level, reason: "offloaded" }, value: offloaded - copiedAhead };
   return [
     ...(level === "device" ? [moved] : []),
     { labels: { level, reason: "forgotten" }, value: forgotten },

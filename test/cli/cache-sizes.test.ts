@@ -9,6 +9,7 @@ const level = {
   cached: 0,
   hitTokens: 0,
   offloaded: 0,
+  copiedAhead: 0,
   onboarded: 0,
   forgotten: 0,
   dropped: 0,

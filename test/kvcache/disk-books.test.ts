@@ -133,6 +133,27 @@ describe("writing behind", () => {
     for (const key of twice) expect(deleted).not.toContain(key);
   });
 
+  test("[KV32] a file that nothing leads to is deleted though the write behind it fails", () => {
+    for (const forgetsBoth of [false, true]) {
+      const disk = new Disk(20, 20);
+      const logs = [disk.compute(range(0, 15))];
+      disk.press(1);
+      disk.cache.forgetPublished(logs[0] ?? new IntList());
+      logs.push(disk.compute(range(0, 15)));
+      disk.press(2);
+      if (forgetsBoth) disk.cache.forgetPublished(logs[1] ?? new IntList());
+      const writes = disk.take().filter(({ kind }) => kind === "write");
+      const keys = writes.map(({ file }) => file.key);
+      const twice = keys.filter((key, at) => keys.indexOf(key) !== at);
+      for (const [at, job] of writes.entries()) {
+        disk.cache.finishDiskJob({ job, ok: keys.indexOf(job.file.key) === at });
+      }
+      const deleted = disk.cache.takeDiskJobs().map(({ file }) => file.key);
+      for (const key of twice) expect(deleted.filter((one) => one === key)).toEqual([key]);
+      disk.cache.audit([]);
+    }
+  });
+
   test("[KV14] forgetting everything deletes the files", () => {
     const { disk } = onDisk();
     expect(disk.cache.reset()).toBe(true);

@@ -14,6 +14,8 @@ class DiskCache {
   readonly cache: KvCache;
   /** By name, in the order in which they were written. */
   readonly files = new Map<string, BlockFile>();
+  /** Blocks that arrived in host memory from the device. */
+  offloads = 0;
   /** Whether writes fail. */
   refuses = false;
 
@@ -42,7 +44,8 @@ class DiskCache {
   }
 
   carryOut(): void {
-    this.cache.takeMoves();
+    const moves = this.cache.takeMoves();
+    this.offloads += moves.filter(({ kind }) => kind === "offload").length;
     for (const job of this.cache.takeDiskJobs()) {
       if (job.kind === "delete") this.files.delete(job.file.key);
       else if (job.kind === "write" && !this.refuses) {
@@ -80,6 +83,9 @@ test("what comes before blocks on disk is written, too, though it never leaves t
   disk.between();
   expect(disk.files.size).toBeGreaterThan(3);
   expect(disk.orphans()).toEqual([]);
+  const [device, host] = disk.cache.stats().levels;
+  expect(device?.offloaded).toBe(disk.offloads);
+  expect([device?.copiedAhead, host?.copiedAhead]).toEqual([3, 0]);
   // Heads are written behind their tails; a folder is read in the order of histories.
   const byDepth = [...disk.files.values()].toSorted((a, b) => depthOf(disk, a) - depthOf(disk, b));
   expect(foundAfterRestart(byDepth, PROMPTS[0] ?? [])).toBe(4);

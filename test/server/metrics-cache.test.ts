@@ -11,7 +11,8 @@ const device: CacheLevelReport = {
   cached: 3,
   total: 6,
   hitTokens: 40,
-  offloaded: 5,
+  offloaded: 7,
+  copiedAhead: 2,
   onboarded: 0,
   forgotten: 7,
   dropped: 50,
@@ -67,7 +68,7 @@ test("blocks of every level are shown by state", async () => {
 test("what happened in a level is counted by level and reason", async () => {
   const value = await scrape(report);
   expect(value('perigee:kv_cache_hit_tokens_total{level="host"}')).toBe(16);
-  expect(value('perigee:kv_cache_offloaded_blocks_total{level="device"}')).toBe(5);
+  expect(value('perigee:kv_cache_offloaded_blocks_total{level="device"}')).toBe(7);
   expect(value('perigee:kv_cache_offloaded_blocks_total{level="host"}')).toBe(11);
   expect(value('perigee:kv_cache_onboarded_blocks_total{level="host"}')).toBe(12);
   expect(value('perigee:kv_cache_onboarded_blocks_total{level="disk"}')).toBe(21);
