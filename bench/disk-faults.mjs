@@ -53,7 +53,7 @@ async function readAll({ store, survivors }) {
   const counts = { survivors: survivors.length, read: 0, wrong: 0, refused: 0 };
   const [wanted, into] = [new Uint8Array(bytes), new Uint8Array(bytes)];
   for (const { file } of survivors) {
-    if (!(await store.read(file, into))) {
+    if ((await store.read(file, into)) !== "read") {
       counts.refused++;
       continue;
     }

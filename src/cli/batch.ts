@@ -1,5 +1,5 @@
 /** Many prompts at once: results in the order of the prompts, each written as soon as it can be. */
-import { assert, EngineError, messageOf } from "#base";
+import { assert, EngineError, type ErrorCode, messageOf } from "#base";
 import { type GenerateOptions, type GenerateResult, type LLM, sequencesOf } from "#engine";
 import { Interrupted } from "./interruption.ts";
 import { Progress } from "./progress.ts";
@@ -17,30 +17,65 @@ export interface BatchOptions {
   readonly json: boolean;
   /** Most sequences in the engine at a time. */
   readonly sequencesMax: number;
+  /** A failure as the command line's user reads it. */
+  readonly inWords: (thrown: unknown) => unknown;
+  /** Hears of prompts that failed where results are text. */
+  readonly warn: (message: string) => void;
   /** Off where results go to the same terminal. */
   readonly showProgress: boolean;
 }
 
+/** What one prompt of many may be refused for while the others go on. */
+const OWN_FAILURES: ReadonlySet<ErrorCode> = new Set([
+  "INVALID_ARGUMENT",
+  "PROMPT_TOO_LONG",
+  "GRAMMAR_INVALID",
+  "ENGINE_STEP_FAILED",
+]);
+
+/** All prompts had their turn, and these failed; each was told of where its result would stand. */
+export class PromptsFailed extends Error {
+  override readonly name = "PromptsFailed";
+
+  constructor(failed: number, all: number) {
+    super(`Cannot generate all prompts: ${failed} of ${all} failed; see their errors`);
+  }
+}
+
 /**
  * Generates all rows. However it ends, what is finished has been written: throws Interrupted once
- * the rows' signal is aborted, else the first failure.
+ * the rows' signal is aborted, PromptsFailed where some of many could not be generated, and at once
+ * what fails all.
  */
 export async function generateBatch(
   llm: LLM,
   rows: readonly ReadyRow[],
-  { output, json, sequencesMax, showProgress }: BatchOptions,
+  { output, json, sequencesMax, showProgress, inWords, warn }: BatchOptions,
 ): Promise<void> {
   const lines = new InOrder((text) => output.write(text));
   const progress = await Progress.start("generating", showProgress ? rows.length : 0);
   let finished = 0;
+  let failed = 0;
+  const fail = (place: number, thrown: unknown): void => {
+    const isOwn = thrown instanceof EngineError && OWN_FAILURES.has(thrown.code);
+    if (!isOwn || isAlone(rows)) throw thrown;
+    failed += 1;
+    const { code, message } = thrown;
+    lines.add(place, json ? errorLine(place, { code, message }) : "");
+    if (!json) warn(message);
+  };
   const run = async (place: number, row: ReadyRow, signal: AbortSignal): Promise<void> => {
     const { options } = row;
     // JSON tells how likely a completion is: the sum of what its tokens are. Beams know theirs.
     const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
     const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
-    const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
-    lines.add(place, json ? jsonLines(result, place, options) : textLines(result));
-    finished += 1;
+    try {
+      const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
+      lines.add(place, json ? jsonLines(result, place, options) : textLines(result));
+      finished += 1;
+    } catch (thrown) {
+      fail(place, inWords(thrown));
+    }
     progress.advance();
   };
   try {
@@ -52,6 +87,20 @@ export async function generateBatch(
     progress.stop();
     lines.flush();
   }
+  if (failed > 0) throw new PromptsFailed(failed, rows.length);
+}
+
+/** One prompt of the command line, not one of a file that happens to have one. */
+function isAlone(rows: readonly ReadyRow[]): boolean {
+  return rows.length === 1 && rows[0]?.place === null;
+}
+
+/** In place of a prompt's completions. */
+function errorLine(
+  promptIndex: number,
+  error: { readonly code: ErrorCode; readonly message: string },
+): string {
+  return `${JSON.stringify({ prompt_index: promptIndex, error })}\n`;
 }
 
 /** How many rows may run at a time, with as many sequences as the hungriest wants. */

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { EngineOptions, LLM, type LoadOptions } from "#engine";
-import { type FlagValues, SchemaFlags } from "./flags.ts";
+import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import { hubFromEnvironment } from "./hub-environment.ts";
 import { bundledModel } from "./package-root.ts";
 
 /** Flags of everything that loads a model. */
-const engineFlags = new SchemaFlags(EngineOptions, {
+export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
   rename: {
     "kvCache.poolBytes": "kv-pool-bytes",
     "kvCache.dtype": "kv-cache-dtype",
@@ -37,7 +37,10 @@ export interface LoadRequest {
 /** What a checkpoint without a tokenizer warns of. */
 const WITHOUT_WORDS = /prompts must be token ids/;
 
-/** Loads the model as flags and environment say, with warnings on standard error. */
+/**
+ * Loads the model as flags and environment say, with warnings on standard error. Throws what
+ * `LLM.load` does, in the names of flags.
+ */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true } = request;
   engineFlags.check(values);
@@ -47,12 +50,14 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
   };
   // Nothing is downloaded here, so only the place of downloads matters.
   const { cacheDir = null } = hubFromEnvironment();
-  return LLM.load(model ?? bundledModel, {
-    ...options,
-    hub: { cacheDir, ...options.hub },
-    onWarning: (message: string) => {
-      if (!needsText && WITHOUT_WORDS.test(message)) return;
-      process.stderr.write(`warning: ${message}\n`);
-    },
-  });
+  const onWarning = (message: string) => {
+    if (!needsText && WITHOUT_WORDS.test(message)) return;
+    process.stderr.write(`warning: ${engineFlags.withFlags(message)}\n`);
+  };
+  try {
+    const hub = { cacheDir, ...options.hub };
+    return await LLM.load(model ?? bundledModel, { ...options, hub, onWarning });
+  } catch (thrown) {
+    throw inFlags(thrown, engineFlags);
+  }
 }

@@ -49,7 +49,7 @@ export class SchemaFlags {
     const { defaults = {}, help = {} } = this.#options;
     for (const { path, flag, schema } of this.#fields) {
       const name = path.join(".");
-      const description = this.#withFlags(schema.description ?? "");
+      const description = this.withFlags(schema.description ?? "");
       const shown = { ...schema, description, default: defaults[name] ?? schema.default };
       const option = flagOption(flag, shown).helpGroup(heading);
       option.description = help[name] ?? option.description;
@@ -77,7 +77,7 @@ export class SchemaFlags {
     // A field inside a flag's JSON; which item of a list it is, nobody counts.
     const inside = path.slice(field?.path.length ?? path.length).join(".");
     const subject = /^\d*$/.test(inside) ? "" : `${inside} `;
-    const problem = `${subject}${this.#withFlags(found.text)}`;
+    const problem = `${subject}${this.withFlags(found.text)}`;
     const message = `Cannot use ${param || "these flags"}: ${problem}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param });
   }
@@ -92,17 +92,17 @@ export class SchemaFlags {
     return this.#problemOf({ ...this.collect(values), ...settings });
   }
 
-  #problemOf(settings: Record<string, unknown>): SettingProblem | null {
-    const result = this.#schema.safeParse(settings, { error: issueText });
-    return result.success ? null : describeIssue(result.error.issues[0] ?? {}, settings);
-  }
-
   /** `runningSequencesMax` in a sentence becomes `--running-sequences-max`. */
-  #withFlags(text: string): string {
+  withFlags(text: string): string {
     return text.replace(/\b[a-z]+[A-Z]\w*\b/g, (word) => {
       const field = this.#fields.find(({ path }) => path.at(-1) === word);
       return field === undefined ? word : `--${field.flag}`;
     });
+  }
+
+  #problemOf(settings: Record<string, unknown>): SettingProblem | null {
+    const result = this.#schema.safeParse(settings, { error: issueText });
+    return result.success ? null : describeIssue(result.error.issues[0] ?? {}, settings);
   }
 }
 
@@ -142,4 +142,14 @@ function kebab(name: string): string {
 /** The name commander stores a flag's value under. */
 function attributeName(flag: string): string {
   return flag.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** The same failure, with settings called as a command line calls them. */
+export function inFlags(thrown: unknown, ...known: readonly SchemaFlags[]): unknown {
+  if (!(thrown instanceof EngineError)) return thrown;
+  const rename = (text: string) => known.reduce((said, flags) => flags.withFlags(said), text);
+  const message = rename(thrown.message);
+  if (message === thrown.message) return thrown;
+  const param = thrown.param === null ? {} : { param: rename(thrown.param) };
+  return new EngineError(thrown.code, message, { cause: thrown, ...param });
 }

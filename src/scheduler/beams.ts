@@ -29,7 +29,7 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
     throw new EngineError(
       "INVALID_ARGUMENT",
       `Cannot admit request: at most ${runningSequencesMax} beams may run, ` +
-        `current value is ${width}; lower beamWidth`,
+        `current value is ${width}; lower beamWidth or raise runningSequencesMax`,
       { param: "beamWidth" },
     );
   }
@@ -42,8 +42,8 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   if (blocks <= cache.totalBlocks) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",
-    `Cannot admit request: its ${width} beams of up to ${tokens + 1} tokens must fit ` +
-      `${cache.totalBlocks} blocks, current value is ${blocks}; lower beamWidth or maxTokens`,
+    `Cannot admit request: its ${width} beams of up to ${tokens + 1} tokens need ${blocks} ` +
+      `blocks, the KV pool has ${cache.totalBlocks}; lower beamWidth or maxTokens, or raise poolBytes`,
     { param: "beamWidth" },
   );
 }

@@ -43,6 +43,9 @@ export interface SchedulerStats extends SchedulerCounts {
   readonly totalBlocks: number;
 }
 
+/** What helps a prompt that the pool has no room for. */
+const MORE_ROOM = "shorten it, or raise poolBytes";
+
 /**
  * Decides which tokens each step computes, and keeps every sequence's books. A step goes
  * `plan` (reads only), `begin` (blocks change hands), the device, `commit` (sequences grow and
@@ -311,7 +314,7 @@ export class Scheduler {
       throw new EngineError(
         "PROMPT_TOO_LONG",
         `Cannot admit request: prompt must fit ${most} tokens, ` +
-          `current value is ${promptLength}; shorten it`,
+          `current value is ${promptLength}; ${this.#isPoolBound() ? MORE_ROOM : "shorten it"}`,
         { param: "prompt" },
       );
     }
@@ -319,6 +322,12 @@ export class Scheduler {
     const { contextTokensMax } = this;
     const { runningSequencesMax } = this.#config;
     checkBeams(group, { cache: this.#cache, contextTokensMax, runningSequencesMax });
+  }
+
+  /** Whether it is the pool that bounds sequences, not the model or the configuration. */
+  #isPoolBound(): boolean {
+    const { totalBlocks, blockTokens } = this.#cache;
+    return this.contextTokensMax === totalBlocks * blockTokens + 1;
   }
 
   #checkQueue(coming: number): void {

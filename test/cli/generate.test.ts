@@ -119,6 +119,44 @@ describe.runIf(built)("perigee generate", () => {
   });
 });
 
+describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
+  const prompts = ["one", "x".repeat(9000), "two"].map((prompt) => JSON.stringify({ prompt }));
+  const words = ["generate", "--input", "-", "--max-tokens", "3", "--temperature", "0"];
+
+  test("writes an error in its place, generates the others and fails at the end", async () => {
+    const ran = await perigee([...words, "--json"], { input: prompts.join("\n") });
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: "perigee: Cannot generate all prompts: 1 of 3 failed; see their errors\n",
+    });
+    const lines = jsonLines(ran.stdout);
+    expect(lines.map(({ prompt_index: place, error }) => [place, error !== undefined])).toEqual([
+      [0, false],
+      [1, true],
+      [2, false],
+    ]);
+    expect(lines[1]?.error).toEqual({
+      code: "PROMPT_TOO_LONG",
+      message: expect.stringMatching(/prompt must fit 2047 tokens.*\(standard input, line 2\)/),
+    });
+  });
+
+  test("names it on standard error where results are text", async () => {
+    const ran = await perigee(words, { input: prompts.join("\n") });
+    expect(ran.code).toBe(1);
+    expect(ran.stdout).not.toBe("");
+    expect(ran.stderr).toMatch(/prompt must fit .*line 2\)\nperigee: Cannot generate all prompts/);
+  });
+
+  test("says which flags make room for it", async () => {
+    const pool = ["--kv-pool-bytes", String(6 * 98_304), "--beam-width", "4"];
+    const ran = await perigee(["generate", "-p", "Hello there", ...pool, "--max-tokens", "60"]);
+    expect(ran.stderr).toMatch(
+      /need \d+ blocks, the KV pool has 6; lower --beam-width or --max-tokens, or raise --kv-pool-b/,
+    );
+  });
+});
+
 describe.runIf(built)("perigee generate refuses, in one line and with a remedy:", () => {
   test.for<[string, string[], number, string]>([
     ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
@@ -130,6 +168,8 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
     ["a file that is not there", ["--input", "/nope.jsonl"], 1, "it does not exist"],
     ["a folder that is not there", ["-p", "x", "--output", "no/o"], 1, "its folder does not exist"],
     ["logits of two prompts", ["-p", "x", "-p", "y", "--logits-out", "z"], 2, "wanted one prompt"],
+    ["a pool too small", ["-p", "x", "--kv-pool-bytes", "10"], 2, "raise --kv-pool-bytes, or"],
+    ["a host tier too large", ["-p", "x", "--host-cache-bytes", "9e15"], 2, "lower --host-cache"],
     ["a prompt too long", ["-p", "x".repeat(9000)], 2, "prompt must fit 2047 tokens"],
     ["text for a model without words", [llama, "-p", "x"], 2, "give token ids instead of text"],
   ])("%s", async ([, words, code, remedy]) => {

@@ -145,7 +145,7 @@ test("requests that cannot be taken are refused, and leave nothing behind", asyn
   const scripted = new ScriptedEngine({ blocks: 8, waitingSequencesMax: 2 });
   const long = Array.from({ length: 33 }, (_, place) => place);
   expect(() => scripted.add(long)).toThrow(
-    "Cannot admit request: prompt must fit 32 tokens, current value is 33",
+    "Cannot admit request: prompt must fit 32 tokens, current value is 33; shorten it, or raise poolBytes",
   );
   expect(codeOf(() => scripted.add([1], { n: 3 }))).toBe("INVALID_ARGUMENT");
   scripted.add([1], { maxTokens: 1 });

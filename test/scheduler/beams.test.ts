@@ -203,14 +203,14 @@ describe("[SC4] [SC18] a search that can never run is refused", () => {
     harness.scheduler.add(make(4, 8));
     const error = refusal(() => harness.scheduler.add(make(5, 8)));
     expect([error.code, error.param]).toEqual(["PROMPT_TOO_LONG", "beamWidth"]);
-    expect(error.message).toMatch(/5 beams of up to 17 tokens must fit 10 blocks, .* is 12;/);
+    expect(error.message).toMatch(/5 beams of up to 17 tokens need 12 blocks, the KV pool has 10;/);
     expect(harness.scheduler.stats().waiting).toBe(4);
   });
 
   test("without a prefix tree each beam may need its own prompt", () => {
     const harness = new Harness({ blocks: 10, blockTokens: 4, prefixCaching: false });
     const group = harness.makeGroup(distinct(1, 9), 3, { kind: "beams", stop: { maxTokens: 8 } });
-    expect(refusal(() => harness.scheduler.add(group)).message).toMatch(/current value is 12;/);
+    expect(refusal(() => harness.scheduler.add(group)).message).toMatch(/need 12 blocks/);
   });
 
   test("more beams than may run", () => {

@@ -3,8 +3,9 @@ import { EngineError } from "#base";
 import { writeSafetensors } from "#checkpoint";
 import type { GenerateOptions, LLM, Prompt, RetentionConfig } from "#engine";
 import { generateBatch } from "../batch.ts";
-import { addEngineFlags, loadModel } from "../engine-flags.ts";
+import { addEngineFlags, engineFlags, loadModel } from "../engine-flags.ts";
 import { appendText, flagOption } from "../flag-option.ts";
+import { inFlags } from "../flags.ts";
 import { Interrupted, Interruption } from "../interruption.ts";
 import type { PromptRow } from "../prompt-row.ts";
 import { readPrompts } from "../prompt-source.ts";
@@ -55,7 +56,11 @@ export function defineGenerate(command: Command): void {
     .option("--output <file>", "Write JSON lines here instead of text to standard output.")
     .option("--json", "Print one JSON object per completion.")
     .option("--logits-out <file>", "Write the prompt's logits as safetensors: f32 [tokens, vocab].")
-    .action((model: string | undefined, flags: GenerateFlags) => generate(model, flags));
+    .action((model: string | undefined, flags: GenerateFlags) =>
+      generate(model, flags).catch((thrown: unknown) => {
+        throw inFlags(thrown, sampling, engineFlags);
+      }),
+    );
   command.addOption(retention);
   sampling.addTo(command, SAMPLING_HEADING);
   command.addOption(numReturnSequences);
@@ -89,6 +94,8 @@ async function generate(model: string | undefined, given: GenerateFlags): Promis
   await generateBatch(llm, ready, {
     output,
     json: wantsJson(flags),
+    inWords: (thrown) => inFlags(thrown, sampling, engineFlags),
+    warn: (message) => process.stderr.write(`perigee: ${message}\n`),
     sequencesMax: flags.waitingSequencesMax ?? SEQUENCES_MAX,
     showProgress: flags.output !== undefined || !process.stdout.isTTY,
   });
