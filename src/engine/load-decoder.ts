@@ -1,7 +1,7 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import { hostMemory, type KvCacheOptions, type KvFormat, type WeightFormat } from "#devices";
+import { hostMemory } from "#devices";
 import { attentionWeight } from "#kvcache";
 import {
   cacheWindow,
@@ -10,17 +10,18 @@ import {
   type DecoderModel,
   type DecoderSpec,
   type DecoderWeights,
-  kvScales,
   loadDecoderWeights,
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
 import { modelContextTokens, streamingOf } from "./attention-window.ts";
+import { CachePlan } from "./cache-plan.ts";
 import type { EngineOptions } from "./config.ts";
-import { DecoderRunner } from "./decoder-runner.ts";
+import { DecoderRunner, type DecoderRunnerParts } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
+import { idleSettings } from "./idle-settings.ts";
 import type { LoadedEngine, Loading } from "./load-engine.ts";
-import { kvFormatFor, poolBlocks, weightFormatFor } from "./memory-plan.ts";
+import { weightFormatFor } from "./memory-plan.ts";
 import { StepBuilder } from "./step-builder.ts";
 import { CacheMemory } from "./tiers/cache-memory.ts";
 import { modelFingerprint } from "./tiers/model-fingerprint.ts";
@@ -40,9 +41,12 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
-  const memory = await openMemory(loading, { spec, weights, format });
+  const plan = new CachePlan({ device, options, checkpoint, spec, format });
+  // Before the pool, which on a GPU takes nearly all that is left.
+  const step = allocateStep(loading, { spec, weights }, plan.contextTokensMax());
+  const memory = await openMemory(loading, { spec, weights, plan });
   try {
-    return createEngine(loading, { spec, weights, memory });
+    return createEngine(loading, { spec, weights, step, memory });
   } catch (error) {
     // The device gives its own memory back, but not the folder of the disk tier.
     await memory.close();
@@ -60,8 +64,14 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedEngine {
     contextTokensMax: modelContextTokens(options, spec),
     estimates: estimatesOf(memory, options),
   });
-  for (const text of idleSettings(options, memory)) context.warn(text);
-  const runner = createRunner(loading, { ...parts, scheduler });
+  const found = { hostBlocks: memory.cache.counts(1).total, modelTokens: spec.contextTokensMax };
+  for (const text of idleSettings(options, found)) context.warn(text);
+  const runner = new DecoderRunner({
+    ...parts.step,
+    device,
+    kvCache: memory.blocks,
+    logitRowsMax: PROMPT_LOGIT_ROWS,
+  });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
   const { contextTokensMax } = scheduler;
@@ -112,54 +122,31 @@ function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): Transfe
   };
 }
 
-/** What was asked for and cannot happen, since something else was not. */
-function idleSettings({ kvCache, scheduler }: EngineOptions, { cache }: CacheMemory): string[] {
-  const idle: string[] = [];
-  if (scheduler.preemption === "swap" && cache.counts(1).total === 0) {
-    idle.push(
-      "Preempted requests are computed again: to swap them hostCacheBytes must be above 0, " +
-        `current value is ${kvCache.hostCacheBytes}`,
-    );
-  }
-  if (kvCache.diskCacheDir !== null && kvCache.diskCacheBytes === 0) {
-    idle.push("No blocks go to disk: diskCacheBytes must be above 0, current value is 0");
-  }
-  if (kvCache.diskCacheBytes > 0 && !kvCache.prefixCaching) {
-    idle.push("No blocks go to disk: prefixCaching must be on, current value is false");
-  }
-  return idle;
-}
-
 interface DecoderParts {
   readonly spec: DecoderSpec;
   readonly weights: DecoderWeights;
 }
 
+/** What computes steps, with all memory that they need. */
+type StepParts = Pick<DecoderRunnerParts, "decoder" | "sampler" | "builder">;
+
 interface LoadedParts extends DecoderParts {
+  readonly step: StepParts;
   readonly memory: CacheMemory;
 }
 
-/** The pool takes what the weights leave, as far as it is of use. */
+/** The pool takes what weights and steps leave, as far as it is of use. */
 async function openMemory(
   { message, context, checkpoint, device }: Loading,
-  { spec, weights, format }: DecoderParts & { readonly format: WeightFormat },
+  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
 ): Promise<CacheMemory> {
-  const { options } = message;
-  const kvFormat = kvFormatFor(options, format);
-  const shape = blockShape(spec, options.kvCache.blockTokens, kvFormat);
-  const scales = kvScales(checkpoint, { layers: shape.layers, format: kvFormat });
-  const block = { ...shape, ...(scales !== null && { scales }) };
-  const { blockTokens } = shape;
-  const blocks = poolBlocks({ bytes: device.kvBytesPerBlock(block), blockTokens }, options, {
-    contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
-    availableBytes: device.memory().availableBytes,
-  });
   const { kind } = device;
-  const window = cacheWindow(spec, streamingOf(options));
+  const { window } = plan;
+  const weightFormat = weights.format;
   return await CacheMemory.open({
     device,
-    memory: { ...block, blocks },
-    settings: options.kvCache,
+    memory: { ...plan.block, blocks: plan.blocks() },
+    settings: message.options.kvCache,
     window,
     attentionWeight: attentionWeight({
       parameters: weights.parameters,
@@ -168,7 +155,7 @@ async function openMemory(
       headDim: spec.headDim,
     }),
     fingerprint: (layout) =>
-      modelFingerprint({ checkpoint, device: kind, weightFormat: format, layout, window }),
+      modelFingerprint({ checkpoint, device: kind, weightFormat, layout, window }),
     clock: context.clock,
     timer: context.timer,
     hostBytesFree: hostMemory().availableBytes,
@@ -177,31 +164,19 @@ async function openMemory(
   });
 }
 
-function blockShape(
-  spec: DecoderSpec,
-  blockTokens: number,
-  format: KvFormat,
-): Omit<KvCacheOptions, "blocks" | "scales"> {
-  const { layers, kvHeads, headDim } = spec;
-  return { layers: layers.length, blockTokens, kvHeads, headDim, format };
-}
-
-function createRunner(
+/** `contextTokensMax`: at least what the scheduler will let a sequence have. */
+function allocateStep(
   { message, device }: Loading,
-  parts: LoadedParts & { readonly scheduler: Scheduler },
-): DecoderRunner {
-  const { spec, weights, scheduler, memory } = parts;
+  { spec, weights }: DecoderParts,
+  contextTokensMax: number,
+): StepParts {
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
   const { blockTokens } = message.options.kvCache;
-  const { contextTokensMax } = scheduler;
   const blocksPerSequenceMax = Math.ceil(contextTokensMax / blockTokens);
   const sequencesMax = runningSequencesMax;
   const logitRowsMax = Math.max(sequencesMax, PROMPT_LOGIT_ROWS);
   const limits = { stepTokensMax, sequencesMax, blocksPerSequenceMax };
-  return new DecoderRunner({
-    device,
-    kvCache: memory.blocks,
-    logitRowsMax: PROMPT_LOGIT_ROWS,
+  return {
     decoder: new Decoder({
       device,
       spec,
@@ -211,7 +186,7 @@ function createRunner(
     }),
     sampler: new Sampler({ device, rowsMax: logitRowsMax, vocabularySize: spec.vocabularySize }),
     builder: new StepBuilder({ ...limits, blockTokens }),
-  });
+  };
 }
 
 /** End tokens of config.json and generation_config.json together. */
