@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { InvalidArgumentError, Option } from "commander";
+import { EngineError } from "#base";
 
 /** The part of JSON Schema that our settings use. */
 export interface FieldSchema {
@@ -55,9 +57,14 @@ function wordsOf(kinds: readonly FieldSchema[]): string[] {
 
 /**
  * The words of a command line, with `=on` behind each bare switch whose next word is something
- * else: commander would take `--ignore-eos models/pocket` for a value of the switch.
+ * else: commander would take `--ignore-eos models/pocket` for a value of the switch. Throws
+ * INVALID_ARGUMENT for a word that is neither a value nor, as far as `mayBeModel` knows, a model.
  */
-export function withPlainSwitches(words: readonly string[], options: readonly Option[]): string[] {
+export function withPlainSwitches(
+  words: readonly string[],
+  options: readonly Option[],
+  mayBeModel: (word: string) => boolean = looksLikeModel,
+): string[] {
   const valuesOf = new Map<string | undefined, readonly string[]>();
   for (const option of options) {
     if (option instanceof SwitchOption) valuesOf.set(option.long, option.values);
@@ -65,8 +72,26 @@ export function withPlainSwitches(words: readonly string[], options: readonly Op
   return words.map((word, place) => {
     const values = valuesOf.get(word);
     const next = words[place + 1] ?? "";
-    return values !== undefined && !values.includes(next) ? `${word}=on` : word;
+    if (values === undefined || values.includes(next)) return word;
+    if (next !== "" && !next.startsWith("-") && !mayBeModel(next)) {
+      throw strayValue(word, next, values);
+    }
+    return `${word}=on`;
   });
+}
+
+/** A path that is there, or the name of one or of a repository of the hub. */
+function looksLikeModel(word: string): boolean {
+  return word.includes("/") || existsSync(word);
+}
+
+function strayValue(flag: string, value: string, values: readonly string[]): EngineError {
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${flag}: must be one of ${values.join(", ")}, current value is ${value}; if that ` +
+      `is the model, put it before all flags`,
+    { param: flag },
+  );
 }
 
 /** A schema's alternatives, however they are nested; a list of types becomes one each. */

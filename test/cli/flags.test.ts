@@ -83,3 +83,13 @@ test.for<[string, string]>([
 ])("%s is no value: %s", ([words, message]) => {
   expect(() => settingsOf(words.split(" "))).toThrow(message);
 });
+
+test.for(["--early-stopping maybe", "--ignore-eos perhaps"])(
+  "a word behind a switch that is no value and no model is refused by the switch: %s",
+  (words) => {
+    const [flag, value] = words.split(" ");
+    expect(() => settingsOf(["--beam-width", "4", ...words.split(" ")])).toThrow(
+      new RegExp(`^Cannot use ${flag}: must be one of on, .* current value is ${value};`),
+    );
+  },
+);
