@@ -77,14 +77,17 @@ export const ServerOptions = z
       .nullable()
       .default(null)
       .describe(
-        "Publish KV events for routers of vLLM workers: tcp://*:5557 listens, " +
-          "tcp://host:5557 connects; needs the package zeromq.",
+        "Publish KV events for routers of vLLM workers: tcp://*:5557 listens for subscribers, " +
+          "tcp://host:5557 connects to one that listens; needs the package zeromq.",
       ),
     kvEventsZmqReplay: z
       .string()
       .nullable()
       .default(null)
-      .describe("Where subscribers ask for events that they missed, e.g. tcp://*:5558."),
+      .describe(
+        "Where subscribers ask for events that they missed: tcp://*:5558, or one address of this " +
+          "machine; always listens.",
+      ),
     kvEventsTopic: z
       .string()
       .default("")

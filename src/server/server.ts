@@ -81,7 +81,7 @@ function publishKvEvents(
   { model, kvPublisher }: ServerContext,
 ): KvPublishing | null {
   if (kvPublisher === null) return null;
-  app.log.info(`Publishing KV events at ${kvPublisher.endpoint}`);
+  app.log.info(`Publishing KV events: ${kvPublisher.description}`);
   return new KvPublishing(model.kvEvents, kvPublisher, {
     blockTokens: model.info.blockTokens,
     window: model.info.attentionWindow,

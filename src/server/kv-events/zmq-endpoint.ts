@@ -20,7 +20,7 @@ export function checkEndpoint(endpoint: string, param: string): void {
 
 /**
  * Whether a publisher listens at an address, or goes there: vLLM's rule, so that its configurations
- * work as they are. A plain host is one to connect to.
+ * work as they are. A plain host is one to connect to. Replays are listened for at any address.
  */
 export function listensAt(endpoint: string): boolean {
   return /\*|::|^ipc:|^inproc:/.test(endpoint);

@@ -16,7 +16,7 @@ const RANK = 0;
 export interface ZmqPublisherOptions {
   /** `tcp://*:5557` to listen, `tcp://host:5557` to connect to a router that does. */
   readonly endpoint: string;
-  /** Where subscribers ask for batches that they missed; null: nowhere. */
+  /** Where subscribers ask for batches that they missed; listened at always; null: nowhere. */
   readonly replayEndpoint: string | null;
   /** The first frame of each message; subscribers choose by its beginning. */
   readonly topic: string;
@@ -74,9 +74,11 @@ export class ZmqKvPublisher {
     const router =
       replayEndpoint === null ? null : new Router({ sendHighWaterMark: 0, linger: LINGER_MS });
     try {
-      await open(publisher, endpoint, "kvEventsZmq");
+      if (listensAt(endpoint)) await listen(publisher, endpoint, "kvEventsZmq");
+      else connect(publisher, endpoint, "kvEventsZmq");
+      // Whoever asks comes by itself, so this one listens whatever its address looks like.
       if (router !== null && replayEndpoint !== null) {
-        await open(router, replayEndpoint, "kvEventsZmqReplay");
+        await listen(router, replayEndpoint, "kvEventsZmqReplay");
       }
     } catch (error) {
       publisher.close();
@@ -94,6 +96,14 @@ export class ZmqKvPublisher {
   /** Where it answers replays; null: nowhere. */
   get replayEndpoint(): string | null {
     return this.#sockets.router?.lastEndpoint ?? this.#options.replayEndpoint;
+  }
+
+  /** Where it goes or listens, for the log, e.g. `listening at tcp://0.0.0.0:5557`. */
+  get description(): string {
+    const { endpoint, replayEndpoint } = this.#options;
+    const way = listensAt(endpoint) ? "listening at" : "connecting to";
+    const replay = replayEndpoint === null ? "" : `, replays: listening at ${this.replayEndpoint}`;
+    return `${way} ${this.endpoint}${replay}`;
   }
 
   get topic(): string {
@@ -130,13 +140,23 @@ async function loadZeromq(): Promise<typeof import("zeromq")> {
   }
 }
 
-async function open(socket: Publisher | Router, endpoint: string, param: string): Promise<void> {
+async function listen(socket: Publisher | Router, endpoint: string, param: string): Promise<void> {
   try {
-    if (listensAt(endpoint)) await socket.bind(endpoint);
-    else socket.connect(endpoint);
+    await socket.bind(endpoint);
   } catch (cause) {
     const message =
-      `Cannot publish KV events: ${param} must be free to listen on or to connect to, ` +
+      `Cannot publish KV events: ${param} must be an address of this machine that is free to ` +
+      `listen at, current value is ${endpoint}: ${messageOf(cause)}; choose another`;
+    throw new EngineError("IO", message, { cause, param });
+  }
+}
+
+function connect(socket: Publisher, endpoint: string, param: string): void {
+  try {
+    socket.connect(endpoint);
+  } catch (cause) {
+    const message =
+      `Cannot publish KV events: ${param} must be an address to connect to, ` +
       `current value is ${endpoint}: ${messageOf(cause)}; choose another`;
     throw new EngineError("IO", message, { cause, param });
   }

@@ -187,6 +187,20 @@ test.each(["nonsense", "http://*:5557", "tcp://*:99999", "tcp://*"])(
   },
 );
 
+test("replays are listened for at one address of this machine, too (V 2.1)", async () => {
+  const publisher = await publish({ replayEndpoint: "tcp://127.0.0.1:0" });
+  await publisher.publish([cleared]);
+  expect(await replay(publisher.replayEndpoint ?? "", 0n)).toHaveLength(1);
+  expect(publisher.description).toMatch(
+    /^listening at tcp:\/\/0\.0\.0\.0:\d+, replays: listening at tcp:\/\/127\.0\.0\.1:[1-9]\d*$/,
+  );
+});
+
+test("the log says of a plain host that it is connected to", async () => {
+  const publisher = await publish({ endpoint: "tcp://127.0.0.1:9", replayEndpoint: null });
+  expect(publisher.description).toBe("connecting to tcp://127.0.0.1:9");
+});
+
 test("an address in use is refused, and nothing stays open", async () => {
   const port = (await publish()).endpoint.split(":").at(-1);
   const failure = publish({ endpoint: "tcp://*:0", replayEndpoint: `tcp://*:${port}` });
