@@ -74,8 +74,8 @@ async function measure({ name, options, than, worseMax }) {
 }
 
 /** Tokens per GiB of pool by format, scales included. */
-function capacities() {
-  const device = openDevice({ kind: "cpu", warn: () => {} });
+async function capacities() {
+  const device = await openDevice({ kind: "cpu", warn: () => {} });
   const rows = BLOCK_SHAPES.map(({ name, ...shape }) => {
     const bytes = (format) => device.kvBytesPerBlock({ ...shape, format });
     const formats = ["f32", "bf16", "i8", "fp8"].map((format) => ({
@@ -108,7 +108,7 @@ const result = {
   machine: describeMachine(),
   huggingFace: { perplexity: recorded.perplexity, scoredTokens: recorded.scored_tokens },
   rows,
-  capacities: capacities(),
+  capacities: await capacities(),
 };
 const text = `${JSON.stringify(result, null, 2)}\n`;
 mkdirSync(dirname(flags.out), { recursive: true });

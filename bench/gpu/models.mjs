@@ -34,7 +34,7 @@ const feeding = { chunkTokens: 16, stagger: 1, newTokens: 24 };
 const device =
   flags.device === "cuda"
     ? await CudaDevice.open({ settings: cudaFromEnvironment(), warn: console.warn })
-    : openDevice({ kind: flags.device });
+    : await openDevice({ kind: flags.device });
 
 const reference = new ReferenceDevice();
 

@@ -131,7 +131,7 @@ function byFormat(shape, given) {
   );
 }
 
-const device = openDevice({
+const device = await openDevice({
   kind: "cpu",
   ...(flags.threads === undefined ? {} : { threads: Number(flags.threads) }),
   ...(flags.isa === undefined ? {} : { isa: flags.isa }),

@@ -67,7 +67,7 @@ function benchShape(device, { layers, kvHeads, headDim }) {
   return { bytesPerBlock, gigabytesPerSecond: moves };
 }
 
-const device = openDevice({
+const device = await openDevice({
   kind: "cpu",
   ...(flags.threads === undefined ? {} : { threads: Number(flags.threads) }),
 });

@@ -1,13 +1,20 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import type { CudaSettings } from "#devices";
+import type { LoadOptions } from "#engine";
+
+/** As `LLM.load` takes it, and `describeDevices` too. */
+interface CudaPlaces extends NonNullable<LoadOptions["cuda"]> {
+  readonly home?: string;
+  readonly pythonRoots: string[];
+  readonly cacheFolder: string;
+}
 
 /**
  * Where CUDA's own tools and Python environments say that libraries are, and where this user's
  * caches go.
  */
-export function cudaFromEnvironment(): CudaSettings {
+export function cudaFromEnvironment(): CudaPlaces {
   const { CUDA_HOME, CUDA_PATH, XDG_CACHE_HOME } = process.env;
   const home = CUDA_HOME || CUDA_PATH;
   const caches = XDG_CACHE_HOME || join(homedir(), ".cache");
@@ -19,7 +26,7 @@ export function cudaFromEnvironment(): CudaSettings {
 }
 
 /** Environments that are active, those of the Pythons in PATH, then the system's. */
-function pythonRoots(): readonly string[] {
+function pythonRoots(): string[] {
   const { VIRTUAL_ENV, CONDA_PREFIX, PATH = "" } = process.env;
   const active = [VIRTUAL_ENV, CONDA_PREFIX].flatMap((root) => (root ? [root] : []));
   const inPath = PATH.split(delimiter)

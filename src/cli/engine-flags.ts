@@ -1,7 +1,9 @@
 import type { Command } from "commander";
-import { EngineOptions, LLM, type LoadOptions } from "#engine";
+import { EngineOptions, LLM, type LoadOptions, type LoadProgress } from "#engine";
+import { cudaFromEnvironment } from "./cuda-environment.ts";
 import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import { hubFromEnvironment } from "./hub-environment.ts";
+import { LoadingBar } from "./loading-bar.ts";
 import { bundledModel } from "./package-root.ts";
 
 /** Flags of everything that loads a model. */
@@ -13,6 +15,8 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,
+    // CUDA's own variables say that.
+    cuda: null,
   },
 });
 
@@ -54,10 +58,15 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
     if (!needsText && WITHOUT_WORDS.test(message)) return;
     process.stderr.write(`warning: ${engineFlags.withFlags(message)}\n`);
   };
+  const progress = new LoadingBar();
+  const onProgress = (how: LoadProgress) => progress.show(how);
   try {
     const hub = { cacheDir, ...options.hub };
-    return await LLM.load(model ?? bundledModel, { ...options, hub, onWarning });
+    const cuda = cudaFromEnvironment();
+    return await LLM.load(model ?? bundledModel, { ...options, hub, cuda, onWarning, onProgress });
   } catch (thrown) {
     throw inFlags(thrown, engineFlags);
+  } finally {
+    progress.stop();
   }
 }

@@ -2,8 +2,13 @@ import { EngineError, messageOf } from "#base";
 import { CpuDevice } from "./cpu/cpu-device.ts";
 import { availableIsas, type Isa, processorName } from "./cpu/isa.ts";
 import { isBuilt } from "./cpu/library.ts";
+import { CudaDevice } from "./cuda/cuda-device.ts";
 import { examineCuda, reportLines } from "./cuda/cuda-report.ts";
+import { findDriver } from "./cuda/driver.ts";
+import { gpuText } from "./cuda/gpu.ts";
+import type { KernelProgress } from "./cuda/kernels.ts";
 import type { CudaSettings } from "./cuda/library-search.ts";
+import { openSystemLibrary } from "./cuda/native-library.ts";
 import type { Device, DeviceKind } from "./device.ts";
 import { ReferenceDevice } from "./reference/reference-device.ts";
 
@@ -16,29 +21,54 @@ export interface OpenDeviceOptions {
   readonly isa?: Isa;
   /** Binds the cpu device's workers to cores; by default when it has one thread per core. */
   readonly pin?: boolean;
-  /** Told in one line why `auto` had to take the slow reference device, and the remedy. */
+  /** Where the cuda device finds its libraries, and keeps its kernels. */
+  readonly cuda?: CudaSettings;
+  /** Told of each file of GPU kernels that is ready. */
+  readonly onKernels?: (progress: KernelProgress) => void;
+  /** Told in one line why `auto` had to take a slower device, and the remedy. */
   readonly warn?: (message: string) => void;
 }
 
-/** Throws DEVICE_UNAVAILABLE, with the remedy, when the device that was asked for cannot run. */
-export function openDevice(options: OpenDeviceOptions): Device {
+/**
+ * The cuda device compiles its kernels at the first start, which takes seconds. Throws
+ * DEVICE_UNAVAILABLE, with the remedy, when the device that was asked for cannot run.
+ */
+export async function openDevice(options: OpenDeviceOptions): Promise<Device> {
   switch (options.kind) {
     case "reference":
       return new ReferenceDevice();
     case "cpu":
       return CpuDevice.open(options);
     case "cuda":
-      throw new EngineError(
-        "DEVICE_UNAVAILABLE",
-        "Cannot open the cuda device: this version runs on cpu and reference; use --device cpu",
-        { param: "device" },
-      );
+      return await openCuda(options);
     case "auto":
-      return openFastest(options);
+      return (await openCudaIfThere(options)) ?? openFastestProcessor(options);
   }
 }
 
-function openFastest(options: OpenDeviceOptions): Device {
+function openCuda({ cuda = {}, onKernels, warn }: OpenDeviceOptions): Promise<Device> {
+  return CudaDevice.open({
+    settings: cuda,
+    ...(warn === undefined ? {} : { warn }),
+    ...(onKernels === undefined ? {} : { onProgress: onKernels }),
+  });
+}
+
+/** A machine without a driver has no GPU, and no need to hear of it. */
+async function openCudaIfThere(options: OpenDeviceOptions): Promise<Device | null> {
+  // Who names an instruction set means the processor.
+  if (options.isa !== undefined) return null;
+  if (findDriver(options.cuda ?? {}, openSystemLibrary) === null) return null;
+  try {
+    return await openCuda(options);
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
+    options.warn?.(`${messageOf(error)}. Running without the GPU`);
+    return null;
+  }
+}
+
+function openFastestProcessor(options: OpenDeviceOptions): Device {
   try {
     return CpuDevice.open(options);
   } catch (error) {
@@ -95,8 +125,9 @@ function describeCuda(settings: CudaSettings): DeviceReport {
   if (report.problem !== null) {
     return { ...base, description: "cuda: something is missing", remedy: report.problem };
   }
-  const description = "cuda: a GPU and its libraries are there, but no model runs on them yet";
-  return { ...base, description, remedy: "use --device cpu" };
+  const [gpu] = report.gpus;
+  const description = `cuda: ${gpu === undefined ? "a GPU" : gpuText(gpu)}`;
+  return { ...base, available: true, description, remedy: null };
 }
 
 function describeReference(): DeviceReport {

@@ -1,3 +1,4 @@
+import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
   CacheStats,
@@ -231,6 +232,8 @@ export interface EngineListener {
   onFirstToken?(requestId: string, seconds: number): void;
   onTokens?(requestId: string, count: number, secondsSinceLast: number): void;
   onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
+  /** The engine cannot go on; what waited has failed already. */
+  onDead?(error: EngineError): void;
 }
 
 /** What one finished request asked and got; generated tokens of all its sequences together. */

@@ -12,7 +12,9 @@ export const KvCacheOptions = z
     poolBytes: byteCount
       .nullable()
       .default(null)
-      .describe("Memory for keys and values; null: a share of what is free, at most 1 GiB."),
+      .describe(
+        "Memory for keys and values; null: a share of what is free, at most 1 GiB but on a GPU.",
+      ),
     dtype: z
       .enum(["auto", "float32", "float16", "bfloat16", "int8", "fp8"])
       .default("auto")
@@ -58,7 +60,10 @@ export const KvCacheOptions = z
       .int()
       .nonnegative()
       .default(0)
-      .describe("Disk space for blocks that host memory has no room for; 0: none."),
+      .describe(
+        "Disk space for blocks that host memory has no room for; 0: none. Without hostCacheBytes, " +
+          "64 MiB of host memory are what blocks pass through.",
+      ),
     diskCacheDir: z
       .string()
       .nullable()
@@ -105,17 +110,36 @@ export const KvCacheOptions = z
     { path: ["attentionSinks"], error: "must be less than attentionWindow" },
   );
 
+/** Where the cuda device looks for NVIDIA's libraries, and keeps what it compiled. */
+export const CudaOptions = z.strictObject({
+  home: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("Folder of the CUDA toolkit; null: the system's loader and /usr/local know."),
+  pythonRoots: z
+    .array(z.string())
+    .nullable()
+    .default(null)
+    .describe("Python environments with NVIDIA's packages; null: the user's and the system's."),
+  cacheFolder: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("Folder of compiled GPU kernels; null: .cache/perigee/kernels of the user."),
+});
+
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z
   .strictObject({
     device: z
-      .enum(["auto", "cpu", "reference"])
+      .enum(["auto", "cpu", "cuda", "reference"])
       .default("auto")
-      .describe("Where the model runs; auto: the fastest that this machine has."),
+      .describe("Where the model runs; auto: cuda where a GPU can be used, else cpu."),
     dtype: z
       .enum(["auto", "float32", "bfloat16"])
       .default("auto")
-      .describe("Weights; auto: float32 for float32 files, else bfloat16."),
+      .describe("Weights; auto: float32 for float32 files on a processor, else bfloat16."),
     quantization: z
       .enum(["none", "int8"])
       .default("none")
@@ -132,6 +156,16 @@ export const EngineOptions = z
       .nullable()
       .default(null)
       .describe("CPU instruction set; null: the best found."),
+    gpuMemoryUtilization: z
+      .number()
+      .gt(0)
+      .max(1)
+      .default(0.9)
+      .describe(
+        "Share of the GPU's memory for keys and values, of what weights and steps leave free; " +
+          "poolBytes sets it in bytes.",
+      ),
+    cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
     chatTemplate: z

@@ -9,6 +9,7 @@ import type {
   EngineInfo,
   FromEngine,
   LoadMessage,
+  LoadProgress,
   RequestKey,
   StepOutput,
   StepStats,
@@ -61,6 +62,7 @@ export class EngineClient {
   readonly kvEvents: KvEventLog;
   readonly #link: EngineLink;
   readonly #onWarning: (message: string) => void;
+  readonly #onProgress: (progress: LoadProgress) => void;
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
   readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
@@ -71,8 +73,14 @@ export class EngineClient {
   #onIdle: (() => void)[] = [];
 
   /** Opens the link at once; the engine can be told what to load when that is known. */
-  constructor(open: OpenLink, onWarning: (message: string) => void, kvEvents = new KvEventLog()) {
+  constructor(
+    open: OpenLink,
+    onWarning: (message: string) => void,
+    kvEvents = new KvEventLog(),
+    onProgress: (progress: LoadProgress) => void = () => {},
+  ) {
     this.#onWarning = onWarning;
+    this.#onProgress = onProgress;
     this.kvEvents = kvEvents;
     this.#link = open((message) => this.#receive(message));
   }
@@ -210,6 +218,9 @@ export class EngineClient {
       case "warning":
         this.#onWarning(message.message);
         break;
+      case "loading":
+        this.#onProgress(message.progress);
+        break;
       case "dead":
         this.#die(fromWire(message.error));
         break;
@@ -236,6 +247,7 @@ export class EngineClient {
     this.#loading?.reject(error);
     this.#failAll(error);
     this.kvEvents.close();
+    for (const listener of this.listeners) listener.onDead?.(error);
   }
 
   #fail(key: RequestKey, error: EngineError): void {

@@ -19,6 +19,8 @@
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
+ *   cache-plan.ts       a cache before its memory is taken
+ *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
@@ -27,7 +29,7 @@
  *   encoder-engine.ts   embeddings by an encoder
  *
  * Invariant: text never crosses to the engine's thread, tensors never cross back.
- * Invariant: a failing step ends its own sequences; the engine goes on.
+ * Invariant: a failing step ends its own sequences; the engine goes on, unless its device broke.
  *
  * @module
  */
@@ -51,3 +53,4 @@ export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { LLM, type LlmOptions } from "./llm.ts";
+export type { LoadProgress } from "./protocol.ts";

@@ -30,7 +30,7 @@ import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.
 import { KvEvents } from "./kv-events.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
-import type { EngineInfo, EngineRequest } from "./protocol.ts";
+import type { EngineInfo, EngineRequest, LoadProgress } from "./protocol.ts";
 import { checkTokenIds, parseSampling } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { warnOnce } from "./warn-once.ts";
@@ -42,6 +42,8 @@ const STREAM_ID_LENGTH = 8;
 export interface LlmOptions extends LoadOptions {
   /** Hears what went another way than asked, e.g. no native library. */
   readonly onWarning?: (message: string) => void;
+  /** Hears how far the parts of loading are that take long. */
+  readonly onProgress?: (progress: LoadProgress) => void;
 }
 
 /** A request with its name, and what only this file asks for. */
@@ -104,7 +106,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
-    const { onWarning = () => {}, ...rest } = options;
+    const { onWarning = () => {}, onProgress, ...rest } = options;
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
     const name = settings.servedName ?? basename(model);
@@ -112,6 +114,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       linkTo(settings.engineThread ? "worker" : "calling"),
       onWarning,
       new KvEventLog(Math.max(1, settings.kvCache.eventBufferMax)),
+      onProgress,
     );
     try {
       const path = await resolveModel(model, {

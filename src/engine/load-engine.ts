@@ -4,11 +4,12 @@ import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devi
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import { describeModel, Encoder, type EncoderModel, loadEncoderWeights } from "#models";
 import { refuseWindow } from "./attention-window.ts";
+import { cudaSettings } from "./cuda-settings.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
 import type { Engine } from "./engine.ts";
 import { loadDecoder } from "./load-decoder.ts";
 import { weightFormatFor } from "./memory-plan.ts";
-import type { EngineInfo, LoadMessage } from "./protocol.ts";
+import type { EngineInfo, LoadMessage, LoadProgress } from "./protocol.ts";
 import type { CacheMemory } from "./tiers/cache-memory.ts";
 
 /** What was loaded. Give `memory` back before the device, and the engine before both. */
@@ -34,6 +35,8 @@ export interface LoadContext {
   readonly clock: Clock;
   readonly timer: Timer;
   readonly warn: (message: string) => void;
+  /** Hears of parts of loading that take long. */
+  readonly onProgress: (progress: LoadProgress) => void;
   /** Called when work became possible outside a step. */
   readonly onWake: () => void;
 }
@@ -47,9 +50,13 @@ export async function loadEngine(
   const checkpoint = await openCheckpoint(message.path);
   try {
     const model = describeModel(checkpoint.config);
-    const device = openDevice({
+    const device = await openDevice({
       kind: options.device,
       warn: context.warn,
+      cuda: cudaSettings(options),
+      onKernels: ({ done, total, cached }) => {
+        if (!cached) context.onProgress({ part: "kernels", done, total });
+      },
       ...(options.threads === null ? {} : { threads: options.threads }),
       ...(options.isa === null ? {} : { isa: options.isa }),
     });

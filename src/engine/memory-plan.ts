@@ -1,10 +1,10 @@
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import type { Device, KvFormat, WeightFormat } from "#devices";
+import type { Device, DeviceKind, KvFormat, WeightFormat } from "#devices";
 import { elementCount } from "#tensor";
 import type { EngineOptions } from "./config.ts";
 
-/** What a pool takes unless it was asked for more: enough for hundreds of short chats. */
+/** What a pool in main memory takes unless more was asked for: hundreds of short chats. */
 const POOL_BYTES_DEFAULT = 2 ** 30;
 /** Most of the free memory that the default takes. */
 const POOL_SHARE = 0.3;
@@ -23,7 +23,7 @@ export function weightFormatFor(
   checkpoint: Checkpoint,
   device: Device,
 ): WeightFormat {
-  const format = wantedFormat(options, checkpoint);
+  const format = wantedFormat(options, checkpoint, device);
   if (device.weightFormats.includes(format)) return format;
   throw new EngineError(
     "INVALID_ARGUMENT",
@@ -33,10 +33,15 @@ export function weightFormatFor(
   );
 }
 
-function wantedFormat(options: EngineOptions, checkpoint: Checkpoint): WeightFormat {
+function wantedFormat(
+  options: EngineOptions,
+  checkpoint: Checkpoint,
+  device: Device,
+): WeightFormat {
   if (options.quantization === "int8") return "i8";
   if (options.dtype === "float32") return "f32";
-  if (options.dtype === "bfloat16") return "bf16";
+  // Tensor cores multiply bf16 sixteen times as fast as f32.
+  if (options.dtype === "bfloat16" || device.kind === "cuda") return "bf16";
   let parameters = 0;
   for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
   return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
@@ -60,15 +65,20 @@ export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFo
   }
 }
 
+/** What a pool may take, and what of it is of use. */
+export interface PoolRoom {
+  readonly contextTokensMax: number;
+  /** Memory of the device that is free. */
+  readonly availableBytes: number;
+  /** Whose memory it is: a GPU's is there for nothing else. */
+  readonly device: DeviceKind;
+}
+
 /**
  * Blocks of the pool. Throws INVALID_ARGUMENT where so much was asked for that it is not there, or
  * so little that no block fits, and OUT_OF_MEMORY where there is no memory for one.
  */
-export function poolBlocks(
-  block: BlockSize,
-  options: EngineOptions,
-  machine: { readonly contextTokensMax: number; readonly availableBytes: number },
-): number {
+export function poolBlocks(block: BlockSize, options: EngineOptions, machine: PoolRoom): number {
   const { availableBytes, contextTokensMax } = machine;
   const asked = options.kvCache.poolBytes;
   if (asked !== null && asked < block.bytes) throw tooSmall("poolBytes", asked, block.bytes);
@@ -76,10 +86,15 @@ export function poolBlocks(
   const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
   // More than every running sequence at full length has no use but a longer memory.
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
-  const bytes = asked ?? Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+  const bytes = asked ?? defaultPoolBytes(options, machine);
   const blocks = Math.floor(bytes / block.bytes);
   if (blocks < 1) throw noMemory(bytes, block.bytes);
   return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
+}
+
+function defaultPoolBytes(options: EngineOptions, { device, availableBytes }: PoolRoom): number {
+  if (device === "cuda") return availableBytes * options.gpuMemoryUtilization;
+  return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
 }
 
 /** A level of the cache, by the name of its size, that has no room for one block. */

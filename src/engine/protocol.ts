@@ -55,6 +55,14 @@ export interface LoadMessage {
   readonly options: EngineOptions;
 }
 
+/** How far a part of loading is that takes long. */
+export interface LoadProgress {
+  /** `kernels`: files of GPU kernels that were not compiled before. */
+  readonly part: "kernels";
+  readonly done: number;
+  readonly total: number;
+}
+
 export type ToEngine =
   | LoadMessage
   /** Comes before the first request with structured output. */
@@ -140,6 +148,7 @@ export type FromEngine =
   /** The answer to a message of that name; comes after all events that it contains. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
   | { readonly type: "warning"; readonly message: string }
+  | { readonly type: "loading"; readonly progress: LoadProgress }
   /** The engine cannot go on (or could not start). */
   | { readonly type: "dead"; readonly error: WireError }
   | { readonly type: "closed" };

@@ -1,8 +1,8 @@
 import { type Clock, EngineError, messageOf, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
-import type { FromEngine, LoadMessage, RequestKey, ToEngine } from "./protocol.ts";
-import { engineDeath, toWire } from "./wire-error.ts";
+import type { FromEngine, LoadMessage, RequestKey, StepOutput, ToEngine } from "./protocol.ts";
+import { engineDeath, fromWire, toWire } from "./wire-error.ts";
 
 const NO_KV_EVENTS =
   "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
@@ -35,6 +35,8 @@ export class EngineService {
   #loaded: LoadedEngine | null = null;
   #running: Promise<void> = Promise.resolve();
   #closing = false;
+  /** It was told that the engine cannot go on. */
+  #dead = false;
   /** Something happened since the last look for work. */
   #woken = false;
   #wake: (() => void) | null = null;
@@ -105,7 +107,8 @@ export class EngineService {
     try {
       while (!this.#closing) await this.#turn(loaded);
     } catch (error) {
-      // What escapes from a step is a mistake in the books: the engine must not go on.
+      // A mistake in the books, or a device that broke: the engine must not go on.
+      this.#dead = true;
       this.#post({ type: "dead", error: engineDeath("the engine failed", error) });
     }
   }
@@ -116,6 +119,7 @@ export class EngineService {
         clock: this.#clock,
         timer: this.#timer,
         warn: (text) => this.#post({ type: "warning", message: text }),
+        onProgress: (progress) => this.#post({ type: "loading", progress }),
         onWake: () => {
           this.#statsStale = true;
           this.#notify();
@@ -139,6 +143,7 @@ export class EngineService {
       const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
       if (isLast || elapsedMs >= REPORT_INTERVAL_MS) this.#postReport(loaded);
       this.#post({ type: "step", ...step, stats });
+      throwIfDeviceBroke(step);
       // Lets messages in: cancellations take effect within one step.
       await new Promise((resolve) => setImmediate(resolve));
       return;
@@ -211,10 +216,22 @@ export class EngineService {
       try {
         await close();
       } catch (error) {
+        // It was told already, and memory of a broken device goes with the process.
+        if (this.#dead && isDeviceFailure(error)) continue;
         const message = `Cannot close the engine in good order: ${messageOf(error)}`;
         this.#post({ type: "warning", message });
       }
     }
     cancel();
   }
+}
+
+/** After this no step can work: what runs next would fail, or be wrong. */
+function throwIfDeviceBroke({ failures }: StepOutput): void {
+  const failure = failures.find(({ error }) => error.code === "DEVICE_FAILED");
+  if (failure !== undefined) throw fromWire(failure.error);
+}
+
+function isDeviceFailure(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "DEVICE_FAILED";
 }

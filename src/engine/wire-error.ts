@@ -9,8 +9,9 @@ export function toWire(thrown: unknown): WireError {
   return { code: null, message: messageOf(thrown), param: null };
 }
 
-/** What ended a step, as the failure of each request in it. */
+/** What ended a step, as the failure of each request in it. A broken device keeps its own code. */
 export function stepFailure(thrown: unknown): WireError {
+  if (thrown instanceof EngineError && thrown.code === "DEVICE_FAILED") return toWire(thrown);
   const message =
     thrown instanceof EngineError ? thrown.message : `Cannot finish step: ${messageOf(thrown)}`;
   return { code: "ENGINE_STEP_FAILED", message, param: null };

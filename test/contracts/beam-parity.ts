@@ -17,13 +17,13 @@ const scoreTolerance = 1e-4;
  */
 export function beamParityContract(
   name: string,
-  createDevice: () => Device,
+  createDevice: () => Device | Promise<Device>,
   fixtures: readonly string[] = decoderFixtures,
 ): void {
   test.for(fixtures)(`${name} and %s: beams and scores are the recorded ones`, async (fixture) => {
     const { model, sources, cases } = openRecordedModel(fixture);
     if (model.kind !== "decoder") throw new Error("A recorded decoder is wanted");
-    const device = createDevice();
+    const device = await createDevice();
     try {
       const driver = new DecoderDriver({ device, model, sources, sequences: width });
       const vocabularySize = model.spec.vocabularySize;

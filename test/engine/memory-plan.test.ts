@@ -7,7 +7,7 @@ const GIB = 2 ** 30;
 
 function blocksWith(kvCache: object, availableBytes = 64 * GIB, contextTokensMax = 4096): number {
   const options = EngineOptions.parse({ kvCache });
-  return poolBlocks(block, options, { contextTokensMax, availableBytes });
+  return poolBlocks(block, options, { contextTokensMax, availableBytes, device: "cpu" });
 }
 
 test("keys and values are kept as asked, else as exact as the weights", () => {

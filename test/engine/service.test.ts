@@ -1,5 +1,7 @@
 /** The engine's side of the link, where something goes wrong. */
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { EngineError } from "#base";
+import { ReferenceDevice } from "#devices";
 import { SamplingParams } from "#engine";
 import { parseEngineOptions } from "../../src/engine/config.ts";
 import type { EngineRequest, FromEngine } from "../../src/engine/protocol.ts";
@@ -75,6 +77,31 @@ test("an engine that failed in the middle of a request can still be closed", asy
     error: { message: expect.stringContaining("time") },
   });
   expect(under.timersRunning).toBe(0);
+});
+
+test("a device that broke ends the batch and the engine, and closing says no more", async () => {
+  const broke = new EngineError("DEVICE_FAILED", "Cannot run a call: success wanted, it broke");
+  const synchronize = vi.spyOn(ReferenceDevice.prototype, "synchronize").mockRejectedValue(broke);
+  const dispose = vi.spyOn(ReferenceDevice.prototype, "dispose").mockImplementation(() => {
+    throw broke;
+  });
+  onTestFinished(() => {
+    synchronize.mockRestore();
+    dispose.mockRestore();
+  });
+  const under = new ServiceUnderTest();
+  under.onMessage = ({ type }) => {
+    if (type === "ready") under.service.receive({ type: "add", request });
+    if (type === "dead") under.service.receive({ type: "close" });
+  };
+  under.load();
+  await under.service.closed;
+  expect(under.types.slice(-3)).toEqual(["step", "dead", "closed"]);
+  const [step, dead] = under.posted.slice(-3);
+  expect(step).toMatchObject({ failures: [{ key: 1, error: { code: "DEVICE_FAILED" } }] });
+  expect(dead).toMatchObject({
+    error: { code: "ENGINE_DEAD", message: expect.stringContaining(broke.message) },
+  });
 });
 
 test("closing in the middle of a request says nothing more of it", async () => {

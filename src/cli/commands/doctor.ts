@@ -50,7 +50,7 @@ async function examine(): Promise<Findings> {
 /** Loads it as a server would, and lets it go. */
 async function tryBundledModel(): Promise<Pick<Findings, "kvCache" | "problem">> {
   try {
-    await using llm = await LLM.load(bundledModel);
+    await using llm = await LLM.load(bundledModel, { cuda: cudaFromEnvironment() });
     return { kvCache: cacheSizes(llm.info, llm.stats().cache), problem: null };
   } catch (error) {
     return { kvCache: null, problem: messageOf(error) };
@@ -59,13 +59,15 @@ async function tryBundledModel(): Promise<Pick<Findings, "kvCache" | "problem">>
 
 /** What `--device auto` takes. `reference` runs everywhere. */
 function verdictOn(devices: readonly DeviceReport[]): string {
-  const cpu = devices.find(({ kind, available }) => kind === "cpu" && available);
-  if (cpu === undefined) {
+  const there = (wanted: string) =>
+    devices.find(({ kind, available }) => kind === wanted && available);
+  const best = there("cuda") ?? there("cpu");
+  if (best === undefined) {
     return "ready, but slow: models run on reference until the cpu device works (see above)";
   }
   // `cpu: NAME, avx512, 2 threads (…)` as `cpu (NAME, avx512, 2 threads)`.
-  const [, place = ""] = /^cpu: (.*?)(?: \([^()]*\))?$/.exec(cpu.description) ?? [];
-  return `ready: models run on cpu${place === "" ? "" : ` (${place})`}`;
+  const [, kind, place = ""] = /^(\w+): (.*?)(?: \([^()]*\))?$/.exec(best.description) ?? [];
+  return `ready: models run on ${kind}${place === "" ? "" : ` (${place})`}`;
 }
 
 function format(found: Findings): string {

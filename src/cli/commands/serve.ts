@@ -1,5 +1,7 @@
 import { basename } from "node:path";
 import type { Command } from "commander";
+import type { EngineError } from "#base";
+import type { LLM } from "#engine";
 import { ServerOptions, startServer } from "#server";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
@@ -38,7 +40,14 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   const sizes = cacheSizes(llm.info, llm.stats().cache);
   if (sizes.length > 0) process.stderr.write(`perigee: KV cache: ${sizesText(sizes)}\n`);
   process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);
-  await untilStopped(() => server.close());
+  await Promise.race([untilStopped(() => server.close()), untilDead(llm, () => server.close())]);
+}
+
+/** Without its engine a server is of no use: whoever watches the process shall start a new one. */
+async function untilDead(llm: LLM, close: () => Promise<void>): Promise<never> {
+  const error = await new Promise<EngineError>((resolve) => llm.listen({ onDead: resolve }));
+  await close();
+  throw error;
 }
 
 /** The first signal finishes what runs; the second leaves at once. */

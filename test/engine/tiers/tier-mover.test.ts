@@ -23,7 +23,7 @@ interface Setup {
 /** A device with a few blocks, host memory and a disk store in a folder of its own. */
 async function setUp({ kind = "reference", files, around = (same) => same }: Setup = {}) {
   const dir = mkdtempSync(join(tmpdir(), "perigee-mover-"));
-  const own = openDevice({ kind, warn: () => {} });
+  const own = await openDevice({ kind, warn: () => {} });
   const device = around(own);
   const cache = own.allocateKvCache({ ...SHAPE, blocks: DEVICE_BLOCKS });
   const host = own.allocateHostBlocks(cache, HOST_BLOCKS);
