@@ -4,23 +4,14 @@
 // Shapes   x [T, K] and weight [N, K] of one format, bias [N] f32, out [T, N] f32
 // Work     a warp per kWarpOutputs outputs and up to 8 rows; blockIdx.y counts eights of rows
 // Bound    memory up to 8 rows: the weights, read once. Beyond, the f32 units and L2: weights are
-//          read once per 8 rows. cuBLASLt takes over there (src/devices/cuda/ops/linear.ts)
+//          read once per 8 rows. bf16 has linear-few.cu and cuBLASLt (ops/linear.ts says when)
 // Checked  bench/gpu/smoke.mjs, linear
 //
 // A row's result has the same bits whatever rows are beside it (linear-rows.h).
+#include "linear-params.h"
 #include "linear-rows.h"
 
 namespace perigee {
-
-struct LinearParams {
-  PackedRows x;
-  PackedRows weight;
-  float* out;
-  const float* bias;  // null: none
-  int count;          // T
-  int outputs;        // N
-  int accumulate;
-};
 
 namespace {
 
@@ -33,11 +24,7 @@ __device__ void multiply(const LinearParams& p) {
   const int rows = min(kLinearRows, p.count - first);
   linearTile<Chunks>(
       p.weight, output, p.outputs, rows, [&](int r) { return p.x.row(first + r); },
-      [&](int r, int n, float sum) {
-        float* const out = p.out + static_cast<int64_t>(first + r) * p.outputs + n;
-        const float biased = p.bias == nullptr ? sum : sum + p.bias[n];
-        *out = p.accumulate ? *out + biased : biased;
-      });
+      [&](int r, int n, float sum) { p.store(first + r, n, sum); });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ export const KERNEL_FILES = {
   "encoder-attention": ["encoder_attention"],
   "gather-rows": ["gather_rows"],
   linear: ["linear_f32", "linear_bf16", "linear_i8"],
+  "linear-few": ["linear_few_8", "linear_few_16"],
   logprobs: ["logprobs"],
   "mean-pool": ["mean_pool"],
   "mixture-of-experts": ["choose_experts", "group_experts", "multiply_experts", "sum_experts"],

@@ -16,8 +16,8 @@ import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
 
-/** Up to this many rows a kernel that reads each weight twice at most is bound by memory. */
-const fewRows = 16;
+/** Outputs of a block and most rows of the kernels in native/cuda/linear-few.cu. */
+const few = { outputs: 16, rows: 16, threads: 256 } as const;
 
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
 const bf16Multiple = 8;
@@ -45,8 +45,8 @@ interface Operands {
 }
 
 /**
- * Few rows, and all of f32 and i8, by kernels whose results do not depend on the rows beside; many
- * rows of bf16 by cuBLASLt.
+ * bf16: up to 16 rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by
+ * kernels whose results do not depend on the rows beside.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
   const { count } = input;
@@ -64,18 +64,29 @@ export function linear(context: CudaContext, input: LinearInput): void {
     bias: input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows),
     accumulate: input.accumulate === true,
   };
-  if (weight.format === "bf16" && count > fewRows && multiplyMany(context, operands)) return;
-  multiplyFew(context, operands);
+  if (weight.format !== "bf16") multiplyRows(context, operands);
+  else if (count <= few.rows) multiplyFew(context, operands);
+  else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
 }
 
-/** Fields of `LinearParams` in native/cuda/linear.cu. */
+/** Fields of `LinearParams` in native/cuda/linear-params.h. */
+function filledParams({ count, x, weight, out, bias, accumulate }: Operands): KernelParams {
+  const flags = [count, weight.rows, accumulate ? 1 : 0] as const;
+  return params.fill(...x.params, ...weight.params, out, bias, ...flags);
+}
+
 function multiplyFew({ kernels, launcher }: CudaContext, operands: Operands): void {
-  const { count, x, weight, out, bias } = operands;
-  const accumulate = operands.accumulate ? 1 : 0;
-  params.fill(...x.params, ...weight.params, out, bias, count, weight.rows, accumulate);
+  const { count, weight } = operands;
+  const kernel = count <= few.rows / 2 ? kernels.linear_few_8 : kernels.linear_few_16;
+  const grid = count === 0 ? 0 : Math.ceil(weight.rows / few.outputs);
+  launcher.launch(kernel, { grid: [grid], threads: few.threads }, filledParams(operands));
+}
+
+function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): void {
+  const { count, weight } = operands;
   const { outputs, rows, threads } = LINEAR_SHAPE;
   const grid = [Math.ceil(weight.rows / outputs), Math.ceil(count / rows)] as const;
-  launcher.launch(kernels[kernelOf[weight.format]], { grid, threads }, params);
+  launcher.launch(kernels[kernelOf[weight.format]], { grid, threads }, filledParams(operands));
 }
 
 /** False where cuBLASLt is missing or knows no way. */

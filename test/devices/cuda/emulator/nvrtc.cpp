@@ -36,7 +36,7 @@ std::string inNvrtcsWords(const std::string& log) {
   return std::regex_replace(log, place, "$1$2($3): error: ");
 }
 
-/// The shim's folder comes first, so that its float-bits.h is the one that is found.
+/// The shim's folder comes first, so that its headers with PTX are those that are found.
 std::string command(const std::string& folder) {
   const std::string flags =
       " -std=c++17 -O2 -fPIC -shared -fvisibility=hidden -ffp-contract=fast -fno-strict-aliasing"
@@ -52,6 +52,7 @@ bool compile(Program& program) {
   for (const auto& [header, text] : program.headers) write(folder + "/" + header, text);
   // In a folder of its own: a header is looked for beside the file that includes it first.
   write(folder + "/float-bits.h", "#include \"" EMULATOR_FOLDER "/float-bits.h\"\n");
+  write(folder + "/tensor-core.h", "#include \"" EMULATOR_FOLDER "/tensor-core.h\"\n");
   write(folder + "/kernels.cpp", "#line 1 \"" + program.name + "\"\n" + program.source);
   const bool good = std::system(command(folder).c_str()) == 0;
   program.log = inNvrtcsWords(read(folder + "/log"));
