@@ -43,7 +43,8 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   throw new EngineError(
     "PROMPT_TOO_LONG",
     `Cannot admit request: its ${width} beams of up to ${tokens + 1} tokens need ${blocks} ` +
-      `blocks, the KV pool has ${cache.totalBlocks}; lower beamWidth or maxTokens, or raise poolBytes`,
+      `blocks, the KV pool has ${cache.totalBlocks}; ` +
+      "lower beamWidth or maxTokens, or raise poolBytes",
     { param: "beamWidth" },
   );
 }

@@ -40,13 +40,17 @@ export async function openFolder(options: FolderOptions): Promise<OpenedFolder |
   const opening = openNow(options, folder);
   const stopNotice = timer.after(NOTICE_MS, () => warn(`Disk cache: still opening ${folder}`));
   let stopLimit = () => {};
-  const limit = new Promise<"late">((resolve) => {
-    stopLimit = timer.after(OPENING_MS_MAX, () => resolve("late"));
+  let isLate = false;
+  const limit = new Promise<null>((resolve) => {
+    stopLimit = timer.after(OPENING_MS_MAX, () => {
+      isLate = true;
+      resolve(null);
+    });
   });
   const opened = await Promise.race([opening, limit]);
   stopNotice();
   stopLimit();
-  if (opened !== "late") return opened;
+  if (!isLate || opened !== null) return opened;
   warn(
     `Cannot use the disk cache: ${folder} must open within ${OPENING_MS_MAX / MS_PER_SECOND} ` +
       "seconds, it did not; it stays off, pass another folder",

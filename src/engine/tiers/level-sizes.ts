@@ -37,8 +37,8 @@ export function checkLevelSizes(
     "INVALID_ARGUMENT",
     `Cannot use diskCacheBytes: must be at most ${most * bytesPerBlock} bytes, current value is ` +
       `${diskCacheBytes}, whose ${blocks} blocks need ${blocks * BOOK_BYTES_PER_BLOCK} bytes of ` +
-      `memory for their books, a quarter of what is free is ${booksMax}; lower diskCacheBytes, or ` +
-      "raise blockTokens",
+      `memory for their books, a quarter of what is free is ${booksMax}; ` +
+      "lower diskCacheBytes, or raise blockTokens",
     { param: "diskCacheBytes" },
   );
 }
