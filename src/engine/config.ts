@@ -61,8 +61,8 @@ export const KvCacheOptions = z
       .nonnegative()
       .default(0)
       .describe(
-        "Disk space for blocks that host memory has no room for; 0: none. Without hostCacheBytes, " +
-          "64 MiB of host memory are what blocks pass through.",
+        "Disk space for blocks that host memory has no room for; 0: none. Without " +
+          "hostCacheBytes, 64 MiB of host memory are what blocks pass through.",
       ),
     diskCacheDir: z
       .string()

@@ -101,8 +101,8 @@ function defaultPoolBytes(options: EngineOptions, { device, availableBytes }: Po
 export function tooSmall(param: string, bytes: number, bytesPerBlock: number): EngineError {
   return new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot use ${param}: must be at least the ${bytesPerBlock} bytes of one block, current value ` +
-      `is ${bytes}; raise ${param}, or lower blockTokens`,
+    `Cannot use ${param}: must be at least the ${bytesPerBlock} bytes of one block, ` +
+      `current value is ${bytes}; raise ${param}, or lower blockTokens`,
     { param },
   );
 }
