@@ -114,6 +114,7 @@ export class CacheBooks {
 
   /** The level that a block is in. */
   tierOf(block: BlockId): CacheTier {
+    if (this.device.has(block)) return this.device;
     const tier = this.#tiers[this.levelOf(block)];
     assert(tier?.has(block) === true, "Cannot find a block: no level has it");
     return tier;
@@ -243,7 +244,7 @@ export class CacheBooks {
 
   /** Which level saved the work of computing a block, now that it is used. */
   hitLevel(block: BlockId): CacheLevel {
-    return this.#fromDisk.delete(block) ? 2 : this.levelOf(block);
+    return this.#fromDisk.size > 0 && this.#fromDisk.delete(block) ? 2 : this.levelOf(block);
   }
 
   /** Forgets everything, files on disk too; nobody may hold a block. */
@@ -295,17 +296,19 @@ export class CacheBooks {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot evict a block that is not stored");
     const isOnly = this.index.isOnlyBlock(block);
-    const moved = level === 0 && isOnly && this.#offload(block, node);
+    const mayMove = level === 0 && isOnly && this.host !== null;
+    const moved = mayMove && this.#offload(block, node);
     // Making room there may have forgotten this block's contents, since it continued them.
-    if (this.index.nodeOf(block) === null) return;
+    if (mayMove && this.index.nodeOf(block) === null) return;
     if (!moved) this.#count(level, isOnly ? "forgotten" : "dropped");
     this.#removeFromIndex(block, node);
   }
 
   /** Takes a block out of the index, and all that continues it where it was its node's last. */
   #removeFromIndex(block: BlockId, node: NodeId): void {
-    if (this.index.isOnlyBlock(block)) this.#forgetBelow(node);
-    else if (this.levelOf(block) === 2) this.onDiskForgotten?.(block, node);
+    if (this.index.isOnlyBlock(block)) {
+      if (this.index.hasChildren(node)) this.#forgetBelow(node);
+    } else if (this.levelOf(block) === 2) this.onDiskForgotten?.(block, node);
     this.index.remove(block);
   }
 
@@ -325,8 +328,10 @@ export class CacheBooks {
 
   /** Contents are about to go, with their last block. */
   #nodeRemoved(node: NodeId): void {
-    const last = this.index.blockOf(node);
-    if (this.levelOf(last) === 2) this.onDiskForgotten?.(last, node);
+    if (this.onDiskForgotten !== null) {
+      const last = this.index.blockOf(node);
+      if (this.levelOf(last) === 2) this.onDiskForgotten(last, node);
+    }
     this.observer.removed(node);
   }
 
@@ -348,7 +353,6 @@ export class CacheBooks {
 
   /** What continues contents that go can never be found again. */
   #forgetBelow(node: NodeId): void {
-    if (!this.index.hasChildren(node)) return;
     this.index.removeBelow(node, (block) => {
       this.tierOf(block).forget(block);
       this.#count(this.levelOf(block), "orphaned");

@@ -168,8 +168,9 @@ export class ContentIndex {
       return node;
     }
     this.#countNoChildren(node);
-    this.#childMoved(place.parent, NOWHERE, this.#levelOf(block));
-    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(place.parent, 1);
+    const level = this.#levelOf(block);
+    this.#childMoved(place.parent, NOWHERE, level);
+    if (level === DISK) this.#childOnDisk(place.parent, 1);
     this.#listener.stored(node);
     return node;
   }
@@ -185,14 +186,15 @@ export class ContentIndex {
   remove(block: BlockId): void {
     const node = this.#tree.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
-    const best = this.#tree.blockOf(node);
     const parent = this.#tree.parentOf(node);
-    if (this.#isOnlyOnDisk(node, block)) this.#childOnDisk(parent, -1);
+    const level = this.#levelOf(block);
+    if (level === DISK && !this.#hasTwin(node, DISK)) this.#childOnDisk(parent, -1);
     if (this.#tree.isOnlyBlock(block)) {
       this.#tree.remove(block);
-      this.#childMoved(parent, this.#levelOf(best), NOWHERE);
+      this.#childMoved(parent, level, NOWHERE);
       return;
     }
+    const best = this.#tree.blockOf(node);
     this.#tree.remove(block);
     if (block === best) this.#bestChanged(node, best);
   }
@@ -279,17 +281,17 @@ export class ContentIndex {
   /** Keeps count of the children that are near. */
   #childMoved(parent: NodeId | null, from: number, to: number): void {
     if (parent === null) return;
-    for (let level = 0; level < COUNTED; level++) {
-      const change = Number(to <= level) - Number(from <= level);
-      if (change === 0) continue;
-      const at = parent * COUNTED + level;
+    const change = to < from ? 1 : -1;
+    const end = parent * COUNTED + Math.min(COUNTED, Math.max(from, to));
+    for (let at = parent * COUNTED + Math.min(from, to); at < end; at++) {
       this.#near[at] = intAt(this.#near, at) + change;
     }
     if (to > from) this.#checkUncovered(parent);
   }
 
   #countNoChildren(node: NodeId): void {
-    this.#near.fill(0, node * COUNTED, (node + 1) * COUNTED);
+    // One by one: filling so few costs more than all the rest of an insertion.
+    for (let at = node * COUNTED; at < (node + 1) * COUNTED; at++) this.#near[at] = 0;
     this.#onDisk[node] = 0;
   }
 

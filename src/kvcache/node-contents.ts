@@ -32,12 +32,13 @@ export class NodeContents {
 
   /** Copies what a place says of a block, of at most `blockTokens`, into a node's row. */
   write(node: number, place: BlockPlace): void {
-    const { extra = "", count = this.#blockTokens } = place;
+    const { tokens, start, extra = "", count = this.#blockTokens } = place;
+    const rows = this.#rows;
     const row = this.#row(node);
-    this.#rows[row + COUNT] = count;
-    this.#rows[row + EXTRA] = extra === "" ? NO_EXTRA : this.#extras.retain(extra) + 1;
+    rows[row + COUNT] = count;
+    rows[row + EXTRA] = extra === "" ? NO_EXTRA : this.#extras.retain(extra) + 1;
     for (let offset = 0; offset < count; offset++) {
-      this.#rows[row + HEAD + offset] = intAt(place.tokens, place.start + offset);
+      rows[row + HEAD + offset] = intAt(tokens, start + offset);
     }
   }
 
@@ -76,10 +77,11 @@ export class NodeContents {
 
   /** Whether a node stands for exactly this. */
   equals(node: number, { extra, tokens, start, count }: SiblingKey): boolean {
+    const rows = this.#rows;
     const row = this.#row(node);
-    if (this.#rows[row + COUNT] !== count || this.#rows[row + EXTRA] !== extra) return false;
+    if (rows[row + COUNT] !== count || rows[row + EXTRA] !== extra) return false;
     for (let offset = 0; offset < count; offset++) {
-      if (intAt(this.#rows, row + HEAD + offset) !== intAt(tokens, start + offset)) return false;
+      if (intAt(rows, row + HEAD + offset) !== intAt(tokens, start + offset)) return false;
     }
     return true;
   }

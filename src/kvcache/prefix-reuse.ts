@@ -71,9 +71,11 @@ export class PrefixReuse {
     assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
     this.#broughtBack.clear();
     const unseen = this.#options.unseenBlocks(match.tokens);
-    for (const [index, block] of match.blocks.entries()) {
+    let index = 0;
+    for (const block of match.blocks) {
       table.ids.push(block);
       if (index < unseen.from || index >= unseen.to) this.#books.tierOf(block).retain(block);
+      index++;
     }
     if (match.blocks.length > 0 && unseen.to > unseen.from) {
       table.droppedFrom = unseen.from;

@@ -56,9 +56,9 @@ export class PrefixTree {
   /** Nodes that there may be at once: one per block. */
   readonly nodesMax: number;
   readonly #blockTokens: number;
-  readonly #onUncovered: (block: BlockId) => void;
-  readonly #onNodeAdded: (node: NodeId) => void;
-  readonly #onNodeRemoved: (node: NodeId) => void;
+  readonly #onUncovered: ((block: BlockId) => void) | null;
+  readonly #onNodeAdded: ((node: NodeId) => void) | null;
+  readonly #onNodeRemoved: ((node: NodeId) => void) | null;
   readonly #siblings: SiblingOrder;
   readonly #blocks: NodeBlocks;
   readonly #numbers: NumberPool = new NumberPool();
@@ -75,9 +75,9 @@ export class PrefixTree {
   constructor(blocks: number, blockTokens: number, options: PrefixTreeOptions = {}) {
     this.nodesMax = blocks;
     this.#blockTokens = blockTokens;
-    this.#onUncovered = options.onUncovered ?? ignore;
-    this.#onNodeAdded = options.onNodeAdded ?? ignore;
-    this.#onNodeRemoved = options.onNodeRemoved ?? ignore;
+    this.#onUncovered = options.onUncovered ?? null;
+    this.#onNodeAdded = options.onNodeAdded ?? null;
+    this.#onNodeRemoved = options.onNodeRemoved ?? null;
     this.#siblings = new SiblingOrder(blocks);
     this.#blocks = new NodeBlocks(blocks, options.levelOf ?? sameLevel);
     this.#contents = new NodeContents(blocks, blockTokens);
@@ -138,18 +138,22 @@ export class PrefixTree {
     const link = this.#linkAt(place);
     const node = this.#numbers.take();
     this.#contents.write(node, place);
-    const key = this.#contents.keyOf(node);
-    const nearest = link === NONE ? NONE : this.#siblings.nearest(link, key);
-    const position = nearest === NONE ? NONE : firstDifference(key, this.#contents.keyOf(nearest));
-    if (nearest !== NONE && position === NONE) {
-      this.#giveBack(node);
-      this.attach(nodeId(nearest), block);
-      return nodeId(nearest);
+    let own = node;
+    if (link !== NONE) {
+      const key = this.#contents.keyOf(node);
+      const nearest = this.#siblings.nearest(link, key);
+      const position = firstDifference(key, this.#contents.keyOf(nearest));
+      if (position === NONE) {
+        this.#giveBack(node);
+        this.attach(nodeId(nearest), block);
+        return nodeId(nearest);
+      }
+      own = this.#siblings.add(link, node, key, position);
     }
     this.#setPlace(node, place);
-    this.#setLinkOf(node, this.#siblings.add(link, node, key, position));
+    this.#setLinkOf(node, own);
     this.#blocks.add(node, block);
-    this.#onNodeAdded(nodeId(node));
+    this.#onNodeAdded?.(nodeId(node));
     return nodeId(node);
   }
 
@@ -158,7 +162,7 @@ export class PrefixTree {
     const first = this.#blocks.first(node);
     const wasOnly = this.#blocks.isOnly(first);
     this.#blocks.add(node, block);
-    if (wasOnly) this.#onUncovered(first);
+    if (wasOnly) this.#onUncovered?.(first);
   }
 
   /** Forgets a block. With a node's last block the node goes; it must have no children then. */
@@ -172,7 +176,7 @@ export class PrefixTree {
       node !== null && !this.hasChildren(node),
       "Cannot forget a prefix before what continues it",
     );
-    this.#onNodeRemoved(node);
+    this.#onNodeRemoved?.(node);
     this.#blocks.remove(block);
     this.#removeNode(node);
   }
@@ -344,22 +348,20 @@ export class PrefixTree {
   }
 
   #removeNode(node: NodeId): void {
-    const rest = this.#siblings.remove(this.#linkOf(node), this.#contents.keyOf(node));
+    const link = this.#linkOf(node);
+    // Most are only children, and need no key to be found by.
+    const rest = link === node ? NONE : this.#siblings.remove(link, this.#contents.keyOf(node));
     this.#setLinkOf(node, rest);
     this.#giveBack(node);
     const parent = this.parentOf(node);
     if (parent === null) this.#scopes.release(this.#get(node, SCOPE));
-    else if (rest === NONE) this.#onUncovered(this.blockOf(parent));
+    else if (rest === NONE) this.#onUncovered?.(this.blockOf(parent));
   }
 
   #giveBack(node: number): void {
     this.#contents.erase(node);
     this.#numbers.give(node);
   }
-}
-
-function ignore(): void {
-  // Nobody wants to know.
 }
 
 /** Of a cache with one level. */

@@ -54,7 +54,8 @@ export class RetentionBook {
 
   /** The block is handed out anew: what was said of it is void. */
   reset(block: BlockId): void {
-    this.setPriority(block, PRIORITY_DEFAULT);
+    this.#priorities[block] = PRIORITY_DEFAULT;
+    if (this.#timers !== null) this.#timers.forget(block);
   }
 
   /** Every block is handed out anew. */
@@ -94,7 +95,7 @@ export class RetentionBook {
 
   /** The block is held again: its time stops, and starts from the beginning when it is let go. */
   retained(block: BlockId): void {
-    this.#timers?.stop(block);
+    if (this.#timers !== null) this.#timers.stop(block);
   }
 
   /**
