@@ -86,10 +86,11 @@ function looksLikeModel(word: string): boolean {
 }
 
 function strayValue(flag: string, value: string, values: readonly string[]): EngineError {
+  const shown = values.filter((word) => ![...ON.slice(1), ...OFF.slice(1)].includes(word));
   return new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot use ${flag}: must be one of ${values.join(", ")}, current value is ${value}; if that ` +
-      `is the model, put it before all flags`,
+    `Cannot use ${flag}: must be ${shown.slice(0, -1).join(", ")} or ${shown.at(-1)}, ` +
+      `current value is ${value}; if that is the model, put it before all flags`,
     { param: flag },
   );
 }

@@ -2,7 +2,8 @@ import { createInterface, type Interface } from "node:readline/promises";
 import type { Command } from "commander";
 import { EngineError } from "#base";
 import type { ChatMessage, GenerateOptions, LLM } from "#engine";
-import { addEngineFlags, loadModel } from "../engine-flags.ts";
+import { addEngineFlags, engineFlags, loadModel } from "../engine-flags.ts";
+import { inFlags } from "../flags.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 
 interface ChatFlags extends Readonly<Record<string, unknown>> {
@@ -34,7 +35,11 @@ export function defineChat(command: Command): void {
   command
     .description("Talk to a model in the terminal. /new starts over, /exit leaves.")
     .option("--system <text>", "System message.")
-    .action((model: string | undefined, flags: ChatFlags) => chat(model, flags));
+    .action((model: string | undefined, flags: ChatFlags) =>
+      chat(model, flags).catch((thrown: unknown) => {
+        throw inFlags(thrown, sampling, engineFlags);
+      }),
+    );
   sampling.addTo(command, SAMPLING_HEADING);
   addEngineFlags(command);
 }
