@@ -198,7 +198,7 @@ export class CacheBooks {
   forget(block: BlockId): void {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
-    this.#removeFromIndex(block, node);
+    this.#removeFromIndex(block, node, this.index.isOnlyBlock(block));
     this.tierOf(block).forget(block);
   }
 
@@ -301,12 +301,12 @@ export class CacheBooks {
     // Making room there may have forgotten this block's contents, since it continued them.
     if (mayMove && this.index.nodeOf(block) === null) return;
     if (!moved) this.#count(level, isOnly ? "forgotten" : "dropped");
-    this.#removeFromIndex(block, node);
+    this.#removeFromIndex(block, node, isOnly && !moved);
   }
 
   /** Takes a block out of the index, and all that continues it where it was its node's last. */
-  #removeFromIndex(block: BlockId, node: NodeId): void {
-    if (this.index.isOnlyBlock(block)) {
+  #removeFromIndex(block: BlockId, node: NodeId, isOnly: boolean): void {
+    if (isOnly) {
       if (this.index.hasChildren(node)) this.#forgetBelow(node);
     } else if (this.levelOf(block) === 2) this.onDiskForgotten?.(block, node);
     this.index.remove(block);

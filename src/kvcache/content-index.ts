@@ -189,14 +189,9 @@ export class ContentIndex {
     const parent = this.#tree.parentOf(node);
     const level = this.#levelOf(block);
     if (level === DISK && !this.#hasTwin(node, DISK)) this.#childOnDisk(parent, -1);
-    if (this.#tree.isOnlyBlock(block)) {
-      this.#tree.remove(block);
-      this.#childMoved(parent, level, NOWHERE);
-      return;
-    }
     const best = this.#tree.blockOf(node);
-    this.#tree.remove(block);
-    if (block === best) this.#bestChanged(node, best);
+    if (this.#tree.remove(block)) this.#childMoved(parent, level, NOWHERE);
+    else if (block === best) this.#bestChanged(node, best);
   }
 
   /** Forgets all that continues a node; `forgotten` hears of each block, deepest first. */

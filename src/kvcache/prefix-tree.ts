@@ -165,20 +165,24 @@ export class PrefixTree {
     if (wasOnly) this.#onUncovered?.(first);
   }
 
-  /** Forgets a block. With a node's last block the node goes; it must have no children then. */
-  remove(block: BlockId): void {
+  /**
+   * Forgets a block. With a node's last block the node goes; it must have no children then. Returns
+   * whether it went.
+   */
+  remove(block: BlockId): boolean {
     if (!this.#blocks.isOnly(block)) {
       this.#blocks.remove(block);
-      return;
+      return false;
     }
     const node = this.nodeOf(block);
     assert(
-      node !== null && !this.hasChildren(node),
+      node !== null && this.#get(node, CHILDREN) === NONE,
       "Cannot forget a prefix before what continues it",
     );
     this.#onNodeRemoved?.(node);
     this.#blocks.remove(block);
     this.#removeNode(node);
+    return true;
   }
 
   /**
@@ -348,14 +352,20 @@ export class PrefixTree {
   }
 
   #removeNode(node: NodeId): void {
+    const parent = this.parentOf(node);
     const link = this.#linkOf(node);
     // Most are only children, and need no key to be found by.
     const rest = link === node ? NONE : this.#siblings.remove(link, this.#contents.keyOf(node));
-    this.#setLinkOf(node, rest);
-    this.#giveBack(node);
-    const parent = this.parentOf(node);
-    if (parent === null) this.#scopes.release(this.#get(node, SCOPE));
-    else if (rest === NONE) this.#onUncovered?.(this.blockOf(parent));
+    this.#contents.erase(node);
+    this.#numbers.give(node);
+    if (parent === null) {
+      const scope = this.#get(node, SCOPE);
+      this.#tops[scope] = rest;
+      this.#scopes.release(scope);
+      return;
+    }
+    this.#set(parent, CHILDREN, rest);
+    if (rest === NONE) this.#onUncovered?.(this.blockOf(parent));
   }
 
   #giveBack(node: number): void {
