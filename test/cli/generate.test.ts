@@ -162,7 +162,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
     ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
     ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
     ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "must be at most 2, current"],
-    ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, reference."],
+    ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, cuda, reference."],
     ["an id beyond the vocabulary", ["--prompt-ids", "99999"], 2, "integers from 0 to 4095"],
     ["a bad grammar", ["-p", "x", "--structured-output", '{"regex":"("}'], 2, "Cannot"],
     ["a file that is not there", ["--input", "/nope.jsonl"], 1, "it does not exist"],
