@@ -89,7 +89,7 @@ export class CacheTier {
     for (let index = start; index < into.length; index++) {
       const own = blockId(into.get(index));
       this.#book.reset(own);
-      into.set(index, this.#shared(own));
+      if (this.first > 0) into.set(index, this.#shared(own));
     }
     return true;
   }

@@ -160,9 +160,8 @@ export class ContentIndex {
 
   /** Stores contents, beside equal ones where there are any, and returns their node. */
   insert(place: BlockPlace, block: BlockId): NodeId {
-    const nodes = this.#tree.nodeCount;
     const node = this.#tree.insert(place, block);
-    if (this.#tree.nodeCount === nodes) {
+    if (!this.#tree.isOnlyBlock(block)) {
       const [first, second] = this.#tree.blocksOf(node);
       this.#joined(node, block, first === block ? second : first);
       return node;
