@@ -12,8 +12,11 @@ const smallestPoolBlocks = Math.ceil((90 + newTokens - 1) / blockTokens);
 /** With a window of 16 tokens nobody needs more, and hardly two have room. */
 const windowedPoolBlocks = 6;
 
-/** What every device owes, run through `LLM`. */
-export function engineParityContract(device: "reference" | "cpu"): void {
+/** What every device owes, run through `LLM`. `cuda`: where that device finds its libraries. */
+export function engineParityContract(
+  device: "reference" | "cpu" | "cuda",
+  cuda: NonNullable<LoadOptions["cuda"]> = {},
+): void {
   describe.each(decoderFixtures)(`${device} and %s`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
     const prompts = cases.map(({ prompt }) => ({ promptTokenIds: prompt }));
@@ -26,6 +29,7 @@ export function engineParityContract(device: "reference" | "cpu"): void {
     ): Promise<T> {
       await using llm = await LLM.load(fixturePath(fixture), {
         device,
+        cuda,
         dtype: "float32",
         threads: 2,
         engineThread: false,

@@ -1,4 +1,5 @@
 // What the contracts use of vitest: suites, tests by table, and a few expectations.
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 
 /** A suite: its name, its tests and suites in order, and what runs before and after them. */
@@ -28,6 +29,8 @@ describe.for = (table) => (name, declare) => {
   for (const row of table) describe(titleOf(name, row), () => declare(row));
 };
 
+describe.each = describe.for;
+
 /** Declares a test. */
 export function test(name, run) {
   current.children.push({ name, run });
@@ -47,11 +50,19 @@ export function afterAll(run) {
   current.after.push(run);
 }
 
+let finished = [];
+
+/** Runs behind the test that runs now, however it ends. */
+export function onTestFinished(run) {
+  finished.push(run);
+}
+
 /** `$a.b` is a field of the row, `%s` and the like the row or its next element. */
 function titleOf(name, row) {
   const parts = Array.isArray(row) ? [...row] : [row];
   return name
     .replace(/%[sid]/g, () => String(parts.shift()))
+    .replace(/%o/g, () => JSON.stringify(parts.shift()))
     .replace(/\$([\w.]+\w)/g, (_, path) => {
       return String(path.split(".").reduce((value, key) => value?.[key], row));
     });
@@ -72,6 +83,8 @@ const checks = {
   toBe: (value, wanted) => Object.is(value, wanted),
   toEqual: (value, wanted) => isDeepStrictEqual(value, wanted),
   toContain: (value, wanted) => value.includes(wanted),
+  toMatchObject: (value, wanted) => new Containing(wanted).matches(value),
+  toBeGreaterThan: (value, wanted) => value > wanted,
   toBeLessThan: (value, wanted) => value < wanted,
   toBeLessThanOrEqual: (value, wanted) => value <= wanted,
   toThrow: (call, wanted) => {
@@ -100,6 +113,15 @@ export function expect(value) {
     );
   return { ...bound(false), not: bound(true) };
 }
+
+/** Asks again until it is so, or too late. */
+expect.poll = (ask, { timeout = 1000 } = {}) => ({
+  async toBe(wanted) {
+    const end = performance.now() + timeout;
+    while (!Object.is(await ask(), wanted) && performance.now() < end) await sleep(20);
+    expect(await ask()).toBe(wanted);
+  },
+});
 
 expect.objectContaining = (fields) => new Containing(fields);
 
@@ -150,7 +172,12 @@ async function runTest({ run }, name, { verbose, counts }) {
   } catch (error) {
     counts.failed++;
     console.log(`FAILED ${name}: ${error.message}`);
+    if (verbose) console.log(error.stack);
     // A broken context fails every call from here on.
     if (error.code === "DEVICE_FAILED") process.exit(1);
+  } finally {
+    const after = finished;
+    finished = [];
+    for (const end of after) await end();
   }
 }

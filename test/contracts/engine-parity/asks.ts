@@ -65,7 +65,9 @@ export type RunOptions = Pick<LoadOptions, "kvCache" | "scheduler">;
 
 /** A device and a fixture. */
 export interface Subject {
-  readonly device: "reference" | "cpu";
+  readonly device: "reference" | "cpu" | "cuda";
+  /** Where that device finds its libraries. */
+  readonly cuda?: NonNullable<LoadOptions["cuda"]>;
   readonly fixture: string;
   /** Format of keys and values. Default: float32. */
   readonly dtype?: "float32" | "int8" | "fp8" | "float16";
@@ -75,12 +77,13 @@ export interface Subject {
 
 /** Loads, runs, and checks that nothing is held in any level at the end. */
 export async function withEngine<T>(
-  { device, fixture, dtype = "float32", streaming }: Subject,
+  { device, cuda = {}, fixture, dtype = "float32", streaming }: Subject,
   options: RunOptions,
   run: (llm: LLM) => Promise<T>,
 ): Promise<T> {
   await using llm = await LLM.load(fixturePath(fixture), {
     device,
+    cuda,
     dtype: "float32",
     threads: 2,
     engineThread: false,

@@ -21,6 +21,8 @@ import {
 /** Which fixtures run what: all of it takes seconds each on the reference device. */
 export interface CacheModes {
   readonly device: Subject["device"];
+  /** Where the cuda device finds its libraries. */
+  readonly cuda?: NonNullable<Subject["cuda"]>;
   /** Everything at once, in both kinds of preemption. */
   readonly together: readonly string[];
   /** One way of reuse at a time, with what it must count. */
@@ -39,24 +41,25 @@ const TINY_HOST_BLOCKS = 12;
 const DISK_BLOCKS = 400;
 
 /** What every device owes, run through `LLM`. */
-export function cacheModesContract({ device, together, apart, varied }: CacheModes): void {
+export function cacheModesContract(modes: CacheModes): void {
+  const { device, cuda = {}, together, apart, varied } = modes;
   test.for(together)(`${device} and %s, everything at once`, (fixture) =>
-    expectSame({ device, fixture }, "swap"),
+    expectSame({ device, cuda, fixture }, "swap"),
   );
   describe.each(apart)(`${device} and %s`, (fixture) => {
-    reuseTests({ device, fixture });
-    tierTests({ device, fixture });
-    preemptionTests({ device, fixture });
+    reuseTests({ device, cuda, fixture });
+    tierTests({ device, cuda, fixture });
+    preemptionTests({ device, cuda, fixture });
     test.for(["recompute", "auto"] as const)("everything at once, by %s", (preemption) =>
-      expectSame({ device, fixture }, preemption),
+      expectSame({ device, cuda, fixture }, preemption),
     );
   });
   describe.each(varied)(`${device} and %s`, (fixture) => {
     test.for(KEYS_8_BIT)("keys and values in %s: other tokens, the same in all modes", (dtype) =>
-      expectSame({ device, fixture, dtype }, "swap"),
+      expectSame({ device, cuda, fixture, dtype }, "swap"),
     );
     test.for(STREAMING)("with %o: other tokens, the same in all modes", (streaming) =>
-      expectSame({ device, fixture, streaming }, "swap"),
+      expectSame({ device, cuda, fixture, streaming }, "swap"),
     );
   });
 }

@@ -10,9 +10,14 @@ export const emulationWanted = process.env.PERIGEE_EMULATED_GPU === "1";
 
 /** The cuda device on the emulated GPU, where there is a C++ compiler for x64. */
 export function openEmulated(): Promise<CudaDevice> {
-  const home = buildEmulator();
-  if (home === null) throw new Error("A C++ compiler on x64 Linux is wanted");
-  // Kernels are kept with the emulator that compiled them.
-  const settings = { home, cacheFolder: join(home, "kernels") };
+  const settings = emulatedSettings();
+  if (settings === null) throw new Error("A C++ compiler on x64 Linux is wanted");
   return CudaDevice.open({ settings });
+}
+
+/** Where the emulated GPU's libraries are; null where they cannot be built. */
+export function emulatedSettings(): { home: string; cacheFolder: string } | null {
+  const home = buildEmulator();
+  // Kernels are kept with the emulator that compiled them.
+  return home === null ? null : { home, cacheFolder: join(home, "kernels") };
 }

@@ -1,0 +1,37 @@
+/** The cuda device under the whole engine, on the emulated GPU. */
+import { describe, expect, test } from "vitest";
+import { LLM, type LoadOptions } from "#engine";
+import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
+import { emulatedSettings } from "../devices/cuda/emulated-device.ts";
+
+/** Null where no emulator can be built. */
+const cuda = emulatedSettings();
+
+/** Small enough for an emulator: a thread of the GPU is a fiber here. */
+const options = {
+  device: "cuda",
+  dtype: "float32",
+  engineThread: false,
+  kvCache: { blockTokens: 4, poolBytes: 2 ** 20 },
+  scheduler: { runningSequencesMax: 4, stepTokensMax: 16, contextTokensMax: 32 },
+} satisfies LoadOptions;
+
+describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
+  test("gives the recorded tokens, cached and computed", { timeout: 240_000 }, async () => {
+    const [, short] = openRecordedModel("llama").cases;
+    const { prompt = [], greedy = [] } = short ?? {};
+    const newTokens = 4;
+    await using llm = await LLM.load(fixturePath("llama"), { ...options, cuda: cuda ?? {} });
+    expect(llm.info).toMatchObject({ weightFormat: "f32", kvFormat: "f32", blockTokens: 4 });
+    expect(llm.info.device).toMatch(/^cuda: /);
+    for (const cachedTokens of [0, prompt.length - 1]) {
+      const [result] = await llm.generate(
+        { promptTokenIds: prompt },
+        { temperature: 0, maxTokens: newTokens, minTokens: newTokens },
+      );
+      expect(result?.cachedTokens).toBe(cachedTokens);
+      expect(result?.completions[0]?.tokenIds).toEqual(greedy.slice(0, newTokens));
+    }
+    expect(llm.stats().heldBlocks).toBe(0);
+  });
+});
