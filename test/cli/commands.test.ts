@@ -2,11 +2,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Command } from "commander";
 import { describe, expect, test } from "vitest";
+import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 import { built, perigee } from "./perigee.ts";
 
 const llama = fixturePath("llama");
+const hasGpu = describeDevices().some(({ kind, available }) => kind === "cuda" && available);
 
 test.for(COMMANDS)("$name has a help text without leftovers", async ({ name, load }) => {
   const command = new Command(name);
@@ -52,12 +54,18 @@ describe.runIf(built)("perigee", () => {
     expect(stdout).toMatch(
       /ok {6}KV cache of this model: device \d+ blocks, \d+ tokens, .* [MG]iB/,
     );
-    expect(stdout).toMatch(/\nready.*: models run on (cpu|reference).*\n$/);
+    expect(stdout).toMatch(/\nready.*: models run on (cuda|cpu|reference).*\n$/);
     expect(stdout).not.toMatch(/missing cuda|cpu cpu/);
     const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
     expect(found).toMatchObject({ node: process.version, bundledModel: true, problem: null });
     expect(found.kvCache).toMatchObject([{ level: "device", blocks: expect.any(Number) }]);
     expect(found.devices.map(({ kind }: { kind: string }) => kind)).toContain("reference");
+  });
+
+  test.skipIf(hasGpu)("without a GPU, --device cuda says in one line what to do", async () => {
+    const ran = await perigee(["generate", "--device", "cuda", "-p", "x"]);
+    expect(ran).toMatchObject({ code: 1, stdout: "" });
+    expect(ran.stderr).toMatch(/^perigee: Cannot open the cuda device: .* use --device cpu\n$/);
   });
 
   test("models inspect shows a checkpoint", async () => {

@@ -34,4 +34,16 @@ describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
     }
     expect(llm.stats().heldBlocks).toBe(0);
   });
+
+  test("keeps weights in bf16 unless asked, and forks samples in one batch", async () => {
+    await using llm = await LLM.load(fixturePath("llama"), {
+      ...{ ...options, dtype: "auto" },
+      cuda: cuda ?? {},
+    });
+    expect(llm.info).toMatchObject({ weightFormat: "bf16", kvFormat: "bf16" });
+    const params = { temperature: 1, seed: 3, n: 2, maxTokens: 4, ignoreEos: true };
+    const [result] = await llm.generate({ promptTokenIds: [7, 8, 9, 10, 11] }, params);
+    expect(result?.completions.map(({ tokenIds }) => tokenIds.length)).toEqual([4, 4]);
+    expect(llm.stats().forks).toBe(1);
+  });
 });

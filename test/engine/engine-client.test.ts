@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
-import { systemClock } from "#base";
+import { type EngineError, systemClock } from "#base";
 import { SamplingParams } from "#engine";
 import { ActiveRequest } from "../../src/engine/active-request.ts";
 import { EngineClient } from "../../src/engine/engine-client.ts";
@@ -87,6 +87,8 @@ test("an engine that dies rejects every request and embedding, and takes no more
   const { client, say, start } = bound();
   const results = [start(), start()].map(({ items }) => collectResult("", items));
   const embedding = client.embed([1]);
+  const heard: EngineError[] = [];
+  client.listeners.add({ onDead: (error) => heard.push(error) });
   say({ type: "dead", error: engineDeath("the engine thread ended with code 7") });
   for (const result of [...results, embedding]) {
     await expect(result).rejects.toMatchObject({
@@ -94,6 +96,7 @@ test("an engine that dies rejects every request and embedding, and takes no more
       message: "Cannot go on: the engine thread ended with code 7",
     });
   }
+  expect(heard).toMatchObject([{ code: "ENGINE_DEAD" }]);
   expect(client.health).toMatchObject({ state: "dead" });
   expect(client.stats).toMatchObject({ running: 0, waiting: 0, heldBlocks: 0 });
   expect(() => client.checkReady()).toThrow("Cannot run: the engine is gone");

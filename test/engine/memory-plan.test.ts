@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EngineOptions } from "#engine";
+import { EngineOptions, type LoadOptions } from "#engine";
 import { kvFormatFor, poolBlocks } from "../../src/engine/memory-plan.ts";
 
 const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16 };
@@ -24,6 +24,18 @@ test("the default pool takes at most 1 GiB, 30 % of what is free, and what can b
   expect(blocksWith({})).toBe(Math.floor(GIB / block.bytes));
   expect(blocksWith({}, GIB)).toBe(Math.floor((GIB * 0.3) / block.bytes));
   expect(blocksWith({}, 64 * GIB, 160)).toBe(10 * 256);
+});
+
+test("a GPU's pool takes its share of what is free, whatever that is", () => {
+  const blocksOnGpu = (options: LoadOptions, contextTokensMax = 131_072) => {
+    const device = "cuda" as const;
+    const room = { contextTokensMax, availableBytes: 64 * GIB, device };
+    return poolBlocks(block, EngineOptions.parse(options), room);
+  };
+  expect(blocksOnGpu({})).toBe(Math.floor((64 * GIB * 0.9) / block.bytes));
+  expect(blocksOnGpu({ gpuMemoryUtilization: 0.5 })).toBe((32 * GIB) / block.bytes);
+  expect(blocksOnGpu({ kvCache: { poolBytes: GIB } })).toBe(GIB / block.bytes);
+  expect(blocksOnGpu({}, 160)).toBe(10 * 256);
 });
 
 test("a pool that was asked for is given, or refused with the numbers", () => {
