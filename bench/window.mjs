@@ -12,6 +12,7 @@ import { describeMachine, peakResidentMb } from "./machine.mjs";
 const WINDOW = 1024;
 const SINKS = 4;
 const PARTS = 10;
+const POOL_BYTES = 2 ** 24;
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -21,7 +22,8 @@ const tokens = Number(positionals[0] ?? 100_000);
 const model = positionals[1] ?? "models/pocket";
 
 const llm = await LLM.load(model, {
-  kvCache: { attentionWindow: WINDOW, attentionSinks: SINKS },
+  // A small pool: what fell out of the window stays cached, so that a large one would fill first.
+  kvCache: { attentionWindow: WINDOW, attentionSinks: SINKS, poolBytes: POOL_BYTES },
   scheduler: { contextTokensMax: tokens + WINDOW },
 });
 let heldBlocksMax = 0;

@@ -8,6 +8,7 @@ if (emulationWanted) {
   const device = await openEmulated();
   deviceOpsContract(name, () => device);
 } else {
+  // Eight minutes of emulation; PERIGEE_EMULATED_GPU=1 asks for them.
   describe.skip(name, () => {
     test("ops equal their definitions", () => {});
   });

@@ -7,6 +7,7 @@ const name = "cuda, emulated";
 if (emulationWanted) {
   parityContract(name, openEmulated, { logits: 1e-3, hidden: 1e-3 });
 } else {
+  // Eight minutes of emulation; PERIGEE_EMULATED_GPU=1 asks for them.
   describe.skip(name, () => {
     test("models compute what was recorded", () => {});
   });
