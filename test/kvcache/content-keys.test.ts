@@ -40,3 +40,24 @@ describe("what tells a block's contents apart", () => {
     ]);
   });
 });
+
+test("V 5.1 (9): each block names the items that overlap it, by TensorRT-LLM's offsets", () => {
+  const items = [
+    { hash: "aaa", start: 11, length: 10 },
+    { hash: "bbb", start: 30, length: 18 },
+    { hash: "ccc", start: 48, length: 7 },
+  ];
+  const keysOf = (start: number) =>
+    parseExtra(extraOf({ items }, start, start + 16)).multimodalKeys.map(
+      ({ hash, startOffset }) => [hash, startOffset],
+    );
+  expect([0, 16, 32, 48].map(keysOf)).toEqual([
+    [["aaa", 0]],
+    [
+      ["aaa", 5],
+      ["bbb", 0],
+    ],
+    [["bbb", 2]],
+    [["ccc", 0]],
+  ]);
+});
