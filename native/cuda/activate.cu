@@ -17,6 +17,7 @@ struct ActivateParams {
 };
 
 PERIGEE_KERNEL perigee_activate(const __grid_constant__ ActivateParams p) {
+  joinStream();
   const int64_t row = blockIdx.x;
   const int columns = p.out.columns;
   if (p.gated) {

@@ -23,6 +23,7 @@ struct MaskLogitsParams {
 };
 
 PERIGEE_KERNEL perigee_mask_logits(const __grid_constant__ MaskLogitsParams p) {
+  joinStream();
   const int64_t row = blockIdx.y;
   const int token = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (token >= p.tokens) return;
@@ -48,6 +49,7 @@ struct AdjustEntriesParams {
 };
 
 PERIGEE_KERNEL perigee_adjust_entries(const __grid_constant__ AdjustEntriesParams p) {
+  joinStream();
   const int64_t row = blockIdx.x;
   const double repetition = p.repetition[row];
   const double frequency = p.frequency[row];

@@ -14,6 +14,7 @@ struct ConvertParams {
 };
 
 PERIGEE_KERNEL perigee_convert(const __grid_constant__ ConvertParams p) {
+  joinStream();
   const int64_t row = blockIdx.x;
   const float* const x = p.x + row * p.out.columns;
   p.out.store(row, [&](int i) { return x[i]; });

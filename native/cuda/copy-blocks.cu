@@ -21,6 +21,7 @@ struct CopyBlocksParams {
 };
 
 PERIGEE_KERNEL perigee_copy_blocks(const __grid_constant__ CopyBlocksParams p) {
+  joinStream();
   const int64_t from = p.pairs[2 * blockIdx.y];
   const int64_t to = p.pairs[2 * blockIdx.y + 1];
   const uint8_t* const source = p.blocks + from * p.bytesPerBlock;

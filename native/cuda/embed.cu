@@ -19,6 +19,7 @@ struct EmbedParams {
 };
 
 PERIGEE_KERNEL perigee_embed(const __grid_constant__ EmbedParams p) {
+  joinStream();
   const int64_t token = blockIdx.x;
   const int columns = p.table.columns;
   float* const out = p.out + token * columns;

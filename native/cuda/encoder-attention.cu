@@ -46,6 +46,7 @@ struct RowSource {
 
 PERIGEE_KERNEL __launch_bounds__(kAttentionThreads, 1)
 perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
+  joinStream();
   __shared__ AttentionTile tile;
   const AttentionRows rows = {p.starts, nullptr, nullptr, p.sequences, 0, 0, 0};
   const TileRows mine = tileRowsOf(rows, 1, blockIdx.x);

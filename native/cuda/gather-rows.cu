@@ -16,6 +16,7 @@ struct GatherRowsParams {
 };
 
 PERIGEE_KERNEL perigee_gather_rows(const __grid_constant__ GatherRowsParams p) {
+  joinStream();
   const int64_t row = blockIdx.x;
   const float* const x = p.x + static_cast<int64_t>(p.indices[row]) * p.columns;
   float* const out = p.out + row * p.columns;

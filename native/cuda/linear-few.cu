@@ -90,11 +90,13 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
 
 PERIGEE_KERNEL __launch_bounds__(kWarps * kWarp)
 perigee_linear_few_8(const __grid_constant__ LinearParams p) {
+  joinStream();
   multiplyFew<1>(p);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kWarps * kWarp)
 perigee_linear_few_16(const __grid_constant__ LinearParams p) {
+  joinStream();
   multiplyFew<2>(p);
 }
 

@@ -32,6 +32,7 @@ __device__ void multiply(const LinearParams& p) {
 // A kernel per format: each with as many registers as it needs.
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
 perigee_linear_f32(const __grid_constant__ LinearParams p) {
+  joinStream();
   if (p.weight.columns % 4 == 0) {
     multiply<F32Chunks<4>>(p);
   } else {
@@ -41,11 +42,13 @@ perigee_linear_f32(const __grid_constant__ LinearParams p) {
 
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
 perigee_linear_bf16(const __grid_constant__ LinearParams p) {
+  joinStream();
   multiply<Bf16Chunks>(p);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
 perigee_linear_i8(const __grid_constant__ LinearParams p) {
+  joinStream();
   multiply<I8Chunks>(p);
 }
 

@@ -23,6 +23,7 @@ struct LogprobsParams {
 
 PERIGEE_KERNEL __launch_bounds__(kVocabularyThreads)
 perigee_logprobs(const __grid_constant__ LogprobsParams p) {
+  joinStream();
   __shared__ uint64_t scratch[kWarp];
   const int64_t row = blockIdx.x;
   const float* const logits = p.logits + row * p.vocabulary;

@@ -17,6 +17,7 @@ struct MeanPoolParams {
 };
 
 PERIGEE_KERNEL perigee_mean_pool(const __grid_constant__ MeanPoolParams p) {
+  joinStream();
   __shared__ float scratch[kWarp];
   const int sequence = blockIdx.x;
   const int start = p.starts[sequence];

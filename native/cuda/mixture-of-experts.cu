@@ -33,6 +33,7 @@ struct ChooseExpertsParams {
 };
 
 PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParams p) {
+  joinStream();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t token = blockIdx.x;
   const float* const logits = p.logits + token * p.expertCount;
@@ -98,6 +99,7 @@ struct GroupExpertsParams {
 };
 
 PERIGEE_KERNEL perigee_group_experts(const __grid_constant__ GroupExpertsParams p) {
+  joinStream();
   __shared__ int next[kExpertsMax + 1];
   for (int i = threadIdx.x; i <= p.expertCount; i += blockDim.x) next[i] = 0;
   __syncthreads();
@@ -132,6 +134,7 @@ struct MultiplyExpertsParams {
 // One block to a multiprocessor at least: with room for two, registers spill.
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp, 1)
 perigee_multiply_experts(const __grid_constant__ MultiplyExpertsParams p) {
+  joinStream();
   const int expert = blockIdx.y;
   const int start = p.starts[expert];
   const int end = p.starts[expert + 1];
@@ -163,6 +166,7 @@ struct SumExpertsParams {
 };
 
 PERIGEE_KERNEL perigee_sum_experts(const __grid_constant__ SumExpertsParams p) {
+  joinStream();
   const int64_t token = blockIdx.x;
   float* const out = p.out + token * p.columns;
   for (int i = threadIdx.x; i < p.columns; i += blockDim.x) {

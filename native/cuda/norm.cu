@@ -22,6 +22,7 @@ struct NormParams {
 };
 
 PERIGEE_KERNEL perigee_norm(const __grid_constant__ NormParams p) {
+  joinStream();
   __shared__ float scratch[kWarp];
   const int64_t row = blockIdx.x;
   const int columns = p.out.columns;

@@ -23,6 +23,7 @@ struct PackElementsParams {
 };
 
 PERIGEE_KERNEL perigee_pack_elements(const __grid_constant__ PackElementsParams p) {
+  joinStream();
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
        i += stride) {
@@ -47,6 +48,7 @@ struct PackRowsParams {
 };
 
 PERIGEE_KERNEL perigee_pack_rows(const __grid_constant__ PackRowsParams p) {
+  joinStream();
   const float* const x = p.x + static_cast<int64_t>(blockIdx.x) * p.out.columns;
   p.out.store(static_cast<int64_t>(p.firstRow) + blockIdx.x, [&](int i) { return x[i]; });
 }

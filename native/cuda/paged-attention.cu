@@ -129,6 +129,7 @@ __device__ SegmentShape shapeOf(const PagedAttentionParams& p, const TileJob& jo
 
 PERIGEE_KERNEL __launch_bounds__(kAttentionThreads, 2)
 perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
+  joinStream();
   __shared__ AttentionTile tile;
   const TileJob job = jobOf(p, blockIdx.x, blockIdx.y);
   if (job.rows.count == 0) return;
@@ -156,6 +157,7 @@ perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
 
 PERIGEE_KERNEL __launch_bounds__(kAttentionThreads)
 perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
+  joinStream();
   __shared__ AttentionTile tile;
   const int segment = blockIdx.x;
   const TileJob job = jobOf(p, blockIdx.z, blockIdx.y);
@@ -185,6 +187,7 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
 }
 
 PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionParams p) {
+  joinStream();
   const int token = blockIdx.x;
   const int head = blockIdx.y;
   const int dims = p.cache.headDim;

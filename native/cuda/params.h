@@ -4,6 +4,7 @@
 #pragma once
 
 #include "numbers.h"
+#include "stream-order.h"
 
 /// A kernel that TypeScript finds by `perigee_<name>` (src/devices/cuda/kernels.ts).
 #define PERIGEE_KERNEL extern "C" __global__ void

@@ -124,6 +124,7 @@ __device__ void writeVector(uint8_t* row, const HeadVector& vector, const KvLaye
 }  // namespace
 
 PERIGEE_KERNEL perigee_rope_kv_write(const __grid_constant__ RopeKvWriteParams p) {
+  joinStream();
   __shared__ float scratch[kWarps][kHeadDimMax];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t token = blockIdx.x;

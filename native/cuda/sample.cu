@@ -238,6 +238,7 @@ __device__ int findToken(const SampleMemory& memory, const Row& row, const Kept&
 
 PERIGEE_KERNEL __launch_bounds__(kVocabularyThreads, 1)
 perigee_sample(const __grid_constant__ SampleParams p) {
+  joinStream();
   __shared__ SampleMemory memory;
   const int64_t index = blockIdx.x;
   Row row = {p.logits + index * p.tokens, p.tokens, p.temperature[index], 0.0f};

@@ -15,6 +15,7 @@ struct SoftcapParams {
 };
 
 PERIGEE_KERNEL perigee_softcap(const __grid_constant__ SoftcapParams p) {
+  joinStream();
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
        i += stride) {

@@ -110,6 +110,12 @@ export interface HostBlocks {
   readonly bytesPerBlock: number;
 }
 
+/** A copy to the host that is under way. */
+export interface LateRead {
+  /** Waits for it, and for nothing that was enqueued behind it. To be called once. */
+  take(): Promise<Int32Array>;
+}
+
 /** Everything that `Device.release` takes. */
 export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvCache | HostBlocks;
 
@@ -134,6 +140,8 @@ export interface Device extends DeviceOps {
   readonly description: string;
   /** Formats that this device can keep weights in, best first. */
   readonly weightFormats: readonly WeightFormat[];
+  /** Ops run after their calls return: a host that goes on meanwhile gains time. */
+  readonly runsLater: boolean;
 
   /** Zero-filled. Throws OUT_OF_MEMORY. */
   allocate(dtype: DType, shape: Shape): DeviceTensor;
@@ -159,6 +167,20 @@ export interface Device extends DeviceOps {
   /** Device to host, after everything enqueued before. The copy belongs to the caller. */
   readF32(tensor: DeviceTensor | Activation): Promise<Float32Array>;
   readI32(tensor: DeviceTensor): Promise<Int32Array>;
+  /** The same, i32, in two parts: enqueues the copy now, so that more can be enqueued behind it. */
+  readLater(tensor: DeviceTensor): LateRead;
+
+  /**
+   * Calls `enqueue`, or does again what it enqueued when it was called under the same `key`. So
+   * calls with one key must enqueue the same ops on the same memory: what differs between them is
+   * in tensors, written before. `enqueue` may not write, read, wait or allocate, and not replay.
+   */
+  replay(key: string, enqueue: () => void): void;
+  /**
+   * As many decoding sequences as a step of `count` of them should be filled up to, at most
+   * `countMax`, so that few steps of other shapes are ever replayed; `count` where nothing is kept.
+   */
+  paddedBatch(count: number, countMax: number): number;
   /**
    * Copies blocks inside a cache: all layers, keys, values and scales. `pairs` [n, 2]: from, to.
    * Enqueued like ops; the pairs in their order, so that one may read what another wrote. `pairs`

@@ -31,6 +31,7 @@ export type {
   KvCacheOptions,
   KvFormat,
   KvScales,
+  LateRead,
   PackOptions,
   WeightFormat,
   WeightMatrix,

@@ -10,6 +10,7 @@ import type {
   KvBlockOptions,
   KvCache,
   KvCacheOptions,
+  LateRead,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -56,6 +57,7 @@ export class CpuDevice extends CpuOps implements Device {
   readonly description: string;
   /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
   readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
+  readonly runsLater = false;
 
   readonly #library: CpuLibrary;
   readonly #memory: CpuMemory;
@@ -155,6 +157,19 @@ export class CpuDevice extends CpuOps implements Device {
     const out = new Int32Array(tensor.rows * tensor.columns);
     this.#library.copy(out, tensor.address, out.byteLength);
     return out;
+  }
+
+  readLater(tensor: DeviceTensor): LateRead {
+    const read = this.readI32(tensor);
+    return { take: () => read };
+  }
+
+  replay(_key: string, enqueue: () => void): void {
+    enqueue();
+  }
+
+  paddedBatch(count: number): number {
+    return count;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

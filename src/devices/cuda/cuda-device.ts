@@ -10,6 +10,7 @@ import type {
   KvBlockOptions,
   KvCache,
   KvCacheOptions,
+  LateRead,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -43,6 +44,7 @@ export class CudaDevice extends CudaOps implements Device {
   readonly description: string;
   /** bf16 first: tensor cores multiply it as it is. */
   readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
+  readonly runsLater = true;
   readonly #session: CudaSession;
 
   private constructor(session: CudaSession) {
@@ -131,6 +133,19 @@ export class CudaDevice extends CudaOps implements Device {
     const out = new Int32Array(rows * columns);
     this.#session.staging.download(out, address);
     return out;
+  }
+
+  readLater(tensor: DeviceTensor): LateRead {
+    const read = this.readI32(tensor);
+    return { take: () => read };
+  }
+
+  replay(_key: string, enqueue: () => void): void {
+    enqueue();
+  }
+
+  paddedBatch(count: number): number {
+    return count;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

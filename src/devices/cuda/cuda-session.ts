@@ -71,7 +71,7 @@ export class CudaSession {
     const { memory, staging, stream } = this;
     this.context = {
       kernels: loaded.kernels,
-      launcher: new Launcher(driver, stream),
+      launcher: new Launcher(driver, stream, gpu),
       gpu,
       scratch: new Scratch(memory),
       tables: new AddressTables(memory, staging),

@@ -34,11 +34,16 @@ export interface LaunchShape {
   readonly threads: number;
   /** Dynamic shared memory of a block. */
   readonly sharedBytes?: number;
+}
+
+/** How a launch is enqueued. */
+export interface LaunchOrder {
+  readonly stream: bigint;
   /**
-   * The kernel may start while the one before it in the stream still runs; it must then call
-   * griddepcontrol.wait before it reads what that one wrote.
+   * The kernel may start while the one before it in the stream still runs, and says itself when it
+   * must wait (native/cuda/stream-order.h).
    */
-  readonly overlap?: boolean;
+  readonly overlaps: boolean;
 }
 
 /** The memory of one kernel's launches, filled for each: the driver copies it in the call. */
@@ -86,7 +91,7 @@ export class KernelParams {
   }
 
   /** Writes CUlaunchConfig for the next launch. */
-  shape({ grid, threads, sharedBytes = 0, overlap = false }: LaunchShape, stream: bigint): void {
+  shape({ grid, threads, sharedBytes = 0 }: LaunchShape, { stream, overlaps }: LaunchOrder): void {
     const ints = this.#ints;
     ints[0] = grid[0];
     ints[1] = grid[1] ?? 1;
@@ -96,7 +101,7 @@ export class KernelParams {
     ints[5] = 1;
     ints[6] = sharedBytes;
     this.#addresses[32 / 8] = stream;
-    ints[48 / 4] = overlap ? 1 : 0;
+    ints[48 / 4] = overlaps ? 1 : 0;
   }
 
   /** Bytes of the struct, as the kernel sees it: for tests. */

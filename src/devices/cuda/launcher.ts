@@ -1,20 +1,26 @@
 import { assert } from "#base";
 import type { CudaDriver } from "./driver.ts";
+import type { Gpu } from "./gpu.ts";
 import type { Kernel } from "./kernel-module.ts";
-import type { KernelParams, LaunchShape } from "./kernel-params.ts";
+import type { KernelParams, LaunchOrder, LaunchShape } from "./kernel-params.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** Most blocks along y and z; along x there may be 2^31 - 1. */
 const gridMax = 65_535;
 
+/** Major number of the first architecture whose kernels can start before the one in front ends. */
+const overlapMajor = 9;
+
 /** Enqueues kernels on one stream. */
 export class Launcher {
   readonly stream: CudaStream;
   readonly #driver: CudaDriver;
+  readonly #order: LaunchOrder;
 
-  constructor(driver: CudaDriver, stream: CudaStream) {
+  constructor(driver: CudaDriver, stream: CudaStream, gpu: Gpu) {
     this.#driver = driver;
     this.stream = stream;
+    this.#order = { stream: stream.handle, overlaps: gpu.major >= overlapMajor };
   }
 
   /**
@@ -28,7 +34,7 @@ export class Launcher {
       y <= gridMax && z <= gridMax,
       `Cannot launch ${kernel.name}: a grid of [${x}, ${y}, ${z}] is beyond the limit`,
     );
-    params.shape(shape, this.stream.handle);
+    params.shape(shape, this.#order);
     const status = this.#driver.calls.cuLaunchKernelEx(
       params.configAddress,
       kernel.handle,

@@ -10,6 +10,7 @@ import type {
   KvBlockOptions,
   KvCache,
   KvCacheOptions,
+  LateRead,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -50,6 +51,7 @@ export class ReferenceDevice implements Device {
   readonly kind = "reference";
   readonly description = "reference: plain TypeScript, one thread";
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+  readonly runsLater = false;
 
   readonly embed = embed;
   readonly norm = norm;
@@ -143,6 +145,19 @@ export class ReferenceDevice implements Device {
 
   async readI32(tensor: DeviceTensor): Promise<Int32Array> {
     return i32(tensor).slice();
+  }
+
+  readLater(tensor: DeviceTensor): LateRead {
+    const read = this.readI32(tensor);
+    return { take: () => read };
+  }
+
+  replay(_key: string, enqueue: () => void): void {
+    enqueue();
+  }
+
+  paddedBatch(count: number): number {
+    return count;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {
