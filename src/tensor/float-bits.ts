@@ -62,3 +62,13 @@ export function narrow(out: Uint16Array, source: Float32Array, dtype: "f16" | "b
   const convert = dtype === "f16" ? f16FromF32 : bf16FromF32;
   for (let i = 0; i < source.length; i++) out[i] = convert(source[i] as number);
 }
+
+/** The same memory, seen as the bits of its floats. */
+export function bitsOf(floats: Float32Array): Int32Array {
+  return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
+}
+
+/** The other way round. */
+export function floatsOf(bits: Int32Array): Float32Array {
+  return new Float32Array(bits.buffer, bits.byteOffset, bits.length);
+}

@@ -11,7 +11,16 @@
  */
 export { decodeFloats } from "./decode.ts";
 export { bytesOf, type DType } from "./dtype.ts";
-export { bf16FromF32, f16FromF32, f32FromBf16, f32FromF16, narrow, widen } from "./float-bits.ts";
+export {
+  bf16FromF32,
+  bitsOf,
+  f16FromF32,
+  f32FromBf16,
+  f32FromF16,
+  floatsOf,
+  narrow,
+  widen,
+} from "./float-bits.ts";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.ts";
 export {
   absMaxOf,

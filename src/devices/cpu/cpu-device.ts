@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
+import { bitsOf, bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
   Device,
@@ -160,7 +160,7 @@ export class CpuDevice extends CpuOps implements Device {
   }
 
   readLater(tensor: DeviceTensor): LateRead {
-    const read = this.readI32(tensor);
+    const read = tensor.dtype === "f32" ? this.readF32(tensor).then(bitsOf) : this.readI32(tensor);
     return { take: () => read };
   }
 

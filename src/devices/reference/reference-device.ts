@@ -1,6 +1,6 @@
 import { freemem, totalmem } from "node:os";
 import { assert, EngineError } from "#base";
-import { type DType, decodeFloats, formatShape, type Shape } from "#tensor";
+import { bitsOf, type DType, decodeFloats, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
   Device,
@@ -148,7 +148,7 @@ export class ReferenceDevice implements Device {
   }
 
   readLater(tensor: DeviceTensor): LateRead {
-    const read = this.readI32(tensor);
+    const read = tensor.dtype === "f32" ? this.readF32(tensor).then(bitsOf) : this.readI32(tensor);
     return { take: () => read };
   }
 
