@@ -14,6 +14,27 @@ import type { Activation, DeviceTensor, KvCache, WeightMatrix } from "./device.t
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
 
+export interface TakeTokensInput {
+  readonly count: number;
+  /** [T] i32: replaced where a source is given. */
+  readonly ids: DeviceTensor;
+  /** [R] i32. */
+  readonly drawn: DeviceTensor;
+  /** [T] i32: places in `drawn`; negative: the id stays as it is. */
+  readonly sources: DeviceTensor;
+}
+
+export interface SpreadRowsInput {
+  /** S. */
+  readonly count: number;
+  /** [S, M] i32: the first elements of each row are written, the rest stays. */
+  readonly out: DeviceTensor;
+  /** [S + 1] i32: row s is values[starts[s]] up to values[starts[s + 1]], M elements at most. */
+  readonly starts: DeviceTensor;
+  /** i32. */
+  readonly values: DeviceTensor;
+}
+
 export interface EmbedInput {
   readonly count: number;
   /** [T, E] f32. */
@@ -313,6 +334,10 @@ export interface LogprobsInput {
 
 /** What a device computes. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
+  /** ids[t] = drawn[sources[t]] where sources[t] >= 0. */
+  takeTokens(input: TakeTokensInput): void;
+  /** The first elements of out[s] become values[starts[s]] up to values[starts[s + 1]]. */
+  spreadRows(input: SpreadRowsInput): void;
   /** out[t] = scale * table[ids[t] + offset]. */
   embed(input: EmbedInput): void;
   /** Root-mean-square or layer norm of rows, with the residual added before. */

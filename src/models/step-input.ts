@@ -11,6 +11,11 @@ export interface StepInput {
   readonly sequences: number;
   /** [T]. */
   readonly tokenIds: Int32Array;
+  /**
+   * [T]: rows of what was drawn last, given to `Decoder.stage`, that take the place of ids;
+   * negative: the id is given. Absent: all are.
+   */
+  readonly tokenSources?: Int32Array;
   /** [T], 0-based places of the tokens in their sequences. */
   readonly positions: Int32Array;
   /** [T]: where each token's key and value go; negative: nowhere. */
@@ -25,6 +30,11 @@ export interface StepInput {
   readonly queryLengthMax: number;
   /** Longest context. */
   readonly contextLengthMax: number;
+  /**
+   * Every sequence has one token in this step, and its logits are wanted: `Decoder.forward` makes
+   * them, too. False by default.
+   */
+  readonly draws?: boolean;
   /**
    * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t lets token t see the
    * j-th token of its own sequence in this step. Absent: causal.

@@ -19,6 +19,8 @@ export const KERNEL_NAMES = [
   "rope_kv_write",
   "sample",
   "softcap",
+  "spread_rows",
+  "take_tokens",
 ] as const;
 
 export type KernelName = (typeof KERNEL_NAMES)[number];

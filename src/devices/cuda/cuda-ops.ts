@@ -16,6 +16,8 @@ import type {
   RopeKvWriteInput,
   SampleInput,
   SoftcapInput,
+  SpreadRowsInput,
+  TakeTokensInput,
 } from "../ops.ts";
 import type { CudaContext } from "./context.ts";
 import { activate } from "./ops/activate.ts";
@@ -34,6 +36,8 @@ import { pagedAttention } from "./ops/paged-attention.ts";
 import { ropeKvWrite } from "./ops/rope-kv-write.ts";
 import { sample } from "./ops/sample.ts";
 import { softcap } from "./ops/softcap.ts";
+import { spreadRows } from "./ops/spread-rows.ts";
+import { takeTokens } from "./ops/take-tokens.ts";
 
 /** The ops, each in its own file: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
 export class CudaOps implements DeviceOps {
@@ -41,6 +45,14 @@ export class CudaOps implements DeviceOps {
 
   constructor(context: CudaContext) {
     this.#context = context;
+  }
+
+  takeTokens(input: TakeTokensInput): void {
+    takeTokens(this.#context, input);
+  }
+
+  spreadRows(input: SpreadRowsInput): void {
+    spreadRows(this.#context, input);
   }
 
   embed(input: EmbedInput): void {

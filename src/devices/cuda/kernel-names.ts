@@ -17,11 +17,13 @@ export const KERNEL_FILES = {
   "mean-pool": ["mean_pool"],
   "mixture-of-experts": ["choose_experts", "group_experts", "multiply_experts", "sum_experts"],
   norm: ["norm"],
-  pack: ["pack_elements", "pack_rows"],
+  pack: ["pack_elements", "pack_random", "pack_rows"],
   "paged-attention": ["attend_tiles", "attend_segments", "merge_segments"],
   "rope-kv-write": ["rope_kv_write"],
   sample: ["sample"],
   softcap: ["softcap"],
+  "spread-rows": ["spread_rows"],
+  "take-tokens": ["take_tokens"],
 } as const;
 
 /** A file with kernels. */

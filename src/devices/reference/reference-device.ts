@@ -42,6 +42,8 @@ import { pagedAttention } from "./paged-attention.ts";
 import { ropeKvWrite } from "./rope-kv-write.ts";
 import { sample } from "./sample.ts";
 import { softcap } from "./softcap.ts";
+import { spreadRows } from "./spread-rows.ts";
+import { takeTokens } from "./take-tokens.ts";
 
 /**
  * The definition of every op, in plain TypeScript: slow, and right. Runs ops at once, on the
@@ -53,6 +55,8 @@ export class ReferenceDevice implements Device {
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
   readonly runsLater = false;
 
+  readonly takeTokens = takeTokens;
+  readonly spreadRows = spreadRows;
   readonly embed = embed;
   readonly norm = norm;
   readonly linear = linear;

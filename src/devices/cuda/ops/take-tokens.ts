@@ -1,0 +1,19 @@
+import type { TakeTokensInput } from "../../ops.ts";
+import { type CudaContext, ROW_THREADS } from "../context.ts";
+import { vectorOf } from "../handles.ts";
+import { KernelParams } from "../kernel-params.ts";
+
+const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
+
+/** Fields of `TakeTokensParams` in native/cuda/take-tokens.cu. */
+export function takeTokens({ kernels, launcher }: CudaContext, input: TakeTokensInput): void {
+  const { count } = input;
+  params.fill(
+    vectorOf(input.ids, "i32", count),
+    vectorOf(input.drawn, "i32", 0),
+    vectorOf(input.sources, "i32", count),
+    count,
+  );
+  const grid = [Math.ceil(count / ROW_THREADS)] as const;
+  launcher.launch(kernels.take_tokens, { grid, threads: ROW_THREADS }, params);
+}
