@@ -1,6 +1,9 @@
-// Products on tensor cores, one warp at a time, by the instruction that every architecture from
-// sm_80 on has. An emulator puts its own in this place (test/devices/cuda/emulator).
+// Products on tensor cores, one warp at a time, by the instructions that every architecture from
+// sm_80 on has, and what brings tiles to them. An emulator puts its own in this place
+// (test/devices/cuda/emulator).
 #pragma once
+
+#include "numbers.h"
 
 namespace perigee {
 
@@ -16,6 +19,88 @@ __device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// The same with the elements' type named.
+__device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)[4],
+                                            const unsigned (&b)[2], Bf16) {
+  multiplyAdd(sum, a, b);
+}
+
+__device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)[4],
+                                            const unsigned (&b)[2], F16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Two neighbours of a fragment, the one of the lower column in the lower half; to the nearest.
+__device__ __forceinline__ unsigned packPair(float lower, float upper, Bf16) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
+  return pair;
+}
+
+__device__ __forceinline__ unsigned packPair(float lower, float upper, F16) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
+  return pair;
+}
+
+/// 2^x by the special units: a relative error of 2^-22, 0 for -infinity and where the result would
+/// be below 2^-126.
+__device__ __forceinline__ float powerOfTwo(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+/// An address within shared memory. Sums of it and byte counts stay 32 bits wide.
+using SharedAddress = unsigned;
+
+__device__ __forceinline__ SharedAddress sharedAddress(const void* shared) {
+  return static_cast<SharedAddress>(__cvta_generic_to_shared(shared));
+}
+
+/// Four matrices [8, 8] of 16-bit elements. Lane i gives the address of row i % 8 of matrix i / 8,
+/// 16 bytes at a multiple of 16; with g and t as above it gets (row g, columns 2t and 2t + 1) of
+/// each.
+__device__ __forceinline__ void loadMatrix(unsigned (&to)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row)
+               : "memory");
+}
+
+/// The same of the transposed matrices: a lane gets (rows 2t and 2t + 1, column g) of each.
+__device__ __forceinline__ void loadMatrixTransposed(unsigned (&to)[4], SharedAddress row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row)
+               : "memory");
+}
+
+/// Begins to copy 16 bytes to shared memory, past the first cache: `bytes` of them (0 to 16), and
+/// zeros behind. With 0 nothing is read, but `from` must be an address.
+__device__ __forceinline__ void copyAsync(SharedAddress to, const void* from, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+
+/// Makes one group of all copies that this thread began since the last group.
+__device__ __forceinline__ void commitCopies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Until at most kPending of this thread's newest groups are under way. Other threads see what was
+/// copied behind a barrier.
+template <int kPending>
+__device__ __forceinline__ void waitCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 }  // namespace perigee

@@ -51,8 +51,9 @@ bool compile(Program& program) {
   const std::string folder = mkdtemp(name);
   for (const auto& [header, text] : program.headers) write(folder + "/" + header, text);
   // In a folder of its own: a header is looked for beside the file that includes it first.
-  write(folder + "/float-bits.h", "#include \"" EMULATOR_FOLDER "/float-bits.h\"\n");
-  write(folder + "/tensor-core.h", "#include \"" EMULATOR_FOLDER "/tensor-core.h\"\n");
+  for (const std::string header : {"float-bits.h", "tensor-core.h", "dynamic-shared.h"}) {
+    write(folder + "/" + header, "#include \"" EMULATOR_FOLDER "/" + header + "\"\n");
+  }
   write(folder + "/kernels.cpp", "#line 1 \"" + program.name + "\"\n" + program.source);
   const bool good = std::system(command(folder).c_str()) == 0;
   program.log = inNvrtcsWords(read(folder + "/log"));

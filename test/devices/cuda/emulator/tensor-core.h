@@ -1,13 +1,16 @@
-// The emulator's native/cuda/tensor-core.h: the same product, lane by lane.
+// The emulator's native/cuda/tensor-core.h: the same products and copies, lane by lane.
 #pragma once
+
+#include "numbers.h"
 
 namespace perigee {
 
-inline float emulatedHalf(unsigned long long pair, int which) {
-  return __uint_as_float(static_cast<unsigned>(pair >> (16 * which)) << 16);
+inline unsigned short emulatedHalf(unsigned long long pair, int which) {
+  return static_cast<unsigned short>(pair >> (16 * which));
 }
 
-inline void multiplyAdd(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+template <typename Half>
+inline void multiplyAdd(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2], Half) {
   // Two registers of every lane at once: [pair of k][lane].
   unsigned long long upper[2][32], lower[2][32], columns[2][32];
   for (int i = 0; i < 2; ++i) {
@@ -25,10 +28,61 @@ inline void multiplyAdd(float (&sum)[4], const unsigned (&a)[4], const unsigned 
     const int column = 2 * part + j % 2;
     for (int k = 0; k < 16; ++k) {
       const int lane = k % 8 / 2;
-      const float x = emulatedHalf(rows[k / 8][group * 4 + lane], k % 2);
-      sum[j] += x * emulatedHalf(columns[k / 8][column * 4 + lane], k % 2);
+      const float x = widen(Half{emulatedHalf(rows[k / 8][group * 4 + lane], k % 2)});
+      sum[j] += x * widen(Half{emulatedHalf(columns[k / 8][column * 4 + lane], k % 2)});
     }
   }
 }
+
+inline void multiplyAdd(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  multiplyAdd(sum, a, b, Bf16{});
+}
+
+inline unsigned packPair(float lower, float upper, Bf16) {
+  return bf16FromFloat(lower) | static_cast<unsigned>(bf16FromFloat(upper)) << 16;
+}
+
+inline unsigned packPair(float lower, float upper, F16) {
+  return f16FromFloat(lower) | static_cast<unsigned>(f16FromFloat(upper)) << 16;
+}
+
+inline float powerOfTwo(float x) { return exp2f(x); }
+
+using SharedAddress = unsigned long long;
+
+inline SharedAddress sharedAddress(const void* shared) {
+  return reinterpret_cast<SharedAddress>(shared);
+}
+
+inline void loadMatrix(unsigned (&to)[4], SharedAddress row) {
+  const unsigned long long* const rows = emulated->exchange(0xffffffffu, row);
+  const int lane = static_cast<int>(emulatedLane());
+  for (int i = 0; i < 4; ++i) {
+    to[i] = reinterpret_cast<const unsigned*>(rows[i * 8 + lane / 4])[lane % 4];
+  }
+}
+
+inline void loadMatrixTransposed(unsigned (&to)[4], SharedAddress row) {
+  const unsigned long long* const rows = emulated->exchange(0xffffffffu, row);
+  const int lane = static_cast<int>(emulatedLane());
+  const auto half = [&](int matrix, int at) -> unsigned {
+    return reinterpret_cast<const unsigned short*>(rows[matrix * 8 + at])[lane / 4];
+  };
+  for (int i = 0; i < 4; ++i) {
+    to[i] = half(i, lane % 4 * 2) | half(i, lane % 4 * 2 + 1) << 16;
+  }
+}
+
+// At once, although a GPU copies later: a kernel that waits too little is not found out here.
+inline void copyAsync(SharedAddress to, const void* from, int bytes = 16) {
+  auto* const shared = reinterpret_cast<unsigned char*>(to);
+  std::memset(shared, 0, 16);
+  std::memcpy(shared, from, static_cast<unsigned>(bytes));
+}
+
+inline void commitCopies() {}
+
+template <int kPending>
+inline void waitCopies() {}
 
 }  // namespace perigee
