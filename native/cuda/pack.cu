@@ -1,25 +1,45 @@
 // Elements of a file into the rows of a weight matrix.
 //
 // pack_elements  a stretch of the file's elements, of any type, to f32 or bf16 rows
+// pack_random    elements that no file has (src/devices/reference/random-weights.ts), likewise
 // pack_rows      rows of f32 to any format: what i8 takes second, since its scales need whole rows
 //
 // Shapes   source: row-major [R, C], or transposed [C, R]; out [rows, C], from `firstRow` on
-// Work     a thread per element; a block per row
-// Bound    the bus: a file's bytes cross it once
+// Work     a thread per element, or per four random ones; a block per row
+// Bound    the bus: a file's bytes cross it once; what is random is written at memory speed
 // Checked  bench/gpu/smoke.mjs, pack
 #include "packed-rows.h"
+#include "philox.h"
 
 namespace perigee {
 
-struct PackElementsParams {
+/// Where the elements of a file's matrix lie in the rows of ours.
+struct Placement {
   PackedRows out;
+  int sourceColumns;
+  int transposed;
+  int firstRow;
+
+  /// Element `index` of the source, in row-major order; f32 or bf16.
+  __device__ void store(int64_t index, float value) const {
+    const int64_t sourceRow = index / sourceColumns;
+    const int64_t sourceColumn = index % sourceColumns;
+    const int64_t column = transposed ? sourceRow : sourceColumn;
+    uint8_t* const bytes = out.row(firstRow + (transposed ? sourceColumn : sourceRow));
+    if (out.format == Format::bf16) {
+      reinterpret_cast<Bf16*>(bytes)[column] = narrowBf16(value);
+    } else {
+      reinterpret_cast<float*>(bytes)[column] = value;
+    }
+  }
+};
+
+struct PackElementsParams {
+  Placement place;
   const void* source;
   int64_t first;  // Number of the stretch's first element in the file's matrix.
   int64_t count;
   Element element;
-  int sourceColumns;
-  int transposed;
-  int firstRow;
 };
 
 PERIGEE_KERNEL perigee_pack_elements(const __grid_constant__ PackElementsParams p) {
@@ -27,16 +47,33 @@ PERIGEE_KERNEL perigee_pack_elements(const __grid_constant__ PackElementsParams 
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
        i += stride) {
-    const int64_t sourceRow = (p.first + i) / p.sourceColumns;
-    const int64_t sourceColumn = (p.first + i) % p.sourceColumns;
-    const int64_t row = p.firstRow + (p.transposed ? sourceColumn : sourceRow);
-    const int64_t column = p.transposed ? sourceRow : sourceColumn;
-    const float value = loadElement(p.source, p.element, i);
-    uint8_t* const bytes = p.out.row(row);
-    if (p.out.format == Format::bf16) {
-      reinterpret_cast<Bf16*>(bytes)[column] = narrowBf16(value);
-    } else {
-      reinterpret_cast<float*>(bytes)[column] = value;
+    p.place.store(p.first + i, loadElement(p.source, p.element, i));
+  }
+}
+
+struct PackRandomParams {
+  Placement place;
+  int64_t count;
+  int seedLow;
+  int seedHigh;
+  float range;
+};
+
+PERIGEE_KERNEL perigee_pack_random(const __grid_constant__ PackRandomParams p) {
+  joinStream();
+  constexpr int kLanes = 4;
+  const int64_t blocks = (p.count + kLanes - 1) / kLanes;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; block < blocks;
+       block += stride) {
+    uint32_t words[kLanes] = {static_cast<uint32_t>(block), 0, 0, 0};
+    philox(words, static_cast<uint32_t>(p.seedLow), static_cast<uint32_t>(p.seedHigh));
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int64_t index = block * kLanes + lane;
+      // 24 bits: exact up to the product, so that it is rounded the same everywhere.
+      const float centred = static_cast<float>(words[lane] >> 8) * (1.0f / 8388608.0f) - 1.0f;
+      if (index < p.count) p.place.store(index, widen(narrowBf16(__fmul_rn(centred, p.range))));
     }
   }
 }

@@ -7,10 +7,9 @@
 
 namespace perigee {
 
-/// In [0, 1), 24 bits, exact: the draw for `position` (lane 0 of uniformAt in src/base/rng.ts).
-__device__ __forceinline__ float uniformAt(uint32_t seedLow, uint32_t seedHigh,
-                                           uint32_t position) {
-  uint32_t counter[4] = {position, 0, 0, 0};
+/// The four outputs of one Philox block, in place of its counter.
+__device__ __forceinline__ void philox(uint32_t (&counter)[4], uint32_t seedLow,
+                                       uint32_t seedHigh) {
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
     const uint64_t first = uint64_t{0xd2511f53u} * counter[0];
@@ -22,6 +21,13 @@ __device__ __forceinline__ float uniformAt(uint32_t seedLow, uint32_t seedHigh,
     seedLow += 0x9e3779b9u;
     seedHigh += 0xbb67ae85u;
   }
+}
+
+/// In [0, 1), 24 bits, exact: the draw for `position` (lane 0 of uniformAt in src/base/rng.ts).
+__device__ __forceinline__ float uniformAt(uint32_t seedLow, uint32_t seedHigh,
+                                           uint32_t position) {
+  uint32_t counter[4] = {position, 0, 0, 0};
+  philox(counter, seedLow, seedHigh);
   return static_cast<float>(counter[0] >> 8) * (1.0f / 16777216.0f);
 }
 

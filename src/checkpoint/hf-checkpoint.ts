@@ -23,6 +23,14 @@ export function openHfDirectory(directory: string): Checkpoint {
   return checkpointOf({ path: directory, directory, config }, openDirectoryWeights(directory));
 }
 
+/** Opens a directory's config.json, or any file with one, and a tokenizer beside it: no weights. */
+export function openConfig(path: string): Checkpoint {
+  const isFile = path.endsWith(".json");
+  const directory = isFile ? dirname(path) : path;
+  const config = isFile ? readConfig(path, directory) : configOf(directory);
+  return checkpointOf({ path, directory, config }, { tensors: new Map(), files: [] });
+}
+
 /** Opens one safetensors file; config and tokenizer are those beside it. */
 export function openSafetensorsFile(path: string): Checkpoint {
   const directory = dirname(path);
@@ -65,7 +73,10 @@ function generationConfigOf(directory: string, weights: OpenWeights): JsonObject
 }
 
 function configOf(directory: string): JsonObject {
-  const path = join(directory, "config.json");
+  return readConfig(join(directory, "config.json"), directory);
+}
+
+function readConfig(path: string, directory: string): JsonObject {
   const config = readJsonObject(path);
   if (config === null) {
     throw new EngineError(

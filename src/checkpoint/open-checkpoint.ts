@@ -1,26 +1,37 @@
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { EngineError } from "#base";
 import type { Checkpoint } from "./checkpoint.ts";
 import { openGguf } from "./gguf-checkpoint.ts";
-import { openHfDirectory, openSafetensorsFile } from "./hf-checkpoint.ts";
+import { openConfig, openHfDirectory, openSafetensorsFile } from "./hf-checkpoint.ts";
 import { hasSafetensors } from "./weight-files.ts";
+
+/** How a model is opened. */
+export interface OpenOptions {
+  /** Off: its configuration alone is wanted, which may be all there is; `tensors` are none. */
+  readonly weights?: boolean;
+}
 
 /**
  * Opens a model: a directory in Hugging Face layout, a directory with one GGUF, or a single .gguf
- * or .safetensors file. Reads headers and configuration only.
+ * or .safetensors file; without weights a config.json, too. Reads headers and configuration only.
  */
-export function openCheckpoint(path: string): Checkpoint {
+export function openCheckpoint(path: string, { weights = true }: OpenOptions = {}): Checkpoint {
   const status = statSync(path, { throwIfNoEntry: false });
   if (status === undefined) throw notFound(path);
+  if (!weights && isConfig(path, status.isDirectory())) return openConfig(path);
   if (status.isDirectory()) return openDirectory(path);
   if (path.endsWith(".gguf")) return openGguf(path);
   if (path.endsWith(".safetensors")) return openSafetensorsFile(path);
   throw new EngineError(
     "UNSUPPORTED_MODEL",
     `Cannot load ${path}: a model file must end in .safetensors or .gguf, current value is ` +
-      "another name; pass the model's directory instead",
+      "another name; pass the model's directory instead, or --random-weights with a config.json",
   );
+}
+
+function isConfig(path: string, isDirectory: boolean): boolean {
+  return isDirectory ? existsSync(join(path, "config.json")) : path.endsWith(".json");
 }
 
 function openDirectory(directory: string): Checkpoint {

@@ -1,3 +1,4 @@
+import type { Seed } from "#base";
 import type { DType, Shape } from "#tensor";
 import type { DeviceOps } from "./ops.ts";
 
@@ -50,10 +51,21 @@ export interface WeightSource {
   readonly name: string;
   readonly dtype: "f32" | "f16" | "bf16";
   readonly shape: Shape;
+  /** What `bytes` are made of, where no file has them: a device may make the same bytes itself. */
+  readonly random?: RandomElements;
   /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
   /** Tells the system that the file's pages will not be read again soon. */
   discard(): void;
+}
+
+/**
+ * Elements evenly spread over [-range, range), in bf16: `reference/random-weights.ts` has the
+ * definition. `range` is exact in f32.
+ */
+export interface RandomElements {
+  readonly seed: Seed;
+  readonly range: number;
 }
 
 /** How a file's matrix is packed. */
@@ -167,7 +179,10 @@ export interface Device extends DeviceOps {
   /** Device to host, after everything enqueued before. The copy belongs to the caller. */
   readF32(tensor: DeviceTensor | Activation): Promise<Float32Array>;
   readI32(tensor: DeviceTensor): Promise<Int32Array>;
-  /** The same, i32, in two parts: enqueues the copy now, so that more can be enqueued behind it. */
+  /**
+   * The same in two parts, of i32 or the bits of f32: enqueues the copy now, so that more can be
+   * enqueued behind it.
+   */
   readLater(tensor: DeviceTensor): LateRead;
 
   /**

@@ -33,6 +33,7 @@ export type {
   KvScales,
   LateRead,
   PackOptions,
+  RandomElements,
   WeightFormat,
   WeightMatrix,
   WeightSource,
@@ -45,4 +46,5 @@ export {
 } from "./open.ts";
 export type * from "./ops.ts";
 export { type QuantizedRows, quantGroupColumns, quantizeRows } from "./reference/quantize.ts";
+export { randomSource } from "./reference/random-weights.ts";
 export { ReferenceDevice } from "./reference/reference-device.ts";

@@ -140,6 +140,13 @@ export const EngineOptions = z
       .enum(["auto", "float32", "bfloat16"])
       .default("auto")
       .describe("Weights; auto: float32 for float32 files on a processor, else bfloat16."),
+    randomWeights: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Make weights up, always the same: for benchmarks of a model of which a config.json is " +
+          "all there is.",
+      ),
     quantization: z
       .enum(["none", "int8"])
       .default("none")

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { EngineError, systemClock, systemTimer } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
 import { KvEventLog, parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
@@ -109,7 +109,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { onWarning = () => {}, onProgress, ...rest } = options;
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
-    const name = settings.servedName ?? basename(model);
+    const name = settings.servedName ?? nameOf(model);
     const client = new EngineClient(
       linkTo(settings.engineThread ? "worker" : "calling"),
       onWarning,
@@ -325,6 +325,11 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 }
 
+/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
+function nameOf(model: string): string {
+  return basename(basename(model) === "config.json" ? dirname(model) : model);
+}
+
 function isList(prompts: Prompt | readonly Prompt[]): prompts is readonly Prompt[] {
   return Array.isArray(prompts);
 }
@@ -337,10 +342,10 @@ function requestName(given: string | undefined, place: number, count: number): s
 async function readFiles(
   path: string,
   name: string,
-  { chatTemplate }: EngineOptions,
+  { chatTemplate, randomWeights }: EngineOptions,
   onWarning: (message: string) => void,
 ): Promise<ModelFiles> {
-  const checkpoint = openCheckpoint(path);
+  const checkpoint = openCheckpoint(path, { weights: !randomWeights });
   try {
     for (const warning of checkpoint.warnings) onWarning(warning);
     return {

@@ -34,13 +34,13 @@ const PROMPT_LOGIT_ROWS = 64;
  * for attention sinks that the model cannot have.
  */
 export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedEngine> {
-  const { checkpoint, device } = loading;
+  const { checkpoint, sources, device } = loading;
   const { options } = loading.message;
   const { spec } = model;
   const streaming = streamingOf(options);
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
-  const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
+  const weights = loadDecoderWeights(device, model, { sources, format });
   const plan = new CachePlan({ device, options, checkpoint, spec, format });
   // Before the pool, which on a GPU takes nearly all that is left.
   const step = allocateStep(loading, { spec, weights }, plan.contextTokensMax());

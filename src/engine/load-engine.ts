@@ -2,7 +2,14 @@ import type { Clock, Timer } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
 import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
-import { describeModel, Encoder, type EncoderModel, loadEncoderWeights } from "#models";
+import {
+  describeModel,
+  Encoder,
+  type EncoderModel,
+  loadEncoderWeights,
+  randomWeights,
+  type WeightSupply,
+} from "#models";
 import { refuseWindow } from "./attention-window.ts";
 import { cudaSettings } from "./cuda-settings.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
@@ -47,7 +54,7 @@ export async function loadEngine(
   context: LoadContext,
 ): Promise<LoadedEngine> {
   const { options } = message;
-  const checkpoint = await openCheckpoint(message.path);
+  const checkpoint = await openCheckpoint(message.path, { weights: !options.randomWeights });
   try {
     const model = describeModel(checkpoint.config);
     const device = await openDevice({
@@ -61,7 +68,8 @@ export async function loadEngine(
       ...(options.isa === null ? {} : { isa: options.isa }),
     });
     try {
-      const loading = { message, context, checkpoint, device };
+      const sources = options.randomWeights ? randomWeights() : checkpoint.tensors;
+      const loading = { message, context, checkpoint, sources, device };
       return model.kind === "decoder"
         ? await loadDecoder(loading, model)
         : loadEncoder(loading, model);
@@ -79,16 +87,18 @@ export interface Loading {
   readonly message: LoadMessage;
   readonly context: LoadContext;
   readonly checkpoint: Checkpoint;
+  /** Its weights, or such as are made up for its configuration. */
+  readonly sources: WeightSupply;
   readonly device: Device;
 }
 
 function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
-  const { message, context, checkpoint, device } = loading;
+  const { message, context, checkpoint, sources, device } = loading;
   const { options } = message;
   const { spec } = model;
   refuseWindow(options, spec.architecture);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
-  const weights = loadEncoderWeights(device, model, { sources: checkpoint.tensors, format });
+  const weights = loadEncoderWeights(device, model, { sources, format });
   const stepTokensMax = Math.max(options.scheduler.stepTokensMax, spec.contextTokensMax);
   const sequencesMax = options.scheduler.runningSequencesMax;
   const limits = { stepTokensMax, sequencesMax };

@@ -42,6 +42,7 @@ function wantedFormat(
   if (options.dtype === "float32") return "f32";
   // Tensor cores multiply bf16 sixteen times as fast as f32.
   if (options.dtype === "bfloat16" || device.kind === "cuda") return "bf16";
+  if (options.randomWeights) return "bf16";
   let parameters = 0;
   for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
   return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";

@@ -1,7 +1,7 @@
 import type { Device, DeviceTensor, NormInput, WeightFormat, WeightMatrix } from "#devices";
 import type { DecoderModel } from "./architecture.ts";
 import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
-import { type LinearWeights, WeightLoader, type WeightSources } from "./weight-loader.ts";
+import { type LinearWeights, WeightLoader, type WeightSupply } from "./weight-loader.ts";
 import type { FeedForwardNames, LayerNames } from "./weight-names.ts";
 
 /** A norm, ready to be spread into `Device.norm`. */
@@ -59,7 +59,7 @@ export function routerFormatOf(format: WeightFormat): WeightFormat {
 export function loadDecoderWeights(
   device: Device,
   model: DecoderModel,
-  options: { readonly sources: WeightSources; readonly format: WeightFormat },
+  options: { readonly sources: WeightSupply; readonly format: WeightFormat },
 ): DecoderWeights {
   const { spec, names } = model;
   const { format } = options;

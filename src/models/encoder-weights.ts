@@ -2,7 +2,7 @@ import type { Device, DeviceTensor, WeightFormat, WeightMatrix } from "#devices"
 import type { EncoderModel } from "./architecture.ts";
 import type { NormWeights } from "./decoder-weights.ts";
 import type { EncoderSpec } from "./encoder-spec.ts";
-import { type LinearWeights, WeightLoader, type WeightSources } from "./weight-loader.ts";
+import { type LinearWeights, WeightLoader, type WeightSupply } from "./weight-loader.ts";
 import type { EncoderLayerNames, EncoderNames } from "./weight-names.ts";
 
 /** One layer: attention, its norm, feed-forward, its norm. */
@@ -32,7 +32,7 @@ export interface EncoderWeights {
 export function loadEncoderWeights(
   device: Device,
   model: EncoderModel,
-  options: { readonly sources: WeightSources; readonly format: WeightFormat },
+  options: { readonly sources: WeightSupply; readonly format: WeightFormat },
 ): EncoderWeights {
   const { spec, names } = model;
   const { format } = options;

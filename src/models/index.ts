@@ -16,6 +16,7 @@
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        what one step must know
  *   streaming.ts         windows and attention sinks that a user asks for
+ *   random-weights.ts    weights for a config without a checkpoint
  *   decoder.ts           runs a step; encoder.ts a batch of texts
  *
  * Invariant: no family has code in the decoder; it reads the spec and which norms there are.
@@ -41,8 +42,9 @@ export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } f
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
+export { randomWeights } from "./random-weights.ts";
 export { describeModel, modelTypes } from "./registry.ts";
 export { ropeFrequencies, ropeTable } from "./rope.ts";
 export type { StepInput } from "./step-input.ts";
 export { cacheWindow, checkStreaming, type DecoderWindow, type Streaming } from "./streaming.ts";
-export type { WeightSources } from "./weight-loader.ts";
+export type { WeightSources, WeightSupply } from "./weight-loader.ts";

@@ -16,6 +16,14 @@ export interface LinearShape {
 /** The checkpoint, as this folder sees it: by name, read when asked for. */
 export type WeightSources = ReadonlyMap<string, WeightSource>;
 
+/** Where a model's weights come from. */
+export interface WeightSupply {
+  /** Tensors that there are. */
+  readonly size: number;
+  /** The tensor of this name; one that is made up gets the shape that is wanted. */
+  get(name: string, shape: Shape): WeightSource | undefined;
+}
+
 /** LayerNorm's parameters had other names when BERT was published. */
 const formerNames: readonly (readonly [string, string])[] = [
   [".weight", ".gamma"],
@@ -28,12 +36,12 @@ const formerNames: readonly (readonly [string, string])[] = [
  */
 export class WeightLoader {
   readonly #device: Device;
-  readonly #sources: WeightSources;
+  readonly #sources: WeightSupply;
   readonly #optionalPrefix: string;
   readonly #counted = new Set<string>();
   #parameters = 0;
 
-  constructor(device: Device, sources: WeightSources, optionalPrefix: string) {
+  constructor(device: Device, sources: WeightSupply, optionalPrefix: string) {
     this.#device = device;
     this.#sources = sources;
     this.#optionalPrefix = optionalPrefix;
@@ -85,7 +93,7 @@ export class WeightLoader {
 
   #find(name: string, shape: Shape): WeightSource {
     const source = this.#candidates(name)
-      .map((candidate) => this.#sources.get(candidate))
+      .map((candidate) => this.#sources.get(candidate, shape))
       .find((found) => found !== undefined);
     if (source === undefined) {
       throw new EngineError(

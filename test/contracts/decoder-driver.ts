@@ -5,13 +5,13 @@ import {
   type DecoderModel,
   loadDecoderWeights,
   type Streaming,
-  type WeightSources,
+  type WeightSupply,
 } from "#models";
 
 export interface DriverOptions {
   readonly device: Device;
   readonly model: DecoderModel;
-  readonly sources: WeightSources;
+  readonly sources: WeightSupply;
   readonly format?: WeightFormat;
   readonly kvFormat?: KvFormat;
   readonly blockTokens?: number;

@@ -1,6 +1,7 @@
 /** Loading, closing, and what runs where. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
@@ -237,5 +238,37 @@ describe.runIf(built)("in its own thread", () => {
       console.log(result.completions[0].tokenIds.length);`;
     const { stdout, stderr } = await run(process.execPath, ["--input-type=module", "-e", script]);
     expect([stdout.trim(), stderr]).toEqual(["3", ""]);
+  });
+});
+
+describe("weights that are made up", () => {
+  const config = join(fixturePath("llama"), "config.json");
+  const tokensOn = async (device: "cpu" | "reference", model = config) => {
+    const options = { ...inline, device, randomWeights: true, dtype: "float32" } as const;
+    await using llm = await LLM.load(model, options);
+    expect(llm.info).toMatchObject({ name: "llama", weightFormat: "f32", hasTokenizer: false });
+    const [result] = await llm.generate(recorded, greedy);
+    return result?.completions[0]?.tokenIds ?? [];
+  };
+
+  test("need no more than a config.json, and are the same everywhere", async () => {
+    const tokens = await tokensOn("cpu");
+    expect(new Set(tokens).size).toBeGreaterThan(4);
+    expect(await tokensOn("reference")).toEqual(tokens);
+    expect(await tokensOn("cpu", fixturePath("llama"))).toEqual(tokens);
+  });
+
+  test("are kept in bfloat16 unless asked, also by an encoder", async () => {
+    for (const name of ["llama", "bert-encoder"]) {
+      const path = join(fixturePath(name), "config.json");
+      await using llm = await LLM.load(path, { ...inline, device: "cpu", randomWeights: true });
+      expect(llm.info.weightFormat).toBe("bf16");
+      const [first] = await llm.embed([recorded]);
+      expect(first?.embedding.every(Number.isFinite)).toBe(true);
+    }
+  });
+
+  test("are not there without being asked for", async () => {
+    await expect(LLM.load(config, inline)).rejects.toThrow("--random-weights");
   });
 });

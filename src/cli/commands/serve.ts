@@ -1,4 +1,3 @@
-import { basename } from "node:path";
 import type { Command } from "commander";
 import type { EngineError } from "#base";
 import type { LLM } from "#engine";
@@ -30,9 +29,11 @@ export function defineServe(command: Command): void {
 async function serve(model: string | undefined, flags: ServeFlags): Promise<void> {
   serverFlags.check(flags);
   const options: ServerOptions = serverFlags.collect(flags);
-  const servedName =
-    options.servedModelName?.[0] ?? (model === undefined ? "pocket" : basename(model));
-  await using llm = await loadModel({ model, values: flags, servedName });
+  const servedName = options.servedModelName?.[0];
+  await using llm = await loadModel({
+    ...{ model, values: flags },
+    ...(servedName === undefined ? {} : { servedName }),
+  });
   const server = await startServer(llm, {
     ...options,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },

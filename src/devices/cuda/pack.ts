@@ -1,6 +1,6 @@
 import { assert, EngineError } from "#base";
 import { bytesOf, elementCount, formatShape } from "#tensor";
-import type { PackOptions, WeightSource } from "../device.ts";
+import type { PackOptions, RandomElements, WeightSource } from "../device.ts";
 import { type CudaContext, elementGrid, ROW_THREADS } from "./context.ts";
 import { CudaMatrix, type CudaTensor, elementCode, rowBytes } from "./handles.ts";
 import { KernelParams, PACKED_ROWS } from "./kernel-params.ts";
@@ -21,12 +21,14 @@ interface Target {
   readonly rows: CudaMatrix;
   readonly firstRow: number;
   readonly transposed: boolean;
+  /** Elements of a row of the source. */
+  readonly sourceColumns: number;
 }
 
-const elementParams = new KernelParams([
-  ...PACKED_ROWS,
-  ...(["pointer", "i64", "i64", "i32", "i32", "i32", "i32"] as const),
-]);
+/** `Placement` in native/cuda/pack.cu. */
+const placement = [...PACKED_ROWS, "i32", "i32", "i32"] as const;
+const elementParams = new KernelParams([...placement, "pointer", "i64", "i64", "i32"]);
+const randomParams = new KernelParams([...placement, "i64", "i32", "i32", "f32"]);
 const rowParams = new KernelParams([...PACKED_ROWS, "pointer", "i32"]);
 
 /**
@@ -51,11 +53,13 @@ export function packMatrix(
   const bytes = rows * rowBytes(options.format, columns);
   const matrix = new CudaMatrix(options.format, rows, columns, pack.memory.allocate(bytes, what));
   // A linear reads the end of a row in whole loads: what is behind the last column must be 0.
-  if (options.format === "bf16") pack.memory.fill(matrix.address, bytes, 0);
+  if (matrix.rowBytes > columns * 2 && options.format === "bf16")
+    pack.memory.fill(matrix.address, bytes, 0);
 
   let firstRow = 0;
   sources.forEach((source, index) => {
-    packSource(pack, source, { rows: matrix, firstRow, transposed });
+    const [, sourceColumns = 1] = source.shape;
+    packSource(pack, source, { rows: matrix, firstRow, transposed, sourceColumns });
     source.discard();
     firstRow += extents[index]?.rows ?? 0;
   });
@@ -65,14 +69,13 @@ export function packMatrix(
 /** Any source as f32 numbers at `tensor`, which has as many. */
 export function loadTensor(pack: PackContext, source: WeightSource, tensor: CudaTensor): void {
   const rows = new CudaMatrix("f32", 1, tensor.rows * tensor.columns, tensor.address);
-  storeElements(pack, source, { rows, firstRow: 0, transposed: false }, rows.columns);
+  store(pack, source, { rows, firstRow: 0, transposed: false, sourceColumns: rows.columns });
   source.discard();
 }
 
 function packSource(pack: PackContext, source: WeightSource, target: Target): void {
-  const [, sourceColumns = 1] = source.shape;
   if (target.rows.format !== "i8") {
-    storeElements(pack, source, target, sourceColumns);
+    store(pack, source, target);
     return;
   }
   // Scales need whole rows: the numbers lie aside as f32 first.
@@ -80,19 +83,24 @@ function packSource(pack: PackContext, source: WeightSource, target: Target): vo
   const bytes = count * rowBytes("f32", columns);
   const address = pack.memory.allocate(bytes, `${source.name} as f32, while it is packed`);
   const aside = new CudaMatrix("f32", count, columns, address);
-  storeElements(pack, source, { ...target, rows: aside, firstRow: 0 }, sourceColumns);
+  store(pack, source, { ...target, rows: aside, firstRow: 0 });
   const { kernels, launcher } = pack.context;
   rowParams.fill(...target.rows.params, address, target.firstRow);
   launcher.launch(kernels.pack_rows, { grid: [count], threads: ROW_THREADS }, rowParams);
   pack.memory.release(address);
 }
 
+/** Brings a source's elements into f32 or bf16 rows. */
+function store(pack: PackContext, source: WeightSource, target: Target): void {
+  if (source.random === undefined) storeElements(pack, source, target);
+  else makeElements(pack, source, source.random, target);
+}
+
 /** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each stretch of the file. */
 function storeElements(
   { context, staging, landing }: PackContext,
   source: WeightSource,
-  { rows, firstRow, transposed }: Target,
-  sourceColumns: number,
+  target: Target,
 ): void {
   const bytes = checkedBytes(source);
   const size = bytesOf(source.dtype);
@@ -103,19 +111,36 @@ function storeElements(
     const part = Math.min(stretch, count - first);
     // In stream order: the next upload lands when the kernel before it has read the last one.
     staging.upload(landing.address, bytes.subarray(first * size, (first + part) * size));
-    elementParams.fill(
-      ...rows.params,
-      landing.address,
-      first,
-      part,
-      elementCode(source.dtype),
-      sourceColumns,
-      transposed ? 1 : 0,
-      firstRow,
-    );
+    const element = elementCode(source.dtype);
+    elementParams.fill(...placementOf(target), landing.address, first, part, element);
     const shape = { grid: elementGrid(context, part), threads: ROW_THREADS };
     launcher.launch(kernels.pack_elements, shape, elementParams);
   }
+}
+
+/** Four elements per thread. */
+const randomLanes = 4;
+
+/** Fields of `PackRandomParams` in native/cuda/pack.cu: nothing crosses the bus. */
+function makeElements(
+  { context }: PackContext,
+  { shape }: WeightSource,
+  { seed, range }: RandomElements,
+  target: Target,
+): void {
+  const count = elementCount(shape);
+  randomParams.fill(...placementOf(target), count, seed.low, seed.high, range);
+  const grid = elementGrid(context, Math.ceil(count / randomLanes));
+  context.launcher.launch(
+    context.kernels.pack_random,
+    { grid, threads: ROW_THREADS },
+    randomParams,
+  );
+}
+
+/** Fields of `Placement` in native/cuda/pack.cu. */
+function placementOf({ rows, sourceColumns, transposed, firstRow }: Target) {
+  return [...rows.params, sourceColumns, transposed ? 1 : 0, firstRow] as const;
 }
 
 /** Rows and columns of the matrix that a source stands for. */
