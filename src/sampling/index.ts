@@ -11,6 +11,7 @@
  *   sampler.ts              edits, draws and reports a batch, on the device
  *   mirror.ts               the sampler's inputs on the device, written when they change
  *   top-candidates.ts       the likeliest tokens of each row, for beam search
+ *   token-scorer.ts         log-probabilities of tokens, on the device
  *   logprobs.ts             log-probabilities, and those computed on the host
  *   token-history.ts        which tokens were seen, and how often drawn
  *   token-mask.ts           sets of tokens as bits
@@ -33,7 +34,13 @@ export {
   type GrammarMatcher,
 } from "./grammar.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
-export { type SampledBatch, Sampler, type SamplerOptions, type SamplingRow } from "./sampler.ts";
+export {
+  type SampledBatch,
+  Sampler,
+  type SamplerOptions,
+  type SamplingRow,
+  type StartedDraw,
+} from "./sampler.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
 export type { ThinkingMarks } from "./thinking-budget.ts";

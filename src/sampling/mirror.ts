@@ -12,8 +12,8 @@ class Mirrored<A extends HostArray> {
   /** What the next `write` sends. */
   readonly next: A;
   readonly #device: Device;
+  /** What the device has; at first zeros. */
   readonly #sent: A;
-  #known = 0;
 
   constructor(device: Device, tensor: DeviceTensor, next: A, sent: A) {
     this.tensor = tensor;
@@ -22,18 +22,16 @@ class Mirrored<A extends HostArray> {
     this.#sent = sent;
   }
 
-  /** Sends the first `length` elements, unless the device has them. */
+  /** Sends the first `length` elements as far as the device does not have them. */
   write(length: number): void {
-    if (length <= this.#known && this.#same(length)) return;
-    const changed = this.next.subarray(0, length);
-    this.#sent.set(changed);
-    this.#known = length;
-    this.#device.write(this.tensor, changed);
-  }
-
-  #same(length: number): boolean {
-    for (let i = 0; i < length; i++) if (this.next[i] !== this.#sent[i]) return false;
-    return true;
+    let first = 0;
+    while (first < length && this.next[first] === this.#sent[first]) first++;
+    if (first === length) return;
+    let end = length;
+    while (this.next[end - 1] === this.#sent[end - 1]) end--;
+    const changed = this.next.subarray(first, end);
+    this.#sent.set(changed, first);
+    this.#device.write(this.tensor, changed, first);
   }
 }
 
@@ -64,12 +62,14 @@ type EditTensors = Omit<AdjustLogitsInput, "count" | "out" | "logits">;
 /** The sampler's inputs on the device. R rows, W words of a mask. */
 export class Mirror {
   readonly #device: Device;
-  readonly #temperature: Mirrored<Float32Array>;
-  readonly #topK: Mirrored<Int32Array>;
-  readonly #topP: Mirrored<Float32Array>;
-  readonly #minP: Mirrored<Float32Array>;
+  readonly #rowsMax: number;
+  /** Positions and top k: R each, side by side, so that one write sends what changed. */
+  readonly #integers: Mirrored<Int32Array>;
+  /** Temperatures, top p and min p: R each. */
+  readonly #floats: Mirrored<Float32Array>;
   readonly #seeds: Mirrored<Uint32Array>;
-  readonly #positions: Mirrored<Int32Array>;
+  /** Views of these. */
+  readonly draws: DrawTensors;
   readonly #starts: DeviceTensor;
   readonly #penalties: readonly [DeviceTensor, DeviceTensor, DeviceTensor];
   readonly #allowed: DeviceTensor;
@@ -78,14 +78,13 @@ export class Mirror {
 
   constructor(device: Device, rowsMax: number, words: number) {
     this.#device = device;
-    this.#temperature = mirroredF32(device, rowsMax);
-    this.#topK = mirroredI32(device, rowsMax);
-    this.#topP = mirroredF32(device, rowsMax);
-    this.#minP = mirroredF32(device, rowsMax);
-    this.#positions = mirroredI32(device, rowsMax);
+    this.#rowsMax = rowsMax;
+    this.#integers = mirroredI32(device, 2 * rowsMax);
+    this.#floats = mirroredF32(device, 3 * rowsMax);
     const seeds = device.allocate("u32", [rowsMax, 2]);
     const [next, sent] = [new Uint32Array(2 * rowsMax), new Uint32Array(2 * rowsMax)];
     this.#seeds = new Mirrored(device, seeds, next, sent);
+    this.draws = this.#viewDraws();
     this.#starts = device.allocate("i32", [rowsMax + 1]);
     const row = (): DeviceTensor => device.allocate("f32", [rowsMax]);
     this.#penalties = [row(), row(), row()];
@@ -94,33 +93,39 @@ export class Mirror {
     this.#entries = allocateEntries(device, firstEntries);
   }
 
-  /** Device tensors of the draw. */
-  get draws(): DrawTensors {
-    return {
-      temperature: this.#temperature.tensor,
-      topK: this.#topK.tensor,
-      topP: this.#topP.tensor,
-      minP: this.#minP.tensor,
-      seeds: this.#seeds.tensor,
-      positions: this.#positions.tensor,
-    };
+  /** Brings the draw's inputs up to date. While nobody comes or goes only positions change. */
+  writeDraws(rows: readonly SamplingRow[]): void {
+    const rowsMax = this.#rowsMax;
+    const [integers, floats, seeds] = [this.#integers.next, this.#floats.next, this.#seeds.next];
+    let row = 0;
+    for (const { sampling, position } of rows) {
+      const { params, seed } = sampling;
+      integers[row] = position;
+      integers[rowsMax + row] = params.topK;
+      floats[row] = params.temperature;
+      floats[rowsMax + row] = params.topP;
+      floats[2 * rowsMax + row] = params.minP;
+      seeds[2 * row] = seed.low;
+      seeds[2 * row + 1] = seed.high;
+      row++;
+    }
+    this.#integers.write(2 * rowsMax);
+    this.#floats.write(3 * rowsMax);
+    this.#seeds.write(2 * row);
   }
 
-  /** Brings the draw's inputs up to date. */
-  writeDraws(rows: readonly SamplingRow[]): void {
-    rows.forEach(({ sampling: { params, seed }, position }, row) => {
-      this.#temperature.next[row] = params.temperature;
-      this.#topK.next[row] = params.topK;
-      this.#topP.next[row] = params.topP;
-      this.#minP.next[row] = params.minP;
-      this.#seeds.next[2 * row] = seed.low;
-      this.#seeds.next[2 * row + 1] = seed.high;
-      this.#positions.next[row] = position;
-    });
-    for (const part of [this.#temperature, this.#topK, this.#topP, this.#minP, this.#positions]) {
-      part.write(rows.length);
-    }
-    this.#seeds.write(2 * rows.length);
+  #viewDraws(): DrawTensors {
+    const rowsMax = this.#rowsMax;
+    const part = ({ tensor }: { readonly tensor: DeviceTensor }, place: number) =>
+      this.#device.rows(tensor, place * rowsMax, (place + 1) * rowsMax);
+    return {
+      positions: part(this.#integers, 0),
+      topK: part(this.#integers, 1),
+      temperature: part(this.#floats, 0),
+      topP: part(this.#floats, 1),
+      minP: part(this.#floats, 2),
+      seeds: this.#seeds.tensor,
+    };
   }
 
   /** Sends the edits; gives the op's inputs. Masks are sent only if a row has one. */
@@ -168,7 +173,9 @@ export class Mirror {
   /** Gives all device memory back. */
   dispose(): void {
     const tensors = [
-      ...Object.values(this.draws),
+      this.#integers.tensor,
+      this.#floats.tensor,
+      this.#seeds.tensor,
       ...this.#penalties,
       this.#starts,
       this.#allowed,

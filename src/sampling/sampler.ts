@@ -1,14 +1,10 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
 import { LogitEdits } from "./logit-edits.ts";
-import {
-  type LogprobRequest,
-  logprobsOfRow,
-  type PositionLogprobs,
-  withRanks,
-} from "./logprobs.ts";
+import type { LogprobRequest, PositionLogprobs } from "./logprobs.ts";
 import { Mirror } from "./mirror.ts";
 import type { SequenceSampling } from "./sequence-sampling.ts";
+import { type LateScores, TokenScorer } from "./token-scorer.ts";
 import { type TokenCandidates, TopCandidates } from "./top-candidates.ts";
 
 /** Where to draw, and the largest step to make room for. */
@@ -27,6 +23,13 @@ export interface SamplingRow {
   readonly sampling: SequenceSampling;
   /** Place in its sequence of the token to be drawn: the key of its randomness. */
   readonly position: number;
+  /** Tokens before it that are still being drawn, which `sampling` has not heard of. Default 0. */
+  readonly awaitedTokens?: number;
+}
+
+/** A draw that was enqueued. `take` waits for it, and for nothing behind it; to be called once. */
+export interface StartedDraw {
+  take(): Promise<SampledBatch>;
 }
 
 /** What one step drew, in the order of its rows. */
@@ -46,19 +49,15 @@ const topLogprobsDefault = 20;
  * candidates of beams.
  */
 export class Sampler {
-  /** [R] i32: the last tokens drawn. They stay here for a next step that is planned ahead. */
+  /** [R] i32: the last tokens drawn. They stay here for a step that starts before they are read. */
   readonly tokens: DeviceTensor;
   readonly #device: Device;
   readonly #rowsMax: number;
   readonly #vocabularySize: number;
-  readonly #topMax: number;
   readonly #edits: LogitEdits;
   readonly #mirror: Mirror;
-  readonly #chosen: DeviceTensor;
-  readonly #ranks: DeviceTensor;
+  readonly #scorer: TokenScorer;
   readonly #scored: DeviceTensor;
-  readonly #topTokens: DeviceTensor;
-  readonly #topLogprobs: DeviceTensor;
   readonly #candidates: TopCandidates;
   #edited: DeviceTensor | null = null;
 
@@ -67,31 +66,39 @@ export class Sampler {
     this.#device = device;
     this.#rowsMax = rowsMax;
     this.#vocabularySize = vocabularySize;
-    this.#topMax = Math.min(options.topLogprobsMax ?? topLogprobsDefault, vocabularySize);
     this.#edits = new LogitEdits(rowsMax, vocabularySize);
     this.#mirror = new Mirror(device, rowsMax, this.#edits.wordsPerRow);
     this.tokens = device.allocate("i32", [rowsMax]);
-    this.#chosen = device.allocate("f32", [rowsMax]);
-    this.#ranks = device.allocate("i32", [rowsMax]);
     this.#scored = device.allocate("i32", [rowsMax]);
-    this.#topTokens = device.allocate("i32", [rowsMax, this.#topMax]);
-    this.#topLogprobs = device.allocate("f32", [rowsMax, this.#topMax]);
+    const topMax = options.topLogprobsMax ?? topLogprobsDefault;
+    this.#scorer = new TokenScorer({ device, rowsMax, vocabularySize, topMax });
     this.#candidates = new TopCandidates({ device, rowsMax, vocabularySize });
   }
 
-  /**
-   * Draws from `logits` [R, V], whose first rows belong to `rows` and may be overwritten. Without
-   * grammars, everything is enqueued before this returns; the promise waits for the results.
-   */
+  /** Draws from `logits` as `start` does, and waits for the tokens. */
   async sample(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<SampledBatch> {
+    const draw = await this.start(logits, rows);
+    return await draw.take();
+  }
+
+  /**
+   * Enqueues a draw from `logits` [R, V], whose first rows belong to `rows` and may be overwritten.
+   * Waits before for grammars, and behind it where log-probabilities go over the host.
+   */
+  async start(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<StartedDraw> {
     assert(rows.length <= this.#rowsMax, `Cannot sample ${rows.length} rows: room for fewer`);
     const prepared = rows.filter(({ sampling }) => sampling.constrained);
     if (prepared.length > 0) await Promise.all(prepared.map(({ sampling }) => sampling.prepare()));
     this.#draw(logits, rows);
-    const wanted = rows.map(({ sampling }) => sampling.logprobs);
-    const tokens = this.#device.readI32(this.#device.rows(this.tokens, 0, rows.length));
-    const logprobs = await this.#logprobs(logits, this.tokens, wanted, await tokens);
-    return { tokens: await tokens, logprobs };
+    const drawn = this.#device.readLater(this.#device.rows(this.tokens, 0, rows.length));
+    const scores = await this.#startScores(logits, rows);
+    return {
+      take: async () => {
+        const tokens = await drawn.take();
+        const logprobs = (await scores?.take(tokens)) ?? rows.map(() => null);
+        return { tokens, logprobs };
+      },
+    };
   }
 
   /**
@@ -109,7 +116,8 @@ export class Sampler {
       const rows = this.#device.rows(logits, start, start + part.length);
       this.#device.write(this.#scored, part);
       const wishes = Array.from(part, () => wanted);
-      const found = await this.#logprobs(rows, this.#scored, wishes, part);
+      const late = await this.#scorer.start({ logits: rows, tokens: this.#scored, wanted: wishes });
+      const found = await late.take(part);
       scores.push(...found.filter((score) => score !== null));
     }
     return scores;
@@ -127,6 +135,16 @@ export class Sampler {
     return this.#candidates.find(logits, rows, count);
   }
 
+  /** What the rows want to know of what they draw; null: nothing. */
+  async #startScores(
+    logits: DeviceTensor,
+    rows: readonly SamplingRow[],
+  ): Promise<LateScores | null> {
+    if (!rows.some(({ sampling }) => sampling.logprobs !== null)) return null;
+    const wanted = rows.map(({ sampling }) => sampling.logprobs);
+    return await this.#scorer.start({ logits, tokens: this.tokens, wanted });
+  }
+
   /** Enqueues edits and the draw. */
   #draw(logits: DeviceTensor, rows: readonly SamplingRow[]): void {
     const count = rows.length;
@@ -139,9 +157,9 @@ export class Sampler {
   #edit(logits: DeviceTensor, rows: readonly SamplingRow[]): DeviceTensor {
     if (!rows.some(({ sampling }) => sampling.edits)) return logits;
     this.#edits.reset();
-    for (const { sampling } of rows) {
+    for (const { sampling, awaitedTokens } of rows) {
       this.#edits.beginRow();
-      if (sampling.edits) sampling.write(this.#edits);
+      if (sampling.edits) sampling.write(this.#edits, awaitedTokens);
     }
     if (this.#edits.empty) return logits;
     const reports = rows.some(({ sampling }) => sampling.logprobs !== null);
@@ -156,73 +174,11 @@ export class Sampler {
     return this.#edited;
   }
 
-  /** What each row wants to know; `tokens` are on the device as `drawn`. */
-  async #logprobs(
-    logits: DeviceTensor,
-    drawn: DeviceTensor,
-    wanted: readonly (LogprobRequest | null)[],
-    tokens: Int32Array,
-  ): Promise<(PositionLogprobs | null)[]> {
-    if (wanted.every((wish) => wish === null)) return wanted.map(() => null);
-    const onDevice = wanted.some((wish) => wish !== null && this.#isSmall(wish));
-    const read = onDevice ? await this.#readTop(logits, drawn, wanted) : null;
-    return await Promise.all(
-      wanted.map(async (wish, row) => {
-        if (wish === null) return null;
-        const tokenId = tokens[row] ?? 0;
-        if (read !== null && this.#isSmall(wish)) return read(row, tokenId, wish.count);
-        const values = await this.#device.readF32(this.#device.rows(logits, row, row + 1));
-        return logprobsOfRow(values, tokenId, wish);
-      }),
-    );
-  }
-
-  #isSmall(wish: LogprobRequest): wish is LogprobRequest & { readonly kind: "top" } {
-    return wish.kind === "top" && wish.count <= this.#topMax;
-  }
-
-  /** Runs the device's op over all rows; gives a way to pick one row's result. */
-  async #readTop(
-    logits: DeviceTensor,
-    tokens: DeviceTensor,
-    wanted: readonly (LogprobRequest | null)[],
-  ): Promise<(row: number, tokenId: number, count: number) => PositionLogprobs> {
-    const count = wanted.length;
-    const alternatives = wanted.some((wish) => wish?.kind === "top" && wish.count > 0);
-    const topCount = alternatives ? this.#topMax : 0;
-    const [chosen, ranks] = [this.#chosen, this.#ranks];
-    const top = { topTokens: this.#topTokens, topLogprobs: this.#topLogprobs };
-    this.#device.logprobs({ count, logits, tokens, chosen, ranks, topCount, ...top });
-    const device = this.#device;
-    const none = Promise.resolve([]);
-    const [logprobs, places, topTokens, topLogprobs] = await Promise.all([
-      device.readF32(device.rows(chosen, 0, count)),
-      device.readI32(device.rows(ranks, 0, count)),
-      topCount === 0 ? none : device.readI32(device.rows(top.topTokens, 0, count)),
-      topCount === 0 ? none : device.readF32(device.rows(top.topLogprobs, 0, count)),
-    ]);
-    return (row, tokenId, wantedCount) => {
-      const best = Array.from({ length: wantedCount }, (_, place) => ({
-        tokenId: topTokens[row * topCount + place] ?? 0,
-        logprob: topLogprobs[row * topCount + place] ?? 0,
-      }));
-      const [logprob = 0, rank = 0] = [logprobs[row], places[row]];
-      return { tokenId, logprob, rank, top: withRanks(best) };
-    };
-  }
-
   /** Gives all device memory back. */
   dispose(): void {
-    const tensors = [
-      this.tokens,
-      this.#chosen,
-      this.#ranks,
-      this.#scored,
-      this.#topTokens,
-      this.#topLogprobs,
-      ...(this.#edited === null ? [] : [this.#edited]),
-    ];
-    for (const tensor of tensors) this.#device.release(tensor);
+    const edited = this.#edited === null ? [] : [this.#edited];
+    for (const tensor of [this.tokens, this.#scored, ...edited]) this.#device.release(tensor);
+    this.#scorer.dispose();
     this.#candidates.dispose();
     this.#mirror.dispose();
   }

@@ -92,22 +92,28 @@ export class SequenceSampling {
     return this.#matcher !== null;
   }
 
-  /** Whether this sequence's logits have to be changed before the next draw. */
-  get edits(): boolean {
-    const { params } = this;
+  /**
+   * What is to be drawn next depends on the tokens before it in more ways than through the model:
+   * no draw can be enqueued before `accept` has heard of all of them.
+   */
+  get looksBack(): boolean {
     return (
       this.#history !== null ||
-      params.logitBias.length > 0 ||
       this.#badWords.length > 0 ||
       this.#matcher !== null ||
-      this.#allowedMask !== null ||
-      this.#mayNotEnd ||
       this.#thinking !== null
     );
   }
 
-  get #mayNotEnd(): boolean {
-    return this.#generated.length < this.params.minTokens;
+  /** Whether this sequence's logits may have to be changed before the next draw. */
+  get edits(): boolean {
+    const { params } = this;
+    return (
+      this.looksBack ||
+      params.logitBias.length > 0 ||
+      this.#allowedMask !== null ||
+      this.#generated.length < params.minTokens
+    );
   }
 
   /** Asks the grammar for the next mask. Needed before `write` when there is a grammar. */
@@ -116,8 +122,12 @@ export class SequenceSampling {
     await this.#matcher.fillBitmask(this.#grammarMask);
   }
 
-  /** Writes this sequence's edits as the current row of `edits`. */
-  write(edits: LogitEdits): void {
+  /**
+   * Writes this sequence's edits as the current row of `edits`. `awaitedTokens`: drawn ones that
+   * `accept` has not heard of, none where the sequence looks back.
+   */
+  write(edits: LogitEdits, awaitedTokens = 0): void {
+    assert(!this.looksBack || awaitedTokens === 0, "Cannot look back at tokens still to be drawn");
     const forced = this.#thinking?.forced() ?? null;
     if (forced !== null) {
       edits.mask().set(maskOf([forced], edits.wordsPerRow));
@@ -132,7 +142,8 @@ export class SequenceSampling {
       edits.bias(token, Number.NEGATIVE_INFINITY);
     }
     // A grammar that is complete can only end, and that goes before minTokens.
-    if (this.#mayNotEnd && (mask === null || allowsOther(mask, this.#stopTokens))) {
+    const mayNotEnd = this.#generated.length + awaitedTokens < this.params.minTokens;
+    if (mayNotEnd && (mask === null || allowsOther(mask, this.#stopTokens))) {
       for (const token of this.#stopTokens) edits.bias(token, Number.NEGATIVE_INFINITY);
     }
   }
