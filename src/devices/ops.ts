@@ -82,6 +82,23 @@ export interface LinearInput {
   readonly accumulate?: boolean;
 }
 
+/** A linear and its activation at once: the input half of a feed-forward. */
+export interface LinearActivateInput {
+  readonly count: number;
+  readonly kind: ActivationKind;
+  /** [T, F]: act(x . weight^T + bias), or with `gated` act(gate) * up of it. */
+  readonly out: Activation;
+  /** [T, K], of the weight's format. */
+  readonly x: Activation;
+  /** [F, K], or with `gated` [2F, K]: gate rows, then up rows. */
+  readonly weight: WeightMatrix;
+  /** [F] or [2F] f32. */
+  readonly bias?: DeviceTensor;
+  readonly gated: boolean;
+  /** [T, F], or with `gated` [T, 2F], f32: room for the product, contents undefined afterwards. */
+  readonly scratch: DeviceTensor;
+}
+
 export interface ActivateInput {
   readonly count: number;
   readonly kind: ActivationKind;
@@ -344,6 +361,8 @@ export interface DeviceOps {
   norm(input: NormInput): void;
   /** out = x times the transposed weight, plus bias. */
   linear(input: LinearInput): void;
+  /** out = act(x . weight^T + bias), or act(gate) * up of the product's halves. */
+  linearActivate(input: LinearActivateInput): void;
   /** out = act(x), or act(gate) * up. */
   activate(input: ActivateInput): void;
   /** out = x, rounded to the format of `out`. */

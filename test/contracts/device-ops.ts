@@ -4,13 +4,14 @@ import type { Device } from "#devices";
 import { attentionOps } from "./device-ops/attention.ts";
 import { batchIndependence } from "./device-ops/batch-independence.ts";
 import { blockMoves } from "./device-ops/block-moves.ts";
+import { linearActivateOps } from "./device-ops/linear-activate.ts";
 import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
 import { quantisedKv } from "./device-ops/quantised-kv.ts";
 import { rowOps } from "./device-ops/rows.ts";
 import { windowOps } from "./device-ops/windows.ts";
 
-/** Runs all ops but the matrix products on `open()` beside their definitions. */
+/** Runs all ops but plain matrix products on `open()` beside their definitions. */
 export function deviceOpsContract(name: string, open: () => Device): void {
   describe(name, () => {
     let pair: DevicePair;
@@ -20,6 +21,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     afterAll(() => pair.dispose());
 
     rowOps(() => pair);
+    linearActivateOps(() => pair);
     attentionOps(() => pair);
     batchIndependence(() => pair);
     blockMoves(() => pair.tested);

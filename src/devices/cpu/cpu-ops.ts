@@ -7,6 +7,7 @@ import type {
   EmbedInput,
   EncoderAttentionInput,
   GatherRowsInput,
+  LinearActivateInput,
   LinearInput,
   LogprobsInput,
   MeanPoolInput,
@@ -28,6 +29,7 @@ import { embed } from "./ops/embed.ts";
 import { encoderAttention } from "./ops/encoder-attention.ts";
 import { gatherRows } from "./ops/gather-rows.ts";
 import { linear } from "./ops/linear.ts";
+import { linearActivate } from "./ops/linear-activate.ts";
 import { logprobs } from "./ops/logprobs.ts";
 import { meanPool } from "./ops/mean-pool.ts";
 import { mixtureOfExperts } from "./ops/mixture-of-experts.ts";
@@ -65,6 +67,10 @@ export class CpuOps implements DeviceOps {
 
   linear(input: LinearInput): void {
     linear(this.#context, input);
+  }
+
+  linearActivate(input: LinearActivateInput): void {
+    linearActivate(this.#context, input);
   }
 
   activate(input: ActivateInput): void {

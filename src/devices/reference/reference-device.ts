@@ -32,6 +32,7 @@ import {
 } from "./host-kv-cache.ts";
 import { f32, HostTensor, i32 } from "./host-tensor.ts";
 import { linear } from "./linear.ts";
+import { linearActivate } from "./linear-activate.ts";
 import { logprobs } from "./logprobs.ts";
 import { meanPool } from "./mean-pool.ts";
 import { mixtureOfExperts } from "./mixture-of-experts.ts";
@@ -60,6 +61,7 @@ export class ReferenceDevice implements Device {
   readonly embed = embed;
   readonly norm = norm;
   readonly linear = linear;
+  readonly linearActivate = linearActivate;
   readonly activate = activate;
   readonly convert = convert;
   readonly add = add;
