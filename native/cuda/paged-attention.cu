@@ -11,23 +11,15 @@
 //          f32 units, 4 D operations per query head and pair of positions
 // Checked  bench/gpu/smoke.mjs, pagedAttention
 #include "attention-segment.h"
-#include "kv-cache.h"
+#include "attention-split.h"
 
 namespace perigee {
 
 struct PagedAttentionParams {
   PackedRows out;  // f32 or bf16
-  const float* query;
-  const float* sinkQuery;  // null: none
-  KvLayer cache;
-  AttentionRows rows;
-  const int* blockTables;
+  AttentionInput input;
   float* shares;  // of segments; null where tiles walk
-  int64_t blocksPerTable;
-  int heads;
-  int segments;  // in `shares`, per row and head
-  float scale;
-  float softcap;
+  int segments;   // in `shares`, per row and head
 };
 
 namespace {
@@ -36,8 +28,8 @@ namespace {
 constexpr int kShareHead = 4;
 
 __device__ float* shareOf(const PagedAttentionParams& p, int64_t token, int head, int segment) {
-  const int64_t index = (token * p.heads + head) * p.segments + segment;
-  return p.shares + index * (kShareHead + p.cache.headDim);
+  const int64_t index = (token * p.input.heads + head) * p.segments + segment;
+  return p.shares + index * (kShareHead + p.input.cache.headDim);
 }
 
 /// Keys and values of one kv head of one sequence.
@@ -84,28 +76,30 @@ struct TileJob {
 };
 
 __device__ TileJob jobOf(const PagedAttentionParams& p, int tile, int kvHead) {
-  const int group = p.heads / p.cache.kvHeads;
-  return {tileRowsOf(p.rows, group, tile), kvHead, group};
+  const int group = p.input.heads / p.input.cache.kvHeads;
+  return {tileRowsOf(p.input.rows, group, tile), kvHead, group};
 }
 
 /// Sights, scaled queries and an empty state.
 __device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, const TileJob& job) {
-  const int dims = p.cache.headDim;
+  const AttentionInput& input = p.input;
+  const int dims = input.cache.headDim;
   const int row = static_cast<int>(threadIdx.x);
   if (row < job.rows.count) {
-    tile.sights[row] = p.rows.sightOf(job.rows.sequence, job.token(row));
+    tile.sights[row] = input.rows.sightOf(job.rows.sequence, job.token(row));
     tile.totalMax[row] = -infinity();
     tile.totalSum[row] = 0.0f;
   }
-  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  const int64_t firstToken = input.rows.queryStarts[job.rows.sequence];
   for (int i = threadIdx.x; i < kTileRows * kHeadDimMax; i += blockDim.x) {
     const int r = i / kHeadDimMax;
     const int d = i % kHeadDimMax;
     const bool real = r < job.rows.count && d < dims;
-    const int64_t at = ((firstToken + job.token(r)) * p.heads + job.head(r)) * dims + d;
-    tile.query[r][d] = real ? p.query[at] * p.scale : 0.0f;
+    const int64_t at = ((firstToken + job.token(r)) * input.heads + job.head(r)) * dims + d;
+    tile.query[r][d] = real ? input.query[at] * input.scale : 0.0f;
     tile.total[r][d] = 0.0f;
-    if (p.sinkQuery != nullptr) tile.sinkQuery[r][d] = real ? p.sinkQuery[at] * p.scale : 0.0f;
+    if (input.sinkQuery == nullptr) continue;
+    tile.sinkQuery[r][d] = real ? input.sinkQuery[at] * input.scale : 0.0f;
   }
   __syncthreads();
 }
@@ -118,11 +112,12 @@ __device__ bool anyReaches(const AttentionTile& tile, int rows, int segment) {
 
 template <typename T>
 __device__ BlockSource<T> sourceOf(const PagedAttentionParams& p, const TileJob& job) {
-  return {p.cache, p.blockTables + job.rows.sequence * p.blocksPerTable, job.kvHead};
+  const int64_t table = job.rows.sequence * p.input.blocksPerTable;
+  return {p.input.cache, p.input.blockTables + table, job.kvHead};
 }
 
 __device__ SegmentShape shapeOf(const PagedAttentionParams& p, const TileJob& job) {
-  return {p.cache.headDim, job.rows.count, p.rows.sinks, p.softcap};
+  return {p.input.cache.headDim, job.rows.count, p.input.rows.sinks, p.input.softcap};
 }
 
 }  // namespace
@@ -140,13 +135,13 @@ perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
   const int segmentEnd = tile.sights[job.rows.count - 1].segmentEnd();
   for (int segment = 0; segment < segmentEnd; ++segment) {
     if (!anyReaches(tile, shape.rows, segment)) continue;
-    withElement(p.cache.element, [&](auto element) {
+    withElement(p.input.cache.element, [&](auto element) {
       attendSegment(tile, sourceOf<decltype(element)>(p, job), segment, shape);
     });
     mergeSegment(tile, shape);
   }
 
-  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  const int64_t firstToken = p.input.rows.queryStarts[job.rows.sequence];
   for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
     const int r = i / shape.headDim;
     const int d = i % shape.headDim;
@@ -164,17 +159,17 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
   if (job.rows.count == 0) return;
 
   // Most segments of a short sequence, or behind a window, are nobody's: they end here.
-  const RowSight first = p.rows.sightOf(job.rows.sequence, job.token(0));
-  const RowSight last = p.rows.sightOf(job.rows.sequence, job.token(job.rows.count - 1));
+  const RowSight first = p.input.rows.sightOf(job.rows.sequence, job.token(0));
+  const RowSight last = p.input.rows.sightOf(job.rows.sequence, job.token(job.rows.count - 1));
   const RowSight all = {last.sinkEnd, first.begin, last.end, 0, nullptr};
   if (!all.reaches(segment)) return;
 
   openTile(tile, p, job);
   const SegmentShape shape = shapeOf(p, job);
-  withElement(p.cache.element, [&](auto element) {
+  withElement(p.input.cache.element, [&](auto element) {
     attendSegment(tile, sourceOf<decltype(element)>(p, job), segment, shape);
   });
-  const int64_t firstToken = p.rows.queryStarts[job.rows.sequence];
+  const int64_t firstToken = p.input.rows.queryStarts[job.rows.sequence];
   for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
     const int r = i / shape.headDim;
     const int d = i % shape.headDim;
@@ -190,10 +185,10 @@ PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionPara
   joinStream();
   const int token = blockIdx.x;
   const int head = blockIdx.y;
-  const int dims = p.cache.headDim;
-  const int sequence = sequenceOf(p.rows, token);
-  if (sequence == p.rows.sequences) return;
-  const RowSight sight = p.rows.sightOf(sequence, token - p.rows.queryStarts[sequence]);
+  const int dims = p.input.cache.headDim;
+  const int sequence = sequenceOf(p.input.rows, token);
+  if (sequence == p.input.rows.sequences) return;
+  const RowSight sight = p.input.rows.sightOf(sequence, token - p.input.rows.queryStarts[sequence]);
   const int d = threadIdx.x;
   if (d >= dims) return;
 
