@@ -1,5 +1,5 @@
-// out[s][i] = values[starts[s] + i] for i below starts[s + 1] - starts[s]: block tables travel to the
-// device one behind the other, and are used as a table of equally long rows.
+// out[s][i] = values[starts[s] + i] for i below starts[s + 1] - starts[s]: block tables travel one
+// behind the other, and are used as a table of equally long rows.
 //
 // Shapes   out [S, M] i32, starts [S + 1] i32, values [starts[S] or more] i32
 // Work     a block per row

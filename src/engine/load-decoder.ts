@@ -181,7 +181,7 @@ function allocateStep(
       device,
       spec,
       weights,
-      limits: { ...limits, logitRowsMax, contextTokensMax },
+      limits: { ...limits, blockTokens, logitRowsMax, contextTokensMax },
       streaming: streamingOf(message.options),
     }),
     sampler: new Sampler({ device, rowsMax: logitRowsMax, vocabularySize: spec.vocabularySize }),

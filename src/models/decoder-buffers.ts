@@ -12,25 +12,19 @@ export interface DecoderLimits {
   readonly logitRowsMax: number;
   /** M: most blocks of a sequence. */
   readonly blocksPerSequenceMax: number;
+  /**
+   * P, so that no more of a block table goes to the device than its context needs; 1 by default,
+   * which is too much, and right for any cache.
+   */
+  readonly blockTokens?: number;
   /** Most positions of a sequence; the model's own by default, and without sinks at most. */
   readonly contextTokensMax?: number;
   /** Most tokens of a sequence under a tree mask; 0, the default: no masks. */
   readonly treeTokensMax?: number;
 }
 
-/** All memory of a step, allocated once. Letters: `devices/ops.ts`. */
+/** All memory of a step but its input, allocated once. Letters: `devices/ops.ts`. */
 export interface DecoderBuffers {
-  /** Step input. [T] i32 each. */
-  readonly tokenIds: DeviceTensor;
-  readonly positions: DeviceTensor;
-  readonly slots: DeviceTensor;
-  /** [S + 1], [S] and [S, M] i32. */
-  readonly queryStarts: DeviceTensor;
-  readonly contextLengths: DeviceTensor;
-  readonly blockTables: DeviceTensor;
-  /** [T, W] u32. */
-  readonly treeMask: DeviceTensor | null;
-
   /** [T, E] f32: the residual stream. */
   readonly x: DeviceTensor;
   /** [T, E]: normalised, what the next linear reads. */
@@ -92,19 +86,10 @@ export function allocateDecoderBuffers(
   options: DecoderBufferOptions,
 ): DecoderBuffers {
   const { limits, format } = options;
-  const { stepTokensMax: tokens, sequencesMax: sequences, logitRowsMax: rows } = limits;
+  const { stepTokensMax: tokens, logitRowsMax: rows } = limits;
   const { hiddenSize, headDim, heads, kvHeads } = spec;
   const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
-  const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
-  const maskWords = Math.ceil((limits.treeTokensMax ?? 0) / 32);
   return {
-    tokenIds: i32(tokens),
-    positions: i32(tokens),
-    slots: i32(tokens),
-    queryStarts: i32(sequences + 1),
-    contextLengths: i32(sequences),
-    blockTables: i32(sequences, limits.blocksPerSequenceMax),
-    treeMask: maskWords === 0 ? null : device.allocate("u32", [tokens, maskWords]),
     x: f32(tokens, hiddenSize),
     input: device.allocateActivation(format, tokens, hiddenSize),
     qkv: f32(tokens, (heads + 2 * kvHeads) * headDim),
@@ -115,7 +100,7 @@ export function allocateDecoderBuffers(
       ? { plain: f32(tokens, hiddenSize), normed: f32(tokens, hiddenSize) }
       : null,
     feedForward: allocateFeedForward(device, spec, { tokens, format }),
-    rowIndices: i32(rows),
+    rowIndices: device.allocate("i32", [rows]),
     gathered: f32(rows, hiddenSize),
     hidden: f32(rows, hiddenSize),
     headInput: device.allocateActivation(format, rows, hiddenSize),

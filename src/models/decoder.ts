@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { Activation, AttentionBatch, Device, DeviceTensor, KvCache } from "#devices";
+import type { Activation, Device, DeviceTensor, KvCache } from "#devices";
 import {
   allocateDecoderBuffers,
   type DecoderBuffers,
@@ -10,6 +10,7 @@ import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts"
 import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
 import { ropeTable } from "./rope.ts";
 import type { StepInput } from "./step-input.ts";
+import { type StagedStep, StepStage } from "./step-stage.ts";
 import { checkStreaming, layerWindow, type Streaming } from "./streaming.ts";
 
 export interface DecoderOptions {
@@ -21,11 +22,19 @@ export interface DecoderOptions {
   readonly streaming?: Streaming | null;
 }
 
+/** Contexts of replayed steps are taken for at least as long, and for a power of two. */
+const replayedContextMin = 512;
+
+/** Decoders so far: several may share a device, and their replayed steps are told apart. */
+let decoders = 0;
+
 /**
  * Runs a decoder described by data. `stage` copies a step's input to the device, `forward` enqueues
  * all layers, `hidden` and `logits` read rows of the result. Nothing is allocated after the
- * constructor, and nothing but `stage` and row numbers moves from the host, so that a device may
- * record `forward` once and replay it.
+ * constructor, and nothing but `stage` and row numbers moves from the host.
+ *
+ * A step that draws from all of its rows is one that devices replay: it is filled up with sequences
+ * of no context to one of few sizes, and its logits belong to it (`drawnLogits`).
  *
  * A layer adds its branches to the residual stream `x`. Where a branch has a norm of its own, its
  * sum with `x` is left to the next norm (`delta`); everywhere else the branch's last linear adds.
@@ -39,8 +48,16 @@ export class Decoder {
   readonly #streaming: Streaming | null;
   /** [positions, rotaryDim] f32. */
   readonly #rope: DeviceTensor | null;
+  readonly #stage: StepStage;
+  readonly #name = `decoder ${decoders++}`;
   #tokens = 0;
-  #batch: AttentionBatch | null = null;
+  #staged: StagedStep | null = null;
+  /** Sequences whose logits `forward` makes; 0: none. */
+  #drawing = 0;
+  /** What replayed steps were made for, and how often that changed. */
+  #drawn: DeviceTensor | null = null;
+  #cache: KvCache | null = null;
+  #changes = 0;
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model cannot have. */
   constructor(options: DecoderOptions) {
@@ -57,50 +74,70 @@ export class Decoder {
     const { format } = weights;
     const sinks = this.#sinkTokens > 0;
     this.#buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
+    this.#stage = new StepStage(device, limits);
     this.#rope = this.#allocateRope();
   }
 
-  /** Makes `step` the next one to run. Its arrays may be reused when this returns. */
-  stage(step: StepInput): void {
-    const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = this.#limits;
-    const { tokens, sequences } = step;
+  /** Most sequences of a step that draws from all of its rows. */
+  get drawingMax(): number {
+    const { stepTokensMax, sequencesMax, logitRowsMax } = this.#limits;
+    return Math.min(stepTokensMax, sequencesMax, logitRowsMax);
+  }
+
+  /**
+   * Makes `step` the next one to run. Its arrays may be reused when this returns. `drawn` [R] i32
+   * is where `tokenSources` of this and of later steps are looked up when they run; it should
+   * always be the same.
+   */
+  stage(step: StepInput, drawn?: DeviceTensor): void {
+    const { stepTokensMax, sequencesMax } = this.#limits;
+    const { tokens, sequences, tokenSources } = step;
     assert(
       tokens > 0 && tokens <= stepTokensMax && sequences > 0 && sequences <= sequencesMax,
       `Cannot stage ${tokens} tokens of ${sequences} sequences: at most ` +
         `${stepTokensMax} of ${sequencesMax} fit`,
     );
-    const buffers = this.#buffers;
-    const tables = sequences * blocksPerSequenceMax;
-    this.#device.write(buffers.tokenIds, step.tokenIds.subarray(0, tokens));
-    this.#device.write(buffers.positions, step.positions.subarray(0, tokens));
-    this.#device.write(buffers.slots, step.slots.subarray(0, tokens));
-    this.#device.write(buffers.queryStarts, step.queryStarts.subarray(0, sequences + 1));
-    this.#device.write(buffers.contextLengths, step.contextLengths.subarray(0, sequences));
-    this.#device.write(buffers.blockTables, step.blockTables.subarray(0, tables));
-    this.#tokens = tokens;
-    this.#batch = {
-      sequences,
-      queryStarts: buffers.queryStarts,
-      contextLengths: buffers.contextLengths,
-      blockTables: buffers.blockTables,
-      queryLengthMax: step.queryLengthMax,
-      contextLengthMax: step.contextLengthMax,
-      ...this.#stageTreeMask(step),
-    };
+    if (drawn !== undefined && drawn !== this.#drawn) {
+      this.#drawn = drawn;
+      this.#changes++;
+    }
+    assert(
+      tokenSources === undefined || this.#drawn !== null,
+      "Cannot stage a step that takes drawn tokens: it is not known where they are",
+    );
+    const draws = step.draws === true && sequences <= this.drawingMax;
+    this.#drawing = draws ? sequences : 0;
+    this.#staged = draws ? this.#stageDrawing(step) : this.#stagePlain(step);
+    this.#tokens = this.#staged.tokens;
   }
 
   /** Enqueues all layers for the staged step; keys and values go to `cache`. */
   forward(cache: KvCache): void {
-    const batch = this.#batch;
-    assert(batch !== null, "Cannot run a step: none is staged");
-    this.#embed();
-    let delta: DeviceTensor | null = null;
-    for (const [index, layer] of this.#weights.layers.entries()) {
-      const spec = this.spec.layers[index];
-      assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
-      delta = this.#layer({ layer, spec, index, cache, batch }, delta);
+    const staged = this.#staged;
+    assert(staged !== null, "Cannot run a step: none is staged");
+    if (this.#drawing === 0) {
+      this.#runLayers(staged, cache);
+      return;
     }
-    if (delta !== null) this.#device.add({ count: this.#tokens, x: this.#buffers.x, delta });
+    if (cache !== this.#cache) {
+      this.#cache = cache;
+      this.#changes++;
+    }
+    const { tokens, batch } = staged;
+    const key = `${this.#name} ${this.#changes} ${tokens} ${batch.contextLengthMax}`;
+    this.#device.replay(key, () => {
+      this.#runLayers(staged, cache);
+      this.#runHead(staged.tokens);
+    });
+  }
+
+  /**
+   * [S, V] f32: logits of the staged step's rows, in order, where it draws from all of them and
+   * they were made by `forward`; else null. Valid until the next `forward` or `logits`.
+   */
+  drawnLogits(): DeviceTensor | null {
+    if (this.#drawing === 0) return null;
+    return this.#device.rows(this.#buffers.logits, 0, this.#drawing);
   }
 
   /**
@@ -113,14 +150,12 @@ export class Decoder {
     return this.#device.rows(hidden, 0, rowIndices.length);
   }
 
-  /** [R, V] f32: logits of the rows `rowIndices`. Valid until the next call of `logits`. */
+  /** [R, V] f32: logits of the rows `rowIndices`. Valid until the next `logits` or `forward`. */
   logits(rowIndices: Int32Array): DeviceTensor {
     const { headInput, logits } = this.#buffers;
     const count = rowIndices.length;
     this.#gatherNormed(rowIndices, headInput);
-    this.#device.linear({ count, out: logits, x: headInput, ...this.#weights.head });
-    const cap = this.spec.finalSoftcap;
-    if (cap !== null) this.#device.softcap({ count, x: logits, cap });
+    this.#headLogits(count);
     return this.#device.rows(logits, 0, count);
   }
 
@@ -138,18 +173,65 @@ export class Decoder {
     return table;
   }
 
-  #stageTreeMask(step: StepInput): { readonly treeMask?: DeviceTensor } {
-    if (step.treeMask === undefined) return {};
-    const { treeMask } = this.#buffers;
-    assert(treeMask !== null, "Cannot stage a tree mask: the limits allow none");
-    const words = treeMask.shape[1] ?? 0;
-    this.#device.write(treeMask, step.treeMask.subarray(0, step.tokens * words));
-    return { treeMask };
+  #stagePlain(step: StepInput): StagedStep {
+    const { tokens, sequences, contextLengthMax, tokenSources } = step;
+    const takes = tokenSources !== undefined;
+    return this.#stage.stage(step, { tokens, sequences, contextLengthMax, takes });
   }
 
-  #embed(): void {
-    const { x, tokenIds, positions } = this.#buffers;
-    const count = this.#tokens;
+  /** Rounded up to a size that was, or will be, replayed; whether ids are taken does not matter. */
+  #stageDrawing(step: StepInput): StagedStep {
+    const { tokens, sequences, queryLengthMax, treeMask } = step;
+    assert(
+      tokens === sequences && queryLengthMax === 1 && treeMask === undefined,
+      `Cannot draw from all rows: ${tokens} tokens of ${sequences} sequences, one each wanted`,
+    );
+    const padded = this.#device.paddedBatch(sequences, this.drawingMax);
+    const contextLengthMax = replayedContext(step.contextLengthMax);
+    const takes = this.#drawn !== null;
+    return this.#stage.stage(step, { tokens: padded, sequences: padded, contextLengthMax, takes });
+  }
+
+  #runLayers(staged: StagedStep, cache: KvCache): void {
+    this.#spread(staged);
+    this.#embed(staged);
+    let delta: DeviceTensor | null = null;
+    for (const [index, layer] of this.#weights.layers.entries()) {
+      const spec = this.spec.layers[index];
+      assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
+      delta = this.#layer({ layer, spec, index, cache, staged }, delta);
+    }
+    if (delta !== null) this.#device.add({ count: this.#tokens, x: this.#buffers.x, delta });
+  }
+
+  /** What was staged in a short form gets the form that ops read. */
+  #spread({ tokens, tokenIds, tokenSources, batch, tableStarts, tableValues }: StagedStep): void {
+    this.#device.spreadRows({
+      ...{ count: batch.sequences, out: batch.blockTables },
+      ...{ starts: tableStarts, values: tableValues },
+    });
+    if (tokenSources === null || this.#drawn === null) return;
+    const sources = tokenSources;
+    this.#device.takeTokens({ count: tokens, ids: tokenIds, drawn: this.#drawn, sources });
+  }
+
+  /** Logits of the first `count` rows of `x`. */
+  #runHead(count: number): void {
+    const { x, headInput } = this.#buffers;
+    this.#device.norm({ count, out: headInput, x, ...this.#weights.finalNorm });
+    this.#headLogits(count);
+  }
+
+  /** Logits of the first `count` rows of `headInput`. */
+  #headLogits(count: number): void {
+    const { headInput, logits } = this.#buffers;
+    this.#device.linear({ count, out: logits, x: headInput, ...this.#weights.head });
+    const cap = this.spec.finalSoftcap;
+    if (cap !== null) this.#device.softcap({ count, x: logits, cap });
+  }
+
+  #embed({ tokens: count, tokenIds, positions }: StagedStep): void {
+    const { x } = this.#buffers;
     const scale = this.spec.embeddingScale;
     this.#device.embed({ count, out: x, ids: tokenIds, table: this.#weights.tokens, scale });
     const table = this.#weights.positions;
@@ -199,8 +281,9 @@ export class Decoder {
     return branch.normed;
   }
 
-  #attend({ layer, spec, index, cache, batch }: LayerRun): void {
-    const { input, qkv, query, sinkQuery, attended, positions, slots } = this.#buffers;
+  #attend({ layer, spec, index, cache, staged }: LayerRun): void {
+    const { input, qkv, query, sinkQuery, attended } = this.#buffers;
+    const { positions, slots, batch } = staged;
     const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.spec;
     const count = this.#tokens;
     const window = layerWindow(spec, this.#streaming);
@@ -249,9 +332,10 @@ export class Decoder {
       const scratch = buffers.dense.get(denseKey(feedForward));
       assert(scratch !== undefined, "Cannot run a layer: it has no scratch");
       const { activation: kind, gated } = feedForward;
-      this.#device.linear({ count, out: scratch.input, x, ...weights.input });
-      this.#device.activate({ count, kind, out: scratch.output, x: scratch.input, gated });
-      this.#device.linear({ count, out, x: scratch.output, accumulate, ...weights.output });
+      const { input: room, output: activated } = scratch;
+      const activate = { kind, gated, out: activated, scratch: room };
+      this.#device.linearActivate({ count, x, ...weights.input, ...activate });
+      this.#device.linear({ count, out, x: activated, accumulate, ...weights.output });
       return;
     }
     const experts = buffers.experts;
@@ -289,5 +373,10 @@ interface LayerRun {
   readonly spec: LayerSpec;
   readonly index: number;
   readonly cache: KvCache;
-  readonly batch: AttentionBatch;
+  readonly staged: StagedStep;
+}
+
+/** The length that a context is replayed as. */
+function replayedContext(contextTokens: number): number {
+  return Math.max(replayedContextMin, 2 ** Math.ceil(Math.log2(contextTokens)));
 }

@@ -1,0 +1,172 @@
+/**
+ * Brings a step's input to the device in one copy. The parts lie one behind the other, as long as
+ * the step needs them, so that a step of a few tokens moves a few bytes:
+ *
+ *   tokenIds [T] · tokenSources [T], or none · positions [T] · slots [T] · queryStarts [S + 1] ·
+ *   contextLengths [S] · tableStarts [S + 1] · tableValues
+ *
+ * Where each begins depends on T and S alone, so that steps of one size can be replayed. Block
+ * tables go as the entries that are used, row behind row; the device spreads them over [S, M].
+ */
+import { assert } from "#base";
+import type { AttentionBatch, Device, DeviceTensor } from "#devices";
+import type { DecoderLimits } from "./decoder-buffers.ts";
+import type { StepInput } from "./step-input.ts";
+
+/** Parts begin at multiples of so many elements: a cache line of the device. */
+const alignment = 32;
+
+/** How large a step becomes: rows behind its own are padding. */
+export interface StagedSize {
+  /** T. */
+  readonly tokens: number;
+  /** S; each sequence that is padding has one token. */
+  readonly sequences: number;
+  /** Most tokens that a context may have: the step's own, or more. */
+  readonly contextLengthMax: number;
+  /** Whether ids may come from what was drawn last. */
+  readonly takes: boolean;
+}
+
+/** A step as the device has it: views of what was copied. */
+export interface StagedStep extends StagedSize {
+  readonly tokenIds: DeviceTensor;
+  /** Null where no id comes from what was drawn. */
+  readonly tokenSources: DeviceTensor | null;
+  readonly positions: DeviceTensor;
+  readonly slots: DeviceTensor;
+  /** Rows of `batch.blockTables`, to be spread before it is used. */
+  readonly tableStarts: DeviceTensor;
+  readonly tableValues: DeviceTensor;
+  readonly batch: AttentionBatch;
+}
+
+/** The memory of staged steps. Nothing is allocated after the constructor. */
+export class StepStage {
+  readonly #device: Device;
+  readonly #limits: DecoderLimits;
+  readonly #packed: Int32Array;
+  readonly #staged: DeviceTensor;
+  /** [S, M] i32. */
+  readonly #blockTables: DeviceTensor;
+  /** [T, W] u32. */
+  readonly #treeMask: DeviceTensor | null;
+  /** Elements of `#packed` that are taken. */
+  #end = 0;
+
+  /** Throws OUT_OF_MEMORY. */
+  constructor(device: Device, limits: DecoderLimits) {
+    const { stepTokensMax, sequencesMax, blocksPerSequenceMax, treeTokensMax = 0 } = limits;
+    this.#device = device;
+    this.#limits = limits;
+    const tables = sequencesMax * blocksPerSequenceMax;
+    const length = 4 * padded(stepTokensMax) + 3 * padded(sequencesMax + 1) + padded(tables);
+    this.#packed = new Int32Array(length);
+    this.#staged = device.allocate("i32", [length]);
+    this.#blockTables = device.allocate("i32", [sequencesMax, blocksPerSequenceMax]);
+    const words = Math.ceil(treeTokensMax / 32);
+    this.#treeMask = words === 0 ? null : device.allocate("u32", [stepTokensMax, words]);
+  }
+
+  /**
+   * Enqueues the copies. `step` may be reused when this returns; what it returns holds until the
+   * next call.
+   */
+  stage(step: StepInput, size: StagedSize): StagedStep {
+    const { tokens, sequences } = step;
+    this.#end = 0;
+    const tokenIds = this.#put(step.tokenIds, tokens, size.tokens, 0);
+    const tokenSources = size.takes ? this.#putSources(step, size) : null;
+    const positions = this.#put(step.positions, tokens, size.tokens, 0);
+    const slots = this.#put(step.slots, tokens, size.tokens, -1);
+    const queryStarts = this.#putQueryStarts(step, size);
+    const contextLengths = this.#put(step.contextLengths, sequences, size.sequences, 0);
+    const [tableStarts, tableValues] = this.#putTables(step, size);
+    this.#device.write(this.#staged, this.#packed.subarray(0, this.#end));
+    return {
+      ...size,
+      ...{ tokenIds, tokenSources, positions, slots, tableStarts, tableValues },
+      batch: {
+        sequences: size.sequences,
+        queryStarts,
+        contextLengths,
+        blockTables: this.#blockTables,
+        queryLengthMax: step.queryLengthMax,
+        contextLengthMax: size.contextLengthMax,
+        ...this.#stageTreeMask(step),
+      },
+    };
+  }
+
+  /** The first `count` values, then `filler` up to `length`. */
+  #put(values: Int32Array, count: number, length: number, filler: number): DeviceTensor {
+    const start = this.#end;
+    this.#packed.set(values.subarray(0, count), start);
+    this.#packed.fill(filler, start + count, start + length);
+    return this.#take(length);
+  }
+
+  #putSources({ tokenSources, tokens }: StepInput, size: StagedSize): DeviceTensor {
+    const none = tokenSources === undefined;
+    return this.#put(tokenSources ?? this.#packed, none ? 0 : tokens, size.tokens, -1);
+  }
+
+  /** Sequences of padding have a token each. */
+  #putQueryStarts({ queryStarts, tokens, sequences }: StepInput, size: StagedSize): DeviceTensor {
+    const start = this.#end;
+    this.#packed.set(queryStarts.subarray(0, sequences + 1), start);
+    for (let more = 1; more <= size.sequences - sequences; more++) {
+      this.#packed[start + sequences + more] = tokens + more;
+    }
+    return this.#take(size.sequences + 1);
+  }
+
+  /** The entries of each table that its context needs; none for padding. */
+  #putTables(step: StepInput, size: StagedSize): readonly [DeviceTensor, DeviceTensor] {
+    const { blocksPerSequenceMax, blockTokens = 1 } = this.#limits;
+    const { sequences, contextLengths, blockTables } = step;
+    const packed = this.#packed;
+    const starts = this.#end;
+    const tableStarts = this.#take(size.sequences + 1);
+    const values = this.#end;
+    let end = values;
+    for (let s = 0; s < sequences; s++) {
+      const used = Math.ceil((contextLengths[s] ?? 0) / blockTokens);
+      const row = s * blocksPerSequenceMax;
+      packed[starts + s] = end - values;
+      end = copy(packed, end, blockTables, row, row + Math.min(used, blocksPerSequenceMax));
+    }
+    packed.fill(end - values, starts + sequences, starts + size.sequences + 1);
+    return [tableStarts, this.#take(end - values)];
+  }
+
+  /** A view of the next `length` elements. */
+  #take(length: number): DeviceTensor {
+    const start = this.#end;
+    this.#end = start + padded(length);
+    return this.#device.rows(this.#staged, start, start + length);
+  }
+
+  #stageTreeMask(step: StepInput): { readonly treeMask?: DeviceTensor } {
+    if (step.treeMask === undefined) return {};
+    const treeMask = this.#treeMask;
+    assert(treeMask !== null, "Cannot stage a tree mask: the limits allow none");
+    const words = treeMask.shape[1] ?? 0;
+    this.#device.write(treeMask, step.treeMask.subarray(0, step.tokens * words));
+    return { treeMask };
+  }
+}
+
+function padded(length: number): number {
+  return Math.ceil(length / alignment) * alignment;
+}
+
+/** Rows of this length and more are copied at once: below, a loop costs less than the call. */
+const longRow = 64;
+
+/** Copies `from[start]` up to `from[stop]` to `into[at]`; returns the place behind. */
+function copy(into: Int32Array, at: number, from: Int32Array, start: number, stop: number): number {
+  if (stop - start >= longRow) into.set(from.subarray(start, stop), at);
+  else for (let i = start; i < stop; i++) into[at + i - start] = from[i] ?? 0;
+  return at + stop - start;
+}
