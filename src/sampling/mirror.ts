@@ -2,8 +2,6 @@ import type { AdjustLogitsInput, Device, DeviceTensor, SampleInput } from "#devi
 import type { LogitEdits } from "./logit-edits.ts";
 import type { SamplingRow } from "./sampler.ts";
 
-const firstEntries = 4096;
-
 type HostArray = Float32Array | Int32Array | Uint32Array;
 
 /** A device tensor and what it holds, so that only changes are written. */
@@ -45,9 +43,18 @@ function mirroredI32(device: Device, length: number): Mirrored<Int32Array> {
   return new Mirrored(device, tensor, new Int32Array(length), new Int32Array(length));
 }
 
-/** Entries of `AdjustLogitsInput`, of any number: their tensors are made anew to grow. */
+/** How much a mirror makes room for. */
+export interface MirrorLimits {
+  /** R. */
+  readonly rowsMax: number;
+  /** W. */
+  readonly words: number;
+  /** Entries of edits, of all rows together. */
+  readonly entriesMax: number;
+}
+
+/** Entries of `AdjustLogitsInput`. */
 interface EntryTensors {
-  readonly capacity: number;
   readonly entryTokens: DeviceTensor;
   readonly entryBias: DeviceTensor;
   readonly entryCounts: DeviceTensor;
@@ -74,9 +81,9 @@ export class Mirror {
   readonly #penalties: readonly [DeviceTensor, DeviceTensor, DeviceTensor];
   readonly #allowed: DeviceTensor;
   readonly #allowedRows: DeviceTensor;
-  #entries: EntryTensors;
+  readonly #entries: EntryTensors;
 
-  constructor(device: Device, rowsMax: number, words: number) {
+  constructor(device: Device, { rowsMax, words, entriesMax }: MirrorLimits) {
     this.#device = device;
     this.#rowsMax = rowsMax;
     this.#integers = mirroredI32(device, 2 * rowsMax);
@@ -90,7 +97,7 @@ export class Mirror {
     this.#penalties = [row(), row(), row()];
     this.#allowed = device.allocate("u32", [rowsMax, words]);
     this.#allowedRows = device.allocate("i32", [rowsMax]);
-    this.#entries = allocateEntries(device, firstEntries);
+    this.#entries = allocateEntries(device, entriesMax);
   }
 
   /** Brings the draw's inputs up to date. While nobody comes or goes only positions change. */
@@ -132,7 +139,7 @@ export class Mirror {
   writeEdits(edits: LogitEdits): EditTensors {
     const device = this.#device;
     const [repetitionPenalty, frequencyPenalty, presencePenalty] = this.#penalties;
-    const entries = this.#entriesFor(edits.entries);
+    const entries = this.#entries;
     device.write(this.#starts, edits.starts.subarray(0, edits.rows + 1));
     device.write(repetitionPenalty, edits.repetition.subarray(0, edits.rows));
     device.write(frequencyPenalty, edits.frequency.subarray(0, edits.rows));
@@ -163,13 +170,6 @@ export class Mirror {
     return { allowed: this.#allowed, allowedRows: this.#allowedRows };
   }
 
-  #entriesFor(count: number): EntryTensors {
-    if (count <= this.#entries.capacity) return this.#entries;
-    releaseEntries(this.#device, this.#entries);
-    this.#entries = allocateEntries(this.#device, 2 * count);
-    return this.#entries;
-  }
-
   /** Gives all device memory back. */
   dispose(): void {
     const tensors = [
@@ -180,23 +180,16 @@ export class Mirror {
       this.#starts,
       this.#allowed,
       this.#allowedRows,
+      ...Object.values(this.#entries),
     ];
     for (const tensor of tensors) this.#device.release(tensor);
-    releaseEntries(this.#device, this.#entries);
   }
 }
 
 function allocateEntries(device: Device, capacity: number): EntryTensors {
   return {
-    capacity,
     entryTokens: device.allocate("i32", [capacity]),
     entryBias: device.allocate("f32", [capacity]),
     entryCounts: device.allocate("i32", [capacity]),
   };
-}
-
-function releaseEntries(device: Device, entries: EntryTensors): void {
-  for (const tensor of [entries.entryTokens, entries.entryBias, entries.entryCounts]) {
-    device.release(tensor);
-  }
 }

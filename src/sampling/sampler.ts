@@ -16,6 +16,11 @@ export interface SamplerOptions {
   readonly vocabularySize: number;
   /** Most alternatives whose log-probabilities the device sorts out; more go over the host. */
   readonly topLogprobsMax?: number;
+  /**
+   * Entries of edits after which a row is the last of its part. The device keeps as many, and those
+   * of one row more. By default those of some hundred rows with penalties on long texts.
+   */
+  readonly editEntriesMax?: number;
 }
 
 /** One row of logits and whose it is. */
@@ -41,12 +46,13 @@ export interface SampledBatch {
 }
 
 const topLogprobsDefault = 20;
+const editEntriesDefault = 1 << 18;
 
 /**
  * Draws one token per row, on the device. All of its memory is made here, before the first step,
- * but for three things that few batches need and that grow at first use: entries of edits, a
- * second [R, V] for steps that edit logits and report log-probabilities of the unedited ones, and
- * candidates of beams.
+ * but for two things that few batches need, made at first use or by `reserve`: a second [R, V] for
+ * steps that edit logits and report log-probabilities of the unedited ones, and candidates of
+ * beams.
  */
 export class Sampler {
   /** [R] i32: the last tokens drawn. They stay here for a step that starts before they are read. */
@@ -54,6 +60,7 @@ export class Sampler {
   readonly #device: Device;
   readonly #rowsMax: number;
   readonly #vocabularySize: number;
+  readonly #editEntriesMax: number;
   readonly #edits: LogitEdits;
   readonly #mirror: Mirror;
   readonly #scorer: TokenScorer;
@@ -62,12 +69,17 @@ export class Sampler {
   #edited: DeviceTensor | null = null;
 
   constructor(options: SamplerOptions) {
-    const { device, rowsMax, vocabularySize } = options;
+    const { device, rowsMax, vocabularySize, editEntriesMax = editEntriesDefault } = options;
     this.#device = device;
     this.#rowsMax = rowsMax;
     this.#vocabularySize = vocabularySize;
+    this.#editEntriesMax = Math.min(editEntriesMax, (rowsMax - 1) * vocabularySize);
     this.#edits = new LogitEdits(rowsMax, vocabularySize);
-    this.#mirror = new Mirror(device, rowsMax, this.#edits.wordsPerRow);
+    this.#mirror = new Mirror(device, {
+      rowsMax,
+      words: this.#edits.wordsPerRow,
+      entriesMax: this.#editEntriesMax + vocabularySize,
+    });
     this.tokens = device.allocate("i32", [rowsMax]);
     this.#scored = device.allocate("i32", [rowsMax]);
     const topMax = options.topLogprobsMax ?? topLogprobsDefault;
@@ -156,22 +168,43 @@ export class Sampler {
   /** The logits to draw from: the given ones where no row has to be edited. */
   #edit(logits: DeviceTensor, rows: readonly SamplingRow[]): DeviceTensor {
     if (!rows.some(({ sampling }) => sampling.edits)) return logits;
-    this.#edits.reset();
-    for (const { sampling, awaitedTokens } of rows) {
-      this.#edits.beginRow();
-      if (sampling.edits) sampling.write(this.#edits, awaitedTokens);
-    }
-    if (this.#edits.empty) return logits;
     const reports = rows.some(({ sampling }) => sampling.logprobs !== null);
     const out = reports ? this.#editedRows() : logits;
-    const input = this.#mirror.writeEdits(this.#edits);
-    this.#device.adjustLogits({ count: rows.length, out, logits, ...input });
+    this.#edits.reset();
+    let first = 0;
+    rows.forEach(({ sampling, awaitedTokens }, row) => {
+      this.#edits.beginRow();
+      if (sampling.edits) sampling.write(this.#edits, awaitedTokens);
+      if (row + 1 < rows.length && this.#edits.entries < this.#editEntriesMax) return;
+      this.#adjust(out, logits, first);
+      this.#edits.reset();
+      first = row + 1;
+    });
     return out;
+  }
+
+  /** Enqueues the edits that were collected, which begin at row `first`. */
+  #adjust(out: DeviceTensor, logits: DeviceTensor, first: number): void {
+    const count = this.#edits.rows;
+    if (this.#edits.empty && out === logits) return;
+    const part = (tensor: DeviceTensor): DeviceTensor =>
+      this.#device.rows(tensor, first, first + count);
+    const input = this.#mirror.writeEdits(this.#edits);
+    this.#device.adjustLogits({ count, out: part(out), logits: part(logits), ...input });
   }
 
   #editedRows(): DeviceTensor {
     this.#edited ??= this.#device.allocate("f32", [this.#rowsMax, this.#vocabularySize]);
     return this.#edited;
+  }
+
+  /**
+   * Makes now what would be made at first use, for devices that cannot spare it later.
+   * `candidates`: most that `topCandidates` will be asked for. Throws OUT_OF_MEMORY.
+   */
+  reserve(candidates: number): void {
+    this.#editedRows();
+    this.#candidates.reserve(candidates);
   }
 
   /** Gives all device memory back. */

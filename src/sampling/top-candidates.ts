@@ -79,6 +79,11 @@ export class TopCandidates {
     return { count, tokenIds: ids, logprobs: values };
   }
 
+  /** Makes room for so many candidates of each row. Throws OUT_OF_MEMORY. */
+  reserve(count: number): void {
+    this.#roomFor(Math.min(count, this.#options.vocabularySize));
+  }
+
   /** Gives the device memory back; it is made again if somebody asks again. */
   dispose(): void {
     if (this.#tensors === null) return;

@@ -169,19 +169,23 @@ describe("Sampler", () => {
   });
 });
 
-test("entries of edits outgrow their first room", async () => {
-  const wide = 5000;
-  const big = new Sampler({ device, rowsMax: 1, vocabularySize: wide });
-  const row = device.allocate("f32", [1, wide]);
-  const sampling = new SequenceSampling({
-    params: SamplingParams.parse({ temperature: 0, repetitionPenalty: 2 }),
-    seed: 1,
-    promptTokens: Array.from({ length: wide - 1 }, (_, token) => token),
-    vocabularySize: wide,
-    endTokenIds: [],
+test.for([0, 1, 130])("edits go to the device in parts, of %i entries and a row", async (most) => {
+  const small = new Sampler({ device, rowsMax, vocabularySize, editEntriesMax: most });
+  small.reserve(4);
+  const history = [...Array(vocabularySize - 1).keys()];
+  const rows = Array.from({ length: rowsMax }, (_, row) => {
+    // A row without edits stands among those with some.
+    const options = row === 2 ? {} : { repetitionPenalty: 100, logprobs: row === 3 ? 0 : null };
+    const params = SamplingParams.parse({ temperature: 0, ...options });
+    const endTokenIds: number[] = [];
+    const sampling = { params, seed: 1, promptTokens: history, vocabularySize, endTokenIds };
+    return { sampling: new SequenceSampling(sampling), position: history.length };
   });
-  device.write(row, new Float32Array(wide).fill(1));
-  const { tokens } = await big.sample(row, [{ sampling, position: 0 }]);
-  expect(tokens[0]).toBe(wide - 1);
-  big.dispose();
+  const ones = new Float32Array(rowsMax * vocabularySize).fill(1);
+  for (const part of [rows, rows.toSpliced(3, 1)]) {
+    device.write(logits, ones);
+    const { tokens } = await small.sample(logits, part);
+    expect([...tokens]).toEqual(part.map((_, row) => (row === 2 ? 0 : vocabularySize - 1)));
+  }
+  small.dispose();
 });
