@@ -57,6 +57,21 @@ __device__ __forceinline__ float powerOfTwo(float x) {
   return power;
 }
 
+/// A matrix [8, 8] of 16-bit elements, transposed: of what is held as (row g, columns 2t and 2t + 1),
+/// a lane gets (rows 2t and 2t + 1, column g).
+__device__ __forceinline__ unsigned transposeMatrix(unsigned pair) {
+  unsigned transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
+/// a * b + c of two bf16 each, rounded once.
+__device__ __forceinline__ unsigned multiplyAddPair(unsigned a, unsigned b, unsigned c) {
+  unsigned pair;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(a), "r"(b), "r"(c));
+  return pair;
+}
+
 /// An address within shared memory. Sums of it and byte counts stay 32 bits wide.
 using SharedAddress = unsigned;
 

@@ -48,6 +48,25 @@ inline unsigned packPair(float lower, float upper, F16) {
 
 inline float powerOfTwo(float x) { return exp2f(x); }
 
+inline unsigned transposeMatrix(unsigned pair) {
+  const unsigned long long* const rows = emulated->exchange(0xffffffffu, pair);
+  const int lane = static_cast<int>(emulatedLane());
+  const auto half = [&](int row) -> unsigned {
+    return rows[row * 4 + lane / 8] >> (16 * (lane / 4 % 2)) & 0xffffu;
+  };
+  return half(lane % 4 * 2) | half(lane % 4 * 2 + 1) << 16;
+}
+
+inline unsigned multiplyAddPair(unsigned a, unsigned b, unsigned c) {
+  const auto half = [](unsigned pair, int which) {
+    return widen(Bf16{static_cast<unsigned short>(pair >> (16 * which))});
+  };
+  const auto sum = [&](int which) -> unsigned {
+    return bf16FromFloat(fmaf(half(a, which), half(b, which), half(c, which)));
+  };
+  return sum(0) | sum(1) << 16;
+}
+
 using SharedAddress = unsigned long long;
 
 inline SharedAddress sharedAddress(const void* shared) {
