@@ -8,6 +8,7 @@ interface CudaPlaces extends NonNullable<LoadOptions["cuda"]> {
   readonly home?: string;
   readonly pythonRoots: string[];
   readonly cacheFolder: string;
+  readonly graphs?: boolean;
 }
 
 /**

@@ -154,6 +154,8 @@ export interface Device extends DeviceOps {
   readonly weightFormats: readonly WeightFormat[];
   /** Ops run after their calls return: a host that goes on meanwhile gains time. */
   readonly runsLater: boolean;
+  /** `replay` keeps what was enqueued, `paddedBatch` pads: some steps are worth making ahead. */
+  readonly replays: boolean;
 
   /** Zero-filled. Throws OUT_OF_MEMORY. */
   allocate(dtype: DType, shape: Shape): DeviceTensor;
@@ -188,12 +190,13 @@ export interface Device extends DeviceOps {
   /**
    * Calls `enqueue`, or does again what it enqueued when it was called under the same `key`. So
    * calls with one key must enqueue the same ops on the same memory: what differs between them is
-   * in tensors, written before. `enqueue` may not write, read, wait or allocate, and not replay.
+   * in tensors, written before. `enqueue` may not write, read, wait or allocate, and not replay;
+   * it is called twice at first where the device keeps steps, and as ever where that fails.
    */
   replay(key: string, enqueue: () => void): void;
   /**
    * As many decoding sequences as a step of `count` of them should be filled up to, at most
-   * `countMax`, so that few steps of other shapes are ever replayed; `count` where nothing is kept.
+   * `countMax`, so that few steps of other shapes are ever kept; `count` where nothing is.
    */
   paddedBatch(count: number, countMax: number): number;
   /**

@@ -110,7 +110,7 @@ export const KvCacheOptions = z
     { path: ["attentionSinks"], error: "must be less than attentionWindow" },
   );
 
-/** Where the cuda device looks for NVIDIA's libraries, and keeps what it compiled. */
+/** Where the cuda device looks for libraries and keeps what it compiled, and how it runs steps. */
 export const CudaOptions = z.strictObject({
   home: z
     .string()
@@ -127,6 +127,10 @@ export const CudaOptions = z.strictObject({
     .nullable()
     .default(null)
     .describe("Folder of compiled GPU kernels; null: .cache/perigee/kernels of the user."),
+  graphs: z
+    .boolean()
+    .default(true)
+    .describe("Capture decoding steps in CUDA graphs (off: launch every kernel by itself)."),
 });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
@@ -172,6 +176,11 @@ export const EngineOptions = z
         "Share of the GPU's memory for keys and values, of what weights and steps leave free; " +
           "poolBytes sets it in bytes.",
       ),
+    overlapSteps: z
+      .boolean()
+      .nullable()
+      .default(null)
+      .describe("Start a step while the one before still runs; null: where the device can."),
     cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),

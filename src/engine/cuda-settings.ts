@@ -5,11 +5,12 @@ import type { EngineOptions } from "./config.ts";
 
 /** What the options say of CUDA, and what is usual where they say nothing. */
 export function cudaSettings({ cuda }: EngineOptions): CudaSettings {
-  const { home, pythonRoots, cacheFolder } = cuda;
+  const { home, pythonRoots, cacheFolder, graphs } = cuda;
   const user = homedir();
   return {
     ...(home === null ? {} : { home }),
     pythonRoots: pythonRoots ?? [join(user, ".local"), "/usr/local", "/usr"],
     cacheFolder: cacheFolder ?? join(user, ".cache", "perigee", "kernels"),
+    graphs,
   };
 }

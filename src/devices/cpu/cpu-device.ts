@@ -58,6 +58,7 @@ export class CpuDevice extends CpuOps implements Device {
   /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
   readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
   readonly runsLater = false;
+  readonly replays = false;
 
   readonly #library: CpuLibrary;
   readonly #memory: CpuMemory;

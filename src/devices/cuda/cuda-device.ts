@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import { bitsOf, bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
+import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
   Device,
@@ -29,15 +29,17 @@ import {
 } from "./handles.ts";
 import { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
 import { CudaKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+import type { Marks } from "./marks.ts";
 import { copyBlocks, type HostMoves, offloadBlocks, onboardBlocks } from "./move-blocks.ts";
 import { viewOf } from "./native-library.ts";
 import { loadTensor, packMatrix } from "./pack.ts";
 import { readActivation } from "./read-activation.ts";
+import { paddedBatch } from "./replays.ts";
 
 /**
- * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32` and
- * `synchronize` block the calling thread until they are done. It belongs to the thread that opened
- * it.
+ * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32`, `synchronize`
+ * and what `readLater` gives block the calling thread until they are done. It belongs to the thread
+ * that opened it.
  */
 export class CudaDevice extends CudaOps implements Device {
   readonly kind = "cuda";
@@ -45,11 +47,16 @@ export class CudaDevice extends CudaOps implements Device {
   /** bf16 first: tensor cores multiply it as it is. */
   readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
   readonly runsLater = true;
+  readonly replays: boolean;
+  /** Timed places in the stream: each replayed step, and each late read. Off until started. */
+  readonly marks: Marks;
   readonly #session: CudaSession;
 
   private constructor(session: CudaSession) {
     super(session.context);
     this.#session = session;
+    this.replays = session.replays !== null;
+    this.marks = session.marks;
     this.description = `cuda: ${gpuText(session.gpu)}, ${architectureOf(session.gpu)}`;
   }
 
@@ -136,16 +143,27 @@ export class CudaDevice extends CudaOps implements Device {
   }
 
   readLater(tensor: DeviceTensor): LateRead {
-    const read = tensor.dtype === "f32" ? this.readF32(tensor).then(bitsOf) : this.readI32(tensor);
-    return { take: () => read };
+    const { rows, columns, address } = anyTensor(tensor);
+    const { lateReads, marks, staging } = this.#session;
+    marks.add("read");
+    const count = rows * columns;
+    if (count <= lateReads.elementsMax) return lateReads.read(address, count);
+    // Too much for the ring: at once.
+    const out = new Int32Array(count);
+    staging.download(out, address);
+    return { take: () => Promise.resolve(out) };
   }
 
-  replay(_key: string, enqueue: () => void): void {
-    enqueue();
+  replay(key: string, enqueue: () => void): void {
+    const { replays, marks } = this.#session;
+    marks.add("step");
+    if (replays === null) enqueue();
+    else replays.run(key, enqueue);
+    marks.add("step done");
   }
 
-  paddedBatch(count: number): number {
-    return count;
+  paddedBatch(count: number, countMax: number): number {
+    return this.replays ? paddedBatch(count, countMax) : count;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

@@ -6,13 +6,16 @@ import { CudaDriver } from "./driver.ts";
 import { CAPABILITY_MIN, type Gpu, isSupported } from "./gpu.ts";
 import { KernelCache } from "./kernel-cache.ts";
 import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
+import { LateReads } from "./late-reads.ts";
 import { Launcher } from "./launcher.ts";
 import type { CudaSettings } from "./library-search.ts";
+import { Marks } from "./marks.ts";
 import { CudaMemory } from "./memory.ts";
 import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 import { Nvrtc } from "./nvrtc.ts";
 import { PrimaryContext } from "./primary-context.ts";
 import { Products } from "./products.ts";
+import { Replays } from "./replays.ts";
 import { Scratch } from "./scratch.ts";
 import { Staging } from "./staging.ts";
 import { CudaStream } from "./stream.ts";
@@ -46,6 +49,10 @@ export class CudaSession {
   readonly stream: CudaStream;
   readonly memory: CudaMemory;
   readonly staging: Staging;
+  readonly lateReads: LateReads;
+  /** Null where steps are not to be captured. */
+  readonly replays: Replays | null;
+  readonly marks: Marks;
   readonly context: CudaContext;
   readonly landing: { readonly address: bigint; readonly bytes: number };
   readonly #primary: PrimaryContext;
@@ -56,7 +63,7 @@ export class CudaSession {
     primary: PrimaryContext,
     loaded: LoadedKernels,
     cublas: CublasLt | null,
-    freshByte: number,
+    { settings, freshByte = 0, warn }: CudaSessionOptions,
   ) {
     const { driver, gpu } = primary;
     this.driver = driver;
@@ -66,6 +73,10 @@ export class CudaSession {
     this.stream = new CudaStream(driver);
     this.memory = new CudaMemory(driver, this.stream, freshByte);
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
+    this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
+    const replays = settings?.graphs !== false;
+    this.replays = replays ? new Replays({ stream: this.stream, warn }) : null;
+    this.marks = new Marks(driver, this.stream);
     const address = this.memory.allocate(landingBytes, "room for weights on their way");
     this.landing = { address, bytes: landingBytes };
     const { memory, staging, stream } = this;
@@ -94,7 +105,7 @@ export class CudaSession {
       const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
       // Other code of this thread may have run meanwhile, and chosen another context.
       primary.makeCurrent();
-      return new CudaSession(primary, loaded, cublas, options.freshByte ?? 0);
+      return new CudaSession(primary, loaded, cublas, options);
     } catch (error) {
       primary.release();
       throw error;
@@ -105,7 +116,9 @@ export class CudaSession {
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
+    this.replays?.dispose();
     this.context.products?.dispose();
+    this.lateReads.dispose();
     this.staging.dispose();
     this.memory.dispose();
     this.stream.destroy();

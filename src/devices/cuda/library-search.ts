@@ -9,7 +9,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** Where this machine keeps things; given by whoever may read the environment. */
+/** Where this machine keeps things, and what is wanted of it; given by who knows. */
 export interface CudaSettings {
   /** CUDA_HOME or CUDA_PATH. */
   readonly home?: string;
@@ -19,6 +19,8 @@ export interface CudaSettings {
   readonly cacheFolder?: string;
   /** Folder of toolkits; /usr/local by default. */
   readonly toolkitRoot?: string;
+  /** Whether steps of one size are captured in graphs; true by default. */
+  readonly graphs?: boolean;
 }
 
 /** A library by its file names, best version first. */

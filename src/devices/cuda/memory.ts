@@ -70,6 +70,8 @@ export class CudaMemory {
 
   #take(kind: "device" | "host", bytes: number, what: string): bigint {
     assert(Number.isSafeInteger(bytes) && bytes >= 0, `Cannot allocate ${bytes} bytes`);
+    // A graph would be captured with it, and its fill done each time.
+    assert(!this.#stream.capturing, `Cannot allocate ${what} inside a graph`);
     const out = new BigUint64Array(1);
     // A region of no bytes still has an address of its own.
     const size = Math.max(bytes, 1);

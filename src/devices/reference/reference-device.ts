@@ -55,6 +55,7 @@ export class ReferenceDevice implements Device {
   readonly description = "reference: plain TypeScript, one thread";
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
   readonly runsLater = false;
+  readonly replays = false;
 
   readonly takeTokens = takeTokens;
   readonly spreadRows = spreadRows;
