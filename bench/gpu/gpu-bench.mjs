@@ -1,0 +1,32 @@
+/** What every measurement on a GPU begins with: a GPU, or one line that says why there is none. */
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+
+/** Ends the process with one line where what must be there is not. */
+export function giveUp(message) {
+  console.error(message);
+  process.exit(1);
+}
+
+/** Opens with `open`; a missing GPU or library ends the process with its one line. */
+export async function openOrGiveUp(open) {
+  try {
+    return await open();
+  } catch (error) {
+    if (error?.code === "DEVICE_UNAVAILABLE") return giveUp(error.message);
+    throw error;
+  }
+}
+
+/** The built product; without it nothing here runs. */
+export async function requireBuild() {
+  if (existsSync(new URL("../../dist/index.js", import.meta.url))) return;
+  giveUp("Cannot find dist: run npm run build first");
+}
+
+/** Writes a result where it was asked for. */
+export function writeJson(file, result) {
+  if (file === undefined) return;
+  mkdirSync(dirname(file) || ".", { recursive: true });
+  writeFileSync(file, `${JSON.stringify(result, null, 2)}\n`);
+}
