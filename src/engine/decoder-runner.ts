@@ -1,11 +1,12 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor, KvCache } from "#devices";
 import type { Decoder } from "#models";
-import { candidatesOfRow, type Sampler, type SamplingRow } from "#sampling";
-import type { PlannedSequence, Sequence, StepPlan } from "#scheduler";
-import type { ItemResult, ModelRunner } from "./model-runner.ts";
+import { candidatesOfRow, type Sampler, type SamplingRow, type StartedDraw } from "#sampling";
+import type { StepPlan } from "#scheduler";
+import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { StepBuilder } from "./step-builder.ts";
+import { isDrawing, isSearching, itemsOf, type StepItem } from "./step-item.ts";
 
 export interface DecoderRunnerParts {
   readonly device: Device;
@@ -17,15 +18,22 @@ export interface DecoderRunnerParts {
   readonly logitRowsMax: number;
 }
 
-/** One item of a plan, its task, and where its rows are in the step. */
-interface StepItem extends PlannedSequence {
-  readonly task: SequenceTask;
-  readonly firstRow: number;
-  /** The row that its next token follows from; a fork's is another item's. */
-  readonly lastRow: number;
+/** What a step does with its last rows. */
+interface LastRows {
+  readonly draw: StartedDraw | null;
+  /** What searching items found. */
+  readonly found: ReadonlyMap<StepItem, ItemResult>;
 }
 
-/** Runs steps of a decoder on a device. */
+const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
+/** An embedding draws nothing, but its sequence ends as if it had. */
+const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
+
+/**
+ * Runs steps of a decoder on a device. What only the host can do (grammars, what is wanted of a
+ * prompt's rows, beams) makes `start` wait for the device; all else is enqueued, and read when the
+ * step is finished.
+ */
 export class DecoderRunner implements ModelRunner {
   readonly #parts: DecoderRunnerParts;
 
@@ -33,15 +41,33 @@ export class DecoderRunner implements ModelRunner {
     this.#parts = parts;
   }
 
-  async run(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): Promise<ItemResult[]> {
-    const { decoder, builder, kvCache, device } = this.#parts;
-    const items = itemsOf(plan, taskOf);
-    decoder.stage(builder.build(plan));
+  async start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep> {
+    const { decoder, builder, kvCache, sampler } = this.#parts;
+    const items = itemsOf(plan, tasks);
+    decoder.stage(builder.build(items), sampler.tokens);
     decoder.forward(kvCache);
     for (const item of items) await this.#runPrompt(item);
-    const results = await this.#sample(items);
-    await device.synchronize();
-    return results;
+    const { draw, found } = await this.#readLastRows(items);
+    // A step that draws nothing has an end, too.
+    const end = draw ?? this.#markEnd();
+    return {
+      finish: async () => {
+        const { tokens, logprobs } = await end.take();
+        let row = 0;
+        return items.map((item) => {
+          if (!isDrawing(item)) return found.get(item) ?? undrawn(item);
+          const logprob = logprobs[row] ?? null;
+          const tokenIds = [tokens[row++] ?? 0];
+          return { tokenIds, logprobs: logprob === null ? null : [logprob], candidates: null };
+        });
+      },
+    };
+  }
+
+  #markEnd(): StartedDraw {
+    const { device, sampler } = this.#parts;
+    const mark = device.readLater(device.rows(sampler.tokens, 0, 1));
+    return { take: async () => ({ tokens: await mark.take(), logprobs: [] }) };
   }
 
   /** What a request wants of its prompt's rows, beside the next token. */
@@ -49,10 +75,10 @@ export class DecoderRunner implements ModelRunner {
     const { promptLogprobs, promptLogits, hiddenSum } = item.task;
     if (hiddenSum !== null) await this.#sumHidden(item);
     if (promptLogprobs === null && promptLogits === null) return;
-    const { promptLength } = item.sequence;
-    const end = Math.min(item.start + item.count, promptLength);
+    const { sequence, start, count } = item.planned;
+    const end = Math.min(start + count, sequence.promptLength);
     const { logitRowsMax } = this.#parts;
-    for (let position = item.start; position < end; position += logitRowsMax) {
+    for (let position = start; position < end; position += logitRowsMax) {
       await this.#scorePrompt(item, position, Math.min(logitRowsMax, end - position));
     }
   }
@@ -61,8 +87,8 @@ export class DecoderRunner implements ModelRunner {
   async #scorePrompt(item: StepItem, start: number, count: number): Promise<void> {
     const { decoder, device, sampler } = this.#parts;
     const { promptLogprobs, promptLogits } = item.task;
-    const { sequence } = item;
-    const logits = decoder.logits(rowsFrom(item.firstRow + start - item.start, count));
+    const { sequence } = item.planned;
+    const logits = decoder.logits(rowsFrom(item.firstRow + start - item.planned.start, count));
     if (promptLogits !== null) {
       promptLogits.values.set(await device.readF32(logits), start * promptLogits.columns);
     }
@@ -77,48 +103,40 @@ export class DecoderRunner implements ModelRunner {
     });
   }
 
-  async #sumHidden(item: StepItem): Promise<void> {
+  async #sumHidden({ task, planned, firstRow }: StepItem): Promise<void> {
     const { decoder, device, logitRowsMax } = this.#parts;
-    for (let place = 0; place < item.count; place += logitRowsMax) {
-      const count = Math.min(logitRowsMax, item.count - place);
-      const rows = await device.readF32(decoder.hidden(rowsFrom(item.firstRow + place, count)));
-      item.task.hiddenSum?.add(item.start + place, rows);
+    for (let place = 0; place < planned.count; place += logitRowsMax) {
+      const count = Math.min(logitRowsMax, planned.count - place);
+      const rows = await device.readF32(decoder.hidden(rowsFrom(firstRow + place, count)));
+      task.hiddenSum?.add(planned.start + place, rows);
     }
   }
 
-  async #sample(items: readonly StepItem[]): Promise<ItemResult[]> {
+  async #readLastRows(items: readonly StepItem[]): Promise<LastRows> {
     const drawing = items.filter(isDrawing);
     const searching = items.filter(isSearching);
     const wanted = [...drawing, ...searching];
-    if (wanted.length === 0) return items.map(undrawn);
+    if (wanted.length === 0) return { draw: null, found: new Map() };
     const lastRows = Int32Array.from(wanted, ({ lastRow }) => lastRow);
     const logits = this.#parts.decoder.logits(lastRows);
     // Before the draw, which may edit its rows; those of beams lie behind them.
-    const results = await this.#search(logits, searching, drawing.length);
-    await this.#draw(logits, drawing, results);
-    return items.map((item) => results.get(item) ?? undrawn(item));
+    const found = await this.#search(logits, searching, drawing.length);
+    return { draw: drawing.length === 0 ? null : await this.#draw(logits, drawing), found };
   }
 
   /** One token for each item, from the first rows. */
-  async #draw(
-    logits: DeviceTensor,
-    items: readonly StepItem[],
-    results: Map<StepItem, ItemResult>,
-  ): Promise<void> {
-    if (items.length === 0) return;
-    const rows = items.map(({ sequence, task }): SamplingRow => {
-      assert(task.sampling !== null, "A sequence draws after its grammar is compiled");
-      return { sampling: task.sampling, position: sequence.tokens.length };
+  async #draw(logits: DeviceTensor, items: readonly StepItem[]): Promise<StartedDraw> {
+    const rows = items.map(({ planned, task }): SamplingRow => {
+      const { sampling } = task;
+      assert(sampling !== null, "A sequence draws after its grammar is compiled");
+      const position = planned.start + planned.count;
+      return { sampling, position, awaitedTokens: position - planned.sequence.tokens.length };
     });
-    const batch = await this.#parts.sampler.sample(logits, rows);
-    items.forEach((item, row) => {
-      const logprobs = batch.logprobs[row] ?? null;
-      results.set(item, {
-        tokenIds: [batch.tokens[row] ?? 0],
-        logprobs: logprobs === null ? null : [logprobs],
-        candidates: null,
-      });
+    const draw = await this.#parts.sampler.start(logits, rows);
+    items.forEach(({ task }, row) => {
+      task.drawnRow = row;
     });
+    return draw;
   }
 
   /** The likeliest tokens of each beam, from row `first` on. */
@@ -128,6 +146,7 @@ export class DecoderRunner implements ModelRunner {
     first: number,
   ): Promise<Map<StepItem, ItemResult>> {
     const results = new Map<StepItem, ItemResult>();
+    if (items.length === 0) return results;
     for (const count of new Set(items.map(({ task }) => task.beamCandidates))) {
       const rows = items.flatMap(({ task }, at) =>
         task.beamCandidates === count ? [first + at] : [],
@@ -144,32 +163,8 @@ export class DecoderRunner implements ModelRunner {
   }
 }
 
-function isDrawing({ samples, task }: StepItem): boolean {
-  return samples && task.hiddenSum === null && task.beamCandidates === 0;
-}
-
-/** A beam that forks shares its lead's row, whose candidates are enough for all. */
-function isSearching({ samples, task, forkOf }: StepItem): boolean {
-  return samples && task.beamCandidates > 0 && forkOf === null;
-}
-
-/** An embedding draws nothing, but its sequence ends as if it had. */
-function undrawn({ samples, task }: StepItem): ItemResult {
-  const ends = samples && task.hiddenSum !== null;
-  return { tokenIds: ends ? [0] : [], logprobs: null, candidates: null };
-}
-
-function itemsOf(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): StepItem[] {
-  const items: StepItem[] = [];
-  let firstRow = 0;
-  for (const item of plan.items) {
-    const { sequence, count, forkOf } = item;
-    const lead = forkOf === null ? null : items[forkOf];
-    const lastRow = lead?.lastRow ?? firstRow + count - 1;
-    items.push({ ...item, task: taskOf(sequence), firstRow, lastRow });
-    firstRow += count;
-  }
-  return items;
+function undrawn({ planned, task }: StepItem): ItemResult {
+  return planned.samples && task.hiddenSum !== null ? NO_TOKEN : NOTHING;
 }
 
 function rowsFrom(first: number, count: number): Int32Array {

@@ -113,7 +113,7 @@ export class EncoderEngine {
     };
   }
 
-  dispose(): void {
+  async dispose(): Promise<void> {
     this.#waiting = [];
   }
 

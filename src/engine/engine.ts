@@ -1,16 +1,9 @@
-import { assert, type Clock, EngineError } from "#base";
+import { assert, EngineError } from "#base";
 import type { GrammarCompiler } from "#sampling";
-import {
-  isEmptyPlan,
-  type Scheduler,
-  type Sequence,
-  type SequenceUpdate,
-  type StepPlan,
-  sequenceId,
-} from "#scheduler";
+import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { StepReport } from "./api.ts";
-import type { ItemResult, ModelRunner } from "./model-runner.ts";
+import type { ItemResult } from "./model-runner.ts";
 import type {
   EmbeddingOutput,
   EmbedRequest,
@@ -24,20 +17,12 @@ import type {
 } from "./protocol.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
-import type { CacheMemory } from "./tiers/cache-memory.ts";
-import { stepFailure, toWire } from "./wire-error.ts";
+import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
+import { toWire } from "./wire-error.ts";
 
 const MS_PER_SECOND = 1000;
-/** A step tells how fast prompts are when one has so many tokens and such a share of all. */
-const PREFILL_TOKENS_MIN = 16;
-const PREFILL_SHARE_MIN = 0.9;
 
-export interface EngineParts {
-  readonly scheduler: Scheduler;
-  readonly runner: ModelRunner;
-  /** The bytes behind the scheduler's cache; null where they are nobody's concern. */
-  readonly memory: Pick<CacheMemory, "carryOut" | "takeFinishedLoads" | "cost"> | null;
-  readonly clock: Clock;
+export interface EngineParts extends StepPipelineParts {
   /** What sequences of this model have in common. */
   readonly shape: RequestShape;
   readonly createCompiler: (vocabulary: GrammarVocabulary) => GrammarCompiler;
@@ -45,15 +30,13 @@ export interface EngineParts {
   readonly onWake: () => void;
 }
 
-/** What a device made of a plan: a result per item, or why there is none. */
-type Computed = { readonly results: readonly ItemResult[] } | { readonly error: WireError };
-
 /**
- * The step loop: plan, begin, forward, sample, commit. One step at a time; requests may come and
- * go between and during steps.
+ * The step loop: plan, begin, forward, sample, commit. Steps are committed in the order they began;
+ * requests may come and go between and during steps.
  */
 export class Engine {
   readonly #parts: EngineParts;
+  readonly #pipeline: StepPipeline;
   readonly #records = new Map<RequestKey, RequestRecord>();
   readonly #bySequence = new Map<Sequence, RequestRecord>();
   #vocabulary: GrammarVocabulary | null = null;
@@ -63,11 +46,10 @@ export class Engine {
   readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
   /** Requests that failed since the last step's news. */
   #failures: RequestFailure[] = [];
-  /** While a step is computed: tasks of sequences that ended meanwhile, which it may still use. */
-  #endedTasks: SequenceTask[] | null = null;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
+    this.#pipeline = new StepPipeline(parts);
   }
 
   /** What grammars are made of. Without it, structured output is refused. */
@@ -106,38 +88,22 @@ export class Engine {
     });
   }
 
-  /** Null when there is nothing to do, and no news. Never rejects for a failing step. */
+  /**
+   * Brings one step to its end. Null when there is nothing to do, and no news: then none is under
+   * way. Never rejects for a failing step.
+   */
   async step(): Promise<StepOutput | null> {
-    const { scheduler, clock, memory } = this.#parts;
-    const startedMs = clock.nowMs();
-    for (const key of memory?.takeFinishedLoads() ?? []) scheduler.loadDone(sequenceId(key));
-    const plan = scheduler.plan();
-    if (isEmptyPlan(plan)) {
-      memory?.carryOut();
-      return this.#news();
-    }
-    scheduler.begin(plan, startedMs);
-    memory?.carryOut();
-    const plannedMs = clock.nowMs();
-    const computed = await this.#compute(plan);
-    const computedMs = clock.nowMs();
-    if ("results" in computed) this.#measure(plan, computedMs - plannedMs);
+    const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
+    if (step === null) return this.#news();
+    const { clock } = this.#parts;
+    const takenMs = clock.nowMs();
+    const { outcome } = step;
     const news =
-      "error" in computed
-        ? this.#fail(plan, computed.error)
-        : this.#commit(plan, computed.results, computedMs);
-    const planMs = plannedMs - startedMs + (clock.nowMs() - computedMs);
-    const failures = this.#takeFailures();
-    return { ...news, failures, report: report(plan, computedMs - startedMs, planMs) };
-  }
-
-  /** Where one prompt made up the step, its time says how fast prompts are computed. */
-  #measure(plan: StepPlan, ms: number): void {
-    const { memory } = this.#parts;
-    for (const { start, count } of plan.items) {
-      if (count < PREFILL_TOKENS_MIN || count < plan.tokens * PREFILL_SHARE_MIN) continue;
-      memory?.cost.recordPrefill(start, start + count, ms);
-    }
+      "error" in outcome
+        ? await this.#fail(step.plan, outcome.error)
+        : this.#commit(step, outcome.results);
+    const planMs = step.planMs + (clock.nowMs() - takenMs);
+    return { ...news, failures: this.#takeFailures(), report: report(step, planMs) };
   }
 
   stats(): StepStats {
@@ -152,9 +118,10 @@ export class Engine {
     };
   }
 
-  /** Ends everything and frees the grammars. Not while a step runs. */
-  dispose(): void {
+  /** Ends everything and frees the grammars. Not while `step` runs; what is under way is lost. */
+  async dispose(): Promise<void> {
     for (const key of [...this.#records.keys()]) this.abort(key);
+    await this.#pipeline.dropAhead();
     this.#compiler?.dispose();
   }
 
@@ -175,30 +142,7 @@ export class Engine {
     if (!this.#bySequence.delete(sequence)) return;
     record.end(sequence);
     if (record.done) this.#records.delete(record.key);
-    const task = record.taskOf(sequence);
-    if (this.#endedTasks === null) task.sampling?.dispose();
-    else this.#endedTasks.push(task);
-  }
-
-  /** A step may only take blocks back: then there is nothing to compute. */
-  async #compute(plan: StepPlan): Promise<Computed> {
-    if (plan.items.length === 0) return { results: [] };
-    const tasks = new Map(plan.items.map(({ sequence }) => [sequence, this.#taskOf(sequence)]));
-    const ended: SequenceTask[] = [];
-    this.#endedTasks = ended;
-    try {
-      const results = await this.#parts.runner.run(plan, (sequence) => {
-        const task = tasks.get(sequence);
-        assert(task !== undefined, "Cannot find a task: the sequence is not in the plan");
-        return task;
-      });
-      return { results };
-    } catch (error) {
-      return { error: stepFailure(error) };
-    } finally {
-      this.#endedTasks = null;
-      for (const task of ended) task.sampling?.dispose();
-    }
+    this.#pipeline.free(record.taskOf(sequence));
   }
 
   #taskOf(sequence: Sequence): SequenceTask {
@@ -221,7 +165,8 @@ export class Engine {
   }
 
   /** Lets sequences grow, turns updates into outputs, and lets go of what finished. */
-  #commit(plan: StepPlan, results: readonly ItemResult[], nowMs: number) {
+  #commit(step: ComputedStep, results: readonly ItemResult[]) {
+    const { plan, computedMs: nowMs } = step;
     const drawn = plan.items.map(({ sequence }, place) =>
       sequence.group.kind === "beams" ? null : (results[place]?.tokenIds ?? []),
     );
@@ -239,7 +184,7 @@ export class Engine {
       if (sequence.finished) this.#forget(record, sequence);
     }
     this.#searchOn(plan, results, nowMs, outputs);
-    this.#countStep(plan, outputs);
+    this.#countStep(step, outputs);
     return { outputs, embeddings };
   }
 
@@ -300,10 +245,14 @@ export class Engine {
     outputs.push(record.output(update, result?.logprobs ?? null));
   }
 
-  /** Ends all requests that were in a step which threw. */
-  #fail(plan: StepPlan, error: WireError): Pick<StepOutput, "outputs" | "embeddings"> {
+  /** Ends all requests that were in a step which threw, and in the one that began behind it. */
+  async #fail(
+    plan: StepPlan,
+    error: WireError,
+  ): Promise<Pick<StepOutput, "outputs" | "embeddings">> {
+    const behind = await this.#pipeline.dropAhead();
     this.#parts.scheduler.fail(plan);
-    for (const { sequence } of plan.items) {
+    for (const { sequence } of [...plan.items, ...(behind?.items ?? [])]) {
       const record = this.#bySequence.get(sequence);
       if (record !== undefined) this.#failRequest(record, error);
     }
@@ -318,16 +267,16 @@ export class Engine {
     this.#failures.push({ key: record.key, error });
   }
 
-  #countStep(plan: StepPlan, outputs: readonly SequenceOutput[]): void {
+  #countStep({ plan, admitted }: ComputedStep, outputs: readonly SequenceOutput[]): void {
     const tokens = this.#tokens;
     this.#steps += 1;
-    for (const { sequence, start, count, admission } of plan.items) {
+    tokens.prompt += admitted.prompt;
+    tokens.cachedPrompt += admitted.cachedPrompt;
+    for (const { sequence, start, count } of plan.items) {
       const { promptLength } = sequence;
-      tokens.computedPrompt += Math.max(0, Math.min(start + count, promptLength) - start);
-      // Samples and beams fork from the one that is admitted; what comes back is known already.
-      if (admission === null || sequence.preemptions > 0) continue;
-      tokens.prompt += promptLength;
-      tokens.cachedPrompt += sequence.cachedTokens;
+      if (start < promptLength) {
+        tokens.computedPrompt += Math.min(start + count, promptLength) - start;
+      }
     }
     for (const { tokenIds } of outputs) tokens.generated += tokenIds.length;
   }
@@ -350,7 +299,7 @@ export class Engine {
   }
 }
 
-function report(plan: StepPlan, stepMs: number, planMs: number): StepReport {
+function report({ plan, stepMs }: ComputedStep, planMs: number): StepReport {
   return {
     stepTokens: plan.tokens,
     sequences: plan.items.length,

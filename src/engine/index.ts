@@ -24,8 +24,9 @@
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
+ *   step-pipeline.ts    which steps are under way
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
- *   step-builder.ts     plans as flat arrays
+ *   step-item.ts        who computes what in a step; step-builder.ts as flat arrays
  *   encoder-engine.ts   embeddings by an encoder
  *
  * Invariant: text never crosses to the engine's thread, tensors never cross back.

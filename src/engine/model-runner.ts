@@ -1,5 +1,5 @@
 import type { PositionLogprobs, TokenCandidates } from "#sampling";
-import type { Sequence, StepPlan } from "#scheduler";
+import type { StepPlan } from "#scheduler";
 import type { SequenceTask } from "./sequence-task.ts";
 
 /** What the forward pass brought for one item of a plan. */
@@ -12,11 +12,24 @@ export interface ItemResult {
   readonly candidates: TokenCandidates | null;
 }
 
+/** A step that was handed to the device, and may still run. */
+export interface StartedStep {
+  /**
+   * Waits for it, and for no step started behind it: one result per item of the plan, in order. A
+   * rejection fails the step. To be called once.
+   */
+  finish(): Promise<readonly ItemResult[]>;
+}
+
 /**
  * Computes steps. What belongs to the prompt (log-probabilities, logits, pooled hidden states) is
  * put into the sequence's task as it becomes known.
  */
 export interface ModelRunner {
-  /** One result per item of the plan, in order. A rejection fails the step. */
-  run(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): Promise<ItemResult[]>;
+  /**
+   * Enqueues a step; `tasks[i]` is the task of the plan's item i. The step before may still run:
+   * tokens that it draws are taken on the device, where the plan counts on them. A rejection fails
+   * the step, and leaves the one before alone.
+   */
+  start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep>;
 }

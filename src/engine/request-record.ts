@@ -319,6 +319,7 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenSum: null,
+    drawnRow: -1,
     beamCandidates,
   };
 }

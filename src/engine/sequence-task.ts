@@ -10,6 +10,8 @@ export interface SequenceTask {
   readonly promptLogprobs: PromptLogprobs | null;
   /** Logits of prompt tokens, [tokens, V]. */
   readonly promptLogits: PromptLogits | null;
+  /** Its row among the tokens that the newest step draws, or drew when it was the newest. */
+  drawnRow: number;
   /** Sum of last hidden states, [E]: for embeddings, which draw nothing that is used. */
   hiddenSum: HiddenSum | null;
 }

@@ -1,5 +1,6 @@
+import { assert } from "#base";
 import type { StepInput } from "#models";
-import type { StepPlan } from "#scheduler";
+import type { StepItem } from "./step-item.ts";
 
 export interface StepBuilderLimits {
   readonly stepTokensMax: number;
@@ -12,6 +13,7 @@ export interface StepBuilderLimits {
 export class StepBuilder {
   readonly #limits: StepBuilderLimits;
   readonly #tokenIds: Int32Array;
+  readonly #tokenSources: Int32Array;
   readonly #positions: Int32Array;
   readonly #slots: Int32Array;
   readonly #queryStarts: Int32Array;
@@ -22,6 +24,7 @@ export class StepBuilder {
     const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
     this.#limits = limits;
     this.#tokenIds = new Int32Array(stepTokensMax);
+    this.#tokenSources = new Int32Array(stepTokensMax);
     this.#positions = new Int32Array(stepTokensMax);
     this.#slots = new Int32Array(stepTokensMax);
     this.#queryStarts = new Int32Array(sequencesMax + 1);
@@ -30,19 +33,22 @@ export class StepBuilder {
   }
 
   /** The step as a device sees it. Valid until the next call. */
-  build(plan: StepPlan): StepInput {
+  build(items: readonly StepItem[]): StepInput {
     let tokens = 0;
     let queryLengthMax = 0;
     let contextLengthMax = 0;
     let row = 0;
-    for (const { sequence, start, count } of plan.items) {
+    let awaits = false;
+    for (const item of items) {
+      const { sequence, start, count } = item.planned;
       // A fork computes nothing: it draws from another item's row.
       if (count === 0) continue;
+      const table = sequence.blockTable.view();
       this.#queryStarts[row] = tokens;
       this.#contextLengths[row] = start + count;
-      this.#blockTables.set(sequence.blockTable.view(), row * this.#limits.blocksPerSequenceMax);
-      this.#tokenIds.set(sequence.tokens.view(start, start + count), tokens);
-      this.#fillSlots(sequence.blockTable.view(), start, count, tokens);
+      this.#blockTables.set(table, row * this.#limits.blocksPerSequenceMax);
+      awaits = this.#fillTokens(item, tokens) || awaits;
+      this.#fillSlots(table, { start, count, first: tokens });
       tokens += count;
       queryLengthMax = Math.max(queryLengthMax, count);
       contextLengthMax = Math.max(contextLengthMax, start + count);
@@ -60,11 +66,31 @@ export class StepBuilder {
       blockTables: this.#blockTables,
       queryLengthMax,
       contextLengthMax,
+      ...(awaits && { tokenSources: this.#tokenSources }),
     };
   }
 
+  /** The item's ids, from row `first` on. Whether its last one is still being drawn. */
+  #fillTokens({ planned, task }: StepItem, first: number): boolean {
+    const { sequence, start, count } = planned;
+    const { tokens } = sequence;
+    const end = start + count;
+    const known = Math.min(end, tokens.length);
+    if (count === 1 && known === end) this.#tokenIds[first] = tokens.get(start);
+    else if (known > start) this.#tokenIds.set(tokens.view(start, known), first);
+    this.#tokenSources.fill(-1, first, first + count);
+    if (known === end) return false;
+    assert(known === end - 1 && task.drawnRow >= 0, "Cannot compute a token that nobody draws");
+    this.#tokenIds[first + count - 1] = 0;
+    this.#tokenSources[first + count - 1] = task.drawnRow;
+    return true;
+  }
+
   /** Positions `start` up to `start + count`, and the slot of each, from row `first` on. */
-  #fillSlots(table: Int32Array, start: number, count: number, first: number): void {
+  #fillSlots(
+    table: Int32Array,
+    { start, count, first }: { readonly start: number; readonly count: number; first: number },
+  ): void {
     const { blockTokens } = this.#limits;
     for (let place = 0; place < count; place++) {
       const position = start + place;

@@ -6,9 +6,9 @@ import {
   SamplingParams,
   type TokenCandidates,
 } from "#sampling";
-import { Scheduler, SchedulerConfig, type Sequence, type StepPlan } from "#scheduler";
+import { Scheduler, SchedulerConfig, type StepPlan } from "#scheduler";
 import { Engine } from "../../src/engine/engine.ts";
-import type { ItemResult, ModelRunner } from "../../src/engine/model-runner.ts";
+import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/model-runner.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol.ts";
 import type { SequenceTask } from "../../src/engine/sequence-task.ts";
 import { SlowDisk } from "./slow-disk.ts";
@@ -26,6 +26,8 @@ export interface ScriptedOptions {
   /** Further levels of the cache, and what is reused. */
   readonly cache?: Partial<KvCacheShape>;
   readonly scheduler?: Partial<SchedulerConfig>;
+  /** A step starts before the one before is finished. Default: false. */
+  readonly overlapSteps?: boolean;
 }
 
 const END = 999;
@@ -44,17 +46,19 @@ export class ScriptedEngine implements ModelRunner {
 
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
-    const { cache: shape, scheduler, ...limits } = rest;
+    const { cache: shape, scheduler, overlapSteps = false, ...limits } = rest;
     this.cache = new KvCache({ blocks, blockTokens, ...shape });
     this.disk = new SlowDisk(this.cache);
     const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
     const estimates = { recomputeMs: () => 1, swapMs: () => 1, loadPays: () => true };
     const { cache } = this;
-    this.scheduler = new Scheduler({ config, cache, contextTokensMax, estimates });
+    const scheduling = { config, cache, contextTokensMax, estimates, overlapSteps };
+    this.scheduler = new Scheduler(scheduling);
     this.engine = new Engine({
       scheduler: this.scheduler,
       runner: this,
       memory: this.disk,
+      overlapSteps,
       clock: { nowMs: () => this.nowMs++ },
       shape: {
         vocabularySize: 1000,
@@ -69,11 +73,23 @@ export class ScriptedEngine implements ModelRunner {
     });
   }
 
-  async run(plan: StepPlan, taskOf: (sequence: Sequence) => SequenceTask): Promise<ItemResult[]> {
-    await this.duringStep(plan);
-    return plan.items.map(({ sequence, samples, forkOf }) => {
-      const { beamCandidates } = taskOf(sequence);
-      const last = sequence.tokens.get(sequence.tokens.length - 1);
+  async start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep> {
+    const results = this.#resultsOf(plan, tasks);
+    return {
+      finish: async () => {
+        await this.duringStep(plan);
+        return results;
+      },
+    };
+  }
+
+  #resultsOf(plan: StepPlan, tasks: readonly SequenceTask[]): ItemResult[] {
+    return plan.items.map(({ sequence, start, count, samples, forkOf }, place) => {
+      const beamCandidates = tasks[place]?.beamCandidates ?? 0;
+      const { tokens } = sequence;
+      // Tokens that are still being drawn are the next numbers.
+      const awaited = samples ? Math.max(0, start + count - tokens.length) : 0;
+      const last = tokens.get(tokens.length - 1) + awaited;
       const searches = samples && beamCandidates > 0 && forkOf === null;
       return {
         tokenIds: samples && beamCandidates === 0 ? [last + 1] : [],

@@ -81,12 +81,13 @@ test("an engine that failed in the middle of a request can still be closed", asy
 
 test("a device that broke ends the batch and the engine, and closing says no more", async () => {
   const broke = new EngineError("DEVICE_FAILED", "Cannot run a call: success wanted, it broke");
-  const synchronize = vi.spyOn(ReferenceDevice.prototype, "synchronize").mockRejectedValue(broke);
+  const lateRead = { take: () => Promise.reject(broke) };
+  const readLater = vi.spyOn(ReferenceDevice.prototype, "readLater").mockReturnValue(lateRead);
   const dispose = vi.spyOn(ReferenceDevice.prototype, "dispose").mockImplementation(() => {
     throw broke;
   });
   onTestFinished(() => {
-    synchronize.mockRestore();
+    readLater.mockRestore();
     dispose.mockRestore();
   });
   const under = new ServiceUnderTest();

@@ -1,0 +1,38 @@
+import { assert } from "#base";
+import type { PlannedSequence, StepPlan } from "#scheduler";
+import type { SequenceTask } from "./sequence-task.ts";
+
+/** One item of a plan, its task, and where its rows are in the step. */
+export interface StepItem {
+  readonly planned: PlannedSequence;
+  readonly task: SequenceTask;
+  readonly firstRow: number;
+  /** The row that its next token follows from; a fork's is another item's. */
+  readonly lastRow: number;
+}
+
+/** The plan's items in order, `tasks[i]` with item i. */
+export function itemsOf(plan: StepPlan, tasks: readonly SequenceTask[]): readonly StepItem[] {
+  const items: StepItem[] = [];
+  let firstRow = 0;
+  for (const planned of plan.items) {
+    const { count, forkOf } = planned;
+    const task = tasks[items.length];
+    assert(task !== undefined, "Cannot compute an item without a task");
+    const lead = forkOf === null ? null : items[forkOf];
+    const lastRow = lead?.lastRow ?? firstRow + count - 1;
+    items.push({ planned, task, firstRow, lastRow });
+    firstRow += count;
+  }
+  return items;
+}
+
+/** A token is drawn for it. */
+export function isDrawing({ planned, task }: StepItem): boolean {
+  return planned.samples && task.hiddenSum === null && task.beamCandidates === 0;
+}
+
+/** Its likeliest tokens are wanted. A beam that forks shares its lead's row, and candidates. */
+export function isSearching({ planned, task }: StepItem): boolean {
+  return planned.samples && task.beamCandidates > 0 && planned.forkOf === null;
+}
