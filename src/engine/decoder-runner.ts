@@ -6,7 +6,7 @@ import type { StepPlan } from "#scheduler";
 import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { StepBuilder } from "./step-builder.ts";
-import { isDrawing, isSearching, itemsOf, type StepItem } from "./step-item.ts";
+import { isDrawing, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
 
 export interface DecoderRunnerParts {
   readonly device: Device;
@@ -46,7 +46,7 @@ export class DecoderRunner implements ModelRunner {
     const items = itemsOf(plan, tasks);
     decoder.stage(builder.build(items), sampler.tokens);
     decoder.forward(kvCache);
-    for (const item of items) await this.#runPrompt(item);
+    for (const item of items) if (wantsPromptRows(item)) await this.#runPrompt(item);
     const { draw, found } = await this.#readLastRows(items);
     // A step that draws nothing has an end, too.
     const end = draw ?? this.#markEnd();
@@ -113,6 +113,8 @@ export class DecoderRunner implements ModelRunner {
   }
 
   async #readLastRows(items: readonly StepItem[]): Promise<LastRows> {
+    const made = this.#parts.decoder.drawnLogits();
+    if (made !== null) return { draw: await this.#draw(made, items), found: new Map() };
     const drawing = items.filter(isDrawing);
     const searching = items.filter(isSearching);
     const wanted = [...drawing, ...searching];

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import type { StepInput } from "#models";
-import type { StepItem } from "./step-item.ts";
+import { drawFromAllRows, type StepItem } from "./step-item.ts";
 
 export interface StepBuilderLimits {
   readonly stepTokensMax: number;
@@ -66,6 +66,7 @@ export class StepBuilder {
       blockTables: this.#blockTables,
       queryLengthMax,
       contextLengthMax,
+      draws: drawFromAllRows(items),
       ...(awaits && { tokenSources: this.#tokenSources }),
     };
   }

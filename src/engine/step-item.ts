@@ -27,6 +27,25 @@ export function itemsOf(plan: StepPlan, tasks: readonly SequenceTask[]): readonl
   return items;
 }
 
+/**
+ * Whether every row of the step is one item's, who draws from it and wants nothing else: such steps
+ * are made of equal parts, and a device may replay them.
+ */
+export function drawFromAllRows(items: readonly StepItem[]): boolean {
+  return items.every((item) => {
+    const { count, forkOf } = item.planned;
+    return count === 1 && forkOf === null && isDrawing(item) && !wantsPromptRows(item);
+  });
+}
+
+/** Something is wanted of rows of its prompt that this step computes. */
+export function wantsPromptRows({ planned, task }: StepItem): boolean {
+  const { promptLogprobs, promptLogits, hiddenSum } = task;
+  if (hiddenSum !== null) return true;
+  const wants = promptLogprobs !== null || promptLogits !== null;
+  return wants && planned.start < planned.sequence.promptLength;
+}
+
 /** A token is drawn for it. */
 export function isDrawing({ planned, task }: StepItem): boolean {
   return planned.samples && task.hiddenSum === null && task.beamCandidates === 0;
