@@ -220,6 +220,11 @@ export interface Device extends DeviceOps {
 
   release(memory: DeviceMemoryHandle): void;
   memory(): DeviceMemory;
+  /**
+   * Says that steps begin. A device with memory of its own warns of what is allocated from now on:
+   * it makes the device stop, and there may be no room left for it.
+   */
+  seal(): void;
   /** Releases everything. The device is unusable afterwards. */
   dispose(): void;
 }

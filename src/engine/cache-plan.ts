@@ -44,7 +44,7 @@ export class CachePlan {
     const { blockTokens } = this.block;
     return poolBlocks({ bytes: device.kvBytesPerBlock(this.block), blockTokens }, options, {
       contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
-      availableBytes: device.memory().availableBytes,
+      ...device.memory(),
       device: device.kind,
     });
   }

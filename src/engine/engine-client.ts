@@ -6,10 +6,10 @@ import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
 import type {
-  EngineInfo,
   FromEngine,
   LoadMessage,
   LoadProgress,
+  ReadyMessage,
   RequestKey,
   StepOutput,
   StepStats,
@@ -26,8 +26,11 @@ interface PendingSnapshot {
   readonly reject: (error: unknown) => void;
 }
 
+/** What loading brought. */
+export type LoadedInfo = Pick<ReadyMessage, "info" | "phases">;
+
 interface Loading {
-  readonly resolve: (info: EngineInfo) => void;
+  readonly resolve: (loaded: LoadedInfo) => void;
   readonly reject: (error: EngineError) => void;
 }
 
@@ -94,13 +97,13 @@ export class EngineClient {
   }
 
   /** Rejects with what opening and loading throw. */
-  async load(message: LoadMessage): Promise<EngineInfo> {
-    const info = await new Promise<EngineInfo>((resolve, reject) => {
+  async load(message: LoadMessage): Promise<LoadedInfo> {
+    const loaded = await new Promise<LoadedInfo>((resolve, reject) => {
       this.#loading = { resolve, reject };
       this.#link.post(message);
     });
     this.#link.keepAlive(false);
-    return info;
+    return loaded;
   }
 
   /** A name for a request, used once. */
@@ -193,7 +196,7 @@ export class EngineClient {
     switch (message.type) {
       case "ready":
         this.#update(message.stats);
-        this.#loading?.resolve(message.info);
+        this.#loading?.resolve(message);
         break;
       case "step":
         this.#update(message.stats);

@@ -19,6 +19,7 @@
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
+ *   load-phases.ts      what loading takes; worst-step.ts what steps will need of a GPU
  *   cache-plan.ts       a cache before its memory is taken
  *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
@@ -54,4 +55,4 @@ export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { LLM, type LlmOptions } from "./llm.ts";
-export type { LoadProgress } from "./protocol.ts";
+export type { LoadPhase, LoadPhaseName, LoadProgress } from "./protocol.ts";

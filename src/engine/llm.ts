@@ -30,7 +30,7 @@ import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.
 import { KvEvents } from "./kv-events.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
-import type { EngineInfo, EngineRequest, LoadProgress } from "./protocol.ts";
+import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
 import { checkTokenIds, parseSampling } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { warnOnce } from "./warn-once.ts";
@@ -61,6 +61,7 @@ interface ModelFiles {
 /** The same, and how it was loaded. */
 interface ModelParts extends ModelFiles {
   readonly settings: EngineOptions;
+  readonly phases: readonly LoadPhase[];
   readonly onWarning: (message: string) => void;
 }
 
@@ -75,6 +76,8 @@ interface ModelParts extends ModelFiles {
 export class LLM implements ServedModel, AsyncDisposable {
   readonly info: ModelInfo;
   readonly kvEvents: KvEventSource;
+  /** What loading took, part by part. */
+  readonly loadPhases: readonly LoadPhase[];
   /**
    * Sampling fields that the model's authors recommend (generation_config.json). Not applied
    * unless handed over: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
@@ -96,6 +99,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.kvEvents = eventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
+    this.loadPhases = parts.phases;
   }
 
   /**
@@ -124,8 +128,9 @@ export class LLM implements ServedModel, AsyncDisposable {
       // Weights are read on the engine's thread while the tokenizer is made on this one.
       const loading = client.load({ type: "load", path, options: settings });
       const reading = readFiles(path, name, settings, onWarning);
-      const [engine, files] = await Promise.all([loading, reading]);
-      return new LLM(client, describe(name, engine, files), { ...files, settings, onWarning });
+      const [{ info, phases }, files] = await Promise.all([loading, reading]);
+      const parts = { ...files, settings, phases, onWarning };
+      return new LLM(client, describe(name, info, files), parts);
     } catch (error) {
       await client.close();
       throw error;

@@ -20,11 +20,12 @@ import type { EngineOptions } from "./config.ts";
 import { DecoderRunner, type DecoderRunnerParts } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
 import { idleSettings } from "./idle-settings.ts";
-import type { LoadedEngine, Loading } from "./load-engine.ts";
+import { type LoadedModel, type Loading, watchWeights } from "./load-engine.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { StepBuilder } from "./step-builder.ts";
 import { CacheMemory } from "./tiers/cache-memory.ts";
 import { modelFingerprint } from "./tiers/model-fingerprint.ts";
+import { runWorstSteps } from "./worst-step.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
@@ -33,18 +34,21 @@ const PROMPT_LOGIT_ROWS = 64;
  * Throws what reading weights and making room for them and the cache throw, and INVALID_ARGUMENT
  * for attention sinks that the model cannot have.
  */
-export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedEngine> {
-  const { checkpoint, sources, device } = loading;
+export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedModel> {
+  const { phases, checkpoint, sources, device } = loading;
   const { options } = loading.message;
   const { spec } = model;
   const streaming = streamingOf(options);
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
-  const weights = loadDecoderWeights(device, model, { sources, format });
+  const onProgress = watchWeights(loading);
+  const weights = await phases.run("weights", () =>
+    loadDecoderWeights(device, model, { sources, format, onProgress }),
+  );
   const plan = new CachePlan({ device, options, checkpoint, spec, format });
   // Before the pool, which on a GPU takes nearly all that is left.
-  const step = allocateStep(loading, { spec, weights }, plan.contextTokensMax());
-  const memory = await openMemory(loading, { spec, weights, plan });
+  const step = await phases.run("steps", () => makeSteps(loading, { spec, weights, plan }));
+  const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
   try {
     return createEngine(loading, { spec, weights, step, memory });
   } catch (error) {
@@ -54,14 +58,16 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   }
 }
 
-function createEngine(loading: Loading, parts: LoadedParts): LoadedEngine {
+function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
   const { spec, weights, memory } = parts;
+  const overlapSteps = options.overlapSteps ?? device.runsLater;
   const scheduler = new Scheduler({
     config: options.scheduler,
     cache: memory.cache,
     contextTokensMax: modelContextTokens(options, spec),
+    overlapSteps,
     estimates: estimatesOf(memory, options),
   });
   const found = { hostBlocks: memory.cache.counts(1).total, modelTokens: spec.contextTokensMax };
@@ -79,6 +85,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedEngine {
     scheduler,
     runner,
     memory,
+    overlapSteps,
     clock: context.clock,
     onWake: context.onWake,
     shape: {
@@ -164,29 +171,29 @@ async function openMemory(
   });
 }
 
-/** `contextTokensMax`: at least what the scheduler will let a sequence have. */
-function allocateStep(
+/** Allocates what steps use, and on a GPU runs the largest ones, which take the rest of it. */
+async function makeSteps(
   { message, device }: Loading,
-  { spec, weights }: DecoderParts,
-  contextTokensMax: number,
-): StepParts {
+  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
+): Promise<StepParts> {
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
   const { blockTokens } = message.options.kvCache;
-  const blocksPerSequenceMax = Math.ceil(contextTokensMax / blockTokens);
-  const sequencesMax = runningSequencesMax;
-  const logitRowsMax = Math.max(sequencesMax, PROMPT_LOGIT_ROWS);
-  const limits = { stepTokensMax, sequencesMax, blocksPerSequenceMax };
-  return {
-    decoder: new Decoder({
-      device,
-      spec,
-      weights,
-      limits: { ...limits, blockTokens, logitRowsMax, contextTokensMax },
-      streaming: streamingOf(message.options),
-    }),
-    sampler: new Sampler({ device, rowsMax: logitRowsMax, vocabularySize: spec.vocabularySize }),
-    builder: new StepBuilder({ ...limits, blockTokens }),
+  // At least what the scheduler will let a sequence have.
+  const contextTokensMax = plan.contextTokensMax();
+  const logitRowsMax = Math.max(runningSequencesMax, PROMPT_LOGIT_ROWS);
+  const limits = {
+    ...{ stepTokensMax, sequencesMax: runningSequencesMax, logitRowsMax },
+    ...{ blockTokens, contextTokensMax },
+    blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
   };
+  const streaming = streamingOf(message.options);
+  const { vocabularySize } = spec;
+  const decoder = new Decoder({ device, spec, weights, limits, streaming });
+  const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
+  if (device.kind === "cuda") {
+    await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
+  }
+  return { decoder, sampler, builder: new StepBuilder(limits) };
 }
 
 /** End tokens of config.json and generation_config.json together. */

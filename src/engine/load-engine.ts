@@ -11,12 +11,14 @@ import {
   type WeightSupply,
 } from "#models";
 import { refuseWindow } from "./attention-window.ts";
+import type { EngineOptions } from "./config.ts";
 import { cudaSettings } from "./cuda-settings.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
 import type { Engine } from "./engine.ts";
 import { loadDecoder } from "./load-decoder.ts";
+import { LoadPhases } from "./load-phases.ts";
 import { weightFormatFor } from "./memory-plan.ts";
-import type { EngineInfo, LoadMessage, LoadProgress } from "./protocol.ts";
+import type { EngineInfo, LoadMessage, LoadPhase, LoadProgress } from "./protocol.ts";
 import type { CacheMemory } from "./tiers/cache-memory.ts";
 
 /** What was loaded. Give `memory` back before the device, and the engine before both. */
@@ -28,7 +30,12 @@ export interface LoadedEngine {
   readonly kvEvents: KvEventOutlet | null;
   /** The cache's bytes in all levels; null for a model without a cache. */
   readonly memory: CacheMemory | null;
+  /** What loading took. */
+  readonly phases: readonly LoadPhase[];
 }
+
+/** The same, as what makes one kind of model knows it. */
+export type LoadedModel = Omit<LoadedEngine, "phases">;
 
 /** What a cache tells of itself: `KvCache` is one. */
 export interface KvEventOutlet {
@@ -54,25 +61,24 @@ export async function loadEngine(
   context: LoadContext,
 ): Promise<LoadedEngine> {
   const { options } = message;
-  const checkpoint = await openCheckpoint(message.path, { weights: !options.randomWeights });
+  const phases = new LoadPhases(context.clock);
+  const checkpoint = await phases.run("files", () =>
+    openCheckpoint(message.path, { weights: !options.randomWeights }),
+  );
   try {
     const model = describeModel(checkpoint.config);
-    const device = await openDevice({
-      kind: options.device,
-      warn: context.warn,
-      cuda: cudaSettings(options),
-      onKernels: ({ done, total, cached }) => {
-        if (!cached) context.onProgress({ part: "kernels", done, total });
-      },
-      ...(options.threads === null ? {} : { threads: options.threads }),
-      ...(options.isa === null ? {} : { isa: options.isa }),
-    });
+    const device = await phases.run("device", () => openEngineDevice(options, context));
+    phases.watch(device);
     try {
       const sources = options.randomWeights ? randomWeights() : checkpoint.tensors;
-      const loading = { message, context, checkpoint, sources, device };
-      return model.kind === "decoder"
-        ? await loadDecoder(loading, model)
-        : loadEncoder(loading, model);
+      const loading = { message, context, phases, checkpoint, sources, device };
+      const loaded =
+        model.kind === "decoder"
+          ? await loadDecoder(loading, model)
+          : await loadEncoder(loading, model);
+      // From here on a step that takes memory would be a mistake of ours.
+      device.seal();
+      return { ...loaded, phases: phases.all };
     } catch (error) {
       device.dispose();
       throw error;
@@ -82,23 +88,48 @@ export async function loadEngine(
   }
 }
 
+function openEngineDevice(options: EngineOptions, context: LoadContext): Promise<Device> {
+  return openDevice({
+    kind: options.device,
+    warn: context.warn,
+    cuda: cudaSettings(options),
+    onKernels: ({ done, total, cached }) => {
+      if (!cached) context.onProgress({ part: "kernels", done, total });
+    },
+    ...(options.threads === null ? {} : { threads: options.threads }),
+    ...(options.isa === null ? {} : { isa: options.isa }),
+  });
+}
+
 /** What loading works with. */
 export interface Loading {
   readonly message: LoadMessage;
   readonly context: LoadContext;
+  readonly phases: LoadPhases;
   readonly checkpoint: Checkpoint;
   /** Its weights, or such as are made up for its configuration. */
   readonly sources: WeightSupply;
   readonly device: Device;
 }
 
-function loadEncoder(loading: Loading, model: EncoderModel): LoadedEngine {
-  const { message, context, checkpoint, sources, device } = loading;
+/** Weights' bytes that were read, for whoever watches. */
+export function watchWeights({ context, checkpoint, sources }: Loading): (bytes: number) => void {
+  const total = checkpoint.totalBytes;
+  // What is made up is there at once.
+  if (sources !== checkpoint.tensors || total === 0) return () => {};
+  return (done) => context.onProgress({ part: "weights", done: Math.min(done, total), total });
+}
+
+async function loadEncoder(loading: Loading, model: EncoderModel): Promise<LoadedModel> {
+  const { message, context, phases, checkpoint, sources, device } = loading;
   const { options } = message;
   const { spec } = model;
   refuseWindow(options, spec.architecture);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
-  const weights = loadEncoderWeights(device, model, { sources, format });
+  const onProgress = watchWeights(loading);
+  const weights = await phases.run("weights", () =>
+    loadEncoderWeights(device, model, { sources, format, onProgress }),
+  );
   const stepTokensMax = Math.max(options.scheduler.stepTokensMax, spec.contextTokensMax);
   const sequencesMax = options.scheduler.runningSequencesMax;
   const limits = { stepTokensMax, sequencesMax };

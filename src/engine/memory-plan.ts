@@ -69,11 +69,15 @@ export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFo
 /** What a pool may take, and what of it is of use. */
 export interface PoolRoom {
   readonly contextTokensMax: number;
-  /** Memory of the device that is free. */
+  /** Memory of the device: all of it, and what is free. */
+  readonly totalBytes: number;
   readonly availableBytes: number;
   /** Whose memory it is: a GPU's is there for nothing else. */
   readonly device: DeviceKind;
 }
+
+/** Left free of a GPU beside the pool, for graphs of steps, which are captured later. */
+export const GRAPH_BYTES = 2 ** 28;
 
 /**
  * Blocks of the pool. Throws INVALID_ARGUMENT where so much was asked for that it is not there, or
@@ -89,13 +93,17 @@ export function poolBlocks(block: BlockSize, options: EngineOptions, machine: Po
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
   const bytes = asked ?? defaultPoolBytes(options, machine);
   const blocks = Math.floor(bytes / block.bytes);
-  if (blocks < 1) throw noMemory(bytes, block.bytes);
+  if (blocks < 1) throw noMemory(block.bytes, options, machine);
   return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
 }
 
-function defaultPoolBytes(options: EngineOptions, { device, availableBytes }: PoolRoom): number {
-  if (device === "cuda") return availableBytes * options.gpuMemoryUtilization;
-  return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+/** A GPU's memory is used up to the share that was asked for, whoever uses it. */
+function defaultPoolBytes(options: EngineOptions, machine: PoolRoom): number {
+  const { device, totalBytes, availableBytes } = machine;
+  if (device !== "cuda") return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+  const usedBytes = totalBytes - availableBytes;
+  const wanted = totalBytes * options.gpuMemoryUtilization - usedBytes;
+  return Math.max(0, Math.min(wanted, availableBytes - GRAPH_BYTES));
 }
 
 /** A level of the cache, by the name of its size, that has no room for one block. */
@@ -118,11 +126,21 @@ export function tooLarge(param: string, bytes: number, bytesFree: number): Engin
   );
 }
 
-function noMemory(bytes: number, bytesPerBlock: number): EngineError {
+function noMemory(
+  bytesPerBlock: number,
+  options: EngineOptions,
+  { device, totalBytes, availableBytes }: PoolRoom,
+): EngineError {
+  const place =
+    device === "cuda"
+      ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
+        `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} bytes ` +
+        `be used, ${totalBytes - availableBytes} are`
+      : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
+        "set poolBytes or lower blockTokens";
   return new EngineError(
     "OUT_OF_MEMORY",
-    `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, a share of the free ` +
-      `memory is ${Math.floor(bytes)}; free some, set poolBytes or lower blockTokens`,
+    `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, ${place}`,
     { param: "poolBytes" },
   );
 }

@@ -57,10 +57,27 @@ export interface LoadMessage {
 
 /** How far a part of loading is that takes long. */
 export interface LoadProgress {
-  /** `kernels`: files of GPU kernels that were not compiled before. */
-  readonly part: "kernels";
+  /**
+   * `kernels`: files of GPU kernels that were not compiled before; `weights`: bytes of the
+   * checkpoint; `graphs`: sizes of steps that a GPU shall replay.
+   */
+  readonly part: "kernels" | "weights" | "graphs";
   readonly done: number;
   readonly total: number;
+}
+
+/**
+ * Parts of loading, in their order: `device` with its kernels, `steps` with the largest ones run
+ * once, `cache` with all its levels.
+ */
+export type LoadPhaseName = "files" | "device" | "weights" | "steps" | "cache" | "graphs";
+
+/** What one part of loading took. */
+export interface LoadPhase {
+  readonly name: LoadPhaseName;
+  readonly seconds: number;
+  /** Memory of the GPU; 0 on other devices. */
+  readonly bytes: number;
 }
 
 export type ToEngine =
@@ -133,6 +150,8 @@ export interface ReadyMessage {
   readonly type: "ready";
   readonly info: EngineInfo;
   readonly stats: StepStats;
+  /** How the model was loaded. */
+  readonly phases: readonly LoadPhase[];
 }
 
 export type FromEngine =

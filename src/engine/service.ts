@@ -102,7 +102,8 @@ export class EngineService {
     if (loaded === null) return;
     this.#loaded = loaded;
     this.#postReport(loaded);
-    this.#post({ type: "ready", info: loaded.info, stats: loaded.engine.stats() });
+    const { info, engine, phases } = loaded;
+    this.#post({ type: "ready", info, stats: engine.stats(), phases });
     this.#postEvents(loaded);
     try {
       while (!this.#closing) await this.#turn(loaded);

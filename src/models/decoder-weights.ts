@@ -1,7 +1,7 @@
 import type { Device, DeviceTensor, NormInput, WeightFormat, WeightMatrix } from "#devices";
 import type { DecoderModel } from "./architecture.ts";
 import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
-import { type LinearWeights, WeightLoader, type WeightSupply } from "./weight-loader.ts";
+import { type LinearWeights, WeightLoader, type WeightOptions } from "./weight-loader.ts";
 import type { FeedForwardNames, LayerNames } from "./weight-names.ts";
 
 /** A norm, ready to be spread into `Device.norm`. */
@@ -59,11 +59,11 @@ export function routerFormatOf(format: WeightFormat): WeightFormat {
 export function loadDecoderWeights(
   device: Device,
   model: DecoderModel,
-  options: { readonly sources: WeightSupply; readonly format: WeightFormat },
+  options: WeightOptions,
 ): DecoderWeights {
   const { spec, names } = model;
   const { format } = options;
-  const loader = new WeightLoader(device, options.sources, names.optionalPrefix);
+  const loader = new WeightLoader(device, names.optionalPrefix, options);
   const layerLoader = new LayerLoader(loader, spec, format);
 
   const tableShape = { rows: [spec.vocabularySize], columns: spec.hiddenSize };

@@ -2,7 +2,7 @@ import type { Device, DeviceTensor, WeightFormat, WeightMatrix } from "#devices"
 import type { EncoderModel } from "./architecture.ts";
 import type { NormWeights } from "./decoder-weights.ts";
 import type { EncoderSpec } from "./encoder-spec.ts";
-import { type LinearWeights, WeightLoader, type WeightSupply } from "./weight-loader.ts";
+import { type LinearWeights, WeightLoader, type WeightOptions } from "./weight-loader.ts";
 import type { EncoderLayerNames, EncoderNames } from "./weight-names.ts";
 
 /** One layer: attention, its norm, feed-forward, its norm. */
@@ -32,11 +32,11 @@ export interface EncoderWeights {
 export function loadEncoderWeights(
   device: Device,
   model: EncoderModel,
-  options: { readonly sources: WeightSupply; readonly format: WeightFormat },
+  options: WeightOptions,
 ): EncoderWeights {
   const { spec, names } = model;
   const { format } = options;
-  const loader = new WeightLoader(device, options.sources, names.optionalPrefix);
+  const loader = new WeightLoader(device, names.optionalPrefix, options);
   const table = { rows: [spec.vocabularySize], columns: spec.hiddenSize };
   const { weight: tokens } = loader.linear({ modules: [names.tokens], bias: false }, table, format);
   const positions = loadPositions(loader, spec, names);

@@ -1,6 +1,6 @@
 import { EngineError } from "#base";
 import type { Device, DeviceTensor, LinearInput, WeightFormat, WeightSource } from "#devices";
-import { decodeFloats, elementCount, formatShape, type Shape, sameShape } from "#tensor";
+import { bytesOf, decodeFloats, elementCount, formatShape, type Shape, sameShape } from "#tensor";
 import type { LinearNames } from "./weight-names.ts";
 
 /** A packed matrix with its bias, ready to be spread into `Device.linear`. */
@@ -24,6 +24,14 @@ export interface WeightSupply {
   get(name: string, shape: Shape): WeightSource | undefined;
 }
 
+/** How a model's weights are loaded. */
+export interface WeightOptions {
+  readonly sources: WeightSupply;
+  readonly format: WeightFormat;
+  /** Hears after each tensor how many bytes of the sources were read so far. */
+  readonly onProgress?: (bytes: number) => void;
+}
+
 /** LayerNorm's parameters had other names when BERT was published. */
 const formerNames: readonly (readonly [string, string])[] = [
   [".weight", ".gamma"],
@@ -39,12 +47,15 @@ export class WeightLoader {
   readonly #sources: WeightSupply;
   readonly #optionalPrefix: string;
   readonly #counted = new Set<string>();
+  readonly #onProgress: (bytes: number) => void;
   #parameters = 0;
+  #bytes = 0;
 
-  constructor(device: Device, sources: WeightSupply, optionalPrefix: string) {
+  constructor(device: Device, optionalPrefix: string, options: WeightOptions) {
     this.#device = device;
-    this.#sources = sources;
+    this.#sources = options.sources;
     this.#optionalPrefix = optionalPrefix;
+    this.#onProgress = options.onProgress ?? (() => {});
   }
 
   /** Elements loaded so far, each tensor counted once. */
@@ -60,7 +71,7 @@ export class WeightLoader {
       return this.#find(`${module}.weight`, transposed ? extents.reverse() : extents);
     });
     const weight = this.#device.pack(sources, { format, transposed });
-    for (const source of sources) source.discard();
+    for (const source of sources) this.#finish(source);
     if (!names.bias) return { weight };
     const biases = names.modules.map((module, i) =>
       this.floats(`${module}.bias`, [shape.rows[i] ?? 0]),
@@ -72,7 +83,7 @@ export class WeightLoader {
   tensor(name: string, shape: Shape): DeviceTensor {
     const source = this.#find(name, shape);
     const tensor = this.#device.load(source);
-    source.discard();
+    this.#finish(source);
     return tensor;
   }
 
@@ -80,7 +91,7 @@ export class WeightLoader {
   floats(name: string, shape: Shape): Float32Array {
     const source = this.#find(name, shape);
     const floats = decodeFloats(source.bytes(), source.dtype).slice();
-    source.discard();
+    this.#finish(source);
     return floats;
   }
 
@@ -126,6 +137,12 @@ export class WeightLoader {
       .filter((candidate) => candidate.startsWith(this.#optionalPrefix))
       .map((candidate) => candidate.slice(this.#optionalPrefix.length));
     return [...all, ...bare];
+  }
+
+  #finish(source: WeightSource): void {
+    source.discard();
+    this.#bytes += elementCount(source.shape) * bytesOf(source.dtype);
+    this.#onProgress(this.#bytes);
   }
 
   #count(source: WeightSource): void {

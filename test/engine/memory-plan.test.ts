@@ -1,13 +1,15 @@
 import { expect, test } from "vitest";
 import { EngineOptions, type LoadOptions } from "#engine";
-import { kvFormatFor, poolBlocks } from "../../src/engine/memory-plan.ts";
+import { GRAPH_BYTES, kvFormatFor, poolBlocks } from "../../src/engine/memory-plan.ts";
 
 const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16 };
 const GIB = 2 ** 30;
 
 function blocksWith(kvCache: object, availableBytes = 64 * GIB, contextTokensMax = 4096): number {
   const options = EngineOptions.parse({ kvCache });
-  return poolBlocks(block, options, { contextTokensMax, availableBytes, device: "cpu" });
+  const totalBytes = 64 * GIB;
+  const device = "cpu";
+  return poolBlocks(block, options, { contextTokensMax, totalBytes, availableBytes, device });
 }
 
 test("keys and values are kept as asked, else as exact as the weights", () => {
@@ -26,16 +28,22 @@ test("the default pool takes at most 1 GiB, 30 % of what is free, and what can b
   expect(blocksWith({}, 64 * GIB, 160)).toBe(10 * 256);
 });
 
-test("a GPU's pool takes its share of what is free, whatever that is", () => {
-  const blocksOnGpu = (options: LoadOptions, contextTokensMax = 131_072) => {
-    const device = "cuda" as const;
-    const room = { contextTokensMax, availableBytes: 64 * GIB, device };
+test("a GPU is used up to the share that was asked for, whoever uses it", () => {
+  const blocksOnGpu = (options: LoadOptions, freeGib = 48, contextTokensMax = 131_072) => {
+    const memory = { totalBytes: 64 * GIB, availableBytes: freeGib * GIB };
+    const room = { contextTokensMax, ...memory, device: "cuda" as const };
     return poolBlocks(block, EngineOptions.parse(options), room);
   };
-  expect(blocksOnGpu({})).toBe(Math.floor((64 * GIB * 0.9) / block.bytes));
-  expect(blocksOnGpu({ gpuMemoryUtilization: 0.5 })).toBe((32 * GIB) / block.bytes);
-  expect(blocksOnGpu({ kvCache: { poolBytes: GIB } })).toBe(GIB / block.bytes);
-  expect(blocksOnGpu({}, 160)).toBe(10 * 256);
+  const blocksIn = (bytes: number) => Math.floor(bytes / block.bytes);
+  expect(blocksOnGpu({})).toBe(blocksIn(64 * GIB * 0.9 - 16 * GIB));
+  expect(blocksOnGpu({ gpuMemoryUtilization: 0.5 })).toBe(blocksIn(16 * GIB));
+  expect(blocksOnGpu({ gpuMemoryUtilization: 1 })).toBe(blocksIn(48 * GIB - GRAPH_BYTES));
+  expect(blocksOnGpu({ kvCache: { poolBytes: GIB } })).toBe(blocksIn(GIB));
+  expect(blocksOnGpu({}, 48, 160)).toBe(10 * 256);
+  expect(() => blocksOnGpu({ gpuMemoryUtilization: 0.25 })).toThrow(
+    `gpuMemoryUtilization 0.25 lets ${16 * GIB} of the GPU's ${64 * GIB} bytes be used, ` +
+      `${16 * GIB} are`,
+  );
 });
 
 test("a pool that was asked for is given, or refused with the numbers", () => {

@@ -209,6 +209,8 @@ export class CpuDevice extends CpuOps implements Device {
     return availableMemory();
   }
 
+  seal(): void {}
+
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;

@@ -203,6 +203,10 @@ export class CudaDevice extends CudaOps implements Device {
     return this.#session.memory.size();
   }
 
+  seal(): void {
+    this.#session.memory.seal();
+  }
+
   dispose(): void {
     this.#session.dispose();
   }

@@ -1,5 +1,6 @@
 import { EngineError } from "#base";
 import { AddressTables } from "./address-tables.ts";
+import { allocateArrivals } from "./arrivals.ts";
 import type { CudaContext } from "./context.ts";
 import { CublasLt } from "./cublaslt.ts";
 import { CudaDriver } from "./driver.ts";
@@ -71,7 +72,10 @@ export class CudaSession {
     this.#primary = primary;
     this.#loaded = loaded;
     this.stream = new CudaStream(driver);
-    this.memory = new CudaMemory(driver, this.stream, freshByte);
+    this.memory = new CudaMemory(driver, this.stream, {
+      freshByte,
+      ...(warn === undefined ? {} : { warn }),
+    });
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
     this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
     const replays = settings?.graphs !== false;
@@ -86,6 +90,7 @@ export class CudaSession {
       gpu,
       scratch: new Scratch(memory),
       tables: new AddressTables(memory, staging),
+      arrivals: allocateArrivals(memory, gpu),
       products: cublas === null ? null : new Products(cublas, memory, stream),
     };
   }

@@ -9,6 +9,14 @@ const portable = 1;
 /** CUDA_ERROR_OUT_OF_MEMORY. */
 const outOfMemory = 2;
 
+/** How memory is handed out. */
+export interface CudaMemoryOptions {
+  /** What every byte of new device memory is: 0, but in tests. */
+  readonly freshByte?: number;
+  /** Hears of what is allocated too late. */
+  readonly warn?: (message: string) => void;
+}
+
 /** Memory of one device, and host memory that it reaches: every region is known until released. */
 export class CudaMemory {
   readonly #driver: CudaDriver;
@@ -17,12 +25,20 @@ export class CudaMemory {
   readonly #regions = new Map<bigint, "device" | "host">();
 
   readonly #freshByte: number;
+  readonly #warn: (message: string) => void;
+  #sealed = false;
 
-  /** `stream`: where regions are filled; `freshByte`: with what, 0 but in tests. */
-  constructor(driver: CudaDriver, stream: CudaStream, freshByte = 0) {
+  /** `stream`: where regions are filled. */
+  constructor(driver: CudaDriver, stream: CudaStream, options: CudaMemoryOptions = {}) {
     this.#driver = driver;
     this.#stream = stream;
-    this.#freshByte = freshByte;
+    this.#freshByte = options.freshByte ?? 0;
+    this.#warn = options.warn ?? (() => {});
+  }
+
+  /** From now on what is allocated on the device is told of: it should have been there already. */
+  seal(): void {
+    this.#sealed = true;
   }
 
   /**
@@ -30,6 +46,11 @@ export class CudaMemory {
    * for it: not for the step path.
    */
   allocate(bytes: number, what: string): bigint {
+    if (this.#sealed) {
+      this.#warn(
+        `${bytes} bytes of GPU memory are taken while steps run: ${what}; please report it`,
+      );
+    }
     const address = this.#take("device", bytes, what);
     this.fill(address, bytes, this.#freshByte);
     return address;
@@ -91,10 +112,7 @@ export class CudaMemory {
     const { availableBytes } = this.size();
     const [place, remedy] =
       kind === "device"
-        ? [
-            `the GPU has ${availableBytes} free`,
-            "use a smaller model, context or KV pool, or a smaller format",
-          ]
+        ? [`the GPU has ${availableBytes} free`, "end other processes on it, or ask for less"]
         : ["the system does not pin as many", "use fewer host blocks (--host-cache-bytes)"];
     return new EngineError(
       "OUT_OF_MEMORY",

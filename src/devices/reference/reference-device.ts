@@ -195,6 +195,8 @@ export class ReferenceDevice implements Device {
     return { totalBytes: totalmem(), availableBytes: freemem() };
   }
 
+  seal(): void {}
+
   dispose(): void {}
 }
 
