@@ -8,6 +8,8 @@
 // Work     a thread per element, or per four random ones; a block per row
 // Bound    the bus: a file's bytes cross it once; what is random is written at memory speed
 // Checked  bench/gpu/smoke.mjs, pack
+//
+// None of them lets the next kernel start early: linears read weights before they wait.
 #include "packed-rows.h"
 #include "philox.h"
 
@@ -43,7 +45,7 @@ struct PackElementsParams {
 };
 
 PERIGEE_KERNEL perigee_pack_elements(const __grid_constant__ PackElementsParams p) {
-  joinStream();
+  waitForPrevious();
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p.count;
        i += stride) {
@@ -60,7 +62,7 @@ struct PackRandomParams {
 };
 
 PERIGEE_KERNEL perigee_pack_random(const __grid_constant__ PackRandomParams p) {
-  joinStream();
+  waitForPrevious();
   constexpr int kLanes = 4;
   const int64_t blocks = (p.count + kLanes - 1) / kLanes;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -85,7 +87,7 @@ struct PackRowsParams {
 };
 
 PERIGEE_KERNEL perigee_pack_rows(const __grid_constant__ PackRowsParams p) {
-  joinStream();
+  waitForPrevious();
   const float* const x = p.x + static_cast<int64_t>(blockIdx.x) * p.out.columns;
   p.out.store(static_cast<int64_t>(p.firstRow) + blockIdx.x, [&](int i) { return x[i]; });
 }

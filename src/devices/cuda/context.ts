@@ -13,6 +13,8 @@ export interface CudaContext {
   readonly gpu: Gpu;
   readonly scratch: Scratch;
   readonly tables: AddressTables;
+  /** [multiprocessors] i32, zeros between kernels: how blocks of one kernel find who is last. */
+  readonly arrivals: bigint;
   /** cuBLASLt's products; null where the library is missing. */
   readonly products: Products | null;
 }

@@ -9,7 +9,7 @@ const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32"]);
 
 /** The code that kernels know `kind` by. */
-function nonlinearityCode(kind: ActivationKind): number {
+export function nonlinearityCode(kind: ActivationKind): number {
   return KINDS.indexOf(kind);
 }
 

@@ -11,12 +11,13 @@ import {
   vectorOf,
 } from "../handles.ts";
 import type { KernelName } from "../kernel-names.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
+import { canStream, STREAM_ROOM, STREAM_SHAPE, streamLaunch } from "../linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
 
-/** Outputs of a block and most rows of the kernels in native/cuda/linear-few.cu. */
+/** Outputs of a block and most rows of the kernels in native/cuda/linear-few.cu: before Hopper. */
 const few = { outputs: 16, rows: 16, threads: 256 } as const;
 
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
@@ -28,11 +29,15 @@ const kernelOf: Readonly<Record<WeightFormat, KernelName>> = {
   i8: "linear_i8",
 };
 
-const params = new KernelParams([
+/** Fields of `LinearParams` in native/cuda/linear-params.h. */
+const LINEAR: readonly ParamKind[] = [
   ...PACKED_ROWS,
   ...PACKED_ROWS,
   ...(["pointer", "pointer", "i32", "i32", "i32"] as const),
-]);
+];
+
+const params = new KernelParams(LINEAR);
+const streamParams = new KernelParams([...LINEAR, ...STREAM_ROOM]);
 
 /** Operands, checked. */
 interface Operands {
@@ -45,8 +50,8 @@ interface Operands {
 }
 
 /**
- * bf16: up to 16 rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by
- * kernels whose results do not depend on the rows beside.
+ * bf16: few rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by kernels
+ * whose results do not depend on the rows beside.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
   const { count } = input;
@@ -65,28 +70,47 @@ export function linear(context: CudaContext, input: LinearInput): void {
     accumulate: input.accumulate === true,
   };
   if (weight.format !== "bf16") multiplyRows(context, operands);
+  else if (canStream(context, count)) multiplyStream(context, operands);
   else if (count <= few.rows) multiplyFew(context, operands);
   else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
 }
 
-/** Fields of `LinearParams` in native/cuda/linear-params.h. */
-function filledParams({ count, x, weight, out, bias, accumulate }: Operands): KernelParams {
+/** Values of `LINEAR`. */
+function fieldsOf({ count, x, weight, out, bias, accumulate }: Operands) {
   const flags = [count, weight.rows, accumulate ? 1 : 0] as const;
-  return params.fill(...x.params, ...weight.params, out, bias, ...flags);
+  return [...x.params, ...weight.params, out, bias, ...flags] as const;
+}
+
+/** `LinearStreamParams` of native/cuda/linear-stream.cu. */
+function multiplyStream(context: CudaContext, operands: Operands): void {
+  const { count, weight } = operands;
+  const { columns } = weight;
+  const tiles = Math.ceil(weight.rows / STREAM_SHAPE.outputs);
+  const work = { op: "linear_stream", count, tiles, columns } as const;
+  const { kernel, shape, room } = streamLaunch(context, work);
+  context.launcher.launch(kernel, shape, streamParams.fill(...fieldsOf(operands), ...room));
 }
 
 function multiplyFew({ kernels, launcher }: CudaContext, operands: Operands): void {
   const { count, weight } = operands;
   const kernel = count <= few.rows / 2 ? kernels.linear_few_8 : kernels.linear_few_16;
   const grid = count === 0 ? 0 : Math.ceil(weight.rows / few.outputs);
-  launcher.launch(kernel, { grid: [grid], threads: few.threads }, filledParams(operands));
+  launcher.launch(
+    kernel,
+    { grid: [grid], threads: few.threads },
+    params.fill(...fieldsOf(operands)),
+  );
 }
 
 function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): void {
   const { count, weight } = operands;
   const { outputs, rows, threads } = LINEAR_SHAPE;
   const grid = [Math.ceil(weight.rows / outputs), Math.ceil(count / rows)] as const;
-  launcher.launch(kernels[kernelOf[weight.format]], { grid, threads }, filledParams(operands));
+  launcher.launch(
+    kernels[kernelOf[weight.format]],
+    { grid, threads },
+    params.fill(...fieldsOf(operands)),
+  );
 }
 
 /** False where cuBLASLt is missing or knows no way. */

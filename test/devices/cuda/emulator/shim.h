@@ -65,6 +65,7 @@ inline float __uint_as_float(unsigned x) { return emulatedBits<float>(x); }
 inline int __float_as_int(float x) { return emulatedBits<int>(x); }
 inline float __int_as_float(int x) { return emulatedBits<float>(x); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
@@ -93,6 +94,10 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
 }
 template <typename T>
 inline T __ldg(const T* at) {
+  return *at;
+}
+template <typename T>
+inline T __ldcg(const T* at) {
   return *at;
 }
 template <typename T>
@@ -173,6 +178,12 @@ template <typename T>
 inline T atomicMin(T* at, T value) {
   const T before = *at;
   if (value < before) *at = value;
+  return before;
+}
+template <typename T>
+inline T atomicOr(T* at, T value) {
+  const T before = *at;
+  *at = before | value;
   return before;
 }
 template <typename T>

@@ -1,0 +1,97 @@
+/** Few rows of bf16 on the emulated GPU: every cut of a matrix among its multiprocessors. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Device } from "#devices";
+import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/linear-stream.ts";
+import { linearActivateOps } from "../../contracts/device-ops/linear-activate.ts";
+import { DevicePair } from "../../contracts/device-ops/pair.ts";
+import { RandomNumbers } from "../../contracts/device-ops/random.ts";
+import { emulatedSettings, openEmulated } from "./emulated-device.ts";
+
+/**
+ * [T, N, K]: fewer units than blocks, a share within one tile, tiles in two and in four shares,
+ * shares of whole tiles, ragged outputs and columns; each count of rows that a kernel is made for.
+ */
+const shapes = [
+  [1, 1, 1],
+  [1, 128, 64],
+  [2, 130, 72],
+  [7, 33, 1000],
+  [8, 256, 512],
+  [9, 700, 130],
+  [16, 129, 320],
+  [17, 300, 200],
+  [32, 513, 64],
+] as const;
+
+/** Sums of K products of numbers about 1, in another order. */
+function rounding(columns: number): { absolute: number; relative: number } {
+  return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
+}
+
+function weightsOf(device: Device, rows: number, columns: number) {
+  const bytes = new Uint8Array(
+    new Float32Array(new RandomNumbers(rows).floats(rows * columns, 1)).buffer,
+  );
+  const source = {
+    name: "w",
+    dtype: "f32",
+    shape: [rows, columns],
+    bytes: () => bytes,
+    discard() {},
+  } as const;
+  return device.pack([source], { format: "bf16" });
+}
+
+describe.skipIf(emulatedSettings() === null)("linear of few rows, emulated", () => {
+  let pair: DevicePair;
+  beforeAll(async () => {
+    pair = new DevicePair(await openEmulated());
+  }, 600_000);
+  afterAll(() => pair.dispose());
+
+  function activation(rows: number, columns: number) {
+    const plain = pair.f32([rows, columns], new RandomNumbers(columns).floats(rows * columns, 1));
+    const x = pair.activation("bf16", rows, columns);
+    pair.run((device, pick) => device.convert({ count: rows, out: pick(x), x: pick(plain) }));
+    return x;
+  }
+
+  test.for(shapes)("equals the definition: %i rows, [%i, %i]", async ([rows, outputs, columns]) => {
+    const weight = pair.make((device) => weightsOf(device, outputs, columns));
+    const x = activation(rows, columns);
+    const random = new RandomNumbers(outputs);
+    const bias = pair.f32([outputs], random.floats(outputs, 1));
+    const out = pair.f32([rows + 1, outputs], random.floats((rows + 1) * outputs, 1));
+    // Twice: counters of arrivals are as they were.
+    for (let i = 0; i < 2; i++) {
+      pair.run((device, pick) => {
+        const input = { count: rows, out: pick(out), x: pick(x), weight: pick(weight) };
+        device.linear({ ...input, bias: pick(bias), accumulate: true });
+      });
+    }
+    await pair.expectClose(out, rounding(columns));
+  });
+
+  linearActivateOps(() => pair);
+
+  test("a row has the same bits among any rows", async () => {
+    const [outputs, columns] = [200, 300];
+    const device = pair.tested;
+    const weight = weightsOf(device, outputs, columns);
+    const x = activation(STREAM_ROWS_MAX, columns).tested;
+    const out = device.allocate("f32", [STREAM_ROWS_MAX, outputs]);
+    device.linear({ count: STREAM_ROWS_MAX, out, x, weight });
+    const all = await device.readF32(out);
+    for (const [row, count] of [
+      [0, 1],
+      [31, 1],
+      [9, 12],
+      [20, 5],
+    ] as const) {
+      const some = device.activationRows(x, row, row + count);
+      device.linear({ count, out, x: some, weight });
+      const alone = (await device.readF32(out)).subarray(0, count * outputs);
+      expect(alone).toEqual(all.subarray(row * outputs, (row + count) * outputs));
+    }
+  });
+});
