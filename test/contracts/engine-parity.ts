@@ -12,12 +12,17 @@ const smallestPoolBlocks = Math.ceil((90 + newTokens - 1) / blockTokens);
 /** With a window of 16 tokens nobody needs more, and hardly two have room. */
 const windowedPoolBlocks = 6;
 
-/** What every device owes, run through `LLM`. `cuda`: where that device finds its libraries. */
+/**
+ * What every device owes, run through `LLM`. `cuda`: where that device finds its libraries;
+ * `overlapSteps`: whether steps start before the ones before them end, null: where the device can.
+ */
 export function engineParityContract(
   device: "reference" | "cpu" | "cuda",
   cuda: NonNullable<LoadOptions["cuda"]> = {},
+  overlapSteps: boolean | null = null,
 ): void {
-  describe.each(decoderFixtures)(`${device} and %s`, (fixture) => {
+  const name = overlapSteps === true ? `${device}, steps ahead,` : device;
+  describe.each(decoderFixtures)(`${name} and %s`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
     const prompts = cases.map(({ prompt }) => ({ promptTokenIds: prompt }));
     const expected = cases.map(({ greedy: tokens }) => tokens);
@@ -30,6 +35,7 @@ export function engineParityContract(
       await using llm = await LLM.load(fixturePath(fixture), {
         device,
         cuda,
+        overlapSteps,
         dtype: "float32",
         threads: 2,
         engineThread: false,

@@ -69,6 +69,8 @@ export interface Subject {
   /** Where that device finds its libraries. */
   readonly cuda?: NonNullable<LoadOptions["cuda"]>;
   readonly fixture: string;
+  /** Whether steps start before the ones before them end. Default: where the device can. */
+  readonly overlapSteps?: boolean;
   /** Format of keys and values. Default: float32. */
   readonly dtype?: "float32" | "int8" | "fp8" | "float16";
   /** What a token sees, beside what the model says. Default: nothing more is said. */
@@ -77,13 +79,14 @@ export interface Subject {
 
 /** Loads, runs, and checks that nothing is held in any level at the end. */
 export async function withEngine<T>(
-  { device, cuda = {}, fixture, dtype = "float32", streaming }: Subject,
+  { device, cuda = {}, fixture, dtype = "float32", streaming, overlapSteps }: Subject,
   options: RunOptions,
   run: (llm: LLM) => Promise<T>,
 ): Promise<T> {
   await using llm = await LLM.load(fixturePath(fixture), {
     device,
     cuda,
+    overlapSteps: overlapSteps ?? null,
     dtype: "float32",
     threads: 2,
     engineThread: false,
@@ -116,8 +119,9 @@ export async function cachedTokensOf(llm: LLM, { promptTokenIds, options }: Ask)
 
 const plainRuns = new Map<string, Promise<PlainRun>>();
 
-/** Made once per subject: every request alone, nothing reused, samples one by one. */
-export function plainRun(subject: Subject): Promise<PlainRun> {
+/** Made once per subject: every request alone, step by step, nothing reused, samples one by one. */
+export function plainRun(overlapping: Subject): Promise<PlainRun> {
+  const subject = { ...overlapping, overlapSteps: false };
   const name = JSON.stringify(subject);
   const known = plainRuns.get(name) ?? runPlainly(subject);
   plainRuns.set(name, known);

@@ -23,6 +23,8 @@ export interface CacheModes {
   readonly device: Subject["device"];
   /** Where the cuda device finds its libraries. */
   readonly cuda?: NonNullable<Subject["cuda"]>;
+  /** Whether steps start before the ones before them end. Default: where the device can. */
+  readonly overlapSteps?: boolean;
   /** Everything at once, in both kinds of preemption. */
   readonly together: readonly string[];
   /** One way of reuse at a time, with what it must count. */
@@ -42,24 +44,27 @@ const DISK_BLOCKS = 400;
 
 /** What every device owes, run through `LLM`. */
 export function cacheModesContract(modes: CacheModes): void {
-  const { device, cuda = {}, together, apart, varied } = modes;
-  test.for(together)(`${device} and %s, everything at once`, (fixture) =>
-    expectSame({ device, cuda, fixture }, "swap"),
+  const { together, apart, varied } = modes;
+  const { device, cuda = {}, overlapSteps } = modes;
+  const common = { device, cuda, ...(overlapSteps !== undefined && { overlapSteps }) };
+  const name = overlapSteps === true ? `${device}, steps ahead,` : device;
+  test.for(together)(`${name} and %s, everything at once`, (fixture) =>
+    expectSame({ ...common, fixture }, "swap"),
   );
-  describe.each(apart)(`${device} and %s`, (fixture) => {
-    reuseTests({ device, cuda, fixture });
-    tierTests({ device, cuda, fixture });
-    preemptionTests({ device, cuda, fixture });
+  describe.each(apart)(`${name} and %s`, (fixture) => {
+    reuseTests({ ...common, fixture });
+    tierTests({ ...common, fixture });
+    preemptionTests({ ...common, fixture });
     test.for(["recompute", "auto"] as const)("everything at once, by %s", (preemption) =>
-      expectSame({ device, cuda, fixture }, preemption),
+      expectSame({ ...common, fixture }, preemption),
     );
   });
-  describe.each(varied)(`${device} and %s`, (fixture) => {
+  describe.each(varied)(`${name} and %s`, (fixture) => {
     test.for(KEYS_8_BIT)("keys and values in %s: other tokens, the same in all modes", (dtype) =>
-      expectSame({ device, cuda, fixture, dtype }, "swap"),
+      expectSame({ ...common, fixture, dtype }, "swap"),
     );
     test.for(STREAMING)("with %o: other tokens, the same in all modes", (streaming) =>
-      expectSame({ device, cuda, fixture, streaming }, "swap"),
+      expectSame({ ...common, fixture, streaming }, "swap"),
     );
   });
 }
