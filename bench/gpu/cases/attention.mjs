@@ -44,8 +44,11 @@ const batches = {
   ],
 };
 
-/** Sequences with keys and values written by ropeKvWrite, in shuffled blocks. */
-function settingOf(pair, shape, format, spans, random) {
+/**
+ * Sequences with keys and values written by ropeKvWrite, in shuffled blocks. They are NaN where
+ * `isHidden(sequence, position)`.
+ */
+export function settingOf(pair, shape, format, spans, random, isHidden = () => false) {
   const { heads, kvHeads, headDim, blockTokens } = shape;
   const counts = spans.map(([context]) => Math.ceil(context / blockTokens));
   const blocks = counts.reduce((sum, count) => sum + count, 1);
@@ -64,7 +67,14 @@ function settingOf(pair, shape, format, spans, random) {
     }),
   );
   const width = (heads + 2 * kvHeads) * headDim;
-  const qkv = pair.f32([slots.length, width], random.floats(slots.length * width));
+  const floats = random.floats(slots.length * width);
+  const tokens = spans.flatMap(([context], sequence) =>
+    Array.from({ length: context }, (_, position) => isHidden(sequence, position)),
+  );
+  for (const [row, hidden] of tokens.entries()) {
+    if (hidden) floats.fill(Number.NaN, row * width, (row + 1) * width);
+  }
+  const qkv = pair.f32([slots.length, width], floats);
   const query = pair.f32([slots.length, heads * headDim]);
   const places = pair.i32(slots);
   pair.run((device, pick) => {

@@ -1,9 +1,39 @@
 import type { PagedAttentionInput } from "../../ops.ts";
+import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
 import type { CudaContext } from "../context.ts";
+import { activationOf } from "../handles.ts";
+import { HEAD_DIM_MAX } from "../head-dim.ts";
+import type { Kernel } from "../kernel-module.ts";
+import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { type CudaKvCache, kvCacheOf } from "../kv-cache.ts";
+import { attendPrefillWgmma, canAttendPrefillWgmma } from "./attend-prefill-wgmma.ts";
 
-/** Whether the kernel for sequences with many query rows takes this input. */
-export function canAttendPrefill(_context: CudaContext, _input: PagedAttentionInput): boolean {
-  return false;
+/** Head sizes that kernels exist for; smaller heads are padded to the next. */
+const dimsOfKernels = [64, 96, 128, 256] as const;
+type KernelDims = (typeof dimsOfKernels)[number];
+
+const threads = 128;
+/** Rows of one kv head with which a batch is decoded rather than prefilled. */
+const decodeRowsMax = 16;
+
+/** `PrefillParams` of native/cuda/attend-prefill.h. */
+const params = new KernelParams([...PACKED_ROWS, ...ATTENTION_INPUT]);
+
+/** Kernels that were told how much shared memory they get. */
+const prepared = new WeakSet<Kernel>();
+
+/**
+ * Whether the kernel for sequences with many query rows takes this input. It rounds queries and
+ * weights to 16 bits, which nobody sees where the output is rounded to them: in f32 and i8 the
+ * exact kernels stay.
+ */
+export function canAttendPrefill(context: CudaContext, input: PagedAttentionInput): boolean {
+  const { out, heads, batch, scale } = input;
+  const cache = kvCacheOf(input.cache);
+  if (out.format !== "bf16" || cache.format === "f32" || !(scale > 0)) return false;
+  if (cache.headDim % 8 !== 0 || cache.headDim > HEAD_DIM_MAX) return false;
+  if ((batch.queryLengthMax * heads) / cache.kvHeads <= decodeRowsMax) return false;
+  return prefillShapeOf(cache).sharedBytes <= context.gpu.sharedBytesMax;
 }
 
 /**
@@ -11,7 +41,50 @@ export function canAttendPrefill(_context: CudaContext, _input: PagedAttentionIn
  * `decodeRows` goes to `attentionFields`.
  */
 export function attendPrefill(
-  _context: CudaContext,
-  _input: PagedAttentionInput,
-  _decodeRows: number,
-): void {}
+  context: CudaContext,
+  input: PagedAttentionInput,
+  decodeRows: number,
+): void {
+  if (canAttendPrefillWgmma(context, input)) {
+    attendPrefillWgmma(context, input, decodeRows);
+    return;
+  }
+  const { count, heads, batch } = input;
+  const cache = kvCacheOf(input.cache);
+  const { dims, rows, sharedBytes } = prefillShapeOf(cache);
+  const kernel = kernelOf(context, cache, dims);
+  if (!prepared.has(kernel)) {
+    kernel.allowSharedBytes(sharedBytes);
+    prepared.add(kernel);
+  }
+  const out = activationOf(input.out, count, heads * cache.headDim);
+  params.fill(...out.params, ...attentionFields(input, decodeRows));
+  const tiles = Math.floor((count * (heads / cache.kvHeads)) / rows) + batch.sequences;
+  context.launcher.launch(kernel, { grid: [tiles * cache.kvHeads], threads, sharedBytes }, params);
+}
+
+function kernelOf({ kernels }: CudaContext, { format }: CudaKvCache, dims: KernelDims): Kernel {
+  if (format === "bf16") return kernels[`attend_prefill_bf16_${dims}`];
+  if (format === "f16") return kernels[`attend_prefill_f16_${dims}`];
+  return kernels[`attend_prefill_scaled_${dims}`];
+}
+
+/** `PrefillShape` of native/cuda/attend-prefill-shared.h. */
+interface PrefillShape {
+  readonly dims: KernelDims;
+  /** Query rows of a block. */
+  readonly rows: number;
+  readonly sharedBytes: number;
+}
+
+function prefillShapeOf({ headDim, format }: CudaKvCache): PrefillShape {
+  const dims = dimsOfKernels.find((each) => each >= headDim) ?? HEAD_DIM_MAX;
+  const large = dims > 128;
+  const rows = large ? 64 : 128;
+  const positions = large ? 32 : 64;
+  const stored = format === "i8" || format === "fp8";
+  // Keys and values of 2 bytes twice; or once, beside what is stored in one.
+  const tiles = 2 * positions * dims * (stored ? 3 : 4);
+  const perPosition = 8 + (stored ? 8 : 0);
+  return { dims, rows, sharedBytes: rows * dims * 2 + tiles + 4 * positions * perPosition };
+}

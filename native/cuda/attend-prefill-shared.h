@@ -1,0 +1,221 @@
+// Shared memory of a block of prefill attention, and how keys and values come to it.
+//
+//   queries [kRows, kDims] · stages of (keys, values) [kPositions, kDims] each, all as halves ·
+//   8-bit caches only: keys, values [kPositions, kDims] as stored · where positions of four spans
+//   lie [4, kPositions] · 8-bit caches only: their scales [4, 2, kPositions]
+//
+// Rows of halves are swizzled in chunks of 16 bytes, so that eight rows' chunks of one column lie in
+// different banks. Copies of one span are under way while the one before is multiplied; 8-bit
+// elements land as stored and are widened when their turn comes.
+#pragma once
+
+#include "attend-prefill-sight.h"
+#include "dynamic-shared.h"
+#include "tensor-core.h"
+
+namespace perigee {
+
+template <typename T>
+struct ProductOf {
+  using Half = Bf16;  // i8 and fp8 are exact in it, without their scales
+};
+template <>
+struct ProductOf<F16> {
+  using Half = F16;
+};
+
+/// Sizes for elements `T` and heads of up to kDims; `prefillSharedBytes` of
+/// src/devices/cuda/ops/attend-prefill.ts repeats them.
+template <typename T, int kHeadDims>
+struct PrefillShape {
+  using Element = T;
+  using Half = typename ProductOf<T>::Half;
+  static constexpr int kDims = kHeadDims;
+  static constexpr int kWarps = 4;
+  static constexpr int kThreads = kWarps * kWarp;
+  /// 32 rows a warp: each key and value that it loads is used twice, or shared memory would be the
+  /// bound. Their sums take 4 * kDims registers' bytes a lane: there is no room for 256 dims.
+  static constexpr int kRowTiles = kDims <= 128 ? 2 : 1;
+  static constexpr int kRowsOfWarp = 16 * kRowTiles;
+  static constexpr int kRows = kWarps * kRowsOfWarp;
+  static constexpr int kPositions = kDims <= 128 ? 64 : 32;
+  static constexpr int kRowBytes = kDims * 2;
+  static constexpr int kChunks = kRowBytes / 16;
+  static constexpr int kTileBytes = kPositions * kRowBytes;
+  static constexpr int kStages = kScaled<T> ? 1 : 2;
+  static constexpr int kStoredRowBytes = kDims * static_cast<int>(sizeof(T));
+  static constexpr int kStoredBytes = kPositions * kStoredRowBytes;
+  static constexpr int kSlots = 4;
+
+  static constexpr int kStagesAt = kRows * kRowBytes;
+  static constexpr int kStoredAt = kStagesAt + kStages * 2 * kTileBytes;
+  static constexpr int kSitesAt = kStoredAt + (kScaled<T> ? 2 * kStoredBytes : 0);
+  static constexpr int kScalesAt = kSitesAt + kSlots * kPositions * 8;
+  static constexpr int kSharedBytes = kScalesAt + (kScaled<T> ? kSlots * 2 * kPositions * 4 : 0);
+
+  static_assert(kChunks % 4 == 0, "rows that the swizzle knows");
+
+  /// Of a chunk of halves within a tile. Rows of 8n chunks begin in one bank: a column's chunks
+  /// move by the row. Rows of 8n + 4 begin in two by turns: they move by half the row.
+  static __device__ int chunkAt(int row, int chunk) {
+    const int moved = kChunks % 8 == 0 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3);
+    return row * kRowBytes + moved * 16;
+  }
+
+  static __device__ int keysAt(int span) { return kStagesAt + span % kStages * 2 * kTileBytes; }
+  static __device__ int valuesAt(int span) { return keysAt(span) + kTileBytes; }
+
+  /// Where the position's key lies; 0: nobody sees it.
+  static __device__ uint64_t* sites(int span) {
+    return reinterpret_cast<uint64_t*>(dynamicShared() + kSitesAt) + span % kSlots * kPositions;
+  }
+  /// Of keys, then of values.
+  static __device__ float* scales(int span) {
+    return reinterpret_cast<float*>(dynamicShared() + kScalesAt) +
+           span % kSlots * 2 * kPositions;
+  }
+};
+
+/// What brings a block's spans to shared memory. The first kPositions threads look up where each
+/// position lies, two spans ahead of its copy.
+template <typename Shape>
+class PrefillSource {
+ public:
+  using T = typename Shape::Element;
+  using Walk = PrefillWalk<Shape::kPositions>;
+
+  __device__ PrefillSource(const AttentionInput& input, const PrefillTile& tile, const Walk& walk)
+      : cache(input.cache),
+        table(input.blockTables + tile.sequence * input.blocksPerTable),
+        walk(walk),
+        kvHead(tile.kvHead) {}
+
+  /// Sites of the first two spans, and the copy of the first. All threads call it.
+  __device__ void open() {
+    for (int span = 0; span < 2; ++span) {
+      block = blockOf(span);
+      place(span);
+      placeScales(span, loadScales(span));
+    }
+    block = blockOf(2);
+    __syncthreads();
+    beginCopy(0);
+  }
+
+  /// Keys and values of the span, for all threads; the next one is on its way. All threads call it.
+  __device__ void take(int span) {
+    waitCopies<0>();
+    __syncthreads();
+    if constexpr (kScaled<T>) {
+      widenStored(span);
+      __syncthreads();
+    }
+    beginCopy(span + 1);
+    ownScales = loadScales(span + 2);
+    place(span + 2);
+    block = blockOf(span + 3);
+  }
+
+  /// Ends a span's turn: scales that were on their way meanwhile are kept.
+  __device__ void leave(int span) { placeScales(span + 2, ownScales); }
+
+ private:
+  const KvLayer& cache;
+  const int* const table;
+  const Walk& walk;
+  const int kvHead;
+  int block;       // of this thread's position, three spans ahead; -1: not read
+  float2 ownScales;
+
+  __device__ int position(int span) const {
+    return walk.start(span) + static_cast<int>(threadIdx.x);
+  }
+
+  __device__ int blockOf(int span) const {
+    if (threadIdx.x >= Shape::kPositions) return -1;
+    const int at = position(span);
+    return walk.reads(span, at) ? table[at / cache.blockTokens] : -1;
+  }
+
+  __device__ void place(int span) const {
+    if (threadIdx.x >= Shape::kPositions) return;
+    const int offset = position(span) % cache.blockTokens;
+    Shape::sites(span)[threadIdx.x] =
+        block < 0 ? 0 : reinterpret_cast<uint64_t>(cache.key(block, offset, kvHead));
+  }
+
+  /// Of key and value; zeros where nobody sees the position, because scales there may be NaN.
+  __device__ float2 loadScales(int span) const {
+    if (!kScaled<T> || block < 0) return make_float2(0.0f, 0.0f);
+    if (!cache.tokenScales) return make_float2(cache.keyScale, cache.valueScale);
+    const Bf16* const scales = cache.scales(block, position(span) % cache.blockTokens, kvHead);
+    return make_float2(widen(scales[0]), widen(scales[cache.blockTokens]));
+  }
+
+  __device__ void placeScales(int span, float2 scales) const {
+    if (!kScaled<T> || threadIdx.x >= Shape::kPositions) return;
+    Shape::scales(span)[threadIdx.x] = scales.x;
+    Shape::scales(span)[Shape::kPositions + threadIdx.x] = scales.y;
+  }
+
+  /// Zeros stand for what nobody sees and for dims behind the head's.
+  __device__ void beginCopy(int span) const {
+    constexpr int kChunks = Shape::kStoredRowBytes / 16;
+    constexpr int kCopies = Shape::kPositions * kChunks / Shape::kThreads;
+    static_assert(kCopies * Shape::kThreads == Shape::kPositions * kChunks, "all threads alike");
+    const SharedAddress shared = sharedAddress(dynamicShared());
+    const uint64_t* const sites = Shape::sites(span);
+    if (span < walk.spans) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        const int index = i * Shape::kThreads + static_cast<int>(threadIdx.x);
+        const int row = index / kChunks;
+        const int chunk = index % kChunks;
+        const uint64_t site = sites[row];
+        const bool real = site != 0 && chunk * 16 < cache.rowBytes;
+        const uint8_t* const from =
+            real ? reinterpret_cast<const uint8_t*>(site) + chunk * 16 : cache.data;
+        const int to = kScaled<T> ? Shape::kStoredAt + row * Shape::kStoredRowBytes + chunk * 16
+                                  : Shape::keysAt(span) + Shape::chunkAt(row, chunk);
+        const int toValue = kScaled<T> ? Shape::kStoredBytes : Shape::kTileBytes;
+        copyAsync(shared + to, from, real ? 16 : 0);
+        copyAsync(shared + to + toValue, from + (real ? cache.toValue() : 0), real ? 16 : 0);
+      }
+    }
+    commitCopies();
+  }
+
+  /// What landed, as halves: keys, then values behind them in both places.
+  __device__ void widenStored(int span) const {
+    constexpr int kChunks = Shape::kStoredRowBytes / 16;
+    unsigned char* const shared = dynamicShared();
+    const bool isFp8 = cache.element == Element::fp8;
+    for (int i = threadIdx.x; i < 2 * Shape::kPositions * kChunks; i += Shape::kThreads) {
+      const int part = i / (Shape::kPositions * kChunks);
+      const int row = i / kChunks % Shape::kPositions;
+      const int chunk = i % kChunks;
+      const uint4 stored = *reinterpret_cast<const uint4*>(shared + Shape::kStoredAt + i * 16);
+      unsigned char* const halves = shared + Shape::keysAt(span) + part * Shape::kTileBytes;
+      const auto put = [&](int which, uint32_t low, uint32_t high) {
+        *reinterpret_cast<uint4*>(halves + Shape::chunkAt(row, 2 * chunk + which)) =
+            isFp8 ? widenChunk<Fp8>(low, high) : widenChunk<Q8>(low, high);
+      };
+      put(0, stored.x, stored.y);
+      put(1, stored.z, stored.w);
+    }
+  }
+
+  /// Eight 8-bit elements as bf16.
+  template <typename Stored>
+  static __device__ uint4 widenChunk(uint32_t low, uint32_t high) {
+    const auto pair = [](uint32_t bytes, int shift) {
+      using Bits = decltype(Stored::bits);
+      const Stored lower = {static_cast<Bits>(bytes >> shift)};
+      const Stored upper = {static_cast<Bits>(bytes >> (shift + 8))};
+      return packPair(widen(lower), widen(upper), Bf16{});
+    };
+    return make_uint4(pair(low, 0), pair(low, 16), pair(high, 0), pair(high, 16));
+  }
+};
+
+}  // namespace perigee

@@ -1,0 +1,303 @@
+// Attention of many query rows of a sequence on tensor cores, as in FlashAttention-2 (Dao, 2023).
+//
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
+// Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-cache.h; queryStarts
+//          [S + 1], contextLengths [S], blockTables [S, M]; treeMask [T, W]
+// Work     a block per tile of rows of one kv head (attend-prefill-tile.h); it walks over spans of
+//          positions (attend-prefill-sight.h) that copies bring ahead of it
+//          (attend-prefill-shared.h). A warp owns its rows: scores, weights and sums stay in its
+//          registers, and nothing but keys and values is shared
+// Rounds   queries and weights to bf16 (f16 beside a cache in f16); products and sums are f32. A
+//          weight is at most 1 off by 2^-9, so that an element of `out` is off by 2^-8 of the
+//          largest value that its row sees, and scores by 2^-9 of |query| . |key|
+// Bound    4 * D operations per query head and visible pair of positions
+// Checked  bench/gpu/cases/attend-prefill.mjs, test/devices/cuda/attend-prefill.test.ts
+#pragma once
+
+#include "attend-prefill-shared.h"
+
+namespace perigee {
+
+/// Filled by src/devices/cuda/ops/attend-prefill.ts.
+struct PrefillParams {
+  PackedRows out;  // [T, H * D] bf16
+  AttentionInput input;
+};
+
+constexpr float kLog2OfE = 1.4426950408889634f;
+
+/// What a lane holds of its warp's rows: rows g and g + 8 of each 16 (tensor-core.h).
+template <typename Shape>
+struct PrefillRows {
+  static constexpr int kTiles = Shape::kRowTiles;
+  float scores[kTiles][Shape::kPositions / 8][4];
+  float sums[kTiles][Shape::kDims / 8][4];
+  float most[kTiles][2];
+  float weight[kTiles][2];  // sums of weights, of this lane's columns alone
+};
+
+__device__ __forceinline__ int laneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+/// First row of this warp in the block's tile.
+template <typename Shape>
+__device__ __forceinline__ int warpRow() {
+  return static_cast<int>(threadIdx.x) / kWarp * Shape::kRowsOfWarp;
+}
+
+/// This warp's rows of queries as halves, zeros behind the head's dims. A warp reads its own alone.
+template <typename Shape>
+__device__ void loadQueries(const AttentionInput& input, const PrefillTile& tile, const float* query) {
+  using Half = typename Shape::Half;
+  const int dims = input.cache.headDim;
+  __syncwarp();
+#pragma unroll 4
+  for (int i = laneOf(); i < Shape::kRowsOfWarp * Shape::kChunks; i += kWarp) {
+    const int row = warpRow<Shape>() + i / Shape::kChunks;
+    const int chunk = i % Shape::kChunks;
+    uint4 halves = make_uint4(0, 0, 0, 0);
+    if (row < tile.count && chunk * 8 < dims) {
+      const float4* const from = reinterpret_cast<const float4*>(
+          query + tile.elementOf(row, input.heads, dims) + chunk * 8);
+      const float4 low = from[0];
+      const float4 high = from[1];
+      halves = make_uint4(packPair(low.x, low.y, Half{}), packPair(low.z, low.w, Half{}),
+                          packPair(high.x, high.y, Half{}), packPair(high.z, high.w, Half{}));
+    }
+    *reinterpret_cast<uint4*>(dynamicShared() + Shape::chunkAt(row, chunk)) = halves;
+  }
+  __syncwarp();
+}
+
+/// 1. scores = queries . keys, of the span's positions.
+template <typename Shape>
+__device__ __forceinline__ void scoreSpan(PrefillRows<Shape>& rows, int span) {
+  using Half = typename Shape::Half;
+  const int lane = laneOf();
+  const SharedAddress queries = sharedAddress(dynamicShared());
+  const SharedAddress keys = queries + Shape::keysAt(span);
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < Shape::kPositions / 8; ++n) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) rows.scores[m][n][j] = 0.0f;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < Shape::kDims / 16; ++k) {
+    unsigned query[Shape::kRowTiles][4];
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+      const int row = warpRow<Shape>() + m * 16 + lane % 16;
+      loadMatrix(query[m], queries + Shape::chunkAt(row, 2 * k + lane / 16));
+    }
+#pragma unroll
+    for (int n = 0; n < Shape::kPositions / 8; n += 2) {
+      unsigned pairs[4];
+      const int position = n * 8 + lane / 16 * 8 + lane % 8;
+      loadMatrix(pairs, keys + Shape::chunkAt(position, 2 * k + lane / 8 % 2));
+      const unsigned first[2] = {pairs[0], pairs[1]};
+      const unsigned second[2] = {pairs[2], pairs[3]};
+#pragma unroll
+      for (int m = 0; m < Shape::kRowTiles; ++m) {
+        multiplyAdd(rows.scores[m][n], query[m], first, Half{});
+        multiplyAdd(rows.scores[m][n + 1], query[m], second, Half{});
+      }
+    }
+  }
+}
+
+/// Calls `work(score, column)` for all scores of this lane, of row g + 8 * half of tile m.
+template <typename Shape, typename Work>
+__device__ __forceinline__ void eachScore(PrefillRows<Shape>& rows, int m, int half,
+                                          const Work& work) {
+#pragma unroll
+  for (int n = 0; n < Shape::kPositions / 8; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) work(rows.scores[m][n][2 * half + j], n * 8 + j);
+  }
+}
+
+/// cap * tanh(x / cap), with x and the result in units of ln 2.
+__device__ __forceinline__ float capped(float x, float capOverLn2, float twoOverCap) {
+  const float square = powerOfTwo(x * twoOverCap);
+  return capOverLn2 * (1.0f - __fdividef(2.0f, square + 1.0f));
+}
+
+/// 2. Scores times `scale`, keys' scales and the cap, in units of ln 2. Returns the factor that is
+/// left to do: where there is neither, it is fused into the weights.
+template <typename Shape>
+__device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const AttentionInput& input,
+                                             int span) {
+  const float factor = input.scale * kLog2OfE;
+  if (!kScaled<typename Shape::Element> && input.softcap <= 0.0f) return factor;
+  const int column = laneOf() % 4 * 2;
+  const float* const keyScales = Shape::scales(span);
+  const float capOverLn2 = input.softcap * kLog2OfE;
+  // 2^(2 x / cap) with x in units of ln 2: both units fall out but for one.
+  const float twoOverCap = 2.0f / input.softcap;
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      eachScore(rows, m, half, [&](float& score, int at) {
+        score *= factor;
+        if constexpr (kScaled<typename Shape::Element>) score *= keyScales[at + column];
+        if (input.softcap > 0.0f) score = capped(score, capOverLn2, twoOverCap);
+      });
+    }
+  }
+  return 1.0f;
+}
+
+/// 3. Scores of what a row does not see become -infinity, whatever they were.
+template <typename Shape>
+__device__ void hideScores(PrefillRows<Shape>& rows, const AttentionInput& input,
+                           const PrefillTile& tile, int start, bool sinks) {
+  constexpr int kWords = Shape::kPositions / 32;
+  const int lane = laneOf();
+  const int row = min(warpRow<Shape>() + lane % Shape::kRowsOfWarp, tile.count - 1);
+  const RowSight sight = input.rows.sightOf(tile.sequence, tile.token(row));
+  uint32_t own[kWords];
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) own[i] = sightWord(sight, start + 32 * i, sinks);
+
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      uint32_t words[kWords];
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        words[i] = __shfl_sync(0xffffffffu, own[i], m * 16 + half * 8 + lane / 4) >> (lane % 4 * 2);
+      }
+      eachScore(rows, m, half, [&](float& score, int at) {
+        if (((words[at / 32] >> (at % 32)) & 1u) == 0) score = -infinity();
+      });
+    }
+  }
+}
+
+/// 4. Scores become weights relative to the largest score so far; what was summed relative to a
+/// smaller one shrinks.
+template <typename Shape>
+__device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor) {
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+    float shrink[2];
+    bool grows = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float before = rows.most[m][half];
+      float most = before;
+      eachScore(rows, m, half, [&](float& score, int) { most = fmaxf(most, score); });
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      rows.most[m][half] = most;
+      grows |= most != before;
+
+      // 2^(-inf) is 0, also where nothing is seen and the largest itself is -inf.
+      const float reference = most == -infinity() ? 0.0f : most * factor;
+      shrink[half] = powerOfTwo(fmaf(before, factor, -reference));
+      float sum = 0.0f;
+      eachScore(rows, m, half, [&](float& score, int) {
+        score = powerOfTwo(fmaf(score, factor, -reference));
+        sum += score;
+      });
+      rows.weight[m][half] = fmaf(rows.weight[m][half], shrink[half], sum);
+    }
+    // The largest is found early; most spans change nothing.
+    if (!__any_sync(0xffffffffu, grows)) continue;
+#pragma unroll
+    for (int n = 0; n < Shape::kDims / 8; ++n) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) rows.sums[m][n][j] *= shrink[j / 2];
+    }
+  }
+}
+
+/// Weights of 16 positions as a product's first operand, times the scales of their values.
+template <typename Shape>
+__device__ __forceinline__ void packWeights(unsigned (&to)[4], const float (&lower)[4],
+                                            const float (&upper)[4], const float* valueScales) {
+  using Half = typename Shape::Half;
+  float2 low = make_float2(1.0f, 1.0f);
+  float2 high = low;
+  if constexpr (kScaled<typename Shape::Element>) {
+    low = make_float2(valueScales[0], valueScales[1]);
+    high = make_float2(valueScales[8], valueScales[9]);
+  }
+  to[0] = packPair(lower[0] * low.x, lower[1] * low.y, Half{});
+  to[1] = packPair(lower[2] * low.x, lower[3] * low.y, Half{});
+  to[2] = packPair(upper[0] * high.x, upper[1] * high.y, Half{});
+  to[3] = packPair(upper[2] * high.x, upper[3] * high.y, Half{});
+}
+
+/// 5. sums += weights . values.
+template <typename Shape>
+__device__ __forceinline__ void sumSpan(PrefillRows<Shape>& rows, int span) {
+  using Half = typename Shape::Half;
+  const int lane = laneOf();
+  const SharedAddress values = sharedAddress(dynamicShared()) + Shape::valuesAt(span);
+  const float* const valueScales = Shape::scales(span) + Shape::kPositions + lane % 4 * 2;
+#pragma unroll
+  for (int k = 0; k < Shape::kPositions / 16; ++k) {
+    unsigned weights[Shape::kRowTiles][4];
+#pragma unroll
+    for (int m = 0; m < Shape::kRowTiles; ++m) {
+      packWeights<Shape>(weights[m], rows.scores[m][2 * k], rows.scores[m][2 * k + 1],
+                         valueScales + 16 * k);
+    }
+#pragma unroll
+    for (int n = 0; n < Shape::kDims / 8; n += 2) {
+      unsigned pairs[4];
+      loadMatrixTransposed(pairs, values + Shape::chunkAt(k * 16 + lane % 16, n + lane / 16));
+      const unsigned first[2] = {pairs[0], pairs[1]};
+      const unsigned second[2] = {pairs[2], pairs[3]};
+#pragma unroll
+      for (int m = 0; m < Shape::kRowTiles; ++m) {
+        multiplyAdd(rows.sums[m][n], weights[m], first, Half{});
+        multiplyAdd(rows.sums[m][n + 1], weights[m], second, Half{});
+      }
+    }
+  }
+}
+
+/// 6. Rows to where they belong, over the queries' place: 16 bytes a lane.
+template <typename Shape>
+__device__ void storeRows(PrefillRows<Shape>& rows, const PrefillParams& p,
+                          const PrefillTile& tile) {
+  const int lane = laneOf();
+  unsigned char* const shared = dynamicShared();
+  __syncwarp();
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float weight = rows.weight[m][half];
+      weight += __shfl_xor_sync(0xffffffffu, weight, 1);
+      weight += __shfl_xor_sync(0xffffffffu, weight, 2);
+      // Zeros where a row saw nothing; NaN stays NaN.
+      const float share = weight == 0.0f ? 0.0f : 1.0f / weight;
+      const int row = warpRow<Shape>() + m * 16 + half * 8 + lane / 4;
+#pragma unroll
+      for (int n = 0; n < Shape::kDims / 8; ++n) {
+        const float* const sums = rows.sums[m][n] + 2 * half;
+        *reinterpret_cast<uint32_t*>(shared + Shape::chunkAt(row, n) + lane % 4 * 4) =
+            packPair(sums[0] * share, sums[1] * share, Bf16{});
+      }
+    }
+  }
+  __syncwarp();
+  const int dims = p.input.cache.headDim;
+  Bf16* const out = reinterpret_cast<Bf16*>(p.out.memory);
+  for (int i = lane; i < Shape::kRowsOfWarp * Shape::kChunks; i += kWarp) {
+    const int row = warpRow<Shape>() + i / Shape::kChunks;
+    const int chunk = i % Shape::kChunks;
+    if (row >= tile.count || chunk * 8 >= dims) continue;
+    *reinterpret_cast<uint4*>(out + tile.elementOf(row, p.input.heads, dims) + chunk * 8) =
+        *reinterpret_cast<const uint4*>(shared + Shape::chunkAt(row, chunk));
+  }
+}
+
+}  // namespace perigee
