@@ -17,7 +17,9 @@
  *   step-input.ts        what one step must know
  *   streaming.ts         windows and attention sinks that a user asks for
  *   random-weights.ts    weights for a config without a checkpoint
+ *   step-stage.ts        brings it to the device
  *   decoder.ts           runs a step; encoder.ts a batch of texts
+ *   warm-up.ts           makes decoding steps of all sizes ahead
  *
  * Invariant: no family has code in the decoder; it reads the spec and which norms there are.
  * Invariant: a step allocates nothing and never waits; ops are only enqueued.
@@ -47,4 +49,5 @@ export { describeModel, modelTypes } from "./registry.ts";
 export { ropeFrequencies, ropeTable } from "./rope.ts";
 export type { StepInput } from "./step-input.ts";
 export { cacheWindow, checkStreaming, type DecoderWindow, type Streaming } from "./streaming.ts";
+export { type WarmUpOptions, type WarmUpProgress, warmUp } from "./warm-up.ts";
 export type { WeightSources, WeightSupply } from "./weight-loader.ts";

@@ -9,6 +9,7 @@ import { logitOps } from "./device-ops/logits.ts";
 import { DevicePair } from "./device-ops/pair.ts";
 import { quantisedKv } from "./device-ops/quantised-kv.ts";
 import { rowOps } from "./device-ops/rows.ts";
+import { stepOps } from "./device-ops/steps.ts";
 import { windowOps } from "./device-ops/windows.ts";
 
 /** Runs all ops but plain matrix products on `open()` beside their definitions. */
@@ -21,6 +22,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     afterAll(() => pair.dispose());
 
     rowOps(() => pair);
+    stepOps(() => pair);
     linearActivateOps(() => pair);
     attentionOps(() => pair);
     batchIndependence(() => pair);

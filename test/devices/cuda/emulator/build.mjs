@@ -46,7 +46,13 @@ export function buildEmulator() {
   const library = join(output, "emulator.so");
   execFileSync(compiler, [...flags, ...definitions, "-o", library, ...inputs, "-ldl"]);
   for (const name of libraries) symlinkSync("emulator.so", join(output, name));
-  renameSync(part, home);
+  try {
+    renameSync(part, home);
+  } catch (error) {
+    // Another process was faster; its build is the same.
+    if (!existsSync(home)) throw error;
+    rmSync(part, { recursive: true, force: true });
+  }
   removeOld();
   return home;
 }

@@ -23,6 +23,7 @@ namespace {
 
 std::vector<Work> pending;
 std::vector<Work>* captured = nullptr;
+bool invalidated = false;
 
 const char* running = "nothing";
 EmulatedThread thread;
@@ -58,7 +59,16 @@ void finish() {
   for (const Work& work : all) work();
 }
 
-void beginCapture() { captured = new std::vector<Work>(); }
+void beginCapture() {
+  captured = new std::vector<Work>();
+  invalidated = false;
+}
+
+/// Calls that wait or allocate are refused while a stream is captured, and make the capture void.
+bool refused() {
+  if (captured != nullptr) invalidated = true;
+  return captured != nullptr;
+}
 
 std::vector<Work> endCapture() {
   std::vector<Work> all;
@@ -75,6 +85,7 @@ using emulator::enqueue;
 namespace {
 
 constexpr int kInvalid = 1, kNoMemory = 2, kBadImage = 200, kNotFound = 500;
+constexpr int kNotInCapture = 900, kCaptureInvalidated = 901;
 constexpr size_t kMemoryBytes = size_t{4} << 30;
 constexpr size_t kPage = 4096;
 
@@ -168,7 +179,10 @@ API cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kMemoryBytes, 0; }
 API cuDevicePrimaryCtxRetain(void** context, int) { return *context = &regions, 0; }
 API cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 API cuCtxSetCurrent(void*) { return 0; }
-API cuCtxSynchronize() { return emulator::finish(), 0; }
+API cuCtxSynchronize() {
+  if (emulator::refused()) return kNotInCapture;
+  return emulator::finish(), 0;
+}
 
 API cuMemGetInfo_v2(size_t* available, size_t* total) {
   *available = kMemoryBytes - usedBytes;
@@ -176,6 +190,7 @@ API cuMemGetInfo_v2(size_t* available, size_t* total) {
   return 0;
 }
 API cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  if (emulator::refused()) return kNotInCapture;
   if (bytes > kMemoryBytes - usedBytes) return kNoMemory;
   const size_t pages = (bytes + kPage - 1) / kPage * kPage;
   auto* const mapping = static_cast<char*>(mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE,
@@ -189,6 +204,7 @@ API cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   return *address = start, 0;
 }
 API cuMemFree_v2(uint64_t address) {
+  if (emulator::refused()) return kNotInCapture;
   emulator::finish();
   const auto found = regions.find(address);
   if (found == regions.end()) return kInvalid;
@@ -228,8 +244,14 @@ API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
 
 API cuStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = &usedBytes, 0; }
 API cuStreamDestroy_v2(void*) { return 0; }
-API cuStreamSynchronize(void*) { return emulator::finish(), 0; }
-API cuStreamQuery(void*) { return emulator::finish(), 0; }
+API cuStreamSynchronize(void*) {
+  if (emulator::refused()) return kNotInCapture;
+  return emulator::finish(), 0;
+}
+API cuStreamQuery(void*) {
+  if (emulator::refused()) return kNotInCapture;
+  return emulator::finish(), 0;
+}
 API cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
 API cuEventCreate(void** event, unsigned) { return *event = &usedBytes, 0; }
 API cuEventDestroy_v2(void*) { return 0; }
@@ -267,6 +289,26 @@ API cuFuncSetAttribute(Function*, int, int) { return 0; }
 API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*, int threads, size_t) {
   return *blocks = 2048 / threads, 0;
 }
+/// What hopper.h beside this reads; refuses what the real one does, as far as it is known.
+API cuTensorMapEncodeTiled(char* map, int, unsigned rank, uint64_t address, const uint64_t* sizes,
+                           const uint64_t* strides, const unsigned* box, const unsigned* steps,
+                           int interleave, int swizzle, int, int fill) {
+  if (reinterpret_cast<uint64_t>(map) % 64 != 0 || rank != 5 || address % 16 != 0) return kInvalid;
+  if (interleave != 0 || fill != 0 || box[0] * 2 > 128) return kInvalid;
+  std::memset(map, 0, 128);
+  put(map, address);
+  put(map + 8, uint64_t{2});
+  for (unsigned i = 0; i < rank; ++i) {
+    if (box[i] < 1 || box[i] > 256 || steps[i] != 1 || sizes[i] < 1) return kInvalid;
+    put(map + 48 + 4 * i, static_cast<unsigned>(sizes[i]));
+    put(map + 68 + 2 * i, static_cast<uint16_t>(box[i]));
+    if (i + 1 == rank) continue;
+    if (strides[i] % 16 != 0 || strides[i] >> 40 != 0) return kInvalid;
+    put(map + 16 + 8 * i, strides[i]);
+  }
+  put(map + 78, static_cast<uint16_t>(swizzle == 3));
+  return 0;
+}
 API cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** params, void** extra) {
   const unsigned threads = config->block[0] * config->block[1] * config->block[2];
   const bool empty = config->grid[0] == 0 || config->grid[1] == 0 || config->grid[2] == 0;
@@ -282,6 +324,7 @@ using Graph = std::vector<emulator::Work>;
 
 API cuStreamBeginCapture_v2(void*, int) { return emulator::beginCapture(), 0; }
 API cuStreamEndCapture(void*, void** graph) {
+  if (emulator::invalidated) return emulator::endCapture(), *graph = nullptr, kCaptureInvalidated;
   return *graph = new Graph(emulator::endCapture()), 0;
 }
 API cuGraphDestroy(Graph* graph) { return delete graph, 0; }

@@ -1,0 +1,160 @@
+/** Steps that are kept, and results that are read late, on the emulated GPU. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { DeviceTensor } from "#devices";
+import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
+import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
+import { paddedBatch, Replays } from "../../../src/devices/cuda/replays.ts";
+import { emulatedSettings } from "./emulated-device.ts";
+
+const settings = emulatedSettings();
+
+describe.skipIf(settings === null)("on an emulated GPU", () => {
+  let device: CudaDevice;
+  const warnings: string[] = [];
+  beforeAll(async () => {
+    const warn = (message: string) => warnings.push(message);
+    device = await CudaDevice.open({ settings: settings ?? {}, warn });
+  });
+  afterAll(() => device.dispose());
+
+  function floats(...values: number[]): DeviceTensor {
+    const tensor = device.allocate("f32", [1, values.length]);
+    device.write(tensor, Float32Array.from(values));
+    return tensor;
+  }
+
+  test("a step runs at first, is captured, and is launched: each time it does the same", async () => {
+    const [x, delta] = [floats(0, 0), floats(1, 2)];
+    let calls = 0;
+    const step = () => {
+      calls++;
+      device.add({ count: 1, x, delta });
+    };
+    for (let run = 0; run < 5; run++) device.replay("a step", step);
+    expect(calls).toBe(2);
+    expect(await device.readF32(x)).toEqual(Float32Array.of(5, 10));
+    device.write(delta, Float32Array.of(10, 20));
+    device.replay("a step", step);
+    expect(await device.readF32(x)).toEqual(Float32Array.of(15, 30));
+  });
+
+  test("what cannot be captured runs op by op, with one warning for all", async () => {
+    const [x, delta] = [floats(0), floats(1)];
+    for (const key of ["allocates", "allocates, too"]) {
+      for (let run = 0; run < 4; run++) {
+        device.replay(key, () => {
+          device.add({ count: 1, x, delta });
+          device.release(device.allocate("f32", [1]));
+        });
+      }
+    }
+    expect(await device.readF32(x)).toEqual(Float32Array.of(8));
+    expect(warnings).toEqual([
+      "Cannot allocate a tensor [1] of f32 inside a graph. Steps are launched op by op",
+    ]);
+  });
+
+  test("an error of a step is the step's, and its key starts anew", async () => {
+    const failed = new Error("no");
+    const fail = () => {
+      throw failed;
+    };
+    expect(() => device.replay("fails", fail)).toThrow(failed);
+    const [x, delta] = [floats(0), floats(1)];
+    const add = () => device.add({ count: 1, x, delta });
+    device.replay("fails", add);
+    expect(() => device.replay("fails", fail)).toThrow(failed);
+    for (let run = 0; run < 3; run++) device.replay("fails", add);
+    expect(await device.readF32(x)).toEqual(Float32Array.of(4));
+  });
+
+  test("late reads bring what was there when they were enqueued, in any order of taking", async () => {
+    const tensor = device.allocate("i32", [3]);
+    const reads = Array.from({ length: 40 }, (_, i) => {
+      device.write(tensor, Int32Array.of(i, -i, 7));
+      return device.readLater(tensor);
+    });
+    const found = await Promise.all(reads.reverse().map((read) => read.take()));
+    expect(found).toEqual(reads.map((_, i) => Int32Array.of(39 - i, i - 39, 7)));
+  });
+
+  test("late reads of floats bring their bits, and those of much are as good", async () => {
+    const read = device.readLater(floats(1.5, -2));
+    expect(new Float32Array((await read.take()).buffer)).toEqual(Float32Array.of(1.5, -2));
+    const long = device.allocate("i32", [100_000]);
+    device.write(long, new Int32Array(100_000).fill(3));
+    const found = await device.readLater(long).take();
+    expect(found).toEqual(new Int32Array(100_000).fill(3));
+  });
+
+  test("marks are kept between start and stop only", () => {
+    const step = () => {};
+    expect(device.marks.stop()).toEqual([]);
+    device.replay("nothing", step);
+    device.marks.start();
+    device.marks.add("here");
+    device.replay("nothing", step);
+    const marks = device.marks.stop();
+    expect(marks.map(({ label }) => label)).toEqual(["here", "step", "step done"]);
+    expect(marks.every(({ ms }) => ms >= 0)).toBe(true);
+    expect(device.marks.stop()).toEqual([]);
+  });
+});
+
+describe.skipIf(settings === null)("parts of a session on an emulated GPU", () => {
+  let session: CudaSession;
+  beforeAll(async () => {
+    session = await CudaSession.open({ settings: settings ?? {} });
+  });
+  afterAll(() => session.dispose());
+
+  test("the least recently used graph goes first", () => {
+    const replays = new Replays({ stream: session.stream, graphsMax: 2 });
+    const calls: string[] = [];
+    const run = (key: string) => replays.run(key, () => calls.push(key));
+    for (const key of ["a", "a", "b", "b", "a"]) run(key);
+    expect(replays.graphs).toBe(2);
+    run("c");
+    run("a");
+    expect(calls).toEqual(["a", "a", "b", "b", "c"]);
+    run("b");
+    expect(calls.at(-1)).toBe("b");
+    replays.dispose();
+    expect(replays.graphs).toBe(0);
+  });
+
+  test("a slot whose result nobody took is used again, and its result stays", async () => {
+    const { driver, memory, stream, staging } = session;
+    const reads = new LateReads({ driver, memory, stream, slots: 2, slotBytes: 8 });
+    const address = memory.allocate(8, "two integers");
+    const all = [1, 2, 3, 4, 5].map((value) => {
+      staging.upload(address, Int32Array.of(value, -value));
+      return reads.read(address, 2);
+    });
+    const found = await Promise.all(all.map((read) => read.take()));
+    expect(found.map(([value]) => value)).toEqual([1, 2, 3, 4, 5]);
+    expect(() => reads.read(address, 3)).toThrow("Cannot read 3 elements late");
+    reads.dispose();
+  });
+});
+
+describe("batches are filled up", () => {
+  test("to one of few sizes, never beyond the most", () => {
+    const sizes = new Set(Array.from({ length: 300 }, (_, i) => paddedBatch(i + 1, 300)));
+    const expected = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64];
+    for (let size = 80; size <= 256; size += 16) expected.push(size);
+    expect([...sizes]).toEqual([...expected, 288, 300]);
+  });
+
+  test("not without graphs", async () => {
+    if (settings === null) return;
+    const device = await CudaDevice.open({ settings: { ...settings, graphs: false } });
+    expect(device.replays).toBe(false);
+    expect(device.paddedBatch(13, 100)).toBe(13);
+    let calls = 0;
+    for (let run = 0; run < 4; run++) device.replay("a step", () => calls++);
+    expect(calls).toBe(4);
+    device.dispose();
+  });
+});
