@@ -25,6 +25,7 @@ inline unsigned short f16FromFloat(float value) {
   const float size = std::fabs(value);
   if (value != value) return 0x7fff;
   if (size >= 65520.0f) return sign | 0x7c00;
+  if (size == 0.0f) return sign;  // it has no exponent
   // A step is 2^-24 below 2^-14, else the eleventh bit of the number.
   int exponent = 0;
   std::frexp(size, &exponent);
