@@ -167,7 +167,10 @@ export interface AttentionBatch {
   readonly sequences: number;
   /** [S + 1] i32: sequence s owns query rows queryStarts[s] up to queryStarts[s + 1]. */
   readonly queryStarts: DeviceTensor;
-  /** [S] i32: tokens in the cache for each sequence, this step's included. */
+  /**
+   * [S] i32: tokens in the cache for each sequence, this step's included. 0: its rows are padding,
+   * see nothing, and become zeros.
+   */
   readonly contextLengths: DeviceTensor;
   /** [S, M] i32: block ids in position order. */
   readonly blockTables: DeviceTensor;

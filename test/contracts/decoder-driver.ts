@@ -1,9 +1,10 @@
 /** Runs a decoder over several sequences, a chunk of tokens at a time, as an engine does. */
-import type { Device, KvCache, KvFormat, WeightFormat } from "#devices";
+import type { Device, DeviceTensor, KvCache, KvFormat, WeightFormat } from "#devices";
 import {
   Decoder,
   type DecoderModel,
   loadDecoderWeights,
+  type StepInput,
   type Streaming,
   type WeightSupply,
 } from "#models";
@@ -30,10 +31,15 @@ export interface Chunk {
   readonly positions?: readonly number[];
 }
 
+/** What else there is to say of a step, and where its token sources look. */
+export interface StepMore extends Pick<StepInput, "treeMask" | "tokenSources" | "draws"> {
+  readonly drawn?: DeviceTensor;
+}
+
 export class DecoderDriver {
   readonly decoder: Decoder;
+  readonly cache: KvCache;
   readonly #device: Device;
-  readonly #cache: KvCache;
   readonly #blocksPerSequence: number;
   readonly #sequences: number;
   /** Tokens in the cache, by sequence. */
@@ -62,7 +68,7 @@ export class DecoderDriver {
       },
       streaming: options.streaming ?? null,
     });
-    this.#cache = device.allocateKvCache({
+    this.cache = device.allocateKvCache({
       format: options.kvFormat ?? "f32",
       layers: spec.layers.length,
       blocks: this.#sequences * this.#blocksPerSequence,
@@ -73,12 +79,12 @@ export class DecoderDriver {
   }
 
   /** Computes `chunks` in one step. Rows of the step are the chunks' tokens in order. */
-  step(chunks: readonly Chunk[], treeMask?: Uint32Array): void {
+  step(chunks: readonly Chunk[], { drawn, ...more }: StepMore = {}): void {
     const starts = [0];
     for (const { tokens } of chunks) starts.push((starts.at(-1) ?? 0) + tokens.length);
     const contexts = chunks.map((chunk) => this.#contextOf(chunk) + chunk.tokens.length);
     const places = chunks.map((chunk) => chunk.tokens.map((_, i) => this.#contextOf(chunk) + i));
-    this.decoder.stage({
+    const step = {
       tokens: starts.at(-1) ?? 0,
       sequences: chunks.length,
       tokenIds: Int32Array.from(chunks.flatMap(({ tokens }) => tokens)),
@@ -95,9 +101,10 @@ export class DecoderDriver {
       blockTables: Int32Array.from(chunks.flatMap(({ sequence }) => this.#table(sequence))),
       queryLengthMax: Math.max(...chunks.map(({ tokens }) => tokens.length)),
       contextLengthMax: Math.max(...contexts),
-      ...(treeMask !== undefined && { treeMask }),
-    });
-    this.decoder.forward(this.#cache);
+      ...more,
+    };
+    this.decoder.stage(step, drawn);
+    this.decoder.forward(this.cache);
     chunks.forEach(({ sequence }, i) => {
       this.#computed[sequence] = contexts[i] ?? 0;
     });
@@ -131,7 +138,7 @@ export class DecoderDriver {
   }
 
   #slot(sequence: number, place: number): number {
-    const { blockTokens } = this.#cache;
+    const { blockTokens } = this.cache;
     const block = this.#table(sequence)[Math.floor(place / blockTokens)] ?? -1;
     return block * blockTokens + (place % blockTokens);
   }

@@ -47,10 +47,9 @@ test("branches of a token tree give the logits of each branch alone", async () =
   const context = [5, 6, 7];
   driver.step([{ sequence: 0, tokens: context }]);
   // Root 10 with children 11 and 12; 13 follows 12.
-  driver.step(
-    [{ sequence: 0, tokens: [10, 11, 12, 13], positions: [3, 4, 4, 5] }],
-    Uint32Array.of(0b0001, 0b0011, 0b0101, 0b1101),
-  );
+  driver.step([{ sequence: 0, tokens: [10, 11, 12, 13], positions: [3, 4, 4, 5] }], {
+    treeMask: Uint32Array.of(0b0001, 0b0011, 0b0101, 0b1101),
+  });
   const tree = await driver.logits([1, 3]);
 
   const vocabulary = driver.decoder.spec.vocabularySize;

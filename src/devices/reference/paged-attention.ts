@@ -65,6 +65,7 @@ function attendSpan(attention: Attention, span: Span, out: RowSink): void {
 
 /** Places in the sequence that a query row sees, rising. The last row's own place is the last. */
 function seenPlaces(attention: Attention, span: Span, row: number): number[] {
+  if (span.contextLength === 0) return [];
   const firstNew = span.contextLength - (span.end - span.start);
   assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);
   const own = firstNew + row - span.start;

@@ -55,7 +55,6 @@ export class ReferenceDevice implements Device {
   readonly description = "reference: plain TypeScript, one thread";
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
   readonly runsLater = false;
-  readonly replays = false;
 
   readonly takeTokens = takeTokens;
   readonly spreadRows = spreadRows;
@@ -159,11 +158,15 @@ export class ReferenceDevice implements Device {
     return { take: () => read };
   }
 
+  get replays(): boolean {
+    return false;
+  }
+
   replay(_key: string, enqueue: () => void): void {
     enqueue();
   }
 
-  paddedBatch(count: number): number {
+  paddedBatch(count: number, _countMax: number): number {
     return count;
   }
 

@@ -1,9 +1,49 @@
 import { test } from "vitest";
-import type { DevicePair } from "./pair.ts";
+import type { WeightFormat } from "#devices";
+import { AttentionSetting, layer } from "./attention-batch.ts";
+import { type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
-/** takeTokens and spreadRows: what a step does with its own input. */
+const shape = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
+
+/** What there is besides plain attention. */
+const kinds = {
+  plain: {},
+  "a window": { window: 7 },
+  sinks: { window: 7, sinks: 2 },
+  "a softcap": { softcap: 30 },
+} as const;
+
+/** Sequences that fill a batch up: one row each, and no context. */
+function paddingContract(pair: () => DevicePair): void {
+  const cases = (["f32", "bf16", "i8"] satisfies WeightFormat[]).flatMap((format) =>
+    Object.entries(kinds).map(([name, kind]) => ({ format, name, kind })),
+  );
+  test.for(cases)("pagedAttention: rows without a context, $name, to $format", async (given) => {
+    const spans = [20, 0, 300, 0, 0].map((context) => ({ context, rows: 1 }));
+    const contexts = spans.map(({ context }) => context);
+    const setting = new AttentionSetting(pair(), shape, contexts, 3);
+    const columns = shape.heads * shape.headDim;
+    const query = pair().f32([5, columns], setting.queries(5));
+    const sinkQuery = pair().f32([5, columns], setting.queries(5));
+    const out = pair().activation(given.format, 5, columns);
+    const batch = setting.batch(spans, [0, 1, 2, 3, 4]);
+    const { sinks, ...kind } = { sinks: 0, ...given.kind };
+    pair().run((device, pick) => {
+      device.pagedAttention({
+        ...{ count: 5, out: pick(out), query: pick(query), heads: shape.heads },
+        ...{ cache: pick(setting.cache), layer, batch: pick(batch), scale: 1 / 8, ...kind },
+        ...(sinks > 0 && { sinks: { tokens: sinks, query: pick(sinkQuery) } }),
+      });
+    });
+    const own = { absolute: 1e-5, relative: 1e-4 };
+    await pair().expectClose(out, formatTolerance(given.format, own, 3));
+  });
+}
+
+/** takeTokens and spreadRows, what a step does with its own input; and how it is filled up. */
 export function stepOps(pair: () => DevicePair): void {
+  paddingContract(pair);
   test.for([1, 5, 300])("takeTokens: some of %i ids, rows of the source twice", async (count) => {
     const random = new RandomNumbers(count);
     const whole = (end: number) => Array.from({ length: count }, () => random.below(end));

@@ -1,0 +1,168 @@
+/** Steps that draw from all of their rows: padded, replayed, fed from what was drawn before. */
+import { describe, expect, test } from "vitest";
+import { type DeviceTensor, ReferenceDevice } from "#devices";
+import { warmUp } from "#models";
+import { type Chunk, DecoderDriver } from "../contracts/decoder-driver.ts";
+import { openRecordedModel } from "../contracts/recorded-model.ts";
+
+/** The definition, padding its batches, and counting what it would keep. */
+class PaddingDevice extends ReferenceDevice {
+  readonly keys: string[] = [];
+
+  override get replays(): boolean {
+    return true;
+  }
+
+  override paddedBatch(count: number, countMax: number): number {
+    return Math.min(Math.ceil(count / 4) * 4, countMax);
+  }
+
+  override replay(key: string, enqueue: () => void): void {
+    this.keys.push(key);
+    enqueue();
+  }
+}
+
+const prompts: readonly Chunk[] = [
+  { sequence: 0, tokens: [1, 2, 3, 4, 5] },
+  { sequence: 1, tokens: [9, 8] },
+  { sequence: 2, tokens: [7, 6, 5] },
+];
+const next: readonly Chunk[] = [
+  { sequence: 2, tokens: [11] },
+  { sequence: 0, tokens: [12] },
+  { sequence: 1, tokens: [13] },
+];
+const rows = [0, 1, 2];
+
+function driverOn(device: ReferenceDevice, fixture = "llama", sequences = 8) {
+  const { model, sources } = openRecordedModel(fixture);
+  if (model.kind !== "decoder") throw new Error("A decoder is wanted");
+  return new DecoderDriver({ device, model, sources, sequences });
+}
+
+function integers(device: ReferenceDevice, ...values: number[]): DeviceTensor {
+  const tensor = device.allocate("i32", [values.length]);
+  device.write(tensor, Int32Array.from(values));
+  return tensor;
+}
+
+/** Logits of `next` after `prompts`, of the device's own drawn step. */
+async function drawn(device: ReferenceDevice, driver: DecoderDriver): Promise<Float32Array> {
+  driver.step(prompts);
+  expect(driver.decoder.drawnLogits()).toBeNull();
+  driver.step(next, { draws: true });
+  const logits = driver.decoder.drawnLogits();
+  if (logits === null) throw new Error("Logits are wanted");
+  return await device.readF32(logits);
+}
+
+describe("a step that draws from all of its rows", () => {
+  test.for(["llama", "gemma2", "gpt2", "qwen3-moe"])(
+    "has the logits that its rows have one by one, padded or not: %s",
+    async (fixture) => {
+      const device = new ReferenceDevice();
+      const driver = driverOn(device, fixture);
+      const plain = await drawn(device, driver);
+      expect(await driver.logits(rows)).toEqual(plain);
+      const padding = new PaddingDevice();
+      const padded = driverOn(padding, fixture);
+      expect(await drawn(padding, padded)).toEqual(plain);
+      expect(await padded.logits(rows)).toEqual(plain);
+      expect(await padded.hidden(rows)).toEqual(await driver.hidden(rows));
+    },
+  );
+
+  test("leaves nothing behind in the cache where it is padded", async () => {
+    const [device, padding] = [new ReferenceDevice(), new PaddingDevice()];
+    const [driver, padded] = [driverOn(device), driverOn(padding)];
+    await drawn(device, driver);
+    await drawn(padding, padded);
+    const more: Chunk[] = prompts.map(({ sequence }) => ({ sequence, tokens: [3, 4] }));
+    driver.step(more);
+    padded.step(more);
+    expect(await padded.logits([0, 1, 2, 3, 4, 5])).toEqual(
+      await driver.logits([0, 1, 2, 3, 4, 5]),
+    );
+  });
+
+  test("takes ids from what was drawn last, where a source is given", async () => {
+    const device = new PaddingDevice();
+    const wanted = await drawn(device, driverOn(device));
+    const driver = driverOn(device);
+    driver.step(prompts);
+    const unknown = next.map((chunk, i) => (i === 1 ? chunk : { ...chunk, tokens: [0] }));
+    const tokenSources = Int32Array.of(2, -1, 0);
+    driver.step(unknown, { draws: true, tokenSources, drawn: integers(device, 13, 99, 11) });
+    const logits = driver.decoder.drawnLogits();
+    expect(logits && (await device.readF32(logits))).toEqual(wanted);
+  });
+
+  test("so does one that does not draw from all of them", async () => {
+    const device = new ReferenceDevice();
+    const driver = driverOn(device);
+    driver.step([{ sequence: 0, tokens: [1, 2, 3] }]);
+    const wanted = await driver.logits([2]);
+    driver.rewind(0, 0);
+    const tokenSources = Int32Array.of(-1, 0, -1);
+    const step = [{ sequence: 0, tokens: [1, 0, 3] }];
+    expect(() => driver.step(step, { tokenSources })).toThrow("not known where they are");
+    driver.step(step, { tokenSources, drawn: integers(device, 2) });
+    expect(await driver.logits([2])).toEqual(wanted);
+  });
+
+  test("has one token of each sequence, and no tree", () => {
+    const driver = driverOn(new ReferenceDevice());
+    expect(() => driver.step(prompts, { draws: true })).toThrow(
+      "Cannot draw from all rows: 10 tokens of 3 sequences, one each wanted",
+    );
+  });
+
+  test("is kept by its padded size, its context's power of two, and where it takes from", () => {
+    const device = new PaddingDevice();
+    const driver = driverOn(device, "llama", 6);
+    const step = (sequences: number, drawn?: DeviceTensor) => {
+      const chunks = Array.from({ length: sequences }, (_, sequence) => ({
+        sequence,
+        tokens: [1],
+      }));
+      driver.step(chunks, { draws: true, ...(drawn && { drawn }) });
+    };
+    const tokens = integers(device, 1);
+    step(1, tokens);
+    step(4);
+    step(3, tokens);
+    step(5, tokens);
+    step(3, integers(device, 1));
+    const kept = device.keys.map((key) => key.replace(/^decoder \d+ /, ""));
+    expect(kept).toEqual(["2 4 512", "2 4 512", "2 4 512", "2 6 512", "3 4 512"]);
+  });
+});
+
+describe("steps made ahead", () => {
+  test("are those that come, and leave no trace", async () => {
+    const device = new PaddingDevice();
+    const driver = driverOn(device, "llama", 6);
+    const seen: number[] = [];
+    await warmUp({
+      device,
+      decoder: driver.decoder,
+      cache: driver.cache,
+      contextTokens: 1500,
+      onProgress: ({ done, total }) => seen.push(done / total),
+    });
+    expect(seen).toEqual([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1]);
+    const ahead = new Set(device.keys.splice(0));
+    expect(ahead.size).toBe(6);
+    expect(await drawn(device, driver)).toEqual(
+      await drawn(new ReferenceDevice(), driverOn(new ReferenceDevice())),
+    );
+    expect(device.keys.every((key) => ahead.has(key))).toBe(true);
+  });
+
+  test("are none where nothing is kept", async () => {
+    const device = new ReferenceDevice();
+    const { decoder, cache } = driverOn(device);
+    await warmUp({ device, decoder, cache, onProgress: () => expect.fail() });
+  });
+});
