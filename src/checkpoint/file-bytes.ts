@@ -35,6 +35,7 @@ export function storedWeight(file: FileBytes, range: WeightRange): NamedWeight {
     name,
     dtype,
     shape,
+    file: { path: file.path, start: startBytes },
     bytes: () => aligned(file.read(startBytes, endBytes), bytesOf(dtype)),
     discard: () => file.discard(startBytes, endBytes),
   };

@@ -3,6 +3,13 @@ import type { Shape } from "#tensor";
 /** Element types in which weights leave this folder; whatever else a file holds is converted. */
 export type WeightDType = "f32" | "f16" | "bf16";
 
+/** Where elements lie in a file, as they are. */
+export interface FilePlace {
+  readonly path: string;
+  /** First byte of the elements. */
+  readonly start: number;
+}
+
 /** One weight of a checkpoint. Cheap until `bytes()` is called. */
 export interface NamedWeight {
   /** As Hugging Face's transformers names it, whatever the file's own naming. */
@@ -10,6 +17,8 @@ export interface NamedWeight {
   readonly dtype: WeightDType;
   /** Extents, outermost first. Elements are stored densely, last extent fastest. */
   readonly shape: Shape;
+  /** Where `bytes` can be read without this process's help; absent where they are made. */
+  readonly file?: FilePlace;
   /**
    * Little-endian elements; `byteOffset` is a multiple of the element size.
    *

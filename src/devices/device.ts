@@ -53,6 +53,8 @@ export interface WeightSource {
   readonly shape: Shape;
   /** What `bytes` are made of, where no file has them: a device may make the same bytes itself. */
   readonly random?: RandomElements;
+  /** The file that has `bytes`, from byte `start` on: a device may read it itself. */
+  readonly file?: { readonly path: string; readonly start: number };
   /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
   /** Tells the system that the file's pages will not be read again soon. */

@@ -204,6 +204,7 @@ export class CudaDevice extends CudaOps implements Device {
   }
 
   seal(): void {
+    this.#session.files.close();
     this.#session.memory.seal();
   }
 

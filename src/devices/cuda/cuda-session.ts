@@ -4,6 +4,7 @@ import { allocateArrivals } from "./arrivals.ts";
 import type { CudaContext } from "./context.ts";
 import { CublasLt } from "./cublaslt.ts";
 import { CudaDriver } from "./driver.ts";
+import { FileUploads } from "./file-uploads.ts";
 import { CAPABILITY_MIN, type Gpu, isSupported } from "./gpu.ts";
 import { KernelCache } from "./kernel-cache.ts";
 import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
@@ -50,6 +51,7 @@ export class CudaSession {
   readonly stream: CudaStream;
   readonly memory: CudaMemory;
   readonly staging: Staging;
+  readonly files: FileUploads;
   readonly lateReads: LateReads;
   /** Null where steps are not to be captured. */
   readonly replays: Replays | null;
@@ -63,7 +65,7 @@ export class CudaSession {
   private constructor(
     primary: PrimaryContext,
     loaded: LoadedKernels,
-    cublas: CublasLt | null,
+    { cublas, folder }: { readonly cublas: CublasLt | null; readonly folder: string | null },
     { settings, freshByte = 0, warn }: CudaSessionOptions,
   ) {
     const { driver, gpu } = primary;
@@ -77,6 +79,7 @@ export class CudaSession {
       ...(warn === undefined ? {} : { warn }),
     });
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
+    this.files = new FileUploads({ driver, memory: this.memory, stream: this.stream });
     this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
     const replays = settings?.graphs !== false;
     this.replays = replays ? new Replays({ stream: this.stream, warn }) : null;
@@ -91,7 +94,8 @@ export class CudaSession {
       scratch: new Scratch(memory),
       tables: new AddressTables(memory, staging),
       arrivals: allocateArrivals(memory, gpu),
-      products: cublas === null ? null : new Products(cublas, memory, stream),
+      products:
+        cublas === null ? null : new Products({ cublas, driver, gpu, memory, stream, folder }),
     };
   }
 
@@ -110,7 +114,7 @@ export class CudaSession {
       const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
       // Other code of this thread may have run meanwhile, and chosen another context.
       primary.makeCurrent();
-      return new CudaSession(primary, loaded, cublas, options);
+      return new CudaSession(primary, loaded, { cublas, folder: cache.folder }, options);
     } catch (error) {
       primary.release();
       throw error;
@@ -124,6 +128,7 @@ export class CudaSession {
     this.replays?.dispose();
     this.context.products?.dispose();
     this.lateReads.dispose();
+    this.files.close();
     this.staging.dispose();
     this.memory.dispose();
     this.stream.destroy();

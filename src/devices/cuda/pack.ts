@@ -2,6 +2,7 @@ import { assert, EngineError } from "#base";
 import { bytesOf, elementCount, formatShape } from "#tensor";
 import type { PackOptions, RandomElements, WeightSource } from "../device.ts";
 import { type CudaContext, elementGrid, ROW_THREADS } from "./context.ts";
+import type { FileUploads } from "./file-uploads.ts";
 import { CudaMatrix, type CudaTensor, elementCode, rowBytes } from "./handles.ts";
 import { KernelParams, PACKED_ROWS } from "./kernel-params.ts";
 import type { CudaMemory } from "./memory.ts";
@@ -12,6 +13,7 @@ export interface PackContext {
   readonly context: CudaContext;
   readonly memory: CudaMemory;
   readonly staging: Staging;
+  readonly files: FileUploads;
   /** Device memory where a stretch of a file waits for its kernel. */
   readonly landing: { readonly address: bigint; readonly bytes: number };
 }
@@ -97,25 +99,49 @@ function store(pack: PackContext, source: WeightSource, target: Target): void {
 }
 
 /** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each stretch of the file. */
-function storeElements(
-  { context, staging, landing }: PackContext,
-  source: WeightSource,
-  target: Target,
-): void {
-  const bytes = checkedBytes(source);
+function storeElements(pack: PackContext, source: WeightSource, target: Target): void {
+  const { context, landing } = pack;
+  const upload = uploadOf(pack, source);
   const size = bytesOf(source.dtype);
   const count = elementCount(source.shape);
+  const place = placeAsStored(source, target);
+  if (place !== null) {
+    upload(place, 0, count * size);
+    return;
+  }
   const stretch = Math.floor(landing.bytes / size);
   const { kernels, launcher } = context;
   for (let first = 0; first < count; first += stretch) {
     const part = Math.min(stretch, count - first);
     // In stream order: the next upload lands when the kernel before it has read the last one.
-    staging.upload(landing.address, bytes.subarray(first * size, (first + part) * size));
+    upload(landing.address, first * size, part * size);
     const element = elementCode(source.dtype);
     elementParams.fill(...placementOf(target), landing.address, first, part, element);
     const shape = { grid: elementGrid(context, part), threads: ROW_THREADS };
     launcher.launch(kernels.pack_elements, shape, elementParams);
   }
+}
+
+/** Copies a stretch of a source's bytes to the device, by whichever way is faster. */
+function uploadOf(
+  { staging, files }: PackContext,
+  source: WeightSource,
+): (to: bigint, start: number, bytes: number) => void {
+  const { file } = source;
+  const total = elementCount(source.shape) * bytesOf(source.dtype);
+  if (file !== undefined && files.suits(total)) {
+    const { path } = file;
+    return (to, start, bytes) => files.upload(to, { path, start: file.start + start, bytes });
+  }
+  const all = checkedBytes(source);
+  return (to, start, bytes) => staging.upload(to, all.subarray(start, start + bytes));
+}
+
+/** Where a source's bytes belong when they need no kernel; null: their form or order changes. */
+function placeAsStored({ dtype }: WeightSource, target: Target): bigint | null {
+  const { rows, firstRow, transposed, sourceColumns } = target;
+  const isSame = dtype === rows.format && rows.rowBytes === sourceColumns * bytesOf(dtype);
+  return isSame && !transposed ? rows.address + BigInt(firstRow * rows.rowBytes) : null;
 }
 
 /** Four elements per thread. */

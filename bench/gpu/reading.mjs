@@ -1,0 +1,94 @@
+// node bench/gpu/reading.mjs FILE [--threads 1,2,4,6]
+//
+// How fast a file leaves the system's cache for memory that a GPU could copy from: through a
+// mapping, by one thread's reads, and by several threads (what loading does). Needs the build; no
+// GPU. The file is read once before, so that it is in the cache as far as it fits.
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { openFileBytes } from "../../dist/checkpoint/mapped-file.js";
+import { addressOf } from "../../dist/devices/cuda/native-library.js";
+import { ReadPool } from "../../dist/devices/cuda/read-pool.js";
+
+const slotBytes = 4 << 20;
+const slotsPerThread = 2;
+const runs = 3;
+
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { threads: { type: "string", default: "1,2,4,6" } },
+});
+const [path] = positionals;
+if (path === undefined) throw new Error("usage: node bench/gpu/reading.mjs FILE");
+const { size } = statSync(path);
+
+/** Whole slots of the file, the last one shorter. */
+const stretches = Array.from({ length: Math.ceil(size / slotBytes) }, (_, index) => {
+  const start = index * slotBytes;
+  return { start, bytes: Math.min(slotBytes, size - start) };
+});
+
+function withFile(use) {
+  const descriptor = openSync(path, "r");
+  try {
+    return use(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function mapped() {
+  const file = openFileBytes(path);
+  const target = new Uint8Array(slotBytes);
+  for (const { start, bytes } of stretches) target.set(file.read(start, start + bytes));
+  file.close();
+}
+
+function oneThread() {
+  const target = new Uint8Array(slotBytes);
+  withFile((descriptor) => {
+    for (const { start, bytes } of stretches) readSync(descriptor, target, 0, bytes, start);
+  });
+}
+
+/** As `FileUploads` asks, without copies to a device. */
+function pooled(pool, slots) {
+  withFile((descriptor) => {
+    let asked = 0;
+    for (let done = 0; done < stretches.length; done++) {
+      for (; asked < stretches.length && asked < done + slots; asked++) {
+        pool.ask(asked % slots, { descriptor, ...stretches[asked] });
+      }
+      if (pool.wait(done % slots) !== "read") throw new Error("the file changed");
+    }
+    // The next run begins with the first slot again, as threads expect.
+    for (let slot = stretches.length % slots; slot > 0 && slot < slots; slot++) {
+      pool.ask(slot, { descriptor, start: 0, bytes: 1 });
+      pool.wait(slot);
+    }
+  });
+}
+
+/** GB/s, median of several runs after one that is not counted. */
+function measure(read) {
+  read();
+  const rates = Array.from({ length: runs }, () => {
+    const begun = performance.now();
+    read();
+    return size / 1e6 / (performance.now() - begun);
+  });
+  return Number(rates.sort((a, b) => a - b)[Math.floor(runs / 2)].toFixed(2));
+}
+
+const result = { bytes: size, mappedGBps: measure(mapped), oneThreadGBps: measure(oneThread) };
+for (const threads of flags.threads.split(",").map(Number)) {
+  const buffers = Array.from(
+    { length: threads * slotsPerThread },
+    () => new ArrayBuffer(slotBytes),
+  );
+  const addresses = buffers.map(addressOf);
+  const pool = new ReadPool({ addresses, slotBytes, threads });
+  result[`pool${threads}GBps`] = measure(() => pooled(pool, addresses.length));
+  pool.close();
+  await pool.ended();
+}
+console.log(JSON.stringify(result, null, 2));

@@ -1,0 +1,60 @@
+/**
+ * One thread that reads stretches of files into native memory. It sleeps on shared memory instead
+ * of messages, since whoever asks waits without turning its event loop.
+ */
+import { readSync } from "node:fs";
+import { parentPort, workerData } from "node:worker_threads";
+import { viewOf } from "./native-library.ts";
+
+/** What a slot's state says; slots are idle at first. */
+export const SLOT = { idle: 0, wanted: 1, read: 2, tooShort: 3, failed: 4, closed: 5 } as const;
+
+/** What the thread is started with. */
+export interface ReadThreadData {
+  /** [slots] i32: states, which both sides wait for. */
+  readonly states: SharedArrayBuffer;
+  /** [slots, 3] f64: descriptor of an open file, first byte, bytes. */
+  readonly jobs: SharedArrayBuffer;
+  /** Memory of each slot. */
+  readonly addresses: readonly bigint[];
+  readonly slotBytes: number;
+  /** The slots that this thread fills, in turn. */
+  readonly mine: readonly number[];
+}
+
+function run({ states, jobs, addresses, slotBytes, mine }: ReadThreadData): void {
+  const state = new Int32Array(states);
+  const job = new Float64Array(jobs);
+  const views = mine.map((slot) => viewOf(addresses[slot] ?? 0n, slotBytes));
+  for (let turn = 0; ; turn++) {
+    const place = turn % mine.length;
+    const slot = mine[place] ?? 0;
+    for (let seen = Atomics.load(state, slot); seen !== SLOT.wanted; ) {
+      if (seen === SLOT.closed) return;
+      Atomics.wait(state, slot, seen);
+      seen = Atomics.load(state, slot);
+    }
+    const [descriptor = 0, start = 0, bytes = 0] = job.subarray(3 * slot, 3 * slot + 3);
+    const view = views[place] ?? new Uint8Array();
+    // Only the asking thread closes, and only while nothing is wanted.
+    Atomics.store(state, slot, fill(view.subarray(0, bytes), descriptor, start));
+    Atomics.notify(state, slot);
+  }
+}
+
+/** Reads until the view is full. Returns the slot's new state. */
+function fill(view: Uint8Array, descriptor: number, start: number): number {
+  try {
+    for (let done = 0; done < view.length; ) {
+      const count = readSync(descriptor, view, done, view.length - done, start + done);
+      if (count === 0) return SLOT.tooShort;
+      done += count;
+    }
+    return SLOT.read;
+  } catch {
+    return SLOT.failed; // The file tells the asking thread more, which tries again.
+  }
+}
+
+// Whoever starts the thread passes this.
+if (parentPort !== null) run(workerData as ReadThreadData);
