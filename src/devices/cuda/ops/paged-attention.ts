@@ -20,7 +20,7 @@ export function pagedAttention(context: CudaContext, input: PagedAttentionInput)
     heads % cache.kvHeads === 0,
     `Cannot share ${cache.kvHeads} kv heads among ${heads} query heads: a multiple wanted`,
   );
-  const decodes = canAttendDecode(context, input);
+  const decodes = canAttendDecode(input);
   const prefills = canAttendPrefill(context, input);
   const decodeRows = decodes ? decodeRowsOf(input) : 0;
   const rowsMax = batch.queryLengthMax * (heads / cache.kvHeads);

@@ -1,0 +1,150 @@
+// Putting the stretches of a strand together: those of a block's warps in shared memory, those of
+// several blocks in scratch memory, by the block that comes last.
+//
+// Every warp has at most one strand that began before its own tiles in the same block: its share of
+// it lies in the warp's slot, and the warp where the strand begins, in this block, adds the slots.
+// Every block has at most one strand that began in an earlier block (part 0) and one that goes on
+// in the next (part 1).
+#pragma once
+
+#include "attend-decode-stretch.h"
+
+namespace perigee {
+
+/// A share of a strand: of each row max, sum and values [kDims].
+template <int kDims, int kRowTiles>
+struct alignas(16) DecodeShare {
+  static constexpr int kRows = 8 * kRowTiles;
+  using Sums = DecodeSums<kDims, kRowTiles>;
+
+  float2 heads[kRows];
+  float values[kRows][kDims];
+
+  /// Calls `visit(row, dim, r, c, h)`: a lane's 8 elements from `dim` on of row `row`.
+  template <typename Visit>
+  __device__ static void forOwn(const Visit& visit) {
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+#pragma unroll
+        for (int h = 0; h < kDims / 64; ++h) {
+          visit(8 * r + lane % 4 * 2 + c, 64 * h + lane / 4 * 8, r, c, h);
+        }
+      }
+    }
+  }
+
+  /// A warp's sums of `count` rows.
+  __device__ void store(const Sums& sums, int count) {
+    forOwn([&](int row, int dim, int r, int c, int h) {
+      if (row >= count) return;
+      if (dim == 0) heads[row] = make_float2(sums.max[r][c], sums.sum[r][c]);
+      float4* const to = reinterpret_cast<float4*>(&values[row][dim]);
+      const auto& from = sums.values[r];
+      to[0] = make_float4(from[4 * h][c], from[4 * h][2 + c], from[4 * h + 1][c],
+                          from[4 * h + 1][2 + c]);
+      to[1] = make_float4(from[4 * h + 2][c], from[4 * h + 2][2 + c], from[4 * h + 3][c],
+                          from[4 * h + 3][2 + c]);
+    });
+  }
+
+  /// Adds the share to a warp's sums.
+  __device__ void addTo(Sums& sums, int count) const {
+    float grow[kRowTiles][2];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      float shrink[2];
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int row = 8 * r + static_cast<int>(threadIdx.x) % 4 * 2 + c;
+        const float2 head = row < count ? heads[row] : make_float2(-infinity(), 0.0f);
+        const float most = fmaxf(sums.max[r][c], head.x);
+        const float base = most == -infinity() ? 0.0f : most;
+        shrink[c] = powerOfTwo(sums.max[r][c] - base);
+        grow[r][c] = powerOfTwo(head.x - base);
+        sums.max[r][c] = most;
+      }
+      sums.shrink(r, shrink);
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int row = 8 * r + static_cast<int>(threadIdx.x) % 4 * 2 + c;
+        if (row < count) sums.sum[r][c] += heads[row].y * grow[r][c];
+      }
+    }
+    forOwn([&](int row, int dim, int r, int c, int h) {
+      if (row >= count) return;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        sums.values[r][4 * h + i / 2][i % 2 * 2 + c] += values[row][dim + i] * grow[r][c];
+      }
+    });
+  }
+};
+
+/// Two numbers as neighbours in a bf16 row.
+__device__ __forceinline__ unsigned packBf16(float lower, float upper) {
+  return packPair(lower, upper, Bf16{});
+}
+
+/// The factor that makes an average of a sum of weighted values; zeros where nothing was seen.
+__device__ __forceinline__ float averageOf(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
+
+/// A warp's sums as the output of `count` rows. `rowOf(row)`: where [D] bf16 go.
+template <int kDims, int kRowTiles, typename RowOf>
+__device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& sums, int count,
+                                          int headDim, const RowOf& rowOf) {
+  DecodeShare<kDims, kRowTiles>::forOwn([&](int row, int dim, int r, int c, int h) {
+    if (row >= count || dim >= headDim) return;
+    const float by = averageOf(sums.sum[r][c]);
+    unsigned pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto& from = sums.values[r][4 * h + i];
+      pairs[i] = packBf16(from[c] * by, from[2 + c] * by);
+    }
+    *reinterpret_cast<uint4*>(rowOf(row) + dim) =
+        make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  });
+}
+
+/// Output of row `row` from the shares of all blocks that had a part of it, by a warp.
+/// `shareOf(i)`: share i of `shares`.
+template <typename Share, int kDims, typename ShareOf>
+__device__ void mergeRow(Bf16* to, int row, int shares, int headDim, const ShareOf& shareOf) {
+  constexpr int kPerLane = kDims / kWarp;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  float most = -infinity();
+  for (int i = lane; i < shares; i += kWarp) most = fmaxf(most, shareOf(i)->heads[row].x);
+  most = warpMax(most);
+  const float base = most == -infinity() ? 0.0f : most;
+
+  // A lane makes the factor of one share in kWarp, and all lanes add them.
+  float values[kPerLane] = {};
+  float sum = 0.0f;
+  for (int start = 0; start < shares; start += kWarp) {
+    const int mine = start + lane;
+    const float2 head = mine < shares ? shareOf(mine)->heads[row] : make_float2(base, 0.0f);
+    const float grow = powerOfTwo(head.x - base);
+    sum += mine < shares ? head.y * grow : 0.0f;
+    const int end = min(kWarp, shares - start);
+#pragma unroll 8
+    for (int i = 0; i < end; ++i) {
+      const float factor = __shfl_sync(kWholeWarp, grow, i);
+      const float* const from = &shareOf(start + i)->values[row][lane * kPerLane];
+#pragma unroll
+      for (int d = 0; d < kPerLane; ++d) values[d] += from[d] * factor;
+    }
+  }
+  for (int step = 1; step < kWarp; step *= 2) sum += __shfl_xor_sync(kWholeWarp, sum, step);
+  const float by = averageOf(sum);
+#pragma unroll
+  for (int d = 0; d < kPerLane; d += 2) {
+    const int dim = lane * kPerLane + d;
+    if (dim >= headDim) continue;
+    reinterpret_cast<unsigned*>(to)[dim / 2] = packBf16(values[d] * by, values[d + 1] * by);
+  }
+}
+
+}  // namespace perigee

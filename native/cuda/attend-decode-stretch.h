@@ -1,0 +1,327 @@
+// Attention of a strand's rows to a stretch of its tiles, by one warp.
+//
+//   scores in f32, from queries rounded to the factors' type
+//   weights 2^(score - max) in f32, rounded to that type for the sum over values only
+#pragma once
+
+#include "attend-decode-tile.h"
+#include "attend-decode-work.h"
+
+namespace perigee {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr uint32_t kWholeWarp = 0xffffffffu;
+
+/// A number known to the compiler, as an argument.
+template <bool kValue>
+struct Constant {
+  static constexpr bool value = kValue;
+};
+
+/// Scales of the positions that a lane has scores of: g and g + 8.
+struct TileScales {
+  float key[2];
+  float value[2];
+
+  template <typename Seen>
+  __device__ void load(const TileSite& site, const KvLayer& cache, const Seen& seen) {
+    const int offset = site.number * kTileTokens % cache.blockTokens;
+    const uint8_t* const head = site.keys - static_cast<int64_t>(offset) * site.rowBytes;
+    const auto* const scales = reinterpret_cast<const Bf16*>(head + 2 * site.toValues) + offset;
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int position = lane / 4 + 8 * i;
+      const bool own = cache.tokenScales && seen(position);
+      key[i] = own ? widen(scales[position]) : cache.keyScale;
+      value[i] = own ? widen(scales[cache.blockTokens + position]) : cache.valueScale;
+    }
+  }
+};
+
+/// What the rows of a strand have seen so far: a lane has rows 2t and 2t + 1 of each set of 8, and
+/// of these what `addValues` says.
+template <int kDims, int kRowTiles>
+struct DecodeSums {
+  float max[kRowTiles][2];  // in units of log2
+  float sum[kRowTiles][2];
+  float values[kRowTiles][kDims / 16][4];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      max[r][0] = max[r][1] = -infinity();
+      sum[r][0] = sum[r][1] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kDims / 16; ++i) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) values[r][i][c] = 0.0f;
+      }
+    }
+  }
+
+  /// Sums over lanes, which have other positions each: done once, when a stretch ends.
+  __device__ void gather() {
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      for (int step = 4; step < kWarp; step *= 2) {
+        sum[r][0] += __shfl_xor_sync(kWholeWarp, sum[r][0], step);
+        sum[r][1] += __shfl_xor_sync(kWholeWarp, sum[r][1], step);
+      }
+    }
+  }
+
+  /// Multiplies what was added to both rows of a set.
+  __device__ void shrink(int r, const float (&by)[2]) {
+    if (!__any_sync(kWholeWarp, by[0] != 1.0f || by[1] != 1.0f)) return;
+    sum[r][0] *= by[0];
+    sum[r][1] *= by[1];
+#pragma unroll
+    for (int i = 0; i < kDims / 16; ++i) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) values[r][i][c] *= by[c % 2];
+    }
+  }
+};
+
+/// The positions that rows of a strand see: first < sinks, and from begin up to end.
+struct DecodeSight {
+  int sinks;
+  int begin;
+  int end;
+
+  __device__ bool sees(int position) const {
+    return position < end && (position >= begin || position < sinks);
+  }
+};
+
+/// What a lane needs of a strand's rows. Row r of a strand is row firstRow + r of the sequence.
+template <int kRowTiles>
+struct DecodeRows {
+  int64_t firstToken;
+  int firstRow;
+  int count;
+  DecodeSight any;   // what some row sees: all else is not read
+  DecodeSight each[kRowTiles][2];
+  int wholeBegin;  // from here up to wholeEnd every row sees every position
+  int wholeEnd;
+
+  __device__ DecodeRows(const AttentionInput& input, const Strand& strand) {
+    const int* const starts = input.rows.queryStarts + strand.sequence;
+    const int group = input.group();
+    const int tokens = starts[1] - starts[0];
+    const int context = input.rows.contextLengths[strand.sequence];
+    const auto sightOf = [&](int row) -> DecodeSight {
+      if (row >= tokens * group) return {0, 0, 0};
+      const int end = context - tokens + row / group + 1;
+      const int window = input.rows.window;
+      return {input.rows.sinks, window > 0 ? max(0, end - window) : 0, end};
+    };
+    firstToken = starts[0];
+    firstRow = strand.firstRow;
+    count = min(8 * kRowTiles, tokens * group - firstRow);
+    const DecodeSight first = sightOf(0);
+    const DecodeSight last = sightOf(tokens * group - 1);
+    any = {first.sinks, first.begin, last.end};
+    wholeBegin = last.begin;
+    wholeEnd = first.end;
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+    for (int i = 0; i < 2 * kRowTiles; ++i) {
+      each[i / 2][i % 2] = sightOf(firstRow + i / 2 * 8 + lane % 4 * 2 + i % 2);
+    }
+  }
+
+  __device__ bool whole(int tile) const {
+    const int first = tile * kTileTokens;
+    return first >= wholeBegin && first + kTileTokens <= wholeEnd;
+  }
+
+  /// Element 0 of a row in [T, H, D]; negative behind the last row.
+  __device__ int64_t at(const AttentionInput& input, int kvHead, int row) const {
+    if (row >= count) return -1;
+    const int group = input.group();
+    const int64_t token = firstToken + (firstRow + row) / group;
+    const int head = kvHead * group + (firstRow + row) % group;
+    return (token * input.heads + head) * input.cache.headDim;
+  }
+};
+
+/// The places of a strand's tiles; each lane knows one of kWarp of them.
+struct TilePlaces {
+  const AttentionInput& input;
+  const Strand& strand;
+  const int* table;
+  int64_t keys;  // of this lane's tile
+  int first;     // index of lane 0's
+
+  __device__ TilePlaces(const AttentionInput& of, const Strand& at)
+      : input(of),
+        strand(at),
+        table(of.blockTables + at.sequence * of.blocksPerTable),
+        keys(0),
+        first(-kWarp) {}
+
+  /// Where the tile is. All lanes call it, with rising indices.
+  __device__ TileSite at(int index) {
+    const KvLayer& cache = input.cache;
+    if (index >= first + kWarp) {
+      first = index;
+      const int lane = static_cast<int>(threadIdx.x % kWarp);
+      const int mine = min(first + lane, strand.seen.count - 1);
+      const int position = strand.seen.tile(mine) * kTileTokens;
+      // A row without any sight has a tile, but no block.
+      if (position < input.rows.contextLengths[strand.sequence]) {
+        const int block = table[position / cache.blockTokens];
+        keys = reinterpret_cast<int64_t>(
+            cache.key(block, position % cache.blockTokens, strand.kvHead));
+      }
+    }
+    const int64_t place = __shfl_sync(kWholeWarp, keys, index - first);
+    return {reinterpret_cast<const uint8_t*>(place), cache.toValue(), cache.rowBytes,
+            cache.headDim, strand.seen.tile(index)};
+  }
+};
+
+/// Reads a stretch of a strand, tile by tile, into the sums of its rows.
+template <typename T, int kDims, int kRowTiles>
+struct DecodeStretch {
+  using Rows = DecodeRows<kRowTiles>;
+  using Sums = DecodeSums<kDims, kRowTiles>;
+
+  /// Whether the next tile's loads find room beside those of this one.
+  static constexpr bool kAhead = kDims * sizeof(T) <= 256;
+
+  const AttentionInput& input;
+  const Strand& strand;
+  const Rows& rows;
+  DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles> query;
+  DecodeTile<T, kDims> tile;
+  TileScales scales;
+
+  __device__ DecodeStretch(const AttentionInput& of, const Strand& at, const Rows& by)
+      : input(of), strand(at), rows(by) {
+    loadQuery(input.query);
+  }
+
+  __device__ void loadQuery(const float* queries) {
+    const auto rowOf = [&](int row) -> const float* {
+      const int64_t at = rows.at(input, strand.kvHead, row);
+      return at < 0 ? nullptr : queries + at;
+    };
+    query.load(rowOf, input.cache.headDim);
+  }
+
+  /// Calls `load(whole, seen)`, as `DecodeTile` wants them.
+  template <typename Load>
+  __device__ void choose(const TileSite& site, const Load& load) const {
+    const int first = site.number * kTileTokens;
+    const auto seen = [&](int position) { return rows.any.sees(first + position); };
+    if (rows.whole(site.number) && site.headDim == kDims) {
+      load(Constant<true>{}, seen);
+    } else {
+      load(Constant<false>{}, seen);
+    }
+  }
+
+  __device__ void loadKeys(const TileSite& site) {
+    choose(site, [&](auto whole, const auto& seen) {
+      tile.template loadKeys<decltype(whole)::value>(site, seen);
+      if constexpr (kScaled<T>) scales.load(site, input.cache, seen);
+    });
+  }
+
+  __device__ void loadValues(const TileSite& site) {
+    choose(site, [&](auto whole, const auto& seen) {
+      tile.template loadValues<decltype(whole)::value>(site, seen);
+    });
+  }
+
+  /// Scores of the tile's positions, of sinks by the queries that are theirs.
+  __device__ void score(float (&scores)[kRowTiles][4], const TileSite& site) {
+    scoreTile<T, kDims>(scores, tile, query);
+    const int first = site.number * kTileTokens;
+    if (input.sinkQuery == nullptr || first >= input.rows.sinks) return;
+    float sinkScores[kRowTiles][4];
+    loadQuery(input.sinkQuery);
+    scoreTile<T, kDims>(sinkScores, tile, query);
+    loadQuery(input.query);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (first + tile.keyPosition(i / 2) >= input.rows.sinks) continue;
+#pragma unroll
+      for (int r = 0; r < kRowTiles; ++r) scores[r][i] = sinkScores[r][i];
+    }
+  }
+
+  /// A score in units of log2, -infinity where row `r`, `i % 2` does not see it.
+  __device__ float visible(float score, const TileScales& by, int r, int i, int first) const {
+    if constexpr (kScaled<T>) score *= by.key[i / 2];
+    score *= input.scale;
+    if (input.softcap > 0.0f) score = input.softcap * tanhf(score / input.softcap);
+    const bool seen = rows.each[r][i % 2].sees(first + tile.keyPosition(i / 2));
+    return seen ? score * kLog2E : -infinity();
+  }
+
+  /// Weights of the tile's positions, as the factor of its values; `sums` shrinks to the new max.
+  __device__ void weigh(unsigned (&weights)[kRowTiles][2], const float (&scores)[kRowTiles][4],
+                        Sums& sums, const TileScales& by, int first) const {
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      float each[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) each[i] = visible(scores[r][i], by, r, i, first);
+      float shrink[2];
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        float most = fmaxf(sums.max[r][c], fmaxf(each[c], each[2 + c]));
+        for (int step = 4; step < kWarp; step *= 2) {
+          most = fmaxf(most, __shfl_xor_sync(kWholeWarp, most, step));
+        }
+        const float base = most == -infinity() ? 0.0f : most;
+        shrink[c] = powerOfTwo(sums.max[r][c] - base);
+        sums.max[r][c] = most;
+        each[c] = powerOfTwo(each[c] - base);
+        each[2 + c] = powerOfTwo(each[2 + c] - base);
+      }
+      sums.shrink(r, shrink);
+      sums.sum[r][0] += each[0] + each[2];
+      sums.sum[r][1] += each[1] + each[3];
+      if constexpr (kScaled<T>) {
+        // The scale of a hidden value may be NaN.
+#pragma unroll
+        for (int i = 0; i < 4; ++i) each[i] = each[i] == 0.0f ? 0.0f : each[i] * by.value[i / 2];
+      }
+      using Factor = typename FactorOf<T>::Type;
+      weights[r][0] = transposeMatrix(packPair(each[0], each[1], Factor{}));
+      weights[r][1] = transposeMatrix(packPair(each[2], each[3], Factor{}));
+    }
+  }
+
+  /// Tiles `part` of the strand. Loads of the next tile are under way while this one's products
+  /// are made: keys as soon as their registers are free, then values.
+  __device__ void run(Sums& sums, Tiles part) {
+    TilePlaces places(input, strand);
+    TileSite site = places.at(part.begin);
+    loadKeys(site);
+    if (kAhead) loadValues(site);
+    for (int index = part.begin; index < part.end; ++index) {
+      float scores[kRowTiles][4];
+      unsigned weights[kRowTiles][2];
+      const bool more = index + 1 < part.end;
+      const TileScales own = scales;
+      const TileSite next = more ? places.at(index + 1) : site;
+      score(scores, site);
+      if (kAhead && more) loadKeys(next);
+      if (!kAhead) loadValues(site);
+      weigh(weights, scores, sums, own, site.number * kTileTokens);
+      addValues<T, kDims>(sums.values, tile, weights);
+      if (kAhead && more) loadValues(next);
+      if (!kAhead && more) loadKeys(next);
+      site = next;
+    }
+    sums.gather();
+  }
+};
+
+}  // namespace perigee

@@ -1,0 +1,152 @@
+// Attention of sequences with few query rows, from bf16, f16, i8 or fp8 keys and values to bf16.
+//
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees;
+//          no token trees
+// Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-cache.h, blocks of
+//          a multiple of 16 positions
+// Work     equal parts of all cached tiles for every warp of a grid as large as the chip takes
+//          (attend-decode-work.h); from memory straight to registers (attend-decode-tile.h)
+// Bound    memory: 2 D elements per cached token and kv head, read once
+// Rounds   queries and weights to bf16, to f16 where keys are: 2^-9 and 2^-12 of each. Sums are f32.
+// Checked  bench/gpu/smoke.mjs, cases/attend-decode.mjs; test/devices/cuda/attend-decode.test.ts
+#pragma once
+
+#include "attend-decode-shares.h"
+
+namespace perigee {
+
+struct AttendDecodeParams {
+  PackedRows out;  // bf16
+  AttentionInput input;
+  void* shares;  // two DecodeShares for each block
+  int strandsOfSequence;
+};
+
+/// Blocks that brought their share of the strand that begins in a block; 0 between launches. Memory
+/// of this file, since scratch memory is everybody's; ops of a device never overlap.
+__device__ unsigned arrivals[kDecodeBlocksMax];
+
+template <typename T, int kDims, int kRowTiles>
+struct DecodeBlock {
+  static constexpr int kRows = 8 * kRowTiles;
+  using Share = DecodeShare<kDims, kRowTiles>;
+  using Sums = DecodeSums<kDims, kRowTiles>;
+  using Rows = DecodeRows<kRowTiles>;
+
+  struct Shared {
+    DecodeWork work;
+    Share slots[kDecodeWarps];
+    int slotStrands[kDecodeWarps];  // first tile of the strand; -1: none
+    int last;
+  };
+
+  const AttendDecodeParams& p;
+  Shared& shared;
+  Tiles block;
+
+  __device__ Share* part(int of, int which) const {
+    return static_cast<Share*>(p.shares) + 2 * of + which;
+  }
+
+  __device__ Bf16* outRow(const Strand& strand, const Rows& rows, int row) const {
+    return reinterpret_cast<Bf16*>(p.out.memory) + rows.at(p.input, strand.kvHead, row);
+  }
+
+  /// A strand of which this warp has all that the block has: to the output, or to its part.
+  __device__ void publish(const Strand& strand, const Rows& rows, const Sums& sums) {
+    if (strand.tiles.begin >= block.begin && strand.tiles.end <= block.end) {
+      storeRows(sums, rows.count, p.input.cache.headDim,
+                [&](int row) { return outRow(strand, rows, row); });
+      return;
+    }
+    const int which = strand.tiles.begin < block.begin ? 0 : 1;
+    part(static_cast<int>(blockIdx.x), which)->store(sums, rows.count);
+    __threadfence();
+  }
+
+  /// 1. This warp's tiles, strand by strand, then what other warps have of the last one.
+  __device__ void attend() {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const Tiles own = DecodeWork::share(block, warp, kDecodeWarps);
+    if (threadIdx.x % kWarp == 0) shared.slotStrands[warp] = -1;
+    __syncwarp();
+    Sums sums;
+    int kept = -1;
+    for (int tile = own.begin; tile < own.end;) {
+      const Strand strand = shared.work.strandOf(p.input, tile, kRows);
+      const Rows rows(p.input, strand);
+      const int end = min(own.end, strand.tiles.end);
+      sums.clear();
+      DecodeStretch<T, kDims, kRowTiles>(p.input, strand, rows)
+          .run(sums, {tile - strand.tiles.begin, end - strand.tiles.begin});
+      if (strand.tiles.begin < own.begin && own.begin > block.begin) {
+        shared.slots[warp].store(sums, rows.count);
+        if (threadIdx.x % kWarp == 0) shared.slotStrands[warp] = strand.tiles.begin;
+      } else if (end == own.end) {
+        kept = tile;
+      } else {
+        publish(strand, rows, sums);
+      }
+      tile = end;
+    }
+    __syncthreads();
+    if (kept < 0) return;
+    const Strand strand = shared.work.strandOf(p.input, kept, kRows);
+    const Rows rows(p.input, strand);
+    for (int other = warp + 1; other < kDecodeWarps; ++other) {
+      if (shared.slotStrands[other] != strand.tiles.begin) continue;
+      shared.slots[other].addTo(sums, rows.count);
+    }
+    publish(strand, rows, sums);
+  }
+
+  /// 2. Says that this block has brought its share of a strand; if it is the last one, all shares
+  /// become the output.
+  __device__ void arrive(const Strand& strand) {
+    const int first = shared.work.blockOf(strand.tiles.begin);
+    const int shares = shared.work.blockOf(strand.tiles.end - 1) - first + 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      const unsigned before = atomicAdd(&arrivals[first], 1u);
+      shared.last = before + 1 == static_cast<unsigned>(shares);
+      if (shared.last) arrivals[first] = 0;
+      __threadfence();
+    }
+    __syncthreads();
+    if (!shared.last) return;
+    const Rows rows(p.input, strand);
+    const auto shareOf = [&](int i) { return part(first + i, i == 0 ? 1 : 0); };
+    for (int row = static_cast<int>(threadIdx.x) / kWarp; row < rows.count; row += kDecodeWarps) {
+      mergeRow<Share, kDims>(outRow(strand, rows, row), row, shares, p.input.cache.headDim,
+                             shareOf);
+    }
+  }
+
+  __device__ void run() {
+    shared.work.open(p.input, p.strandsOfSequence);
+    if (static_cast<int>(blockIdx.x) >= shared.work.blocks || shared.work.total == 0) return;
+    block = shared.work.ofBlock(static_cast<int>(blockIdx.x));
+    attend();
+    const Strand first = shared.work.strandOf(p.input, block.begin, kRows);
+    const Strand last = shared.work.strandOf(p.input, block.end - 1, kRows);
+    if (first.tiles.begin < block.begin) arrive(first);
+    if (last.tiles.end > block.end && last.tiles.begin >= block.begin) arrive(last);
+  }
+};
+
+template <typename T, int kDims, int kRowTiles>
+__device__ __forceinline__ void attendDecode(const AttendDecodeParams& p) {
+  joinStream();
+  using Block = DecodeBlock<T, kDims, kRowTiles>;
+  __shared__ typename Block::Shared shared;
+  Block{p, shared, {0, 0}}.run();
+}
+
+}  // namespace perigee
+
+/// A kernel that takes heads of up to kDims dimensions, strands of up to 8 kRowTiles rows.
+#define PERIGEE_ATTEND_DECODE(name, T, kDims, kRowTiles, kBlocks)             \
+  PERIGEE_KERNEL __launch_bounds__(perigee::kDecodeThreads, kBlocks)          \
+  perigee_##name(const __grid_constant__ perigee::AttendDecodeParams p) {     \
+    perigee::attendDecode<perigee::T, kDims, kRowTiles>(p);                   \
+  }
