@@ -52,6 +52,10 @@ const signatures = {
   cuOccupancyMaxActiveBlocksPerMultiprocessor:
     "cuOccupancyMaxActiveBlocksPerMultiprocessor(void *blocks, void *function, int threads, " +
     "size_t sharedBytes)",
+  cuTensorMapEncodeTiled:
+    "cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, uint64_t address, " +
+    "void *sizes, void *strides, void *box, void *steps, int interleave, int swizzle, " +
+    "int promotion, int fill)",
   cuLaunchKernelEx: "cuLaunchKernelEx(void *config, void *function, void *params, void *extra)",
 
   cuStreamBeginCapture: "cuStreamBeginCapture_v2(void *stream, int mode)",

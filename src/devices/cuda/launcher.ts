@@ -14,11 +14,11 @@ const overlapMajor = 9;
 /** Enqueues kernels on one stream. */
 export class Launcher {
   readonly stream: CudaStream;
-  readonly #driver: CudaDriver;
+  readonly driver: CudaDriver;
   readonly #order: LaunchOrder;
 
   constructor(driver: CudaDriver, stream: CudaStream, gpu: Gpu) {
-    this.#driver = driver;
+    this.driver = driver;
     this.stream = stream;
     this.#order = { stream: stream.handle, overlaps: gpu.major >= overlapMajor };
   }
@@ -35,12 +35,12 @@ export class Launcher {
       `Cannot launch ${kernel.name}: a grid of [${x}, ${y}, ${z}] is beyond the limit`,
     );
     params.shape(shape, this.#order);
-    const status = this.#driver.calls.cuLaunchKernelEx(
+    const status = this.driver.calls.cuLaunchKernelEx(
       params.configAddress,
       kernel.handle,
       params.arrayAddress,
       null,
     );
-    this.#driver.check("cuLaunchKernelEx", status);
+    this.driver.check("cuLaunchKernelEx", status);
   }
 }

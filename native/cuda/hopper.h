@@ -1,0 +1,153 @@
+// What Hopper (sm_90a) has beyond its predecessors to move data: barriers in shared memory that count
+// bytes, copies of boxes of a tensor by the copy engine, registers that move between roles. The
+// products of its tensor cores are in warpgroup-products.h. PTX behind functions: an emulator puts its
+// own file in this place (test/devices/cuda/emulator). Where the instructions are missing, kHopper is
+// false and nothing here may be called.
+#pragma once
+
+#include "numbers.h"
+
+namespace perigee {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+constexpr bool kHopper = true;
+#else
+constexpr bool kHopper = false;
+#endif
+
+/// Threads that issue products together: four warps, the first one's index a multiple of four.
+constexpr int kWarpgroup = 128;
+
+/// A tensor in global memory for the copy engine, made by the driver (cuTensorMapEncodeTiled). Must
+/// lie in the arguments of a kernel.
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+
+/// A place in shared memory, as instructions have it.
+__device__ __forceinline__ uint32_t sharedAddress(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+/// The block's dynamic shared memory from the first multiple of 1024 on, where a swizzled panel
+/// begins; so the launch asks for 1024 bytes more.
+__device__ __forceinline__ uint8_t* panelMemory() {
+  extern __shared__ uint8_t memory[];
+  return memory + (-sharedAddress(memory) & 1023u);
+}
+
+[[noreturn]] __device__ __forceinline__ void refuseToRun() {
+  __trap();
+  __builtin_unreachable();
+}
+
+/// A barrier in shared memory for phases of `arrivals` arrivals each, and of the bytes that
+/// expectBytes announced. Phases alternate between parities, the first one's is 0.
+struct Barrier {
+  uint64_t state;
+
+  __device__ void init(int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(this)),
+                 "r"(arrivals)
+                 : "memory");
+  }
+
+  /// Arrives, and holds the phase open until `bytes` more were copied.
+  __device__ void expectBytes(int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     sharedAddress(this)),
+                 "r"(bytes)
+                 : "memory");
+  }
+
+  __device__ void arrive() {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(this)) : "memory");
+  }
+
+  /// Until the phase of this parity has passed; at once for the parity before the first phase's.
+  /// Faults after what must be seconds: an error is better than a GPU that hangs. By a store to
+  /// nowhere, since a trap's way out of the kernel makes ptxas forget setmaxnreg and spill.
+  __device__ void wait(int parity) {
+    for (int tries = 0; !passed(parity); ++tries) {
+      if (tries == kTriesMax) asm volatile("st.global.u32 [%0], 0;" ::"l"(uint64_t{0}) : "memory");
+    }
+  }
+
+ private:
+  static constexpr int kTriesMax = 1 << 25;
+
+  /// Sleeps up to a limit that the hardware has.
+  __device__ bool passed(int parity) {
+    uint32_t passed;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}"
+        : "=r"(passed)
+        : "r"(sharedAddress(this)), "r"(parity)
+        : "memory");
+    return passed != 0;
+  }
+};
+
+/// Makes barriers that this thread initialised visible to the copy engine; a __syncthreads follows.
+__device__ __forceinline__ void publishBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// Makes what this thread wrote to shared memory visible to tensor cores and copy engine; a barrier
+/// among the writers follows.
+__device__ __forceinline__ void publishShared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Orders copies that this thread starts behind writes to global memory that it has seen.
+__device__ __forceinline__ void acceptGlobal() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+__device__ __forceinline__ void prefetchMap(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Where a box begins in a tensor of five dimensions, the innermost first. Elements outside of the
+/// tensor are zeros.
+struct BoxPlace {
+  int at[5];
+};
+
+/// Starts to copy one box to shared memory; its bytes count towards the phase of `barrier`.
+__device__ __forceinline__ void copyBox(void* to, const TensorMap& map, const BoxPlace& from,
+                                        Barrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(sharedAddress(to)),
+      "l"(&map), "r"(from.at[0]), "r"(from.at[1]), "r"(from.at[2]), "r"(from.at[3]),
+      "r"(from.at[4]), "r"(sharedAddress(&barrier))
+      : "memory");
+}
+
+/// A barrier among `kThreads` threads, whole warps, by a number from 1 to 15. Some may only arrive.
+template <int kThreads>
+__device__ __forceinline__ void meet(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+template <int kThreads>
+__device__ __forceinline__ void arriveAt(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+
+/// Registers of each thread from here on; all warps of a warpgroup call it. Fewer, or more once
+/// others gave theirs away.
+template <int kRegisters>
+__device__ __forceinline__ void shrinkRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void growRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+}  // namespace perigee

@@ -1,0 +1,105 @@
+import type { PagedAttentionInput } from "../../ops.ts";
+import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
+import type { CudaContext } from "../context.ts";
+import type { CudaDriver } from "../driver.ts";
+import { activationOf } from "../handles.ts";
+import type { Kernel } from "../kernel-module.ts";
+import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { type CudaKvCache, kvCacheOf } from "../kv-cache.ts";
+import { TENSOR_MAP, tensorMapFields } from "../tensor-map.ts";
+
+/** Whether Hopper's kernel is used at all; without it the general one does its work. */
+const isEnabled = true;
+
+/** `kRows`, `kKeys`, `kStages`, `kThreads` and `kPanelColumns` of native/cuda. */
+const tileRows = 128;
+const tileKeys = 128;
+const stages = 2;
+const threads = 384;
+const panelColumns = 64;
+
+/** Rows of one kv head from which on a tile is filled well enough. */
+const rowsMin = 65;
+const blockTokensMin = 8;
+/** The structs around barriers, and where the first multiple of 1024 may begin. */
+const sharedBytesBeside = 2048;
+
+/**
+ * `AttendPrefillWgmmaParams` of native/cuda/attend-prefill-wgmma-job.h. A struct with a tensor map
+ * ends at a multiple of 64 bytes, and the driver reads all of it: hence the tail.
+ */
+const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, ...ATTENTION_INPUT], 16);
+
+/** Kernels that were told how much shared memory they get. */
+const prepared = new WeakSet<Kernel>();
+
+/** Tensor maps of a cache by layer. */
+const mapsOfCaches = new WeakMap<CudaKvCache, Map<number, readonly bigint[]>>();
+
+/** Whether Hopper's kernel takes this input, which the general prefill kernel takes as well. */
+export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentionInput): boolean {
+  const { batch, heads, sinks } = input;
+  const { major, minor, sharedBytesMax } = context.gpu;
+  // Its instructions exist for this capability alone.
+  if (!isEnabled || major !== 9 || minor !== 0) return false;
+  if (sinks !== undefined || batch.treeMask !== undefined) return false;
+  const cache = kvCacheOf(input.cache);
+  if (batch.queryLengthMax * (heads / cache.kvHeads) < rowsMin) return false;
+  return isCacheFit(cache) && sharedBytesOf(cache) <= sharedBytesMax;
+}
+
+/** As `attendPrefill`, which asked before. */
+export function attendPrefillWgmma(
+  context: CudaContext,
+  input: PagedAttentionInput,
+  decodeRows: number,
+): void {
+  const { count, heads, batch } = input;
+  const cache = kvCacheOf(input.cache);
+  const kernel = kernelOf(context, cache);
+  const sharedBytes = sharedBytesOf(cache);
+  if (!prepared.has(kernel)) {
+    kernel.allowSharedBytes(sharedBytes);
+    prepared.add(kernel);
+  }
+  const out = activationOf(input.out, count, heads * cache.headDim);
+  const map = mapOf(context.launcher.driver, cache, input.layer);
+  params.fill(...map, ...out.params, ...attentionFields(input, decodeRows));
+  const tiles = Math.floor((count * (heads / cache.kvHeads)) / tileRows) + batch.sequences;
+  context.launcher.launch(kernel, { grid: [cache.kvHeads, tiles], threads, sharedBytes }, params);
+}
+
+function isCacheFit({ format, headDim, blockTokens }: CudaKvCache): boolean {
+  if (format !== "bf16" && format !== "f16") return false;
+  const isSizeFit = headDim === panelColumns || headDim === 2 * panelColumns;
+  return isSizeFit && blockTokens >= blockTokensMin && tileKeys % blockTokens === 0;
+}
+
+function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvCache): Kernel {
+  const element = format === "f16" ? "f16" : "bf16";
+  return kernels[`attend_prefill_wgmma_${element}_${headDim === panelColumns ? 64 : 128}`];
+}
+
+/** `PrefillMemory` of native/cuda/attend-prefill-wgmma-job.h. */
+function sharedBytesOf({ headDim }: CudaKvCache): number {
+  return (tileRows + 2 * stages * tileKeys) * headDim * 2 + sharedBytesBeside;
+}
+
+/** The fields of a layer's tensor map: [blocks][kv heads][keys, values][block tokens][head size]. */
+function mapOf(driver: CudaDriver, cache: CudaKvCache, layer: number): readonly bigint[] {
+  const maps = mapsOfCaches.get(cache) ?? new Map<number, readonly bigint[]>();
+  mapsOfCaches.set(cache, maps);
+  const known = maps.get(layer);
+  if (known !== undefined) return known;
+  const { headDim, blockTokens, kvHeads, blocks, bytesPerBlock } = cache;
+  const rowBytes = 2 * headDim;
+  const headBytes = 2 * blockTokens * rowBytes;
+  const map = tensorMapFields(driver, {
+    address: cache.address + BigInt(layer * kvHeads * headBytes),
+    sizes: [headDim, blockTokens, 2, kvHeads, blocks],
+    strides: [rowBytes, blockTokens * rowBytes, headBytes, bytesPerBlock],
+    box: [panelColumns, blockTokens, 1, 1, 1],
+  });
+  maps.set(layer, map);
+  return map;
+}
