@@ -47,6 +47,11 @@ export class KernelCache {
     this.#folder = folder === null || !this.#isOurs(folder) ? null : folder;
   }
 
+  /** Where entries are; null where nothing is kept. Only this user can write to it. */
+  get folder(): string | null {
+    return this.#folder;
+  }
+
   /** The machine code of a kernel for a target; null when it must be compiled. */
   find(source: KernelText, target: KernelTarget): Uint8Array | null {
     if (this.#folder === null) return null;

@@ -89,7 +89,9 @@ const transposed = 1;
 
 /** cublasLtMatmulHeuristicResult_t: algorithm (64), workspace (8), state (4), waves, reserved. */
 const resultBytes = 96;
-const algorithmBytes = 64;
+/** Of cublasLtMatmulAlgo_t. */
+export const ALGORITHM_BYTES = 64;
+const stateOffset = ALGORITHM_BYTES + 8;
 
 const one = new Float32Array([1]);
 const zero = new Float32Array([0]);
@@ -144,18 +146,66 @@ export class Matmul {
     } finally {
       this.#cublas.run("cublasLtMatmulPreferenceDestroy", preference);
     }
-    return Array.from({ length: found[0] ?? 0 }, (_, i) => readResult(results, i));
+    const count = found[0] ?? 0;
+    return Array.from({ length: count }, (_, i) => i)
+      .filter((i) => isUsable(results, i))
+      .map((i) => readResult(results, i));
+  }
+
+  /**
+   * A way that was found for other rows, or by another process: with the workspace that it needs
+   * here, or null where it cannot compute this shape.
+   */
+  accepted(
+    handle: bigint,
+    algorithm: MatmulAlgorithm,
+    workspaceBytesMax: number,
+  ): MatmulAlgorithm | null {
+    const result = new ArrayBuffer(resultBytes);
+    const status = this.#cublas.status(
+      "cublasLtMatmulAlgoCheck",
+      handle,
+      this.#description,
+      this.#weight,
+      this.#x,
+      this.#out,
+      this.#out,
+      algorithm.code,
+      result,
+    );
+    if (status !== 0 || !isUsable(result, 0)) return null;
+    // The check fills in what it found out, and not always the algorithm.
+    const { workspaceBytes } = readResult(result, 0);
+    return workspaceBytes <= workspaceBytesMax ? { code: algorithm.code, workspaceBytes } : null;
   }
 
   /** Enqueues the product. */
-  run(operands: MatmulOperands, { handle, algorithm, workspace, stream }: MatmulLaunch): void {
+  run(operands: MatmulOperands, launch: MatmulLaunch): void {
+    const status = this.#enqueue(operands, launch);
+    if (status !== 0) throw cublasError("cublasLtMatmul", status);
+  }
+
+  /** The same; false where the way cannot compute it after all. */
+  tryRun(operands: MatmulOperands, launch: MatmulLaunch): boolean {
+    return this.#enqueue(operands, launch) === 0;
+  }
+
+  destroy(): void {
+    this.#cublas.run("cublasLtMatmulDescDestroy", this.#description);
+    for (const layout of [this.#weight, this.#x, this.#out]) {
+      this.#cublas.run("cublasLtMatrixLayoutDestroy", layout);
+    }
+  }
+
+  #enqueue(operands: MatmulOperands, launch: MatmulLaunch): number {
+    const { handle, algorithm, workspace, stream } = launch;
     const { out, x, weight, bias, xScale, weightScale, accumulate } = operands;
     const wantsBias = (this.shape.epilogue ?? "none").endsWith("bias");
     assert(wantsBias === (bias !== undefined), "Cannot multiply: a bias and its epilogue wanted");
     if (bias !== undefined) this.#setAddress(attributes.bias, bias);
     if (weightScale !== undefined) this.#setAddress(attributes.aScale, weightScale);
     if (xScale !== undefined) this.#setAddress(attributes.bScale, xScale);
-    this.#cublas.run(
+    return this.#cublas.status(
       "cublasLtMatmul",
       handle,
       this.#description,
@@ -176,13 +226,6 @@ export class Matmul {
     );
   }
 
-  destroy(): void {
-    this.#cublas.run("cublasLtMatmulDescDestroy", this.#description);
-    for (const layout of [this.#weight, this.#x, this.#out]) {
-      this.#cublas.run("cublasLtMatrixLayoutDestroy", layout);
-    }
-  }
-
   #setAddress(attribute: number, address: bigint): void {
     this.#set(attribute, new BigUint64Array([address]));
   }
@@ -193,11 +236,16 @@ export class Matmul {
   }
 }
 
+/** Whether one result's status is success. */
+function isUsable(results: ArrayBuffer, index: number): boolean {
+  return new DataView(results).getInt32(index * resultBytes + stateOffset, true) === 0;
+}
+
 function readResult(results: ArrayBuffer, index: number): MatmulAlgorithm {
   const start = index * resultBytes;
-  const workspace = new DataView(results).getBigUint64(start + algorithmBytes, true);
+  const workspace = new DataView(results).getBigUint64(start + ALGORITHM_BYTES, true);
   return {
-    code: results.slice(start, start + algorithmBytes),
+    code: results.slice(start, start + ALGORITHM_BYTES),
     workspaceBytes: Number(workspace),
   };
 }

@@ -1,6 +1,11 @@
+import { EngineError } from "#base";
 import type { CublasLt } from "./cublaslt.ts";
+import type { CudaDriver } from "./driver.ts";
+import { fastest } from "./fastest.ts";
+import type { Gpu } from "./gpu.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import type { CudaMemory } from "./memory.ts";
+import { ProductChoices } from "./product-choices.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** What cuBLAS's own documentation recommends for Hopper and later. */
@@ -9,62 +14,172 @@ const workspaceBytes = 32 << 20;
 /** Shapes that are kept: row counts differ from step to step, the rest is the model's. */
 const shapesMax = 1024;
 
+/** Ways that are timed: cuBLASLt's own order is by an estimate. */
+const candidatesMax = 8;
+
+/** Fewest rows that `warm` prepares for: below, kernels of our own multiply. */
+const warmRowsMin = 33;
+
+/** What products need. */
+export interface ProductsOptions {
+  readonly cublas: CublasLt;
+  readonly driver: CudaDriver;
+  readonly gpu: Gpu;
+  readonly memory: CudaMemory;
+  readonly stream: CudaStream;
+  /** Where choices are kept: one that only this user writes to; null: nowhere. */
+  readonly folder: string | null;
+}
+
+/** How far `warm` is. */
+export interface ProductsProgress {
+  readonly done: number;
+  readonly total: number;
+}
+
 /** A shape, and the way that is used for it; null where cuBLASLt knows none. */
 interface Planned {
   readonly matmul: Matmul;
-  readonly algorithm: MatmulAlgorithm | null;
+  algorithm: MatmulAlgorithm | null;
+  /** The way was chosen by timing, or there is nothing to choose. */
+  settled: boolean;
 }
 
-/** Matrix products by cuBLASLt, on one stream. */
+/** A product that was computed, with the most rows so far. */
+interface Met {
+  readonly shape: MatmulShape;
+  readonly operands: MatmulOperands;
+}
+
+/**
+ * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best of
+ * its ways are timed, on the operands that there are. One choice serves a bucket of row counts, so
+ * that ragged steps are not timed each.
+ */
 export class Products {
-  readonly #cublas: CublasLt;
+  readonly #options: ProductsOptions;
   readonly #handle: bigint;
   readonly #workspace: bigint;
-  readonly #stream: CudaStream;
+  readonly #choices: ProductChoices;
   /** By shape, least recently used first. */
   readonly #planned = new Map<string, Planned>();
+  /** By everything but rows. */
+  readonly #met = new Map<string, Met>();
 
-  constructor(cublas: CublasLt, memory: CudaMemory, stream: CudaStream) {
-    this.#cublas = cublas;
+  constructor(options: ProductsOptions) {
+    const { cublas, driver, gpu, memory, folder } = options;
+    this.#options = options;
     this.#handle = cublas.create("cublasLtCreate");
     this.#workspace = memory.allocate(workspaceBytes, "room for matrix products");
-    this.#stream = stream;
+    const [cublasVersion, driverVersion] = [cublas.version, driver.version];
+    this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
 
   /** Enqueues a product; false where cuBLASLt knows no way to compute it, and nothing is done. */
   multiply(shape: MatmulShape, operands: MatmulOperands): boolean {
-    const { matmul, algorithm } = this.#plan(shape);
+    const planned = this.#plan(shape, operands);
+    if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands);
+    const { matmul, algorithm } = planned;
     if (algorithm === null) return false;
-    matmul.run(operands, {
-      handle: this.#handle,
-      algorithm,
-      workspace: this.#workspace,
-      stream: this.#stream.handle,
-    });
+    matmul.run(operands, this.#launchOf(algorithm));
     return true;
+  }
+
+  /**
+   * Times every product that was met, for each bucket of fewer rows, so that no later step is held
+   * up by it. To be called behind a step of the largest size, while its memory lives: products
+   * overwrite what they wrote in it. Yields behind each, so that others get their turn.
+   */
+  *warm(): Generator<ProductsProgress, void> {
+    const work = [...this.#met.values()].flatMap(({ shape, operands }) =>
+      bucketsUpTo(shape.rows).map((rows) => ({ shape: { ...shape, rows }, operands })),
+    );
+    for (const [done, { shape, operands }] of work.entries()) {
+      const planned = this.#plan(shape, operands);
+      // What is in `out` counts no more: no room aside is needed.
+      if (!planned.settled) this.#settle(planned, { ...operands, accumulate: false });
+      yield { done: done + 1, total: work.length };
+    }
+    this.#met.clear();
   }
 
   /** Lets go of the library's objects; the workspace is the device's memory. */
   dispose(): void {
     for (const { matmul } of this.#planned.values()) matmul.destroy();
     this.#planned.clear();
-    this.#cublas.run("cublasLtDestroy", this.#handle);
+    this.#options.cublas.run("cublasLtDestroy", this.#handle);
   }
 
-  #plan(shape: MatmulShape): Planned {
-    const key = keyOf(shape);
+  #plan(shape: MatmulShape, operands: MatmulOperands): Planned {
+    const key = `${shape.rows} ${keyOf(shape)}`;
     const known = this.#planned.get(key);
     if (known !== undefined) {
       this.#planned.delete(key);
       this.#planned.set(key, known);
       return known;
     }
-    const matmul = new Matmul(this.#cublas, shape);
-    const [algorithm = null] = matmul.algorithms(this.#handle, workspaceBytes);
-    const planned = { matmul, algorithm };
+    this.#meet(shape, operands);
+    const matmul = new Matmul(this.#options.cublas, shape);
+    const planned = { matmul, ...this.#firstChoice(matmul) };
     this.#planned.set(key, planned);
     this.#forgetOldest();
     return planned;
+  }
+
+  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its own estimate. */
+  #firstChoice(matmul: Matmul): { algorithm: MatmulAlgorithm | null; settled: boolean } {
+    const chosen = this.#choices.find(choiceKey(matmul.shape));
+    const accepted = chosen === null ? null : matmul.accepted(this.#handle, chosen, workspaceBytes);
+    if (accepted !== null) return { algorithm: accepted, settled: true };
+    const [algorithm = null] = matmul.algorithms(this.#handle, workspaceBytes);
+    return { algorithm, settled: algorithm === null || chosen !== null };
+  }
+
+  /** Times the ways of a product that is not settled, and keeps the fastest. */
+  #settle(planned: Planned, operands: MatmulOperands): void {
+    planned.settled = true;
+    const { matmul } = planned;
+    const { driver, stream } = this.#options;
+    const ways = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
+    this.#withRoom(matmul.shape, operands, (room) => {
+      const best = fastest(driver, stream, ways, (way) => matmul.tryRun(room, this.#launchOf(way)));
+      if (best === null) return;
+      planned.algorithm = best;
+      this.#choices.keep(choiceKey(matmul.shape), best);
+    });
+  }
+
+  /** Operands that may be multiplied again and again: sums that grow are kept aside. */
+  #withRoom(
+    shape: MatmulShape,
+    operands: MatmulOperands,
+    run: (operands: MatmulOperands) => void,
+  ): void {
+    if (operands.accumulate !== true) {
+      run(operands);
+      return;
+    }
+    const { memory } = this.#options;
+    try {
+      const bytes = shape.rows * (shape.outStride ?? shape.outputs) * 4;
+      const out = memory.allocate(bytes, "room for timing a product");
+      run({ ...operands, out, accumulate: false });
+      memory.release(out);
+    } catch (error) {
+      // The estimate will do where memory is full.
+      if (!(error instanceof EngineError) || error.code !== "OUT_OF_MEMORY") throw error;
+    }
+  }
+
+  #meet(shape: MatmulShape, operands: MatmulOperands): void {
+    const key = keyOf(shape);
+    const rows = this.#met.get(key)?.shape.rows ?? 0;
+    if (shape.rows > rows) this.#met.set(key, { shape, operands });
+  }
+
+  #launchOf(algorithm: MatmulAlgorithm) {
+    const stream = this.#options.stream.handle;
+    return { handle: this.#handle, algorithm, workspace: this.#workspace, stream };
   }
 
   #forgetOldest(): void {
@@ -77,8 +192,29 @@ export class Products {
   }
 }
 
+/** Everything but the rows. */
 function keyOf(shape: MatmulShape): string {
-  const { rows, outputs, inputs, element, out, epilogue } = shape;
-  const strides = [shape.xStride, shape.weightStride, shape.outStride].join(" ");
-  return `${rows} ${outputs} ${inputs} ${element} ${out} ${epilogue ?? "none"} ${strides}`;
+  const { outputs, inputs, element, out, epilogue } = shape;
+  const strides = [shape.xStride, shape.weightStride, shape.outStride].map((each) => each ?? "-");
+  return `${outputs} ${inputs} ${element} ${out} ${epilogue ?? "none"} ${strides.join(" ")}`;
+}
+
+function choiceKey(shape: MatmulShape): string {
+  return `${bucketOf(shape.rows)} ${keyOf(shape)}`;
+}
+
+/** The least 2^i or 1.5 * 2^i that is no less than `rows`. */
+export function bucketOf(rows: number): number {
+  const power = 2 ** Math.ceil(Math.log2(Math.max(rows, 1)));
+  const between = power * 0.75;
+  return Number.isInteger(between) && rows <= between ? between : power;
+}
+
+/** Each bucket that kernels of our own leave to cuBLASLt, up to `rows`, the largest first. */
+function bucketsUpTo(rows: number): number[] {
+  const buckets = [];
+  for (let each = bucketOf(warmRowsMin); each <= rows; each = bucketOf(each + 1)) {
+    buckets.unshift(each);
+  }
+  return buckets;
 }

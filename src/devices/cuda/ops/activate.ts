@@ -32,8 +32,16 @@ export function activate(context: CudaContext, input: ActivateInput): void {
   activateRows(context, { count, kind, out, x, gated });
 }
 
-/** Fields of `ActivateParams` in native/cuda/activate.cu. */
-export function activateRows({ kernels, launcher }: CudaContext, rows: ActivateRows): void {
+/**
+ * Fields of `ActivateParams` in native/cuda/activate.cu. `x` holds f32, or with `halves` bf16, which
+ * `out` must be too.
+ */
+export function activateRows(
+  { kernels, launcher }: CudaContext,
+  rows: ActivateRows,
+  halves = false,
+): void {
   params.fill(...rows.out, rows.x, nonlinearityCode(rows.kind), rows.gated ? 1 : 0);
-  launcher.launch(kernels.activate, { grid: [rows.count], threads: ROW_THREADS }, params);
+  const kernel = halves ? kernels.activate_bf16 : kernels.activate;
+  launcher.launch(kernel, { grid: [rows.count], threads: ROW_THREADS }, params);
 }

@@ -1,11 +1,11 @@
 import { assert } from "#base";
 import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
-import { activationOf, matrixOf, vectorOf } from "../handles.ts";
+import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 import { canStream, STREAM_ROOM, STREAM_SHAPE, streamLaunch } from "../linear-stream.ts";
-import { activate, nonlinearityCode } from "./activate.ts";
-import { linear } from "./linear.ts";
+import { activate, activateRows, nonlinearityCode } from "./activate.ts";
+import { linear, productShape } from "./linear.ts";
 
 const params = new KernelParams([
   ...PACKED_ROWS,
@@ -17,13 +17,13 @@ const params = new KernelParams([
 ]);
 
 /**
- * bf16: few rows in one kernel, whose product never leaves the chip. f32 and i8: a linear and its
- * activation, with the same bits as the two ops.
+ * bf16: few rows in one kernel, whose product never leaves the chip; more by cuBLASLt and a kernel
+ * behind it. f32 and i8: a linear and its activation, with the same bits as the two ops.
  */
 export function linearActivate(context: CudaContext, input: LinearActivateInput): void {
   const { format } = matrixOf(input.weight);
   if (format === "bf16" && canStream(context, input.count)) streamActivated(context, input);
-  else activateProduct(context, input);
+  else if (format !== "bf16" || !activateHalves(context, input)) activateProduct(context, input);
 }
 
 function activateProduct(context: CudaContext, input: LinearActivateInput): void {
@@ -32,9 +32,28 @@ function activateProduct(context: CudaContext, input: LinearActivateInput): void
   activate(context, { count, kind, out, x: scratch, gated });
 }
 
-/** Fields of `LinearActivateParams` in native/cuda/linear-activate.cu. */
-function streamActivated(context: CudaContext, input: LinearActivateInput): void {
-  const { count, kind, gated } = input;
+/**
+ * The product as bf16 in the memory of `scratch`: of a prompt's 28,672 columns half the bytes are
+ * written and read. The result is rounded to bf16 anyway; rounding gate and up before adds as much
+ * again for each, and nothing that grows with the layers. False where cuBLASLt cannot: it is
+ * missing, or there is a bias, which is f32 here and would have to be of the product's type.
+ */
+function activateHalves(context: CudaContext, input: LinearActivateInput): boolean {
+  const { count, kind, gated, bias, scratch } = input;
+  if (context.products === null || bias !== undefined) return false;
+  const { weight, x, out } = operandsOf(input);
+  const product = tensorOf(scratch, "f32", count, weight.rows).address;
+  const done = context.products.multiply(
+    { ...productShape(count, weight), out: "bf16" },
+    { out: product, x: x.address, weight: weight.address },
+  );
+  if (done) activateRows(context, { count, kind, out: out.params, x: product, gated }, true);
+  return done;
+}
+
+/** Operands of bf16, checked. */
+function operandsOf(input: LinearActivateInput) {
+  const { count, gated } = input;
   const weight = matrixOf(input.weight);
   const x = activationOf(input.x, count, weight.columns);
   const out = activationOf(input.out, count, gated ? weight.rows / 2 : weight.rows);
@@ -42,6 +61,13 @@ function streamActivated(context: CudaContext, input: LinearActivateInput): void
     x.format === "bf16" && out.format === "bf16",
     `Cannot multiply ${x.format} rows by a matrix of bf16 into rows of ${out.format}`,
   );
+  return { weight, x, out };
+}
+
+/** Fields of `LinearActivateParams` in native/cuda/linear-activate.cu. */
+function streamActivated(context: CudaContext, input: LinearActivateInput): void {
+  const { count, kind, gated } = input;
+  const { weight, x, out } = operandsOf(input);
   const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
   const width = gated ? STREAM_SHAPE.outputs / 2 : STREAM_SHAPE.outputs;
   const { columns } = weight;

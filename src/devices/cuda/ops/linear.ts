@@ -117,16 +117,14 @@ function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): v
 function multiplyMany({ products }: CudaContext, operands: Operands): boolean {
   if (products === null) return false;
   const { count, x, weight, out, bias, accumulate } = operands;
-  const inputs = Math.ceil(weight.columns / bf16Multiple) * bf16Multiple;
   return products.multiply(
-    {
-      rows: count,
-      outputs: weight.rows,
-      inputs,
-      element: "bf16",
-      out: "f32",
-      epilogue: bias === null ? "none" : "bias",
-    },
+    { ...productShape(count, weight), out: "f32", epilogue: bias === null ? "none" : "bias" },
     { out, x: x.address, weight: weight.address, accumulate, ...(bias === null ? {} : { bias }) },
   );
+}
+
+/** Sizes of a product of bf16 rows, padded as they are, by cuBLASLt. */
+export function productShape(rows: number, weight: CudaMatrix) {
+  const inputs = Math.ceil(weight.columns / bf16Multiple) * bf16Multiple;
+  return { rows, outputs: weight.rows, inputs, element: "bf16" } as const;
 }

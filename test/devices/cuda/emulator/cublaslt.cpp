@@ -99,6 +99,11 @@ API cublasLtMatmulAlgoGetHeuristic(void*, Description* description, Layout* a, L
   std::memset(results, 0, static_cast<size_t>(*found) * 96);
   return 0;
 }
+API cublasLtMatmulAlgoCheck(void*, Description* description, Layout* a, Layout* b, Layout*,
+                            Layout* d, const void*, char* result) {
+  std::memset(result, 0, 96);
+  return fits(*description, *a, *b, *d) ? 0 : kNotSupported;
+}
 API cublasLtMatmul(void*, Description* description, const float* alpha, uint64_t a, Layout* aLayout,
                    uint64_t b, Layout* bLayout, const float* beta, uint64_t c, Layout* cLayout,
                    uint64_t d, Layout* dLayout, const void* algorithm, uint64_t, size_t, void*) {

@@ -1,0 +1,32 @@
+import type { CudaDriver } from "./driver.ts";
+import { CudaEvent } from "./event.ts";
+import type { CudaStream } from "./stream.ts";
+
+/** Runs that are timed together, after one that is not: it loads the code. */
+const timedRuns = 3;
+
+/**
+ * The candidate whose `enqueue` takes the GPU the shortest; null when all of them answer false: they
+ * cannot run. Waits for the stream, so not inside a capture.
+ */
+export function fastest<T>(
+  driver: CudaDriver,
+  stream: CudaStream,
+  candidates: readonly T[],
+  enqueue: (candidate: T) => boolean,
+): T | null {
+  const [start, end] = [new CudaEvent(driver, true), new CudaEvent(driver, true)];
+  let best: { candidate: T; elapsedMs: number } | null = null;
+  for (const candidate of candidates) {
+    if (!enqueue(candidate)) continue;
+    start.record(stream);
+    for (let run = 0; run < timedRuns; run++) enqueue(candidate);
+    end.record(stream);
+    end.wait();
+    const elapsedMs = end.elapsedMs(start);
+    if (best === null || elapsedMs < best.elapsedMs) best = { candidate, elapsedMs };
+  }
+  start.destroy();
+  end.destroy();
+  return best?.candidate ?? null;
+}
