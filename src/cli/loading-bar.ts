@@ -35,6 +35,7 @@ export class LoadingBar {
   stop(): void {
     this.#stopped = true;
     void this.#bar?.then((bar) => bar.stop());
+    this.#bar = null;
   }
 
   /** A new bar, below the last one. */

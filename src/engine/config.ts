@@ -173,8 +173,8 @@ export const EngineOptions = z
       .max(1)
       .default(0.9)
       .describe(
-        "Share of the GPU's whole memory that may be in use, by whomever: what weights, steps and " +
-          "other processes leave of it is for keys and values; poolBytes sets that in bytes.",
+        "Share of the GPU's whole memory that may be in use, by whomever: what weights, steps " +
+          "and other processes leave of it is for keys and values; poolBytes sets that in bytes.",
       ),
     overlapSteps: z
       .boolean()

@@ -11,6 +11,7 @@ import {
   type DecoderSpec,
   type DecoderWeights,
   loadDecoderWeights,
+  warmUp,
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
@@ -50,6 +51,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   const step = await phases.run("steps", () => makeSteps(loading, { spec, weights, plan }));
   const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
   try {
+    await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
     return createEngine(loading, { spec, weights, step, memory });
   } catch (error) {
     // The device gives its own memory back, but not the folder of the disk tier.
@@ -194,6 +196,18 @@ async function makeSteps(
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
   }
   return { decoder, sampler, builder: new StepBuilder(limits) };
+}
+
+/** Steps of decoding are kept ahead where the device replays them. */
+async function makeGraphs(
+  { message, context, device }: Loading,
+  { step, memory }: Pick<LoadedParts, "step" | "memory">,
+): Promise<void> {
+  await warmUp({
+    ...{ device, decoder: step.decoder, cache: memory.blocks, drawn: step.sampler.tokens },
+    sequencesMax: message.options.scheduler.runningSequencesMax,
+    onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
+  });
 }
 
 /** End tokens of config.json and generation_config.json together. */

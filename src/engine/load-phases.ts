@@ -71,8 +71,8 @@ export class LoadPhases {
     const taken = this.#phases
       .filter(({ bytes }) => bytes > 0)
       .map((phase) => `${SUBJECTS[phase.name]} took ${gibibytes(phase.bytes)}`);
-    const others = `${gibibytes(this.#usedBytesAtFirst)} were in use before, by the driver and others`;
-    const numbers = [others, ...taken].join(", ");
+    const before = gibibytes(this.#usedBytesAtFirst);
+    const numbers = [`${before} were in use before, by the driver and others`, ...taken].join(", ");
     return new EngineError(
       "OUT_OF_MEMORY",
       `${error.message}. It happened while making room for ${SUBJECTS[name]}: of the GPU's ` +
@@ -85,8 +85,8 @@ export class LoadPhases {
 const REMEDY_OF_WEIGHTS =
   "end other processes on this GPU, or load a smaller model (quantization int8 halves the weights)";
 const REMEDY_OF_STEPS =
-  "end other processes on this GPU, lower stepTokensMax, runningSequencesMax or contextTokensMax, " +
-  "or load a smaller model (quantization int8 halves the weights)";
+  "end other processes on this GPU, lower stepTokensMax, runningSequencesMax or " +
+  "contextTokensMax, or load a smaller model (quantization int8 halves the weights)";
 const REMEDIES: Partial<Readonly<Record<LoadPhaseName, string>>> = {
   steps: REMEDY_OF_STEPS,
   cache: `raise gpuMemoryUtilization or lower poolBytes, ${REMEDY_OF_STEPS}`,

@@ -134,8 +134,8 @@ function noMemory(
   const place =
     device === "cuda"
       ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
-        `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} bytes ` +
-        `be used, ${totalBytes - availableBytes} are`
+        `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} ` +
+        `bytes be used, ${totalBytes - availableBytes} are`
       : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
         "set poolBytes or lower blockTokens";
   return new EngineError(

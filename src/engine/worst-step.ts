@@ -25,7 +25,7 @@ interface StepShape {
   readonly draws: boolean;
 }
 
-/** The widest beam's, with as many end tokens: more than that makes little more room at its time. */
+/** The widest beam's, with as many end tokens; what more stop tokens take is next to nothing. */
 const CANDIDATES = 128;
 
 /** Everything that changes logits or reports them, at once. */

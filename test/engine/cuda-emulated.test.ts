@@ -36,14 +36,34 @@ describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
   });
 
   test("keeps weights in bf16 unless asked, and forks samples in one batch", async () => {
+    const warnings: string[] = [];
     await using llm = await LLM.load(fixturePath("llama"), {
       ...{ ...options, dtype: "auto" },
       cuda: cuda ?? {},
+      onWarning: (message) => warnings.push(message),
     });
+    const phases = llm.loadPhases.filter(({ bytes }) => bytes > 0).map(({ name }) => name);
+    expect(phases).toEqual(expect.arrayContaining(["weights", "steps", "cache"]));
     expect(llm.info).toMatchObject({ weightFormat: "bf16", kvFormat: "bf16" });
     const params = { temperature: 1, seed: 3, n: 2, maxTokens: 4, ignoreEos: true };
     const [result] = await llm.generate({ promptTokenIds: [7, 8, 9, 10, 11] }, params);
     expect(result?.completions.map(({ tokenIds }) => tokenIds.length)).toEqual([4, 4]);
     expect(llm.stats().forks).toBe(1);
+    const all = { ...params, n: 1, repetitionPenalty: 1.2, logprobs: 2, topP: 0.5, minP: 0.1 };
+    await llm.generate({ promptTokenIds: [7, 8, 9] }, all);
+    await llm.generate({ promptTokenIds: [7, 8, 9] }, { beamWidth: 2, maxTokens: 2 });
+    // Nothing was allocated after loading.
+    expect(warnings.filter((text) => text.includes("GPU memory"))).toEqual([]);
+  });
+
+  test("a GPU that is too small is an error with the numbers", async () => {
+    const loading = LLM.load(fixturePath("llama"), {
+      ...{ ...options, cuda: cuda ?? {}, gpuMemoryUtilization: 1e-6 },
+      kvCache: { blockTokens: 4 },
+    });
+    await expect(loading).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+    await expect(loading).rejects.toThrow(
+      /of the GPU's [\d.]+ GiB, [\d.]+ GiB were in use before, .*weights took .*stepTokensMax/,
+    );
   });
 });
