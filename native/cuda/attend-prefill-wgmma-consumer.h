@@ -30,7 +30,8 @@ struct Consumer {
       uint4 packed = {0, 0, 0, 0};
       if (r < job.rows) {
         const int64_t token = job.firstToken + job.token(r);
-        const float* const from = p.input.query + (token * p.input.heads + job.head(r)) * kHeadDim + chunk * 8;
+        const int64_t at = (token * p.input.heads + job.head(r)) * kHeadDim + chunk * 8;
+        const float* const from = p.input.query + at;
         const float4 low = reinterpret_cast<const float4*>(from)[0];
         const float4 high = reinterpret_cast<const float4*>(from)[1];
         packed = {Products::pair(low.x, low.y), Products::pair(low.z, low.w),
@@ -43,9 +44,9 @@ struct Consumer {
     meet<kWarpgroup>(kOwnBarrier + warpgroup);
   }
 
-  /// Values of the cache blocks that hold the first and the last position seen, but that no row sees,
-  /// may never have been written: zeros, because NaN times a weight of 0 is not 0. Of the tile
-  /// `index` from the end, which has arrived. Each warpgroup does it for itself.
+  /// Values of the cache blocks that hold the first and the last position seen, but that no row
+  /// sees, may never have been written: zeros, because NaN times a weight of 0 is not 0. Of the
+  /// tile `index` from the end, which has arrived. Each warpgroup does it for itself.
   __device__ void clearUnseen(int index) const {
     const int start = (job.lastTile() - index) * kKeys;
     const int blockTokens = p.input.cache.blockTokens;
@@ -53,7 +54,9 @@ struct Consumer {
     const bool clearsHead = job.begin > start && job.begin % blockTokens != 0;
     const bool clearsTail = job.end < min(start + kKeys, blocksEnd);
     if (!clearsHead && !clearsTail) return;
-    if (clearsHead) clearRows(index, job.begin / blockTokens * blockTokens - start, job.begin - start);
+    if (clearsHead) {
+      clearRows(index, job.begin / blockTokens * blockTokens - start, job.begin - start);
+    }
     if (clearsTail) clearRows(index, job.end - start, min(kKeys, blocksEnd - start));
     publishShared();
     meet<kWarpgroup>(kOwnBarrier + warpgroup);

@@ -72,9 +72,9 @@ __device__ __forceinline__ int beginOf(const AttentionRows& rows, int ownPositio
   return rows.window > 0 ? max(0, ownPosition - rows.window + 1) : 0;
 }
 
-/// Tile number `tile` of a batch. Sequence s has the numbers from s + queryStarts[s] * group / kRows
-/// on: enough for all its rows, and known without a sum over the sequences before it. Sequences that
-/// are decoded have no rows. All threads of a block call it.
+/// Tile number `tile` of a batch. Sequence s has the numbers from s + queryStarts[s] * group /
+/// kRows on: enough for all its rows, and known without a sum over the sequences before it.
+/// Sequences that are decoded have no rows. All threads of a block call it.
 __device__ __forceinline__ PrefillJob jobOf(const AttentionInput& input, int tile, int kvHead) {
   const AttentionRows& rows = input.rows;
   const int group = input.group();
@@ -105,8 +105,8 @@ __device__ __forceinline__ PrefillJob jobOf(const AttentionInput& input, int til
   return job;
 }
 
-/// The warp that brings keys and values. A lane copies one cache block of every tile, as boxes of one
-/// panel each.
+/// The warp that brings keys and values. A lane copies one cache block of every tile, as boxes of
+/// one panel each.
 template <int kHeadDim>
 struct Producer {
   using Memory = PrefillMemory<kHeadDim>;

@@ -4,13 +4,13 @@
 // Shapes   query [T, H, D] f32, out [T, H D] bf16; cache: kv-cache.h in bf16 or f16, D 64 or 128,
 //          blocks of 8 to 128 tokens, a power of two; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]
-// Work     A block per kv head and tile of 128 rows, row = token * group + head in the group, so that
-//          a key read once serves its group. Two warpgroups of 64 rows each, and a warp whose lanes
-//          have the copy engine bring tiles of 128 keys and values, two of each under way. Tiles go
-//          from the last position to the first. Scores of a tile are under way on the tensor cores
-//          while the softmax of the one before, and its product with the values, are finished; the
-//          warpgroups take turns, so that one multiplies while the other exponentiates (Shah et al.
-//          2024, "FlashAttention-3"). Long rows are begun first.
+// Work     A block per kv head and tile of 128 rows, row = token * group + head in the group, so
+//          that a key read once serves its group. Two warpgroups of 64 rows each, and a warp whose
+//          lanes have the copy engine bring tiles of 128 keys and values, two of each under way.
+//          Tiles go from the last position to the first. Scores of a tile are under way on the
+//          tensor cores while the softmax of the one before, and its product with the values, are
+//          finished; the warpgroups take turns, so that one multiplies while the other
+//          exponentiates (Shah et al. 2024, "FlashAttention-3"). Long rows are begun first.
 // Bound    Tensor cores: 4 D operations per query head and visible pair
 // Checked  bench/gpu/cases/attend-prefill-wgmma.mjs, bench/gpu/wgmma-probe.mjs, and emulated in
 //          test/devices/cuda/attend-prefill-wgmma.test.ts: queries and weights are rounded to the
@@ -47,8 +47,7 @@ __device__ __forceinline__ void attendPrefill(const AttendPrefillWgmmaParams& p)
     __syncthreads();
 
     // From one lane, so that the compiler knows that a warp has one role.
-    const int warpgroup =
-        __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+    const int warpgroup = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
     if (warpgroup == kConsumers) {
       shrinkRegisters<kProducerRegisters>();
@@ -64,22 +63,22 @@ __device__ __forceinline__ void attendPrefill(const AttendPrefillWgmmaParams& p)
 }
 
 PERIGEE_KERNEL __launch_bounds__(kThreads, 1)
-perigee_attend_prefill_wgmma_bf16_64(const __grid_constant__ AttendPrefillWgmmaParams p) {
+    perigee_attend_prefill_wgmma_bf16_64(const __grid_constant__ AttendPrefillWgmmaParams p) {
   attendPrefill<64, Bf16>(p);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kThreads, 1)
-perigee_attend_prefill_wgmma_bf16_128(const __grid_constant__ AttendPrefillWgmmaParams p) {
+    perigee_attend_prefill_wgmma_bf16_128(const __grid_constant__ AttendPrefillWgmmaParams p) {
   attendPrefill<128, Bf16>(p);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kThreads, 1)
-perigee_attend_prefill_wgmma_f16_64(const __grid_constant__ AttendPrefillWgmmaParams p) {
+    perigee_attend_prefill_wgmma_f16_64(const __grid_constant__ AttendPrefillWgmmaParams p) {
   attendPrefill<64, F16>(p);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kThreads, 1)
-perigee_attend_prefill_wgmma_f16_128(const __grid_constant__ AttendPrefillWgmmaParams p) {
+    perigee_attend_prefill_wgmma_f16_128(const __grid_constant__ AttendPrefillWgmmaParams p) {
   attendPrefill<128, F16>(p);
 }
 

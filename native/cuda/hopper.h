@@ -1,8 +1,8 @@
-// What Hopper (sm_90a) has beyond its predecessors to move data: barriers in shared memory that count
-// bytes, copies of boxes of a tensor by the copy engine, registers that move between roles. The
-// products of its tensor cores are in warpgroup-products.h. PTX behind functions: an emulator puts its
-// own file in this place (test/devices/cuda/emulator). Where the instructions are missing, kHopper is
-// false and nothing here may be called.
+// What Hopper (sm_90a) has beyond its predecessors to move data: barriers in shared memory that
+// count bytes, copies of boxes of a tensor by the copy engine, registers that move between roles.
+// The products of its tensor cores are in warpgroup-products.h. PTX behind functions: an emulator
+// puts its own file in this place (test/devices/cuda/emulator). Where the instructions are missing,
+// kHopper is false and nothing here may be called.
 #pragma once
 
 #include "numbers.h"
@@ -47,17 +47,16 @@ struct Barrier {
   uint64_t state;
 
   __device__ void init(int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(this)),
-                 "r"(arrivals)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(this)), "r"(arrivals)
                  : "memory");
   }
 
   /// Arrives, and holds the phase open until `bytes` more were copied.
   __device__ void expectBytes(int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     sharedAddress(this)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(this)),
+        "r"(bytes)
+        : "memory");
   }
 
   __device__ void arrive() {

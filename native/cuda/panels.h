@@ -1,5 +1,5 @@
-// How a tile of 16-bit elements lies in shared memory for Hopper's tensor cores, and the descriptors
-// that say so.
+// How a tile of 16-bit elements lies in shared memory for Hopper's tensor cores, and the
+// descriptors that say so.
 //
 // A panel is [rows][64 elements]: rows of 128 bytes, eight chunks of 16. Chunk c of row r lies in
 // place c ^ (r % 8) of its row, counted from a multiple of 1024: the 128-byte swizzle of the copy
@@ -22,8 +22,8 @@ __host__ __device__ constexpr int chunkOffset(int row, int chunk) {
   return row * kPanelRowBytes + ((chunk ^ (row % 8)) * 16);
 }
 
-/// A matrix descriptor of wgmma: address, leading and stride offsets in units of 16 bytes in bits 0,
-/// 16 and 32, and 1 (the 128-byte swizzle) in bits 62 and 63.
+/// A matrix descriptor of wgmma: address, leading and stride offsets in units of 16 bytes in bits
+/// 0, 16 and 32, and 1 (the 128-byte swizzle) in bits 62 and 63.
 __host__ __device__ constexpr uint64_t panelDescriptor(uint32_t address, int leadingBytes) {
   return static_cast<uint64_t>((address & 0x3ffffu) >> 4) |
          static_cast<uint64_t>(leadingBytes >> 4) << 16 |
@@ -37,8 +37,8 @@ __host__ __device__ constexpr uint64_t alongRows(uint32_t panels, int panelBytes
   return panelDescriptor(panels + panel * panelBytes + column % kPanelColumns * 2, 16);
 }
 
-/// Operand whose k runs across a panel's rows (MN-major): 16 rows from `row` on, a multiple of 8, and
-/// the columns of all panels.
+/// Operand whose k runs across a panel's rows (MN-major): 16 rows from `row` on, a multiple of 8,
+/// and the columns of all panels.
 __host__ __device__ constexpr uint64_t acrossRows(uint32_t panels, int panelBytes, int row) {
   return panelDescriptor(panels + row * kPanelRowBytes, panelBytes);
 }

@@ -20,9 +20,7 @@ struct RowPair {
   int warpEnd;
 
   /// Whether some row of the warp does not see all of the tile at `start`.
-  __device__ bool cuts(int start) const {
-    return start < warpBegin || start + kTileKeys > warpEnd;
-  }
+  __device__ bool cuts(int start) const { return start < warpBegin || start + kTileKeys > warpEnd; }
 };
 
 /// By what sums over values shrink when a tile brings a new maximum.

@@ -1,8 +1,8 @@
-// Products of Hopper's tensor cores (wgmma): a warpgroup multiplies 64 rows at once, while its threads
-// go on. PTX behind functions: an emulator puts its own file in this place.
+// Products of Hopper's tensor cores (wgmma): a warpgroup multiplies 64 rows at once, while its
+// threads go on. PTX behind functions: an emulator puts its own file in this place.
 //
-// A group of products begins with openProducts and ends with closeProducts. Until waitProducts let it
-// through, nobody may touch the registers it reads and writes or change the memory it reads.
+// A group of products begins with openProducts and ends with closeProducts. Until waitProducts let
+// it through, nobody may touch the registers it reads and writes or change the memory it reads.
 #pragma once
 
 #include "numbers.h"
@@ -38,35 +38,35 @@ __device__ __forceinline__ void pinRegisters(uint32_t (&values)[kCount]) {
 
 // An asm statement names its operands one by one, and the type is part of the instruction's name:
 // nothing but the preprocessor writes that. Undefined below.
-#define PERIGEE_8(sums, i)                                                          \
-  "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]),           \
-      "+f"(sums[i + 4]), "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
+#define PERIGEE_8(sums, i)                                                                   \
+  "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
+      "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
 #define PERIGEE_32(sums, i) \
   PERIGEE_8(sums, i), PERIGEE_8(sums, i + 8), PERIGEE_8(sums, i + 16), PERIGEE_8(sums, i + 24)
-#define PERIGEE_NAMES_32 \
+#define PERIGEE_NAMES_32                                                              \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, " \
   "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
-#define PERIGEE_NAMES_64 \
+#define PERIGEE_NAMES_64                                                              \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, " \
-  "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, " \
-  "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
+  "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "  \
+  "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "  \
   "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
-#define PERIGEE_SHARED_128(type)                                                             \
-  asm volatile(                                                                              \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                           \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " PERIGEE_NAMES_64      \
-      ", %64, %65, p, 1, 1, 0, 0;\n}"                                                        \
-      : PERIGEE_32(sums, 0), PERIGEE_32(sums, 32)                                            \
+#define PERIGEE_SHARED_128(type)                                                        \
+  asm volatile(                                                                         \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                      \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " PERIGEE_NAMES_64 \
+      ", %64, %65, p, 1, 1, 0, 0;\n}"                                                   \
+      : PERIGEE_32(sums, 0), PERIGEE_32(sums, 32)                                       \
       : "l"(a), "l"(b), "r"(static_cast<int>(adds)))
-#define PERIGEE_REGISTERS_128(type)                                                          \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                  \
-               " " PERIGEE_NAMES_64 ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"               \
-               : PERIGEE_32(sums, 0), PERIGEE_32(sums, 32)                                   \
+#define PERIGEE_REGISTERS_128(type)                                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " PERIGEE_NAMES_64 \
+               ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"                                        \
+               : PERIGEE_32(sums, 0), PERIGEE_32(sums, 32)                                       \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
-#define PERIGEE_REGISTERS_64(type)                                                           \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                   \
-               " " PERIGEE_NAMES_32 ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"               \
-               : PERIGEE_32(sums, 0)                                                         \
+#define PERIGEE_REGISTERS_64(type)                                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " PERIGEE_NAMES_32 \
+               ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"                                       \
+               : PERIGEE_32(sums, 0)                                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 /// Products of elements T, Bf16 or F16. A thread of a warpgroup holds of sums [64, N], with

@@ -78,7 +78,7 @@ function extrasOf(pair, columns, spans, { sinks, isTree, ...more }, random) {
   };
 }
 
-async function prefillCase(pair, shape, format, spans, more = {}) {
+export async function prefillCase(pair, shape, format, spans, more = {}) {
   const { isHidden, ...extra } = more;
   const random = new RandomNumbers(shape.headDim + spans.length);
   const { cache, blockTables } = settingOf(pair, shape, format, spans, random, isHidden);

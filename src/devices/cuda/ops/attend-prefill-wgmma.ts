@@ -85,7 +85,7 @@ function sharedBytesOf({ headDim }: CudaKvCache): number {
   return (tileRows + 2 * stages * tileKeys) * headDim * 2 + sharedBytesBeside;
 }
 
-/** The fields of a layer's tensor map: [blocks][kv heads][keys, values][block tokens][head size]. */
+/** A layer's tensor map: [blocks][kv heads][keys, values][block tokens][head size]. */
 function mapOf(driver: CudaDriver, cache: CudaKvCache, layer: number): readonly bigint[] {
   const maps = mapsOfCaches.get(cache) ?? new Map<number, readonly bigint[]>();
   mapsOfCaches.set(cache, maps);

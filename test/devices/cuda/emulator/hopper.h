@@ -1,5 +1,5 @@
-// The emulator's native/cuda/hopper.h: copies are done when they are started, and who waits lets the
-// block's other threads run. A tensor map is what the emulated driver encodes (driver.cpp).
+// The emulator's native/cuda/hopper.h: copies are done when they are started, and who waits lets
+// the block's other threads run. A tensor map is what the emulated driver encodes (driver.cpp).
 #pragma once
 
 #include <cstdio>
@@ -34,8 +34,8 @@ inline uint8_t* panelMemory() { return emulatedShared; }
 
 [[noreturn]] inline void refuseToRun() { std::abort(); }
 
-/// Until every lane of the warp, which all wait together, has seen `isOver`; the block's other threads
-/// run meanwhile.
+/// Until every lane of the warp, which all wait together, has seen `isOver`; the block's other
+/// threads run meanwhile.
 template <typename IsOver>
 inline void emulatedWait(const char* what, const IsOver& isOver) {
   for (int tries = 0; tries < 100000; ++tries) {
@@ -90,7 +90,8 @@ struct BoxPlace {
   int at[5];
 };
 
-/// Element by element, those outside of the tensor as zeros, with the 128-byte swizzle of addresses.
+/// Element by element, those outside of the tensor as zeros, with the 128-byte swizzle of
+/// addresses.
 inline void copyBox(void* to, const TensorMap& map, const BoxPlace& from, Barrier& barrier) {
   const uint32_t start = sharedAddress(to);
   int count = 1;

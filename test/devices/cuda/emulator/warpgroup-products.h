@@ -1,6 +1,6 @@
-// The emulator's native/cuda/warpgroup-products.h: every thread computes its own sums when a product
-// is started, with operands found in shared memory as their descriptors say. It reads descriptors by
-// PTX's definition of the layouts, not by the code that makes them.
+// The emulator's native/cuda/warpgroup-products.h: every thread computes its own sums when a
+// product is started, with operands found in shared memory as their descriptors say. It reads
+// descriptors by PTX's definition of the layouts, not by the code that makes them.
 #pragma once
 
 #include "hopper.h"
@@ -86,9 +86,7 @@ struct WarpgroupProducts {
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32;
     return 16 * warp + static_cast<int>(emulatedLane()) / 4 + i % 4 / 2 * 8;
   }
-  static int column(int i) {
-    return i / 4 * 8 + static_cast<int>(emulatedLane()) % 4 * 2 + i % 2;
-  }
+  static int column(int i) { return i / 4 * 8 + static_cast<int>(emulatedLane()) % 4 * 2 + i % 2; }
   static float number(uint16_t bits) { return widen(T{bits}); }
   static uint16_t bits(float value);
 };

@@ -1,0 +1,176 @@
+// node bench/gpu/wgmma-probe.mjs
+//
+// Prefill attention by Hopper's kernel alone (native/cuda/attend-prefill-wgmma.cu). First its
+// largest error: on small shapes beside the definition, on large ones beside the exact kernels of
+// the same device. Then its speed beside the general kernel's, which blocks of 4 tokens get:
+// medians, 4 D operations per query head and visible pair. Needs a GPU and the build; exits 1 on a
+// wrong result.
+import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
+
+await requireBuild();
+const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
+const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
+const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
+const { canAttendPrefillWgmma } = await import(
+  "../../dist/devices/cuda/ops/attend-prefill-wgmma.js"
+);
+const { fillRandom, gpuMs } = await import("./ceilings.mjs");
+const { Pair } = await import("./pair.mjs");
+const { prefillCase } = await import("./cases/attend-prefill.mjs");
+
+const heads = 32;
+const kvHeads = 8;
+const headDim = 128;
+const columns = heads * headDim;
+const usualBlockTokens = 16;
+/** Of blocks that Hopper's kernel leaves to the general one. */
+const otherBlockTokens = 4;
+
+/** Queries and weights are rounded to 16 bits, and so is the output; values are in [-1, 1). */
+const largeTolerance = 2 ** -7;
+
+/** [context, new rows] of one sequence, beside the definition. */
+const small = [
+  [17, 17],
+  [32, 32],
+  [128, 32],
+  [129, 33],
+  [256, 128],
+  [700, 100],
+];
+
+/** Sequences, and context and new rows of each. */
+const large = [
+  { batch: 1, context: 8192, count: 8192 },
+  { batch: 16, context: 512, count: 512 },
+  { batch: 4, context: 2048, count: 2048 },
+  { batch: 1, context: 32_768, count: 2048 },
+  { batch: 1, context: 8192, count: 8192, window: 1024 },
+  { batch: 1, context: 8192, count: 512 },
+];
+
+const settings = cudaFromEnvironment();
+const session = await openOrGiveUp(() => CudaSession.open({ settings, freshByte: 0xff }));
+const device = new CudaDevice(session);
+console.log(device.description);
+let failed = 0;
+
+function report(title, error, isGood) {
+  console.log(`${title}: largest error ${error.toExponential(2)}${isGood ? "" : "  WRONG"}`);
+  if (!isGood) failed++;
+}
+
+/** One error per size: which tiles are wrong says what is. */
+async function checkSmall() {
+  for (const dims of [64, 128]) {
+    for (const [context, rows] of small) {
+      const pair = new Pair(device);
+      const shape = { heads: 4, kvHeads: 1, headDim: dims, blockTokens: usualBlockTokens };
+      const [{ error, excess, detail }] = await prefillCase(pair, shape, "bf16", [[context, rows]]);
+      report(`D ${dims}, ${rows} rows of ${context} ${detail}`, error, excess <= 0);
+      pair.release();
+    }
+  }
+}
+
+/** A batch of equal sequences in shuffled blocks of random numbers. */
+function inputOf({ batch, context, count, window }, blockTokens) {
+  const perSequence = Math.ceil(context / blockTokens);
+  const blocks = batch * perSequence;
+  const cache = device.allocateKvCache({
+    ...{ format: "bf16", layers: 1, blocks, blockTokens, kvHeads, headDim },
+  });
+  fillRandom(session, cache.address, blocks * cache.bytesPerBlock, "bf16");
+  const query = device.allocate("f32", [batch * count, columns]);
+  fillRandom(session, query.address, 4 * batch * count * columns, "f32");
+  const i32 = (shape, elementAt) => {
+    const tensor = device.allocate("i32", shape);
+    const length = shape.reduce((product, size) => product * size);
+    device.write(
+      tensor,
+      Int32Array.from({ length }, (_, at) => elementAt(at)),
+    );
+    return tensor;
+  };
+  // An odd step visits every block once, in no order that memory has.
+  const step = blocks % 7919 === 0 ? 1 : 7919;
+  return {
+    ...{ count: batch * count, query, heads, cache, layer: 0, scale: 1 / Math.sqrt(headDim) },
+    ...(window === undefined ? {} : { window }),
+    batch: {
+      ...{ sequences: batch, queryLengthMax: count, contextLengthMax: context },
+      queryStarts: i32([batch + 1], (sequence) => sequence * count),
+      contextLengths: i32([batch], () => context),
+      blockTables: i32([batch, perSequence], (at) => (at * step) % blocks),
+    },
+  };
+}
+
+function releaseInput({ cache, query, batch }) {
+  const { queryStarts, contextLengths, blockTables } = batch;
+  for (const memory of [cache, query, queryStarts, contextLengths, blockTables]) {
+    device.release(memory);
+  }
+}
+
+/** Runs `use` with an output in `format`. */
+async function withOut(format, input, use) {
+  const out = device.allocateActivation(format, input.count, columns);
+  try {
+    return await use({ ...input, out });
+  } finally {
+    device.release(out);
+  }
+}
+
+async function resultOf(format, input) {
+  return withOut(format, input, (whole) => {
+    device.pagedAttention(whole);
+    return device.readF32(whole.out);
+  });
+}
+
+async function checkLarge(input, title) {
+  const [wanted, actual] = [await resultOf("f32", input), await resultOf("bf16", input)];
+  let worst = 0;
+  for (let i = 0; i < wanted.length; i++) {
+    const error = Math.abs(actual[i] - wanted[i]);
+    if (!(error <= worst)) worst = error;
+  }
+  report(title, worst, worst <= largeTolerance);
+}
+
+/** Pairs of a row and a position that it sees, over all sequences. */
+function visiblePairs({ batch, context, count, window = context }) {
+  let pairs = 0;
+  for (let own = context - count; own < context; own++) pairs += Math.min(own + 1, window);
+  return batch * pairs;
+}
+
+function timed(input, work) {
+  return withOut("bf16", input, (whole) => {
+    const ms = gpuMs(session, () => device.pagedAttention(whole));
+    const tflops = (4 * headDim * heads * visiblePairs(work)) / ms / 1e9;
+    return `${ms.toFixed(3)} ms, ${tflops.toFixed(0)} TFLOP/s`;
+  });
+}
+
+async function measure(work) {
+  const { batch, context, count, window } = work;
+  const title = `${batch} x ${count} of ${context}${window ? `, window ${window}` : ""}`;
+  const input = inputOf(work, usualBlockTokens);
+  const isHoppers = await withOut("bf16", input, (whole) =>
+    canAttendPrefillWgmma(session.context, whole),
+  );
+  await checkLarge(input, title);
+  console.log(`  ${isHoppers ? "Hopper's" : "general, not Hopper's"}: ${await timed(input, work)}`);
+  releaseInput(input);
+  const other = inputOf(work, otherBlockTokens);
+  console.log(`  general, blocks of ${otherBlockTokens}: ${await timed(other, work)}`);
+  releaseInput(other);
+}
+
+await checkSmall();
+for (const work of large) await measure(work);
+device.dispose();
+process.exit(failed === 0 ? 0 : 1);
