@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { assert } from "#base";
-import { type ReadThreadData, SLOT } from "./read-thread.ts";
+import { type ReadThreadData, SLOT } from "./read-slots.ts";
 
 /** Built code only: Node 20 cannot start a thread from a .ts file. */
 const script = new URL(

@@ -1,26 +1,12 @@
 /**
  * One thread that reads stretches of files into native memory. It sleeps on shared memory instead
- * of messages, since whoever asks waits without turning its event loop.
+ * of messages, since whoever asks waits without turning its event loop. Nobody may import this: the
+ * engine runs in a thread, too, and would take itself for one of these.
  */
 import { readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { viewOf } from "./native-library.ts";
-
-/** What a slot's state says; slots are idle at first. */
-export const SLOT = { idle: 0, wanted: 1, read: 2, tooShort: 3, failed: 4, closed: 5 } as const;
-
-/** What the thread is started with. */
-export interface ReadThreadData {
-  /** [slots] i32: states, which both sides wait for. */
-  readonly states: SharedArrayBuffer;
-  /** [slots, 3] f64: descriptor of an open file, first byte, bytes. */
-  readonly jobs: SharedArrayBuffer;
-  /** Memory of each slot. */
-  readonly addresses: readonly bigint[];
-  readonly slotBytes: number;
-  /** The slots that this thread fills, in turn. */
-  readonly mine: readonly number[];
-}
+import { type ReadThreadData, SLOT } from "./read-slots.ts";
 
 function run({ states, jobs, addresses, slotBytes, mine }: ReadThreadData): void {
   const state = new Int32Array(states);
