@@ -1,0 +1,185 @@
+// node bench/gpu/timeline.mjs [--batch 1,64] [--steps 10] [--model FOLDER] [--json FILE]
+//
+// Consecutive steps of decoding in the engine, Llama-3.1-8B with random bf16 weights: when the GPU
+// worked, and what the host did meanwhile. The GPU's times are events in its stream, before a step's
+// kernels and behind its draw; what lies between one step's end and the next one's start counts as
+// idle, though the next inputs are copied in it. The host's times are those of the methods named in
+// `watchHost`. The engine runs on the thread of this script, so that both clocks can be read.
+import { parseArgs } from "node:util";
+import { giveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
+import { HostTrace, phasesBetween } from "./host-trace.mjs";
+import { textTable } from "./text-table.mjs";
+
+await requireBuild();
+const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
+const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
+const { CudaEvent } = await import("../../dist/devices/cuda/event.js");
+const { StepBuilder } = await import("../../dist/engine/step-builder.js");
+const { LLM } = await import("../../dist/index.js");
+const { Decoder } = await import("../../dist/models/decoder.js");
+const { Sampler } = await import("../../dist/sampling/sampler.js");
+const { Scheduler } = await import("../../dist/scheduler/scheduler.js");
+const { describeMachine } = await import("../machine.mjs");
+const { llamaFolder } = await import("./shape.mjs");
+
+const { values: flags } = parseArgs({
+  options: {
+    batch: { type: "string", default: "1,64" },
+    steps: { type: "string", default: "10" },
+    model: { type: "string", default: llamaFolder },
+    json: { type: "string" },
+  },
+});
+const stepCount = Number(flags.steps);
+/** Steps before the first that is watched: graphs are captured, and the pipeline fills. */
+const stepsBefore = 16;
+const columnsOfPicture = 100;
+
+/** The device that the engine opens: its marks are not the engine's concern. */
+let device = null;
+const openDevice = CudaDevice.open;
+CudaDevice.open = async (options) => {
+  device = await openDevice.call(CudaDevice, options);
+  return device;
+};
+
+/** A letter of the picture for each phase of the host. */
+const letters = { plan: "p", stage: "s", launch: "l", wait: "w", commit: "c" };
+
+function watchHost() {
+  const trace = new HostTrace();
+  trace.watch(Scheduler, ["plan", "begin"], "plan");
+  trace.watch(StepBuilder, ["build"], "stage");
+  trace.watch(Decoder, ["stage"], "stage");
+  trace.watch(Decoder, ["forward"], "launch");
+  trace.watch(Sampler, ["start"], "launch");
+  trace.watch(CudaEvent, ["wait"], "wait");
+  trace.watch(Scheduler, ["commit"], "commit");
+  return trace;
+}
+
+/** The stream's marks and the host's spans of consecutive steps of `batch` sequences. */
+async function watchSteps(llm, trace, { batch, promptTokens }) {
+  let seen = 0;
+  let zeroMs = 0;
+  let marks = [];
+  let spans = [];
+  const onStep = ({ stepTokens, sequences }) => {
+    if (stepTokens !== batch || sequences !== batch) return;
+    seen++;
+    if (seen === stepsBefore) {
+      // Behind an idle stream a mark is made at once: there both clocks say the same.
+      void device.synchronize();
+      device.marks.start();
+      device.marks.add("zero");
+      zeroMs = performance.now();
+      trace.start();
+    } else if (seen === stepsBefore + stepCount + 6) {
+      spans = trace.stop();
+      marks = device.marks.stop();
+    }
+  };
+  const stop = llm.listen({ onStep });
+  try {
+    const { vocabularySize } = llm.info;
+    const prompts = Array.from({ length: batch }, () => ({
+      promptTokenIds: Array.from({ length: promptTokens }, () =>
+        Math.floor(Math.random() * vocabularySize),
+      ),
+    }));
+    const maxTokens = stepsBefore + stepCount + (batch > 1 ? 96 : 16);
+    await llm.generate(prompts, { temperature: 0, ignoreEos: true, detokenize: false, maxTokens });
+  } finally {
+    stop();
+  }
+  if (marks.length === 0) throw new Error(`only ${seen} steps decoded all ${batch} sequences`);
+  const host = spans.map(({ phase, start, end }) => ({
+    ...{ phase, start: start - zeroMs, end: end - zeroMs },
+  }));
+  return { steps: stepsOf(marks), host };
+}
+
+/** From a step's first kernel to its last one; marks of one step follow each other. */
+function stepsOf(marks) {
+  const steps = [];
+  for (const { label, ms } of marks) {
+    if (label === "step") steps.push({ start: ms, end: ms });
+    const current = steps.at(-1);
+    if (current !== undefined && label !== "step") current.end = ms;
+  }
+  // The first ones were held up by the look at the clocks.
+  return steps.slice(3, 3 + stepCount + 1);
+}
+
+/** What each step took, and the share of the time in which the GPU worked. */
+function summarize({ steps, host }) {
+  const rows = steps.slice(0, -1).map((step, at) => {
+    const next = steps[at + 1].start;
+    const phases = phasesBetween(host, step.start, next);
+    return { at, stepMs: next - step.start, gpuMs: step.end - step.start, phases };
+  });
+  const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
+  return { rows, share: sum("gpuMs") / sum("stepMs") };
+}
+
+/** The phase that took most of each stretch, `idle` where none did half of it. */
+function lane(spans, from, to, letterOf, idle) {
+  const width = (to - from) / columnsOfPicture;
+  return Array.from({ length: columnsOfPicture }, (_, column) => {
+    const [start, end] = [from + column * width, from + (column + 1) * width];
+    const sums = Object.entries(phasesBetween(spans, start, end));
+    const [best] = sums.sort(([, a], [, b]) => b - a);
+    return best === undefined || best[1] < width / 4 ? idle : letterOf(best[0]);
+  }).join("");
+}
+
+function print(batch, { steps, host }, { rows, share }) {
+  const [from, to] = [steps[0].start, steps.at(-1).start];
+  const gpu = steps.map(({ start, end }, at) => ({ phase: at % 2 === 0 ? "#" : "=", start, end }));
+  const us =
+    (phase) =>
+    ({ phases }) =>
+      (phases[phase] ?? 0) * 1000;
+  console.log(`\nbatch ${batch}: ${rows.length} steps in ${(to - from).toFixed(2)} ms`);
+  console.log(`GPU  ${lane(gpu, from, to, (phase) => phase, ".")}`);
+  console.log(`host ${lane(host, from, to, (phase) => letters[phase], ".")}`);
+  console.log(
+    "GPU: # and = steps in turn, . idle; host: p plan, s stage, l launch, w wait, c commit, . other",
+  );
+  const columns = [
+    { title: "step", of: ({ at }) => at + 1 },
+    { title: "ms", of: ({ stepMs }) => stepMs },
+    { title: "GPU ms", of: ({ gpuMs }) => gpuMs },
+    { title: "gap us", of: ({ stepMs, gpuMs }) => (stepMs - gpuMs) * 1000 },
+    ...Object.keys(letters).map((phase) => ({ title: `${phase} us`, of: us(phase) })),
+  ];
+  console.log(textTable(columns, rows));
+  console.log(`GPU busy ${(100 * share).toFixed(2)} % of the time (wanted: 95 %)`);
+}
+
+async function main() {
+  const trace = watchHost();
+  const batches = flags.batch.split(",").map(Number);
+  const llm = await LLM.load(flags.model, {
+    ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: cudaFromEnvironment() },
+    engineThread: false,
+    kvCache: { prefixCaching: false, dtype: "bfloat16" },
+    scheduler: { stepTokensMax: 2048, runningSequencesMax: Math.max(...batches) },
+    onWarning: (message) => console.warn(message),
+  });
+  console.log(llm.info.device);
+  const results = [];
+  for (const batch of batches) {
+    const watched = await watchSteps(llm, trace, { batch, promptTokens: batch === 1 ? 96 : 512 });
+    const summary = summarize(watched);
+    print(batch, watched, summary);
+    results.push({ batch, ...summary });
+  }
+  const machine = { ...describeMachine(), device: llm.info.device };
+  writeJson(flags.json, { machine, results });
+  await llm[Symbol.asyncDispose]();
+}
+
+await main().catch((error) =>
+  giveUp(error.code === "DEVICE_UNAVAILABLE" ? error.message : (error.stack ?? String(error))),
+);
