@@ -1,12 +1,12 @@
-// Products of a few rows of x with all rows of a bf16 matrix, at the speed at which memory gives the
-// matrix: what a decode step's linears share.
+// Products of a few rows of x with all rows of a bf16 matrix, at the speed at which memory gives
+// the matrix: what a decode step's linears share.
 //
-// Work     The matrix is cut into units of kTileOutputs rows by kUnitColumns columns, counted tile by
-//          tile, and every block takes an equal stretch of them: no multiprocessor is idle at the
-//          end, whatever the shape. A tile that lies in several stretches is added up by the block
-//          that is done with it last, in the order of its columns: the same bits in every run
-// Bound    memory: each weight read once for up to 32 rows. kStages units (96 KiB) are on their way
-//          in a block at any time, and begin before the kernel in front has ended
+// Work     The matrix is cut into units of kTileOutputs rows by kUnitColumns columns, counted tile
+//          by tile, and every block takes an equal stretch of them: no multiprocessor is idle at
+//          the end, whatever the shape. A tile that lies in several stretches is added up by the
+//          block that is done with it last, in the order of its columns: the same bits in any run
+// Bound    memory: each weight read once for up to 32 rows. kStages units (96 KiB) are on their
+//          way in a block at any time, and begin before the kernel in front has ended
 // Order    of a sum depends on the matrix's shape and the grid alone: a row has the same bits
 //          whatever rows are beside it
 //

@@ -1,5 +1,5 @@
-// Products of rows with matrices: linear, mixtureOfExperts.
-import { RandomNumbers } from "../pair.mjs";
+// Products of rows with matrices: linear, linearActivate, mixtureOfExperts.
+import { formatTolerance, RandomNumbers } from "../pair.mjs";
 
 const formats = ["f32", "bf16", "i8"];
 
@@ -17,6 +17,27 @@ const shapes = [
   [1, 4096, 1000],
   [2, 257, 14336],
   [129, 256, 576],
+  // Cuts of a matrix among all multiprocessors: tiles in many shares, in two, and whole ones.
+  [1, 128, 64],
+  [16, 129, 14336],
+  [8, 2048, 4096],
+  [32, 1500, 1032],
+  [3, 128256, 64],
+  [4, 33000, 130],
+];
+
+/** [rows, F, columns] of linearActivate: few rows and many, ragged tiles and columns. */
+const activatedShapes = [
+  [1, 64, 64],
+  [1, 5000, 520],
+  [3, 5, 130],
+  [8, 130, 300],
+  [16, 129, 72],
+  [17, 1000, 320],
+  [32, 70, 1024],
+  [33, 40, 66],
+  [65, 1000, 200],
+  [300, 72, 136],
 ];
 
 /** Rows of an activation, rounded by the devices themselves. */
@@ -46,6 +67,43 @@ async function linearCase(pair, format, [rows, outputs, columns], extras) {
   });
   // The row behind the last one must be as it was.
   return [await pair.compare(out, rounding(columns))];
+}
+
+/**
+ * Products of about 1, so that activations are neither all zero nor all linear. bf16 rounds gate and
+ * up before their activation where there are many rows: 2^-9 of each, about 4 at most.
+ */
+async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
+  const random = new RandomNumbers(rows * 7 + size);
+  const width = gated ? 2 * size : size;
+  const weight = pair.matrix(format, width, columns, random);
+  const plain = pair.f32([rows, columns], random.floats(rows * columns, 1 / Math.sqrt(columns)));
+  const x = pair.activation(format, rows, columns);
+  const bias = pair.f32([width], random.floats(width));
+  const scratch = pair.f32([rows, width]);
+  const out = pair.activation(format, rows, size);
+  pair.run((device, pick) => {
+    device.convert({ count: rows, out: pick(x), x: pick(plain) });
+    device.linearActivate({
+      ...{ count: rows, kind, gated, out: pick(out), x: pick(x), weight: pick(weight) },
+      scratch: pick(scratch),
+      ...(rows % 2 === 1 && { bias: pick(bias) }),
+    });
+  });
+  const exact = { absolute: 2e-5, relative: 1e-5 };
+  const own = format === "bf16" ? { absolute: 0.05, relative: 0.02 } : exact;
+  return [await pair.compare(out, formatTolerance(format, own, 16))];
+}
+
+function* activatedCases(format) {
+  const kinds = ["silu", "gelu", "gelu-tanh", "relu"];
+  for (const [i, shape] of activatedShapes.entries()) {
+    for (const gated of [true, false]) {
+      const how = { format, kind: kinds[i % kinds.length], gated };
+      const name = `${format} [${shape.join(", ")}] ${how.kind}${gated ? ", gated" : ""}`;
+      yield { op: "linearActivate", name, run: (pair) => activatedCase(pair, how, shape) };
+    }
+  }
 }
 
 /** Any one of some rows equals the row computed alone, bit for bit. */
@@ -113,6 +171,7 @@ export function* cases() {
       const name = `${format} [${shape.join(", ")}]${extras ? ", bias, accumulated" : ""}`;
       yield { op: "linear", name, run: (pair) => linearCase(pair, format, shape, extras) };
     }
+    yield* activatedCases(format);
     for (const mixture of mixtures) {
       const accumulate = mixture.count % 2 === 1;
       const name = `${format}, ${mixture.count} tokens, ${mixture.experts} experts`;
@@ -120,10 +179,11 @@ export function* cases() {
       yield { op: "mixtureOfExperts", name, run };
     }
   }
-  // Beyond 16 rows of bf16 cuBLASLt chooses the order of a sum.
+  // Beyond 32 rows of bf16 cuBLASLt chooses the order of a sum.
   for (const [format, rows] of [
     ["f32", 43],
     ["i8", 43],
+    ["bf16", 32],
     ["bf16", 16],
     ["bf16", 7],
   ]) {

@@ -35,8 +35,8 @@ const signatures = {
     "cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c, " +
     "void *d, void *preference, int requested, void *results, void *found)",
   cublasLtMatmulAlgoCheck:
-    "cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, void *c, void *d, " +
-    "const void *algorithm, void *result)",
+    "cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, void *c, " +
+    "void *d, const void *algorithm, void *result)",
   cublasLtMatmul:
     "cublasLtMatmul(void *handle, void *description, const void *alpha, uint64_t a, " +
     "void *aLayout, uint64_t b, void *bLayout, const void *beta, uint64_t c, void *cLayout, " +

@@ -6,8 +6,8 @@ import type { CudaStream } from "./stream.ts";
 const timedRuns = 3;
 
 /**
- * The candidate whose `enqueue` takes the GPU the shortest; null when all of them answer false: they
- * cannot run. Waits for the stream, so not inside a capture.
+ * The candidate whose `enqueue` takes the GPU the shortest; null when all of them answer false:
+ * they cannot run. Waits for the stream, so not inside a capture.
  */
 export function fastest<T>(
   driver: CudaDriver,

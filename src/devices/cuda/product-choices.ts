@@ -1,7 +1,8 @@
 /**
- * Which of cuBLASLt's ways was fastest for a product, on disk beside the compiled kernels, so that a
- * GPU is timed once. A file that was changed or cut short is no file, and a way that the library
- * does not accept for a shape is not used (`Matmul.accepted`): what is read here costs speed at most.
+ * Which of cuBLASLt's ways was fastest for a product, on disk beside the compiled kernels, so that
+ * a GPU is timed once. A file that was changed or cut short is no file, and a way that the library
+ * does not accept for a shape is not used (`Matmul.accepted`): what is read here costs speed at
+ * most.
  */
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";

@@ -52,9 +52,9 @@ interface Met {
 }
 
 /**
- * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best of
- * its ways are timed, on the operands that there are. One choice serves a bucket of row counts, so
- * that ragged steps are not timed each.
+ * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best
+ * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
+ * so that ragged steps are not timed each.
  */
 export class Products {
   readonly #options: ProductsOptions;
@@ -126,7 +126,7 @@ export class Products {
     return planned;
   }
 
-  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its own estimate. */
+  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its estimate. */
   #firstChoice(matmul: Matmul): { algorithm: MatmulAlgorithm | null; settled: boolean } {
     const chosen = this.#choices.find(choiceKey(matmul.shape));
     const accepted = chosen === null ? null : matmul.accepted(this.#handle, chosen, workspaceBytes);
