@@ -85,19 +85,21 @@ class PrefillSource {
   using Walk = PrefillWalk<Shape::kPositions>;
 
   __device__ PrefillSource(const AttentionInput& input, const PrefillTile& tile, const Walk& walk)
-      : cache(input.cache),
-        table(input.blockTables + tile.sequence * input.blocksPerTable),
-        walk(walk),
-        kvHead(tile.kvHead) {}
+      : input(input), cache(input.cache), tile(tile), walk(walk) {}
 
   /// Sites of the first two spans, and the copy of the first. All threads call it.
   __device__ void open() {
-    for (int span = 0; span < 2; ++span) {
-      block = blockOf(span);
-      place(span);
-      placeScales(span, loadScales(span));
-    }
-    block = blockOf(2);
+    // All look-ups are under way together.
+    const int first = blockOf(0);
+    const int second = blockOf(1);
+    const int third = blockOf(2);
+    block = first;
+    place(0);
+    placeScales(0, loadScales(0));
+    block = second;
+    place(1);
+    placeScales(1, loadScales(1));
+    block = third;
     __syncthreads();
     beginCopy(0);
   }
@@ -120,10 +122,10 @@ class PrefillSource {
   __device__ void leave(int span) { placeScales(span + 2, ownScales); }
 
  private:
+  const AttentionInput& input;
   const KvLayer& cache;
-  const int* const table;
+  const PrefillTile& tile;
   const Walk& walk;
-  const int kvHead;
   int block;       // of this thread's position, three spans ahead; -1: not read
   float2 ownScales;
 
@@ -134,21 +136,23 @@ class PrefillSource {
   __device__ int blockOf(int span) const {
     if (threadIdx.x >= Shape::kPositions) return -1;
     const int at = position(span);
-    return walk.reads(span, at) ? table[at / cache.blockTokens] : -1;
+    if (!walk.reads(span, at)) return -1;
+    return input.blockTables[tile.sequence * input.blocksPerTable + at / cache.blockTokens];
   }
 
   __device__ void place(int span) const {
     if (threadIdx.x >= Shape::kPositions) return;
     const int offset = position(span) % cache.blockTokens;
     Shape::sites(span)[threadIdx.x] =
-        block < 0 ? 0 : reinterpret_cast<uint64_t>(cache.key(block, offset, kvHead));
+        block < 0 ? 0 : reinterpret_cast<uint64_t>(cache.key(block, offset, tile.kvHead));
   }
 
   /// Of key and value; zeros where nobody sees the position, because scales there may be NaN.
   __device__ float2 loadScales(int span) const {
     if (!kScaled<T> || block < 0) return make_float2(0.0f, 0.0f);
     if (!cache.tokenScales) return make_float2(cache.keyScale, cache.valueScale);
-    const Bf16* const scales = cache.scales(block, position(span) % cache.blockTokens, kvHead);
+    const int offset = position(span) % cache.blockTokens;
+    const Bf16* const scales = cache.scales(block, offset, tile.kvHead);
     return make_float2(widen(scales[0]), widen(scales[cache.blockTokens]));
   }
 

@@ -17,7 +17,7 @@ __device__ __forceinline__ uint32_t bitsBetween(int begin, int end) {
   return from == 32 ? 0u : below & (0xffffffffu << from);
 }
 
-/// What a block walks over.
+/// What a block walks over. It lies in shared memory, as the tile does: registers are scarce.
 template <int kPositions>
 struct PrefillWalk {
   int sinkSpans;
@@ -29,7 +29,8 @@ struct PrefillWalk {
   int fullEnd;
   int treeStart;  // where a tree's holes may begin; behind all without a tree
 
-  __device__ PrefillWalk(const AttentionInput& input, const PrefillTile& tile) {
+  /// Fills all fields. One thread calls it.
+  __device__ void open(const AttentionInput& input, const PrefillTile& tile) {
     const RowSight first = input.rows.sightOf(tile.sequence, tile.token(0));
     const RowSight last = input.rows.sightOf(tile.sequence, tile.token(tile.count - 1));
     sinkEnd = last.sinkEnd;

@@ -54,12 +54,18 @@ __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
   using Shape = PrefillShape<T, kDims>;
   const AttentionInput& input = p.input;
   joinStream();
-  const PrefillTile tile = prefillTileOf<Shape::kRows>(input);
-  if (tile.count == 0) return;
-  const PrefillWalk<Shape::kPositions> walk(input, tile);
+  const PrefillTile own = prefillTileOf<Shape::kRows>(input);
+  if (own.count == 0) return;
+  __shared__ PrefillTile tile;
+  __shared__ PrefillWalk<Shape::kPositions> walk;
+  if (threadIdx.x == 0) {
+    tile = own;
+    walk.open(input, own);
+  }
+  __syncthreads();
   PrefillSource<Shape> source(input, tile, walk);
   source.open();
-  loadQueries<Shape>(input, tile, walk.sinkSpans > 0 ? input.sinkQuery : input.query);
+  loadQueries<Shape, 8>(input, tile, walk.sinkSpans > 0 ? input.sinkQuery : input.query);
   PrefillRows<Shape> rows;
   openRows(rows);
 
@@ -69,7 +75,7 @@ __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
     if (walk.treeStart < walk.start(span) + Shape::kPositions) {
       closeHoles<Shape>(input, tile, span, walk.start(span));
     }
-    if (span > 0 && span == walk.sinkSpans) loadQueries<Shape>(input, tile, input.query);
+    if (span > 0 && span == walk.sinkSpans) loadQueries<Shape, 2>(input, tile, input.query);
 
     scoreSpan(rows, span);
     const float factor = scaleScores(rows, input, span);

@@ -45,12 +45,14 @@ __device__ __forceinline__ int warpRow() {
 }
 
 /// This warp's rows of queries as halves, zeros behind the head's dims. A warp reads its own alone.
-template <typename Shape>
-__device__ void loadQueries(const AttentionInput& input, const PrefillTile& tile, const float* query) {
+/// kAtOnce loads of 32 bytes are under way in every lane: where sums take registers, few.
+template <typename Shape, int kAtOnce>
+__device__ __forceinline__ void loadQueries(const AttentionInput& input, const PrefillTile& tile,
+                                            const float* query) {
   using Half = typename Shape::Half;
   const int dims = input.cache.headDim;
   __syncwarp();
-#pragma unroll 4
+#pragma unroll kAtOnce
   for (int i = laneOf(); i < Shape::kRowsOfWarp * Shape::kChunks; i += kWarp) {
     const int row = warpRow<Shape>() + i / Shape::kChunks;
     const int chunk = i % Shape::kChunks;

@@ -16,6 +16,13 @@ const threads = 128;
 /** Rows of one kv head with which a batch is decoded rather than prefilled. */
 const decodeRowsMax = 16;
 
+/**
+ * Rows up to which a long context is left to the exact kernels where few blocks would walk over it:
+ * those cut it, so that the whole chip works.
+ */
+const fewRows = 64;
+const longContext = 8192;
+
 /** `PrefillParams` of native/cuda/attend-prefill.h. */
 const params = new KernelParams([...PACKED_ROWS, ...ATTENTION_INPUT]);
 
@@ -32,7 +39,11 @@ export function canAttendPrefill(context: CudaContext, input: PagedAttentionInpu
   const cache = kvCacheOf(input.cache);
   if (out.format !== "bf16" || cache.format === "f32" || !(scale > 0)) return false;
   if (cache.headDim % 8 !== 0 || cache.headDim > HEAD_DIM_MAX) return false;
-  if ((batch.queryLengthMax * heads) / cache.kvHeads <= decodeRowsMax) return false;
+  const rowsMax = (batch.queryLengthMax * heads) / cache.kvHeads;
+  if (rowsMax <= decodeRowsMax) return false;
+  const blocks = batch.sequences * cache.kvHeads;
+  const isBusy = blocks >= context.gpu.multiprocessors;
+  if (rowsMax <= fewRows && batch.contextLengthMax > longContext && !isBusy) return false;
   return prefillShapeOf(cache).sharedBytes <= context.gpu.sharedBytesMax;
 }
 
