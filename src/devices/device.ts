@@ -130,6 +130,18 @@ export interface LateRead {
   take(): Promise<Int32Array>;
 }
 
+/** What decides how a step of one token for each sequence is run. */
+export interface DecodeShape {
+  readonly sequences: number;
+  /** Tokens of the longest context. */
+  readonly contextTokens: number;
+  /** Most tokens that a context may have. */
+  readonly contextTokensMax: number;
+  readonly cache: KvCache;
+  /** Of attention's output. */
+  readonly format: WeightFormat;
+}
+
 /** Everything that `Device.release` takes. */
 export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvCache | HostBlocks;
 
@@ -201,6 +213,8 @@ export interface Device extends DeviceOps {
    * `countMax`, so that few steps of other shapes are ever kept; `count` where nothing is.
    */
   paddedBatch(count: number, countMax: number): number;
+  /** The context length to take a decoding step for, with the same purpose. */
+  paddedContext(shape: DecodeShape): number;
   /**
    * Copies blocks inside a cache: all layers, keys, values and scales. `pairs` [n, 2]: from, to.
    * Enqueued like ops; the pairs in their order, so that one may read what another wrote. `pairs`

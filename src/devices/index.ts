@@ -20,6 +20,7 @@ export type { KernelProgress } from "./cuda/kernels.ts";
 export type { CudaSettings } from "./cuda/library-search.ts";
 export type {
   Activation,
+  DecodeShape,
   Device,
   DeviceKind,
   DeviceMemory,

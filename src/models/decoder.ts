@@ -22,9 +22,6 @@ export interface DecoderOptions {
   readonly streaming?: Streaming | null;
 }
 
-/** Contexts of replayed steps are taken for at least as long, and for a power of two. */
-const replayedContextMin = 512;
-
 /** Decoders so far: several may share a device, and their replayed steps are told apart. */
 let decoders = 0;
 
@@ -124,10 +121,29 @@ export class Decoder {
       this.#changes++;
     }
     const { tokens, batch } = staged;
-    const key = `${this.#name} ${this.#changes} ${tokens} ${batch.contextLengthMax}`;
-    this.#device.replay(key, () => {
-      this.#runLayers(staged, cache);
-      this.#runHead(staged.tokens);
+    const contextLengthMax = this.paddedContext(batch.contextLengthMax, tokens, cache);
+    const padded = { ...staged, batch: { ...batch, contextLengthMax } };
+    this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
+      this.#runLayers(padded, cache);
+      this.#runHead(tokens);
+    });
+  }
+
+  /** Most tokens of a sequence that block tables have room for. */
+  contextTokensMax(cache: KvCache): number {
+    return this.#limits.blocksPerSequenceMax * cache.blockTokens;
+  }
+
+  /** The context that drawing steps of `sequences`, padding counted, are replayed for. */
+  paddedContext(contextTokens: number, sequences: number, cache: KvCache): number {
+    const contextTokensMax = this.contextTokensMax(cache);
+    const { format } = this.#weights;
+    return this.#device.paddedContext({
+      sequences,
+      contextTokens,
+      contextTokensMax,
+      cache,
+      format,
     });
   }
 
@@ -174,9 +190,8 @@ export class Decoder {
   }
 
   #stagePlain(step: StepInput): StagedStep {
-    const { tokens, sequences, contextLengthMax, tokenSources } = step;
-    const takes = tokenSources !== undefined;
-    return this.#stage.stage(step, { tokens, sequences, contextLengthMax, takes });
+    const { tokens, sequences, tokenSources } = step;
+    return this.#stage.stage(step, { tokens, sequences, takes: tokenSources !== undefined });
   }
 
   /** Rounded up to a size that was, or will be, replayed; whether ids are taken does not matter. */
@@ -187,9 +202,8 @@ export class Decoder {
       `Cannot draw from all rows: ${tokens} tokens of ${sequences} sequences, one each wanted`,
     );
     const padded = this.#device.paddedBatch(sequences, this.drawingMax);
-    const contextLengthMax = replayedContext(step.contextLengthMax);
     const takes = this.#drawn !== null;
-    return this.#stage.stage(step, { tokens: padded, sequences: padded, contextLengthMax, takes });
+    return this.#stage.stage(step, { tokens: padded, sequences: padded, takes });
   }
 
   #runLayers(staged: StagedStep, cache: KvCache): void {
@@ -374,9 +388,4 @@ interface LayerRun {
   readonly index: number;
   readonly cache: KvCache;
   readonly staged: StagedStep;
-}
-
-/** The length that a context is replayed as. */
-function replayedContext(contextTokens: number): number {
-  return Math.max(replayedContextMin, 2 ** Math.ceil(Math.log2(contextTokens)));
 }

@@ -22,8 +22,6 @@ export interface StagedSize {
   readonly tokens: number;
   /** S; each sequence that is padding has one token. */
   readonly sequences: number;
-  /** Most tokens that a context may have: the step's own, or more. */
-  readonly contextLengthMax: number;
   /** Whether ids may come from what was drawn last. */
   readonly takes: boolean;
 }
@@ -92,7 +90,7 @@ export class StepStage {
         contextLengths,
         blockTables: this.#blockTables,
         queryLengthMax: step.queryLengthMax,
-        contextLengthMax: size.contextLengthMax,
+        contextLengthMax: step.contextLengthMax,
         ...this.#stageTreeMask(step),
       },
     };

@@ -22,11 +22,8 @@ export interface WarmUpProgress {
   readonly total: number;
 }
 
-/** Chats and documents of a usual length: each doubling beyond costs as much start time again. */
+/** Chats and documents of a usual length: where steps depend on it, each doubling takes time. */
 const contextTokensDefault = 4096;
-
-/** `Decoder.stage` rounds contexts up to powers of two from here on. */
-const shortestContext = 512;
 
 /** A device runs a step as it is at first, and keeps it the second time. */
 const runs = 2;
@@ -57,19 +54,24 @@ interface StepSize {
   readonly contextTokens: number;
 }
 
-function stepsOf({ device, decoder, sequencesMax, contextTokens }: WarmUpOptions): StepSize[] {
-  const most = Math.min(sequencesMax ?? decoder.drawingMax, decoder.drawingMax);
-  const longest = contextTokens ?? contextTokensDefault;
-  const contexts: number[] = [];
-  for (let tokens = shortestContext; tokens < 2 * longest; tokens *= 2) contexts.unshift(tokens);
-  const sizes: number[] = [];
-  for (let count = 1; count <= most; count++) {
-    count = device.paddedBatch(count, decoder.drawingMax);
-    sizes.unshift(count);
-  }
-  return sizes.flatMap((sequences) =>
-    contexts.map((contextTokens) => ({ sequences, contextTokens })),
-  );
+/** Largest first. */
+function stepsOf({ device, decoder, cache, ...options }: WarmUpOptions): StepSize[] {
+  const { drawingMax } = decoder;
+  const { sequencesMax = drawingMax, contextTokens = contextTokensDefault } = options;
+  const longest = Math.min(contextTokens, decoder.contextTokensMax(cache));
+  const pad = (count: number) => device.paddedBatch(count, drawingMax);
+  const sizes = roundedUpTo(Math.min(sequencesMax, drawingMax), pad);
+  return sizes.flatMap((sequences) => {
+    const pad = (tokens: number) => decoder.paddedContext(tokens, sequences, cache);
+    return roundedUpTo(longest, pad).map((contextTokens) => ({ sequences, contextTokens }));
+  });
+}
+
+/** What `pad` makes of 1 up to `most`, falling. */
+function roundedUpTo(most: number, pad: (value: number) => number): number[] {
+  const found: number[] = [];
+  for (let value = 1; value <= most; value = (found[0] ?? value) + 1) found.unshift(pad(value));
+  return found;
 }
 
 /** A step of sequences that have nothing. */

@@ -1,6 +1,6 @@
 /** Steps that draw from all of their rows: padded, replayed, fed from what was drawn before. */
 import { describe, expect, test } from "vitest";
-import { type DeviceTensor, ReferenceDevice } from "#devices";
+import { type DecodeShape, type DeviceTensor, ReferenceDevice } from "#devices";
 import { warmUp } from "#models";
 import { type Chunk, DecoderDriver } from "../contracts/decoder-driver.ts";
 import { openRecordedModel } from "../contracts/recorded-model.ts";
@@ -15,6 +15,10 @@ class PaddingDevice extends ReferenceDevice {
 
   override paddedBatch(count: number, countMax: number): number {
     return Math.min(Math.ceil(count / 4) * 4, countMax);
+  }
+
+  override paddedContext({ contextTokens, contextTokensMax }: DecodeShape): number {
+    return Math.min(Math.ceil(contextTokens / 50) * 50, contextTokensMax);
   }
 
   override replay(key: string, enqueue: () => void): void {
@@ -118,7 +122,7 @@ describe("a step that draws from all of its rows", () => {
     );
   });
 
-  test("is kept by its padded size, its context's power of two, and where it takes from", () => {
+  test("is kept by its padded size, its padded context, and where it takes from", () => {
     const device = new PaddingDevice();
     const driver = driverOn(device, "llama", 6);
     const step = (sequences: number, drawn?: DeviceTensor) => {
@@ -135,7 +139,7 @@ describe("a step that draws from all of its rows", () => {
     step(5, tokens);
     step(3, integers(device, 1));
     const kept = device.keys.map((key) => key.replace(/^decoder \d+ /, ""));
-    expect(kept).toEqual(["2 4 512", "2 4 512", "2 4 512", "2 6 512", "3 4 512"]);
+    expect(kept).toEqual(["2 4 50", "2 4 50", "2 4 50", "2 6 50", "3 4 50"]);
   });
 });
 
@@ -148,7 +152,6 @@ describe("steps made ahead", () => {
       device,
       decoder: driver.decoder,
       cache: driver.cache,
-      contextTokens: 1500,
       onProgress: ({ done, total }) => seen.push(done / total),
     });
     expect(seen).toEqual([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1]);

@@ -2,6 +2,7 @@ import { assert } from "#base";
 import { bitsOf, bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
+  DecodeShape,
   Device,
   DeviceMemory,
   DeviceMemoryHandle,
@@ -171,6 +172,10 @@ export class CpuDevice extends CpuOps implements Device {
 
   paddedBatch(count: number): number {
     return count;
+  }
+
+  paddedContext({ contextTokens }: DecodeShape): number {
+    return contextTokens;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

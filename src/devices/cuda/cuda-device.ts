@@ -2,6 +2,7 @@ import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
+  DecodeShape,
   Device,
   DeviceMemory,
   DeviceMemoryHandle,
@@ -32,9 +33,10 @@ import { CudaKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
 import type { Marks } from "./marks.ts";
 import { copyBlocks, type HostMoves, offloadBlocks, onboardBlocks } from "./move-blocks.ts";
 import { viewOf } from "./native-library.ts";
+import { decodesFrom } from "./ops/attend-decode.ts";
 import { loadTensor, packMatrix } from "./pack.ts";
 import { readActivation } from "./read-activation.ts";
-import { paddedBatch } from "./replays.ts";
+import { paddedBatch, paddedContext } from "./replays.ts";
 
 /**
  * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32`, `synchronize`
@@ -164,6 +166,13 @@ export class CudaDevice extends CudaOps implements Device {
 
   paddedBatch(count: number, countMax: number): number {
     return this.replays ? paddedBatch(count, countMax) : count;
+  }
+
+  paddedContext(shape: DecodeShape): number {
+    const { sequences, contextTokens, contextTokensMax, cache, format } = shape;
+    if (!this.replays) return contextTokens;
+    if (decodesFrom(cache, format, sequences)) return contextTokensMax;
+    return Math.min(paddedContext(contextTokens), contextTokensMax);
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

@@ -109,6 +109,14 @@ export function paddedBatch(count: number, countMax: number): number {
   return Math.min(Math.ceil(count / step) * step, countMax);
 }
 
+/** Contexts are taken for at least as long: shorter ones launch hardly less. */
+const contextMin = 512;
+
+/** Lengths that contexts are taken for where launches depend on them: powers of two. */
+export function paddedContext(contextTokens: number): number {
+  return Math.max(contextMin, 2 ** Math.ceil(Math.log2(contextTokens)));
+}
+
 /** 1, 2, 4, 8, 12, 16, 24, 32, 40, .. 64, 80, .. 256, 288, .. */
 function stepAbove(count: number): number {
   if (count <= 2) return 1;

@@ -3,6 +3,7 @@ import { assert, EngineError } from "#base";
 import { bitsOf, type DType, decodeFloats, formatShape, type Shape } from "#tensor";
 import type {
   Activation,
+  DecodeShape,
   Device,
   DeviceMemory,
   DeviceTensor,
@@ -168,6 +169,10 @@ export class ReferenceDevice implements Device {
 
   paddedBatch(count: number, _countMax: number): number {
     return count;
+  }
+
+  paddedContext({ contextTokens }: DecodeShape): number {
+    return contextTokens;
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

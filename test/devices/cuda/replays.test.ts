@@ -4,7 +4,7 @@ import type { DeviceTensor } from "#devices";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
-import { paddedBatch, Replays } from "../../../src/devices/cuda/replays.ts";
+import { paddedBatch, paddedContext, Replays } from "../../../src/devices/cuda/replays.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 const settings = emulatedSettings();
@@ -67,6 +67,16 @@ describe.skipIf(settings === null)("on an emulated GPU", () => {
     expect(() => device.replay("fails", fail)).toThrow(failed);
     for (let run = 0; run < 3; run++) device.replay("fails", add);
     expect(await device.readF32(x)).toEqual(Float32Array.of(4));
+  });
+
+  test("contexts are taken for the longest where launches do not depend on them", () => {
+    const options = { layers: 1, blocks: 1, blockTokens: 16, kvHeads: 1, headDim: 64 };
+    const shape = { sequences: 3, contextTokens: 600, contextTokensMax: 5000 };
+    const cache = device.allocateKvCache({ ...options, format: "bf16" });
+    expect(device.paddedContext({ ...shape, cache, format: "bf16" })).toBe(5000);
+    expect(device.paddedContext({ ...shape, cache, format: "f32" })).toBe(1024);
+    const most = { ...shape, contextTokensMax: 700 };
+    expect(device.paddedContext({ ...most, cache, format: "f32" })).toBe(700);
   });
 
   test("late reads bring what was there when they were enqueued, in any order of taking", async () => {
@@ -145,6 +155,10 @@ describe("batches are filled up", () => {
     const expected = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64];
     for (let size = 80; size <= 256; size += 16) expected.push(size);
     expect([...sizes]).toEqual([...expected, 288, 300]);
+  });
+
+  test("and contexts to powers of two", () => {
+    expect([1, 512, 513, 100_000].map(paddedContext)).toEqual([512, 512, 1024, 131_072]);
   });
 
   test("not without graphs", async () => {

@@ -1,4 +1,4 @@
-import type { KvFormat } from "../../device.ts";
+import type { KvCache, KvFormat, WeightFormat } from "../../device.ts";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
 import type { CudaContext } from "../context.ts";
@@ -28,15 +28,19 @@ const params = new KernelParams([
 export function canAttendDecode(input: PagedAttentionInput): boolean {
   const { batch, heads } = input;
   const cache = kvCacheOf(input.cache);
-  const columns = heads * cache.headDim;
+  const { format } = activationOf(input.out, input.count, heads * cache.headDim);
+  return batch.treeMask === undefined && decodesFrom(cache, format, batch.sequences);
+}
+
+/** Whether it takes plain decoding steps: its launch then does not depend on their contexts. */
+export function decodesFrom(cache: KvCache, out: WeightFormat, sequences: number): boolean {
   return (
-    activationOf(input.out, input.count, columns).format === "bf16" &&
+    out === "bf16" &&
     cache.format !== "f32" &&
     cache.headDim % 8 === 0 &&
     cache.headDim <= HEAD_DIM_MAX &&
     cache.blockTokens % tileTokens === 0 &&
-    batch.treeMask === undefined &&
-    batch.sequences <= sequencesMax
+    sequences <= sequencesMax
   );
 }
 
