@@ -1,11 +1,15 @@
 /**
- * node bench/start.mjs [--runs 5] [--idle-seconds 10]
+ * node bench/start.mjs [--runs 5] [--idle-seconds 10] [--device cpu]
+ * node bench/start.mjs --device cuda --model bench/gpu/llama-3.1-8b/config.json --random-weights
  *
- * Time from the command to the first token of the bundled model, and what an idle server costs.
- * Prints JSON.
+ * Time from the command to the first token, of the bundled model by default, and what an idle
+ * server costs (--idle-seconds 0: not asked). On a GPU also with no kernels compiled before, and
+ * what each part of loading took. Prints JSON.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -18,16 +22,38 @@ const { values: flags } = parseArgs({
   options: {
     runs: { type: "string", default: "5" },
     "idle-seconds": { type: "string", default: "10" },
+    device: { type: "string", default: "cpu" },
+    model: { type: "string" },
+    "random-weights": { type: "boolean", default: false },
   },
 });
 
-/** Seconds of `perigee generate` for one token, the process's end included. */
-function firstToken() {
+const model = [
+  ...(flags.model === undefined ? [] : [flags.model]),
+  ...["--device", flags.device],
+  ...(flags["random-weights"] ? ["--random-weights"] : []),
+];
+
+/** `perigee generate` for one token: seconds, the process's end included, and those of its parts. */
+function firstToken(env = {}) {
   const begun = performance.now();
-  const command = [main, "generate", "-p", "Hello", "--max-tokens", "1", "--temperature", "0"];
-  const { status, stderr } = spawnSync(process.execPath, command, { encoding: "utf8" });
+  const wish = ["--prompt-ids", "1,2,3", "--max-tokens", "1", "--temperature", "0", "--verbose"];
+  const command = [main, "generate", ...model, ...wish];
+  const options = { encoding: "utf8", env: { ...process.env, ...env } };
+  const { status, stderr } = spawnSync(process.execPath, command, options);
   if (status !== 0) throw new Error(stderr);
-  return (performance.now() - begun) / 1000;
+  const told = /loading: (.*)/.exec(stderr)?.[1] ?? "";
+  return { seconds: (performance.now() - begun) / 1000, loading: told.split("; ") };
+}
+
+/** The same with an empty folder of compiled kernels. */
+function firstTokenUncached() {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-start-"));
+  try {
+    return firstToken({ XDG_CACHE_HOME: folder });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** Processor time of a process and its threads, in ms. */
@@ -37,9 +63,8 @@ function processorMs(pid) {
 }
 
 async function idleShare(seconds) {
-  const server = spawn(process.execPath, [main, "serve", "--port", "0", "--log-level", "silent"], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const command = [main, "serve", ...model, "--port", "0", "--log-level", "silent"];
+  const server = spawn(process.execPath, command, { stdio: ["ignore", "ignore", "pipe"] });
   try {
     const begun = performance.now();
     const url = await new Promise((resolve) => {
@@ -54,7 +79,7 @@ async function idleShare(seconds) {
     await fetch(`${url}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ prompt: "Hello", max_tokens: 8 }),
+      body: JSON.stringify({ prompt: [1, 2, 3], max_tokens: 8 }),
     });
     await sleep(SETTLE_MS);
     const before = processorMs(server.pid);
@@ -66,13 +91,19 @@ async function idleShare(seconds) {
   }
 }
 
-const seconds = Array.from({ length: Number(flags.runs) }, firstToken);
-const idle = await idleShare(Number(flags["idle-seconds"]));
+const uncached = flags.device === "cuda" ? { uncachedKernels: firstTokenUncached() } : {};
+const runs = Array.from({ length: Number(flags.runs) }, () => firstToken());
+const seconds = runs.map((run) => run.seconds);
+const idleSeconds = Number(flags["idle-seconds"]);
+const idle = idleSeconds > 0 ? await idleShare(idleSeconds) : {};
 console.log(
   JSON.stringify(
     {
       machine: describeMachine(),
+      command: model.join(" "),
+      ...uncached,
       firstTokenSeconds: { median: median(seconds), all: seconds },
+      loading: runs.at(-1)?.loading,
       ...idle,
     },
     null,

@@ -32,7 +32,7 @@ export function addEngineFlags(command: Command): void {
   command.addOption(
     flagOption("verbose", {
       type: "boolean",
-      description: "Tell on standard error what loading took.",
+      description: "Tell on standard error what loading took, and on failure the stack.",
     }).helpGroup("Model and engine:"),
   );
 }
