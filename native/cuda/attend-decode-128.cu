@@ -1,12 +1,12 @@
 // Decode attention of heads of up to 128 dimensions (attend-decode.h).
 //
-// Blocks that a multiprocessor should run at once: as many as registers allow without spills.
+// The last number: blocks that a multiprocessor runs at once, as many as registers are enough for.
 #include "attend-decode.h"
 
 PERIGEE_ATTEND_DECODE(attend_decode_128_f16, F16, 128, 1, 3)
 PERIGEE_ATTEND_DECODE(attend_decode_128_bf16, Bf16, 128, 1, 3)
-PERIGEE_ATTEND_DECODE(attend_decode_128_i8, Q8, 128, 1, 4)
-PERIGEE_ATTEND_DECODE(attend_decode_128_fp8, Fp8, 128, 1, 4)
+PERIGEE_ATTEND_DECODE(attend_decode_128_i8, Q8, 128, 1, 3)
+PERIGEE_ATTEND_DECODE(attend_decode_128_fp8, Fp8, 128, 1, 3)
 
 PERIGEE_ATTEND_DECODE(attend_decode_128_f16_16, F16, 128, 2, 2)
 PERIGEE_ATTEND_DECODE(attend_decode_128_bf16_16, Bf16, 128, 2, 2)

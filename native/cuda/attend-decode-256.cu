@@ -1,6 +1,6 @@
 // Decode attention of heads of up to 256 dimensions (attend-decode.h).
 //
-// Blocks that a multiprocessor should run at once: as many as registers allow without spills.
+// The last number: blocks that a multiprocessor runs at once, as many as registers are enough for.
 #include "attend-decode.h"
 
 PERIGEE_ATTEND_DECODE(attend_decode_256_f16, F16, 256, 1, 2)

@@ -1,10 +1,10 @@
 // Decode attention of heads of up to 64 dimensions (attend-decode.h).
 //
-// Blocks that a multiprocessor should run at once: as many as registers allow without spills.
+// The last number: blocks that a multiprocessor runs at once, as many as registers are enough for.
 #include "attend-decode.h"
 
-PERIGEE_ATTEND_DECODE(attend_decode_64_f16, F16, 64, 1, 3)
-PERIGEE_ATTEND_DECODE(attend_decode_64_bf16, Bf16, 64, 1, 3)
+PERIGEE_ATTEND_DECODE(attend_decode_64_f16, F16, 64, 1, 4)
+PERIGEE_ATTEND_DECODE(attend_decode_64_bf16, Bf16, 64, 1, 4)
 PERIGEE_ATTEND_DECODE(attend_decode_64_i8, Q8, 64, 1, 4)
 PERIGEE_ATTEND_DECODE(attend_decode_64_fp8, Fp8, 64, 1, 4)
 

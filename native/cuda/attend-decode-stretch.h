@@ -84,69 +84,6 @@ struct DecodeSums {
   }
 };
 
-/// The positions that rows of a strand see: first < sinks, and from begin up to end.
-struct DecodeSight {
-  int sinks;
-  int begin;
-  int end;
-
-  __device__ bool sees(int position) const {
-    return position < end && (position >= begin || position < sinks);
-  }
-};
-
-/// What a lane needs of a strand's rows. Row r of a strand is row firstRow + r of the sequence.
-template <int kRowTiles>
-struct DecodeRows {
-  int64_t firstToken;
-  int firstRow;
-  int count;
-  DecodeSight any;   // what some row sees: all else is not read
-  DecodeSight each[kRowTiles][2];
-  int wholeBegin;  // from here up to wholeEnd every row sees every position
-  int wholeEnd;
-
-  __device__ DecodeRows(const AttentionInput& input, const Strand& strand) {
-    const int* const starts = input.rows.queryStarts + strand.sequence;
-    const int group = input.group();
-    const int tokens = starts[1] - starts[0];
-    const int context = input.rows.contextLengths[strand.sequence];
-    const auto sightOf = [&](int row) -> DecodeSight {
-      if (row >= tokens * group) return {0, 0, 0};
-      const int end = context - tokens + row / group + 1;
-      const int window = input.rows.window;
-      return {input.rows.sinks, window > 0 ? max(0, end - window) : 0, end};
-    };
-    firstToken = starts[0];
-    firstRow = strand.firstRow;
-    count = min(8 * kRowTiles, tokens * group - firstRow);
-    const DecodeSight first = sightOf(0);
-    const DecodeSight last = sightOf(tokens * group - 1);
-    any = {first.sinks, first.begin, last.end};
-    wholeBegin = last.begin;
-    wholeEnd = first.end;
-    const int lane = static_cast<int>(threadIdx.x % kWarp);
-#pragma unroll
-    for (int i = 0; i < 2 * kRowTiles; ++i) {
-      each[i / 2][i % 2] = sightOf(firstRow + i / 2 * 8 + lane % 4 * 2 + i % 2);
-    }
-  }
-
-  __device__ bool whole(int tile) const {
-    const int first = tile * kTileTokens;
-    return first >= wholeBegin && first + kTileTokens <= wholeEnd;
-  }
-
-  /// Element 0 of a row in [T, H, D]; negative behind the last row.
-  __device__ int64_t at(const AttentionInput& input, int kvHead, int row) const {
-    if (row >= count) return -1;
-    const int group = input.group();
-    const int64_t token = firstToken + (firstRow + row) / group;
-    const int head = kvHead * group + (firstRow + row) % group;
-    return (token * input.heads + head) * input.cache.headDim;
-  }
-};
-
 /// The places of a strand's tiles; each lane knows one of kWarp of them.
 struct TilePlaces {
   const AttentionInput& input;
@@ -171,7 +108,7 @@ struct TilePlaces {
       const int mine = min(first + lane, strand.seen.count - 1);
       const int position = strand.seen.tile(mine) * kTileTokens;
       // A row without any sight has a tile, but no block.
-      if (position < input.rows.contextLengths[strand.sequence]) {
+      if (position < strand.context) {
         const int block = table[position / cache.blockTokens];
         keys = reinterpret_cast<int64_t>(
             cache.key(block, position % cache.blockTokens, strand.kvHead));
@@ -186,7 +123,6 @@ struct TilePlaces {
 /// Reads a stretch of a strand, tile by tile, into the sums of its rows.
 template <typename T, int kDims, int kRowTiles>
 struct DecodeStretch {
-  using Rows = DecodeRows<kRowTiles>;
   using Sums = DecodeSums<kDims, kRowTiles>;
 
   /// Whether the next tile's loads find room beside those of this one.
@@ -194,19 +130,24 @@ struct DecodeStretch {
 
   const AttentionInput& input;
   const Strand& strand;
-  const Rows& rows;
+  DecodeSight sights[kRowTiles][2];  // of rows 2t and 2t + 1 of each set of 8
   DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles> query;
   DecodeTile<T, kDims> tile;
   TileScales scales;
 
-  __device__ DecodeStretch(const AttentionInput& of, const Strand& at, const Rows& by)
-      : input(of), strand(at), rows(by) {
+  __device__ DecodeStretch(const AttentionInput& of, const Strand& at) : input(of), strand(at) {
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+    for (int i = 0; i < 2 * kRowTiles; ++i) {
+      const int row = i / 2 * 8 + lane % 4 * 2 + i % 2;
+      sights[i / 2][i % 2] = strand.sightOf(input, strand.firstRow + row);
+    }
     loadQuery(input.query);
   }
 
   __device__ void loadQuery(const float* queries) {
     const auto rowOf = [&](int row) -> const float* {
-      const int64_t at = rows.at(input, strand.kvHead, row);
+      const int64_t at = strand.at(input, row);
       return at < 0 ? nullptr : queries + at;
     };
     query.load(rowOf, input.cache.headDim);
@@ -216,8 +157,9 @@ struct DecodeStretch {
   template <typename Load>
   __device__ void choose(const TileSite& site, const Load& load) const {
     const int first = site.number * kTileTokens;
-    const auto seen = [&](int position) { return rows.any.sees(first + position); };
-    if (rows.whole(site.number) && site.headDim == kDims) {
+    const int sinks = input.rows.sinks;
+    const auto seen = [&](int position) { return strand.any.sees(first + position, sinks); };
+    if (strand.whole(site.number) && site.headDim == kDims) {
       load(Constant<true>{}, seen);
     } else {
       load(Constant<false>{}, seen);
@@ -259,7 +201,8 @@ struct DecodeStretch {
     if constexpr (kScaled<T>) score *= by.key[i / 2];
     score *= input.scale;
     if (input.softcap > 0.0f) score = input.softcap * tanhf(score / input.softcap);
-    const bool seen = rows.each[r][i % 2].sees(first + tile.keyPosition(i / 2));
+    const int position = first + tile.keyPosition(i / 2);
+    const bool seen = sights[r][i % 2].sees(position, input.rows.sinks);
     return seen ? score * kLog2E : -infinity();
   }
 

@@ -54,13 +54,55 @@ struct Tiles {
   int end;
 };
 
-/// A strand, and where its tiles lie in the row of all.
+/// The positions [begin, end) that a row sees beside the sinks, all of them before `end`.
+struct DecodeSight {
+  int begin;
+  int end;
+
+  __device__ bool sees(int position, int sinks) const {
+    return position < end && (position >= begin || position < sinks);
+  }
+};
+
+/// A strand, and where its tiles lie in the row of all. Row r of it is row firstRow + r of the
+/// sequence's rows of this kv head. In shared memory: its fields are needed now and then, and
+/// registers are for keys and values.
 struct Strand {
   int sequence;
   int kvHead;
-  int firstRow;  // of the sequence's rows of this kv head
+  int firstRow;
+  int rows;
+  int firstToken;
+  int tokens;
+  int context;
   SeenTiles seen;
   Tiles tiles;
+  DecodeSight any;    // what some row sees: all else is not read
+  DecodeSight every;  // what all rows see
+
+  /// Of row `row` of the sequence; of none behind the last.
+  __device__ DecodeSight sightOf(const AttentionInput& input, int row) const {
+    const int group = input.group();
+    if (row >= tokens * group) return {0, 0};
+    const int end = context - tokens + row / group + 1;
+    const int window = input.rows.window;
+    return {window > 0 ? max(0, end - window) : 0, end};
+  }
+
+  /// Whether every row sees all of a tile beside the sinks.
+  __device__ bool whole(int tile) const {
+    const int first = tile * kTileTokens;
+    return first >= every.begin && first + kTileTokens <= every.end;
+  }
+
+  /// Element 0 of a row in [T, H, D]; negative behind the last row.
+  __device__ int64_t at(const AttentionInput& input, int row) const {
+    if (row >= rows) return -1;
+    const int group = input.group();
+    const int64_t token = firstToken + (firstRow + row) / group;
+    const int head = kvHead * group + (firstRow + row) % group;
+    return (token * input.heads + head) * input.cache.headDim;
+  }
 };
 
 /// The work of all blocks, known to each. In shared memory.
@@ -146,13 +188,27 @@ __device__ inline Strand DecodeWork::strandOf(const AttentionInput& input, int t
       behind = middle;
     }
   }
-  const SeenTiles seen = seenTilesOf(input, sequence);
+  Strand strand;
+  strand.sequence = sequence;
+  strand.seen = seenTilesOf(input, sequence);
+  strand.firstToken = input.rows.queryStarts[sequence];
+  strand.tokens = input.rows.queryStarts[sequence + 1] - strand.firstToken;
+  strand.context = input.rows.contextLengths[sequence];
+
   const int start = tilesBefore[sequence] * strands;
-  const int strand = (tile - start) / seen.count;
-  const int begin = start + strand * seen.count;
+  const int number = (tile - start) / strand.seen.count;
   const int parts = strands / input.cache.kvHeads;
-  return {sequence, strand / parts, strand % parts * rowsOfStrand, seen,
-          {begin, begin + seen.count}};
+  const int rows = strand.tokens * input.group();
+  strand.kvHead = number / parts;
+  strand.firstRow = number % parts * rowsOfStrand;
+  strand.rows = min(rowsOfStrand, rows - strand.firstRow);
+  strand.tiles.begin = start + number * strand.seen.count;
+  strand.tiles.end = strand.tiles.begin + strand.seen.count;
+  const DecodeSight first = strand.sightOf(input, 0);
+  const DecodeSight last = strand.sightOf(input, rows - 1);
+  strand.any = {first.begin, last.end};
+  strand.every = {last.begin, first.end};
+  return strand;
 }
 
 }  // namespace perigee

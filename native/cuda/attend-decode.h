@@ -7,7 +7,8 @@
 // Work     equal parts of all cached tiles for every warp of a grid as large as the chip takes
 //          (attend-decode-work.h); from memory straight to registers (attend-decode-tile.h)
 // Bound    memory: 2 D elements per cached token and kv head, read once
-// Rounds   queries and weights to bf16, to f16 where keys are: 2^-9 and 2^-12 of each. Sums are f32.
+// Rounds   queries and weights to bf16, or to f16 where keys are: by 2^-9 or 2^-12 of each; sums in
+//          f32
 // Checked  bench/gpu/smoke.mjs, cases/attend-decode.mjs; test/devices/cuda/attend-decode.test.ts
 #pragma once
 
@@ -31,12 +32,12 @@ struct DecodeBlock {
   static constexpr int kRows = 8 * kRowTiles;
   using Share = DecodeShare<kDims, kRowTiles>;
   using Sums = DecodeSums<kDims, kRowTiles>;
-  using Rows = DecodeRows<kRowTiles>;
 
   struct Shared {
     DecodeWork work;
     Share slots[kDecodeWarps];
     int slotStrands[kDecodeWarps];  // first tile of the strand; -1: none
+    Strand strands[kDecodeWarps];   // that the warps are at
     int last;
   };
 
@@ -48,19 +49,28 @@ struct DecodeBlock {
     return static_cast<Share*>(p.shares) + 2 * of + which;
   }
 
-  __device__ Bf16* outRow(const Strand& strand, const Rows& rows, int row) const {
-    return reinterpret_cast<Bf16*>(p.out.memory) + rows.at(p.input, strand.kvHead, row);
+  __device__ Bf16* outRow(const Strand& strand, int row) const {
+    return reinterpret_cast<Bf16*>(p.out.memory) + strand.at(p.input, row);
+  }
+
+  /// The strand of a tile, as this warp's. All its lanes call it.
+  __device__ const Strand& open(int tile) {
+    Strand& strand = shared.strands[threadIdx.x / kWarp];
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) strand = shared.work.strandOf(p.input, tile, kRows);
+    __syncwarp();
+    return strand;
   }
 
   /// A strand of which this warp has all that the block has: to the output, or to its part.
-  __device__ void publish(const Strand& strand, const Rows& rows, const Sums& sums) {
+  __device__ void publish(const Strand& strand, const Sums& sums) {
     if (strand.tiles.begin >= block.begin && strand.tiles.end <= block.end) {
-      storeRows(sums, rows.count, p.input.cache.headDim,
-                [&](int row) { return outRow(strand, rows, row); });
+      storeRows(sums, strand.rows, p.input.cache.headDim,
+                [&](int row) { return outRow(strand, row); });
       return;
     }
     const int which = strand.tiles.begin < block.begin ? 0 : 1;
-    part(static_cast<int>(blockIdx.x), which)->store(sums, rows.count);
+    part(static_cast<int>(blockIdx.x), which)->store(sums, strand.rows);
     __threadfence();
   }
 
@@ -69,35 +79,31 @@ struct DecodeBlock {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const Tiles own = DecodeWork::share(block, warp, kDecodeWarps);
     if (threadIdx.x % kWarp == 0) shared.slotStrands[warp] = -1;
-    __syncwarp();
+    const Strand& strand = shared.strands[warp];
     Sums sums;
-    int kept = -1;
-    for (int tile = own.begin; tile < own.end;) {
-      const Strand strand = shared.work.strandOf(p.input, tile, kRows);
-      const Rows rows(p.input, strand);
+    bool kept = false;
+    for (int tile = own.begin; tile < own.end; tile = min(own.end, strand.tiles.end)) {
+      open(tile);
       const int end = min(own.end, strand.tiles.end);
       sums.clear();
-      DecodeStretch<T, kDims, kRowTiles>(p.input, strand, rows)
+      DecodeStretch<T, kDims, kRowTiles>(p.input, strand)
           .run(sums, {tile - strand.tiles.begin, end - strand.tiles.begin});
       if (strand.tiles.begin < own.begin && own.begin > block.begin) {
-        shared.slots[warp].store(sums, rows.count);
+        shared.slots[warp].store(sums, strand.rows);
         if (threadIdx.x % kWarp == 0) shared.slotStrands[warp] = strand.tiles.begin;
       } else if (end == own.end) {
-        kept = tile;
+        kept = true;
       } else {
-        publish(strand, rows, sums);
+        publish(strand, sums);
       }
-      tile = end;
     }
     __syncthreads();
-    if (kept < 0) return;
-    const Strand strand = shared.work.strandOf(p.input, kept, kRows);
-    const Rows rows(p.input, strand);
+    if (!kept) return;
     for (int other = warp + 1; other < kDecodeWarps; ++other) {
       if (shared.slotStrands[other] != strand.tiles.begin) continue;
-      shared.slots[other].addTo(sums, rows.count);
+      shared.slots[other].addTo(sums, strand.rows);
     }
-    publish(strand, rows, sums);
+    publish(strand, sums);
   }
 
   /// 2. Says that this block has brought its share of a strand; if it is the last one, all shares
@@ -114,10 +120,9 @@ struct DecodeBlock {
     }
     __syncthreads();
     if (!shared.last) return;
-    const Rows rows(p.input, strand);
     const auto shareOf = [&](int i) { return part(first + i, i == 0 ? 1 : 0); };
-    for (int row = static_cast<int>(threadIdx.x) / kWarp; row < rows.count; row += kDecodeWarps) {
-      mergeRow<Share, kDims>(outRow(strand, rows, row), row, shares, p.input.cache.headDim,
+    for (int row = static_cast<int>(threadIdx.x) / kWarp; row < strand.rows; row += kDecodeWarps) {
+      mergeRow<Share, kDims>(outRow(strand, row), row, shares, p.input.cache.headDim,
                              shareOf);
     }
   }
@@ -127,9 +132,9 @@ struct DecodeBlock {
     if (static_cast<int>(blockIdx.x) >= shared.work.blocks || shared.work.total == 0) return;
     block = shared.work.ofBlock(static_cast<int>(blockIdx.x));
     attend();
-    const Strand first = shared.work.strandOf(p.input, block.begin, kRows);
-    const Strand last = shared.work.strandOf(p.input, block.end - 1, kRows);
-    if (first.tiles.begin < block.begin) arrive(first);
+    // Every warp opens them for itself, so that no barrier is needed for their sake.
+    if (open(block.begin).tiles.begin < block.begin) arrive(open(block.begin));
+    const Strand& last = open(block.end - 1);
     if (last.tiles.end > block.end && last.tiles.begin >= block.begin) arrive(last);
   }
 };
