@@ -105,8 +105,8 @@ __device__ __forceinline__ PrefillJob jobOf(const AttentionInput& input, int til
   return job;
 }
 
-/// The warp that brings keys and values. A lane copies one cache block of every tile, as boxes of
-/// one panel each.
+/// The warp that brings keys and values, a cache block at a time, as boxes of one panel each. A
+/// lane finds one block of every tile.
 template <int kHeadDim>
 struct Producer {
   using Memory = PrefillMemory<kHeadDim>;
@@ -127,16 +127,18 @@ struct Producer {
     return p.input.blockTables[job.sequence * p.input.blocksPerTable + position / blockTokens()];
   }
 
-  /// `half`: 0 for keys, 1 for values.
+  /// `half`: 0 for keys, 1 for values. One lane asks for all: copies are made of uniform registers.
   __device__ void bring(uint8_t* tile, int block, int half, Barrier& full) const {
     if (lane == 0) full.expectBytes(Memory::kTileBytes);
-    __syncwarp();
-    if (lane >= kKeys / blockTokens()) return;
+    for (int i = 0; i < kKeys / blockTokens(); ++i) {
+      const int from = __shfl_sync(0xffffffffu, block, i);
+      if (lane != 0) continue;
+      uint8_t* const to = tile + i * blockTokens() * kPanelRowBytes;
 #pragma unroll
-    for (int panel = 0; panel < Memory::kPanels; ++panel) {
-      uint8_t* const to =
-          tile + panel * Memory::kPanelBytes + lane * blockTokens() * kPanelRowBytes;
-      copyBox(to, p.cache, {{panel * kPanelColumns, 0, half, job.kvHead, block}}, full);
+      for (int panel = 0; panel < Memory::kPanels; ++panel) {
+        copyBox(to + panel * Memory::kPanelBytes, p.cache,
+                {{panel * kPanelColumns, 0, half, job.kvHead, from}}, full);
+      }
     }
   }
 

@@ -5,16 +5,16 @@
 //          blocks of 8 to 128 tokens, a power of two; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]
 // Work     A block per kv head and tile of 128 rows, row = token * group + head in the group, so
-//          that a key read once serves its group. Two warpgroups of 64 rows each, and a warp whose
-//          lanes have the copy engine bring tiles of 128 keys and values, two of each under way.
-//          Tiles go from the last position to the first. Scores of a tile are under way on the
-//          tensor cores while the softmax of the one before, and its product with the values, are
-//          finished; the warpgroups take turns, so that one multiplies while the other
-//          exponentiates (Shah et al. 2024, "FlashAttention-3"). Long rows are begun first.
+//          that a key read once serves its group. Two warpgroups of 64 rows each, and a warp that
+//          has the copy engine bring tiles of 128 keys and values, two of each under way. Tiles go
+//          from the last position to the first. Scores of a tile are under way on the tensor cores
+//          while the softmax of the one before, and its product with the values, are finished; the
+//          warpgroups take turns, so that one multiplies while the other exponentiates (Shah et al.
+//          2024, "FlashAttention-3"). Long rows are begun first.
 // Bound    Tensor cores: 4 D operations per query head and visible pair
 // Checked  bench/gpu/cases/attend-prefill-wgmma.mjs, bench/gpu/wgmma-probe.mjs, and emulated in
-//          test/devices/cuda/attend-prefill-wgmma.test.ts: queries and weights are rounded to the
-//          cache's 16 bits, so an output is within 2^-7 of the values' size of the definition's
+//          test/devices/cuda/ops/attend-prefill-wgmma.test.ts: queries and weights are rounded to
+//          the cache's 16 bits, so an output is within 2^-7 of the values' size of its definition
 #include "attend-prefill-wgmma-consumer.h"
 #include "attend-prefill-wgmma-job.h"
 
