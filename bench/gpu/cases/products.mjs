@@ -70,8 +70,8 @@ async function linearCase(pair, format, [rows, outputs, columns], extras) {
 }
 
 /**
- * Products of about 1, so that activations are neither all zero nor all linear. bf16 rounds gate and
- * up before their activation where there are many rows: 2^-9 of each, about 4 at most.
+ * Products of about 1, so that activations are neither all zero nor all linear. bf16 rounds gate
+ * and up before their activation where there are many rows: 2^-9 of each, about 4 at most.
  */
 async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
   const random = new RandomNumbers(rows * 7 + size);

@@ -17,8 +17,8 @@ const shapesMax = 1024;
 /** Ways that are timed: cuBLASLt's own order is by an estimate. */
 const candidatesMax = 8;
 
-/** Fewest rows that `warm` prepares for: below, kernels of our own multiply. */
-const warmRowsMin = 33;
+/** Fewest rows that are prepared for: below, kernels of our own multiply. */
+const preparedRowsMin = 33;
 
 /** What products need. */
 export interface ProductsOptions {
@@ -31,12 +31,6 @@ export interface ProductsOptions {
   readonly folder: string | null;
 }
 
-/** How far `warm` is. */
-export interface ProductsProgress {
-  readonly done: number;
-  readonly total: number;
-}
-
 /** A shape, and the way that is used for it; null where cuBLASLt knows none. */
 interface Planned {
   readonly matmul: Matmul;
@@ -45,16 +39,11 @@ interface Planned {
   settled: boolean;
 }
 
-/** A product that was computed, with the most rows so far. */
-interface Met {
-  readonly shape: MatmulShape;
-  readonly operands: MatmulOperands;
-}
-
 /**
  * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best
  * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
- * so that ragged steps are not timed each.
+ * so that ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step
+ * of the largest size at start leaves nothing to be timed later.
  */
 export class Products {
   readonly #options: ProductsOptions;
@@ -63,8 +52,6 @@ export class Products {
   readonly #choices: ProductChoices;
   /** By shape, least recently used first. */
   readonly #planned = new Map<string, Planned>();
-  /** By everything but rows. */
-  readonly #met = new Map<string, Met>();
 
   constructor(options: ProductsOptions) {
     const { cublas, driver, gpu, memory, folder } = options;
@@ -77,30 +64,12 @@ export class Products {
 
   /** Enqueues a product; false where cuBLASLt knows no way to compute it, and nothing is done. */
   multiply(shape: MatmulShape, operands: MatmulOperands): boolean {
-    const planned = this.#plan(shape, operands);
+    const planned = this.#plan(shape);
     if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands);
     const { matmul, algorithm } = planned;
     if (algorithm === null) return false;
     matmul.run(operands, this.#launchOf(algorithm));
     return true;
-  }
-
-  /**
-   * Times every product that was met, for each bucket of fewer rows, so that no later step is held
-   * up by it. To be called behind a step of the largest size, while its memory lives: products
-   * overwrite what they wrote in it. Yields behind each, so that others get their turn.
-   */
-  *warm(): Generator<ProductsProgress, void> {
-    const work = [...this.#met.values()].flatMap(({ shape, operands }) =>
-      bucketsUpTo(shape.rows).map((rows) => ({ shape: { ...shape, rows }, operands })),
-    );
-    for (const [done, { shape, operands }] of work.entries()) {
-      const planned = this.#plan(shape, operands);
-      // What is in `out` counts no more: no room aside is needed.
-      if (!planned.settled) this.#settle(planned, { ...operands, accumulate: false });
-      yield { done: done + 1, total: work.length };
-    }
-    this.#met.clear();
   }
 
   /** Lets go of the library's objects; the workspace is the device's memory. */
@@ -110,7 +79,7 @@ export class Products {
     this.#options.cublas.run("cublasLtDestroy", this.#handle);
   }
 
-  #plan(shape: MatmulShape, operands: MatmulOperands): Planned {
+  #plan(shape: MatmulShape): Planned {
     const key = `${shape.rows} ${keyOf(shape)}`;
     const known = this.#planned.get(key);
     if (known !== undefined) {
@@ -118,7 +87,6 @@ export class Products {
       this.#planned.set(key, known);
       return known;
     }
-    this.#meet(shape, operands);
     const matmul = new Matmul(this.#options.cublas, shape);
     const planned = { matmul, ...this.#firstChoice(matmul) };
     this.#planned.set(key, planned);
@@ -135,18 +103,28 @@ export class Products {
     return { algorithm, settled: algorithm === null || chosen !== null };
   }
 
-  /** Times the ways of a product that is not settled, and keeps the fastest. */
+  /** Times the ways of a product that is not settled, and of fewer rows of it. */
   #settle(planned: Planned, operands: MatmulOperands): void {
     planned.settled = true;
     const { matmul } = planned;
+    this.#withRoom(matmul.shape, operands, (room) => {
+      for (const rows of bucketsBelow(matmul.shape.rows)) {
+        const fewer = new Matmul(this.#options.cublas, { ...matmul.shape, rows });
+        if (this.#choices.find(choiceKey(fewer.shape)) === null) this.#time(fewer, room);
+        fewer.destroy();
+      }
+      planned.algorithm = this.#time(matmul, room) ?? planned.algorithm;
+    });
+  }
+
+  /** The fastest way, which is kept; null: none can run. */
+  #time(matmul: Matmul, operands: MatmulOperands): MatmulAlgorithm | null {
     const { driver, stream } = this.#options;
     const ways = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
-    this.#withRoom(matmul.shape, operands, (room) => {
-      const best = fastest(driver, stream, ways, (way) => matmul.tryRun(room, this.#launchOf(way)));
-      if (best === null) return;
-      planned.algorithm = best;
-      this.#choices.keep(choiceKey(matmul.shape), best);
-    });
+    const run = (way: MatmulAlgorithm) => matmul.tryRun(operands, this.#launchOf(way));
+    const best = fastest(driver, stream, ways, run);
+    if (best !== null) this.#choices.keep(choiceKey(matmul.shape), best);
+    return best;
   }
 
   /** Operands that may be multiplied again and again: sums that grow are kept aside. */
@@ -169,12 +147,6 @@ export class Products {
       // The estimate will do where memory is full.
       if (!(error instanceof EngineError) || error.code !== "OUT_OF_MEMORY") throw error;
     }
-  }
-
-  #meet(shape: MatmulShape, operands: MatmulOperands): void {
-    const key = keyOf(shape);
-    const rows = this.#met.get(key)?.shape.rows ?? 0;
-    if (shape.rows > rows) this.#met.set(key, { shape, operands });
   }
 
   #launchOf(algorithm: MatmulAlgorithm) {
@@ -210,11 +182,11 @@ export function bucketOf(rows: number): number {
   return Number.isInteger(between) && rows <= between ? between : power;
 }
 
-/** Each bucket that kernels of our own leave to cuBLASLt, up to `rows`, the largest first. */
-function bucketsUpTo(rows: number): number[] {
+/** Each bucket of fewer than `rows` rows that kernels of our own leave to cuBLASLt. */
+function bucketsBelow(rows: number): number[] {
   const buckets = [];
-  for (let each = bucketOf(warmRowsMin); each <= rows; each = bucketOf(each + 1)) {
-    buckets.unshift(each);
+  for (let each = bucketOf(preparedRowsMin); each < rows; each = bucketOf(each + 1)) {
+    if (each !== bucketOf(rows)) buckets.push(each);
   }
   return buckets;
 }
