@@ -34,7 +34,7 @@ const model = [
   ...(flags["random-weights"] ? ["--random-weights"] : []),
 ];
 
-/** `perigee generate` for one token: seconds, the process's end included, and those of its parts. */
+/** `perigee generate` for one token: seconds, the end included, and those of its parts. */
 function firstToken(env = {}) {
   const begun = performance.now();
   const wish = ["--prompt-ids", "1,2,3", "--max-tokens", "1", "--temperature", "0", "--verbose"];

@@ -21,6 +21,8 @@ export interface WorstStepParts {
 interface StepShape {
   readonly sequences: number;
   readonly queryTokens: number;
+  /** What ops are told of the longest context. */
+  readonly contextTokens: number;
   /** Every sequence draws from its only row: the kind of step that devices replay. */
   readonly draws: boolean;
 }
@@ -40,7 +42,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   const arrays = makeArrays(limits);
   try {
     for (const shape of shapesOf(limits)) {
-      decoder.stage(fillStep(arrays, shape, limits), sampler.tokens);
+      decoder.stage(fillStep(arrays, shape), sampler.tokens);
       decoder.forward(cache);
     }
     await drawAll(parts);
@@ -55,14 +57,26 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
  * split their work in other ways. The last one has the most rows to draw from.
  */
 function* shapesOf(limits: WorstStepParts["limits"]): Generator<StepShape> {
-  const { stepTokensMax, sequencesMax, contextTokensMax } = limits;
-  for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokensMax))) {
-    yield { sequences: 1, queryTokens, draws: false };
+  const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
+  for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokens))) {
+    yield { sequences: 1, queryTokens, contextTokens, draws: false };
   }
   const sequences = Math.min(sequencesMax, stepTokensMax);
-  const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokensMax);
-  yield { sequences, queryTokens, draws: false };
-  for (const count of powersTo(sequences)) yield { sequences: count, queryTokens: 1, draws: true };
+  const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokens);
+  yield { sequences, queryTokens, contextTokens, draws: false };
+  for (const count of powersTo(sequences)) {
+    // A long context is cut among blocks as long as there are few rows: neither end is the worst.
+    for (const context of contextsTo(contextTokens)) {
+      yield { sequences: count, queryTokens: 1, contextTokens: context, draws: true };
+    }
+  }
+}
+
+/** Contexts that differ much, shortest first, and `most` itself. */
+function contextsTo(most: number): number[] {
+  const contexts: number[] = [];
+  for (let tokens = 2048; tokens < most; tokens *= 4) contexts.push(tokens);
+  return [...contexts, most];
 }
 
 /** 1, 2, 4 and so on, and `most` itself. */
@@ -89,9 +103,9 @@ function makeArrays(limits: DecoderLimits): StepArrays {
   };
 }
 
-/** Contexts are short, so that it takes no time, but ops make room for the longest. */
-function fillStep(arrays: StepArrays, shape: StepShape, limits: WorstStepParts["limits"]) {
-  const { sequences, queryTokens, draws } = shape;
+/** Contexts are short, so that it takes no time, but ops make room for long ones. */
+function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
+  const { sequences, queryTokens, contextTokens, draws } = shape;
   const tokens = sequences * queryTokens;
   for (let token = 0; token < tokens; token++) arrays.positions[token] = token % queryTokens;
   for (let s = 0; s <= sequences; s++) arrays.queryStarts[s] = s * queryTokens;
@@ -100,8 +114,8 @@ function fillStep(arrays: StepArrays, shape: StepShape, limits: WorstStepParts["
     ...arrays,
     ...{ tokens, sequences, draws },
     queryLengthMax: queryTokens,
-    contextLengthMax: limits.contextTokensMax,
-  } satisfies StepInput;
+    contextLengthMax: contextTokens,
+  };
 }
 
 /** As many rows as there may be, drawn with every wish, and searched. */

@@ -1,4 +1,4 @@
-// node hold.mjs BYTES: another process that leaves so little of the GPU's memory, until it is ended.
+// node hold.mjs BYTES: another process, which leaves so little of the GPU to others, until it ends.
 import { hold } from "./context.mjs";
 
 const { availableBytes } = hold(Number(process.argv[2]));
