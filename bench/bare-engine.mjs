@@ -25,6 +25,13 @@ export async function withEngine({ path, options, blocks }, use) {
   }
 }
 
+/** The engine itself, with a pool for so many blocks; give it back with `close`. */
+export async function openEngine({ path, options, blocks }) {
+  const poolBytes = blocks * (await blockBytes(path, options));
+  const { loaded } = await load(path, { ...options, kvCache: { ...options.kvCache, poolBytes } });
+  return { engine: loaded.engine, device: loaded.device, close: () => close(loaded) };
+}
+
 /** The device alone knows how many bytes a block takes. */
 async function blockBytes(path, options) {
   const kvCache = { ...options.kvCache, eventBufferMax: 0, poolBytes: 2 ** 26 };
@@ -39,6 +46,7 @@ async function load(path, options) {
     clock: systemClock,
     timer: systemTimer,
     warn: (message) => process.stderr.write(`${message}\n`),
+    onProgress: () => {},
     onWake: () => waker.wake(),
   };
   const message = { type: "load", path, options: parseEngineOptions(options) };
