@@ -5,7 +5,7 @@ export class HostTrace {
   #spans = [];
   #on = false;
 
-  /** Times `names` of a class as `phase`, up to the return of each call; unknown names are skipped. */
+  /** Times `names` of a class as `phase`, up to each call's return; skips unknown names. */
   watch(Class, names, phase) {
     for (const name of names) {
       const method = Class?.prototype?.[name];

@@ -6,8 +6,9 @@
  *
  * T tokens · S sequences · M blocks per table
  */
+
+import { fillRandom } from "../../dist/devices/cuda/ceilings.js";
 import { CudaMatrix, rowBytes } from "../../dist/devices/cuda/handles.js";
-import { fillRandom } from "./ceilings.mjs";
 
 export const blockTokens = 16;
 

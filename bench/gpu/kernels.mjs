@@ -2,10 +2,10 @@
 //                            [--only linear,norm] [--model FOLDER] [--json FILE]
 //
 // A table per kernel: every op of a step of Llama-3.1-8B in bf16, at the batches of decoding and of
-// prompts. Medians of a CUDA graph of many repetitions that take turns on several layers and blocks,
-// timed by events; bytes and operations as kernel-ops.mjs counts them; the share of the ceiling
-// that the slower of both allows, measured in this run. Then the sum over a step's layers against a
-// graph of the whole step: what is lost between kernels, or won where neighbours overlap.
+// prompts. Medians of a CUDA graph of many repetitions that take turns on several layers and
+// blocks, timed by events; bytes and operations as kernel-ops.mjs counts them; the share of the
+// ceiling that the slower of both allows, measured in this run. Then the sum over a step's layers
+// against a graph of the whole step: what is lost between kernels, or won where neighbours overlap.
 //
 // An op that throws has its message in its row. Needs a GPU and the build (npm run build).
 import { parseArgs } from "node:util";
@@ -17,7 +17,7 @@ const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js
 const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
 const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
-const { gpuMs, measureCeilings } = await import("./ceilings.mjs");
+const { gpuMs, measureCeilings } = await import("../../dist/devices/cuda/ceilings.js");
 const { KernelBatch, KernelBuffers, KernelWeights, randomCache } = await import(
   "./kernel-inputs.mjs"
 );
@@ -74,7 +74,7 @@ function chosenWork() {
 const titleOf = ({ batch, context, count }) =>
   count === 1 ? `decode, batch ${batch}, context ${context}` : `prefill, ${batch} x ${count}`;
 
-/** Milliseconds of one of `repetitions` that run in a graph, or without it where none can be made. */
+/** Milliseconds of one of `repetitions` that run in a graph, or without where none can be made. */
 function repeatedMs({ session }, enqueue, repetitions, runs) {
   const { stream } = session;
   const all = () => {

@@ -1,11 +1,11 @@
 // node bench/gpu/serve.mjs [--device cuda] [--streams 512] [--rounds 3] [--clients 4]
 //     [--prompt-tokens 64] [--output-tokens 128] [--model FOLDER] [--json FILE] [-- serve flags]
 //
-// `perigee serve` under load: so many streams at once, each taken up again when it ends, from client
-// processes of their own (the openai package; fetch where it is not installed), so that no client
-// is what limits. Prints tokens per second, times to the first token and between tokens, and what
-// share of a core the server and the clients used. Then the same load from `perigee bench serve`,
-// which is one process.
+// `perigee serve` under load: so many streams at once, each taken up again when it ends, from
+// client processes of their own (the openai package; fetch where it is not installed), so that no
+// client is what limits. Prints tokens per second, times to the first token and between tokens, and
+// what share of a core the server and the clients used. Then the same load from `perigee bench
+// serve`, which is one process.
 //
 // A first round that is not counted comes before: kernels are compiled and graphs captured in it.
 import { fork, spawn } from "node:child_process";
@@ -166,7 +166,8 @@ function print({ client, streams, completed, failed, seconds, ...result }) {
   const cores = (value) => (value === null ? "unknown" : `${(100 * value).toFixed(0)} % of a core`);
   console.log(
     [
-      `${streams} streams by ${client}: ${completed} done, ${failed} failed, ${seconds.toFixed(1)} s`,
+      `${streams} streams by ${client}: ${completed} done, ${failed} failed, ` +
+        `${seconds.toFixed(1)} s`,
       `  ${tokensPerSecond.toFixed(0)} tok/s`,
       `  first token p50 ${first.p50} ms, p99 ${first.p99} ms`,
       `  between tokens p50 ${between.p50} ms, p99 ${between.p99} ms`,

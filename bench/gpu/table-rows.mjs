@@ -3,7 +3,7 @@
  * greedy, no text. A step's time is what passes between two reports of the engine.
  */
 import { median } from "../machine.mjs";
-import { decodeWork, limitMs, prefillWork } from "./shape.mjs";
+import { decodeWork, limitMs, prefillWork, requestsLimitSeconds } from "./shape.mjs";
 
 const drawing = { temperature: 0, ignoreEos: true, detokenize: false };
 
@@ -29,7 +29,7 @@ async function reportsOf(llm, wanted, work) {
   }
 }
 
-/** Milliseconds of a step that decodes `batch` sequences and nothing else, and seconds of it all. */
+/** Milliseconds of a step that decodes `batch` sequences and nothing else; seconds of it all. */
 async function decodeOnce(llm, { batch, promptTokens, outputTokens, signal }) {
   const { vocabularySize } = llm.info;
   const prompts = Array.from({ length: batch }, () => randomPrompt(promptTokens, vocabularySize));
@@ -98,11 +98,8 @@ function requestsRow({ batch, promptTokens, outputTokens }) {
     work: `${batch} requests of ${promptTokens} in, ${outputTokens} out`,
     ...{ unit: "s", better: "less" },
     limit: (shape, ceilings) => {
-      const context = promptTokens + outputTokens / 2;
-      const prompts = prefillWork(shape, promptTokens);
-      const prompting = limitMs({ bytes: 0, flops: batch * prompts.flops }, ceilings);
-      const step = limitMs(decodeWork(shape, batch, context), ceilings);
-      return (prompting + (outputTokens - 1) * step) / 1000;
+      const sizes = { prompts: batch, inputLength: promptTokens, outputLength: outputTokens };
+      return requestsLimitSeconds(shape, sizes, ceilings);
     },
     run: async (llm) => {
       const runs = 3;

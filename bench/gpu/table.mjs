@@ -2,15 +2,15 @@
 //                          [--model FOLDER] [--small]
 //
 // The table of the GPU: Llama-3.1-8B with random bf16 weights through the whole engine, beside what
-// the memory and the tensor cores of this GPU allow, measured first. Limits count bytes that must be
-// read and operations that must be done (bench/gpu/shape.mjs), over those ceilings:
+// the memory and the tensor cores of this GPU allow, measured first. Limits count bytes that must
+// be read and operations that must be done (bench/gpu/shape.mjs), over those ceilings:
 //
 //   decode    weights of layers and head + keys and values of every sequence, over the copy speed
 //   prefill   products of all tokens, causal attention, and the head once, over bf16 products
 //   requests  operations of all prompts, then a decoding step for every further token
 //
-// llama.cpp and transformers are as given; --transformers takes what transformers.py printed on this
-// card. --small: a row's sizes for a look that all runs. Results go to bench/results/gpu.json unless
+// llama.cpp and transformers are as given; --transformers takes what transformers.py printed on
+// this card. --small: sizes for a look that all runs. Results go to bench/results/gpu.json unless
 // --json names another file or only some rows were asked for.
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -24,7 +24,7 @@ const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
 const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
 const { LLM } = await import("../../dist/index.js");
-const { measureCeilings } = await import("./ceilings.mjs");
+const { measureCeilings } = await import("../../dist/devices/cuda/ceilings.js");
 const { describeMachine } = await import("../machine.mjs");
 const { llamaFolder, readShape } = await import("./shape.mjs");
 const { tableRows } = await import("./table-rows.mjs");

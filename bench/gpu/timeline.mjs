@@ -1,10 +1,11 @@
 // node bench/gpu/timeline.mjs [--batch 1,64] [--steps 10] [--model FOLDER] [--json FILE]
 //
 // Consecutive steps of decoding in the engine, Llama-3.1-8B with random bf16 weights: when the GPU
-// worked, and what the host did meanwhile. The GPU's times are events in its stream, before a step's
-// kernels and behind its draw; what lies between one step's end and the next one's start counts as
-// idle, though the next inputs are copied in it. The host's times are those of the methods named in
-// `watchHost`. The engine runs on the thread of this script, so that both clocks can be read.
+// worked, and what the host did meanwhile. The GPU's times are events in its stream, before a
+// step's kernels and behind its draw; what lies between one step's end and the next one's start
+// counts as idle, though the next inputs are copied in it. The host's times are those of the
+// methods named in `watchHost`. The engine runs on the thread of this script, so that both clocks
+// can be read.
 import { parseArgs } from "node:util";
 import { giveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 import { HostTrace, phasesBetween } from "./host-trace.mjs";
@@ -144,7 +145,7 @@ function print(batch, { steps, host }, { rows, share }) {
   console.log(`GPU  ${lane(gpu, from, to, (phase) => phase, ".")}`);
   console.log(`host ${lane(host, from, to, (phase) => letters[phase], ".")}`);
   console.log(
-    "GPU: # and = steps in turn, . idle; host: p plan, s stage, l launch, w wait, c commit, . other",
+    "GPU: #, = steps in turn, . idle; host: p plan, s stage, l launch, w wait, c commit, . other",
   );
   const columns = [
     { title: "step", of: ({ at }) => at + 1 },

@@ -9,7 +9,7 @@ Llama-3.1-8B with random bf16 weights (bench/gpu/llama-3.1-8b/config.json), gree
   prefill-8192  one prompt of 8192 tokens, scaled-dot-product attention, tok/s
   requests-256  256 prompts of 512 tokens, 128 tokens each, in batches that fit; s
 
-Prints JSON whose rows bench/gpu/table.mjs --transformers FILE puts beside ours. A row that fails has
+Prints JSON; bench/gpu/table.mjs --transformers FILE puts its rows beside ours. A row that fails has
 its message. Needs torch, transformers and a GPU.
 """
 

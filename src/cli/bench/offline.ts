@@ -1,6 +1,7 @@
 import { systemClock } from "#base";
 import type { LLM } from "#engine";
 import { Progress } from "../progress.ts";
+import { againstLimits, type GpuLimits, type LimitReport } from "./gpu-limits.ts";
 import { randomPrompts } from "./random-prompts.ts";
 import { median, summarize } from "./statistics.ts";
 
@@ -14,6 +15,9 @@ export interface OfflineOptions {
   readonly iterations: number;
   readonly seed: number;
 }
+
+/** What may be known of the device beside the model; null: nothing. */
+type Limits = GpuLimits | null;
 
 /** Generates all prompts at once, every sequence to its full length; seconds. */
 async function runOnce(llm: LLM, options: OfflineOptions, seed: number): Promise<number> {
@@ -47,7 +51,7 @@ async function timeRuns(llm: LLM, options: OfflineOptions): Promise<number[]> {
 }
 
 /** End-to-end time of one batch. */
-export async function benchLatency(llm: LLM, options: OfflineOptions) {
+export async function benchLatency(llm: LLM, options: OfflineOptions, limits: Limits = null) {
   const seconds = await timeRuns(llm, options);
   const typical = median(seconds);
   return {
@@ -56,11 +60,12 @@ export async function benchLatency(llm: LLM, options: OfflineOptions) {
     latencySeconds: summarize(seconds),
     secondsPerOutputToken: typical / options.outputLength,
     outputTokensPerSecond: (options.prompts * options.outputLength) / typical,
+    ...limited(llm, options, typical, limits),
   };
 }
 
 /** Requests and tokens per second with everything asked for at once. */
-export async function benchThroughput(llm: LLM, options: OfflineOptions) {
+export async function benchThroughput(llm: LLM, options: OfflineOptions, limits: Limits = null) {
   const seconds = await timeRuns(llm, options);
   const typical = median(seconds);
   const { prompts, inputLength, outputLength } = options;
@@ -71,7 +76,20 @@ export async function benchThroughput(llm: LLM, options: OfflineOptions) {
     requestsPerSecond: prompts / typical,
     outputTokensPerSecond: (prompts * outputLength) / typical,
     totalTokensPerSecond: (prompts * (inputLength + outputLength)) / typical,
+    ...limited(llm, options, typical, limits),
   };
+}
+
+/** The run beside what the GPU allows; nothing where that was not measured. */
+function limited(
+  llm: LLM,
+  sizes: OfflineOptions,
+  seconds: number,
+  limits: Limits,
+): { readonly limits?: LimitReport } {
+  if (limits === null) return {};
+  const { weightFormat, kvFormat } = llm.info;
+  return { limits: againstLimits(limits, { sizes, seconds, weightFormat, kvFormat }) };
 }
 
 function describe(llm: LLM, options: OfflineOptions) {

@@ -1,7 +1,9 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { EngineError } from "#base";
+import { gpuLimits } from "../bench/gpu-limits.ts";
 import { benchLatency, benchThroughput, type OfflineOptions } from "../bench/offline.ts";
 import { benchServe } from "../bench/online.ts";
+import { textRow } from "../bench/text-table.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 
 interface BenchFlags extends Record<string, unknown> {
@@ -11,6 +13,11 @@ interface BenchFlags extends Record<string, unknown> {
   readonly warmups: number;
   readonly iterations: number;
   readonly seed: number;
+}
+
+interface OfflineFlags extends BenchFlags {
+  readonly device?: unknown;
+  readonly table?: boolean;
 }
 
 interface ServeFlags extends BenchFlags {
@@ -50,10 +57,17 @@ function offline(
     .description(`Measure ${description}; prints JSON.`)
     .option("--warmups <n>", "Runs that are not counted.", whole, 1)
     .option("--iterations <n>", "Timed runs; the median is reported.", count, 5)
-    .action(async (model: string | undefined, flags: BenchFlags) => {
+    .option(
+      "--table",
+      "Print the result as a table, too, on standard error. (default: on a terminal)",
+    )
+    .action(async (model: string | undefined, flags: OfflineFlags) => {
+      const limits = await gpuLimits(model, flags.device);
       await using llm = await loadModel({ model, values: flags, needsText: false });
       const options: OfflineOptions = flags;
-      print(await measure(llm, options));
+      const result = await measure(llm, options, limits);
+      print(result);
+      if (flags.table ?? process.stderr.isTTY) process.stderr.write(tableOf(result));
     });
   addEngineFlags(command);
 }
@@ -109,6 +123,24 @@ async function describeServer(url: string, apiKey: string | null) {
       },
     );
   }
+}
+
+type Result = Awaited<ReturnType<Measure>>;
+
+/** A run as a row: its time, what the device allows, and how near it came. */
+function tableOf(result: Result): string {
+  const { prompts, inputLength, outputLength, outputTokensPerSecond } = result;
+  const seconds = "seconds" in result ? result.seconds : result.latencySeconds;
+  const { limits } = result;
+  return textRow([
+    ["work", `${prompts} x ${inputLength} in, ${outputLength} out`],
+    ["s, median", seconds.p50],
+    ["tok/s out", outputTokensPerSecond],
+    ["limit, s", limits?.limitSeconds ?? null],
+    ["ratio", limits?.ratio ?? null],
+    ["copy GB/s", limits?.ceilings.copyGBs ?? null],
+    ["bf16 TFLOP/s", limits?.ceilings.bf16TFLOPs ?? null],
+  ]);
 }
 
 function print(result: object): void {

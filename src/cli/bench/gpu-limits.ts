@@ -1,0 +1,67 @@
+/** A measurement on a GPU beside what the GPU allows, measured in the same run. */
+import { openCheckpoint, resolveModel } from "#checkpoint";
+import { measureGpuCeilings } from "#devices";
+import { cudaFromEnvironment } from "../cuda-environment.ts";
+import { hubFromEnvironment } from "../hub-environment.ts";
+import { bundledModel } from "../package-root.ts";
+import {
+  type Ceilings,
+  type ModelShape,
+  type RequestSizes,
+  readShape,
+  requestsLimitSeconds,
+} from "./model-work.ts";
+
+/** What is known before the model is loaded: later its pool has all memory. */
+export interface GpuLimits {
+  readonly gpu: string;
+  readonly ceilings: Ceilings;
+  /** Null for a model whose work is not counted. */
+  readonly shape: ModelShape | null;
+}
+
+/** The limits of a run on the cuda device; null on others. Throws as opening the device does. */
+export async function gpuLimits(
+  model: string | undefined,
+  device: unknown,
+): Promise<GpuLimits | null> {
+  if (device !== "cuda") return null;
+  const { cacheDir } = hubFromEnvironment();
+  const path = await resolveModel(
+    model ?? bundledModel,
+    cacheDir === undefined ? {} : { cacheDir },
+  );
+  const checkpoint = openCheckpoint(path, { weights: false });
+  try {
+    const shape = readShape(checkpoint.config);
+    const { gpu, ...ceilings } = await measureGpuCeilings(cudaFromEnvironment());
+    return { gpu, ceilings, shape };
+  } finally {
+    checkpoint.close();
+  }
+}
+
+/** What `bench latency` and `bench throughput` say beside their times. */
+export interface LimitReport {
+  readonly gpu: string;
+  readonly ceilings: Ceilings;
+  /** Seconds that the run takes at least, and how near it came; null where that is not known. */
+  readonly limitSeconds: number | null;
+  readonly ratio: number | null;
+}
+
+/** A run's seconds against the least that its work can take with 16-bit weights and keys. */
+export function againstLimits(
+  { gpu, ceilings, shape }: GpuLimits,
+  run: {
+    readonly sizes: RequestSizes;
+    readonly seconds: number;
+    readonly weightFormat: string;
+    readonly kvFormat: string;
+  },
+): LimitReport {
+  const counted = run.weightFormat === "bf16" && ["bf16", "f16"].includes(run.kvFormat);
+  if (shape === null || !counted) return { gpu, ceilings, limitSeconds: null, ratio: null };
+  const limitSeconds = requestsLimitSeconds(shape, run.sizes, ceilings);
+  return { gpu, ceilings, limitSeconds, ratio: limitSeconds / run.seconds };
+}

@@ -1,0 +1,150 @@
+/**
+ * What a GPU allows: the speeds that measurements of the same run are held against. Random data
+ * throughout, since zeros are faster. For benchmarks: memory is allocated, and the stream waited
+ * for.
+ */
+import { CublasLt } from "./cublaslt.ts";
+import { CudaSession } from "./cuda-session.ts";
+import { CudaEvent } from "./event.ts";
+import { gpuText } from "./gpu.ts";
+import type { CudaSettings } from "./library-search.ts";
+import { Matmul } from "./matmul.ts";
+
+/** Where the device cannot be faster. */
+export interface GpuCeilings {
+  /** Bytes read plus bytes written by a copy within the device, in 10^9 a second. */
+  readonly copyGBs: number;
+  /** Products of bf16 with sums in f32, in 10^12 operations a second. */
+  readonly bf16TFLOPs: number;
+}
+
+/** Random numbers that are doubled on the device: more from the host would only cost time. */
+const SEED_BYTES = 4 << 20;
+/** Beyond any L2 cache, and a square product that fills the chip. */
+const COPY_BYTES = 4 * 2 ** 30;
+const PRODUCT_SIZE = 8192;
+/** An emulated GPU, or one too small for those. */
+const SMALL_GPU_BYTES = 24 * 2 ** 30;
+const SMALL_COPY_BYTES = 2 ** 20;
+const SMALL_PRODUCT_SIZE = 64;
+const WORKSPACE_BYTES = 64 << 20;
+const ALGORITHMS = 8;
+
+/** Opens a GPU, measures, and lets go of it. Throws DEVICE_UNAVAILABLE and OUT_OF_MEMORY. */
+export async function measureGpuCeilings(
+  settings: CudaSettings = {},
+): Promise<GpuCeilings & { readonly gpu: string }> {
+  const session = await CudaSession.open({ settings });
+  try {
+    return { gpu: gpuText(session.gpu), ...measureCeilings(session, settings) };
+  } finally {
+    session.dispose();
+  }
+}
+
+/** The same on a session that is open; its memory must be free but for little. */
+export function measureCeilings(session: CudaSession, settings: CudaSettings): GpuCeilings {
+  const small = session.memory.size().totalBytes < SMALL_GPU_BYTES;
+  return {
+    copyGBs: copySpeed(session, small ? SMALL_COPY_BYTES : COPY_BYTES),
+    bf16TFLOPs: productSpeed(session, settings, small ? SMALL_PRODUCT_SIZE : PRODUCT_SIZE),
+  };
+}
+
+/** GB/s. */
+export function copySpeed(session: CudaSession, bytes: number): number {
+  const { driver, memory, stream } = session;
+  const from = randomMemory(session, bytes, "the source of a copy");
+  const to = memory.allocate(bytes, "the target of a copy");
+  try {
+    const copy = () => driver.run("cuMemcpyDtoDAsync", to, from, bytes, stream.handle);
+    return (2 * bytes) / gpuMs(session, copy) / 1e6;
+  } finally {
+    for (const address of [from, to]) memory.release(address);
+  }
+}
+
+/** TFLOP/s of a square product, the best of cuBLASLt's first ways. */
+export function productSpeed(session: CudaSession, settings: CudaSettings, size: number): number {
+  const { driver, memory, stream } = session;
+  const cublas = CublasLt.open(settings, driver.version);
+  const handle = cublas.create("cublasLtCreate");
+  const shape = { rows: size, outputs: size, inputs: size, element: "bf16", out: "f32" } as const;
+  const matmul = new Matmul(cublas, shape);
+  const workspace = memory.allocate(WORKSPACE_BYTES, "room for a product");
+  const x = randomMemory(session, 2 * size * size, "rows of a product");
+  const weight = randomMemory(session, 2 * size * size, "a matrix");
+  const out = memory.allocate(4 * size * size, "a product");
+  try {
+    const times = matmul.algorithms(handle, WORKSPACE_BYTES, ALGORITHMS).map((algorithm) => {
+      const launch = { handle, algorithm, workspace, stream: stream.handle };
+      return gpuMs(session, () => matmul.run({ out, x, weight }, launch), 7);
+    });
+    return (2 * size ** 3) / Math.min(...times) / 1e9;
+  } finally {
+    for (const address of [workspace, x, weight, out]) memory.release(address);
+    matmul.destroy();
+    cublas.run("cublasLtDestroy", handle);
+  }
+}
+
+/** Milliseconds of what `enqueue` enqueues: the median of `runs`, after some that warm up. */
+export function gpuMs(
+  { driver, stream }: Pick<CudaSession, "driver" | "stream">,
+  enqueue: () => void,
+  runs = 15,
+  warmups = 2,
+): number {
+  const start = new CudaEvent(driver, true);
+  const end = new CudaEvent(driver, true);
+  try {
+    const times = Array.from({ length: runs + warmups }, () => {
+      start.record(stream);
+      enqueue();
+      end.record(stream);
+      end.wait();
+      return end.elapsedMs(start);
+    });
+    const sorted = times.slice(warmups).sort((a, b) => a - b);
+    return sorted[sorted.length >> 1] ?? Number.NaN;
+  } finally {
+    for (const event of [start, end]) event.destroy();
+  }
+}
+
+/** Fills device memory with random numbers in [-1, 1). */
+export function fillRandom(
+  { driver, staging, stream }: CudaSession,
+  address: bigint,
+  bytes: number,
+  element: "bf16" | "f32" = "bf16",
+): void {
+  const first = Math.min(bytes, SEED_BYTES);
+  staging.upload(address, new Uint8Array(randomWords(element).buffer, 0, first));
+  for (let done = first; done < bytes; done *= 2) {
+    const count = Math.min(done, bytes - done);
+    driver.run("cuMemcpyDtoDAsync", address + BigInt(done), address, count, stream.handle);
+  }
+}
+
+function randomMemory(session: CudaSession, bytes: number, what: string): bigint {
+  const address = session.memory.allocate(bytes, what);
+  fillRandom(session, address, bytes);
+  return address;
+}
+
+/** f32 numbers, or two bf16 in a word; the same ones in every run. */
+function randomWords(element: "bf16" | "f32"): Uint32Array {
+  let state = 0x9e3779b9;
+  const next = () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 31 - 1;
+  };
+  const floats = Float32Array.from({ length: SEED_BYTES / 4 }, next);
+  const words = new Uint32Array(floats.buffer);
+  if (element === "f32") return words;
+  // The upper half of an f32 is a bf16.
+  return words.map((word, at) => (word >>> 16) | ((words[at + 1] ?? 0) & 0xffff_0000));
+}
