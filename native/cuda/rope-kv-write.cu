@@ -5,7 +5,7 @@
 //          Sink queries are the queries turned by min(position, sinkPositionMax)
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
 //          positions, slots [T]; cache: kv-cache.h
-// Work     a block per token, a warp per head at a time
+// Work     a warp per token and head of queries, keys or values; blocks of kWarps heads of a token
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token
 // Checked  bench/gpu/smoke.mjs, ropeKvWrite
 #include "kv-cache.h"
@@ -34,7 +34,15 @@ constexpr int kWarps = 8;
 constexpr int kHeadDimMax = 256;
 constexpr int kPerLane = kHeadDimMax / kWarp;
 
-/// A head's vector in the registers of a warp: lane l has dims l, l + 32, ...
+/// kCount elements that are loaded and stored at once.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Together {
+  T elements[kCount];
+};
+
+/// A head's vector in the registers of a warp: lane l has kWide dims from kWide l on, then as many
+/// from kWide (l + 32) on, ... kWide: 4, or 1 where rows do not begin at multiples of 16 bytes.
+template <int kWide>
 struct HeadVector {
   float values[kPerLane];
 
@@ -42,17 +50,37 @@ struct HeadVector {
   __device__ static void forDims(int dims, const Body& body) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      const int d = i * kWarp + static_cast<int>(threadIdx.x % kWarp);
+      const int lane = static_cast<int>(threadIdx.x % kWarp);
+      const int d = (i / kWide * kWarp + lane) * kWide + i % kWide;
+      if (d < dims) body(i, d);
+    }
+  }
+
+  /// The same for kWide dims at once; `dims` is a multiple of it.
+  template <typename Body>
+  __device__ static void forParts(int dims, const Body& body) {
+#pragma unroll
+    for (int i = 0; i < kPerLane; i += kWide) {
+      const int d = (i / kWide * kWarp + static_cast<int>(threadIdx.x % kWarp)) * kWide;
       if (d < dims) body(i, d);
     }
   }
 
   __device__ void load(const float* from, int dims) {
-    forDims(dims, [&](int i, int d) { values[i] = from[d]; });
+    forParts(dims, [&](int i, int d) {
+      const auto part = *reinterpret_cast<const Together<float, kWide>*>(from + d);
+#pragma unroll
+      for (int e = 0; e < kWide; ++e) values[i + e] = part.elements[e];
+    });
   }
 
   __device__ void store(float* to, int dims) const {
-    forDims(dims, [&](int i, int d) { to[d] = values[i]; });
+    forParts(dims, [&](int i, int d) {
+      Together<float, kWide> part;
+#pragma unroll
+      for (int e = 0; e < kWide; ++e) part.elements[e] = values[i + e];
+      *reinterpret_cast<Together<float, kWide>*>(to + d) = part;
+    });
   }
 
   __device__ void normalize(const float* weight, int dims, float epsilon) {
@@ -98,11 +126,9 @@ struct HeadVector {
 
 /// Writes a key or a value, rounded to the format, zeros behind it. `tokenScale` is written where
 /// tokens have scales; `calibrated` counts where they have none.
-template <typename T>
-__device__ void writeVector(uint8_t* row, const HeadVector& vector, const KvLayer& cache,
+template <typename T, int kWide>
+__device__ void writeVector(uint8_t* row, const HeadVector<kWide>& vector, const KvLayer& cache,
                             Bf16* tokenScale, float calibrated) {
-  T* const to = reinterpret_cast<T*>(row);
-  const int padded = cache.rowBytes / static_cast<int>(sizeof(T));
   float scale = 1.0f;
   if constexpr (kScaled<T>) {
     scale = calibrated;
@@ -115,60 +141,79 @@ __device__ void writeVector(uint8_t* row, const HeadVector& vector, const KvLaye
     }
     if (scale == 0.0f) scale = 1.0f;
   }
-  HeadVector::forDims(padded, [&](int i, int d) {
-    const float value = d < cache.headDim ? vector.values[i] : 0.0f;
-    narrow(to + d, kScaled<T> ? __fdiv_rn(value, scale) : value);
+  const int padded = cache.rowBytes / static_cast<int>(sizeof(T));
+  HeadVector<kWide>::forParts(padded, [&](int i, int d) {
+    Together<T, kWide> part;
+#pragma unroll
+    for (int e = 0; e < kWide; ++e) {
+      const float value = d + e < cache.headDim ? vector.values[i + e] : 0.0f;
+      narrow(&part.elements[e], kScaled<T> ? __fdiv_rn(value, scale) : value);
+    }
+    *reinterpret_cast<Together<T, kWide>*>(reinterpret_cast<T*>(row) + d) = part;
+  });
+}
+
+/// What a warp does: one head of one token. Heads count queries first, then keys, then values.
+template <int kWide>
+__device__ void writeHead(const RopeKvWriteParams& p, int64_t token, int head, float* scratch) {
+  const KvLayer& cache = p.cache;
+  const int dims = cache.headDim;
+  const int position = p.positions[token];
+  const int slot = p.slots[token];
+  const float* const from = p.qkv + (token * (p.heads + 2 * cache.kvHeads) + head) * dims;
+  HeadVector<kWide> vector;
+  const auto turn = [&](const float* norm, int place) {
+    vector.load(from, dims);
+    if (norm != nullptr) vector.normalize(norm, dims, p.epsilon);
+    if (p.rope == nullptr) return;
+    vector.rotate(p.rope + static_cast<int64_t>(place) * p.rotary, p.rotary, dims, scratch);
+  };
+
+  // 1. Queries, and those for the sinks.
+  if (head < p.heads) {
+    const int64_t at = (token * p.heads + head) * dims;
+    turn(p.queryNorm, position);
+    vector.store(p.query + at, dims);
+    if (p.sinkQuery == nullptr) return;
+    turn(p.queryNorm, min(position, p.sinkPositionMax));
+    vector.store(p.sinkQuery + at, dims);
+    return;
+  }
+
+  // 2. The key or value of a token that is kept.
+  if (slot < 0) return;
+  const bool isValue = head >= p.heads + cache.kvHeads;
+  const int kvHead = (head - p.heads) % cache.kvHeads;
+  const int block = slot / cache.blockTokens;
+  const int offset = slot % cache.blockTokens;
+  uint8_t* row = cache.key(block, offset, kvHead);
+  Bf16* scale = cache.scales(block, offset, kvHead);
+  if (isValue) {
+    row += cache.toValue();
+    scale += cache.blockTokens;
+    vector.load(from, dims);
+  } else {
+    turn(p.keyNorm, position);
+  }
+  withElement(cache.element, [&](auto element) {
+    writeVector<decltype(element)>(row, vector, cache, scale,
+                                   isValue ? cache.valueScale : cache.keyScale);
   });
 }
 
 }  // namespace
 
-PERIGEE_KERNEL perigee_rope_kv_write(const __grid_constant__ RopeKvWriteParams p) {
+PERIGEE_KERNEL __launch_bounds__(kWarps * kWarp)
+perigee_rope_kv_write(const __grid_constant__ RopeKvWriteParams p) {
   joinStream();
-  __shared__ float scratch[kWarps][kHeadDimMax];
+  __shared__ __align__(16) float scratch[kWarps][kHeadDimMax];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t token = blockIdx.x;
-  const KvLayer& cache = p.cache;
-  const int dims = cache.headDim;
-  const int position = p.positions[token];
-  const int sinkPosition = min(position, p.sinkPositionMax);
-  const int slot = p.slots[token];
-  const float* const row = p.qkv + token * (p.heads + 2 * cache.kvHeads) * dims;
-
-  const auto positioned = [&](int head, const float* norm, int place) {
-    HeadVector vector;
-    vector.load(row + static_cast<int64_t>(head) * dims, dims);
-    if (norm != nullptr) vector.normalize(norm, dims, p.epsilon);
-    if (p.rope != nullptr) {
-      vector.rotate(p.rope + static_cast<int64_t>(place) * p.rotary, p.rotary, dims, scratch[warp]);
-    }
-    return vector;
-  };
-
-  // 1. Queries, and those for the sinks.
-  for (int head = warp; head < p.heads; head += kWarps) {
-    const int64_t at = (token * p.heads + head) * dims;
-    positioned(head, p.queryNorm, position).store(p.query + at, dims);
-    if (p.sinkQuery == nullptr) continue;
-    positioned(head, p.queryNorm, sinkPosition).store(p.sinkQuery + at, dims);
-  }
-
-  // 2. Keys and values of a token that is kept.
-  if (slot < 0) return;
-  const int block = slot / cache.blockTokens;
-  const int offset = slot % cache.blockTokens;
-  for (int kvHead = warp; kvHead < cache.kvHeads; kvHead += kWarps) {
-    const HeadVector key = positioned(p.heads + kvHead, p.keyNorm, position);
-    HeadVector value;
-    value.load(row + static_cast<int64_t>(p.heads + cache.kvHeads + kvHead) * dims, dims);
-    uint8_t* const keyRow = cache.key(block, offset, kvHead);
-    Bf16* const scales = cache.scales(block, offset, kvHead);
-    withElement(cache.element, [&](auto element) {
-      using T = decltype(element);
-      writeVector<T>(keyRow, key, cache, scales, cache.keyScale);
-      writeVector<T>(keyRow + cache.toValue(), value, cache, scales + cache.blockTokens,
-                     cache.valueScale);
-    });
+  const int head = static_cast<int>(blockIdx.y) * kWarps + warp;
+  if (head >= p.heads + 2 * p.cache.kvHeads) return;
+  if (p.cache.headDim % 4 == 0) {
+    writeHead<4>(p, blockIdx.x, head, scratch[warp]);
+  } else {
+    writeHead<1>(p, blockIdx.x, head, scratch[warp]);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { DeviceTensor } from "../../device.ts";
 import type { NormInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { activationOf, asPackedRows, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 
@@ -29,5 +29,14 @@ export function norm({ kernels, launcher }: CudaContext, input: NormInput): void
     input.epsilon,
     input.weightOffset ?? 0,
   );
-  launcher.launch(kernels.norm, { grid: [count], threads: ROW_THREADS }, params);
+  launcher.launch(kernels.norm, { grid: [count], threads: normThreads(columns) }, params);
+}
+
+/**
+ * Two quads per thread, so that few rows do not take long and many fill the chip: whole warps, up
+ * to the block's limit. Of the columns alone, and so are a row's sums: it has one result whatever
+ * rows are beside it.
+ */
+function normThreads(columns: number): number {
+  return Math.min(1024, Math.max(32, Math.ceil(columns / 8 / 32) * 32));
 }

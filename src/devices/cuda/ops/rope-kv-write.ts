@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { DeviceTensor } from "../../device.ts";
 import type { RopeKvWriteInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
 import { checkedHeadDim } from "../head-dim.ts";
 import { KernelParams } from "../kernel-params.ts";
@@ -13,6 +13,9 @@ const params = new KernelParams([
   ...(["pointer", "pointer", "pointer", "pointer", "pointer"] as const),
   ...(["i32", "i32", "i32", "f32"] as const),
 ]);
+
+/** Warps of a block, one per head: `kWarps` of native/cuda/rope-kv-write.cu. */
+const headsOfBlock = 8;
 
 /** Fields of `RopeKvWriteParams` in native/cuda/rope-kv-write.cu. */
 export function ropeKvWrite({ kernels, launcher }: CudaContext, input: RopeKvWriteInput): void {
@@ -39,7 +42,8 @@ export function ropeKvWrite({ kernels, launcher }: CudaContext, input: RopeKvWri
     sinkQuery?.positionMax ?? 0,
     input.normEpsilon ?? 0,
   );
-  launcher.launch(kernels.rope_kv_write, { grid: [count], threads: ROW_THREADS }, params);
+  const grid = [count, Math.ceil((heads + 2 * kvHeads) / headsOfBlock)] as const;
+  launcher.launch(kernels.rope_kv_write, { grid, threads: headsOfBlock * 32 }, params);
 }
 
 /** Dimensions that turn; 0 without a table. */

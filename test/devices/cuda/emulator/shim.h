@@ -24,6 +24,7 @@ extern "C" __attribute__((visibility("default"))) void emulator_attach(EmulatedT
 #define __constant__ static
 #define __forceinline__ inline
 #define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 // Blocks run one after the other, so that one copy serves them all; it keeps what the block before
 // left, as shared memory does.
@@ -178,12 +179,6 @@ template <typename T>
 inline T atomicMin(T* at, T value) {
   const T before = *at;
   if (value < before) *at = value;
-  return before;
-}
-template <typename T>
-inline T atomicOr(T* at, T value) {
-  const T before = *at;
-  *at = before | value;
   return before;
 }
 template <typename T>

@@ -1,0 +1,93 @@
+// A row in the registers of a block: four neighbouring columns at a time, 16 bytes of f32.
+//
+// Thread i of B has quads i, i + B, ... So a warp has 128 neighbouring columns of each: a group of
+// an i8 row.
+#pragma once
+
+#include "packed-rows.h"
+
+namespace perigee {
+
+constexpr int kQuad = 4;
+static_assert(kWarp * kQuad == kGroupColumns, "a warp rounds a group");
+
+/// Up to kQuads quads per thread of a row of `columns`, a multiple of four.
+template <int kQuads>
+struct RowQuads {
+  float4 quads[kQuads];
+
+  /// Calls `body(i, column)`: column is the first of quad i, below `columns`.
+  template <typename Body>
+  __device__ static void forOwn(int columns, const Body& body) {
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      const int column = (i * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kQuad;
+      if (column < columns) body(i, column);
+    }
+  }
+
+  __device__ void load(const float* row, int columns) {
+    forOwn(columns, [&](int i, int column) {
+      quads[i] = *reinterpret_cast<const float4*>(row + column);
+    });
+  }
+
+  __device__ void store(float* row, int columns) const {
+    forOwn(columns, [&](int i, int column) {
+      *reinterpret_cast<float4*>(row + column) = quads[i];
+    });
+  }
+
+  /// Rounds the row to the format of `out`. All threads call it.
+  __device__ void storePacked(const PackedRows& out, int64_t index) const {
+    uint8_t* const bytes = out.row(index);
+    switch (out.format) {
+      case Format::bf16: storeBf16(reinterpret_cast<Bf16*>(bytes), out.columns); break;
+      case Format::i8: storeI8(bytes, out.columns); break;
+      default: store(reinterpret_cast<float*>(bytes), out.columns);
+    }
+  }
+
+ private:
+  struct alignas(8) FourHalves {
+    Bf16 each[kQuad];
+  };
+  struct alignas(4) FourBytes {
+    int8_t each[kQuad];
+  };
+
+  __device__ float4 orZeros(int i, int column, int columns) const {
+    return column < columns ? quads[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+
+  __device__ void storeBf16(Bf16* out, int columns) const {
+    const int padded = static_cast<int>(packedRowBytes(Format::bf16, columns)) / 2;
+    forOwn(padded, [&](int i, int column) {
+      const float4 quad = orZeros(i, column, columns);
+      *reinterpret_cast<FourHalves*>(out + column) = {narrowBf16(quad.x), narrowBf16(quad.y),
+                                                      narrowBf16(quad.z), narrowBf16(quad.w)};
+    });
+  }
+
+  /// The same roundings as `PackedRows::store`: divisions in f32, halves to the even integer.
+  __device__ void storeI8(uint8_t* bytes, int columns) const {
+    int8_t* const out = reinterpret_cast<int8_t*>(bytes);
+    float* const scales = reinterpret_cast<float*>(bytes + scaleOffset(columns));
+    forOwn(groupCount(columns) * kGroupColumns, [&](int i, int column) {
+      const float4 quad = orZeros(i, column, columns);
+      const float most = fmaxf(fmaxf(fabsf(quad.x), fabsf(quad.y)),
+                               fmaxf(fabsf(quad.z), fabsf(quad.w)));
+      const float scale = __fdiv_rn(warpMax(most), kQuantMax);
+      if (threadIdx.x % kWarp == 0) scales[column / kGroupColumns] = scale;
+      const auto rounded = [&](float value) {
+        const float quantized = scale == 0.0f ? 0.0f : rintf(__fdiv_rn(value, scale));
+        return static_cast<int8_t>(fminf(fmaxf(quantized, -kQuantMax), kQuantMax));
+      };
+      if (column >= scaleOffset(columns)) return;
+      *reinterpret_cast<FourBytes*>(out + column) = {rounded(quad.x), rounded(quad.y),
+                                                     rounded(quad.z), rounded(quad.w)};
+    });
+  }
+};
+
+}  // namespace perigee
