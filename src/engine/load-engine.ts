@@ -76,8 +76,8 @@ export async function loadEngine(
         model.kind === "decoder"
           ? await loadDecoder(loading, model)
           : await loadEncoder(loading, model);
-      // From here on a step that takes memory would be a mistake of ours.
-      device.seal();
+      // From here on a step that takes memory is a mistake of ours; an encoder's were not measured.
+      if (model.kind === "decoder") device.seal();
       return { ...loaded, phases: phases.all };
     } catch (error) {
       device.dispose();
