@@ -1,4 +1,5 @@
-// out = x times the transposed weight, plus bias, for 1 to 16 rows of bf16: a decode step.
+// out = x times the transposed weight, plus bias, for 1 to 16 rows of bf16: a decode step on GPUs
+// before Hopper (linear-stream.cu is for the others).
 //
 // Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
 // Shapes   x [T, K] and weight [N, K] bf16, bias [N] f32, out [T, N] f32; T <= 8 or T <= 16
