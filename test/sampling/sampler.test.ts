@@ -189,3 +189,31 @@ test.for([0, 1, 130])("edits go to the device in parts, of %i entries and a row"
   }
   small.dispose();
 });
+
+describe("draws that are under way", () => {
+  test("are read in order, though another one was enqueued behind them", async () => {
+    const wishes = [sequence({ temperature: 0, logprobs: 2 }), sequence({ temperature: 2 }, 5)];
+    const at = (position: number) => wishes.map((sampling) => ({ sampling, position }));
+    const expected = [await draw(wishes, 3), await draw(wishes, 4)];
+    device.write(logits, values);
+    const first = await sampler.start(logits, at(3));
+    const second = await sampler.start(logits, at(4));
+    expect([await first.take(), await second.take()]).toEqual(expected);
+  });
+
+  test("count towards minTokens, and nobody looks back at them", async () => {
+    const best = argmax(rowOf(0));
+    const sampling = sequence({ temperature: 0, minTokens: 2, stopTokenIds: [best] });
+    const drawWith = async (awaitedTokens: number) => {
+      device.write(logits, values);
+      const position = 3 + awaitedTokens;
+      return (await sampler.sample(logits, [{ sampling, position, awaitedTokens }])).tokens[0];
+    };
+    expect(await drawWith(1)).not.toBe(best);
+    expect(await drawWith(2)).toBe(best);
+    const penalized = sequence({ temperature: 0, repetitionPenalty: 2 });
+    expect(penalized.looksBack).toBe(true);
+    const row = { sampling: penalized, position: 4, awaitedTokens: 1 };
+    await expect(sampler.start(logits, [row])).rejects.toThrow("Cannot look back");
+  });
+});
