@@ -3,6 +3,7 @@ import type { CublasLt } from "./cublaslt.ts";
 import type { CudaDriver } from "./driver.ts";
 import { fastest } from "./fastest.ts";
 import type { Gpu } from "./gpu.ts";
+import { STREAM_ROWS_MAX } from "./linear-stream.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import type { CudaMemory } from "./memory.ts";
 import { ProductChoices } from "./product-choices.ts";
@@ -18,7 +19,7 @@ const shapesMax = 1024;
 const candidatesMax = 8;
 
 /** Fewest rows that are prepared for: below, kernels of our own multiply. */
-const preparedRowsMin = 33;
+const preparedRowsMin = STREAM_ROWS_MAX + 1;
 
 /** What products need. */
 export interface ProductsOptions {

