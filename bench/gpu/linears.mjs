@@ -22,7 +22,7 @@ const { copyGBs, fillRandom, gpuMs } = await import("./ceilings.mjs");
 
 const { values: flags } = parseArgs({
   options: {
-    rows: { type: "string", default: "1,2,4,8,16,24,32,48,64" },
+    rows: { type: "string", default: "1,2,4,8,12,16,24,32,48,64" },
     only: { type: "string" },
     scale: { type: "string", default: "1" },
   },

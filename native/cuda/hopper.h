@@ -1,10 +1,11 @@
-// What Hopper (sm_90a) has beyond its predecessors to move data: barriers in shared memory that
-// count bytes, copies of boxes of a tensor by the copy engine, registers that move between roles.
+// What Hopper (sm_90a) has beyond its predecessors to move data, beside barriers that count bytes
+// (barrier.h): copies of boxes of a tensor by the copy engine, registers that move between roles.
 // The products of its tensor cores are in warpgroup-products.h. PTX behind functions: an emulator
 // puts its own file in this place (test/devices/cuda/emulator). Where the instructions are missing,
 // kHopper is false and nothing here may be called.
 #pragma once
 
+#include "barrier.h"
 #include "numbers.h"
 
 namespace perigee {
@@ -41,61 +42,6 @@ __device__ __forceinline__ uint8_t* panelMemory() {
   __builtin_unreachable();
 }
 
-/// A barrier in shared memory for phases of `arrivals` arrivals each, and of the bytes that
-/// expectBytes announced. Phases alternate between parities, the first one's is 0.
-struct Barrier {
-  uint64_t state;
-
-  __device__ void init(int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(this)), "r"(arrivals)
-                 : "memory");
-  }
-
-  /// Arrives, and holds the phase open until `bytes` more were copied.
-  __device__ void expectBytes(int bytes) {
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(this)),
-        "r"(bytes)
-        : "memory");
-  }
-
-  __device__ void arrive() {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(this)) : "memory");
-  }
-
-  /// Until the phase of this parity has passed; at once for the parity before the first phase's.
-  /// Faults after what must be seconds: an error is better than a GPU that hangs. By a store to
-  /// nowhere, since a trap's way out of the kernel makes ptxas forget setmaxnreg and spill.
-  __device__ void wait(int parity) {
-    for (int tries = 0; !passed(parity); ++tries) {
-      if (tries == kTriesMax) asm volatile("st.global.u32 [%0], 0;" ::"l"(uint64_t{0}) : "memory");
-    }
-  }
-
- private:
-  static constexpr int kTriesMax = 1 << 25;
-
-  /// Sleeps up to a limit that the hardware has.
-  __device__ bool passed(int parity) {
-    uint32_t passed;
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, p;\n"
-        "}"
-        : "=r"(passed)
-        : "r"(sharedAddress(this)), "r"(parity)
-        : "memory");
-    return passed != 0;
-  }
-};
-
-/// Makes barriers that this thread initialised visible to the copy engine; a __syncthreads follows.
-__device__ __forceinline__ void publishBarriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
 /// Makes what this thread wrote to shared memory visible to tensor cores and copy engine; a barrier
 /// among the writers follows.
 __device__ __forceinline__ void publishShared() {
@@ -126,16 +72,6 @@ __device__ __forceinline__ void copyBox(void* to, const TensorMap& map, const Bo
       "l"(&map), "r"(from.at[0]), "r"(from.at[1]), "r"(from.at[2]), "r"(from.at[3]),
       "r"(from.at[4]), "r"(sharedAddress(&barrier))
       : "memory");
-}
-
-/// A barrier among `kThreads` threads, whole warps, by a number from 1 to 15. Some may only arrive.
-template <int kThreads>
-__device__ __forceinline__ void meet(int barrier) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
-}
-template <int kThreads>
-__device__ __forceinline__ void arriveAt(int barrier) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 
 /// Registers of each thread from here on; all warps of a warpgroup call it. Fewer, or more once

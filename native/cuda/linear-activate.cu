@@ -1,11 +1,11 @@
-// out = act(x times the transposed weight, plus bias), or with a gate act(gate) * up, for up to 32
+// out = act(x times the transposed weight, plus bias), or with a gate act(gate) * up, for up to 16
 // rows of bf16: the input half of a feed-forward in a decode step, in one kernel.
 //
 // Formula  product[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n];
 //          out[t, f] = act(product[t, f]), gated act(product[t, f]) * product[t, F + f]
 // Shapes   x [T, K] and weight [F or 2F, K] bf16, bias [F or 2F] f32, out [T, F] bf16;
-//          T <= 8, 16 or 32
-// Work     linear-stream.h; with a gate a tile has as many gate rows and the same rows of up
+//          T <= 8 or 16
+// Work     linear-stream.h; with a gate a strip has 8 gate rows and the same rows of up
 // Bound    memory: 2 * F * K bytes, gated twice that. The product stays on the chip
 // Checked  bench/gpu/smoke.mjs, linearActivate; test/devices/cuda/linear-stream.test.ts
 #include "linear-stream.h"
@@ -18,8 +18,7 @@ struct LinearActivateParams {
   PackedRows x;
   PackedRows weight;
   const float* bias;  // null: none
-  StreamRoom room;
-  int count;  // T
+  int count;          // T
   Nonlinearity kind;
   int gated;
 };
@@ -32,7 +31,7 @@ struct LinearActivateJob {
   const PackedRows& weight;
   int count;
   int size;   // F
-  int width;  // Columns of `out` in a tile.
+  int width;  // columns of `out` in a strip
 
   __device__ explicit LinearActivateJob(const LinearActivateParams& params)
       : p(params),
@@ -40,53 +39,50 @@ struct LinearActivateJob {
         weight(params.weight),
         count(params.count),
         size(params.out.columns),
-        width(params.gated ? kTileOutputs / 2 : kTileOutputs) {}
+        width(params.gated ? kStripOutputs / 2 : kStripOutputs) {}
 
-  __device__ int tiles() const { return (size + width - 1) / width; }
+  __device__ int strips() const { return (size + width - 1) / width; }
 
   /// Gate rows, then the same rows of up.
-  __device__ const uint8_t* weightRow(int tile, int i) const {
-    const int column = min(tile * width + i % width, size - 1);
-    return weight.row(i / width * size + column);
+  __device__ const uint8_t* weightRow(int strip, int i, bool real) const {
+    const int column = min(strip * width + i % width, size - 1);
+    return weight.row(real ? i / width * size + column : 0);
   }
 
-  __device__ void finish(int tile, const TileSums& sums) const {
+  __device__ void finish(int strip, int strips, const PassSums& sums) const {
     const int padded = static_cast<int>(packedRowBytes(Format::bf16, size)) / 2;
-    for (int i = threadIdx.x; i < count * width; i += kStreamThreads) {
-      const int row = i / width;
-      const int column = tile * width + i % width;
+    const int columns = strips * width;
+    for (int i = threadIdx.x; i < count * columns; i += kStreamThreads) {
+      const int row = i / columns;
+      const int column = strip * width + i % columns;
       if (column >= padded) continue;
+      const int place = i % columns / width * kStripOutputs + i % width;
       // Rows end with zeros.
-      const float value = column < size ? valueAt(sums, row, column, i % width) : 0.0f;
+      const float value = column < size ? valueAt(sums, row, column, place) : 0.0f;
       reinterpret_cast<Bf16*>(p.out.row(row))[column] = narrowBf16(value);
     }
   }
 
  private:
-  __device__ float valueAt(const TileSums& sums, int row, int column, int i) const {
-    const float gate = sums.at(row, i) + (p.bias == nullptr ? 0.0f : p.bias[column]);
+  __device__ float valueAt(const PassSums& sums, int row, int column, int place) const {
+    const float gate = sums.at(row, place) + (p.bias == nullptr ? 0.0f : p.bias[column]);
     const float activated = nonlinear(p.kind, gate);
     if (!p.gated) return activated;
-    const float up = sums.at(row, width + i) + (p.bias == nullptr ? 0.0f : p.bias[size + column]);
-    return activated * up;
+    const float bias = p.bias == nullptr ? 0.0f : p.bias[size + column];
+    return activated * (sums.at(row, place + width) + bias);
   }
 };
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads, 2)
+PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_8(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<1>(LinearActivateJob(p), p.room);
+  streamWeights<1>(LinearActivateJob(p));
 }
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads, 2)
+PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_16(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<2>(LinearActivateJob(p), p.room);
-}
-
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads, 2)
-perigee_linear_activate_32(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<4>(LinearActivateJob(p), p.room);
+  streamWeights<2>(LinearActivateJob(p));
 }
 
 }  // namespace perigee

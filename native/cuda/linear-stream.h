@@ -1,294 +1,253 @@
 // Products of a few rows of x with all rows of a bf16 matrix, at the speed at which memory gives
 // the matrix: what a decode step's linears share.
 //
-// Work     The matrix is cut into units of kTileOutputs rows by kUnitColumns columns, counted tile
-//          by tile, and every block takes an equal stretch of them: no multiprocessor is idle at
-//          the end, whatever the shape. A tile that lies in several stretches is added up by the
-//          block that is done with it last, in the order of its columns: the same bits in any run
-// Bound    memory: each weight read once for up to 32 rows. kStages units (96 KiB) are on their
-//          way in a block at any time, and begin before the kernel in front has ended
-// Order    of a sum depends on the matrix's shape and the grid alone: a row has the same bits
-//          whatever rows are beside it
+// Work     A strip is kStripOutputs rows of the matrix. Every block takes neighbouring strips, as
+//          many as the others or one less, kPassStrips at a time, so that nothing is added up
+//          between blocks. One warp brings stages of a pass, kStageColumns columns of its rows, by
+//          bulk copies; the other warps take a part of each stage's columns each
+// Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
+//          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
+//          small kernels between two linears take is hidden behind it
+// Order    of a sum depends on the matrix's columns alone: a row has the same bits whatever rows
+//          are beside it
 //
 // A sum does not care how its columns are numbered, as long as x and the weight agree. So a lane
-// copies 16 bytes of each row it holds, 8 neighbours, to a place of its own in shared memory, and
-// hands them to two instructions in turn: it waits for no other lane, and nothing is shuffled. All
-// warps of a block are at the same columns, so that x comes from the first cache.
+// takes 16 bytes of each row it holds, 8 neighbours, and hands them to two instructions in turn:
+// nothing is shuffled. Rows of a stage begin 64 bytes past a multiple of 128: the eight lanes that
+// load together find 32 different banks.
 #pragma once
 
+#include "barrier.h"
 #include "dynamic-shared.h"
 #include "packed-rows.h"
+#include "stream-order.h"
 #include "tensor-core.h"
 
 namespace perigee {
 
-constexpr int kStreamWarps = 8;
+constexpr int kStreamWarps = 8;  // that multiply; one more copies
 constexpr int kStreamThreads = kStreamWarps * kWarp;
-constexpr int kStripOutputs = 16;  // of a warp: rows of one instruction
-constexpr int kTileOutputs = kStreamWarps * kStripOutputs;
-constexpr int kTileRows = 8;       // of x, in one instruction
-constexpr int kUnitColumns = 64;   // 128 bytes of each row
-constexpr int kLaneColumns = 8;    // 16 bytes
-constexpr int kStages = 6;
-constexpr int kLaneStride = kWarp * 16;          // from one of a lane's four chunks to the next
-constexpr int kStageBytes = 4 * kLaneStride;     // of a warp
-constexpr int kRingBytes = kStages * kStageBytes;
-/// Of the sums of one row of x, so that the four lanes of a group write to different banks.
-constexpr int kSumStride = kTileOutputs + 4;
+constexpr int kStripOutputs = 16;  // rows of one instruction
+constexpr int kPassStrips = 2;
+constexpr int kPassOutputs = kPassStrips * kStripOutputs;
+constexpr int kTileRows = 8;     // of x, in one instruction
+constexpr int kLaneColumns = 8;  // 16 bytes
+constexpr int kWarpColumns = 4 * kLaneColumns;
+constexpr int kStageColumns = kStreamWarps * kWarpColumns;
+constexpr int kStageRowBytes = kStageColumns * 2 + 64;
+constexpr int kStageBytes = kPassOutputs * kStageRowBytes;
+/// From one row of x to the next among a warp's sums: four lanes of a group write to other banks.
+constexpr int kSumStride = kPassOutputs + 4;
+/// Barriers come first, in so many bytes.
+constexpr int kBarrierBytes = 256;
 
-/// What blocks leave for each other. Written between this kernel's start and end only.
-struct StreamRoom {
-  float* partials;    // [2 * blocks][rows of x][kTileOutputs]: a block's first and last tile
-  int32_t* arrivals;  // [blocks], zeros before and after a kernel
-};
-
-/// Which units are whose.
-struct StreamShares {
-  int units;
-  int blocks;
-
-  __device__ int start(int block) const {
-    return static_cast<int>(static_cast<int64_t>(units) * block / blocks);
-  }
-
-  /// The last block that starts at `unit` or before.
-  __device__ int blockOf(int unit) const {
-    return static_cast<int>((static_cast<int64_t>(unit + 1) * blocks - 1) / units);
-  }
-};
-
-/// Copies one lane's share of unit after unit to its places in shared memory.
-template <typename Job>
-class WeightFeed {
- public:
-  __device__ WeightFeed(const Job& job, int tileUnits, int firstUnit, int endUnit)
-      : job_(job), tileUnits_(tileUnits), left_(endUnit - firstUnit) {
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    output_ = warp * kStripOutputs + lane / 4;
-    column_ = lane % 4 * kLaneColumns;
-    place_ = sharedAddress(dynamicShared()) + warp * kRingBytes + lane * 16;
-    tile_ = firstUnit / tileUnits;
-    unit_ = firstUnit % tileUnits;
-    findRows();
-  }
-
-  /// Begins the next unit; an empty group behind the last, so that groups count units.
-  __device__ void begin() {
-    if (left_ > 0) {
-      copyUnit();
-      --left_;
-      slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
-      if (++unit_ == tileUnits_) {
-        unit_ = 0;
-        ++tile_;
-        if (left_ > 0) findRows();
-      }
-    }
-    commitCopies();
-  }
-
- private:
-  __device__ void findRows() {
-    upper_ = job_.weightRow(tile_, output_);
-    lower_ = job_.weightRow(tile_, output_ + 8);
-  }
-
-  __device__ void copyUnit() const {
-    const SharedAddress to = place_ + slot_ * kStageBytes;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int column = unit_ * kUnitColumns + half * kUnitColumns / 2 + column_;
-      // Zeros behind a row's end: nothing is read there.
-      const int bytes = column < job_.weight.columns ? 16 : 0;
-      const int64_t offset = bytes == 0 ? 0 : static_cast<int64_t>(column) * 2;
-      copyAsync(to + 2 * half * kLaneStride, upper_ + offset, bytes);
-      copyAsync(to + (2 * half + 1) * kLaneStride, lower_ + offset, bytes);
-    }
-  }
-
-  const Job& job_;
-  const uint8_t* upper_;
-  const uint8_t* lower_;
-  SharedAddress place_;
-  int tileUnits_;
-  int left_;
-  int output_;
-  int column_;
-  int tile_;
-  int unit_;
-  int slot_ = 0;
-};
-
-/// A lane's elements of one unit's columns of x.
+/// `StreamShape` of src/devices/cuda/linear-stream.ts says the same to TypeScript.
 template <int kRowTiles>
-struct XUnit {
-  uint4 chunks[2][kRowTiles];
+struct StreamShape {
+  static constexpr int kRows = kRowTiles * kTileRows;
+  static constexpr int kStages = kRowTiles == 1 ? 11 : 10;
+  /// Sums of all warps, twice: one pass writes while another's are read.
+  static constexpr int kWarpSums = kRows * kSumStride;
+  static constexpr int kPassSums = kStreamWarps * kWarpSums;
+  static constexpr int kSumsAt = kBarrierBytes + kStages * kStageBytes;
+  static constexpr int kBytes = kSumsAt + 2 * kPassSums * 4;
+};
+static_assert(StreamShape<1>::kBytes <= 227 << 10 && StreamShape<2>::kBytes <= 227 << 10,
+              "what a block may have");
 
-  __device__ __forceinline__ void load(const uint8_t* const (&rows)[kRowTiles], int unit,
-                                       int columns) {
-    const int part = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int column = unit * kUnitColumns + half * kUnitColumns / 2 + part * kLaneColumns;
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        chunks[half][i] = column < columns ? *reinterpret_cast<const uint4*>(rows[i] + column * 2)
-                                           : make_uint4(0, 0, 0, 0);
-      }
-    }
+/// Which strips are a block's, and how they are walked over.
+struct StreamShare {
+  int first;   // strip
+  int end;
+  int stages;  // of a pass
+
+  __device__ StreamShare(int strips, int columns)
+      : first(static_cast<int>(static_cast<int64_t>(strips) * blockIdx.x / gridDim.x)),
+        end(static_cast<int>(static_cast<int64_t>(strips) * (blockIdx.x + 1) / gridDim.x)),
+        stages((columns + kStageColumns - 1) / kStageColumns) {}
+};
+
+/// Which stage is next, and how often the ring went round.
+template <int kStages>
+struct RingPlace {
+  int slot = 0;
+  int round = 0;
+
+  __device__ void advance() {
+    if (++slot < kStages) return;
+    slot = 0;
+    round ^= 1;
   }
 };
 
-/// sums += the unit in `stage`, this lane's first place there, times x.
-template <int kRowTiles>
-__device__ __forceinline__ void multiplyUnit(float (&sums)[kRowTiles][4], const uint8_t* stage,
-                                             const XUnit<kRowTiles>& x) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const auto* const chunks = reinterpret_cast<const uint4*>(stage + 2 * half * kLaneStride);
-    const uint4 a = chunks[0];
-    const uint4 b = chunks[kWarp];
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      const uint4 rows = x.chunks[half][i];
-      multiplyAdd(sums[i], {a.x, b.x, a.y, b.y}, {rows.x, rows.y});
-      multiplyAdd(sums[i], {a.z, b.z, a.w, b.w}, {rows.z, rows.w});
-    }
-  }
-}
+/// The sums of a pass: of `kStreamWarps` warps, added in order.
+struct PassSums {
+  const float* memory;
+  int warpSums;
 
-/// The sums of one tile, in shared memory behind the rings.
-struct TileSums {
-  float* memory;
-
-  __device__ float& at(int row, int output) const { return memory[row * kSumStride + output]; }
-
-  template <int kRowTiles>
-  __device__ __forceinline__ void put(const float (&sums)[kRowTiles][4]) const {
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int group = static_cast<int>(threadIdx.x) % kWarp / 4;
-    const int part = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int row = i * kTileRows + 2 * part + j % 2;
-        at(row, warp * kStripOutputs + group + j / 2 * 8) = sums[i][j];
-      }
-    }
-  }
-};
-
-/// Leaves this block's part of a tile to the others. True in the block that comes last: its `sums`
-/// are the whole tile's then. `slotRows`: rows that a slot of the partials has room for.
-__device__ __forceinline__ bool meetOthers(const TileSums& sums, const StreamRoom& room,
-                                           const StreamShares& shares, int tile, int tileUnits,
-                                           int count, int slotRows) {
-  const int first = shares.blockOf(tile * tileUnits);
-  const int others = shares.blockOf((tile + 1) * tileUnits - 1) - first;
-  const auto slotOf = [&](int block) {
-    // A block's first tile has the even slot: it is the last one too when there is but one.
-    const int second = shares.start(block) / tileUnits == tile ? 0 : 1;
-    return room.partials + static_cast<int64_t>(2 * block + second) * slotRows * kTileOutputs;
-  };
-
-  // 1. This block's part, seen by all before its arrival is.
-  float* const own = slotOf(static_cast<int>(blockIdx.x));
-  for (int i = threadIdx.x; i < count * kTileOutputs; i += kStreamThreads) {
-    own[i] = sums.at(i / kTileOutputs, i % kTileOutputs);
-  }
-  __threadfence();
-  __syncthreads();
-  const bool last = threadIdx.x == 0 && atomicAdd(&room.arrivals[first], 1) == others;
-  if (!__syncthreads_or(last)) return false;
-
-  // 2. All parts, in the order of their columns. Past the first cache, which may hold older ones.
-  __threadfence();
-  if (threadIdx.x == 0) room.arrivals[first] = 0;
-  for (int i = threadIdx.x; i < count * kTileOutputs; i += kStreamThreads) {
+  /// `place`: of the pass's kPassOutputs outputs.
+  __device__ float at(int row, int place) const {
     float sum = 0.0f;
-#pragma unroll 4
-    for (int block = first; block <= first + others; ++block) sum += __ldcg(slotOf(block) + i);
-    sums.at(i / kTileOutputs, i % kTileOutputs) = sum;
+#pragma unroll
+    for (int warp = 0; warp < kStreamWarps; ++warp) {
+      sum += memory[warp * warpSums + row * kSumStride + place];
+    }
+    return sum;
   }
-  __syncthreads();
-  return true;
+};
+
+/// The copying warp: stage after stage of pass after pass, as the ring has room.
+template <int kStages, typename Job>
+__device__ __forceinline__ void feedStages(const Job& job, const StreamShare& share, uint8_t* ring,
+                                           Barrier* full, Barrier* empty) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int rowBytes = static_cast<int>(packedRowBytes(Format::bf16, job.weight.columns));
+  RingPlace<kStages> place;
+  for (int strip = share.first; strip < share.end; strip += kPassStrips) {
+    const int rows = min(kPassStrips, share.end - strip) * kStripOutputs;
+    const bool copies = lane < rows;
+    const uint8_t* const row =
+        job.weightRow(strip + lane / kStripOutputs, lane % kStripOutputs, copies);
+    for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+      const int start = stage * kStageColumns * 2;
+      const int bytes = min(kStageColumns * 2, rowBytes - start);
+      empty[place.slot].wait(place.round ^ 1);
+      if (lane == 0) full[place.slot].expectBytes(rows * bytes);
+      __syncwarp();
+      uint8_t* const to = ring + place.slot * kStageBytes + lane * kStageRowBytes;
+      if (copies) copyBulk(to, row + start, bytes, full[place.slot]);
+    }
+  }
 }
 
-/// Multiplies and finishes this block's share. A job has
-///   x, weight, count     operands, and the rows of x: at most 8 * kRowTiles
-///   tiles()              ceil(outputs / outputs of a tile)
-///   weightRow(tile, i)   address of the tile's row i of kTileOutputs; any row behind the last
-///   finish(tile, sums)   stores what a tile's sums make; all threads call it
+/// A lane's elements of one stage's columns of x.
+template <int kRowTiles>
+struct XChunk {
+  uint4 rows[kRowTiles];
+
+  __device__ __forceinline__ void load(const uint8_t* const (&from)[kRowTiles], int column,
+                                       int columns) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      rows[i] = column < columns
+                    ? *reinterpret_cast<const uint4*>(from[i] + static_cast<int64_t>(column) * 2)
+                    : make_uint4(0, 0, 0, 0);
+    }
+  }
+};
+
+/// The multiplying warps. A job has
+///   x, weight, count             operands, and the rows of x: at most 8 * kRowTiles
+///   strips()                     of the matrix
+///   weightRow(strip, i, real)    address of the strip's row i of kStripOutputs; any row where not
+///                                `real` or behind the last
+///   finish(strip, strips, sums)  stores what a pass from `strip` on makes; kStreamThreads threads
+///                                call it
 template <int kRowTiles, typename Job>
-__device__ __forceinline__ void streamWeights(const Job& job, const StreamRoom& room) {
-  constexpr bool kAhead = kRowTiles <= 2;
-  letNextStart();
+__device__ __forceinline__ void multiplyStages(const Job& job, const StreamShare& share,
+                                               uint8_t* ring, float* sumMemory, Barrier* full,
+                                               Barrier* empty) {
+  using Shape = StreamShape<kRowTiles>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int group = lane / 4;
+  const int part = lane % 4;
   const int columns = job.weight.columns;
-  const int tileUnits = (columns + kUnitColumns - 1) / kUnitColumns;
-  const StreamShares shares{job.tiles() * tileUnits, static_cast<int>(gridDim.x)};
-  const int first = shares.start(static_cast<int>(blockIdx.x));
-  const int end = shares.start(static_cast<int>(blockIdx.x) + 1);
+  const int ownColumn = warp * kWarpColumns + part * kLaneColumns;
 
-  // 1. Weights are constants: as many as fit are on their way while other kernels run.
-  WeightFeed<Job> feed(job, tileUnits, first, end);
-  for (int i = 0; i < kStages; ++i) feed.begin();
-  waitForPrevious();
-
-  // 2. Rows of x of this lane. One behind the last is the last once more; its sum is not stored.
+  // Rows of x of this lane. One behind the last is the last once more; its sum is not stored.
   const uint8_t* rows[kRowTiles];
 #pragma unroll
-  for (int i = 0; i < kRowTiles; ++i) {
-    rows[i] = job.x.row(min(i * kTileRows + lane / 4, job.count - 1));
-  }
+  for (int i = 0; i < kRowTiles; ++i) rows[i] = job.x.row(min(i * kTileRows + group, job.count - 1));
 
-  // 3. Unit after unit; x is a unit ahead where registers allow, since it comes from the second
-  //    cache at times.
-  uint8_t* const shared = dynamicShared();
-  const uint8_t* const ring = shared + warp * kRingBytes + lane * 16;
-  const TileSums tileSums{reinterpret_cast<float*>(shared + kStreamWarps * kRingBytes)};
-  float sums[kRowTiles][4] = {};
-  XUnit<kRowTiles> x;
-  int unit = first % tileUnits;
-  x.load(rows, unit, columns);
-  int slot = 0;
-  for (int at = first, tileStart = first; at < end; ++at) {
-    const int tile = at / tileUnits;
-    const int nextUnit = unit + 1 == tileUnits ? 0 : unit + 1;
-    XUnit<kRowTiles> ahead;
-    if constexpr (kAhead) ahead.load(rows, nextUnit, columns);
-    waitCopies<kStages - 1>();
-    multiplyUnit(sums, ring + slot * kStageBytes, x);
-    feed.begin();
-    if constexpr (kAhead) {
+  RingPlace<Shape::kStages> place;
+  XChunk<kRowTiles> x;
+  x.load(rows, ownColumn, columns);
+  int buffer = 0;
+  for (int strip = share.first; strip < share.end; strip += kPassStrips, buffer ^= 1) {
+    const int strips = min(kPassStrips, share.end - strip);
+
+    // 1. All columns. x is a stage ahead: it comes from the second cache at times.
+    float sums[kPassStrips][kRowTiles][4] = {};
+    for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+      const int column = stage * kStageColumns + ownColumn;
+      const int next = stage + 1 == share.stages ? ownColumn : column + kStageColumns;
+      XChunk<kRowTiles> ahead;
+      ahead.load(rows, next, columns);
+      full[place.slot].wait(place.round);
+      const uint8_t* const own =
+          ring + place.slot * kStageBytes + group * kStageRowBytes + (ownColumn * 2);
+#pragma unroll
+      for (int s = 0; s < kPassStrips; ++s) {
+        if (s >= strips) break;
+        const uint8_t* const upper = own + s * kStripOutputs * kStageRowBytes;
+        uint4 a = *reinterpret_cast<const uint4*>(upper);
+        uint4 b = *reinterpret_cast<const uint4*>(upper + kTileRows * kStageRowBytes);
+        // Behind the last column lies what an earlier stage left; x is zero there, but that may be
+        // NaN.
+        if (column >= columns) a = b = make_uint4(0, 0, 0, 0);
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) {
+          multiplyAdd(sums[s][i], {a.x, b.x, a.y, b.y}, {x.rows[i].x, x.rows[i].y});
+          multiplyAdd(sums[s][i], {a.z, b.z, a.w, b.w}, {x.rows[i].z, x.rows[i].w});
+        }
+      }
+      __syncwarp();
+      if (lane == 0) empty[place.slot].arrive();
       x = ahead;
-    } else {
-      x.load(rows, nextUnit, columns);
     }
-    unit = nextUnit;
-    slot = slot + 1 == kStages ? 0 : slot + 1;
-    if (nextUnit != 0 && at + 1 < end) continue;
 
-    // 4. The tile's end, or the share's.
-    tileSums.put(sums);
-    __syncthreads();
-    const bool whole = at + 1 - tileStart == tileUnits;
-    if (whole || meetOthers(tileSums, room, shares, tile, tileUnits, job.count,
-                            kRowTiles * kTileRows)) {
-      job.finish(tile, tileSums);
-    }
-    // The next tile's sums go where these are.
-    __syncthreads();
-    tileStart = at + 1;
+    // 2. The warps' shares. What the pass before last left there has been read: all warps have met
+    //    since.
+    float* const passSums = sumMemory + buffer * Shape::kPassSums;
+    float* const own = passSums + warp * Shape::kWarpSums;
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
+    for (int s = 0; s < kPassStrips; ++s) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) sums[i][j] = 0.0f;
+      for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int row = i * kTileRows + 2 * part + j % 2;
+          own[row * kSumStride + s * kStripOutputs + group + j / 2 * 8] = sums[s][i][j];
+        }
+      }
     }
+    meet<kStreamThreads>(1);
+    job.finish(strip, strips, PassSums{passSums, Shape::kWarpSums});
   }
+}
+
+/// Multiplies and finishes this block's share. kStreamThreads + kWarp threads.
+template <int kRowTiles, typename Job>
+__device__ __forceinline__ void streamWeights(const Job& job) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  using Shape = StreamShape<kRowTiles>;
+  uint8_t* const shared = dynamicShared();
+  Barrier* const full = reinterpret_cast<Barrier*>(shared);
+  Barrier* const empty = full + Shape::kStages;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Shape::kStages; ++i) {
+      full[i].init(1);
+      empty[i].init(kStreamWarps);
+    }
+    publishBarriers();
+  }
+  __syncthreads();
+
+  const StreamShare share(job.strips(), job.weight.columns);
+  uint8_t* const ring = shared + kBarrierBytes;
+  if (threadIdx.x >= kStreamThreads) {
+    // Weights are constants: they need not wait for anyone.
+    feedStages<Shape::kStages>(job, share, ring, full, empty);
+    return;
+  }
+  waitForPrevious();
+  letNextStart();
+  float* const sums = reinterpret_cast<float*>(shared + Shape::kSumsAt);
+  multiplyStages<kRowTiles>(job, share, ring, sums, full, empty);
+#else
+  __trap();
+#endif
 }
 
 }  // namespace perigee

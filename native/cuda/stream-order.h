@@ -23,10 +23,13 @@ __device__ __forceinline__ void waitForPrevious() {
 #endif
 }
 
-/// For kernels with nothing to do ahead: the first thing they call.
+/// For kernels with nothing to do ahead: the first thing they call. In this order only one kernel
+/// waits behind the one that runs: more would take its room away (on one H200, llama-3.1-8b at
+/// batch 1: 7.3 ms a step in the other order, 6.3 in this, 6.4 without any overlap, by the kernels
+/// of that day).
 __device__ __forceinline__ void joinStream() {
-  letNextStart();
   waitForPrevious();
+  letNextStart();
 }
 
 }  // namespace perigee

@@ -3,7 +3,7 @@ import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STREAM_ROOM, STREAM_SHAPE, streamLaunch } from "../linear-stream.ts";
+import { canStream, STRIP_OUTPUTS, streamLaunch } from "../linear-stream.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 
@@ -11,9 +11,7 @@ const params = new KernelParams([
   ...PACKED_ROWS,
   ...PACKED_ROWS,
   ...PACKED_ROWS,
-  ...(["pointer"] as const),
-  ...STREAM_ROOM,
-  ...(["i32", "i32", "i32"] as const),
+  ...(["pointer", "i32", "i32", "i32"] as const),
 ]);
 
 /**
@@ -69,12 +67,9 @@ function streamActivated(context: CudaContext, input: LinearActivateInput): void
   const { count, kind, gated } = input;
   const { weight, x, out } = operandsOf(input);
   const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
-  const width = gated ? STREAM_SHAPE.outputs / 2 : STREAM_SHAPE.outputs;
-  const { columns } = weight;
-  const tiles = Math.ceil(out.columns / width);
-  const work = { op: "linear_activate", count, tiles, columns } as const;
-  const { kernel, shape, room } = streamLaunch(context, work);
+  const strips = Math.ceil(out.columns / (gated ? STRIP_OUTPUTS / 2 : STRIP_OUTPUTS));
+  const { kernel, shape } = streamLaunch(context, { op: "linear_activate", count, strips });
   const flags = [count, nonlinearityCode(kind), gated ? 1 : 0] as const;
-  params.fill(...out.params, ...x.params, ...weight.params, bias, ...room, ...flags);
+  params.fill(...out.params, ...x.params, ...weight.params, bias, ...flags);
   context.launcher.launch(kernel, shape, params);
 }

@@ -12,7 +12,7 @@ import {
 } from "../handles.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
-import { canStream, STREAM_ROOM, STREAM_SHAPE, streamLaunch } from "../linear-stream.ts";
+import { canStream, STRIP_OUTPUTS, streamLaunch } from "../linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
@@ -37,7 +37,6 @@ const LINEAR: readonly ParamKind[] = [
 ];
 
 const params = new KernelParams(LINEAR);
-const streamParams = new KernelParams([...LINEAR, ...STREAM_ROOM]);
 
 /** Operands, checked. */
 interface Operands {
@@ -81,14 +80,11 @@ function fieldsOf({ count, x, weight, out, bias, accumulate }: Operands) {
   return [...x.params, ...weight.params, out, bias, ...flags] as const;
 }
 
-/** `LinearStreamParams` of native/cuda/linear-stream.cu. */
 function multiplyStream(context: CudaContext, operands: Operands): void {
   const { count, weight } = operands;
-  const { columns } = weight;
-  const tiles = Math.ceil(weight.rows / STREAM_SHAPE.outputs);
-  const work = { op: "linear_stream", count, tiles, columns } as const;
-  const { kernel, shape, room } = streamLaunch(context, work);
-  context.launcher.launch(kernel, shape, streamParams.fill(...fieldsOf(operands), ...room));
+  const strips = Math.ceil(weight.rows / STRIP_OUTPUTS);
+  const { kernel, shape } = streamLaunch(context, { op: "linear_stream", count, strips });
+  context.launcher.launch(kernel, shape, params.fill(...fieldsOf(operands)));
 }
 
 function multiplyFew({ kernels, launcher }: CudaContext, operands: Operands): void {

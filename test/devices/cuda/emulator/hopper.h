@@ -2,9 +2,9 @@
 // the block's other threads run. A tensor map is what the emulated driver encodes (driver.cpp).
 #pragma once
 
-#include <cstdio>
 #include <cstdlib>
 
+#include "barrier.h"
 #include "numbers.h"
 
 namespace perigee {
@@ -34,54 +34,6 @@ inline uint8_t* panelMemory() { return emulatedShared; }
 
 [[noreturn]] inline void refuseToRun() { std::abort(); }
 
-/// Until every lane of the warp, which all wait together, has seen `isOver`; the block's other
-/// threads run meanwhile.
-template <typename IsOver>
-inline void emulatedWait(const char* what, const IsOver& isOver) {
-  for (int tries = 0; tries < 100000; ++tries) {
-    if (__all_sync(0xffffffffu, isOver())) return;
-  }
-  std::fprintf(stderr, "emulator: a warp waits in vain at %s\n", what);
-  std::_Exit(1);
-}
-
-struct Barrier {
-  int16_t arrivals;
-  int16_t missing;
-  unsigned phase : 1;
-  int bytes : 31;
-
-  void init(int count) {
-    arrivals = missing = static_cast<int16_t>(count);
-    phase = 0;
-    bytes = 0;
-  }
-  void expectBytes(int count) {
-    bytes += count;
-    arrive();
-  }
-  void arrive() {
-    --missing;
-    passOn();
-  }
-  void copied(int count) {
-    bytes -= count;
-    passOn();
-  }
-  void wait(int parity) {
-    emulatedWait("a barrier", [&] { return static_cast<int>(phase) != parity; });
-  }
-
- private:
-  void passOn() {
-    if (missing > 0 || bytes != 0) return;
-    missing = arrivals;
-    phase = phase == 0 ? 1 : 0;
-  }
-};
-static_assert(sizeof(Barrier) == 8, "as on the hardware");
-
-inline void publishBarriers() {}
 inline void publishShared() {}
 inline void acceptGlobal() {}
 inline void prefetchMap(const TensorMap&) {}
@@ -111,26 +63,6 @@ inline void copyBox(void* to, const TensorMap& map, const BoxPlace& from, Barrie
     std::memcpy(sharedPlace(place), &element, sizeof(element));
   }
   barrier.copied(2 * count);
-}
-
-struct EmulatedMeeting {
-  int arrived;
-  int round;
-};
-inline EmulatedMeeting emulatedMeetings[16];
-
-template <int kThreads>
-inline void arriveAt(int barrier) {
-  EmulatedMeeting& meeting = emulatedMeetings[barrier];
-  if (++meeting.arrived < kThreads) return;
-  meeting.arrived = 0;
-  ++meeting.round;
-}
-template <int kThreads>
-inline void meet(int barrier) {
-  const int round = emulatedMeetings[barrier].round;
-  arriveAt<kThreads>(barrier);
-  emulatedWait("a named barrier", [&] { return emulatedMeetings[barrier].round != round; });
 }
 
 template <int kRegisters>

@@ -51,7 +51,7 @@ bool compile(Program& program) {
   const std::string folder = mkdtemp(name);
   for (const auto& [header, text] : program.headers) write(folder + "/" + header, text);
   // In a folder of its own: a header is looked for beside the file that includes it first.
-  for (const std::string header : {"float-bits.h", "tensor-core.h", "dynamic-shared.h", "hopper.h",
+  for (const std::string header : {"float-bits.h", "tensor-core.h", "dynamic-shared.h", "hopper.h", "barrier.h",
                                    "warpgroup-products.h"}) {
     write(folder + "/" + header, "#include \"" EMULATOR_FOLDER "/" + header + "\"\n");
   }
