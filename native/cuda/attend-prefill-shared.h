@@ -4,8 +4,8 @@
 //   8-bit caches only: keys, values [kPositions, kDims] as stored · where positions of four spans
 //   lie [4, kPositions] · 8-bit caches only: their scales [4, 2, kPositions]
 //
-// Rows of halves are swizzled in chunks of 16 bytes, so that eight rows' chunks of one column lie in
-// different banks. Copies of one span are under way while the one before is multiplied; 8-bit
+// Rows of halves are swizzled in chunks of 16 bytes, so that eight rows' chunks of one column lie
+// in different banks. Copies of one span are under way while the one before is multiplied; 8-bit
 // elements land as stored and are widened when their turn comes.
 #pragma once
 
@@ -136,8 +136,20 @@ class PrefillSource {
   __device__ int blockOf(int span) const {
     if (threadIdx.x >= Shape::kPositions) return -1;
     const int at = position(span);
-    if (!walk.reads(span, at)) return -1;
+    if (!walk.reads(span, at) || (at >= walk.treeStart && !isSeenInTree(at))) return -1;
     return input.blockTables[tile.sequence * input.blocksPerTable + at / cache.blockTokens];
+  }
+
+  /// Whether any row of the tile sees a position of a tree. The others are not read: what was never
+  /// written may be NaN, and NaN times a weight of 0 is not 0.
+  __device__ bool isSeenInTree(int at) const {
+    const int words = input.rows.treeWords;
+    const int bit = at - walk.treeStart;
+    for (int token = tile.token(0); token <= tile.token(tile.count - 1); ++token) {
+      const int64_t row = tile.firstToken + token;
+      if ((input.rows.treeMask[row * words + bit / 32] >> (bit % 32)) & 1u) return true;
+    }
+    return false;
   }
 
   __device__ void place(int span) const {

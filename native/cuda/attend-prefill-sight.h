@@ -27,7 +27,7 @@ struct PrefillWalk {
   int end;
   int fullBegin;  // every row sees [fullBegin, fullEnd)
   int fullEnd;
-  int treeStart;  // where a tree's holes may begin; behind all without a tree
+  int treeStart;  // where a tree begins; behind all positions without one
 
   /// Fills all fields. One thread calls it.
   __device__ void open(const AttentionInput& input, const PrefillTile& tile) {

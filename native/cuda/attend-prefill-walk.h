@@ -5,32 +5,6 @@
 
 namespace perigee {
 
-/// Values that no row of the tile sees become zeros: what was never written may be NaN, and NaN
-/// times a weight of 0 is not 0. Only a tree has such holes inside a span; what lies outside of all
-/// sights is not copied. All threads call it.
-template <typename Shape>
-__device__ void closeHoles(const AttentionInput& input, const PrefillTile& tile, int span,
-                           int start) {
-  constexpr int kWords = Shape::kPositions / 32;
-  __shared__ uint32_t seen[kWords];
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread < kWords) seen[thread] = 0;
-  __syncthreads();
-  if (thread < tile.count) {
-    const RowSight sight = input.rows.sightOf(tile.sequence, tile.token(thread));
-    for (int i = 0; i < kWords; ++i) atomicOr(&seen[i], sightWord(sight, start + 32 * i, false));
-  }
-  __syncthreads();
-  for (int i = thread; i < Shape::kPositions * Shape::kChunks; i += Shape::kThreads) {
-    const int position = i / Shape::kChunks;
-    if (((seen[position / 32] >> (position % 32)) & 1u) != 0) continue;
-    const int at = Shape::valuesAt(span) + Shape::chunkAt(position, i % Shape::kChunks);
-    *reinterpret_cast<uint4*>(dynamicShared() + at) = make_uint4(0, 0, 0, 0);
-    if (kScaled<typename Shape::Element>) Shape::scales(span)[Shape::kPositions + position] = 0.0f;
-  }
-  __syncthreads();
-}
-
 template <typename Shape>
 __device__ __forceinline__ void openRows(PrefillRows<Shape>& rows) {
 #pragma unroll
@@ -71,15 +45,11 @@ __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
 
   for (int span = 0; span < walk.spans; ++span) {
     source.take(span);
-    const bool full = walk.isFull(span);
-    if (walk.treeStart < walk.start(span) + Shape::kPositions) {
-      closeHoles<Shape>(input, tile, span, walk.start(span));
-    }
     if (span > 0 && span == walk.sinkSpans) loadQueries<Shape, 2>(input, tile, input.query);
 
     scoreSpan(rows, span);
     const float factor = scaleScores(rows, input, span);
-    if (!full) hideScores(rows, input, tile, walk.start(span), walk.ofSinks(span));
+    if (!walk.isFull(span)) hideScores(rows, input, tile, walk.start(span), walk.ofSinks(span));
     weighSpan(rows, factor);
     sumSpan(rows, span);
     source.leave(span);

@@ -49,8 +49,8 @@ __device__ __forceinline__ unsigned packPair(float lower, float upper, F16) {
   return pair;
 }
 
-/// 2^x by the special units: a relative error of 2^-22, 0 for -infinity and where the result would
-/// be below 2^-126.
+/// 2^x by the special units: a relative error of 2^-22, 0 for -infinity and where the result
+/// would be below 2^-126.
 __device__ __forceinline__ float powerOfTwo(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));

@@ -1,5 +1,5 @@
-// Attention of prompts on tensor cores: pagedAttention with an output in bf16, for sequences of many
-// query rows. Edges of tiles and spans, every format and mask, batches with decodes among them.
+// Attention of prompts on tensor cores: pagedAttention with an output in bf16, for sequences of
+// many query rows. Edges of tiles and spans, every format and mask, decodes among them.
 import { RandomNumbers } from "../pair.mjs";
 import { settingOf } from "./attention.mjs";
 
@@ -118,7 +118,8 @@ export function* cases() {
     ...{ op: "attendPrefill", name, run: (pair) => prefillCase(pair, ...rest) },
   });
   for (const shape of shapes) {
-    const heads = `${shape.heads}/${shape.kvHeads} of ${shape.headDim}, blocks of ${shape.blockTokens}`;
+    const { heads: count, kvHeads, headDim, blockTokens } = shape;
+    const heads = `${count}/${kvHeads} of ${headDim}, blocks of ${blockTokens}`;
     for (const [name, spans] of Object.entries(batches)) {
       yield prefill(`${heads}, ${name}`, shape, "bf16", spans);
     }
