@@ -57,8 +57,8 @@ __device__ __forceinline__ float powerOfTwo(float x) {
   return power;
 }
 
-/// A matrix [8, 8] of 16-bit elements, transposed: of what is held as (row g, columns 2t and 2t + 1),
-/// a lane gets (rows 2t and 2t + 1, column g).
+/// A matrix [8, 8] of 16-bit elements, transposed: of what is held as (row g, columns 2t and
+/// 2t + 1), a lane gets (rows 2t and 2t + 1, column g).
 __device__ __forceinline__ unsigned transposeMatrix(unsigned pair) {
   unsigned transposed;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
