@@ -113,6 +113,14 @@ describe.runIf(built)("perigee", () => {
     });
   });
 
+  test("bench prints a row for people, too, beside the JSON", async () => {
+    const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
+    const words = ["bench", "latency", llama, ...sizes, "--iterations", "1", "--table"];
+    const { stdout, stderr } = await perigee(words);
+    expect(JSON.parse(stdout)).not.toHaveProperty("limits");
+    expect(stderr).toMatch(/^ +work .*ratio.*\n2 x 8 in, 4 out /);
+  });
+
   test("bench serve needs a server", async () => {
     const ran = await perigee(["bench", "serve", "--url", "http://127.0.0.1:9"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
