@@ -18,6 +18,11 @@ export async function openOrGiveUp(open) {
   }
 }
 
+/** Passes warnings on, but for the one that a model without words is bound to give. */
+export function warn(message) {
+  if (!message.includes("prompts must be token ids")) console.warn(message);
+}
+
 /** The built product; without it nothing here runs. */
 export async function requireBuild() {
   if (existsSync(new URL("../../dist/index.js", import.meta.url))) return;

@@ -10,13 +10,14 @@ import { CudaSession } from "../../dist/devices/cuda/cuda-session.js";
 import { gpuText } from "../../dist/devices/cuda/gpu.js";
 import { KernelParams } from "../../dist/devices/cuda/kernel-params.js";
 import { median } from "../machine.mjs";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const { values: flags } = parseArgs({
   options: { json: { type: "boolean" }, mebibytes: { type: "string" } },
 });
 
 const settings = cudaFromEnvironment();
-const session = await CudaSession.open({ settings });
+const session = await openOrGiveUp(() => CudaSession.open({ settings }));
 const { driver, stream, memory, staging, context } = session;
 const results = { gpu: gpuText(session.gpu) };
 

@@ -16,7 +16,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { givenRows } from "./given.mjs";
-import { giveUp, openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
+import { giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -62,7 +62,7 @@ function load(settings) {
     ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: settings },
     kvCache: { prefixCaching: false, dtype: "bfloat16", eventBufferMax: 0 },
     scheduler: { stepTokensMax: flags.small ? 256 : 8192, runningSequencesMax: 256 },
-    onWarning: (message) => console.warn(message),
+    onWarning: warn,
   });
 }
 

@@ -7,7 +7,7 @@
 // methods named in `watchHost`. The engine runs on the thread of this script, so that both clocks
 // can be read.
 import { parseArgs } from "node:util";
-import { giveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
+import { giveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { HostTrace, phasesBetween } from "./host-trace.mjs";
 import { textTable } from "./text-table.mjs";
 
@@ -166,7 +166,7 @@ async function main() {
     engineThread: false,
     kvCache: { prefixCaching: false, dtype: "bfloat16" },
     scheduler: { stepTokensMax: 2048, runningSequencesMax: Math.max(...batches) },
-    onWarning: (message) => console.warn(message),
+    onWarning: warn,
   });
   console.log(llm.info.device);
   const results = [];
