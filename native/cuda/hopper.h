@@ -7,6 +7,7 @@
 
 #include "barrier.h"
 #include "numbers.h"
+#include "tensor-map.h"
 
 namespace perigee {
 
@@ -18,12 +19,6 @@ constexpr bool kHopper = false;
 
 /// Threads that issue products together: four warps, the first one's index a multiple of four.
 constexpr int kWarpgroup = 128;
-
-/// A tensor in global memory for the copy engine, made by the driver (cuTensorMapEncodeTiled). Must
-/// lie in the arguments of a kernel.
-struct alignas(64) TensorMap {
-  uint64_t words[16];
-};
 
 /// A place in shared memory, as instructions have it.
 __device__ __forceinline__ uint32_t sharedAddress(const void* at) {
@@ -51,27 +46,6 @@ __device__ __forceinline__ void publishShared() {
 /// Orders copies that this thread starts behind writes to global memory that it has seen.
 __device__ __forceinline__ void acceptGlobal() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
-__device__ __forceinline__ void prefetchMap(const TensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-/// Where a box begins in a tensor of five dimensions, the innermost first. Elements outside of the
-/// tensor are zeros.
-struct BoxPlace {
-  int at[5];
-};
-
-/// Starts to copy one box to shared memory; its bytes count towards the phase of `barrier`.
-__device__ __forceinline__ void copyBox(void* to, const TensorMap& map, const BoxPlace& from,
-                                        Barrier& barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(sharedAddress(to)),
-      "l"(&map), "r"(from.at[0]), "r"(from.at[1]), "r"(from.at[2]), "r"(from.at[3]),
-      "r"(from.at[4]), "r"(sharedAddress(&barrier))
-      : "memory");
 }
 
 /// Registers of each thread from here on; all warps of a warpgroup call it. Fewer, or more once
