@@ -5,7 +5,7 @@
 //          out[t, f] = act(product[t, f]), gated act(product[t, f]) * product[t, F + f]
 // Shapes   x [T, K] and weight [F or 2F, K] bf16, bias [F or 2F] f32, out [T, F] bf16;
 //          T <= 8 or 16
-// Work     linear-stream.h; with a gate a strip has 8 gate rows and the same rows of up
+// Work     linear-stream.h; with a gate a unit has gate rows and the same rows of up
 // Bound    memory: 2 * F * K bytes, gated twice that. The product stays on the chip
 // Checked  bench/gpu/smoke.mjs, linearActivate; test/devices/cuda/linear-stream.test.ts
 #include "linear-stream.h"
@@ -14,9 +14,9 @@
 namespace perigee {
 
 struct LinearActivateParams {
+  TensorMap map;  // of the weight
   PackedRows out;
   PackedRows x;
-  PackedRows weight;
   const float* bias;  // null: none
   int count;          // T
   Nonlinearity kind;
@@ -28,37 +28,25 @@ namespace {
 struct LinearActivateJob {
   const LinearActivateParams& p;
   const PackedRows& x;
-  const PackedRows& weight;
   int count;
-  int size;   // F
-  int width;  // columns of `out` in a strip
+  int size;  // F
 
   __device__ explicit LinearActivateJob(const LinearActivateParams& params)
-      : p(params),
-        x(params.x),
-        weight(params.weight),
-        count(params.count),
-        size(params.out.columns),
-        width(params.gated ? kStripOutputs / 2 : kStripOutputs) {}
+      : p(params), x(params.x), count(params.count), size(params.out.columns) {}
 
-  __device__ int strips() const { return (size + width - 1) / width; }
-
-  /// Gate rows, then the same rows of up.
-  __device__ const uint8_t* weightRow(int strip, int i, bool real) const {
-    const int column = min(strip * width + i % width, size - 1);
-    return weight.row(real ? i / width * size + column : 0);
+  __device__ StreamSource source() const {
+    return {(size + kBoxRows - 1) / kBoxRows, x.columns, p.gated ? 2 : 1};
   }
 
-  __device__ void finish(int strip, int strips, const PassSums& sums) const {
+  __device__ void finish(int unit, int units, const PassSums& sums) const {
     const int padded = static_cast<int>(packedRowBytes(Format::bf16, size)) / 2;
-    const int columns = strips * width;
-    for (int i = threadIdx.x; i < count * columns; i += kStreamThreads) {
-      const int row = i / columns;
-      const int column = strip * width + i % columns;
+    const int width = units * kBoxRows;
+    for (int i = threadIdx.x; i < count * width; i += kStreamThreads) {
+      const int row = i / width;
+      const int column = unit * kBoxRows + i % width;
       if (column >= padded) continue;
-      const int place = i % columns / width * kStripOutputs + i % width;
       // Rows end with zeros.
-      const float value = column < size ? valueAt(sums, row, column, place) : 0.0f;
+      const float value = column < size ? valueAt(sums, row, column, i % width) : 0.0f;
       reinterpret_cast<Bf16*>(p.out.row(row))[column] = narrowBf16(value);
     }
   }
@@ -69,7 +57,7 @@ struct LinearActivateJob {
     const float activated = nonlinear(p.kind, gate);
     if (!p.gated) return activated;
     const float bias = p.bias == nullptr ? 0.0f : p.bias[size + column];
-    return activated * (sums.at(row, place + width) + bias);
+    return activated * (sums.at(row, kBoxRows + place) + bias);
   }
 };
 
@@ -77,12 +65,12 @@ struct LinearActivateJob {
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_8(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<1>(LinearActivateJob(p));
+  streamWeights<1>(LinearActivateJob(p), p.map);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_16(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<2>(LinearActivateJob(p));
+  streamWeights<2>(LinearActivateJob(p), p.map);
 }
 
 }  // namespace perigee

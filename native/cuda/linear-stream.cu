@@ -2,7 +2,7 @@
 //
 // Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
 // Shapes   x [T, K] and weight [N, K] bf16, bias [N] f32, out [T, N] f32; T <= 8 or 16
-// Work     linear-stream.h: neighbouring strips of the matrix, a block per multiprocessor
+// Work     linear-stream.h: neighbouring rows of the matrix, a block per multiprocessor
 // Bound    memory: 2 * N * K bytes
 // Checked  bench/gpu/smoke.mjs, linear; test/devices/cuda/linear-stream.test.ts
 #include "linear-params.h"
@@ -10,30 +10,30 @@
 
 namespace perigee {
 
+struct LinearStreamParams {
+  TensorMap map;  // of the weight
+  LinearParams linear;
+};
+
 namespace {
 
-/// A strip is kStripOutputs neighbours.
 struct LinearJob {
   const LinearParams& p;
   const PackedRows& x;
-  const PackedRows& weight;
   int count;
 
   __device__ explicit LinearJob(const LinearParams& params)
-      : p(params), x(params.x), weight(params.weight), count(params.count) {}
+      : p(params), x(params.x), count(params.count) {}
 
-  __device__ int strips() const { return (p.outputs + kStripOutputs - 1) / kStripOutputs; }
-
-  __device__ const uint8_t* weightRow(int strip, int i, bool real) const {
-    return weight.row(real ? min(strip * kStripOutputs + i, p.outputs - 1) : 0);
+  __device__ StreamSource source() const {
+    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1};
   }
 
-  __device__ void finish(int strip, int strips, const PassSums& sums) const {
-    const int width = strips * kStripOutputs;
+  __device__ void finish(int unit, int units, const PassSums& sums) const {
+    const int width = units * kBoxRows;
     for (int i = threadIdx.x; i < count * width; i += kStreamThreads) {
-      const int place = i % width;
-      const int output = strip * kStripOutputs + place;
-      if (output < p.outputs) p.store(i / width, output, sums.at(i / width, place));
+      const int output = unit * kBoxRows + i % width;
+      if (output < p.outputs) p.store(i / width, output, sums.at(i / width, i % width));
     }
   }
 };
@@ -41,13 +41,13 @@ struct LinearJob {
 }  // namespace
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
-perigee_linear_stream_8(const __grid_constant__ LinearParams p) {
-  streamWeights<1>(LinearJob(p));
+perigee_linear_stream_8(const __grid_constant__ LinearStreamParams p) {
+  streamWeights<1>(LinearJob(p.linear), p.map);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
-perigee_linear_stream_16(const __grid_constant__ LinearParams p) {
-  streamWeights<2>(LinearJob(p));
+perigee_linear_stream_16(const __grid_constant__ LinearStreamParams p) {
+  streamWeights<2>(LinearJob(p.linear), p.map);
 }
 
 }  // namespace perigee

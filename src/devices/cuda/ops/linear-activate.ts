@@ -3,16 +3,16 @@ import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STRIP_OUTPUTS, streamLaunch } from "../linear-stream.ts";
+import { canStream, streamLaunch } from "../linear-stream.ts";
+import { TENSOR_MAP } from "../tensor-map.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 
-const params = new KernelParams([
-  ...PACKED_ROWS,
-  ...PACKED_ROWS,
-  ...PACKED_ROWS,
-  ...(["pointer", "i32", "i32", "i32"] as const),
-]);
+/** A struct with a tensor map ends at a multiple of 64 bytes: hence the tail. */
+const params = new KernelParams(
+  [...TENSOR_MAP, ...PACKED_ROWS, ...PACKED_ROWS, ...(["pointer", "i32", "i32", "i32"] as const)],
+  16,
+);
 
 /**
  * bf16: few rows in one kernel, whose product never leaves the chip; more by cuBLASLt and a kernel
@@ -67,9 +67,9 @@ function streamActivated(context: CudaContext, input: LinearActivateInput): void
   const { count, kind, gated } = input;
   const { weight, x, out } = operandsOf(input);
   const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
-  const strips = Math.ceil(out.columns / (gated ? STRIP_OUTPUTS / 2 : STRIP_OUTPUTS));
-  const { kernel, shape } = streamLaunch(context, { op: "linear_activate", count, strips });
+  const work = { op: "linear_activate", count, weight, gated } as const;
+  const { kernel, shape, map } = streamLaunch(context, work);
   const flags = [count, nonlinearityCode(kind), gated ? 1 : 0] as const;
-  params.fill(...out.params, ...x.params, ...weight.params, bias, ...flags);
+  params.fill(...map, ...out.params, ...x.params, bias, ...flags);
   context.launcher.launch(kernel, shape, params);
 }

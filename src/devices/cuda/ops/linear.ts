@@ -12,7 +12,8 @@ import {
 } from "../handles.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
-import { canStream, STRIP_OUTPUTS, streamLaunch } from "../linear-stream.ts";
+import { canStream, streamLaunch } from "../linear-stream.ts";
+import { TENSOR_MAP } from "../tensor-map.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
@@ -37,6 +38,8 @@ const LINEAR: readonly ParamKind[] = [
 ];
 
 const params = new KernelParams(LINEAR);
+/** `LinearStreamParams` of native/cuda/linear-stream.cu. */
+const streamParams = new KernelParams([...TENSOR_MAP, ...LINEAR]);
 
 /** Operands, checked. */
 interface Operands {
@@ -82,9 +85,9 @@ function fieldsOf({ count, x, weight, out, bias, accumulate }: Operands) {
 
 function multiplyStream(context: CudaContext, operands: Operands): void {
   const { count, weight } = operands;
-  const strips = Math.ceil(weight.rows / STRIP_OUTPUTS);
-  const { kernel, shape } = streamLaunch(context, { op: "linear_stream", count, strips });
-  context.launcher.launch(kernel, shape, params.fill(...fieldsOf(operands)));
+  const work = { op: "linear_stream", count, weight, gated: false } as const;
+  const { kernel, shape, map } = streamLaunch(context, work);
+  context.launcher.launch(kernel, shape, streamParams.fill(...map, ...fieldsOf(operands)));
 }
 
 function multiplyFew({ kernels, launcher }: CudaContext, operands: Operands): void {
