@@ -11,9 +11,10 @@ import type {
   LoadProgress,
   ReadyMessage,
   RequestKey,
-  StepOutput,
+  StepMessage,
   StepStats,
 } from "./protocol.ts";
+import { unpackRows } from "./token-rows.ts";
 import { fromWire } from "./wire-error.ts";
 
 interface PendingEmbedding {
@@ -236,8 +237,9 @@ export class EngineClient {
     this.#stats = { ...stats, cache: this.#stats.cache };
   }
 
-  #deliver({ outputs, embeddings, failures, report }: StepOutput): void {
+  #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
     for (const output of outputs) this.#requests.get(output.key)?.accept(output);
+    for (const output of unpackRows(tokenRows)) this.#requests.get(output.key)?.accept(output);
     for (const { key, embedding } of embeddings) this.#settle(key, { embedding });
     for (const { key, error } of failures) this.#fail(key, fromWire(error));
     if (report.sequences === 0) return;

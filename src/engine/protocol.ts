@@ -15,6 +15,7 @@ import type {
   StepReport,
 } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
+import type { PackedOutputs } from "./token-rows.ts";
 
 /**
  * Names one request between the threads. Never used twice, so that late news of a request that was
@@ -140,6 +141,12 @@ export interface StepOutput {
   readonly report: StepReport;
 }
 
+/** One step's news and books, as they cross. */
+export interface StepMessage extends Omit<StepOutput, "outputs">, PackedOutputs {
+  readonly type: "step";
+  readonly stats: StepStats;
+}
+
 /** What the engine knows of a model; names and texts are the calling thread's. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
@@ -156,7 +163,7 @@ export interface ReadyMessage {
 
 export type FromEngine =
   | ReadyMessage
-  | ({ readonly type: "step"; readonly stats: StepStats } & StepOutput)
+  | StepMessage
   /** The books changed without a step: a request was given up while none ran. */
   | { readonly type: "stats"; readonly stats: StepStats }
   /** All levels of the cache; comes before the message whose books it belongs to. */

@@ -2,6 +2,7 @@ import { type Clock, EngineError, messageOf, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
 import type { FromEngine, LoadMessage, RequestKey, StepOutput, ToEngine } from "./protocol.ts";
+import { packOutputs } from "./token-rows.ts";
 import { engineDeath, fromWire, toWire } from "./wire-error.ts";
 
 const NO_KV_EVENTS =
@@ -143,7 +144,7 @@ export class EngineService {
       const isLast = stats.running + stats.waiting === 0;
       const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
       if (isLast || elapsedMs >= REPORT_INTERVAL_MS) this.#postReport(loaded);
-      this.#post({ type: "step", ...step, stats });
+      this.#post({ type: "step", ...step, ...packOutputs(step.outputs), stats });
       throwIfDeviceBroke(step);
       // Lets messages in: cancellations take effect within one step.
       await new Promise((resolve) => setImmediate(resolve));

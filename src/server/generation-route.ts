@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
 import type { Call, ServerContext } from "./context.ts";
-import { EventStream } from "./event-stream.ts";
+import { EventStream, eventText } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
 import { logFailure } from "./request-log.ts";
@@ -65,7 +65,7 @@ interface Receiver {
  */
 async function sendEvents(
   { request, reply, signal, keepAliveMs }: Receiver,
-  events: AsyncGenerator<readonly unknown[]>,
+  events: AsyncGenerator<string>,
 ): Promise<FastifyReply> {
   const first = events.next();
   const isLate = await outlasts(first, keepAliveMs);
@@ -76,7 +76,8 @@ async function sendEvents(
     if (isLate) stream.comment("keep-alive");
     let next = await first;
     while (next.done !== true && !stream.closed) {
-      await stream.send(next.value);
+      const full = stream.send(next.value);
+      if (full !== null) await full;
       next = await events.next();
     }
     if (signal.aborted && !stream.closed) throw signal.reason;
@@ -84,7 +85,7 @@ async function sendEvents(
     const failure = httpFailure(signal.aborted ? signal.reason : error);
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
-      await stream.send([failure.body]);
+      await stream.send(eventText(failure.body));
     }
   } finally {
     await endGenerator(events, request);
@@ -109,7 +110,7 @@ async function outlasts(promise: Promise<unknown>, ms: number): Promise<boolean>
 
 /** Lets the generator's own clean-up run; the answer is out, so a failure here is only logged. */
 async function endGenerator(
-  events: AsyncGenerator<readonly unknown[]>,
+  events: AsyncGenerator<string>,
   request: FastifyRequest,
 ): Promise<void> {
   try {

@@ -7,6 +7,7 @@ import { EngineClient } from "../../src/engine/engine-client.ts";
 import { linkTo } from "../../src/engine/link.ts";
 import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol.ts";
 import { collectResult } from "../../src/engine/stream-item.ts";
+import { packOutputs } from "../../src/engine/token-rows.ts";
 import { engineDeath } from "../../src/engine/wire-error.ts";
 
 /** A client whose engine is the test. */
@@ -63,7 +64,7 @@ class ClientUnderTest {
   step(key: number, tokenId: number, finishReason: "stop" | "length" | null = null): void {
     this.say({
       type: "step",
-      outputs: [
+      ...packOutputs([
         {
           key,
           index: 0,
@@ -74,7 +75,7 @@ class ClientUnderTest {
           beam: null,
           prompt: null,
         },
-      ],
+      ]),
       embeddings: [],
       failures: [],
       report: { stepTokens: 1, sequences: 1, seconds: 0, planSeconds: 0 },
@@ -162,7 +163,7 @@ test("an embedding that is aborted rejects with the reason, and the engine is to
   expect(scripted.posted.at(-1)).toMatchObject({ type: "abort" });
   scripted.say({
     type: "step",
-    outputs: [],
+    ...packOutputs([]),
     embeddings: [{ key: 1, embedding: new Float32Array(2) }],
     failures: [],
     report: { stepTokens: 1, sequences: 1, seconds: 0, planSeconds: 0 },

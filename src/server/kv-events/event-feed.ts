@@ -64,13 +64,13 @@ export class EventFeed {
             event: "lost",
             data: JSON.stringify({ from_id: fromId, to_id: toId }),
           });
-          await this.#stream.write(text);
+          await this.#stream.send(text);
           return this.#startAnew();
         }
         const data = kvEventJson(item, this.#windowSize);
         text += message({ id: this.#name(item.id), data });
       }
-      await this.#stream.write(text);
+      await this.#stream.send(text);
     }
   }
 
@@ -78,7 +78,7 @@ export class EventFeed {
     const snapshot = await this.#source.snapshot();
     this.#reader = this.#source.read(snapshot.nextId - 1);
     for (let start = 0; start === 0 || start < snapshot.blocks.length; start += BLOCKS_PER_PART) {
-      await this.#stream.write(this.#snapshotPart(snapshot, start));
+      await this.#stream.send(this.#snapshotPart(snapshot, start));
     }
     if (this.#stream.closed) this.leave();
   }

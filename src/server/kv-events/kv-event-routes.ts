@@ -73,7 +73,7 @@ async function follow(
   } catch (error) {
     const failure = httpFailure(error);
     logFailure(request.log, error, failure);
-    await stream.write(`event: error\ndata: ${JSON.stringify(failure.body)}\n\n`);
+    await stream.send(`event: error\ndata: ${JSON.stringify(failure.body)}\n\n`);
   } finally {
     feeds.delete(feed);
     stream.close();

@@ -2,10 +2,11 @@
 import type { ServedModel, StreamItem } from "#engine";
 import { finishReason } from "./answer.ts";
 import type { ChatGeneration } from "./chat-generation.ts";
+import { ChunkWriter } from "./chunk-writer.ts";
 import { streamUsage } from "./delivery.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import type { OutputPart, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
-import { UsageCounter } from "./usage.ts";
+import { chunkUsage, UsageCounter } from "./usage.ts";
 
 interface ChunkChoice {
   readonly index: number;
@@ -15,14 +16,18 @@ interface ChunkChoice {
   [extra: string]: unknown;
 }
 
-/** Chunks of one chat answer: roles, then content and calls, reasons, and usage if asked for. */
+/**
+ * Chunks of one chat answer, as text of events: roles, then content and calls, reasons, and usage
+ * if asked for.
+ */
 export async function* chatEvents(
   model: ServedModel,
   generation: ChatGeneration,
-): AsyncGenerator<readonly unknown[]> {
+): AsyncGenerator<string> {
   const { request, options } = generation;
   const wanted = streamUsage(request);
   const usage = new UsageCounter();
+  const chunks = new ChunkWriter(generation, "chat.completion.chunk");
   const sequences = Array.from(
     { length: options.n ?? 1 },
     (_, index) => new ChatSequence(generation, index),
@@ -32,21 +37,14 @@ export async function* chatEvents(
     usage.add(0, item.prompt, item.tokenIds.length);
     const choices = started ? [] : sequences.map((sequence) => sequence.opening());
     choices.push(...(sequences[item.index]?.advance(item) ?? []));
-    const extras = started ? {} : promptExtras(generation, item);
+    const counts = chunkUsage(usage, wanted);
+    const extras = started ? counts : { ...promptExtras(generation, item), ...counts };
     started = true;
-    const counts = wanted.everyChunk ? usage.usage() : null;
-    yield choices.map((choice) => ({
-      ...chunk(generation, [choice]),
-      ...extras,
-      ...(wanted.atEnd ? { usage: counts } : {}),
-    }));
+    let events = "";
+    for (const choice of choices) events += chunks.write(choice, extras);
+    yield events;
   }
-  if (wanted.atEnd) yield [{ ...chunk(generation, []), usage: usage.usage() }];
-}
-
-function chunk(generation: ChatGeneration, choices: readonly ChunkChoice[]) {
-  const { id, created, modelName } = generation;
-  return { id, object: "chat.completion.chunk", created, model: modelName, choices };
+  if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
 }
 
 function promptExtras({ request, tokens }: ChatGeneration, item: StreamItem): object {

@@ -1,20 +1,22 @@
 /** POST /v1/completions, answered as events. */
 import type { ServedModel, StreamItem } from "#engine";
 import { finishReason } from "./answer.ts";
+import { ChunkWriter } from "./chunk-writer.ts";
 import type { CompletionsGeneration } from "./completions-generation.ts";
 import { streamUsage } from "./delivery.ts";
 import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
 import { mergeStreams } from "./merge-streams.ts";
-import { UsageCounter } from "./usage.ts";
+import { chunkUsage, UsageCounter } from "./usage.ts";
 
-/** Chunks of all prompts' sequences as they come, and usage if asked for. */
+/** Chunks of all prompts' sequences as they come, and usage if asked for: text of events. */
 export async function* completionsEvents(
   model: ServedModel,
   generation: CompletionsGeneration,
-): AsyncGenerator<readonly unknown[]> {
+): AsyncGenerator<string> {
   const { options, request, promptOnly } = generation;
   const wanted = streamUsage(request);
   const usage = new UsageCounter();
+  const chunks = new ChunkWriter(generation, "text_completion");
   const sequences = new Map<number, CompletionSequence>();
   const streams = generation.prompts.map((prompt, promptIndex) =>
     model.stream(prompt, { ...options, requestId: `${options.requestId}-${promptIndex}` }),
@@ -27,14 +29,9 @@ export async function* completionsEvents(
     sequences.set(index, sequence);
     const choice = sequence.advance(item);
     if (choice === null) continue;
-    const counts = wanted.everyChunk ? usage.usage() : null;
-    yield [{ ...chunk(generation, [choice]), ...(wanted.atEnd ? { usage: counts } : {}) }];
+    yield chunks.write(choice, chunkUsage(usage, wanted));
   }
-  if (wanted.atEnd) yield [{ ...chunk(generation, []), usage: usage.usage() }];
-}
-
-function chunk({ id, created, modelName }: CompletionsGeneration, choices: readonly unknown[]) {
-  return { id, object: "text_completion", created, model: modelName, choices };
+  if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
 }
 
 /** One choice on its way. */
@@ -56,7 +53,7 @@ class CompletionSequence {
   }
 
   /** The choice for what is new; null where there is nothing to show yet. */
-  advance(item: StreamItem): unknown {
+  advance(item: StreamItem): object | null {
     const { promptOnly, withTokenIds, request } = this.#generation;
     const first = !this.#started;
     this.#started = true;
@@ -64,16 +61,17 @@ class CompletionSequence {
     const text = this.#echo(first) + (promptOnly ? "" : (item.text ?? ""));
     const logprobs = request.logprobs == null ? null : this.#tokenLogprobs(item, first);
     if (text === "" && logprobs === null && !withTokenIds && reason === null) return null;
-    return {
+    const choice: Record<string, unknown> = {
       index: this.#index,
       text,
       logprobs,
       finish_reason: promptOnly && reason !== null ? "length" : reason,
       stop_reason: promptOnly ? null : item.stopReason,
-      ...(item.beam === null ? {} : { score: item.beam.score }),
-      ...(first ? this.#promptExtras(item) : {}),
-      ...(withTokenIds ? { token_ids: promptOnly ? [] : item.tokenIds } : {}),
     };
+    if (item.beam !== null) choice.score = item.beam.score;
+    if (first) Object.assign(choice, this.#promptExtras(item));
+    if (withTokenIds) choice.token_ids = promptOnly ? [] : item.tokenIds;
+    return choice;
   }
 
   #echo(first: boolean): string {

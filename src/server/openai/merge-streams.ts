@@ -13,6 +13,11 @@ interface Arrival<Item> {
 export async function* mergeStreams<Item>(
   streams: readonly AsyncIterable<Item>[],
 ): AsyncGenerator<Merged<Item>> {
+  const [only] = streams;
+  if (only !== undefined && streams.length === 1) {
+    for await (const item of only) yield { source: 0, item };
+    return;
+  }
   const iterators = streams.map((stream) => stream[Symbol.asyncIterator]());
   const next = async (source: number, iterator: AsyncIterator<Item>): Promise<Arrival<Item>> => ({
     source,

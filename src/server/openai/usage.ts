@@ -1,4 +1,7 @@
 import type { PromptInfo } from "#engine";
+import type { StreamUsage } from "./delivery.ts";
+
+const NO_COUNTS = { usage: null };
 
 /** Token counts as OpenAI reports them. */
 export interface Usage {
@@ -33,4 +36,10 @@ export class UsageCounter {
       prompt_tokens_details: { cached_tokens: cachedTokens },
     };
   }
+}
+
+/** The `usage` field of a chunk that is not the last, in an object; null: it has none. */
+export function chunkUsage(counter: UsageCounter, wanted: StreamUsage): object | null {
+  if (!wanted.atEnd) return null;
+  return wanted.everyChunk ? { usage: counter.usage() } : NO_COUNTS;
 }
