@@ -18,7 +18,7 @@ const { CudaActivation, CudaMatrix, CudaTensor } = await import(
 );
 const { linear } = await import("../../dist/devices/cuda/ops/linear.js");
 const { linearActivate } = await import("../../dist/devices/cuda/ops/linear-activate.js");
-const { copyGBs, fillRandom, gpuMs } = await import("./ceilings.mjs");
+const { copySpeed, fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
 
 const { values: flags } = parseArgs({
   options: {
@@ -108,13 +108,13 @@ function waysOf(name, operands, count) {
   const on = (where) => (place) => enqueue(where, name, operands, { count, place });
   const product = (place) => enqueueProduct(operands, { count, place });
   return Object.entries({
-    stream: count <= 32 ? on(context) : null,
+    stream: count <= 16 ? on(context) : null,
     few: count <= 16 ? on(older) : null,
     cuBLASLt: name === "gate/up" ? on(noKernels) : product,
   });
 }
 
-const gigabytes = copyGBs(session, scale === 1 ? undefined : 1 << 20);
+const gigabytes = copySpeed(session, scale === 1 ? 4 << 30 : 1 << 20);
 console.log(`${gpuText(gpu)}; copy ${gigabytes.toFixed(0)} GB/s`);
 for (const [name, full] of Object.entries(shapes)) {
   if (flags.only !== undefined && !flags.only.split(",").includes(name)) continue;

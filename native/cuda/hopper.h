@@ -43,11 +43,6 @@ __device__ __forceinline__ void publishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// Orders copies that this thread starts behind writes to global memory that it has seen.
-__device__ __forceinline__ void acceptGlobal() {
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
 /// Registers of each thread from here on; all warps of a warpgroup call it. Fewer, or more once
 /// others gave theirs away.
 template <int kRegisters>

@@ -14,11 +14,12 @@
 namespace perigee {
 
 struct LinearActivateParams {
-  TensorMap map;  // of the weight
+  StreamMaps maps;
   PackedRows out;
-  PackedRows x;
   const float* bias;  // null: none
   int count;          // T
+  int columns;        // K
+  int xRows;          // of a box of x
   Nonlinearity kind;
   int gated;
 };
@@ -27,15 +28,14 @@ namespace {
 
 struct LinearActivateJob {
   const LinearActivateParams& p;
-  const PackedRows& x;
   int count;
   int size;  // F
 
   __device__ explicit LinearActivateJob(const LinearActivateParams& params)
-      : p(params), x(params.x), count(params.count), size(params.out.columns) {}
+      : p(params), count(params.count), size(params.out.columns) {}
 
   __device__ StreamSource source() const {
-    return {(size + kBoxRows - 1) / kBoxRows, x.columns, p.gated ? 2 : 1};
+    return {(size + kBoxRows - 1) / kBoxRows, p.columns, p.gated ? 2 : 1, p.xRows};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {
@@ -65,12 +65,12 @@ struct LinearActivateJob {
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_8(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<1>(LinearActivateJob(p), p.map);
+  streamWeights<1>(LinearActivateJob(p), p.maps);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_activate_16(const __grid_constant__ LinearActivateParams p) {
-  streamWeights<2>(LinearActivateJob(p), p.map);
+  streamWeights<2>(LinearActivateJob(p), p.maps);
 }
 
 }  // namespace perigee

@@ -11,7 +11,8 @@
 namespace perigee {
 
 struct LinearStreamParams {
-  TensorMap map;  // of the weight
+  StreamMaps maps;
+  int xRows;  // of a box of x
   LinearParams linear;
 };
 
@@ -19,14 +20,14 @@ namespace {
 
 struct LinearJob {
   const LinearParams& p;
-  const PackedRows& x;
   int count;
+  int xRows;
 
-  __device__ explicit LinearJob(const LinearParams& params)
-      : p(params), x(params.x), count(params.count) {}
+  __device__ explicit LinearJob(const LinearStreamParams& params)
+      : p(params.linear), count(params.linear.count), xRows(params.xRows) {}
 
   __device__ StreamSource source() const {
-    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1};
+    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1, xRows};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {
@@ -42,12 +43,12 @@ struct LinearJob {
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_stream_8(const __grid_constant__ LinearStreamParams p) {
-  streamWeights<1>(LinearJob(p.linear), p.map);
+  streamWeights<1>(LinearJob(p), p.maps);
 }
 
 PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
 perigee_linear_stream_16(const __grid_constant__ LinearStreamParams p) {
-  streamWeights<2>(LinearJob(p.linear), p.map);
+  streamWeights<2>(LinearJob(p), p.maps);
 }
 
 }  // namespace perigee

@@ -4,8 +4,8 @@
 // Work     A unit is kBoxRows rows of the matrix, or with a gate as many rows of both halves. Every
 //          block takes neighbouring units, as many as the others or one less, a pass of up to two
 //          boxes of rows at a time, so that nothing is added up between blocks. One warp brings
-//          stages of a pass, kStageColumns columns of its rows, by boxes of 64 columns; the other
-//          warps take a part of each stage's columns each
+//          stages of a pass, kStageColumns columns of its rows and of x, by boxes of 64 columns;
+//          the other warps take a part of each stage's columns each
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
 //          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
 //          small kernels between two linears take is hidden behind it
@@ -40,7 +40,7 @@ constexpr int kPanels = kStageColumns / kPanelColumns;
 constexpr int kPanelRowBytes = kPanelColumns * 2;
 constexpr int kBoxBytes = kBoxRows * kPanelRowBytes;
 constexpr int kPanelBytes = kPassBoxes * kBoxBytes;
-constexpr int kStageBytes = kPanels * kPanelBytes;
+constexpr int kWeightBytes = kPanels * kPanelBytes;  // of a stage
 /// From one row of x to the next among a warp's sums: four lanes of a group write to other banks.
 constexpr int kSumStride = kPassRows + 4;
 
@@ -48,7 +48,10 @@ constexpr int kSumStride = kPassRows + 4;
 template <int kRowTiles>
 struct StreamShape {
   static constexpr int kRows = kRowTiles * kTileRows;
-  static constexpr int kStages = kRowTiles == 1 ? 13 : 11;
+  static constexpr int kXPanelBytes = kRows * kPanelRowBytes;
+  /// Weights, then the same columns of x.
+  static constexpr int kStageBytes = kWeightBytes + kPanels * kXPanelBytes;
+  static constexpr int kStages = kRowTiles == 1 ? 10 : 7;
   /// Sums of all warps, twice: one pass writes while another's are read.
   static constexpr int kWarpSums = kRows * kSumStride;
   static constexpr int kPassSums = kStreamWarps * kWarpSums;
@@ -59,11 +62,18 @@ struct StreamShape {
 static_assert(StreamShape<1>::kBytes <= 227 << 10 && StreamShape<2>::kBytes <= 227 << 10,
               "what a block may have");
 
-/// What the copying warp reads: the matrix as [columns][rows][halves]. Two halves with a gate.
+/// What the copying warp reads. Must lie in the arguments of a kernel.
+struct StreamMaps {
+  TensorMap weight;  // [columns][rows][halves]
+  TensorMap x;       // [columns][rows]
+};
+
+/// The matrix, and the rows of x. Two halves with a gate.
 struct StreamSource {
   int units;
   int columns;
   int halves;
+  int xRows;  // in a box: 1, 2, 4, 8 or 16
 
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
@@ -110,55 +120,93 @@ struct PassSums {
 };
 
 /// The copying warp: stage after stage of pass after pass, as the ring has room. A lane per box.
-template <int kStages>
-__device__ __forceinline__ void feedStages(const StreamSource& source, const TensorMap& map,
-                                           uint8_t* ring, Barrier* full, Barrier* empty) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int panel = lane / kPassBoxes;
-  const int box = lane % kPassBoxes;
-  const int half = source.halves == 1 ? 0 : box;
-  const int unitOfBox = source.halves == 1 ? box : 0;
-  const StreamShare share(source);
-  RingPlace<kStages> place;
-  for (int unit = share.first; unit < share.end; unit += source.unitsOfPass()) {
-    const int boxes = min(kPassBoxes, (share.end - unit) * source.halves);
-    const bool copies = panel < kPanels && box < boxes;
-    const int row = (unit + unitOfBox) * kBoxRows;
-    for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
-      empty[place.slot].wait(place.round ^ 1);
-      // Columns behind the last arrive as zeros.
-      if (lane == 0) full[place.slot].expectBytes(boxes * kPanels * kBoxBytes);
-      __syncwarp();
-      if (!copies) continue;
-      uint8_t* const to = ring + place.slot * kStageBytes + panel * kPanelBytes + box * kBoxBytes;
-      const int column = stage * kStageColumns + panel * kPanelColumns;
-      copyBox(to, map, {{column, row, half, 0, 0}}, full[place.slot]);
-    }
-  }
-}
-
-/// A lane's elements of one stage's columns of x.
 template <int kRowTiles>
-struct XChunk {
-  uint4 rows[kRowTiles];
+class StageFeed {
+ public:
+  __device__ StageFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
+                       Barrier* full, Barrier* empty)
+      : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty), share_(source),
+        unit_(share_.first) {}
 
-  __device__ __forceinline__ void load(const uint8_t* const (&from)[kRowTiles], int column,
-                                       int columns) {
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      rows[i] = column < columns
-                    ? *reinterpret_cast<const uint4*>(from[i] + static_cast<int64_t>(column) * 2)
-                    : make_uint4(0, 0, 0, 0);
+  __device__ void run() {
+    // 1. As many weights as fit. They are constants: they need not wait for anyone.
+    int begun = 0;
+    for (; begun < Shape::kStages && unit_ < share_.end; ++begun) beginWeights();
+
+    // 2. Their columns of x.
+    waitForPrevious();
+    acceptGlobal();
+    for (int i = 0; i < begun; ++i) copyX(i, i % share_.stages);
+
+    // 3. The rest, as room becomes free.
+    while (unit_ < share_.end) {
+      const int slot = place_.slot;
+      const int stage = stage_;
+      beginWeights();
+      copyX(slot, stage);
     }
   }
+
+ private:
+  using Shape = StreamShape<kRowTiles>;
+
+  /// Announces a stage and copies its weights.
+  __device__ void beginWeights() {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int panel = lane / kPassBoxes;
+    const int box = lane % kPassBoxes;
+    const int boxes = min(kPassBoxes, (share_.end - unit_) * source_.halves);
+    Barrier& full = full_[place_.slot];
+    empty_[place_.slot].wait(place_.round ^ 1);
+    if (lane == 0) {
+      // Columns behind the last arrive as zeros.
+      full.expectBytes(kPanels * (boxes * kBoxBytes + source_.xRows * kPanelRowBytes));
+    }
+    __syncwarp();
+    if (panel < kPanels && box < boxes) {
+      const int column = stage_ * kStageColumns + panel * kPanelColumns;
+      const int row = (unit_ + (source_.halves == 1 ? box : 0)) * kBoxRows;
+      const int half = source_.halves == 1 ? 0 : box;
+      uint8_t* const to = stageAt(place_.slot) + panel * kPanelBytes + box * kBoxBytes;
+      copyBox(to, maps_.weight, {{column, row, half, 0, 0}}, full);
+    }
+    place_.advance();
+    if (++stage_ == share_.stages) {
+      stage_ = 0;
+      unit_ += source_.unitsOfPass();
+    }
+  }
+
+  __device__ void copyX(int slot, int stage) {
+    const int panel = static_cast<int>(threadIdx.x) % kWarp;
+    if (panel >= kPanels) return;
+    uint8_t* const to = stageAt(slot) + kWeightBytes + panel * Shape::kXPanelBytes;
+    const int column = stage * kStageColumns + panel * kPanelColumns;
+    copyBox(to, maps_.x, {{column, 0, 0, 0, 0}}, full_[slot]);
+  }
+
+  __device__ uint8_t* stageAt(int slot) const { return ring_ + slot * Shape::kStageBytes; }
+
+  const StreamSource source_;
+  const StreamMaps& maps_;
+  uint8_t* const ring_;
+  Barrier* const full_;
+  Barrier* const empty_;
+  const StreamShare share_;
+  RingPlace<Shape::kStages> place_;
+  int unit_;
+  int stage_ = 0;
 };
 
 /// Adds a warp's part of a stage's columns to the sums of its boxes. `own`: this lane's 16 bytes of
-/// the first box's row `lane / 4`.
+/// the first box's row `lane / 4`; `x`: those of its rows of x.
 template <int kRowTiles>
 __device__ __forceinline__ void multiplyStage(float (&sums)[kPassBoxes][kRowTiles][4],
                                               const uint8_t* own, int boxes,
-                                              const XChunk<kRowTiles>& x) {
+                                              const uint8_t* const (&x)[kRowTiles]) {
+  uint4 rows[kRowTiles];
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) rows[i] = *reinterpret_cast<const uint4*>(x[i]);
 #pragma unroll
   for (int box = 0; box < kPassBoxes; ++box) {
     if (box >= boxes) break;
@@ -167,8 +215,8 @@ __device__ __forceinline__ void multiplyStage(float (&sums)[kPassBoxes][kRowTile
     const uint4 b = *reinterpret_cast<const uint4*>(upper + 8 * kPanelRowBytes);
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
-      multiplyAdd(sums[box][i], {a.x, b.x, a.y, b.y}, {x.rows[i].x, x.rows[i].y});
-      multiplyAdd(sums[box][i], {a.z, b.z, a.w, b.w}, {x.rows[i].z, x.rows[i].w});
+      multiplyAdd(sums[box][i], {a.x, b.x, a.y, b.y}, {rows[i].x, rows[i].y});
+      multiplyAdd(sums[box][i], {a.z, b.z, a.w, b.w}, {rows[i].z, rows[i].w});
     }
   }
 }
@@ -184,34 +232,36 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
   const int part = lane % 4;
   const StreamSource source = job.source();
   const StreamShare share(source);
-  const int ownColumn = warp * kWarpColumns + part * kLaneColumns;
-  const int chunk = ownColumn % kPanelColumns / kLaneColumns;
-  const int ownPlace = ownColumn / kPanelColumns * kPanelBytes + group * kPanelRowBytes +
-                       ((chunk ^ group) * kLaneColumns * 2);
-
-  // Rows of x of this lane. One behind the last is the last once more; its sum is not stored.
-  const uint8_t* rows[kRowTiles];
+  // Where this lane's 16 bytes lie in a panel's row: the copy engine swizzles by the row's number.
+  const int column = warp * kWarpColumns + part * kLaneColumns;
+  const int panel = column / kPanelColumns;
+  const int chunk = column % kPanelColumns / kLaneColumns;
+  const auto inRow = [&](int row) { return row * kPanelRowBytes + ((chunk ^ (row % 8)) * 16); };
+  const int weightPlace = panel * kPanelBytes + inRow(group);
+  // Of x a row behind the last is the last once more; its sum is not stored.
+  int xPlaces[kRowTiles];
 #pragma unroll
-  for (int i = 0; i < kRowTiles; ++i) rows[i] = job.x.row(min(i * kTileRows + group, job.count - 1));
+  for (int i = 0; i < kRowTiles; ++i) {
+    const int row = min(i * kTileRows + group, job.count - 1);
+    xPlaces[i] = kWeightBytes + panel * Shape::kXPanelBytes + inRow(row);
+  }
 
   RingPlace<Shape::kStages> place;
-  XChunk<kRowTiles> x;
-  x.load(rows, ownColumn, source.columns);
   int buffer = 0;
   for (int unit = share.first; unit < share.end; unit += source.unitsOfPass(), buffer ^= 1) {
     const int units = min(source.unitsOfPass(), share.end - unit);
 
-    // 1. All columns. x is a stage ahead: it comes from the second cache at times.
+    // 1. All columns.
     float sums[kPassBoxes][kRowTiles][4] = {};
     for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
-      const int next = stage + 1 == share.stages ? 0 : stage + 1;
-      XChunk<kRowTiles> ahead;
-      ahead.load(rows, next * kStageColumns + ownColumn, source.columns);
+      const uint8_t* const here = ring + place.slot * Shape::kStageBytes;
+      const uint8_t* x[kRowTiles];
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i) x[i] = here + xPlaces[i];
       full[place.slot].wait(place.round);
-      multiplyStage(sums, ring + place.slot * kStageBytes + ownPlace, units * source.halves, x);
+      multiplyStage(sums, here + weightPlace, units * source.halves, x);
       __syncwarp();
       if (lane == 0) empty[place.slot].arrive();
-      x = ahead;
     }
 
     // 2. The warps' shares. What the pass before last left there has been read: all warps have met
@@ -235,18 +285,19 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
 }
 
 /// Multiplies and finishes this block's share, with kStreamThreads + kWarp threads. A job has
-///   x, count                   the rows of x, at most 8 * kRowTiles
-///   source()                   the matrix, which `map` describes
+///   count                      rows of x, at most 8 * kRowTiles
+///   source()                   what the maps describe
 ///   finish(unit, units, sums)  stores what a pass from `unit` on makes; kStreamThreads threads call
 template <int kRowTiles, typename Job>
-__device__ __forceinline__ void streamWeights(const Job& job, const TensorMap& map) {
+__device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& maps) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   using Shape = StreamShape<kRowTiles>;
   uint8_t* const ring = dynamicShared();
   Barrier* const full = reinterpret_cast<Barrier*>(ring + Shape::kBarriersAt);
   Barrier* const empty = full + Shape::kStages;
   if (threadIdx.x == 0) {
-    prefetchMap(map);
+    prefetchMap(maps.weight);
+    prefetchMap(maps.x);
     for (int i = 0; i < Shape::kStages; ++i) {
       full[i].init(1);
       empty[i].init(kStreamWarps);
@@ -256,8 +307,7 @@ __device__ __forceinline__ void streamWeights(const Job& job, const TensorMap& m
   __syncthreads();
 
   if (threadIdx.x >= kStreamThreads) {
-    // Weights are constants: they need not wait for anyone.
-    feedStages<Shape::kStages>(job.source(), map, ring, full, empty);
+    StageFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
     return;
   }
   waitForPrevious();

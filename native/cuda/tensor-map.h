@@ -17,6 +17,11 @@ __device__ __forceinline__ void prefetchMap(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
+/// Orders copies that this thread starts behind writes to global memory that it has seen.
+__device__ __forceinline__ void acceptGlobal() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 /// Where a box begins in a tensor of five dimensions, the innermost first. Elements outside of the
 /// tensor are zeros.
 struct BoxPlace {

@@ -183,7 +183,7 @@ export function* cases() {
   for (const [format, rows] of [
     ["f32", 43],
     ["i8", 43],
-    ["bf16", 32],
+    ["bf16", 16],
     ["bf16", 16],
     ["bf16", 7],
   ]) {

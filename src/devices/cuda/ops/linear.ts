@@ -12,8 +12,7 @@ import {
 } from "../handles.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
-import { canStream, streamLaunch } from "../linear-stream.ts";
-import { TENSOR_MAP } from "../tensor-map.ts";
+import { canStream, STREAM_MAPS, streamLaunch } from "../linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
@@ -38,8 +37,8 @@ const LINEAR: readonly ParamKind[] = [
 ];
 
 const params = new KernelParams(LINEAR);
-/** `LinearStreamParams` of native/cuda/linear-stream.cu. */
-const streamParams = new KernelParams([...TENSOR_MAP, ...LINEAR]);
+/** `LinearStreamParams` of native/cuda/linear-stream.cu, which ends at a multiple of 64 bytes. */
+const streamParams = new KernelParams([...STREAM_MAPS, "i32", ...LINEAR], 16);
 
 /** Operands, checked. */
 interface Operands {
@@ -84,10 +83,11 @@ function fieldsOf({ count, x, weight, out, bias, accumulate }: Operands) {
 }
 
 function multiplyStream(context: CudaContext, operands: Operands): void {
-  const { count, weight } = operands;
-  const work = { op: "linear_stream", count, weight, gated: false } as const;
-  const { kernel, shape, map } = streamLaunch(context, work);
-  context.launcher.launch(kernel, shape, streamParams.fill(...map, ...fieldsOf(operands)));
+  const { count, x, weight } = operands;
+  const work = { op: "linear_stream", count, x, weight, gated: false } as const;
+  const { kernel, shape, maps, xRows } = streamLaunch(context, work);
+  streamParams.fill(...maps, xRows, ...fieldsOf(operands));
+  context.launcher.launch(kernel, shape, streamParams);
 }
 
 function multiplyFew({ kernels, launcher }: CudaContext, operands: Operands): void {

@@ -26,7 +26,6 @@ inline uint8_t* panelMemory() { return emulatedShared; }
 [[noreturn]] inline void refuseToRun() { std::abort(); }
 
 inline void publishShared() {}
-inline void acceptGlobal() {}
 
 template <int kRegisters>
 inline void shrinkRegisters() {}
