@@ -4,13 +4,17 @@
 //          scaled >= max + ln(min_p), >= the k-th largest, and inside the smallest likeliest set
 //          that reaches top_p; then the first token by rising id at which the running sum of
 //          exp(scaled - max) exceeds uniformAt(seed, position) * total
-// Shapes   logits [R, V]; the others [R], seeds [R, 2]
-// Work     a block per row walks over it: once for the largest, four times for top_k and four for
-//          top_p (a digit of 8 bits of a float's order each), twice for the draw
-// Bound    L2: 4 V bytes a walk; one multiprocessor's share of it where rows are few
-// Checked  bench/gpu/smoke.mjs, sample
+// Shapes   logits [R, V]; bests [R, slices] of best-tokens.cu; the others [R], seeds [R, 2]
+// Work     so many blocks per row that the chip is full, each with its part of the row: for top_k
+//          and top_p they fill bins (likelihood-bins.h), else they weigh their part. The last one
+//          to be done finds the threshold among the few tokens of one bin and draws: it walks over
+//          the row once more for top_k and top_p, else over one part
+// Bound    L2: 4 V bytes for a walk of many blocks, and as many for one of one block
+// Ladder   a block per row, four walks of digits for top_k and for top_p each: 1.5 ms at batch 1,
+//          3.6 ms at batch 256 with both; bins instead of digits, many blocks per row
+// Checked  bench/gpu/smoke.mjs, sample; test/devices/cuda/ops/sample.test.ts
 #include "philox.h"
-#include "vocabulary.h"
+#include "sample-bound.h"
 
 namespace perigee {
 
@@ -23,215 +27,166 @@ struct SampleParams {
   const float* minP;  // 0: off
   const uint32_t* seeds;
   const int* positions;
-  int tokens;  // V
+  const uint64_t* bests;
+  RowState* states;  // [R]; not used with one block per row
+  int tokens;        // V
+  int slices;
 };
 
 namespace {
 
-constexpr int kDigits = 256;
-constexpr int kTilesMax = 256;
-
-/// What is kept: orders above `order`, and the first `ties` tokens (by id) of that order.
-struct Kept {
-  uint32_t order;
-  uint64_t ties;
-};
+constexpr int kTiles = 256;
 
 struct SampleMemory {
-  uint64_t scratch[kWarp];
-  uint64_t bins[kDigits];
-  uint64_t tileWeights[kTilesMax];  // of what is surely kept
-  int tileTies[kTilesMax];
-  uint32_t prefix;
-  uint64_t above;  // weight, or count, of all that is larger than the prefix
-  uint64_t ties;
-  int tile;
-  int tiesBefore;
+  BoundMemory bound;
+  uint32_t tileLow[kTiles];
+  uint32_t tileHigh[kTiles];
+  bool last;
+
+  __device__ uint64_t tile(int index) const {
+    return (static_cast<uint64_t>(tileHigh[index]) << 32) | tileLow[index];
+  }
+};
+
+/// Tokens of one of the tiles that a slice is cut into; as many as findCrossing takes at most.
+__device__ int tileTokensOf(Slice slice) {
+  return static_cast<int>(padTo((slice.end - slice.start + kTiles - 1) / kTiles, kWarp));
+}
+
+__device__ int tilesOf(Slice slice) {
+  const int width = tileTokensOf(slice);
+  return width == 0 ? 0 : (slice.end - slice.start + width - 1) / width;
+}
+
+/// Weighs what is kept of each tile of a slice, a warp per tile. `keeps(order, value, token)`.
+template <typename Keeps>
+__device__ void weighTiles(SampleMemory& memory, const ScaledRow& row, Slice slice,
+                           const Keeps& keeps) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int width = tileTokensOf(slice);
+  const int tiles = tilesOf(slice);
+  for (int tile = threadIdx.x / kWarp; tile < tiles; tile += kVocabularyThreads / kWarp) {
+    const int start = slice.start + tile * width;
+    uint64_t weight = 0;
+    walkTogether(row.logits, {start, min(start + width, slice.end)}, lane, kWarp,
+                 [&](int token, float logit) {
+                   const float value = row.scaled(logit);
+                   if (keeps(orderOf(value), value, token)) weight += weightOf(value, row.max);
+                 });
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      weight += __shfl_xor_sync(0xffffffffu, weight, step);
+    }
+    if (lane == 0) {
+      memory.tileLow[tile] = static_cast<uint32_t>(weight);
+      memory.tileHigh[tile] = static_cast<uint32_t>(weight >> 32);
+    }
+  }
+  __syncthreads();
+}
+
+/// Weighs the tiles of what is above `stretch`, and collects the candidates in it.
+__device__ void gather(SampleMemory& memory, const ScaledRow& row, const Filter& filter,
+                       const Stretch& stretch) {
+  Candidates& candidates = memory.bound.candidates;
+  if (threadIdx.x == 0) candidates.count = 0;
+  __syncthreads();
+  weighTiles(memory, row, {0, row.tokens}, [&](uint32_t order, float value, int token) {
+    if (order < filter.least) return false;
+    const int bin = binOf(value, row.max);
+    if (bin >= stretch.first && bin <= stretch.last) candidates.add(order, token);
+    return bin < stretch.first;
+  });
+}
+
+/// Adds the candidates that are kept to the tiles they are in.
+__device__ void addCandidates(SampleMemory& memory, const ScaledRow& row, uint64_t bound) {
+  const int width = tileTokensOf({0, row.tokens});
+  memory.bound.candidates.each([&](uint32_t order, int token) {
+    if (rankingOf(order, token) < bound) return;
+    const uint64_t weight = weightOf(floatOf(order), row.max);
+    const uint32_t word = static_cast<uint32_t>(weight);
+    const uint32_t before = atomicAdd(&memory.tileLow[token / width], word);
+    const uint32_t carry = before + word < word ? 1u : 0u;
+    atomicAdd(&memory.tileHigh[token / width], static_cast<uint32_t>(weight >> 32) + carry);
+  });
+  __syncthreads();
+}
+
+/// The least ranking that top_k and top_p keep, with the tiles of the row weighed by it. The row's
+/// bins are full.
+__device__ uint64_t select(SampleMemory& memory, const ScaledRow& row, Filter filter) {
+  const Stretch stretch = findStretch(memory.bound, filter);
+  gather(memory, row, filter, stretch);
+  const uint64_t all = static_cast<uint64_t>(filter.least) << 32;
+  if (stretch.first == kBins) return all;
+  const Candidates& candidates = memory.bound.candidates;
+  if (candidates.fit()) {
+    const auto each = [&](const auto& visit) { candidates.each(visit); };
+    const uint64_t bound = findBound(memory.bound, row, filter, stretch, each);
+    addCandidates(memory, row, bound);
+    return bound;
+  }
+
+  // Thousands of logits that are nearly the same: all of the row is looked at again and again.
+  const auto each = [&](const auto& visit) {
+    walk(row.logits, {0, row.tokens},
+         [&](int token, float logit) { visit(orderOf(row.scaled(logit)), token); });
+  };
+  const uint64_t bound = findBound(memory.bound, row, filter, {0, kLastBin, 0, 0, 0}, each);
+  weighTiles(memory, row, {0, row.tokens}, [&](uint32_t order, float, int token) {
+    return rankingOf(order, token) >= bound;
+  });
+  return bound;
+}
+
+/// Where a draw looks: a slice, the weight of all before it, and of the whole row.
+struct Place {
+  Slice slice;
   uint64_t before;
   uint64_t total;
 };
 
-struct Row {
-  const float* logits;
-  int tokens;
-  float temperature;
-  float max;  // largest scaled logit
+/// The first token at which the running sum exceeds uniform * total. The tiles of the place's slice
+/// are weighed.
+__device__ int draw(SampleMemory& memory, const ScaledRow& row, uint64_t bound, const Place& place,
+                    float uniform) {
+  BoundMemory& shared = memory.bound;
+  const double target = static_cast<double>(uniform) * static_cast<double>(place.total);
+  uint64_t before = place.before;
+  const auto exceeds = [&](uint64_t sum) { return static_cast<double>(before + sum) > target; };
+  const auto tileWeight = [&](int tile) { return memory.tile(tile); };
+  const Crossing tile =
+      findCrossing(tilesOf(place.slice), tileWeight, exceeds, shared.found, shared.scratch);
 
-  __device__ float scaled(int token) const { return __fdiv_rn(logits[token], temperature); }
-};
-
-/// Walks down the digits of an order: `amountOf(order, value)` of every token is summed up by
-/// digit, and `stops(above, amount)` says in which digit the wanted order lies, `above` being the
-/// sum of all larger ones. Leaves the order in `memory.prefix` and the sum above it in
-/// `memory.above`.
-template <typename AmountOf, typename Stops>
-__device__ void findOrder(SampleMemory& memory, const Row& row, const AmountOf& amountOf,
-                          const Stops& stops) {
-  if (threadIdx.x == 0) {
-    memory.prefix = 0;
-    memory.above = 0;
-  }
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < kDigits; i += blockDim.x) memory.bins[i] = 0;
-    __syncthreads();
-    const uint32_t prefix = memory.prefix;
-    for (int token = threadIdx.x; token < row.tokens; token += blockDim.x) {
-      const float value = row.scaled(token);
-      const uint32_t order = orderOf(value);
-      // Shifted in two steps: by 32 at once would not be defined.
-      if ((order >> shift) >> 8 != (prefix >> shift) >> 8) continue;
-      const uint64_t amount = amountOf(order, value);
-      if (amount > 0) atomicAdd(&memory.bins[(order >> shift) % kDigits], amount);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      uint64_t above = memory.above;
-      int digit = kDigits - 1;
-      while (digit > 0 && !stops(above, memory.bins[digit])) above += memory.bins[digit--];
-      memory.above = above;
-      memory.prefix = prefix | (static_cast<uint32_t>(digit) << shift);
-    }
-    __syncthreads();
-  }
+  before += tile.before;
+  const int width = tileTokensOf(place.slice);
+  const int start = place.slice.start + tile.index * width;
+  const auto tokenWeight = [&](int index) {
+    const float value = row.scaled(row.logits[start + index]);
+    const bool kept = rankingOf(orderOf(value), start + index) >= bound;
+    return kept ? weightOf(value, row.max) : uint64_t{0};
+  };
+  const int count = min(width, place.slice.end - start);
+  return start + findCrossing(count, tokenWeight, exceeds, shared.found, shared.scratch).index;
 }
 
-/// The k-th largest order.
-__device__ uint32_t kthOrder(SampleMemory& memory, const Row& row, uint64_t k) {
-  findOrder(
-      memory, row, [](uint32_t, float) { return uint64_t{1}; },
-      [&](uint64_t above, uint64_t count) { return above + count >= k; });
-  return memory.prefix;
+/// The part of a row whose blocks left the weights of all parts, in which a draw ends.
+__device__ Place findPart(SampleMemory& memory, const ScaledRow& row, const RowState& state,
+                          int parts, float uniform) {
+  BoundMemory& shared = memory.bound;
+  const auto partWeight = [&](int part) { return __ldcg(&state.sums[part]); };
+  const int index = static_cast<int>(threadIdx.x);
+  const uint64_t total = blockSum(index < parts ? partWeight(index) : 0, shared.scratch);
+  const double target = static_cast<double>(uniform) * static_cast<double>(total);
+  const auto exceeds = [&](uint64_t sum) { return static_cast<double>(sum) > target; };
+  const Crossing part = findCrossing(parts, partWeight, exceeds, shared.found, shared.scratch);
+  return {sliceOf(row.tokens, part.index, parts), part.before, total};
 }
 
-/// The smallest set of the likeliest tokens, of at least order `least`, that reaches `topP`.
-__device__ Kept nucleusOf(SampleMemory& memory, const Row& row, uint32_t least, float topP) {
-  uint64_t mine = 0;
-  for (int token = threadIdx.x; token < row.tokens; token += blockDim.x) {
-    const float value = row.scaled(token);
-    if (orderOf(value) >= least) mine += weightOf(value, row.max);
-  }
-  const double total = static_cast<double>(blockSum(mine, memory.scratch));
-  const double target = static_cast<double>(topP) * total;
-  const auto reaches = [&](uint64_t weight) { return static_cast<double>(weight) >= target; };
-
-  findOrder(
-      memory, row,
-      [&](uint32_t order, float value) {
-        return order >= least ? weightOf(value, row.max) : uint64_t{0};
-      },
-      [&](uint64_t above, uint64_t weight) { return weight > 0 && reaches(above + weight); });
-
-  // Tokens of one order have one weight: a division says how many of them it takes.
-  if (threadIdx.x == 0) {
-    const uint64_t weight = weightOf(floatOf(memory.prefix), row.max);
-    const uint64_t above = memory.above;
-    uint64_t ties = 1;
-    if (weight > 0) {
-      const double missing = (target - static_cast<double>(above)) / static_cast<double>(weight);
-      ties = missing > 2.0 ? static_cast<uint64_t>(missing) - 1 : 1;
-      while (!reaches(above + ties * weight) && ties < static_cast<uint64_t>(row.tokens)) ++ties;
-    }
-    memory.ties = ties;
-  }
-  __syncthreads();
-  return {memory.prefix, memory.ties};
-}
-
-/// Weights of tiles of the row: what is surely kept, and how many ties there are.
-__device__ void weighTiles(SampleMemory& memory, const Row& row, const Kept& kept, int tileTokens) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int tile = threadIdx.x / kWarp; tile * tileTokens < row.tokens; tile += kVocabularyWarps) {
-    const int end = min((tile + 1) * tileTokens, row.tokens);
-    uint64_t weight = 0;
-    int ties = 0;
-    for (int token = tile * tileTokens + lane; token < end; token += kWarp) {
-      const float value = row.scaled(token);
-      const uint32_t order = orderOf(value);
-      if (order > kept.order) weight += weightOf(value, row.max);
-      ties += order == kept.order ? 1 : 0;
-    }
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-      weight += __shfl_xor_sync(0xffffffffu, weight, step);
-      ties += __shfl_xor_sync(0xffffffffu, ties, step);
-    }
-    if (lane == 0) {
-      memory.tileWeights[tile] = weight;
-      memory.tileTies[tile] = ties;
-    }
-  }
-  __syncthreads();
-}
-
-/// Finds the tile in which the running sum exceeds uniform * total.
-__device__ void findTile(SampleMemory& memory, const Row& row, const Kept& kept, int tileTokens,
-                         float uniform) {
-  if (threadIdx.x == 0) {
-    const int tiles = (row.tokens + tileTokens - 1) / tileTokens;
-    const uint64_t tieWeight = weightOf(floatOf(kept.order), row.max);
-    // Of `ties` ties behind `before` others, so many are kept.
-    const auto keptTies = [&](uint64_t before, uint64_t ties) {
-      const uint64_t room = before < kept.ties ? kept.ties - before : 0;
-      return ties < room ? ties : room;
-    };
-    uint64_t total = 0;
-    uint64_t ties = 0;
-    for (int tile = 0; tile < tiles; ++tile) {
-      const uint64_t here = static_cast<uint64_t>(memory.tileTies[tile]);
-      total += memory.tileWeights[tile] + tieWeight * keptTies(ties, here);
-      ties += here;
-    }
-    const double target = static_cast<double>(uniform) * static_cast<double>(total);
-    uint64_t sum = 0;
-    ties = 0;
-    int tile = 0;
-    for (; tile + 1 < tiles; ++tile) {
-      const uint64_t here = static_cast<uint64_t>(memory.tileTies[tile]);
-      const uint64_t weight = memory.tileWeights[tile] + tieWeight * keptTies(ties, here);
-      if (static_cast<double>(sum + weight) > target) break;
-      sum += weight;
-      ties += here;
-    }
-    memory.tile = tile;
-    memory.before = sum;
-    memory.tiesBefore = static_cast<int>(ties);
-    memory.total = total;
-  }
-  __syncthreads();
-}
-
-/// One warp: the first token of the tile at which the running sum exceeds uniform * total.
-__device__ int findToken(const SampleMemory& memory, const Row& row, const Kept& kept,
-                         int tileTokens, float uniform) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const double target = static_cast<double>(uniform) * static_cast<double>(memory.total);
-  const int end = min((memory.tile + 1) * tileTokens, row.tokens);
-  uint64_t sum = memory.before;
-  uint64_t ties = static_cast<uint64_t>(memory.tiesBefore);
-  int last = 0;
-  for (int start = memory.tile * tileTokens; start < end; start += kWarp) {
-    const int token = start + lane;
-    const float value = token < end ? row.scaled(token) : -infinity();
-    const uint32_t order = token < end ? orderOf(value) : 0;
-    const bool tie = token < end && order == kept.order;
-    const uint32_t tied = __ballot_sync(0xffffffffu, tie);
-    const uint64_t place = ties + __popc(tied & ((1u << lane) - 1u));
-    const bool keeps = token < end && (order > kept.order || (tie && place < kept.ties));
-    const uint64_t weight = keeps ? weightOf(value, row.max) : 0;
-
-    uint64_t running = weight;
-    for (int step = 1; step < kWarp; step *= 2) {
-      const uint64_t other = __shfl_up_sync(0xffffffffu, running, step);
-      running += lane >= step ? other : 0;
-    }
-    const bool exceeds = weight > 0 && static_cast<double>(sum + running) > target;
-    const uint32_t found = __ballot_sync(0xffffffffu, exceeds);
-    if (found != 0) return start + __ffs(static_cast<int>(found)) - 1;
-    const uint32_t any = __ballot_sync(0xffffffffu, weight > 0);
-    if (any != 0) last = start + kWarp - 1 - __clz(static_cast<int>(any));
-    sum += __shfl_sync(0xffffffffu, running, kWarp - 1);
-    ties += __popc(tied);
-  }
-  return last;
+/// The weight of a slice whose tiles are weighed.
+__device__ uint64_t weightOfTiles(SampleMemory& memory, Slice slice) {
+  const int index = static_cast<int>(threadIdx.x);
+  return blockSum(index < tilesOf(slice) ? memory.tile(index) : 0, memory.bound.scratch);
 }
 
 }  // namespace
@@ -240,46 +195,66 @@ PERIGEE_KERNEL __launch_bounds__(kVocabularyThreads, 1)
 perigee_sample(const __grid_constant__ SampleParams p) {
   joinStream();
   __shared__ SampleMemory memory;
+  BoundMemory& shared = memory.bound;
   const int64_t index = blockIdx.x;
-  Row row = {p.logits + index * p.tokens, p.tokens, p.temperature[index], 0.0f};
+  const int part = static_cast<int>(blockIdx.y);
+  const int parts = static_cast<int>(gridDim.y);
 
   // 1. The largest. Where it is infinite a distribution has no meaning.
-  const auto logitAt = [&](int token) { return row.logits[token]; };
-  const uint64_t best = bestBelow(~uint64_t{0}, row.tokens, logitAt, memory.scratch);
-  const int likeliest = best == 0 ? 0 : tokenOf(best);
-  const bool greedy = row.temperature == 0.0f;
-  row.max = greedy ? 0.0f : row.scaled(likeliest);
-  if (greedy || !(fabsf(row.max) < infinity())) {
-    if (threadIdx.x == 0) p.out[index] = likeliest;
+  const float temperature = p.temperature[index];
+  const int slice = static_cast<int>(threadIdx.x);
+  const uint64_t mine = slice < p.slices ? p.bests[index * p.slices + slice] : 0;
+  const uint64_t best = blockMax(mine, shared.scratch);
+  ScaledRow row = {p.logits + index * p.tokens, p.tokens, temperature, 0.0f};
+  const bool greedy = temperature == 0.0f;
+  if (!greedy && best != 0) row.max = row.scaled(floatOf(static_cast<uint32_t>(best >> 32)));
+  if (greedy || best == 0 || !(fabsf(row.max) < infinity())) {
+    if (part == 0 && threadIdx.x == 0) p.out[index] = best == 0 ? 0 : tokenOf(best);
     return;
   }
 
-  // 2. min_p and top_k are thresholds.
-  uint32_t least = orderOf(-infinity());
+  // 2. What is kept.
+  const int topK = p.topK[index];
   const float minP = p.minP[index];
+  Filter filter = {orderOf(-infinity()), topK > 0 && topK < p.tokens ? topK : uint64_t{0},
+                   p.topP[index]};
   if (minP > 0.0f) {
     const double bound = static_cast<double>(row.max) + fmin(log(static_cast<double>(minP)), 0.0);
-    least = max(least, orderOf(__double2float_ru(bound)));
+    filter.least = max(filter.least, orderOf(__double2float_ru(bound)));
   }
-  const int topK = p.topK[index];
-  if (topK > 0 && topK < row.tokens) {
-    least = max(least, kthOrder(memory, row, static_cast<uint64_t>(topK)));
-  }
+  const bool selects = filter.ranks() || filter.weighs();
+  const uint64_t all = static_cast<uint64_t>(filter.least) << 32;
+  const auto isKept = [&](uint32_t order, float, int) { return order >= filter.least; };
 
-  // 3. top_p among what they keep.
-  Kept kept = {least, ~uint64_t{0}};
-  const float topP = p.topP[index];
-  if (topP < 1.0f) kept = nucleusOf(memory, row, least, topP);
+  // 3. Each block's part of the row, for the last one to go on with.
+  const Slice ours = sliceOf(p.tokens, part, parts);
+  RowState& state = p.states[parts > 1 ? index : 0];
+  if (selects) {
+    fillBins(shared.bins, row, ours, filter);
+    if (parts > 1) addBins(state, shared.bins);
+  } else {
+    weighTiles(memory, row, ours, isKept);
+    const uint64_t weight = weightOfTiles(memory, ours);
+    if (parts > 1 && threadIdx.x == 0) state.sums[part] = weight;
+  }
+  if (parts > 1) {
+    if (!arrivesLast(state, parts, memory.last)) return;
+    if (selects) loadBins(shared.bins, state);
+  }
 
   // 4. The draw.
   const float uniform = uniformAt(p.seeds[2 * index], p.seeds[2 * index + 1],
                                   static_cast<uint32_t>(p.positions[index]));
-  const int tileTokens =
-      static_cast<int>(padTo((row.tokens + kTilesMax - 1) / kTilesMax, kWarp));
-  weighTiles(memory, row, kept, tileTokens);
-  findTile(memory, row, kept, tileTokens, uniform);
-  if (threadIdx.x >= kWarp) return;
-  const int token = findToken(memory, row, kept, tileTokens, uniform);
+  uint64_t bound = all;
+  Place place = {{0, p.tokens}, 0, 0};
+  if (selects) {
+    bound = select(memory, row, filter);
+  } else if (parts > 1) {
+    place = findPart(memory, row, state, parts, uniform);
+    weighTiles(memory, row, place.slice, isKept);
+  }
+  if (selects || parts == 1) place.total = weightOfTiles(memory, place.slice);
+  const int token = draw(memory, row, bound, place, uniform);
   if (threadIdx.x == 0) p.out[index] = token;
 }
 

@@ -1,7 +1,7 @@
-// Rows of logits, a block each: what sampling and log-probabilities share.
+// Rows of logits: what sampling and log-probabilities share.
 //
 // Weights exp(logit - max) are counted in units of 2^-44, as whole numbers. Sums of them are exact,
-// so they are the same in any order: by atomics, in pieces, for any size of the block. A vocabulary
+// so they are the same in any order: by atomics, in pieces, by any number of blocks. A vocabulary
 // of 2^19 tokens fits 64 bits. What is rounded away is less than 2^-45 of the likeliest token.
 #pragma once
 
@@ -9,9 +9,13 @@
 
 namespace perigee {
 
+/// Same as VOCABULARY_THREADS in src/devices/cuda/vocabulary.ts.
 constexpr int kVocabularyThreads = 1024;
-constexpr int kVocabularyWarps = kVocabularyThreads / kWarp;
 constexpr float kWeightUnits = 17592186044416.0f;  // 2^44
+
+/// Logits that a thread asks for before it looks at the first: 32 KiB on their way to a block of
+/// 1024 threads, where the cache's latency times its share per multiprocessor wants about 30.
+constexpr int kLogitsAtOnce = 8;
 
 /// Whole numbers in the order of the floats; NaN is below all, and -0 is 0.
 __device__ __forceinline__ uint32_t orderOf(float value) {
@@ -30,28 +34,73 @@ __device__ __forceinline__ uint64_t weightOf(float value, float max) {
   return value == value ? __float2ull_rn(expf(value - max) * kWeightUnits) : 0;
 }
 
+/// A token's place among equals: lower ids are better.
+__device__ __forceinline__ uint32_t placeOf(int token) {
+  return 0xffffffffu - static_cast<uint32_t>(token);
+}
+
 /// Tokens by falling logit, then rising id, as one number; larger is better. 0 stands for nothing.
-__device__ __forceinline__ uint64_t rankingOf(float value, int token) {
-  const uint32_t place = 0xffffffffu - static_cast<uint32_t>(token);
-  return (static_cast<uint64_t>(orderOf(value)) << 32) | place;
+__device__ __forceinline__ uint64_t rankingOf(uint32_t order, int token) {
+  return (static_cast<uint64_t>(order) << 32) | placeOf(token);
 }
 __device__ __forceinline__ int tokenOf(uint64_t ranking) {
   return static_cast<int>(0xffffffffu - static_cast<uint32_t>(ranking));
 }
 
+/// Tokens [start, end) of a row.
+struct Slice {
+  int start;
+  int end;
+};
+
+/// One of `parts` slices that make up a row, some of them empty.
+__device__ __forceinline__ Slice sliceOf(int tokens, int part, int parts) {
+  const int width = static_cast<int>(padTo((tokens + parts - 1) / parts, kWarp));
+  return {min(part * width, tokens), min((part + 1) * width, tokens)};
+}
+
+/// Calls `visit(token, logit)` for each token of a slice; `step` threads do it together, of which
+/// this is number `index`.
+template <typename Visit>
+__device__ __forceinline__ void walkTogether(const float* logits, Slice slice, int index, int step,
+                                             const Visit& visit) {
+  for (int first = slice.start + index; first < slice.end; first += kLogitsAtOnce * step) {
+    float values[kLogitsAtOnce];
+#pragma unroll
+    for (int i = 0; i < kLogitsAtOnce; ++i) {
+      const int token = first + i * step;
+      values[i] = token < slice.end ? logits[token] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kLogitsAtOnce; ++i) {
+      const int token = first + i * step;
+      if (token < slice.end) visit(token, values[i]);
+    }
+  }
+}
+
+/// The same with all threads of the block.
+template <typename Visit>
+__device__ __forceinline__ void walk(const float* logits, Slice slice, const Visit& visit) {
+  walkTogether(logits, slice, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), visit);
+}
+
 /// `value` of all threads, combined in pairs; given to all. `scratch`: kWarp numbers in shared
-/// memory, free again when the call returns.
+/// memory, free again when the call returns. The block has at most kWarp whole warps, and
+/// `combine` takes 0 for nothing.
 template <typename Combine>
 __device__ __forceinline__ uint64_t blockReduce(uint64_t value, uint64_t* scratch,
                                                 const Combine& combine) {
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) {
-    value = combine(value, __shfl_xor_sync(0xffffffffu, value, lane));
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
   }
-  if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = value;
+  if (lane == 0) scratch[threadIdx.x / kWarp] = value;
   __syncthreads();
-  const int warps = static_cast<int>(blockDim.x) / kWarp;
-  uint64_t all = scratch[0];
-  for (int warp = 1; warp < warps; ++warp) all = combine(all, scratch[warp]);
+  uint64_t all = lane < static_cast<int>(blockDim.x) / kWarp ? scratch[lane] : 0;
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    all = combine(all, __shfl_xor_sync(0xffffffffu, all, step));
+  }
   __syncthreads();
   return all;
 }
@@ -64,15 +113,67 @@ __device__ __forceinline__ uint64_t blockMax(uint64_t value, uint64_t* scratch) 
   return blockReduce(value, scratch, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }
 
+/// Sum of `value` over this thread and all before it. `scratch` as above.
+__device__ __forceinline__ uint64_t blockRunningSum(uint64_t value, uint64_t* scratch) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const uint64_t other = __shfl_up_sync(0xffffffffu, value, step);
+    value += lane >= step ? other : 0;
+  }
+  if (lane == kWarp - 1) scratch[warp] = value;
+  __syncthreads();
+  uint64_t before = lane < warp ? scratch[lane] : 0;
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    before += __shfl_xor_sync(0xffffffffu, before, step);
+  }
+  __syncthreads();
+  return before + value;
+}
+
+/// Where a running sum crosses a bound: the first index at which it does, and the sum before it.
+struct Crossing {
+  int index;
+  uint64_t before;
+};
+
+/// Most amounts that findCrossing takes.
+constexpr int kAmountsMax = 2 * kVocabularyThreads;
+
+/// The first of `count` indices at which `reaches(sum of amountAt(0 .. index))`, which must stay
+/// true once it is; index `count` when there is none. `found` is shared memory. All threads of a
+/// block of kVocabularyThreads call it.
+template <typename AmountAt, typename Reaches>
+__device__ __forceinline__ Crossing findCrossing(int count, const AmountAt& amountAt,
+                                                 const Reaches& reaches, Crossing& found,
+                                                 uint64_t* scratch) {
+  const int first = 2 * static_cast<int>(threadIdx.x);
+  const uint64_t a = first < count ? amountAt(first) : 0;
+  const uint64_t b = first + 1 < count ? amountAt(first + 1) : 0;
+  if (threadIdx.x == 0) found = {count, 0};
+  const uint64_t end = blockRunningSum(a + b, scratch);
+  const uint64_t start = end - a - b;
+  if (first < count && (first == 0 || !reaches(start))) {
+    if (reaches(start + a)) {
+      found = {first, start};
+    } else if (first + 1 < count && reaches(end)) {
+      found = {first + 1, start + a};
+    }
+  }
+  __syncthreads();
+  const Crossing crossing = found;
+  __syncthreads();
+  return crossing;
+}
+
 /// The best token whose ranking is below `below`; 0 when there is none. All threads call it.
-template <typename ValueAt>
-__device__ __forceinline__ uint64_t bestBelow(uint64_t below, int tokens, const ValueAt& valueAt,
+__device__ __forceinline__ uint64_t bestBelow(uint64_t below, const float* logits, Slice slice,
                                               uint64_t* scratch) {
   uint64_t best = 0;
-  for (int token = threadIdx.x; token < tokens; token += blockDim.x) {
-    const uint64_t ranking = rankingOf(valueAt(token), token);
+  walk(logits, slice, [&](int token, float value) {
+    const uint64_t ranking = rankingOf(orderOf(value), token);
     if (ranking < below && ranking > best) best = ranking;
-  }
+  });
   return blockMax(best, scratch);
 }
 

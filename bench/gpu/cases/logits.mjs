@@ -22,11 +22,12 @@ function logitsOf(random, rows, tokens, ties) {
   return ties ? values.map(Math.round) : values;
 }
 
-async function sampleCase(pair, tokens, ties) {
+/** `first`: the draw that the first row makes. Few rows are shared by many blocks. */
+async function sampleCase(pair, { tokens, ties, rows = draws.length, first = 0 }) {
   const random = new RandomNumbers(tokens);
-  const rows = draws.length;
   const logits = pair.f32([rows, tokens], logitsOf(random, rows, tokens, ties));
-  const column = (index, make) => make(draws.map((draw) => draw[index]));
+  const drawOf = (row) => draws[(first + row) % draws.length];
+  const column = (index, make) => make(Array.from({ length: rows }, (_, r) => drawOf(r)[index]));
   const f32 = (values) => pair.f32([rows], values);
   const i32 = (values) => pair.i32(values);
   const [temperature, topK] = [column(0, f32), column(1, i32)];
@@ -51,8 +52,7 @@ async function sampleCase(pair, tokens, ties) {
   return verdicts;
 }
 
-async function logprobsCase(pair, tokens, topCount) {
-  const rows = 3;
+async function logprobsCase(pair, { tokens, topCount, rows = 3 }) {
   const random = new RandomNumbers(tokens + 1);
   const logits = pair.f32([rows, tokens], logitsOf(random, rows, tokens, topCount === 20));
   const chosenTokens = pair.i32(Array.from({ length: rows }, () => random.below(tokens)));
@@ -117,14 +117,25 @@ async function adjustCase(pair, tokens, masked, inPlace) {
 
 /** Each case: the op, what is special about it, and what runs it. */
 export function* cases() {
+  // A block per row.
+  for (const rows of [140, 300]) {
+    const name = `${rows} rows`;
+    const few = { tokens: 4099, rows };
+    yield { op: "sample", name, run: (pair) => sampleCase(pair, { ...few, ties: true }) };
+    yield { op: "logprobs", name, run: (pair) => logprobsCase(pair, { ...few, topCount: 5 }) };
+  }
   for (const tokens of vocabularies) {
     for (const ties of [false, true]) {
       const name = `${tokens} tokens${ties ? ", many alike" : ""}`;
-      yield { op: "sample", name, run: (pair) => sampleCase(pair, tokens, ties) };
+      yield { op: "sample", name, run: (pair) => sampleCase(pair, { tokens, ties }) };
+    }
+    for (const first of draws.keys()) {
+      const run = (pair) => sampleCase(pair, { tokens, ties: first % 2 === 0, rows: 1, first });
+      yield { op: "sample", name: `${tokens} tokens, draw ${first} alone`, run };
     }
     for (const topCount of [0, 5, 20].filter((count) => count <= tokens)) {
       const name = `${tokens} tokens, the ${topCount} likeliest`;
-      yield { op: "logprobs", name, run: (pair) => logprobsCase(pair, tokens, topCount) };
+      yield { op: "logprobs", name, run: (pair) => logprobsCase(pair, { tokens, topCount }) };
     }
     for (const masked of [false, true]) {
       for (const inPlace of [false, true]) {

@@ -4,26 +4,34 @@ import type { LogprobsInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams } from "../kernel-params.ts";
-import { checkedVocabulary, VOCABULARY_THREADS } from "../vocabulary.ts";
+import { checkedVocabulary, findBest, VOCABULARY_THREADS } from "../vocabulary.ts";
 
 const params = new KernelParams([
-  ...(["pointer", "pointer", "pointer", "pointer", "pointer", "pointer", "i32", "i32"] as const),
+  ...(["pointer", "pointer", "pointer", "pointer", "pointer", "pointer"] as const),
+  ...(["pointer", "pointer", "i32", "i32", "i32"] as const),
 ]);
 
 /** Fields of `LogprobsParams` in native/cuda/logprobs.cu. */
-export function logprobs({ kernels, launcher }: CudaContext, input: LogprobsInput): void {
+export function logprobs(context: CudaContext, input: LogprobsInput): void {
+  const { kernels, launcher } = context;
   const { count, topCount } = input;
   const vocabulary = checkedVocabulary(elementCount(input.logits.shape.slice(1)));
+  const logits = tensorOf(input.logits, "f32", count, vocabulary).address;
+  const best = findBest(context, { logits, count, tokens: vocabulary });
   params.fill(
-    tensorOf(input.logits, "f32", count, vocabulary).address,
+    logits,
     vectorOf(input.tokens, "i32", count),
     vectorOf(input.chosen, "f32", count),
     vectorOf(input.ranks, "i32", count),
     ...topFields(input, vocabulary),
+    best.bests,
+    best.states,
     topCount,
     vocabulary,
+    best.slices,
   );
-  launcher.launch(kernels.logprobs, { grid: [count], threads: VOCABULARY_THREADS }, params);
+  const shape = { grid: [count, best.parts], threads: VOCABULARY_THREADS } as const;
+  launcher.launch(kernels.logprobs, shape, params);
 }
 
 /** Where the likeliest tokens go; null when none are asked for. */

@@ -1,0 +1,170 @@
+// Which tokens of a row min_p, top_k and top_p leave: those of at least one ranking.
+//
+// Bins of the row (likelihood-bins.h) say in which of them the k-th token is, and in which the
+// smallest likeliest set ends that reaches top_p. Only tokens of these are candidates; what is
+// above is kept, and counts as a sum.
+#pragma once
+
+#include "likely-tokens.h"
+
+namespace perigee {
+
+/// A row of logits, its temperature and its largest scaled logit.
+struct ScaledRow {
+  const float* logits;
+  int tokens;
+  float temperature;
+  float max;
+
+  __device__ float scaled(float logit) const {
+    return temperature == 1.0f ? logit : __fdiv_rn(logit, temperature);
+  }
+};
+
+/// What leaves tokens out. Below `least` none is kept.
+struct Filter {
+  uint32_t least;
+  uint64_t topK;  // 0: off
+  float topP;     // 1: off
+
+  __device__ bool ranks() const { return topK > 0; }
+  __device__ bool weighs() const { return topP < 1.0f; }
+};
+
+/// Bins [first, last] in which the thresholds lie. With `first` being kBins all is kept.
+struct Stretch {
+  int first;
+  int last;
+  uint64_t count;   // in the bins before
+  uint64_t weight;  // in the bins before
+  uint64_t behind;  // weight in the bins behind, of what top_k keeps
+};
+
+struct BoundMemory {
+  uint64_t scratch[kWarp];
+  Crossing found;
+  Bins bins;
+  Candidates candidates;
+};
+
+/// Counts and weighs the tokens of a slice, as far as the filter asks for it.
+__device__ __forceinline__ void fillBins(Bins& bins, const ScaledRow& row, Slice slice,
+                                         const Filter& filter) {
+  bins.clear();
+  walk(row.logits, slice, [&](int, float logit) {
+    const float value = row.scaled(logit);
+    if (orderOf(value) < filter.least) return;
+    const int bin = binOf(value, row.max);
+    if (filter.ranks()) atomicAdd(&bins.counts[bin], 1u);
+    if (filter.weighs() && bin < kLastBin) bins.addWeight(bin, weightOf(value, row.max));
+  });
+  __syncthreads();
+}
+
+/// Where the thresholds lie. Takes back a top_k that leaves out nothing that weighs anything.
+__device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filter) {
+  const Bins& bins = memory.bins;
+  const auto countOf = [&](int bin) { return static_cast<uint64_t>(bins.counts[bin]); };
+  const auto weightIn = [&](int bin) { return bins.weight(bin); };
+  const auto sumBefore = [&](int end, const auto& amountOf) {
+    uint64_t mine = 0;
+    for (int bin = threadIdx.x; bin < end; bin += blockDim.x) mine += amountOf(bin);
+    return blockSum(mine, memory.scratch);
+  };
+
+  // 1. The k-th token's bin.
+  int kth = kBins;
+  if (filter.ranks()) {
+    const auto reaches = [&](uint64_t count) { return count >= filter.topK; };
+    kth = findCrossing(kBins, countOf, reaches, memory.found, memory.scratch).index;
+    if (kth >= kLastBin) {
+      filter.topK = 0;
+      kth = kBins;
+    }
+  }
+  if (!filter.weighs()) {
+    if (!filter.ranks()) return {kBins, kBins, 0, 0, 0};
+    return {kth, kth, sumBefore(kth, countOf), 0, 0};
+  }
+
+  // 2. The bin in which the set ends at the earliest: not all of the k-th token's bin may count.
+  const uint64_t total = sumBefore(kth, weightIn);
+  const double target = static_cast<double>(filter.topP) * static_cast<double>(total);
+  const auto reaches = [&](uint64_t weight) { return static_cast<double>(weight) >= target; };
+  const Crossing crossing = findCrossing(kBins, weightIn, reaches, memory.found, memory.scratch);
+  const int first = crossing.index;
+  if (filter.ranks()) return {first, kth, sumBefore(first, countOf), crossing.before, 0};
+  return {first, first, 0, crossing.before, total - crossing.before - weightIn(first)};
+}
+
+/// How many of `tied` tokens are kept where each weighs `weight`, all above weigh `above` and
+/// `target` is to be reached; at least one.
+__device__ __forceinline__ uint64_t keptTies(uint64_t weight, uint64_t above, double target,
+                                             uint64_t tied) {
+  if (weight == 0) return 1;
+  const double missing = (target - static_cast<double>(above)) / static_cast<double>(weight);
+  uint64_t ties = missing > 2.0 ? static_cast<uint64_t>(missing) - 1 : 1;
+  while (ties < tied && static_cast<double>(above + ties * weight) < target) ++ties;
+  return ties;
+}
+
+/// The least ranking that is kept. `each(visit(order, token))` goes over the candidates with all
+/// threads; `stretch` says what is above them.
+template <typename Each>
+__device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledRow& row,
+                                              const Filter& filter, const Stretch& stretch,
+                                              const Each& each) {
+  const auto sumOf = [&](const auto& amountOf) {
+    uint64_t mine = 0;
+    each([&](uint32_t order, int token) { mine += amountOf(order, token); });
+    return blockSum(mine, memory.scratch);
+  };
+  const auto weightFrom = [&](uint32_t least) {
+    return stretch.weight + sumOf([&](uint32_t order, int) {
+             return order >= least ? weightOf(floatOf(order), row.max) : uint64_t{0};
+           });
+  };
+
+  // 1. Between which orders to look.
+  uint32_t lowest = 0xffffffffu;
+  uint32_t highest = 0;
+  each([&](uint32_t order, int) {
+    lowest = min(lowest, order);
+    highest = max(highest, order);
+  });
+  lowest = ~static_cast<uint32_t>(blockMax(~lowest, memory.scratch));
+  highest = static_cast<uint32_t>(blockMax(highest, memory.scratch));
+  uint32_t least = max(lowest, filter.least);
+
+  // 2. The k-th largest.
+  if (filter.ranks()) {
+    least = largestThat(least, highest, [&](uint32_t middle) {
+      const auto isAbove = [&](uint32_t order, int) { return uint64_t{order >= middle}; };
+      return stretch.count + sumOf(isAbove) >= filter.topK;
+    });
+  }
+  if (!filter.weighs()) return static_cast<uint64_t>(least) << 32;
+
+  // 3. Where the set ends.
+  const double total = static_cast<double>(weightFrom(least) + stretch.behind);
+  const double target = static_cast<double>(filter.topP) * total;
+  const uint32_t end = largestThat(least, highest, [&](uint32_t middle) {
+    return static_cast<double>(weightFrom(middle)) >= target;
+  });
+
+  // 4. Tokens of one order have one weight: a division says how many of them it takes.
+  const uint64_t tied = sumOf([&](uint32_t order, int) { return uint64_t{order == end}; });
+  const uint64_t weight = weightOf(floatOf(end), row.max);
+  const uint64_t above = weightFrom(end) - tied * weight;
+  const uint64_t ties = keptTies(weight, above, target, tied);
+  const uint64_t bound = static_cast<uint64_t>(end) << 32;
+  if (ties >= tied) return bound;
+  return bound | largestThat(placeOf(row.tokens - 1), placeOf(0), [&](uint32_t middle) {
+           const auto isBefore = [&](uint32_t order, int token) {
+             return uint64_t{order == end && placeOf(token) >= middle};
+           };
+           return sumOf(isBefore) >= ties;
+         });
+}
+
+}  // namespace perigee
