@@ -15,11 +15,11 @@ namespace perigee {
 
 struct LinearActivateParams {
   StreamMaps maps;
+  StreamBoxes boxes;
   PackedRows out;
   const float* bias;  // null: none
   int count;          // T
   int columns;        // K
-  int xRows;          // of a box of x
   Nonlinearity kind;
   int gated;
 };
@@ -35,7 +35,7 @@ struct LinearActivateJob {
       : p(params), count(params.count), size(params.out.columns) {}
 
   __device__ StreamSource source() const {
-    return {(size + kBoxRows - 1) / kBoxRows, p.columns, p.gated ? 2 : 1, p.xRows};
+    return {(size + kBoxRows - 1) / kBoxRows, p.columns, p.gated ? 2 : 1, p.boxes};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {

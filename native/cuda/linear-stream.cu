@@ -12,7 +12,7 @@ namespace perigee {
 
 struct LinearStreamParams {
   StreamMaps maps;
-  int xRows;  // of a box of x
+  StreamBoxes boxes;
   LinearParams linear;
 };
 
@@ -20,14 +20,14 @@ namespace {
 
 struct LinearJob {
   const LinearParams& p;
+  StreamBoxes boxes;
   int count;
-  int xRows;
 
   __device__ explicit LinearJob(const LinearStreamParams& params)
-      : p(params.linear), count(params.linear.count), xRows(params.xRows) {}
+      : p(params.linear), boxes(params.boxes), count(params.linear.count) {}
 
   __device__ StreamSource source() const {
-    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1, xRows};
+    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1, boxes};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {

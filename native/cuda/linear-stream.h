@@ -64,16 +64,27 @@ static_assert(StreamShape<1>::kBytes <= 227 << 10 && StreamShape<2>::kBytes <= 2
 
 /// What the copying warp reads. Must lie in the arguments of a kernel.
 struct StreamMaps {
-  TensorMap weight;  // [columns][rows][halves]
-  TensorMap x;       // [columns][rows]
+  TensorMap passes;  // of the matrix, in boxes of a whole pass
+  TensorMap boxes;   // of the matrix, in boxes of kBoxRows rows: where a pass is not whole
+  TensorMap x;
 };
 
-/// The matrix, and the rows of x. Two halves with a gate.
+/// How the maps have the matrix and x. Few large copies: each costs the copy engine some 40 ns.
+///   passes  with a gate [columns][rows][halves]; else, of whole units, [columns][kBoxRows][units]
+///   boxes   [columns][rows]; not used with a gate
+///   x       of whole stages [kPanelColumns][rows][panels]; else [columns][rows]
+struct StreamBoxes {
+  int wholePasses;  // `passes` is there
+  int wholeStages;  // x comes as all panels of a stage at once
+  int xRows;        // in a box: 1, 2, 4, 8 or 16
+};
+
+/// What is multiplied.
 struct StreamSource {
   int units;
   int columns;
-  int halves;
-  int xRows;  // in a box: 1, 2, 4, 8 or 16
+  int halves;  // 2 with a gate
+  StreamBoxes boxes;
 
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
@@ -156,19 +167,24 @@ class StageFeed {
     const int panel = lane / kPassBoxes;
     const int box = lane % kPassBoxes;
     const int boxes = min(kPassBoxes, (share_.end - unit_) * source_.halves);
+    const bool atOnce = source_.boxes.wholePasses != 0 && boxes == kPassBoxes;
     Barrier& full = full_[place_.slot];
     empty_[place_.slot].wait(place_.round ^ 1);
     if (lane == 0) {
       // Columns behind the last arrive as zeros.
-      full.expectBytes(kPanels * (boxes * kBoxBytes + source_.xRows * kPanelRowBytes));
+      full.expectBytes(kPanels * (boxes * kBoxBytes + source_.boxes.xRows * kPanelRowBytes));
     }
     __syncwarp();
-    if (panel < kPanels && box < boxes) {
+    if (panel < kPanels && box < (atOnce ? 1 : boxes)) {
       const int column = stage_ * kStageColumns + panel * kPanelColumns;
-      const int row = (unit_ + (source_.halves == 1 ? box : 0)) * kBoxRows;
-      const int half = source_.halves == 1 ? 0 : box;
       uint8_t* const to = stageAt(place_.slot) + panel * kPanelBytes + box * kBoxBytes;
-      copyBox(to, maps_.weight, {{column, row, half, 0, 0}}, full);
+      if (!atOnce) {
+        copyBox(to, maps_.boxes, {{column, (unit_ + box) * kBoxRows, 0, 0, 0}}, full);
+      } else if (source_.halves == 1) {
+        copyBox(to, maps_.passes, {{column, 0, unit_, 0, 0}}, full);
+      } else {
+        copyBox(to, maps_.passes, {{column, unit_ * kBoxRows, 0, 0, 0}}, full);
+      }
     }
     place_.advance();
     if (++stage_ == share_.stages) {
@@ -179,10 +195,14 @@ class StageFeed {
 
   __device__ void copyX(int slot, int stage) {
     const int panel = static_cast<int>(threadIdx.x) % kWarp;
-    if (panel >= kPanels) return;
+    if (panel >= (source_.boxes.wholeStages ? 1 : kPanels)) return;
     uint8_t* const to = stageAt(slot) + kWeightBytes + panel * Shape::kXPanelBytes;
-    const int column = stage * kStageColumns + panel * kPanelColumns;
-    copyBox(to, maps_.x, {{column, 0, 0, 0, 0}}, full_[slot]);
+    if (source_.boxes.wholeStages) {
+      copyBox(to, maps_.x, {{0, 0, stage * kPanels, 0, 0}}, full_[slot]);
+    } else {
+      const int column = stage * kStageColumns + panel * kPanelColumns;
+      copyBox(to, maps_.x, {{column, 0, 0, 0, 0}}, full_[slot]);
+    }
   }
 
   __device__ uint8_t* stageAt(int slot) const { return ring_ + slot * Shape::kStageBytes; }
@@ -239,11 +259,12 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
   const auto inRow = [&](int row) { return row * kPanelRowBytes + ((chunk ^ (row % 8)) * 16); };
   const int weightPlace = panel * kPanelBytes + inRow(group);
   // Of x a row behind the last is the last once more; its sum is not stored.
+  const int xPanelRows = source.boxes.wholeStages ? source.boxes.xRows : Shape::kRows;
   int xPlaces[kRowTiles];
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
     const int row = min(i * kTileRows + group, job.count - 1);
-    xPlaces[i] = kWeightBytes + panel * Shape::kXPanelBytes + inRow(row);
+    xPlaces[i] = kWeightBytes + inRow(panel * xPanelRows + row);
   }
 
   RingPlace<Shape::kStages> place;
@@ -296,7 +317,7 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   Barrier* const full = reinterpret_cast<Barrier*>(ring + Shape::kBarriersAt);
   Barrier* const empty = full + Shape::kStages;
   if (threadIdx.x == 0) {
-    prefetchMap(maps.weight);
+    prefetchMap(maps.passes);
     prefetchMap(maps.x);
     for (int i = 0; i < Shape::kStages; ++i) {
       full[i].init(1);

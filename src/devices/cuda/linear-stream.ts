@@ -1,14 +1,16 @@
 /** How kernels on native/cuda/linear-stream.h are launched: the linears of a decode step. */
 import type { CudaContext } from "./context.ts";
+import type { CudaDriver } from "./driver.ts";
 import type { CudaActivation, CudaMatrix } from "./handles.ts";
 import type { Kernel } from "./kernel-module.ts";
 import type { KernelName } from "./kernel-names.ts";
 import type { LaunchShape, ParamKind } from "./kernel-params.ts";
 import { TENSOR_MAP, tensorMapFields } from "./tensor-map.ts";
 
-/** `kBoxRows` and `kPanelColumns` of native/cuda/linear-stream.h. */
+/** `kBoxRows`, `kPanelColumns` and `kStageColumns` of native/cuda/linear-stream.h. */
 const boxRows = 16;
 const panelColumns = 64;
+const stageColumns = 256;
 
 /** `kStreamThreads` there, and the warp that copies. */
 const threads = 256 + 32;
@@ -27,8 +29,13 @@ function shapeOf(rows: number, stages: number) {
   return { rows, sharedBytes: stages * stageBytes + rows * sumRowBytes };
 }
 
-/** Fields of `StreamMaps`, which must be a struct's first. */
-export const STREAM_MAPS: readonly ParamKind[] = [...TENSOR_MAP, ...TENSOR_MAP];
+/** `StreamMaps` and `StreamBoxes`, which must be a struct's first fields. */
+export const STREAM_SOURCE: readonly ParamKind[] = [
+  ...TENSOR_MAP,
+  ...TENSOR_MAP,
+  ...TENSOR_MAP,
+  ...(["i32", "i32", "i32"] as const),
+];
 
 /** Most rows of bf16 that are multiplied by these kernels; from there on cuBLASLt does it. */
 export const STREAM_ROWS_MAX = 16;
@@ -40,10 +47,8 @@ const majorMin = 9;
 export interface StreamLaunch {
   readonly kernel: Kernel;
   readonly shape: LaunchShape;
-  /** Fields of `STREAM_MAPS`. */
-  readonly maps: readonly bigint[];
-  /** Rows of x in a box: `xRows` of the kernels. */
-  readonly xRows: number;
+  /** Values of `STREAM_SOURCE`. */
+  readonly source: readonly (bigint | number)[];
 }
 
 /** Whether `count` rows are few enough, and the GPU new enough. */
@@ -68,7 +73,7 @@ export interface StreamWork {
 
 /** How the work is launched. */
 export function streamLaunch(context: CudaContext, work: StreamWork): StreamLaunch {
-  const { op, count, x, weight, gated } = work;
+  const { op, count, weight, gated } = work;
   const { rows, sharedBytes } = count <= shapes[0].rows ? shapes[0] : shapes[1];
   // The list of kernels has one for each of both ops and each of these counts.
   const kernel = context.kernels[`${op}_${rows}` as KernelName];
@@ -78,48 +83,64 @@ export function streamLaunch(context: CudaContext, work: StreamWork): StreamLaun
   }
   const units = Math.ceil(weight.rows / (gated ? 2 : 1) / boxRows);
   const blocks = count === 0 ? 0 : Math.min(units, context.gpu.multiprocessors);
+  const source = sourceOf(context.launcher.driver, work);
+  return { kernel, shape: { grid: [blocks], threads, sharedBytes }, source };
+}
+
+/** Values of `STREAM_SOURCE`. */
+function sourceOf(driver: CudaDriver, { count, x, weight, gated }: StreamWork) {
+  const { columns } = weight;
+  const wholePasses = gated || weight.rows % boxRows === 0;
+  const wholeStages = columns % stageColumns === 0;
+  // A power of two, so that few maps are made.
   const xRows = 2 ** Math.ceil(Math.log2(Math.max(count, 1)));
-  const maps = [...weightMap(context, weight, gated), ...xMap(context, x, xRows)];
-  return { kernel, shape: { grid: [blocks], threads, sharedBytes }, maps, xRows };
+  const weights = mapsOf(weight, `${gated}`, () => weightMaps(driver, weight, gated));
+  const rows = mapsOf(x, `${xRows}`, () => xMap(driver, x, xRows));
+  return [...weights, ...rows, wholePasses ? 1 : 0, wholeStages ? 1 : 0, xRows];
 }
 
-/** By matrix: one is always read with a gate, or always without. */
-const weightMaps = new WeakMap<CudaMatrix, readonly bigint[]>();
+const known = new WeakMap<CudaMatrix | CudaActivation, Map<string, readonly bigint[]>>();
 
-/** The matrix as [halves][rows][columns]. */
-function weightMap(context: CudaContext, weight: CudaMatrix, gated: boolean): readonly bigint[] {
-  const known = weightMaps.get(weight);
-  if (known !== undefined) return known;
-  const { address, columns, rowBytes } = weight;
-  const halves = gated ? 2 : 1;
-  const rows = weight.rows / halves;
-  const halfBytes = rows * rowBytes;
-  const map = tensorMapFields(context.launcher.driver, {
-    address,
-    sizes: [columns, rows, halves, 1, 1],
-    strides: [rowBytes, halfBytes, 2 * halfBytes, 2 * halfBytes],
-    box: [panelColumns, boxRows, 1, 1, 1],
-  });
-  weightMaps.set(weight, map);
-  return map;
+/** The maps of a matrix or activation, made once. */
+function mapsOf(of: CudaMatrix | CudaActivation, key: string, make: () => readonly bigint[]) {
+  const maps = known.get(of) ?? new Map<string, readonly bigint[]>();
+  known.set(of, maps);
+  const found = maps.get(key) ?? make();
+  maps.set(key, found);
+  return found;
 }
 
-/** By activation and rows of a box. */
-const xMaps = new WeakMap<CudaActivation, Map<number, readonly bigint[]>>();
-
-/** All rows that the activation has room for: what those behind the last make is not stored. */
-function xMap(context: CudaContext, x: CudaActivation, boxRows: number): readonly bigint[] {
-  const maps = xMaps.get(x) ?? new Map<number, readonly bigint[]>();
-  xMaps.set(x, maps);
-  const known = maps.get(boxRows);
-  if (known !== undefined) return known;
-  const { address, columns, rows, rowBytes, bytes } = x;
-  const map = tensorMapFields(context.launcher.driver, {
+/** `passes` and `boxes` of `StreamMaps`. */
+function weightMaps(driver: CudaDriver, weight: CudaMatrix, gated: boolean): readonly bigint[] {
+  const { address, columns, rows, rowBytes, bytes } = weight;
+  const boxes = tensorMapFields(driver, {
     address,
     sizes: [columns, rows, 1, 1, 1],
     strides: [rowBytes, bytes, bytes, bytes],
     box: [panelColumns, boxRows, 1, 1, 1],
   });
-  maps.set(boxRows, map);
-  return map;
+  if (!gated && rows % boxRows !== 0) return [...boxes, ...boxes];
+  const sizes = gated ? [columns, rows / 2, 2, 1, 1] : [columns, boxRows, rows / boxRows, 1, 1];
+  const stride = gated ? bytes / 2 : boxRows * rowBytes;
+  const passes = tensorMapFields(driver, {
+    address,
+    sizes,
+    strides: [rowBytes, stride, bytes, bytes],
+    box: [panelColumns, boxRows, 2, 1, 1],
+  });
+  return [...passes, ...boxes];
+}
+
+/** Of all rows that there is room for: what those behind the last make is not stored. */
+function xMap(driver: CudaDriver, x: CudaActivation, xRows: number): readonly bigint[] {
+  const { address, columns, rows, rowBytes, bytes } = x;
+  const panelBytes = 2 * panelColumns;
+  const panels = columns / panelColumns;
+  const whole = columns % stageColumns === 0;
+  return tensorMapFields(driver, {
+    address,
+    sizes: whole ? [panelColumns, rows, panels, 1, 1] : [columns, rows, 1, 1, 1],
+    strides: [rowBytes, whole ? panelBytes : bytes, bytes, bytes],
+    box: [panelColumns, xRows, whole ? stageColumns / panelColumns : 1, 1, 1],
+  });
 }

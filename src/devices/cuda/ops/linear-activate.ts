@@ -3,13 +3,13 @@ import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STREAM_MAPS, streamLaunch } from "../linear-stream.ts";
+import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 
 /** A struct with a tensor map ends at a multiple of 64 bytes: hence the tail. */
 const params = new KernelParams(
-  [...STREAM_MAPS, ...PACKED_ROWS, ...(["pointer", "i32", "i32", "i32", "i32", "i32"] as const)],
+  [...STREAM_SOURCE, ...PACKED_ROWS, ...(["pointer", "i32", "i32", "i32", "i32"] as const)],
   16,
 );
 
@@ -67,8 +67,8 @@ function streamActivated(context: CudaContext, input: LinearActivateInput): void
   const { weight, x, out } = operandsOf(input);
   const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
   const work = { op: "linear_activate", count, x, weight, gated } as const;
-  const { kernel, shape, maps, xRows } = streamLaunch(context, work);
+  const { kernel, shape, source } = streamLaunch(context, work);
   const flags = [nonlinearityCode(kind), gated ? 1 : 0] as const;
-  params.fill(...maps, ...out.params, bias, count, weight.columns, xRows, ...flags);
+  params.fill(...source, ...out.params, bias, count, weight.columns, ...flags);
   context.launcher.launch(kernel, shape, params);
 }

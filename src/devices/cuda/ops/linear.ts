@@ -12,7 +12,7 @@ import {
 } from "../handles.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
-import { canStream, STREAM_MAPS, streamLaunch } from "../linear-stream.ts";
+import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
@@ -38,7 +38,7 @@ const LINEAR: readonly ParamKind[] = [
 
 const params = new KernelParams(LINEAR);
 /** `LinearStreamParams` of native/cuda/linear-stream.cu, which ends at a multiple of 64 bytes. */
-const streamParams = new KernelParams([...STREAM_MAPS, "i32", ...LINEAR], 16);
+const streamParams = new KernelParams([...STREAM_SOURCE, ...LINEAR], 16);
 
 /** Operands, checked. */
 interface Operands {
@@ -85,8 +85,8 @@ function fieldsOf({ count, x, weight, out, bias, accumulate }: Operands) {
 function multiplyStream(context: CudaContext, operands: Operands): void {
   const { count, x, weight } = operands;
   const work = { op: "linear_stream", count, x, weight, gated: false } as const;
-  const { kernel, shape, maps, xRows } = streamLaunch(context, work);
-  streamParams.fill(...maps, xRows, ...fieldsOf(operands));
+  const { kernel, shape, source } = streamLaunch(context, work);
+  streamParams.fill(...source, ...fieldsOf(operands));
   context.launcher.launch(kernel, shape, streamParams);
 }
 
