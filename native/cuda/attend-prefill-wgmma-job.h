@@ -1,5 +1,5 @@
-// One block of prefill attention on Hopper (attend-prefill-wgmma.cu): what it works on, its shared
-// memory, and the warp that brings keys and values there.
+// What a block of prefill attention on Hopper works on (attend-prefill-wgmma.cu): jobs, and the
+// shared memory in which its warps hand them and their operands to each other.
 #pragma once
 
 #include "attention-split.h"
@@ -11,60 +11,69 @@
 namespace perigee {
 
 struct AttendPrefillWgmmaParams {
-  TensorMap cache;  // [N][K][keys, values][P][D], of one layer
-  PackedRows out;   // bf16
+  TensorMap cache;    // of one layer: [rows / 8][panels][8][64], keys and values as they lie
+  PackedRows out;     // bf16
+  uint32_t* arrived;  // 0 between kernels
   AttentionInput input;
 };
 
 constexpr int kConsumers = 2;  // warpgroups
-constexpr int kRows = 64 * kConsumers;
+constexpr int kHalfRows = 64;  // of one of them
+constexpr int kRows = kHalfRows * kConsumers;
 constexpr int kKeys = kTileKeys;
-constexpr int kStages = 2;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 
-/// Registers per thread: 65536 in all, and the producer needs few.
-constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = 232;
+/// Tiles of keys, of values and of queries in shared memory. Two of queries: the next job's arrive
+/// while this one is worked on.
+constexpr int kStages = 2;
+constexpr int kQueries = 2;
+constexpr int kJobs = 2;
+
+/// Registers per thread: 65536 in all. Who brings queries holds kQueryLoads rows of them.
+constexpr int kProducerRegisters = 64;
+constexpr int kConsumerRegisters = 224;
 static_assert(kWarpgroup * (kProducerRegisters + kConsumers * kConsumerRegisters) <= 65536, "");
+
+/// Warps of the producing warpgroup: the first one brings keys and values, the others queries.
+constexpr int kQueryWarps = kWarpgroup / kWarp - 1;
+constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarp;
 
 /// Named barriers: one per consumer among its own threads, one that gives it its turn.
 constexpr int kOwnBarrier = 1;
 constexpr int kTurnBarrier = kOwnBarrier + kConsumers;
 
-template <int kHeadDim>
-struct PrefillMemory {
-  static constexpr int kPanels = kHeadDim / kPanelColumns;
-  static constexpr int kPanelBytes = kKeys * kPanelRowBytes;
-  static constexpr int kTileBytes = kPanels * kPanelBytes;
-  static_assert(kRows == kKeys, "one panel size");
+/// The place of the next thing in a ring of kPlaces, and the parity of its phase.
+template <int kPlaces>
+struct RingPlace {
+  int slot = 0;
+  int parity = 0;
 
-  uint8_t query[kTileBytes];
-  uint8_t keys[kStages][kTileBytes];
-  uint8_t values[kStages][kTileBytes];
-  Barrier keysFull[kStages];
-  Barrier keysFree[kStages];
-  Barrier valuesFull[kStages];
-  Barrier valuesFree[kStages];
+  __device__ void advance() {
+    if (++slot < kPlaces) return;
+    slot = 0;
+    parity ^= 1;
+  }
 };
 
-/// Rows of one kv head of one sequence: what a block works on.
-struct PrefillJob {
-  int sequence;
-  int firstToken;  // of the sequence in the batch
-  int firstNew;    // its position
-  int first;       // row
-  int rows;        // 0: nothing to do
-  int kvHead;
-  int group;
-  int begin;  // positions that any of the rows sees: from here
-  int end;    // up to here
-  int context;
+/// Barriers of a ring: who fills a place waits until it is free, who reads it until it is full.
+template <int kPlaces>
+struct RingBarriers {
+  Barrier full[kPlaces];
+  Barrier free[kPlaces];
 
-  __device__ int token(int row) const { return (first + min(row, rows - 1)) / group; }
-  __device__ int head(int row) const { return kvHead * group + (first + row) % group; }
-  __device__ int ownPosition(int row) const { return firstNew + token(row); }
-  __device__ int lastTile() const { return (end - 1) / kKeys; }
-  __device__ int tiles() const { return end <= begin ? 0 : lastTile() - begin / kKeys + 1; }
+  __device__ void open(int fillers, int readers) {
+    for (int i = 0; i < kPlaces; ++i) {
+      full[i].init(fillers);
+      free[i].init(readers);
+    }
+  }
+  __device__ Barrier& waitFree(const RingPlace<kPlaces>& place) {
+    free[place.slot].wait(place.parity ^ 1);
+    return full[place.slot];
+  }
+  __device__ void waitFull(const RingPlace<kPlaces>& place) {
+    full[place.slot].wait(place.parity);
+  }
 };
 
 /// The first position that a row sees.
@@ -72,100 +81,67 @@ __device__ __forceinline__ int beginOf(const AttentionRows& rows, int ownPositio
   return rows.window > 0 ? max(0, ownPosition - rows.window + 1) : 0;
 }
 
-/// Tile number `tile` of a batch. Sequence s has the numbers from s + queryStarts[s] * group /
-/// kRows on: enough for all its rows, and known without a sum over the sequences before it.
-/// Sequences that are decoded have no rows. All threads of a block call it.
-__device__ __forceinline__ PrefillJob jobOf(const AttentionInput& input, int tile, int kvHead) {
-  const AttentionRows& rows = input.rows;
-  const int group = input.group();
-  const auto firstTile = [&](int sequence) {
-    return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kRows) +
-           sequence;
-  };
-  int before = 0;
-  for (int start = 0; start < rows.sequences; start += kThreads) {
-    const int sequence = start + static_cast<int>(threadIdx.x);
-    before += __syncthreads_count(sequence < rows.sequences && firstTile(sequence) <= tile);
-  }
-  PrefillJob job = {};
-  if (before == 0) return job;
-  job.sequence = before - 1;
-  job.firstToken = rows.queryStarts[job.sequence];
-  const int tokens = rows.queryStarts[before] - job.firstToken;
-  if (isDecode(input, tokens)) return job;
-  job.context = rows.contextLengths[job.sequence];
-  job.firstNew = job.context - tokens;
-  job.first = (tile - firstTile(job.sequence)) * kRows;
-  job.rows = min(kRows, max(0, tokens * group - job.first));
-  job.kvHead = kvHead;
-  job.group = group;
-  if (job.rows == 0) return job;
-  job.begin = beginOf(rows, job.ownPosition(0));
-  job.end = job.ownPosition(job.rows - 1) + 1;
-  return job;
-}
+/// Rows of one kv head of one sequence.
+struct PrefillJob {
+  int sequence;
+  int firstToken;  // of the sequence in the batch
+  int firstNew;    // its position
+  int first;       // row
+  int rows;        // 0: there is no more to do
+  int kvHead;
+  int group;
+  int begin;  // positions that any of the rows sees: from here
+  int end;    // up to here
 
-/// The warp that brings keys and values, a cache block at a time, as boxes of one panel each. A
-/// lane finds one block of every tile.
+  __device__ int token(int row) const { return (first + min(row, rows - 1)) / group; }
+  __device__ int head(int row) const { return kvHead * group + (first + row) % group; }
+  __device__ int ownPosition(int row) const { return firstNew + token(row); }
+  /// Elements before the row in queries and outputs.
+  __device__ int64_t rowStart(int row, const AttentionInput& input) const {
+    const int64_t at = static_cast<int64_t>(firstToken + token(row)) * input.heads + head(row);
+    return at * input.cache.headDim;
+  }
+  __device__ int lastTile() const { return (end - 1) / kKeys; }
+  __device__ int tiles() const { return end <= begin ? 0 : lastTile() - begin / kKeys + 1; }
+};
+
 template <int kHeadDim>
-struct Producer {
-  using Memory = PrefillMemory<kHeadDim>;
-  const AttendPrefillWgmmaParams& p;
-  const PrefillJob& job;
-  Memory& memory;
-  int lane;
+struct PrefillMemory {
+  static constexpr int kTileBytes = kKeys * PanelTile<kHeadDim>::kRowBytes;
+  static_assert(kRows == kKeys, "one tile size");
 
-  __device__ int blockTokens() const { return p.input.cache.blockTokens; }
+  uint8_t query[kQueries][kTileBytes];
+  uint8_t keys[kStages][kTileBytes];
+  uint8_t values[kStages][kTileBytes];
+  PrefillJob jobs[kJobs];
+  RingBarriers<kJobs> jobRing;
+  RingBarriers<kQueries> queryRings[kConsumers];
+  RingBarriers<kStages> keyRing;
+  RingBarriers<kStages> valueRing;
 
-  /// The lane's cache block in tile `index` from the end; -1, which is all zeros, where no row sees
-  /// it: it may be nobody's by now, or not yet.
-  __device__ int blockOf(int index) const {
-    const int position = (job.lastTile() - index) * kKeys + lane * blockTokens();
-    const bool inTile = lane < kKeys / blockTokens() && index < job.tiles();
-    const bool seen = position + blockTokens() > job.begin && position < job.end;
-    if (!inTile || !seen) return -1;
-    return p.input.blockTables[job.sequence * p.input.blocksPerTable + position / blockTokens()];
+  /// One thread calls it.
+  __device__ void open() {
+    jobRing.open(1, kConsumerWarps + kQueryWarps);
+    for (RingBarriers<kQueries>& ring : queryRings) ring.open(kQueryWarps, kWarpgroup / kWarp);
+    keyRing.open(1, kConsumerWarps);
+    valueRing.open(1, kConsumerWarps);
+    publishBarriers();
   }
+};
 
-  /// `half`: 0 for keys, 1 for values. One lane asks for all: copies are made of uniform registers.
-  __device__ void bring(uint8_t* tile, int block, int half, Barrier& full) const {
-    if (lane == 0) full.expectBytes(Memory::kTileBytes);
-    for (int i = 0; i < kKeys / blockTokens(); ++i) {
-      const int from = __shfl_sync(0xffffffffu, block, i);
-      if (lane != 0) continue;
-      uint8_t* const to = tile + i * blockTokens() * kPanelRowBytes;
-#pragma unroll
-      for (int panel = 0; panel < Memory::kPanels; ++panel) {
-        copyBox(to + panel * Memory::kPanelBytes, p.cache,
-                {{panel * kPanelColumns, 0, half, job.kvHead, from}}, full);
-      }
-    }
-  }
+/// The jobs of a block, one after the other, as its warps read them.
+template <int kHeadDim>
+struct JobReader {
+  PrefillMemory<kHeadDim>& memory;
+  RingPlace<kJobs> place;
 
-  __device__ void bringKeys(int index, int block) const {
-    const int stage = index % kStages;
-    memory.keysFree[stage].wait((index / kStages + 1) % 2);
-    bring(memory.keys[stage], block, 0, memory.keysFull[stage]);
-  }
-
-  __device__ void bringValues(int index, int block) const {
-    const int stage = index % kStages;
-    memory.valuesFree[stage].wait((index / kStages + 1) % 2);
-    bring(memory.values[stage], block, 1, memory.valuesFull[stage]);
-  }
-
-  /// Keys run ahead of values by a tile, as they are used.
-  __device__ void run() const {
-    const int tiles = job.tiles();
-    int block = blockOf(0);
-    bringKeys(0, block);
-    for (int index = 1; index < tiles; ++index) {
-      const int next = blockOf(index);
-      bringKeys(index, next);
-      bringValues(index - 1, block);
-      block = next;
-    }
-    bringValues(tiles - 1, block);
+  __device__ PrefillJob next() {
+    memory.jobRing.waitFull(place);
+    const PrefillJob job = memory.jobs[place.slot];
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) memory.jobRing.free[place.slot].arrive();
+    place.advance();
+    return job;
   }
 };
 

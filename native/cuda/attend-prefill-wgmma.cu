@@ -4,32 +4,23 @@
 // Shapes   query [T, H, D] f32, out [T, H D] bf16; cache: kv-cache.h in bf16 or f16, D 64 or 128,
 //          blocks of 8 to 128 tokens, a power of two; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]
-// Work     A block per kv head and tile of 128 rows, row = token * group + head in the group, so
-//          that a key read once serves its group. Two warpgroups of 64 rows each, and a warp that
-//          has the copy engine bring tiles of 128 keys and values, two of each under way. Tiles go
-//          from the last position to the first. Scores of a tile are under way on the tensor cores
-//          while the softmax of the one before, and its product with the values, are finished; the
-//          warpgroups take turns, so that one multiplies while the other exponentiates (Shah et al.
-//          2024, "FlashAttention-3"). Long rows are begun first.
+// Work     A job is a kv head and a tile of 128 rows, row = token * group + head in the group, so
+//          that a key read once serves its group. As many blocks as run at once take one job after
+//          the other (attend-prefill-wgmma-queue.h). Two warpgroups of 64 rows each multiply; a
+//          warp has the copy engine bring tiles of 128 keys and values, two of each under way, and
+//          three bring the next job's queries (attend-prefill-wgmma-producer.h). Tiles go from the
+//          last position to the first. Scores of a tile are under way on the tensor cores while the
+//          softmax of the one before, and its product with the values, are finished; the warpgroups
+//          take turns, so that one multiplies while the other exponentiates (Shah et al. 2024,
+//          "FlashAttention-3")
 // Bound    Tensor cores: 4 D operations per query head and visible pair
 // Checked  bench/gpu/cases/attend-prefill-wgmma.mjs, bench/gpu/wgmma-probe.mjs, and emulated in
 //          test/devices/cuda/ops/attend-prefill-wgmma.test.ts: queries and weights are rounded to
 //          the cache's 16 bits, so an output is within 2^-7 of the values' size of its definition
 #include "attend-prefill-wgmma-consumer.h"
-#include "attend-prefill-wgmma-job.h"
+#include "attend-prefill-wgmma-producer.h"
 
 namespace perigee {
-
-template <int kHeadDim>
-__device__ void openMemory(PrefillMemory<kHeadDim>& memory) {
-  for (int stage = 0; stage < kStages; ++stage) {
-    memory.keysFull[stage].init(1);
-    memory.valuesFull[stage].init(1);
-    memory.keysFree[stage].init(kConsumers * kWarpgroup / 32);
-    memory.valuesFree[stage].init(kConsumers * kWarpgroup / 32);
-  }
-  publishBarriers();
-}
 
 template <int kHeadDim, typename T, bool kRuns = kHopper>
 __device__ __forceinline__ void attendPrefill(const AttendPrefillWgmmaParams& p) {
@@ -38,24 +29,26 @@ __device__ __forceinline__ void attendPrefill(const AttendPrefillWgmmaParams& p)
     auto& memory = *reinterpret_cast<PrefillMemory<kHeadDim>*>(panelMemory());
     if (threadIdx.x == 0) {
       prefetchMap(p.cache);
-      openMemory(memory);
+      memory.open();
     }
     waitForPrevious();
-    // Behind other tiles of the same sequence come those with longer rows: begin with them.
-    const PrefillJob job = jobOf(p.input, gridDim.y - 1 - blockIdx.y, blockIdx.x);
-    if (job.rows == 0) return;
     __syncthreads();
 
     // From one lane, so that the compiler knows that a warp has one role.
-    const int warpgroup = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
-    const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
-    if (warpgroup == kConsumers) {
+    const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarp, 0);
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    if (warp >= kConsumerWarps) {
       shrinkRegisters<kProducerRegisters>();
-      acceptGlobal();
-      if (thread < 32 && job.tiles() > 0) Producer<kHeadDim>{p, job, memory, thread}.run();
+      if (warp == kConsumerWarps) {
+        acceptGlobal();
+        CacheCopier<kHeadDim>(p, memory, lane).run();
+      } else {
+        QueryLoader<kHeadDim, T>{p, memory, warp - kConsumerWarps - 1, lane}.run();
+      }
     } else {
       growRegisters<kConsumerRegisters>();
-      Consumer<kHeadDim, T>{p, job, memory, warpgroup, thread}.run();
+      const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+      Consumer<kHeadDim, T>(p, memory, warp / (kWarpgroup / kWarp), thread).run();
     }
   } else {
     refuseToRun();

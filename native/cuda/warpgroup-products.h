@@ -36,6 +36,16 @@ __device__ __forceinline__ void pinRegisters(uint32_t (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
+/// Keeps the compiler from waiting for products before `weight`, which is not negative, is known:
+/// it would move the wait in front of all that does not depend on it. A store that never happens.
+__device__ __forceinline__ void computeFirst(float weight) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
+      :
+      : "f"(weight), "r"(0)
+      : "memory");
+}
+
 // An asm statement names its operands one by one, and the type is part of the instruction's name:
 // nothing but the preprocessor writes that. Undefined below.
 #define PERIGEE_8(sums, i)                                                                   \

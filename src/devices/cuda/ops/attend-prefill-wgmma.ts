@@ -11,16 +11,18 @@ import { TENSOR_MAP, tensorMapFields } from "../tensor-map.ts";
 /** Whether Hopper's kernel is used at all; without it the general one does its work. */
 const isEnabled = true;
 
-/** `kRows`, `kKeys`, `kStages`, `kThreads` and `kPanelColumns` of native/cuda. */
+/** `kRows`, `kKeys`, `kStages`, `kQueries`, `kThreads`, and of panels.h, of native/cuda. */
 const tileRows = 128;
 const tileKeys = 128;
 const stages = 2;
+const queries = 2;
 const threads = 384;
 const panelColumns = 64;
+const swizzleRows = 8;
 
 /** Rows of one kv head from which on a tile is filled well enough. */
 const rowsMin = 65;
-const blockTokensMin = 8;
+const blockTokensMin = swizzleRows;
 /** The structs around barriers, and where the first multiple of 1024 may begin. */
 const sharedBytesBeside = 2048;
 
@@ -28,7 +30,7 @@ const sharedBytesBeside = 2048;
  * `AttendPrefillWgmmaParams` of native/cuda/attend-prefill-wgmma-job.h. A struct with a tensor map
  * ends at a multiple of 64 bytes, and the driver reads all of it: hence the tail.
  */
-const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, ...ATTENTION_INPUT], 16);
+const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, "pointer", ...ATTENTION_INPUT], 16);
 
 /** Kernels that were told how much shared memory they get. */
 const prepared = new WeakSet<Kernel>();
@@ -64,9 +66,12 @@ export function attendPrefillWgmma(
   }
   const out = activationOf(input.out, count, heads * cache.headDim);
   const map = mapOf(context.launcher.driver, cache, input.layer);
-  params.fill(...map, ...out.params, ...attentionFields(input, decodeRows));
+  const fields = attentionFields(input, decodeRows);
+  params.fill(...map, ...out.params, context.arrivals, ...fields);
+  // No more blocks than run at once; jobs are a tile of one kv head each, at most so many.
   const tiles = Math.floor((count * (heads / cache.kvHeads)) / tileRows) + batch.sequences;
-  context.launcher.launch(kernel, { grid: [cache.kvHeads, tiles], threads, sharedBytes }, params);
+  const blocks = Math.min(context.gpu.multiprocessors, tiles * cache.kvHeads);
+  context.launcher.launch(kernel, { grid: [blocks], threads, sharedBytes }, params);
 }
 
 function isCacheFit({ format, headDim, blockTokens }: CudaKvCache): boolean {
@@ -82,10 +87,14 @@ function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvCache): K
 
 /** `PrefillMemory` of native/cuda/attend-prefill-wgmma-job.h. */
 function sharedBytesOf({ headDim }: CudaKvCache): number {
-  return (tileRows + 2 * stages * tileKeys) * headDim * 2 + sharedBytesBeside;
+  return (queries * tileRows + 2 * stages * tileKeys) * headDim * 2 + sharedBytesBeside;
 }
 
-/** A layer's tensor map: [blocks][kv heads][keys, values][block tokens][head size]. */
+/**
+ * A layer's tensor map, as tiles lie in shared memory (native/cuda/panels.h): eight rows of every
+ * panel, and all such groups of the pool in their order. A box is the keys or the values that one
+ * kv head has in a block.
+ */
 function mapOf(driver: CudaDriver, cache: CudaKvCache, layer: number): readonly bigint[] {
   const maps = mapsOfCaches.get(cache) ?? new Map<number, readonly bigint[]>();
   mapsOfCaches.set(cache, maps);
@@ -93,12 +102,15 @@ function mapOf(driver: CudaDriver, cache: CudaKvCache, layer: number): readonly 
   if (known !== undefined) return known;
   const { headDim, blockTokens, kvHeads, blocks, bytesPerBlock } = cache;
   const rowBytes = 2 * headDim;
-  const headBytes = 2 * blockTokens * rowBytes;
+  const groupBytes = swizzleRows * rowBytes;
+  const layerBytes = 2 * kvHeads * blockTokens * rowBytes;
+  const groups = ((blocks - 1) * bytesPerBlock + layerBytes) / groupBytes;
+  const panels = headDim / panelColumns;
   const map = tensorMapFields(driver, {
-    address: cache.address + BigInt(layer * kvHeads * headBytes),
-    sizes: [headDim, blockTokens, 2, kvHeads, blocks],
-    strides: [rowBytes, blockTokens * rowBytes, headBytes, bytesPerBlock],
-    box: [panelColumns, blockTokens, 1, 1, 1],
+    address: cache.address + BigInt(layer * layerBytes),
+    sizes: [panelColumns, swizzleRows, panels, groups, 1],
+    strides: [rowBytes, 2 * panelColumns, groupBytes, bytesPerBlock],
+    box: [panelColumns, swizzleRows, panels, blockTokens / swizzleRows, 1],
   });
   maps.set(layer, map);
   return map;

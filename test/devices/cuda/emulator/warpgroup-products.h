@@ -15,6 +15,8 @@ inline void waitProducts() {}
 template <typename T>
 inline void pinRegisters(T&) {}
 
+inline void computeFirst(float) {}
+
 struct EmulatedOperand {
   uint32_t start;
   uint32_t leading;

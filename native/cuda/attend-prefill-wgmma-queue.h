@@ -1,0 +1,96 @@
+// Which jobs a block of prefill attention on Hopper does (attend-prefill-wgmma.cu): each takes the
+// next one of all when it has room for it, so that blocks end together.
+#pragma once
+
+#include "attend-prefill-wgmma-job.h"
+
+namespace perigee {
+
+/// One warp calls it. Job n is kv head n % kvHeads of a tile of 128 rows; tiles go from the batch's
+/// last one to its first, because behind other tiles of a sequence come those with longer rows:
+/// what is left for the end is short.
+struct JobQueue {
+  const AttendPrefillWgmmaParams& p;
+  int lane;
+  int jobs;  // in all
+  int tiles;
+
+  __device__ JobQueue(const AttendPrefillWgmmaParams& params, int ownLane)
+      : p(params), lane(ownLane) {
+    tiles = find(0x7fffffff).firstTile;
+    jobs = tiles * p.input.cache.kvHeads;
+  }
+
+  /// Every block has one without asking.
+  __device__ PrefillJob first() const {
+    const int number = static_cast<int>(blockIdx.x);
+    return number < jobs ? jobAt(number) : next();
+  }
+
+  /// One without rows behind the last. Each block asks once too often, so that the last one of all
+  /// to ask is known, and leaves the counter as it was.
+  __device__ PrefillJob next() const {
+    const int blocks = static_cast<int>(gridDim.x);
+    int ticket = 0;
+    if (lane == 0) {
+      ticket = static_cast<int>(atomicAdd(p.arrived, 1u));
+      if (ticket == max(jobs, blocks) - 1) *p.arrived = 0;
+    }
+    const int number = blocks + __shfl_sync(0xffffffffu, ticket, 0);
+    return number < jobs ? jobAt(number) : PrefillJob{};
+  }
+
+ private:
+  struct Found {
+    int sequence;
+    int firstTile;
+    int tokens;
+  };
+
+  __device__ int tokensOf(int sequence) const {
+    const int* const starts = p.input.rows.queryStarts + sequence;
+    const int tokens = starts[1] - starts[0];
+    return isDecode(p.input, tokens) ? 0 : tokens;
+  }
+
+  /// The sequence that has the tile; how many tiles there are where none has.
+  __device__ Found find(int tile) const {
+    int before = 0;
+    for (int start = 0; start < p.input.rows.sequences; start += kWarp) {
+      const int sequence = start + lane;
+      const int tokens = sequence < p.input.rows.sequences ? tokensOf(sequence) : 0;
+      const int own = (tokens * p.input.group() + kRows - 1) / kRows;
+      int end = before + own;
+      for (int lanes = 1; lanes < kWarp; lanes *= 2) {
+        const int other = __shfl_up_sync(0xffffffffu, end - before, lanes);
+        if (lane >= lanes) end += other;
+      }
+      const int owner = __ffs(static_cast<int>(__ballot_sync(0xffffffffu, end > tile))) - 1;
+      if (owner >= 0) {
+        return {start + owner, __shfl_sync(0xffffffffu, end - own, owner),
+                __shfl_sync(0xffffffffu, tokens, owner)};
+      }
+      before = __shfl_sync(0xffffffffu, end, kWarp - 1);
+    }
+    return {0, before, 0};
+  }
+
+  __device__ PrefillJob jobAt(int number) const {
+    const AttentionRows& rows = p.input.rows;
+    const int tile = tiles - 1 - number / p.input.cache.kvHeads;
+    const Found found = find(tile);
+    PrefillJob job;
+    job.sequence = found.sequence;
+    job.firstToken = rows.queryStarts[found.sequence];
+    job.firstNew = rows.contextLengths[found.sequence] - found.tokens;
+    job.group = p.input.group();
+    job.first = (tile - found.firstTile) * kRows;
+    job.rows = min(kRows, found.tokens * job.group - job.first);
+    job.kvHead = number % p.input.cache.kvHeads;
+    job.begin = beginOf(rows, job.ownPosition(0));
+    job.end = job.ownPosition(job.rows - 1) + 1;
+    return job;
+  }
+};
+
+}  // namespace perigee
