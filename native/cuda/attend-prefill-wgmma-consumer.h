@@ -185,21 +185,29 @@ struct Consumer {
   __device__ void waitTurn() const { meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup); }
   __device__ void giveTurn(int to) const { arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to); }
 
-  /// 2. Sums over weights. A row that saw nothing is zeros.
+  /// 2. Sums over weights. A row that saw nothing is zeros. Four lanes have a row; each stores 16 of
+  /// every 64 bytes.
   __device__ void store(const float (&sums)[kHeadDim / 2], const RunningSoftmax& softmax,
                         const PrefillJob& job) const {
+    constexpr int kStoredColumns = 32;
 #pragma unroll
     for (int which = 0; which < 2; ++which) {
       const int r = row() + 8 * which;
-      if (r >= job.rows) continue;
       const float factor = softmax.sum[which] == 0.0f ? 0.0f : 1.0f / softmax.sum[which];
       uint8_t* const to = p.out.row(job.firstToken + job.token(r)) +
-                          (job.head(r) * kHeadDim + thread % 4 * 2) * sizeof(Bf16);
+                          (job.head(r) * kHeadDim + thread % 4 * 8) * sizeof(Bf16);
 #pragma unroll
-      for (int j = 0; j < kHeadDim / 8; ++j) {
-        const float* const two = sums + 4 * j + 2 * which;
-        *reinterpret_cast<uint32_t*>(to + j * 8 * sizeof(Bf16)) =
-            WarpgroupProducts<Bf16>::pair(two[0] * factor, two[1] * factor);
+      for (int column = 0; column < kHeadDim; column += kStoredColumns) {
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float* const two = sums + column / 2 + 4 * i + 2 * which;
+          words[i] = WarpgroupProducts<Bf16>::pair(two[0] * factor, two[1] * factor);
+        }
+        turnQuad(words);
+        if (r >= job.rows) continue;
+        *reinterpret_cast<uint4*>(to + column * sizeof(Bf16)) = {words[0], words[1], words[2],
+                                                                 words[3]};
       }
     }
   }

@@ -119,8 +119,9 @@ struct PrefillMemory {
   RingBarriers<kStages> keyRing;
   RingBarriers<kStages> valueRing;
 
-  /// One thread calls it.
+  /// One thread calls it. What is here begins at a multiple of 1024.
   __device__ void open() {
+    static_assert(sizeof(PrefillMemory) + 1024 <= 227 << 10, "what a block may have");
     jobRing.open(1, kConsumerWarps + kQueryWarps);
     for (RingBarriers<kQueries>& ring : queryRings) ring.open(kQueryWarps, kWarpgroup / kWarp);
     keyRing.open(1, kConsumerWarps);

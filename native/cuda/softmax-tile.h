@@ -45,6 +45,22 @@ __device__ __forceinline__ float quadSum(float value) {
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
+/// Word i of lane j of four becomes word j of lane i.
+__device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
+#pragma unroll
+  for (int bit = 1; bit < 4; bit *= 2) {
+    const bool upper = (threadIdx.x & static_cast<unsigned>(bit)) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & bit) != 0) continue;
+      const uint32_t given = upper ? words[i] : words[i + bit];
+      const uint32_t taken = __shfl_xor_sync(0xffffffffu, given, bit);
+      words[i] = upper ? taken : words[i];
+      words[i + bit] = upper ? words[i + bit] : taken;
+    }
+  }
+}
+
 /// Two rows' softmax so far.
 struct RunningSoftmax {
   float max[2];  // of scores as they come: before the scale, behind the cap

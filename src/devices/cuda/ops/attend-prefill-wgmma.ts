@@ -11,11 +11,9 @@ import { TENSOR_MAP, tensorMapFields } from "../tensor-map.ts";
 /** Whether Hopper's kernel is used at all; without it the general one does its work. */
 const isEnabled = true;
 
-/** `kRows`, `kKeys`, `kStages`, `kQueries`, `kThreads`, and of panels.h, of native/cuda. */
+/** `kRows`, `kKeys`, `kThreads`, `kPanelColumns` and `kSwizzleRows` of native/cuda. */
 const tileRows = 128;
 const tileKeys = 128;
-const stages = 2;
-const queries = 2;
 const threads = 384;
 const panelColumns = 64;
 const swizzleRows = 8;
@@ -23,8 +21,8 @@ const swizzleRows = 8;
 /** Rows of one kv head from which on a tile is filled well enough. */
 const rowsMin = 65;
 const blockTokensMin = swizzleRows;
-/** The structs around barriers, and where the first multiple of 1024 may begin. */
-const sharedBytesBeside = 2048;
+/** What a block of this capability may have: all of it, since no two run on one multiprocessor. */
+const sharedBytes = 227 * 1024;
 
 /**
  * `AttendPrefillWgmmaParams` of native/cuda/attend-prefill-wgmma-job.h. A struct with a tensor map
@@ -47,7 +45,7 @@ export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentio
   if (sinks !== undefined || batch.treeMask !== undefined) return false;
   const cache = kvCacheOf(input.cache);
   if (batch.queryLengthMax * (heads / cache.kvHeads) < rowsMin) return false;
-  return isCacheFit(cache) && sharedBytesOf(cache) <= sharedBytesMax;
+  return isCacheFit(cache) && sharedBytes <= sharedBytesMax;
 }
 
 /** As `attendPrefill`, which asked before. */
@@ -59,7 +57,6 @@ export function attendPrefillWgmma(
   const { count, heads, batch } = input;
   const cache = kvCacheOf(input.cache);
   const kernel = kernelOf(context, cache);
-  const sharedBytes = sharedBytesOf(cache);
   if (!prepared.has(kernel)) {
     kernel.allowSharedBytes(sharedBytes);
     prepared.add(kernel);
@@ -83,11 +80,6 @@ function isCacheFit({ format, headDim, blockTokens }: CudaKvCache): boolean {
 function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvCache): Kernel {
   const element = format === "f16" ? "f16" : "bf16";
   return kernels[`attend_prefill_wgmma_${element}_${headDim === panelColumns ? 64 : 128}`];
-}
-
-/** `PrefillMemory` of native/cuda/attend-prefill-wgmma-job.h. */
-function sharedBytesOf({ headDim }: CudaKvCache): number {
-  return (queries * tileRows + 2 * stages * tileKeys) * headDim * 2 + sharedBytesBeside;
 }
 
 /**
