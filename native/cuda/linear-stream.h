@@ -2,8 +2,8 @@
 // the matrix: what a decode step's linears share.
 //
 // Work     A unit is kBoxRows rows of the matrix, or with a gate as many rows of both halves. Every
-//          block takes neighbouring units, as many as the others or one less, a pass of up to two
-//          boxes of rows at a time, so that nothing is added up between blocks. One warp brings
+//          block takes as many as the others or one less, a pass of up to two boxes of rows at a
+//          time, so that nothing is added up between blocks. One warp brings
 //          stages of a pass, kStageColumns columns of its rows and of x, by boxes of 64 columns;
 //          the other warps take a part of each stage's columns each
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
@@ -76,7 +76,7 @@ struct StreamMaps {
 struct StreamBoxes {
   int wholePasses;  // `passes` is there
   int wholeStages;  // x comes as all panels of a stage at once
-  int xRows;        // in a box: 1, 2, 4, 8 or 16
+  int xRows;        // in a box
 };
 
 /// What is multiplied.
@@ -89,16 +89,34 @@ struct StreamSource {
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
 
-/// Which units are a block's, and how they are walked over.
+/// Which units are a block's, pass by pass. All blocks go through the matrix side by side, each with
+/// its next pass of whole ones; what is left is shared out unit by unit.
 struct StreamShare {
-  int first;
-  int end;
-  int stages;  // of a pass
+  int passUnits;
+  int wholePasses;
+  int lastFirst;  // units of the pass behind the whole ones
+  int lastUnits;
+  int stages;     // of a pass
 
-  __device__ explicit StreamShare(const StreamSource& source)
-      : first(static_cast<int>(static_cast<int64_t>(source.units) * blockIdx.x / gridDim.x)),
-        end(static_cast<int>(static_cast<int64_t>(source.units) * (blockIdx.x + 1) / gridDim.x)),
-        stages((source.columns + kStageColumns - 1) / kStageColumns) {}
+  __device__ explicit StreamShare(const StreamSource& source) : passUnits(source.unitsOfPass()) {
+    const int blocks = static_cast<int>(gridDim.x);
+    const int block = static_cast<int>(blockIdx.x);
+    wholePasses = source.units / (passUnits * blocks);
+    const int shared = wholePasses * passUnits * blocks;
+    const int left = source.units - shared;
+    lastFirst = shared + left * block / blocks;
+    lastUnits = shared + left * (block + 1) / blocks - lastFirst;
+    stages = (source.columns + kStageColumns - 1) / kStageColumns;
+  }
+
+  __device__ int passes() const { return wholePasses + (lastUnits > 0 ? 1 : 0); }
+
+  __device__ int first(int pass) const {
+    if (pass == wholePasses) return lastFirst;
+    return (pass * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x)) * passUnits;
+  }
+
+  __device__ int units(int pass) const { return pass == wholePasses ? lastUnits : passUnits; }
 };
 
 /// Which stage is next, and how often the ring went round: odd or even.
@@ -137,12 +155,14 @@ class StageFeed {
   __device__ StageFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
                        Barrier* full, Barrier* empty)
       : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty), share_(source),
-        unit_(share_.first) {}
+        passes_(share_.passes()) {
+    openPass();
+  }
 
   __device__ void run() {
     // 1. As many weights as fit. They are constants: they need not wait for anyone.
     int begun = 0;
-    for (; begun < Shape::kStages && unit_ < share_.end; ++begun) beginWeights();
+    for (; begun < Shape::kStages && pass_ < passes_; ++begun) beginWeights();
 
     // 2. Their columns of x.
     waitForPrevious();
@@ -150,7 +170,7 @@ class StageFeed {
     for (int i = 0; i < begun; ++i) copyX(i, i % share_.stages);
 
     // 3. The rest, as room becomes free.
-    while (unit_ < share_.end) {
+    while (pass_ < passes_) {
       const int slot = place_.slot;
       const int stage = stage_;
       beginWeights();
@@ -161,21 +181,25 @@ class StageFeed {
  private:
   using Shape = StreamShape<kRowTiles>;
 
+  __device__ void openPass() {
+    unit_ = share_.first(pass_);
+    boxes_ = share_.units(pass_) * source_.halves;
+  }
+
   /// Announces a stage and copies its weights.
   __device__ void beginWeights() {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int panel = lane / kPassBoxes;
     const int box = lane % kPassBoxes;
-    const int boxes = min(kPassBoxes, (share_.end - unit_) * source_.halves);
-    const bool atOnce = source_.boxes.wholePasses != 0 && boxes == kPassBoxes;
+    const bool atOnce = source_.boxes.wholePasses != 0 && boxes_ == kPassBoxes;
     Barrier& full = full_[place_.slot];
     empty_[place_.slot].wait(place_.round ^ 1);
     if (lane == 0) {
       // Columns behind the last arrive as zeros.
-      full.expectBytes(kPanels * (boxes * kBoxBytes + source_.boxes.xRows * kPanelRowBytes));
+      full.expectBytes(kPanels * (boxes_ * kBoxBytes + source_.boxes.xRows * kPanelRowBytes));
     }
     __syncwarp();
-    if (panel < kPanels && box < (atOnce ? 1 : boxes)) {
+    if (panel < kPanels && box < (atOnce ? 1 : boxes_)) {
       const int column = stage_ * kStageColumns + panel * kPanelColumns;
       uint8_t* const to = stageAt(place_.slot) + panel * kPanelBytes + box * kBoxBytes;
       if (!atOnce) {
@@ -187,10 +211,10 @@ class StageFeed {
       }
     }
     place_.advance();
-    if (++stage_ == share_.stages) {
-      stage_ = 0;
-      unit_ += source_.unitsOfPass();
-    }
+    if (++stage_ < share_.stages) return;
+    stage_ = 0;
+    ++pass_;
+    openPass();
   }
 
   __device__ void copyX(int slot, int stage) {
@@ -213,9 +237,12 @@ class StageFeed {
   Barrier* const full_;
   Barrier* const empty_;
   const StreamShare share_;
+  const int passes_;
   RingPlace<Shape::kStages> place_;
-  int unit_;
+  int pass_ = 0;
   int stage_ = 0;
+  int unit_;   // of the pass, the first
+  int boxes_;  // of the pass
 };
 
 /// Adds a warp's part of a stage's columns to the sums of its boxes. `own`: this lane's 16 bytes of
@@ -268,9 +295,10 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
   }
 
   RingPlace<Shape::kStages> place;
-  int buffer = 0;
-  for (int unit = share.first; unit < share.end; unit += source.unitsOfPass(), buffer ^= 1) {
-    const int units = min(source.unitsOfPass(), share.end - unit);
+  const int passes = share.passes();
+  for (int pass = 0; pass < passes; ++pass) {
+    const int unit = share.first(pass);
+    const int units = share.units(pass);
 
     // 1. All columns.
     float sums[kPassBoxes][kRowTiles][4] = {};
@@ -287,7 +315,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
 
     // 2. The warps' shares. What the pass before last left there has been read: all warps have met
     //    since.
-    float* const passSums = sumMemory + buffer * Shape::kPassSums;
+    float* const passSums = sumMemory + pass % 2 * Shape::kPassSums;
     float* const own = passSums + warp * Shape::kWarpSums;
 #pragma unroll
     for (int box = 0; box < kPassBoxes; ++box) {

@@ -92,8 +92,8 @@ function sourceOf(driver: CudaDriver, { count, x, weight, gated }: StreamWork) {
   const { columns } = weight;
   const wholePasses = gated || weight.rows % boxRows === 0;
   const wholeStages = columns % stageColumns === 0;
-  // A power of two, so that few maps are made.
-  const xRows = 2 ** Math.ceil(Math.log2(Math.max(count, 1)));
+  // Of all rows that the kernel is made for: boxes of fewer came slower.
+  const xRows = count <= shapes[0].rows ? shapes[0].rows : shapes[1].rows;
   const weights = mapsOf(weight, `${gated}`, () => weightMaps(driver, weight, gated));
   const rows = mapsOf(x, `${xRows}`, () => xMap(driver, x, xRows));
   return [...weights, ...rows, wholePasses ? 1 : 0, wholeStages ? 1 : 0, xRows];
