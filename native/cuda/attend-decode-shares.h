@@ -11,6 +11,64 @@
 
 namespace perigee {
 
+/// Two numbers as neighbours in a bf16 row.
+__device__ __forceinline__ unsigned packBf16(float lower, float upper) {
+  return packPair(lower, upper, Bf16{});
+}
+
+/// The factor that makes an average of a sum of weighted values; zeros where nothing was seen.
+__device__ __forceinline__ float averageOf(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
+
+/// Sums over some shares of a row, of four of its elements.
+struct MergedQuad {
+  float max = -infinity();
+  float sum = 0.0f;
+  float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
+
+  /// Shares [0, count) of row `row`, elements from `dim` on. `shareOf(i)`: share i. Some at a time,
+  /// so that their loads are under way together.
+  template <typename ShareOf>
+  __device__ void add(int count, int row, int dim, const ShareOf& shareOf) {
+    constexpr int kTogether = 8;
+    for (int start = 0; start < count; start += kTogether) {
+      float2 heads[kTogether];
+      float4 parts[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        heads[i] = make_float2(-infinity(), 0.0f);
+        parts[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (start + i >= count) continue;
+        const auto* const share = shareOf(start + i);
+        heads[i] = share->heads[row];
+        parts[i] = *reinterpret_cast<const float4*>(&share->values[row][dim]);
+      }
+      float most = max;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) most = fmaxf(most, heads[i].x);
+      const float base = most == -infinity() ? 0.0f : most;
+      const float shrink = powerOfTwo(max - base);
+      max = most;
+      sum *= shrink;
+      values = make_float4(values.x * shrink, values.y * shrink, values.z * shrink,
+                           values.w * shrink);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const float grow = powerOfTwo(heads[i].x - base);
+        sum += heads[i].y * grow;
+        values = make_float4(values.x + parts[i].x * grow, values.y + parts[i].y * grow,
+                             values.z + parts[i].z * grow, values.w + parts[i].w * grow);
+      }
+    }
+  }
+
+  /// To elements of the output.
+  __device__ void store(Bf16* to) const {
+    const float by = averageOf(sum);
+    *reinterpret_cast<uint2*>(to) = uint2{packBf16(values.x * by, values.y * by),
+                                          packBf16(values.z * by, values.w * by)};
+  }
+};
+
 /// A share of a strand: of each row max, sum and values [kDims].
 template <int kDims, int kRowTiles>
 struct alignas(16) DecodeShare {
@@ -50,6 +108,11 @@ struct alignas(16) DecodeShare {
     });
   }
 
+  __device__ void storeQuad(const MergedQuad& merged, int row, int dim) {
+    if (dim == 0) heads[row] = make_float2(merged.max, merged.sum);
+    *reinterpret_cast<float4*>(&values[row][dim]) = merged.values;
+  }
+
   /// Adds the share to a warp's sums.
   __device__ void addTo(Sums& sums, int count) const {
     float grow[kRowTiles][2];
@@ -83,14 +146,6 @@ struct alignas(16) DecodeShare {
   }
 };
 
-/// Two numbers as neighbours in a bf16 row.
-__device__ __forceinline__ unsigned packBf16(float lower, float upper) {
-  return packPair(lower, upper, Bf16{});
-}
-
-/// The factor that makes an average of a sum of weighted values; zeros where nothing was seen.
-__device__ __forceinline__ float averageOf(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
-
 /// A warp's sums as the output of `count` rows. `rowOf(row)`: where [D] bf16 go.
 template <int kDims, int kRowTiles, typename RowOf>
 __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& sums, int count,
@@ -109,41 +164,18 @@ __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& su
   });
 }
 
-/// Output of row `row` from the shares of all blocks that had a part of it, by a warp.
-/// `shareOf(i)`: share i of `shares`.
-template <typename Share, int kDims, typename ShareOf>
-__device__ void mergeRow(Bf16* to, int row, int shares, int headDim, const ShareOf& shareOf) {
-  constexpr int kPerLane = kDims / kWarp;
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  float most = -infinity();
-  for (int i = lane; i < shares; i += kWarp) most = fmaxf(most, shareOf(i)->heads[row].x);
-  most = warpMax(most);
-  const float base = most == -infinity() ? 0.0f : most;
-
-  // A lane makes the factor of one share in kWarp, and all lanes add them.
-  float values[kPerLane] = {};
-  float sum = 0.0f;
-  for (int start = 0; start < shares; start += kWarp) {
-    const int mine = start + lane;
-    const float2 head = mine < shares ? shareOf(mine)->heads[row] : make_float2(base, 0.0f);
-    const float grow = powerOfTwo(head.x - base);
-    sum += mine < shares ? head.y * grow : 0.0f;
-    const int end = min(kWarp, shares - start);
-#pragma unroll 8
-    for (int i = 0; i < end; ++i) {
-      const float factor = __shfl_sync(kWholeWarp, grow, i);
-      const float* const from = &shareOf(start + i)->values[row][lane * kPerLane];
-#pragma unroll
-      for (int d = 0; d < kPerLane; ++d) values[d] += from[d] * factor;
-    }
-  }
-  for (int step = 1; step < kWarp; step *= 2) sum += __shfl_xor_sync(kWholeWarp, sum, step);
-  const float by = averageOf(sum);
-#pragma unroll
-  for (int d = 0; d < kPerLane; d += 2) {
-    const int dim = lane * kPerLane + d;
-    if (dim >= headDim) continue;
-    reinterpret_cast<unsigned*>(to)[dim / 2] = packBf16(values[d] * by, values[d + 1] * by);
+/// Calls `take(merged, row, dim)` for every quad of elements of `rows` rows, made of shares
+/// [0, count): `shareOf(i)`. All threads of a block call it.
+template <int kDims, typename ShareOf, typename Take>
+__device__ __forceinline__ void mergeShares(int count, int rows, const ShareOf& shareOf,
+                                            const Take& take) {
+  constexpr int kQuads = kDims / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * kQuads; i += blockDim.x) {
+    const int row = i / kQuads;
+    const int dim = i % kQuads * 4;
+    MergedQuad merged;
+    merged.add(count, row, dim, shareOf);
+    take(merged, row, dim);
   }
 }
 

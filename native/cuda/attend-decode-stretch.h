@@ -12,6 +12,30 @@ namespace perigee {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kWholeWarp = 0xffffffffu;
 
+/// Tiles that are on their way from memory to the second cache while one is in a warp's registers
+/// and the next is loaded to them: they cost an instruction, and no registers.
+constexpr int kTilesAhead = 2;
+
+/// What a warp has of a strand: every `stride`th of the tiles that are seen of it.
+struct Stretch {
+  int first;
+  int stride;
+  int count;
+
+  __device__ int index(int tile) const { return first + tile * stride; }
+};
+
+constexpr int kLineBytes = 128;
+
+/// Begins to bring a line of memory to the second cache. A hint: where nothing does, nothing is lost.
+__device__ __forceinline__ void fetchLine(const uint8_t* line) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#else
+  static_cast<void>(line);
+#endif
+}
+
 /// A number known to the compiler, as an argument.
 template <bool kValue>
 struct Constant {
@@ -84,39 +108,54 @@ struct DecodeSums {
   }
 };
 
-/// The places of a strand's tiles; each lane knows one of kWarp of them.
+/// The places of a stretch's tiles; each lane knows one of kWarp of them.
 struct TilePlaces {
   const AttentionInput& input;
   const Strand& strand;
-  const int* table;
-  int64_t keys;  // of this lane's tile
-  int first;     // index of lane 0's
+  const Stretch& stretch;
+  int64_t keys;  // of this lane's tile; 0: no memory
+  int first;     // tile of the stretch that lane 0 knows
 
-  __device__ TilePlaces(const AttentionInput& of, const Strand& at)
-      : input(of),
-        strand(at),
-        table(of.blockTables + at.sequence * of.blocksPerTable),
-        keys(0),
-        first(-kWarp) {}
+  __device__ TilePlaces(const AttentionInput& of, const Strand& at, const Stretch& what)
+      : input(of), strand(at), stretch(what) {
+    look(0);
+  }
 
-  /// Where the tile is. All lanes call it, with rising indices.
-  __device__ TileSite at(int index) {
+  /// Makes tiles from `from` on known. All lanes call it.
+  __device__ void look(int from) {
     const KvLayer& cache = input.cache;
-    if (index >= first + kWarp) {
-      first = index;
-      const int lane = static_cast<int>(threadIdx.x % kWarp);
-      const int mine = min(first + lane, strand.seen.count - 1);
-      const int position = strand.seen.tile(mine) * kTileTokens;
-      // A row without any sight has a tile, but no block.
-      if (position < strand.context) {
-        const int block = table[position / cache.blockTokens];
-        keys = reinterpret_cast<int64_t>(
-            cache.key(block, position % cache.blockTokens, strand.kvHead));
-      }
-    }
-    const int64_t place = __shfl_sync(kWholeWarp, keys, index - first);
+    first = from;
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+    const int mine = min(first + lane, stretch.count - 1);
+    const int position = strand.seen.tile(stretch.index(mine)) * kTileTokens;
+    keys = 0;
+    // A row without any sight has a tile, but no block.
+    if (position >= strand.context) return;
+    const int* const table = input.blockTables + strand.sequence * input.blocksPerTable;
+    const int block = table[position / cache.blockTokens];
+    keys = reinterpret_cast<int64_t>(cache.key(block, position % cache.blockTokens, strand.kvHead));
+  }
+
+  /// Where tile `tile` of the stretch is, known as far as the tiles that are fetched ahead of it.
+  /// All lanes call it, with rising numbers.
+  __device__ TileSite at(int tile) {
+    if (tile + kTilesAhead >= first + kWarp) look(tile);
+    const KvLayer& cache = input.cache;
+    const int64_t place = __shfl_sync(kWholeWarp, keys, tile - first);
     return {reinterpret_cast<const uint8_t*>(place), cache.toValue(), cache.rowBytes,
-            cache.headDim, strand.seen.tile(index)};
+            cache.headDim, strand.seen.tile(stretch.index(tile))};
+  }
+
+  /// Begins to bring tile `tile` from memory to the second cache. All lanes call it.
+  __device__ void fetch(int tile) const {
+    const int64_t place = __shfl_sync(kWholeWarp, keys, (tile - first) % kWarp);
+    if (tile >= stretch.count || place == 0) return;
+    const uint8_t* const data = reinterpret_cast<const uint8_t*>(place);
+    const int bytes = kTileTokens * input.cache.rowBytes;
+    const int start = static_cast<int>(threadIdx.x % kWarp) * kLineBytes;
+    for (int at = start; at < 2 * bytes; at += kWarp * kLineBytes) {
+      fetchLine(at < bytes ? data + at : data + input.cache.toValue() + at - bytes);
+    }
   }
 };
 
@@ -142,7 +181,6 @@ struct DecodeStretch {
       const int row = i / 2 * 8 + lane % 4 * 2 + i % 2;
       sights[i / 2][i % 2] = strand.sightOf(input, strand.firstRow + row);
     }
-    loadQuery(input.query);
   }
 
   __device__ void loadQuery(const float* queries) {
@@ -241,19 +279,26 @@ struct DecodeStretch {
     }
   }
 
-  /// Tiles `part` of the strand. Loads of the next tile are under way while this one's products
-  /// are made: keys as soon as their registers are free, then values.
-  __device__ void run(Sums& sums, Tiles part) {
-    TilePlaces places(input, strand);
-    TileSite site = places.at(part.begin);
+  /// A stretch that has a tile. Loads of the next tile are under way while this one's products are
+  /// made: keys as soon as their registers are free, then values.
+  __device__ void run(Sums& sums, const Stretch& stretch) {
+    TilePlaces places(input, strand, stretch);
+    TileSite site = places.at(0);
+    // Where registers are enough, behind the first tile's loads, which take longer to come.
+    if (!kAhead) loadQuery(input.query);
     loadKeys(site);
     if (kAhead) loadValues(site);
-    for (int index = part.begin; index < part.end; ++index) {
+    if (kAhead) {
+      for (int ahead = 1; ahead <= kTilesAhead; ++ahead) places.fetch(ahead);
+      loadQuery(input.query);
+    }
+    for (int index = 0; index < stretch.count; ++index) {
       float scores[kRowTiles][4];
       unsigned weights[kRowTiles][2];
-      const bool more = index + 1 < part.end;
+      const bool more = index + 1 < stretch.count;
       const TileScales own = scales;
       const TileSite next = more ? places.at(index + 1) : site;
+      if (kAhead && more) places.fetch(index + 1 + kTilesAhead);
       score(scores, site);
       if (kAhead && more) loadKeys(next);
       if (!kAhead) loadValues(site);

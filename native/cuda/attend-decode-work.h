@@ -72,6 +72,7 @@ struct Strand {
   int kvHead;
   int firstRow;
   int rows;
+  int group;  // query heads of the kv head
   int firstToken;
   int tokens;
   int context;
@@ -82,12 +83,14 @@ struct Strand {
 
   /// Of row `row` of the sequence; of none behind the last.
   __device__ DecodeSight sightOf(const AttentionInput& input, int row) const {
-    const int group = input.group();
     if (row >= tokens * group) return {0, 0};
-    const int end = context - tokens + row / group + 1;
+    const int end = context - tokens + tokenOf(row) + 1;
     const int window = input.rows.window;
     return {window > 0 ? max(0, end - window) : 0, end};
   }
+
+  /// The token of row `row` of the sequence, counted from its first.
+  __device__ int tokenOf(int row) const { return row < group ? 0 : row / group; }
 
   /// Whether every row sees all of a tile beside the sinks.
   __device__ bool whole(int tile) const {
@@ -98,10 +101,49 @@ struct Strand {
   /// Element 0 of a row in [T, H, D]; negative behind the last row.
   __device__ int64_t at(const AttentionInput& input, int row) const {
     if (row >= rows) return -1;
-    const int group = input.group();
-    const int64_t token = firstToken + (firstRow + row) / group;
-    const int head = kvHead * group + (firstRow + row) % group;
-    return (token * input.heads + head) * input.cache.headDim;
+    const int token = tokenOf(firstRow + row);
+    const int head = kvHead * group + firstRow + row - token * group;
+    const int64_t index = static_cast<int64_t>(firstToken + token) * input.heads + head;
+    return index * input.cache.headDim;
+  }
+};
+
+/// Strand `number` of a sequence, which has `strands` of `rowsOfStrand` rows each; its tiles begin
+/// at 0.
+__device__ __forceinline__ Strand strandOf(const AttentionInput& input, int sequence, int number,
+                                           int strands, int rowsOfStrand) {
+  Strand strand;
+  strand.sequence = sequence;
+  strand.seen = seenTilesOf(input, sequence);
+  strand.firstToken = input.rows.queryStarts[sequence];
+  strand.tokens = input.rows.queryStarts[sequence + 1] - strand.firstToken;
+  strand.context = input.rows.contextLengths[sequence];
+  strand.group = input.group();
+
+  const int parts = strands / input.cache.kvHeads;
+  const int rows = strand.tokens * strand.group;
+  strand.kvHead = number / parts;
+  strand.firstRow = (number - strand.kvHead * parts) * rowsOfStrand;
+  strand.rows = min(rowsOfStrand, rows - strand.firstRow);
+  strand.tiles = {0, strand.seen.count};
+  const DecodeSight first = strand.sightOf(input, 0);
+  const DecodeSight last = strand.sightOf(input, rows - 1);
+  strand.any = {first.begin, last.end};
+  strand.every = {last.begin, first.end};
+  return strand;
+}
+
+/// `count` of something in `parts` parts that differ by one at most, the larger ones first.
+struct EqualParts {
+  int size;
+  int larger;  // parts that have one more
+
+  __device__ int begin(int part) const { return part * size + min(part, larger); }
+
+  /// The part that has number `at`.
+  __device__ int partOf(int at) const {
+    const int behind = at - larger * (size + 1);
+    return behind < 0 ? at / (size + 1) : larger + behind / size;
   }
 };
 
@@ -112,25 +154,25 @@ struct DecodeWork {
   int strands;  // of one sequence
   int blocks;   // that have work
   int total;    // tiles of all strands
+  EqualParts parts;
 
   /// Counts the tiles. All threads call it, and see the result.
   __device__ void open(const AttentionInput& input, int strandsOfSequence);
 
-  /// What part `part` of `parts` has of `all`.
-  __device__ static Tiles share(Tiles all, int part, int parts) {
-    const int64_t count = all.end - all.begin;
-    return {all.begin + static_cast<int>(count * part / parts),
-            all.begin + static_cast<int>(count * (part + 1) / parts)};
+  __device__ Tiles ofBlock(int block) const {
+    return {parts.begin(block), parts.begin(block + 1)};
   }
 
-  __device__ Tiles ofBlock(int block) const { return share({0, total}, block, blocks); }
-
-  /// The block that has a tile: the last one that begins at it or before.
-  __device__ int blockOf(int tile) const {
-    return static_cast<int>((static_cast<int64_t>(tile + 1) * blocks - 1) / total);
+  /// What a warp has of its block's tiles; the last warp always has some.
+  __device__ static Tiles ofWarp(Tiles block, int warp) {
+    const int count = block.end - block.begin;
+    return {block.begin + count * warp / kDecodeWarps,
+            block.begin + count * (warp + 1) / kDecodeWarps};
   }
 
-  __device__ Strand strandOf(const AttentionInput& input, int tile, int rowsOfStrand) const;
+  __device__ int blockOf(int tile) const { return parts.partOf(tile); }
+
+  __device__ Strand strandAt(const AttentionInput& input, int tile, int rowsOfStrand) const;
 };
 
 __device__ inline void DecodeWork::open(const AttentionInput& input, int strandsOfSequence) {
@@ -143,7 +185,10 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
 
   // 1. Sums of each thread's sequences, and of all threads before it.
   int own = 0;
-  for (int i = first; i < last; ++i) own += seenTilesOf(input, i).count;
+  for (int i = first; i < last; ++i) {
+    tilesBefore[i] = seenTilesOf(input, i).count;
+    own += tilesBefore[i];
+  }
   int upTo = own;
   for (int step = 1; step < kWarp; step *= 2) {
     const int before = __shfl_up_sync(0xffffffffu, upTo, step);
@@ -160,8 +205,9 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
 
   // 2. What is before each sequence.
   for (int i = first; i < last; ++i) {
+    const int count = tilesBefore[i];
     tilesBefore[i] = before;
-    before += seenTilesOf(input, i).count;
+    before += count;
   }
   if (thread == 0) {
     constexpr int kBlockTilesMin = kWarpTilesMin * kDecodeWarps;
@@ -170,44 +216,32 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
     total = all * strandsOfSequence;
     const int wanted = (total + kBlockTilesMin - 1) / kBlockTilesMin;
     blocks = max(1, min(wanted, static_cast<int>(gridDim.x)));
+    parts = {total / blocks, total % blocks};
   }
   __syncthreads();
 }
 
 /// The strand that a tile belongs to, of strands of `rowsOfStrand` rows.
-__device__ inline Strand DecodeWork::strandOf(const AttentionInput& input, int tile,
+__device__ inline Strand DecodeWork::strandAt(const AttentionInput& input, int tile,
                                               int rowsOfStrand) const {
   // The last sequence that begins at the tile or before; those without tiles are passed over.
+  const int ofOneStrand = tile / strands;
   int sequence = 0;
   int behind = input.rows.sequences;
   while (behind - sequence > 1) {
     const int middle = (sequence + behind) / 2;
-    if (tilesBefore[middle] <= tile / strands) {
+    if (tilesBefore[middle] <= ofOneStrand) {
       sequence = middle;
     } else {
       behind = middle;
     }
   }
-  Strand strand;
-  strand.sequence = sequence;
-  strand.seen = seenTilesOf(input, sequence);
-  strand.firstToken = input.rows.queryStarts[sequence];
-  strand.tokens = input.rows.queryStarts[sequence + 1] - strand.firstToken;
-  strand.context = input.rows.contextLengths[sequence];
-
   const int start = tilesBefore[sequence] * strands;
-  const int number = (tile - start) / strand.seen.count;
-  const int parts = strands / input.cache.kvHeads;
-  const int rows = strand.tokens * input.group();
-  strand.kvHead = number / parts;
-  strand.firstRow = number % parts * rowsOfStrand;
-  strand.rows = min(rowsOfStrand, rows - strand.firstRow);
-  strand.tiles.begin = start + number * strand.seen.count;
-  strand.tiles.end = strand.tiles.begin + strand.seen.count;
-  const DecodeSight first = strand.sightOf(input, 0);
-  const DecodeSight last = strand.sightOf(input, rows - 1);
-  strand.any = {first.begin, last.end};
-  strand.every = {last.begin, first.end};
+  const int count = tilesBefore[sequence + 1] - tilesBefore[sequence];
+  const int number = (tile - start) / count;
+  Strand strand = strandOf(input, sequence, number, strands, rowsOfStrand);
+  strand.tiles.begin = start + number * count;
+  strand.tiles.end = strand.tiles.begin + count;
   return strand;
 }
 

@@ -1,6 +1,8 @@
 // Attention of few query rows on tensor cores: pagedAttention with an output in bf16, one token or
 // some drafted ones per sequence. Every head size and format, groups of 1 to 40, contexts that are
-// less than a tile and such as all blocks of the chip share.
+// less than a tile and such as all blocks of the chip share. Each batch twice: with blocks of their own
+// for its strands, and, taken for one of long contexts, by blocks that share all of them or by more
+// parts than it has tiles for.
 import { prefillCase } from "./attend-prefill.mjs";
 
 const formats = ["bf16", "f16", "i8", "fp8"];
@@ -53,37 +55,48 @@ const among = [
 /** As many sequences as a large batch has, of all lengths up to 150. */
 const many = Array.from({ length: 200 }, (_, i) => [1 + ((i * 37) % 150), 1]);
 
-/** Each case: the op, what is special about it, and what runs it. */
+/** A bound on contexts that no step comes near. */
+const longest = 1 << 17;
+
+/** Each case, by both kernels or in more parts. */
 export function* cases() {
-  const decode = (name, ...rest) => ({
-    ...{ op: "attendDecode", name, run: (pair) => prefillCase(pair, ...rest) },
-  });
+  for (const contextMax of [0, longest]) {
+    for (const [name, shape, format, spans, more = {}] of batchCases()) {
+      yield {
+        op: "attendDecode",
+        name: contextMax === 0 ? name : `${name}, as if long`,
+        run: (pair) => prefillCase(pair, shape, format, spans, { ...more, contextMax }),
+      };
+    }
+  }
+}
+
+/** What is special about each, then what `prefillCase` takes. */
+function* batchCases() {
   for (const shape of shapes) {
     const heads = `${shape.heads}/${shape.kvHeads} of ${shape.headDim}`;
     for (const [name, spans] of Object.entries(batches)) {
-      yield decode(`${heads}, ${name}`, shape, "bf16", spans);
+      yield [`${heads}, ${name}`, shape, "bf16", spans];
     }
     for (const format of formats.slice(1)) {
-      yield decode(`${heads}, ${format}`, shape, format, batches.decodes);
+      yield [`${heads}, ${format}`, shape, format, batches.decodes];
     }
   }
   for (const format of formats) {
-    yield decode(`${format}, drafts`, usual, format, drafts);
-    yield decode(`${format}, decodes among chunks`, usual, format, among);
+    yield [`${format}, drafts`, usual, format, drafts];
+    yield [`${format}, decodes among chunks`, usual, format, among];
     for (const window of [1, 40, 130]) {
       // What lies before the window of a sequence's first row is nobody's.
       const isHidden = (sequence, position) => {
         const [context, rows] = drafts[sequence];
         return position < context - rows - window + 1;
       };
-      yield decode(`${format}, window ${window}`, usual, format, drafts, { window, isHidden });
+      yield [`${format}, window ${window}`, usual, format, drafts, { window, isHidden }];
     }
-    yield decode(`${format}, sinks`, usual, format, drafts, { window: 40, sinks: 4 });
-    yield decode(`${format}, many sinks`, usual, format, batches.decodes, {
-      window: 60,
-      sinks: 20,
-    });
-    yield decode(`${format}, softcap`, usual, format, batches.decodes, { softcap: 1.5 });
+    yield [`${format}, sinks`, usual, format, drafts, { window: 40, sinks: 4 }];
+    const manySinks = { window: 60, sinks: 20 };
+    yield [`${format}, many sinks`, usual, format, batches.decodes, manySinks];
+    yield [`${format}, softcap`, usual, format, batches.decodes, { softcap: 1.5 }];
   }
-  yield decode("200 sequences", usual, "bf16", many);
+  yield ["200 sequences", usual, "bf16", many];
 }

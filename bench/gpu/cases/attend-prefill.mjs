@@ -80,9 +80,9 @@ function extrasOf(pair, columns, spans, { sinks, isTree, ...more }, random) {
   };
 }
 
-/** One call beside its definition. */
+/** One call beside its definition. `contextMax`: what contexts are taken for at least. */
 export async function prefillCase(pair, shape, format, spans, more = {}) {
-  const { isHidden, ...extra } = more;
+  const { isHidden, contextMax = 0, ...extra } = more;
   const random = new RandomNumbers(shape.headDim + spans.length);
   const { cache, blockTables } = settingOf(pair, shape, format, spans, random, isHidden);
   const starts = [0];
@@ -104,7 +104,7 @@ export async function prefillCase(pair, shape, format, spans, more = {}) {
         contextLengths: pick(contextLengths),
         blockTables: pick(blockTables),
         queryLengthMax: Math.max(...spans.map(([, rows]) => rows)),
-        contextLengthMax: Math.max(...spans.map(([context]) => context)),
+        contextLengthMax: Math.max(contextMax, ...spans.map(([context]) => context)),
         ...extras.ofBatch(pick),
       },
     });

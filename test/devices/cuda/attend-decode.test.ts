@@ -22,6 +22,8 @@ interface More {
   readonly window?: number;
   readonly softcap?: number;
   readonly sinks?: number;
+  /** What contexts are taken for at least. */
+  readonly contextMax?: number;
 }
 
 interface Case {
@@ -112,6 +114,26 @@ const cases: readonly Case[] = [
   { name: "softcap", shape: llama, spans: decodes, more: { softcap: 1.5 } },
 ];
 
+/** A GPU of four multiprocessors has a block for each strand of as many sequences. */
+const lone = cases
+  .filter(({ spans }) => spans.length > 1)
+  .map(({ name, shape, spans, more }): Case => {
+    const most = Math.max(1, Math.floor(4 / shape.kvHeads / Math.ceil(shape.heads / 16)));
+    return { name: `${name}, few`, shape, spans: spans.slice(0, most), more };
+  });
+
+/** As they come, few at a time, and taken for so long that blocks share strands. */
+const bothWays: readonly Case[] = [
+  ...cases,
+  ...lone,
+  ...[...cases, ...lone].map(
+    ({ name, more, ...rest }): Case => ({
+      ...{ ...rest, name: `${name}, as if long` },
+      more: { ...more, contextMax: 1 << 17 },
+    }),
+  ),
+];
+
 describe.skipIf(emulatedSettings() === null)("decode attention, emulated", () => {
   let pair: DevicePair;
   beforeAll(async () => {
@@ -119,8 +141,8 @@ describe.skipIf(emulatedSettings() === null)("decode attention, emulated", () =>
   }, 600_000);
   afterAll(() => pair.dispose());
 
-  test.for(cases)("equals the definition: $name", async ({ shape, spans, more = {} }) => {
-    const { window, sinks = 0 } = more;
+  test.for(bothWays)("equals the definition: $name", async ({ shape, spans, more = {} }) => {
+    const { window, sinks = 0, contextMax = 0 } = more;
     const all: Span[] = spans.map(([context, rows]) => ({ context, rows }));
     const hidden = (sequence: number, place: number) => {
       const { context = 0, rows = 0 } = all[sequence] ?? {};
@@ -130,6 +152,7 @@ describe.skipIf(emulatedSettings() === null)("decode attention, emulated", () =>
     const contexts = all.map(({ context }) => context);
     const setting = new AttentionSetting(pair, shape, contexts, spans.length, hidden);
     const batch = setting.batch(all, [...spans.keys()]);
+    const contextLengthMax = Math.max(contextMax, ...contexts);
     const count = all.reduce((sum, { rows }) => sum + rows, 0);
     const columns = shape.heads * shape.headDim;
     const query = pair.f32([count, columns], setting.queries(count));
@@ -142,7 +165,7 @@ describe.skipIf(emulatedSettings() === null)("decode attention, emulated", () =>
       heads: shape.heads,
       cache: pick(setting.cache),
       layer,
-      batch: pick(batch),
+      batch: { ...pick(batch), contextLengthMax },
       scale: 1 / Math.sqrt(shape.headDim),
       ...(window === undefined ? {} : { window }),
       ...(more.softcap === undefined ? {} : { softcap: more.softcap }),

@@ -5,18 +5,35 @@ import type { CudaContext } from "../context.ts";
 import { activationOf } from "../handles.ts";
 import { HEAD_DIM_MAX } from "../head-dim.ts";
 import type { Kernel } from "../kernel-module.ts";
-import type { KernelName } from "../kernel-names.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { KernelParams, type LaunchShape, PACKED_ROWS } from "../kernel-params.ts";
 import { kvCacheOf } from "../kv-cache.ts";
 
-/** `kDecodeThreads`, `kTileTokens`, `kSequencesMax`, `kDecodeBlocksMax` of native/cuda. */
+/** `kDecodeThreads`, `kTileTokens`, `kSequencesMax`, `kDecodeBlocksMax`, `kWarp` of native/cuda. */
 const threads = 128;
 const tileTokens = 16;
 const sequencesMax = 1024;
 const gridMax = 2048;
+const warpThreads = 32;
 
 /** Query rows that one pass over keys and values serves, at most: more find no registers. */
 const rowsOfStrand = { usual: 16, largeHeads: 8 } as const;
+
+/**
+ * Tiles that a warp of a strand's own blocks reads of a context before the strand is given to more
+ * blocks: putting the shares of two together takes as long as some tiles.
+ */
+const warpTilesMax = 6;
+
+/** Work of a launch: strands of `rows` rows in heads that are padded to `dims`. */
+interface DecodeShape {
+  readonly dims: 64 | 128 | 256;
+  readonly rows: 8 | 16;
+  readonly format: KvFormat;
+  readonly sequences: number;
+  readonly strandsOfSequence: number;
+  /** No context is longer. */
+  readonly contextMax: number;
+}
 
 const params = new KernelParams([
   ...PACKED_ROWS,
@@ -58,30 +75,98 @@ export function attendDecode(
   input: PagedAttentionInput,
   decodeRows: number,
 ): void {
+  const shape = shapeOf(input, decodeRows);
+  const { kernel, launch, shares } = launchOf(context, shape);
+  const [shareMemory] = context.scratch.take([shares * shareBytesOf(shape)]);
   const cache = kvCacheOf(input.cache);
-  const group = input.heads / cache.kvHeads;
-  const rowsMax = Math.max(group, Math.min(input.batch.queryLengthMax * group, decodeRows));
-  const dims = cache.headDim <= 64 ? 64 : cache.headDim <= 128 ? 128 : 256;
-  const rows = rowsMax <= 8 || dims === 256 ? 8 : rowsOfStrand.usual;
-  const kernel = context.kernels[kernelOf(dims, cache.format, rows)];
-  const grid = gridOf(context, kernel);
-  // Two shares for each block: of every row its values, max and sum.
-  const shareBytes = rows * (dims + 2) * 4;
-  const [shares] = context.scratch.take([2 * grid * shareBytes]);
   params.fill(
     ...activationOf(input.out, input.count, input.heads * cache.headDim).params,
     ...attentionFields(input, decodeRows),
-    shares,
-    cache.kvHeads * Math.ceil(rowsMax / rows),
+    shareMemory,
+    shape.strandsOfSequence,
   );
-  context.launcher.launch(kernel, { grid: [grid], threads }, params);
+  context.launcher.launch(kernel, launch, params);
 }
 
-function kernelOf(dims: 64 | 128 | 256, format: KvFormat, rows: 8 | 16): KernelName {
+function shapeOf({ heads, batch, ...input }: PagedAttentionInput, decodeRows: number): DecodeShape {
+  const { kvHeads, headDim, format } = kvCacheOf(input.cache);
+  const group = heads / kvHeads;
+  const rowsMax = Math.max(group, Math.min(batch.queryLengthMax * group, decodeRows));
+  const dims = headDim <= 64 ? 64 : headDim <= 128 ? 128 : 256;
+  const rows = rowsMax <= 8 || dims === 256 ? 8 : rowsOfStrand.usual;
+  const strandsOfSequence = kvHeads * Math.ceil(rowsMax / rows);
+  const contextMax = batch.contextLengthMax;
+  return { dims, rows, format, sequences: batch.sequences, strandsOfSequence, contextMax };
+}
+
+/** Of every row its values, max and sum. */
+function shareBytesOf({ rows, dims }: DecodeShape): number {
+  return rows * (dims + 2) * 4;
+}
+
+/** A kernel, its launch, and how many shares it wants room for. */
+interface DecodeLaunch {
+  readonly kernel: Kernel;
+  readonly launch: LaunchShape;
+  readonly shares: number;
+}
+
+function launchOf(context: CudaContext, shape: DecodeShape): DecodeLaunch {
+  const parts = partsOf(context, shape);
+  return parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, parts);
+}
+
+/**
+ * Blocks for each strand of its own; 0: all blocks share all strands, which is how many sequences
+ * are read at an even pace, whatever their lengths. For few the sharing itself takes longer.
+ */
+export function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
+  const { sequences, strandsOfSequence, contextMax } = shape;
+  const most = Math.floor(gpu.multiprocessors / Math.max(1, sequences * strandsOfSequence));
+  const tiles = Math.max(1, Math.ceil(contextMax / tileTokens));
+  const wanted = Math.ceil(tiles / (strandWarps(shape) * warpTilesMax));
+  if (wanted <= most) return wanted;
+  return sequences === 1 ? most : 0;
+}
+
+/** Warps for which a multiprocessor has registers: the last numbers in native/cuda. */
+function strandWarps({ dims, rows }: DecodeShape): number {
+  if (rows === 16 || dims === 256) return 8;
+  return dims === 64 ? 16 : 12;
+}
+
+const prepared = new WeakSet<Kernel>();
+
+function strandLaunch(context: CudaContext, shape: DecodeShape, parts: number): DecodeLaunch {
+  const { sequences, strandsOfSequence } = shape;
+  const kernel = context.kernels[`attend_strand_${suffixOf(shape)}`];
+  const warps = strandWarps(shape);
+  const sharedBytes = warps * shareBytesOf(shape);
+  if (!prepared.has(kernel)) {
+    kernel.allowSharedBytes(sharedBytes);
+    prepared.add(kernel);
+  }
+  const grid = [parts, strandsOfSequence, sequences] as const;
+  return {
+    kernel,
+    launch: { grid, threads: warps * warpThreads, sharedBytes },
+    shares: parts * strandsOfSequence * sequences,
+  };
+}
+
+function sharedLaunch(context: CudaContext, shape: DecodeShape): DecodeLaunch {
+  const kernel = context.kernels[`attend_decode_${suffixOf(shape)}`];
+  const grid = gridOf(context, kernel);
+  return { kernel, launch: { grid: [grid], threads }, shares: 2 * grid };
+}
+
+type Elements = Exclude<KvFormat, "f32">;
+
+function suffixOf({ dims, rows, format }: DecodeShape) {
   // `canAttendDecode` refuses f32.
-  const element = format as Exclude<KvFormat, "f32">;
-  if (dims === 256) return `attend_decode_256_${element}`;
-  return rows === 8 ? `attend_decode_${dims}_${element}` : `attend_decode_${dims}_${element}_16`;
+  const element = format as Elements;
+  if (dims === 256) return `256_${element}` as const;
+  return rows === 8 ? (`${dims}_${element}` as const) : (`${dims}_${element}_16` as const);
 }
 
 const grids = new WeakMap<Kernel, number>();

@@ -1,0 +1,12 @@
+// Decode attention of few sequences, heads of up to 128 dimensions (attend-decode-strand.h).
+#include "attend-decode-strand.h"
+
+PERIGEE_ATTEND_STRAND(attend_strand_128_f16, F16, 128, 1, 12)
+PERIGEE_ATTEND_STRAND(attend_strand_128_bf16, Bf16, 128, 1, 12)
+PERIGEE_ATTEND_STRAND(attend_strand_128_i8, Q8, 128, 1, 12)
+PERIGEE_ATTEND_STRAND(attend_strand_128_fp8, Fp8, 128, 1, 12)
+
+PERIGEE_ATTEND_STRAND(attend_strand_128_f16_16, F16, 128, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_128_bf16_16, Bf16, 128, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_128_i8_16, Q8, 128, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_128_fp8_16, Fp8, 128, 2, 8)

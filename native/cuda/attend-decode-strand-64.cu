@@ -1,0 +1,12 @@
+// Decode attention of few sequences, heads of up to 64 dimensions (attend-decode-strand.h).
+#include "attend-decode-strand.h"
+
+PERIGEE_ATTEND_STRAND(attend_strand_64_f16, F16, 64, 1, 16)
+PERIGEE_ATTEND_STRAND(attend_strand_64_bf16, Bf16, 64, 1, 16)
+PERIGEE_ATTEND_STRAND(attend_strand_64_i8, Q8, 64, 1, 16)
+PERIGEE_ATTEND_STRAND(attend_strand_64_fp8, Fp8, 64, 1, 16)
+
+PERIGEE_ATTEND_STRAND(attend_strand_64_f16_16, F16, 64, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_64_bf16_16, Bf16, 64, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_64_i8_16, Q8, 64, 2, 8)
+PERIGEE_ATTEND_STRAND(attend_strand_64_fp8_16, Fp8, 64, 2, 8)
