@@ -2,6 +2,7 @@ import type { AddressTables } from "./address-tables.ts";
 import type { Gpu } from "./gpu.ts";
 import type { Kernels } from "./kernels.ts";
 import type { Launcher } from "./launcher.ts";
+import type { LayerMoves } from "./layer-moves.ts";
 import type { Products } from "./products.ts";
 import type { Scratch } from "./scratch.ts";
 
@@ -13,6 +14,8 @@ export interface CudaContext {
   readonly gpu: Gpu;
   readonly scratch: Scratch;
   readonly tables: AddressTables;
+  /** Blocks on their way; an op that touches a layer of a cache waits for what moves in it. */
+  readonly moves: LayerMoves;
   /** [multiprocessors] i32, zeros between kernels: how blocks of one kernel find who is last. */
   readonly arrivals: bigint;
   /** cuBLASLt's products; null where the library is missing. */

@@ -30,8 +30,9 @@ import {
 } from "./handles.ts";
 import { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
 import { CudaKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+import type { MoveEnds } from "./layer-moves.ts";
 import type { Marks } from "./marks.ts";
-import { copyBlocks, type HostMoves, offloadBlocks, onboardBlocks } from "./move-blocks.ts";
+import { copyBlocks } from "./move-blocks.ts";
 import { viewOf } from "./native-library.ts";
 import { decodesFrom } from "./ops/attend-decode.ts";
 import { loadTensor, packMatrix } from "./pack.ts";
@@ -157,8 +158,10 @@ export class CudaDevice extends CudaOps implements Device {
   }
 
   replay(key: string, enqueue: () => void): void {
-    const { replays, marks } = this.#session;
+    const { replays, marks, moves } = this.#session;
     marks.add("step");
+    // A graph cannot wait for what is outside of it.
+    moves.settle();
     if (replays === null) enqueue();
     else replays.run(key, enqueue);
     marks.add("step done");
@@ -180,11 +183,11 @@ export class CudaDevice extends CudaOps implements Device {
   }
 
   offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    offloadBlocks(this.#hostMoves(cache, host), pairs);
+    this.#session.moves.enqueue("offload", moveEnds(cache, host), pairs);
   }
 
   onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    onboardBlocks(this.#hostMoves(cache, host), pairs);
+    this.#session.moves.enqueue("onboard", moveEnds(cache, host), pairs);
   }
 
   hostBlock(host: HostBlocks, index: number): Uint8Array {
@@ -193,6 +196,7 @@ export class CudaDevice extends CudaOps implements Device {
   }
 
   async synchronize(): Promise<void> {
+    this.#session.moves.settle();
     this.#session.stream.synchronize();
   }
 
@@ -205,6 +209,7 @@ export class CudaDevice extends CudaOps implements Device {
         memory instanceof CudaHostBlocks,
       "Cannot release another device's memory on cuda",
     );
+    if (memory instanceof CudaKvCache) this.#session.moves.forget(memory);
     this.#session.memory.release(memory.address);
   }
 
@@ -221,22 +226,22 @@ export class CudaDevice extends CudaOps implements Device {
     this.#session.dispose();
   }
 
-  #hostMoves(cache: KvCache, host: HostBlocks): HostMoves {
-    const { driver, stream } = this.#session;
-    const [from, to] = [kvCacheOf(cache), hostBlocksOf(host)];
-    assert(
-      from.bytesPerBlock === to.bytesPerBlock,
-      `Cannot move blocks of ${from.bytesPerBlock} bytes to blocks of ${to.bytesPerBlock}`,
-    );
-    return { driver, stream, cache: from, host: to };
-  }
-
   #readActivation(source: Activation): Float32Array {
     const rows = activationOf(source, 0, source.columns);
     const bytes = new Uint8Array(rows.bytes);
     this.#session.staging.download(bytes, rows.address);
     return readActivation(rows, bytes);
   }
+}
+
+/** The two sides of moves, which have blocks of one size. */
+function moveEnds(cacheHandle: KvCache, hostHandle: HostBlocks): MoveEnds {
+  const [cache, host] = [kvCacheOf(cacheHandle), hostBlocksOf(hostHandle)];
+  assert(
+    cache.bytesPerBlock === host.bytesPerBlock,
+    `Cannot move blocks of ${cache.bytesPerBlock} bytes to blocks of ${host.bytesPerBlock}`,
+  );
+  return { cache, host };
 }
 
 function dtypeOf(data: Float32Array | Int32Array | Uint32Array): DType {

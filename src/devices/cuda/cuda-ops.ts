@@ -21,6 +21,7 @@ import type {
   TakeTokensInput,
 } from "../ops.ts";
 import type { CudaContext } from "./context.ts";
+import { kvCacheOf } from "./kv-cache.ts";
 import { activate } from "./ops/activate.ts";
 import { add } from "./ops/add.ts";
 import { adjustLogits } from "./ops/adjust-logits.ts";
@@ -98,10 +99,12 @@ export class CudaOps implements DeviceOps {
   }
 
   ropeKvWrite(input: RopeKvWriteInput): void {
+    this.#context.moves.settleLayer(kvCacheOf(input.cache), input.layer);
     ropeKvWrite(this.#context, input);
   }
 
   pagedAttention(input: PagedAttentionInput): void {
+    this.#context.moves.settleLayer(kvCacheOf(input.cache), input.layer);
     pagedAttention(this.#context, input);
   }
 

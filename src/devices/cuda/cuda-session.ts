@@ -10,6 +10,7 @@ import { KernelCache } from "./kernel-cache.ts";
 import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
 import { LateReads } from "./late-reads.ts";
 import { Launcher } from "./launcher.ts";
+import { LayerMoves } from "./layer-moves.ts";
 import type { CudaSettings } from "./library-search.ts";
 import { Marks } from "./marks.ts";
 import { CudaMemory } from "./memory.ts";
@@ -53,6 +54,7 @@ export class CudaSession {
   readonly staging: Staging;
   readonly files: FileUploads;
   readonly lateReads: LateReads;
+  readonly moves: LayerMoves;
   /** Null where steps are not to be captured. */
   readonly replays: Replays | null;
   readonly marks: Marks;
@@ -81,18 +83,21 @@ export class CudaSession {
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
     this.files = new FileUploads({ driver, memory: this.memory, stream: this.stream });
     this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
+    const kernel = loaded.kernels.move_layers;
+    this.moves = new LayerMoves({ driver, gpu, stream: this.stream, kernel });
     const replays = settings?.graphs !== false;
     this.replays = replays ? new Replays({ stream: this.stream, warn }) : null;
     this.marks = new Marks(driver, this.stream);
     const address = this.memory.allocate(landingBytes, "room for weights on their way");
     this.landing = { address, bytes: landingBytes };
-    const { memory, staging, stream } = this;
+    const { memory, moves, staging, stream } = this;
     this.context = {
       kernels: loaded.kernels,
       launcher: new Launcher(driver, stream, gpu),
       gpu,
       scratch: new Scratch(memory),
       tables: new AddressTables(memory, staging),
+      moves,
       arrivals: allocateArrivals(memory, gpu),
       products:
         cublas === null ? null : new Products({ cublas, driver, gpu, memory, stream, folder }),
@@ -128,6 +133,7 @@ export class CudaSession {
     this.replays?.dispose();
     this.context.products?.dispose();
     this.lateReads.dispose();
+    this.moves.dispose();
     this.files.close();
     this.staging.dispose();
     this.memory.dispose();

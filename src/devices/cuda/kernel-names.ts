@@ -95,6 +95,7 @@ export const KERNEL_FILES = {
   logprobs: ["logprobs"],
   "mean-pool": ["mean_pool"],
   "mixture-of-experts": ["choose_experts", "group_experts", "multiply_experts", "sum_experts"],
+  "move-layers": ["move_layers"],
   norm: ["norm"],
   pack: ["pack_elements", "pack_random", "pack_rows"],
   "paged-attention": ["attend_tiles", "attend_segments", "merge_segments"],

@@ -1,11 +1,8 @@
 import { at } from "#tensor";
-import { checkPairs, forEachPair } from "../block-pairs.ts";
+import { checkPairs } from "../block-pairs.ts";
 import { type CudaContext, ROW_THREADS } from "./context.ts";
-import type { CudaDriver } from "./driver.ts";
-import type { CudaHostBlocks } from "./host-blocks.ts";
 import { KernelParams } from "./kernel-params.ts";
 import type { CudaKvCache } from "./kv-cache.ts";
-import type { CudaStream } from "./stream.ts";
 
 /** `kPairsMax` of native/cuda/copy-blocks.cu. */
 const pairsMax = 128;
@@ -44,8 +41,9 @@ export function* independentMoves(
 
 /** Fields of `CopyBlocksParams` in native/cuda/copy-blocks.cu. */
 export function copyBlocks(context: CudaContext, cache: CudaKvCache, pairs: Int32Array): void {
-  const { kernels, launcher, gpu } = context;
+  const { kernels, launcher, gpu, moves } = context;
   checkPairs(pairs, { from: cache.blocks, to: cache.blocks });
+  moves.settle(cache);
   const wanted = Math.ceil(cache.bytesPerBlock / bytesPerThread / ROW_THREADS);
   for (const { start, end } of independentMoves(pairs, pairsMax)) {
     params.fill(cache.address, cache.bytesPerBlock);
@@ -53,36 +51,4 @@ export function copyBlocks(context: CudaContext, cache: CudaKvCache, pairs: Int3
     const grid = [Math.min(wanted, gpu.multiprocessors), end - start] as const;
     launcher.launch(kernels.copy_blocks, { grid, threads: ROW_THREADS }, params);
   }
-}
-
-/** What moves between device and host need. */
-export interface HostMoves {
-  readonly driver: CudaDriver;
-  readonly stream: CudaStream;
-  readonly cache: CudaKvCache;
-  readonly host: CudaHostBlocks;
-}
-
-/** Blocks of the cache to host blocks: one copy each, by the copy engine. */
-export function offloadBlocks(moves: HostMoves, pairs: Int32Array): void {
-  const { driver, stream, cache, host } = moves;
-  forEachPair(pairs, { from: cache.blocks, to: host.blocks }, (from, to) => {
-    const source = blockAddress(cache, from);
-    const bytes = cache.bytesPerBlock;
-    driver.run("cuMemcpyDtoHAsync", host.blockAddress(to), source, bytes, stream.handle);
-  });
-}
-
-/** Host blocks to blocks of the cache. */
-export function onboardBlocks(moves: HostMoves, pairs: Int32Array): void {
-  const { driver, stream, cache, host } = moves;
-  forEachPair(pairs, { from: host.blocks, to: cache.blocks }, (from, to) => {
-    const target = blockAddress(cache, to);
-    const bytes = cache.bytesPerBlock;
-    driver.run("cuMemcpyHtoDAsync", target, host.blockAddress(from), bytes, stream.handle);
-  });
-}
-
-function blockAddress(cache: CudaKvCache, block: number): bigint {
-  return cache.address + BigInt(block) * BigInt(cache.bytesPerBlock);
 }

@@ -106,10 +106,11 @@ API cublasLtMatmulAlgoCheck(void*, Description* description, Layout* a, Layout* 
 }
 API cublasLtMatmul(void*, Description* description, const float* alpha, uint64_t a, Layout* aLayout,
                    uint64_t b, Layout* bLayout, const float* beta, uint64_t c, Layout* cLayout,
-                   uint64_t d, Layout* dLayout, const void* algorithm, uint64_t, size_t, void*) {
+                   uint64_t d, Layout* dLayout, const void* algorithm, uint64_t, size_t,
+                   void* stream) {
   if (algorithm == nullptr || !fits(*description, *aLayout, *bLayout, *dLayout)) return kInvalid;
-  emulator::enqueue([=, how = *description, la = *aLayout, lb = *bLayout, lc = *cLayout,
-                     ld = *dLayout, scale = *alpha, keep = *beta] {
+  emulator::enqueue(stream, [=, how = *description, la = *aLayout, lb = *bLayout, lc = *cLayout,
+                             ld = *dLayout, scale = *alpha, keep = *beta] {
     for (uint64_t column = 0; column < ld.columns; ++column) {
       for (uint64_t row = 0; row < ld.rows; ++row) {
         float sum = 0;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 
@@ -21,7 +22,26 @@
 namespace emulator {
 namespace {
 
-std::vector<Work> pending;
+/// Work of one stream; a wait is an item that has no work.
+struct Stream;
+struct Item {
+  Work work;
+  Stream* awaited;
+  uint64_t until;
+};
+struct Stream {
+  std::deque<Item> items;
+  uint64_t added = 0;
+  uint64_t done = 0;
+};
+/// Behind `at` items of a stream; null: never recorded.
+struct Event {
+  Stream* stream = nullptr;
+  uint64_t at = 0;
+};
+
+std::vector<Stream*> streams;
+size_t rounds = 0;
 std::vector<Work>* captured = nullptr;
 bool invalidated = false;
 
@@ -51,12 +71,34 @@ void watchFaults() {
 
 }  // namespace
 
-void enqueue(Work work) { (captured != nullptr ? *captured : pending).push_back(std::move(work)); }
+void enqueue(void* stream, Work work) {
+  if (captured != nullptr) return captured->push_back(std::move(work));
+  auto* const to = static_cast<Stream*>(stream);
+  to->items.push_back({std::move(work), nullptr, 0});
+  ++to->added;
+}
+
+/// Does what a stream has, up to a wait for something that is not done. Whether there was any.
+static bool advance(Stream& stream) {
+  const uint64_t before = stream.done;
+  while (!stream.items.empty()) {
+    const Item item = stream.items.front();
+    if (item.awaited != nullptr && item.awaited->done < item.until) break;
+    stream.items.pop_front();
+    if (item.work) item.work();
+    ++stream.done;
+  }
+  return stream.done > before;
+}
 
 void finish() {
-  std::vector<Work> all;
-  all.swap(pending);
-  for (const Work& work : all) work();
+  const size_t first = rounds++;
+  for (bool some = true; some;) {
+    some = false;
+    for (size_t i = 0; i < streams.size() && !some; ++i) {
+      some = advance(*streams[(first + i) % streams.size()]);
+    }
+  }
 }
 
 void beginCapture() {
@@ -218,31 +260,36 @@ API cuMemHostAlloc(void** address, size_t bytes, unsigned) {
   return posix_memalign(address, kPage, bytes) == 0 ? 0 : kNoMemory;
 }
 API cuMemFreeHost(void* address) { return emulator::finish(), std::free(address), 0; }
-API cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void*) {
-  enqueue([=] { std::memset(reinterpret_cast<void*>(to), value, count); });
+API cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void* stream) {
+  enqueue(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, count); });
   return 0;
 }
-API cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void*) {
-  enqueue([=] {
+API cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void* stream) {
+  enqueue(stream, [=] {
     for (size_t i = 0; i < count; ++i) reinterpret_cast<unsigned*>(to)[i] = value;
   });
   return 0;
 }
-static int copyLater(uint64_t to, uint64_t from, size_t bytes) {
-  enqueue([=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+static int copyLater(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  enqueue(stream, [=] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  });
   return 0;
 }
-API cuMemcpyHtoDAsync_v2(uint64_t to, void* from, size_t bytes, void*) {
-  return copyLater(to, reinterpret_cast<uint64_t>(from), bytes);
+API cuMemcpyHtoDAsync_v2(uint64_t to, void* from, size_t bytes, void* stream) {
+  return copyLater(to, reinterpret_cast<uint64_t>(from), bytes, stream);
 }
-API cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
-  return copyLater(reinterpret_cast<uint64_t>(to), from, bytes);
+API cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  return copyLater(reinterpret_cast<uint64_t>(to), from, bytes, stream);
 }
-API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
-  return copyLater(to, from, bytes);
+API cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  return copyLater(to, from, bytes, stream);
 }
 
-API cuStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = &usedBytes, 0; }
+API cuStreamCreateWithPriority(void** stream, unsigned, int) {
+  emulator::streams.push_back(new emulator::Stream());
+  return *stream = emulator::streams.back(), 0;
+}
 API cuStreamDestroy_v2(void*) { return 0; }
 API cuStreamSynchronize(void*) {
   if (emulator::refused()) return kNotInCapture;
@@ -252,10 +299,17 @@ API cuStreamQuery(void*) {
   if (emulator::refused()) return kNotInCapture;
   return emulator::finish(), 0;
 }
-API cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
-API cuEventCreate(void** event, unsigned) { return *event = &usedBytes, 0; }
-API cuEventDestroy_v2(void*) { return 0; }
-API cuEventRecord(void*, void*) { return 0; }
+API cuStreamWaitEvent(emulator::Stream* stream, emulator::Event* event, unsigned) {
+  if (emulator::refused()) return kNotInCapture;
+  if (event->stream == nullptr) return 0;
+  stream->items.push_back({nullptr, event->stream, event->at});
+  return ++stream->added, 0;
+}
+API cuEventCreate(void** event, unsigned) { return *event = new emulator::Event(), 0; }
+API cuEventDestroy_v2(emulator::Event* event) { return delete event, 0; }
+API cuEventRecord(emulator::Event* event, emulator::Stream* stream) {
+  return *event = {stream, stream->added}, 0;
+}
 API cuEventQuery(void*) { return emulator::finish(), 0; }
 API cuEventSynchronize(void*) { return emulator::finish(), 0; }
 API cuEventElapsedTime(float* milliseconds, void*, void*) { return *milliseconds = 0, 0; }
@@ -314,7 +368,7 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** para
   const bool empty = config->grid[0] == 0 || config->grid[1] == 0 || config->grid[2] == 0;
   if (extra != nullptr || empty || threads == 0 || threads > 1024) return kInvalid;
   if (config->sharedBytes > 227u << 10) return kInvalid;
-  enqueue([copy = *config, function, arguments = copyArguments(params[0])] {
+  enqueue(config->stream, [copy = *config, function, arguments = copyArguments(params[0])] {
     runKernel(*function, copy, arguments);
   });
   return 0;
@@ -338,7 +392,7 @@ API cuGraphExecUpdate_v2(Graph* exec, Graph* graph, void*) {
 }
 API cuGraphExecDestroy(Graph* exec) { return delete exec, 0; }
 API cuGraphUpload(Graph*, void*) { return 0; }
-API cuGraphLaunch(Graph* exec, void*) {
-  for (const emulator::Work& work : *exec) enqueue(work);
+API cuGraphLaunch(Graph* exec, void* stream) {
+  for (const emulator::Work& work : *exec) enqueue(stream, work);
   return 0;
 }

@@ -9,10 +9,11 @@ namespace emulator {
 
 using Work = std::function<void()>;
 
-/// Enqueues work; while a stream captures, keeps it for the graph instead.
-void enqueue(Work work);
+/// Enqueues work in a stream; while one captures, keeps it for the graph instead.
+void enqueue(void* stream, Work work);
 
-/// Does everything that was enqueued.
+/// Does everything that was enqueued: each stream in its order, one as far ahead of the others as
+/// events allow, and each time another one.
 void finish();
 
 /// Says that calls from now on are kept, and gives what was kept.
