@@ -12,11 +12,13 @@
  *   model-text.ts       tokenizer and chat template of a model
  *   warn-once.ts        warnings about requests, each text once
  *   active-request.ts   a request seen by its caller; channel.ts its queue
+ *   lazy-stream.ts      a stream that begins when it is read
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
  *   cache-report.ts     what all levels of the cache counted, for metrics
  *   kv-events.ts        what the cache tells, for readers on the caller's thread
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
+ *   token-rows.ts       what most steps bring, as numbers
  *   engine-thread.ts, service.ts             the engine's side of it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   load-phases.ts      what loading takes; worst-step.ts what steps will need of a GPU

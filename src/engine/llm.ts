@@ -28,6 +28,7 @@ import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./conf
 import { EngineClient } from "./engine-client.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
 import { KvEvents } from "./kv-events.ts";
+import { LazyStream } from "./lazy-stream.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
@@ -183,10 +184,12 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** Streams one prompt's completion(s). Leaving the loop cancels the request. */
-  async *stream(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<StreamItem> {
-    const requestId = options.requestId ?? randomUUID();
-    const active = await this.#start(prompt, { ...options, requestId });
-    yield* active.items;
+  stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
+    return new LazyStream(async () => {
+      const requestId = options.requestId ?? randomUUID();
+      const active = await this.#start(prompt, { ...options, requestId });
+      return active.items;
+    });
   }
 
   async chatPrompt(

@@ -10,14 +10,32 @@ interface Arrival<Item> {
 }
 
 /** Items of all streams as they come, each stream's in order. Leaving it leaves them all. */
-export async function* mergeStreams<Item>(
+export function mergeStreams<Item>(
   streams: readonly AsyncIterable<Item>[],
-): AsyncGenerator<Merged<Item>> {
+): AsyncIterable<Merged<Item>> {
   const [only] = streams;
-  if (only !== undefined && streams.length === 1) {
-    for await (const item of only) yield { source: 0, item };
-    return;
-  }
+  return only !== undefined && streams.length === 1 ? asMerged(only) : race(streams);
+}
+
+/** The usual case, without a generator's promises for every item. */
+function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterable<Merged<Item>> {
+  const wrap = (result: IteratorResult<Item>): IteratorResult<Merged<Item>> =>
+    result.done === true ? result : { done: false, value: { source: 0, item: result.value } };
+  return {
+    [Symbol.asyncIterator]: () => {
+      const iterator = stream[Symbol.asyncIterator]();
+      return {
+        next: () => iterator.next().then(wrap),
+        return: async () => {
+          await iterator.return?.();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}
+
+async function* race<Item>(streams: readonly AsyncIterable<Item>[]): AsyncGenerator<Merged<Item>> {
   const iterators = streams.map((stream) => stream[Symbol.asyncIterator]());
   const next = async (source: number, iterator: AsyncIterator<Item>): Promise<Arrival<Item>> => ({
     source,
