@@ -4,9 +4,12 @@
 // activate_bf16  both of bf16: half the bytes, behind products of many rows
 //
 // Shapes   x [T, F], gated [T, 2F]: gate, then up; out [T, F]
-// Work     a block per row
+// Work     activate: a block per row. activate_bf16: 16 bytes after the other of all rows' outputs,
+//          kThreadChunks of them per thread, whose loads are under way together; a block per row
+//          where rows are not whole chunks
 // Bound    memory: 4 or 8 bytes read per output (of bf16 half as many), and the output
-// Checked  bench/gpu/smoke.mjs, activate and linearActivate
+// Checked  bench/gpu/smoke.mjs, activate and linearActivate; activate_bf16 emulated in
+//          test/devices/cuda/linear-stream.test.ts, within bf16's rounding of exact functions
 #include "nonlinear.h"
 #include "packed-rows.h"
 
@@ -17,30 +20,76 @@ struct ActivateParams {
   const void* x;  // f32 or bf16, rows without padding
   Nonlinearity kind;
   int gated;
+  int rows;
 };
 
 namespace {
 
 constexpr int kChunk = 8;  // Elements of bf16 in 16 bytes.
+constexpr int kThreadChunks = 2;
 
 union Chunk {
   uint4 words;
   Bf16 values[kChunk];
 };
 
-/// One row in chunks of 8: `columns` is a multiple of it.
-__device__ void activateChunks(Bf16* out, const Bf16* x, int columns, const ActivateParams& p) {
-  for (int i = threadIdx.x; i < columns / kChunk; i += blockDim.x) {
-    Chunk gate, up, result;
-    gate.words = reinterpret_cast<const uint4*>(x)[i];
-    if (p.gated) up.words = reinterpret_cast<const uint4*>(x + columns)[i];
-#pragma unroll
-    for (int j = 0; j < kChunk; ++j) {
-      const float activated = nonlinear(p.kind, widen(gate.values[j]));
-      result.values[j] = narrowBf16(p.gated ? activated * widen(up.values[j]) : activated);
-    }
-    reinterpret_cast<uint4*>(out)[i] = result.words;
+/// `nonlinear` by fast instructions, a few units of f32's last places off: bf16 has 16 bits less.
+template <Nonlinearity kKind>
+__device__ __forceinline__ float nonlinearFast(float x) {
+  if constexpr (kKind == Nonlinearity::silu) return __fdividef(x, 1.0f + __expf(-x));
+  if constexpr (kKind == Nonlinearity::geluTanh) {
+    const float inner = x * fmaf(x * x, 0.044715f, 1.0f);
+    return __fdividef(x, 1.0f + __expf(inner * -1.5957691216057308f));
   }
+  return nonlinear(kKind, x);
+}
+
+template <Nonlinearity kKind>
+__device__ __forceinline__ uint4 activated(const Chunk& gate, const Chunk& up, bool gated) {
+  Chunk result;
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i) {
+    const float value = nonlinearFast<kKind>(widen(gate.values[i]));
+    result.values[i] = narrowBf16(gated ? value * widen(up.values[i]) : value);
+  }
+  return result.words;
+}
+
+/// All rows in chunks of 8 outputs: `columns` is a multiple of it.
+template <Nonlinearity kKind>
+__device__ __forceinline__ void activateChunks(const ActivateParams& p) {
+  const uint32_t perRow = static_cast<uint32_t>(p.out.columns / kChunk);
+  const uint32_t end = perRow * static_cast<uint32_t>(p.rows);
+  const uint32_t first = blockIdx.x * blockDim.x * kThreadChunks + threadIdx.x;
+  const bool gated = p.gated != 0;
+  const uint4* const x = static_cast<const uint4*>(p.x);
+  Chunk gate[kThreadChunks], up[kThreadChunks];
+#pragma unroll
+  for (int i = 0; i < kThreadChunks; ++i) {
+    const uint32_t at = first + static_cast<uint32_t>(i) * blockDim.x;
+    if (at >= end) continue;
+    // In front of a row of gates lie the ups of all rows before.
+    const uint4* const from = x + at + (gated ? at / perRow * perRow : 0);
+    gate[i].words = from[0];
+    up[i].words = from[gated ? perRow : 0];
+  }
+#pragma unroll
+  for (int i = 0; i < kThreadChunks; ++i) {
+    const uint32_t at = first + static_cast<uint32_t>(i) * blockDim.x;
+    if (at >= end) continue;
+    reinterpret_cast<uint4*>(p.out.memory)[at] = activated<kKind>(gate[i], up[i], gated);
+  }
+}
+
+/// Row number blockIdx.x, whose columns begin anywhere.
+__device__ __forceinline__ void activateRow(const ActivateParams& p) {
+  const int64_t row = blockIdx.x;
+  const int columns = p.out.columns;
+  const Bf16* const gate = static_cast<const Bf16*>(p.x) + row * (p.gated ? 2 : 1) * columns;
+  p.out.store(row, [&](int i) {
+    const float value = nonlinear(p.kind, widen(gate[i]));
+    return p.gated ? value * widen(gate[columns + i]) : value;
+  });
 }
 
 }  // namespace
@@ -59,18 +108,16 @@ PERIGEE_KERNEL perigee_activate(const __grid_constant__ ActivateParams p) {
 
 PERIGEE_KERNEL perigee_activate_bf16(const __grid_constant__ ActivateParams p) {
   joinStream();
-  const int64_t row = blockIdx.x;
-  const int columns = p.out.columns;
-  const Bf16* const gate = static_cast<const Bf16*>(p.x) + row * (p.gated ? 2 : 1) * columns;
-  if (columns % kChunk == 0) {
-    activateChunks(reinterpret_cast<Bf16*>(p.out.row(row)), gate, columns, p);
+  if (p.out.columns % kChunk != 0) {
+    activateRow(p);
     return;
   }
-  // Rows of x begin anywhere.
-  p.out.store(row, [&](int i) {
-    const float activated = nonlinear(p.kind, widen(gate[i]));
-    return p.gated ? activated * widen(gate[columns + i]) : activated;
-  });
+  switch (p.kind) {
+    case Nonlinearity::silu: activateChunks<Nonlinearity::silu>(p); break;
+    case Nonlinearity::gelu: activateChunks<Nonlinearity::gelu>(p); break;
+    case Nonlinearity::geluTanh: activateChunks<Nonlinearity::geluTanh>(p); break;
+    default: activateChunks<Nonlinearity::relu>(p);
+  }
 }
 
 }  // namespace perigee

@@ -185,8 +185,8 @@ struct Consumer {
   __device__ void waitTurn() const { meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup); }
   __device__ void giveTurn(int to) const { arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to); }
 
-  /// 2. Sums over weights. A row that saw nothing is zeros. Four lanes have a row; each stores 16 of
-  /// every 64 bytes.
+  /// 2. Sums over weights. A row that saw nothing is zeros. Four lanes have a row; each stores 16
+  /// of every 64 bytes.
   __device__ void store(const float (&sums)[kHeadDim / 2], const RunningSoftmax& softmax,
                         const PrefillJob& job) const {
     constexpr int kStoredColumns = 32;

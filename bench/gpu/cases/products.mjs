@@ -38,6 +38,9 @@ const activatedShapes = [
   [33, 40, 66],
   [65, 1000, 200],
   [300, 72, 136],
+  [34, 1024, 64],
+  [64, 40, 72],
+  [200, 1048, 64],
 ];
 
 /** Rows of an activation, rounded by the devices themselves. */
@@ -132,11 +135,13 @@ const mixtures = [
   { count: 5, experts: 4, expertsPerToken: 1, normalize: false, kind: "gelu" },
   { count: 23, experts: 9, expertsPerToken: 3, normalize: true, kind: "gelu-tanh" },
   { count: 40, experts: 128, expertsPerToken: 8, normalize: false, kind: "silu" },
+  { count: 300, experts: 3, expertsPerToken: 2, normalize: true, kind: "silu" },
+  { count: 65, experts: 1, expertsPerToken: 1, normalize: true, kind: "silu", columns: 1000 },
 ];
 
 async function mixtureCase(pair, format, mixture, accumulate) {
-  const { count, experts } = mixture;
-  const [columns, hidden] = [72, 50];
+  const { count, experts, columns = 72 } = mixture;
+  const hidden = 50;
   const random = new RandomNumbers(count + experts);
   const each = (rows, inputs) =>
     Array.from({ length: experts }, () => pair.matrix(format, rows, inputs, random));

@@ -6,7 +6,10 @@ import { RandomNumbers } from "./random.ts";
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 
-/** [T, F, K]: one row, less than a tile, more than one, and more rows than a decode step has. */
+/**
+ * [T, F, K]: one row, less than a tile, more than one, and more rows than a decode step has, of odd
+ * columns and of multiples of 8.
+ */
 const shapes = [
   [1, 64, 64],
   [3, 5, 130],
@@ -14,6 +17,7 @@ const shapes = [
   [16, 129, 72],
   [33, 40, 66],
   [70, 66, 40],
+  [130, 72, 24],
 ] as const;
 
 /** A random matrix on both devices; its elements make products of `columns` terms about 1. */

@@ -6,7 +6,11 @@ import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 /** Codes of activation functions; the same order as `Nonlinearity` in native/cuda/nonlinear.h. */
 const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 
-const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32"]);
+const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32", "i32"]);
+
+/** `kChunk` and `kThreadChunks` of native/cuda/activate.cu. */
+const chunkElements = 8;
+const threadChunks = 2;
 
 /** The code that kernels know `kind` by. */
 export function nonlinearityCode(kind: ActivationKind): number {
@@ -41,7 +45,15 @@ export function activateRows(
   rows: ActivateRows,
   halves = false,
 ): void {
-  params.fill(...rows.out, rows.x, nonlinearityCode(rows.kind), rows.gated ? 1 : 0);
+  const { count, gated } = rows;
+  params.fill(...rows.out, rows.x, nonlinearityCode(rows.kind), gated ? 1 : 0, count);
   const kernel = halves ? kernels.activate_bf16 : kernels.activate;
-  launcher.launch(kernel, { grid: [rows.count], threads: ROW_THREADS }, params);
+  const blocks = halves ? halvesBlocks(rows) : count;
+  launcher.launch(kernel, { grid: [blocks], threads: ROW_THREADS }, params);
+}
+
+/** Blocks of `activate_bf16`: of many rows or of a part of one; one per row of odd columns. */
+function halvesBlocks({ count, out: [, , columns] }: ActivateRows): number {
+  if (columns % chunkElements !== 0) return count;
+  return Math.ceil((count * columns) / (chunkElements * threadChunks * ROW_THREADS));
 }

@@ -7,6 +7,12 @@ import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 
+/**
+ * Most rows whose product is stored as bf16; of more it stays f32. No bound: what the product takes
+ * does not depend on that beyond noise, and its activation reads half as much.
+ */
+const halvesRowsMax = Number.POSITIVE_INFINITY;
+
 /** A struct with a tensor map ends at a multiple of 64 bytes: hence the tail. */
 const params = new KernelParams(
   [...STREAM_SOURCE, ...PACKED_ROWS, ...(["pointer", "i32", "i32", "i32", "i32"] as const)],
@@ -37,7 +43,7 @@ function activateProduct(context: CudaContext, input: LinearActivateInput): void
  */
 function activateHalves(context: CudaContext, input: LinearActivateInput): boolean {
   const { count, kind, gated, bias, scratch } = input;
-  if (context.products === null || bias !== undefined) return false;
+  if (context.products === null || bias !== undefined || count > halvesRowsMax) return false;
   const { weight, x, out } = operandsOf(input);
   const product = tensorOf(scratch, "f32", count, weight.rows).address;
   const done = context.products.multiply(
