@@ -6,10 +6,11 @@
 //          out [T, E] f32
 // Work     choose_experts   a warp per token
 //          group_experts    one block sorts the T * A choices by expert
-//          multiply_experts a block per expert and outputs, over the expert's rows, eight at a
-//                           time; once for gate and up, once for down, activate.cu between them
+//          multiply_experts f32 and i8: a block per expert and outputs, over the expert's rows,
+//                           eight at a time; once for gate and up, once for down, activate.cu
+//                           between them. bf16 has multiply-experts.cu in its place
 //          sum_experts      a block per token
-// Bound    few tokens: the chosen experts' weights, read once. Many: the f32 units
+// Bound    few tokens: the chosen experts' weights, read once. Many: the units that multiply
 // Checked  bench/gpu/smoke.mjs, mixtureOfExperts
 // Source   N. Shazeer et al. 2017, "Outrageously large neural networks".
 #include "linear-rows.h"

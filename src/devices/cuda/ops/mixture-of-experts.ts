@@ -10,6 +10,7 @@ import {
   rowBytes,
   tensorOf,
 } from "../handles.ts";
+import type { Kernel } from "../kernel-module.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 import { activateRows } from "./activate.ts";
 import { LINEAR_SHAPE } from "./linear.ts";
@@ -20,6 +21,11 @@ const expertsMax = 1024;
 /** Threads of the one block that sorts. */
 const groupThreads = 1024;
 const warp = 32;
+
+/** `kOutputs` and `kThreads` of native/cuda/multiply-experts.cu, and its stages of two tiles. */
+const tensorOutputs = 64;
+const tensorThreads = 128;
+const tensorSharedBytes = 4 * 2 * 64 * 128;
 
 const chooseParams = new KernelParams([
   ...(["pointer", "pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
@@ -32,6 +38,8 @@ const multiplyParams = new KernelParams([
   ...PACKED_ROWS,
   ...(["pointer", "pointer", "pointer", "pointer", "i32"] as const),
 ]);
+/** Kernels that may take more than 48 KiB of shared memory. */
+const prepared = new WeakSet<Kernel>();
 const sumParams = new KernelParams([
   ...(["pointer", "pointer", "pointer", "pointer", "i32", "i32", "i32"] as const),
 ]);
@@ -45,7 +53,10 @@ interface Experts {
   readonly downShape: CudaMatrix;
 }
 
-/** Five kernels and an activation; native/cuda/mixture-of-experts.cu says what each does. */
+/**
+ * Five kernels and an activation; native/cuda/mixture-of-experts.cu says what each does. In bf16 the
+ * products are those of native/cuda/multiply-experts.cu.
+ */
 export function mixtureOfExperts(context: CudaContext, input: MixtureOfExpertsInput): void {
   const { count, expertsPerToken: chosen } = input;
   const experts = checkedExperts(input);
@@ -144,9 +155,20 @@ function multiply(
 ): void {
   const { x, weight, matrices, out, tokens } = by;
   multiplyParams.fill(...x, ...weight.params, matrices, out, experts.starts, tokens, weight.rows);
-  const { outputs, threads } = LINEAR_SHAPE;
-  const grid = [Math.ceil(weight.rows / outputs), experts.count] as const;
-  launcher.launch(kernels.multiply_experts, { grid, threads }, multiplyParams);
+  if (weight.format !== "bf16") {
+    const { outputs, threads } = LINEAR_SHAPE;
+    const grid = [Math.ceil(weight.rows / outputs), experts.count] as const;
+    launcher.launch(kernels.multiply_experts, { grid, threads }, multiplyParams);
+    return;
+  }
+  const kernel = kernels.multiply_experts_bf16;
+  if (!prepared.has(kernel)) {
+    kernel.allowSharedBytes(tensorSharedBytes);
+    prepared.add(kernel);
+  }
+  const grid = [Math.ceil(weight.rows / tensorOutputs), experts.count] as const;
+  const shape = { grid, threads: tensorThreads, sharedBytes: tensorSharedBytes } as const;
+  launcher.launch(kernel, shape, multiplyParams);
 }
 
 function sum(
