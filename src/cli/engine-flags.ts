@@ -17,8 +17,11 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,
-    // CUDA's own variables say that.
-    cuda: null,
+    // CUDA's own variables say these.
+    "cuda.home": null,
+    "cuda.pythonRoots": null,
+    "cuda.cacheFolder": null,
+    "cuda.graphs": "cuda-graphs",
   },
 });
 
@@ -70,7 +73,7 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
   const onProgress = (how: LoadProgress) => progress.show(how);
   try {
     const hub = { cacheDir, ...options.hub };
-    const cuda = cudaFromEnvironment();
+    const cuda = { ...cudaFromEnvironment(), ...options.cuda };
     const place = model ?? bundledModel;
     const llm = await LLM.load(place, { ...options, hub, cuda, onWarning, onProgress });
     progress.stop();

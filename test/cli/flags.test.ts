@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
+import { engineFlags } from "../../src/cli/engine-flags.ts";
 import { withPlainSwitches } from "../../src/cli/flag-option.ts";
 import type { SchemaFlags } from "../../src/cli/flags.ts";
 import { samplingFlags } from "../../src/cli/sampling-flags.ts";
@@ -44,6 +45,12 @@ test("a bare switch does not take the model's name for its value", () => {
   const { settings, model } = settingsOf(["--ignore-eos", "models/pocket", "--seed", "3"]);
   expect(settings).toEqual({ ignoreEos: true, seed: 3, maxTokens: 128 });
   expect(model).toBe("models/pocket");
+});
+
+test("steps on a GPU have flags of their own; where its libraries are has none", () => {
+  const { settings } = settingsOf(["--cuda-graphs", "off", "--overlap-steps", "off"], engineFlags);
+  expect(settings).toEqual({ cuda: { graphs: false }, overlapSteps: false });
+  expect(() => settingsOf(["--home", "/usr/local/cuda"], engineFlags)).toThrow("unknown option");
 });
 
 test("lists are collected, and none is null", () => {
