@@ -1,12 +1,13 @@
 // out[p, n] = x[row of p] . weight_e[n] for the pairs p of a token and an expert e that it chose, on
 // tensor cores.
 //
-// Shapes   x [T, K] bf16, or [pairs, K]; weights X x [N, K] bf16; starts [X + 1]; out [pairs, N] f32
+// Shapes   x [T, K] or [pairs, K] bf16; weights X x [N, K] bf16; starts [X + 1];
+//          out [pairs, N] f32
 // Work     a block per expert and 64 outputs, over the expert's pairs: 8 at a time where there are
 //          no more, so that few rows cost little more than their weights, else 64. A warp has 16
 //          outputs. Stages of 64 columns come by asynchronous copies, three ahead
-// Bound    few pairs: the chosen experts' weights, read once. Many: the tensor cores, and the second
-//          cache, from which each tile of 64 x 64 reads 256 bytes per column
+// Bound    few pairs: the chosen experts' weights, read once. Many: the tensor cores, and the
+//          second cache, from which each tile of 64 x 64 reads 256 bytes per column
 // Checked  bench/gpu/smoke.mjs, mixtureOfExperts; test/devices/cuda/ops/multiply-experts.test.ts
 //
 // Sums are in f32, by rising columns: a pair's bits do not depend on the pairs beside it.

@@ -54,8 +54,8 @@ interface Experts {
 }
 
 /**
- * Five kernels and an activation; native/cuda/mixture-of-experts.cu says what each does. In bf16 the
- * products are those of native/cuda/multiply-experts.cu.
+ * Five kernels and an activation; native/cuda/mixture-of-experts.cu says what each does. In bf16
+ * the products are those of native/cuda/multiply-experts.cu.
  */
 export function mixtureOfExperts(context: CudaContext, input: MixtureOfExpertsInput): void {
   const { count, expertsPerToken: chosen } = input;
