@@ -98,10 +98,10 @@ __device__ __forceinline__ void attendStrand(const AttendDecodeParams& p) {
 
 }  // namespace perigee
 
-/// A kernel that takes heads of up to kDims dimensions, strands of up to 8 kRowTiles rows, by blocks
-/// of kWarps warps: as many as a multiprocessor has registers for.
-#define PERIGEE_ATTEND_STRAND(name, T, kDims, kRowTiles, kWarps)               \
-  PERIGEE_KERNEL __launch_bounds__(kWarps * perigee::kWarp, 1)                 \
-  perigee_##name(const __grid_constant__ perigee::AttendDecodeParams p) {      \
-    perigee::attendStrand<perigee::T, kDims, kRowTiles, kWarps>(p);            \
+/// A kernel that takes heads of up to kDims dimensions, strands of up to 8 kRowTiles rows, by
+/// blocks of kWarps warps: as many as a multiprocessor has registers for.
+#define PERIGEE_ATTEND_STRAND(name, T, kDims, kRowTiles, kWarps)          \
+  PERIGEE_KERNEL __launch_bounds__(kWarps* perigee::kWarp, 1)             \
+  perigee_##name(const __grid_constant__ perigee::AttendDecodeParams p) { \
+    perigee::attendStrand<perigee::T, kDims, kRowTiles, kWarps>(p);       \
   }

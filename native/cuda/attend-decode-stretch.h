@@ -27,7 +27,7 @@ struct Stretch {
 
 constexpr int kLineBytes = 128;
 
-/// Begins to bring a line of memory to the second cache. A hint: where nothing does, nothing is lost.
+/// Begins to bring a line of memory to the second cache: a hint.
 __device__ __forceinline__ void fetchLine(const uint8_t* line) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
@@ -288,17 +288,15 @@ struct DecodeStretch {
     if (!kAhead) loadQuery(input.query);
     loadKeys(site);
     if (kAhead) loadValues(site);
-    if (kAhead) {
-      for (int ahead = 1; ahead <= kTilesAhead; ++ahead) places.fetch(ahead);
-      loadQuery(input.query);
-    }
+    for (int ahead = kAhead ? 1 : 0; ahead <= kTilesAhead; ++ahead) places.fetch(ahead);
+    if (kAhead) loadQuery(input.query);
     for (int index = 0; index < stretch.count; ++index) {
       float scores[kRowTiles][4];
       unsigned weights[kRowTiles][2];
       const bool more = index + 1 < stretch.count;
       const TileScales own = scales;
       const TileSite next = more ? places.at(index + 1) : site;
-      if (kAhead && more) places.fetch(index + 1 + kTilesAhead);
+      if (more) places.fetch(index + 1 + kTilesAhead);
       score(scores, site);
       if (kAhead && more) loadKeys(next);
       if (!kAhead) loadValues(site);

@@ -1,8 +1,8 @@
 // Attention of few query rows on tensor cores: pagedAttention with an output in bf16, one token or
 // some drafted ones per sequence. Every head size and format, groups of 1 to 40, contexts that are
-// less than a tile and such as all blocks of the chip share. Each batch twice: with blocks of their own
-// for its strands, and, taken for one of long contexts, by blocks that share all of them or by more
-// parts than it has tiles for.
+// less than a tile and such as all blocks of the chip share. Each batch twice: with blocks of their
+// own for its strands, and, taken for one of long contexts, by blocks that share all of them or by
+// more parts than it has tiles for.
 import { prefillCase } from "./attend-prefill.mjs";
 
 const formats = ["bf16", "f16", "i8", "fp8"];

@@ -117,7 +117,7 @@ const cases: readonly Case[] = [
 /** A GPU of four multiprocessors has a block for each strand of as many sequences. */
 const lone = cases
   .filter(({ spans }) => spans.length > 1)
-  .map(({ name, shape, spans, more }): Case => {
+  .map(({ name, shape, spans, more = {} }): Case => {
     const most = Math.max(1, Math.floor(4 / shape.kvHeads / Math.ceil(shape.heads / 16)));
     return { name: `${name}, few`, shape, spans: spans.slice(0, most), more };
   });

@@ -69,14 +69,24 @@ export function decodeRowsOf(input: PagedAttentionInput): number {
   return kvCacheOf(input.cache).headDim > 128 ? rowsOfStrand.largeHeads : rowsOfStrand.usual;
 }
 
+/** Which sequences are decoded, and how. */
+export interface DecodeChoice {
+  /** `decodeRows` of `AttentionInput`. */
+  readonly decodeRows: number;
+  /** Blocks for each strand, 0: all share all; what is best by default. For measurements. */
+  readonly parts?: number;
+}
+
 /** Attends for the sequences that are decoded (`isDecode` of native/cuda/attention-split.h). */
 export function attendDecode(
   context: CudaContext,
   input: PagedAttentionInput,
-  decodeRows: number,
+  { decodeRows, ...choice }: DecodeChoice,
 ): void {
   const shape = shapeOf(input, decodeRows);
-  const { kernel, launch, shares } = launchOf(context, shape);
+  const { parts = partsOf(context, shape) } = choice;
+  const { kernel, launch, shares } =
+    parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, parts);
   const [shareMemory] = context.scratch.take([shares * shareBytesOf(shape)]);
   const cache = kvCacheOf(input.cache);
   params.fill(
@@ -111,16 +121,11 @@ interface DecodeLaunch {
   readonly shares: number;
 }
 
-function launchOf(context: CudaContext, shape: DecodeShape): DecodeLaunch {
-  const parts = partsOf(context, shape);
-  return parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, parts);
-}
-
 /**
  * Blocks for each strand of its own; 0: all blocks share all strands, which is how many sequences
  * are read at an even pace, whatever their lengths. For few the sharing itself takes longer.
  */
-export function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
+function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
   const { sequences, strandsOfSequence, contextMax } = shape;
   const most = Math.floor(gpu.multiprocessors / Math.max(1, sequences * strandsOfSequence));
   const tiles = Math.max(1, Math.ceil(contextMax / tileTokens));

@@ -29,6 +29,6 @@ export function pagedAttention(context: CudaContext, input: PagedAttentionInput)
     attendExact(context, input);
     return;
   }
-  if (decodes) attendDecode(context, input, decodeRows);
+  if (decodes) attendDecode(context, input, { decodeRows });
   if (!allDecode) attendPrefill(context, input, decodeRows);
 }
