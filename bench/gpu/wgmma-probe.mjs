@@ -1,10 +1,13 @@
-// node bench/gpu/wgmma-probe.mjs
+// node bench/gpu/wgmma-probe.mjs [--variants] [--scale 1]
 //
 // Prefill attention by Hopper's kernel alone (native/cuda/attend-prefill-wgmma.cu). First its
 // error: ‖out - ref‖ / ‖ref‖ on small shapes beside the definition, the largest difference on
 // large ones beside the exact kernels of the same device. Then its speed beside the general
 // kernel's, which blocks of 4 tokens get: medians, 4 D operations per query head and visible pair.
-// Needs a GPU and the build; exits 1 on a wrong result.
+// --variants measures other ways of the kernel instead (kernel-variants.mjs), each beside the result
+// of the one that is built. --scale divides lengths, for an emulated GPU. Needs a GPU and the build; exits 1
+// on a wrong result.
+import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -15,8 +18,14 @@ const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
 const { canAttendPrefillWgmma } = await import(
   "../../dist/devices/cuda/ops/attend-prefill-wgmma.js"
 );
+const { KernelVariants, prefillVariants } = await import("./kernel-variants.mjs");
 const { Pair } = await import("./pair.mjs");
 const { prefillCase } = await import("./cases/attend-prefill.mjs");
+
+const { values: flags } = parseArgs({
+  options: { variants: { type: "boolean" }, scale: { type: "string", default: "1" } },
+});
+const scale = Number(flags.scale);
 
 const heads = 32;
 const kvHeads = 8;
@@ -47,10 +56,11 @@ const large = [
   { batch: 1, context: 32_768, count: 2048 },
   { batch: 1, context: 8192, count: 8192, window: 1024 },
   { batch: 1, context: 8192, count: 512 },
-];
+].map((work) => ({ ...work, context: work.context / scale, count: work.count / scale }));
 
 const settings = cudaFromEnvironment();
 const session = await openOrGiveUp(() => CudaSession.open({ settings, freshByte: 0xff }));
+const runs = scale === 1 ? 15 : 1;
 const device = new CudaDevice(session);
 console.log(device.description);
 let failed = 0;
@@ -131,13 +141,17 @@ async function resultOf(format, input) {
   });
 }
 
-async function checkLarge(input, title) {
-  const [wanted, actual] = [await resultOf("f32", input), await resultOf("bf16", input)];
+function difference(wanted, actual) {
   let worst = 0;
   for (let i = 0; i < wanted.length; i++) {
     const error = Math.abs(actual[i] - wanted[i]);
     if (!(error <= worst)) worst = error;
   }
+  return worst;
+}
+
+async function checkLarge(input, title) {
+  const worst = difference(await resultOf("f32", input), await resultOf("bf16", input));
   report(title, worst, worst <= largeTolerance);
 }
 
@@ -150,7 +164,7 @@ function visiblePairs({ batch, context, count, window = context }) {
 
 function timed(input, work) {
   return withOut("bf16", input, (whole) => {
-    const ms = gpuMs(session, () => device.pagedAttention(whole));
+    const ms = gpuMs(session, () => device.pagedAttention(whole), runs);
     const tflops = (4 * headDim * heads * visiblePairs(work)) / ms / 1e9;
     return `${ms.toFixed(3)} ms, ${tflops.toFixed(0)} TFLOP/s`;
   });
@@ -171,7 +185,34 @@ async function measure(work) {
   releaseInput(other);
 }
 
-await checkSmall();
-for (const work of large) await measure(work);
+/** The first shapes of `large`, by every way of the kernel. */
+async function measureVariants() {
+  const variants = new KernelVariants(session, settings, {
+    file: "attend-prefill-wgmma",
+    name: "attend_prefill_wgmma_bf16_128",
+  });
+  const works = large.slice(0, 4);
+  const inputs = works.map((work) => inputOf(work, usualBlockTokens));
+  const wanted = [];
+  for (const input of inputs) wanted.push(await resultOf("bf16", input));
+  for (const [name, replacements] of Object.entries(prefillVariants)) {
+    variants.use(replacements);
+    console.log(name);
+    for (const [i, work] of works.entries()) {
+      const { batch, context, count } = work;
+      const time = await timed(inputs[i], work);
+      const error = difference(wanted[i], await resultOf("bf16", inputs[i]));
+      report(`  ${batch} x ${count} of ${context}: ${time}`, error, error <= largeTolerance);
+    }
+  }
+  for (const input of inputs) releaseInput(input);
+}
+
+async function measureAll() {
+  await checkSmall();
+  for (const work of large) await measure(work);
+}
+
+await (flags.variants ? measureVariants() : measureAll());
 device.dispose();
 process.exit(failed === 0 ? 0 : 1);
