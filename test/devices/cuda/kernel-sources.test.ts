@@ -10,6 +10,7 @@ test("every file of kernels is listed, and has the kernels that it is listed wit
     const { text } = readKernel(file);
     const found = [
       ...text.matchAll(/PERIGEE_KERNEL\s+(?:__launch_bounds__\([^)]*\)\s+)?perigee_(\w+)\(/g),
+      ...text.matchAll(/^PERIGEE_ATTEND_\w+\((\w+),/gm),
     ];
     expect(found.map(([, name]) => name).sort()).toEqual([...KERNEL_FILES[file]].sort());
   }
@@ -24,6 +25,8 @@ test("a kernel comes with the headers that it includes, also through others, and
     "numbers.h",
     "packed-rows.h",
     "params.h",
+    "row-quads.h",
+    "stream-order.h",
   ]);
 });
 
