@@ -29,7 +29,7 @@ constexpr int kStages = 2;
 constexpr int kQueries = 2;
 constexpr int kJobs = 2;
 
-/// Registers per thread: 65536 in all. Who brings queries holds kQueryLoads rows of them.
+/// Registers per thread: 65536 in all. Who brings queries has many loads under way.
 constexpr int kProducerRegisters = 64;
 constexpr int kConsumerRegisters = 224;
 static_assert(kWarpgroup * (kProducerRegisters + kConsumers * kConsumerRegisters) <= 65536, "");
@@ -86,15 +86,29 @@ struct PrefillJob {
   int sequence;
   int firstToken;  // of the sequence in the batch
   int firstNew;    // its position
-  int first;       // row
+  int rowToken;    // of the first row, in the sequence
+  int rowHead;     // of the first row, in the group
   int rows;        // 0: there is no more to do
   int kvHead;
   int group;
-  int begin;  // positions that any of the rows sees: from here
-  int end;    // up to here
+  uint32_t inverse;  // of the group
+  int begin;         // positions that any of the rows sees: from here
+  int end;           // up to here
 
-  __device__ int token(int row) const { return (first + min(row, rows - 1)) / group; }
-  __device__ int head(int row) const { return kvHead * group + (first + row) % group; }
+  /// Rows from number `first` of the sequence's on.
+  __device__ void setRows(int first, int count, int groupHeads) {
+    group = groupHeads;
+    rowToken = first / groupHeads;
+    rowHead = first % groupHeads;
+    rows = count;
+    inverse = (1u << kInverseBits) / static_cast<uint32_t>(groupHeads) + 1;
+  }
+
+  __device__ int token(int row) const { return rowToken + groups(rowHead + min(row, rows - 1)); }
+  __device__ int head(int row) const {
+    const int place = rowHead + row;
+    return kvHead * group + place - groups(place) * group;
+  }
   __device__ int ownPosition(int row) const { return firstNew + token(row); }
   /// Elements before the row in queries and outputs.
   __device__ int64_t rowStart(int row, const AttentionInput& input) const {
@@ -103,6 +117,15 @@ struct PrefillJob {
   }
   __device__ int lastTile() const { return (end - 1) / kKeys; }
   __device__ int tiles() const { return end <= begin ? 0 : lastTile() - begin / kKeys + 1; }
+
+ private:
+  static constexpr int kInverseBits = 20;
+
+  /// place / group, without the many instructions of a division: exact while place * group is below
+  /// 2^20, and place is below group + kRows.
+  __device__ int groups(int place) const {
+    return static_cast<int>(static_cast<uint32_t>(place) * inverse >> kInverseBits);
+  }
 };
 
 template <int kHeadDim>

@@ -105,8 +105,8 @@ struct QueryLoader {
   static constexpr int kRowLanes = kHeadDim / kLaneColumns;
   static constexpr int kWarpRows = kWarp / kRowLanes;
   static constexpr int kStepRows = kQueryWarps * kWarpRows;
-  /// Loads under way.
-  static constexpr int kQueryLoads = 8;
+  /// Loads under way: about half of those for 64 rows.
+  static constexpr int kQueryLoads = kHalfRows / kStepRows / 2 + 1;
 
   const AttendPrefillWgmmaParams& p;
   Memory& memory;

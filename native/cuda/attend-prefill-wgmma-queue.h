@@ -83,9 +83,9 @@ struct JobQueue {
     job.sequence = found.sequence;
     job.firstToken = rows.queryStarts[found.sequence];
     job.firstNew = rows.contextLengths[found.sequence] - found.tokens;
-    job.group = p.input.group();
-    job.first = (tile - found.firstTile) * kRows;
-    job.rows = min(kRows, found.tokens * job.group - job.first);
+    const int group = p.input.group();
+    const int first = (tile - found.firstTile) * kRows;
+    job.setRows(first, min(kRows, found.tokens * group - first), group);
     job.kvHead = number % p.input.cache.kvHeads;
     job.begin = beginOf(rows, job.ownPosition(0));
     job.end = job.ownPosition(job.rows - 1) + 1;

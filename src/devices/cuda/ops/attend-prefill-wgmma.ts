@@ -21,6 +21,8 @@ const swizzleRows = 8;
 /** Rows of one kv head from which on a tile is filled well enough. */
 const rowsMin = 65;
 const blockTokensMin = swizzleRows;
+/** Heads of a group, so that a row's token is found by a product (`PrefillJob`). */
+const groupMax = 512;
 /** What a block of this capability may have: all of it, since no two run on one multiprocessor. */
 const sharedBytes = 227 * 1024;
 
@@ -44,7 +46,8 @@ export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentio
   if (!isEnabled || major !== 9 || minor !== 0) return false;
   if (sinks !== undefined || batch.treeMask !== undefined) return false;
   const cache = kvCacheOf(input.cache);
-  if (batch.queryLengthMax * (heads / cache.kvHeads) < rowsMin) return false;
+  const group = heads / cache.kvHeads;
+  if (batch.queryLengthMax * group < rowsMin || group > groupMax) return false;
   return isCacheFit(cache) && sharedBytes <= sharedBytesMax;
 }
 
