@@ -61,7 +61,7 @@ async function startServer() {
   return { server, url };
 }
 
-/** Seconds of processor time that a process and its threads have used; null where none can tell. */
+/** Seconds of processor time of a process with its threads, or of `PID/task/ID`; null: unknown. */
 function cpuSeconds(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -103,7 +103,9 @@ async function drive(server, url, model, rounds) {
       return startClient({ url, ...model, ...sizes, outputTokens, rounds, streams: share });
     }),
   );
+  const answering = `${server.pid}/task/${server.pid}`;
   const before = cpuSeconds(server.pid);
+  const mainBefore = cpuSeconds(answering);
   const begun = performance.now();
   const results = await Promise.all(
     clients.map(
@@ -117,13 +119,18 @@ async function drive(server, url, model, rounds) {
   );
   const seconds = (performance.now() - begun) / 1000;
   const used = before === null ? null : cpuSeconds(server.pid) - before;
-  return summary(results, seconds, used);
+  const mainUsed = before === null ? null : cpuSeconds(answering) - mainBefore;
+  return { ...summary(results, seconds, used), serverThreadCores: share(mainUsed, seconds) };
+}
+
+/** Cores that were busy all the time, on average; null where none can tell. */
+function share(usedSeconds, seconds) {
+  return usedSeconds === null ? null : usedSeconds / seconds;
 }
 
 function summary(results, seconds, serverCpuSeconds) {
   const timings = results.flatMap((result) => result.timings);
   const tokens = timings.reduce((sum, timing) => sum + timing.tokens, 0);
-  const share = (used) => (used === null ? null : used / seconds);
   return {
     client: `${results[0].by}, ${results.length} processes`,
     streams,
@@ -133,8 +140,8 @@ function summary(results, seconds, serverCpuSeconds) {
     tokensPerSecond: tokens / seconds,
     timeToFirstTokenMs: summarize(timings.map(({ firstMs }) => firstMs)),
     timeBetweenTokensMs: summarize(timings.flatMap(({ gapsMs }) => gapsMs)),
-    serverCores: share(serverCpuSeconds),
-    clientCoresEach: Math.max(...results.map(({ cpuSeconds: used }) => share(used))),
+    serverCores: share(serverCpuSeconds, seconds),
+    clientCoresEach: Math.max(...results.map(({ cpuSeconds: used }) => share(used, seconds))),
   };
 }
 
@@ -171,7 +178,8 @@ function print({ client, streams, completed, failed, seconds, ...result }) {
       `  ${tokensPerSecond.toFixed(0)} tok/s`,
       `  first token p50 ${first.p50} ms, p99 ${first.p99} ms`,
       `  between tokens p50 ${between.p50} ms, p99 ${between.p99} ms`,
-      `  server ${cores(result.serverCores)}, busiest client ${cores(result.clientCoresEach)}`,
+      `  server ${cores(result.serverCores)}, of that the thread that answers ` +
+        `${cores(result.serverThreadCores)}, busiest client ${cores(result.clientCoresEach)}`,
     ].join("\n"),
   );
 }
