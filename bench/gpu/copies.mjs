@@ -1,10 +1,11 @@
-// node bench/gpu/copies.mjs [--blocks 256] [--tokens 2048] [--runs 5] [--model FOLDER] [--json FILE]
+// node bench/gpu/copies.mjs [--blocks 256] [--tokens 2048] [--runs 5] [--model FOLDER]
+//     [--json FILE]
 //
-// Blocks that move between device and host while a prompt is computed: the layers of Llama-3.1-8B in
-// bf16 over `tokens` tokens, and `blocks` blocks of 16 tokens each way. Medians by events: the step
-// alone, the moves alone, and the step enqueued behind the moves, up to the end of both. What is
-// hidden is the share of the moves' time that the last does not take on top of the first. Needs a
-// GPU and the build (npm run build).
+// Blocks that move between device and host while a prompt is computed: the layers of Llama-3.1-8B
+// in bf16 over `tokens` tokens, and `blocks` blocks of 16 tokens each way. Medians by events: the
+// step alone, the moves alone, and the step enqueued behind the moves, up to the end of both. What
+// is hidden is the share of the moves' time that the last does not take on top of the first. Needs
+// a GPU and the build (npm run build).
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";

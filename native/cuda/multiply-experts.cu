@@ -1,5 +1,5 @@
-// out[p, n] = x[row of p] . weight_e[n] for the pairs p of a token and an expert e that it chose, on
-// tensor cores.
+// out[p, n] = x[row of p] . weight_e[n] for the pairs p of a token and an expert e that it chose,
+// on tensor cores.
 //
 // Shapes   x [T, K] or [pairs, K] bf16; weights X x [N, K] bf16; starts [X + 1];
 //          out [pairs, N] f32
