@@ -1,5 +1,6 @@
-// Barriers in shared memory that count arrivals and bytes, and copies of whole stretches by the copy
-// engine that arrive at them. Code for architectures before sm_90 may include this and not use it.
+// Barriers in shared memory that count arrivals and bytes, and copies of whole stretches by the
+// copy engine that arrive at them. Code for architectures before sm_90 may include this and not use
+// it.
 // PTX behind functions: an emulator puts its own file in this place (test/devices/cuda/emulator).
 #pragma once
 
@@ -65,13 +66,15 @@ __device__ __forceinline__ void publishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Starts to copy `bytes` bytes, a multiple of 16 from and to multiples of 16, to shared memory; they
-/// count towards the phase of `barrier`.
+/// Starts to copy `bytes` bytes, a multiple of 16 from and to multiples of 16, to shared memory;
+/// they count towards the phase of `barrier`.
 __device__ __forceinline__ void copyBulk(void* to, const void* from, int bytes, Barrier& barrier) {
+  const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  const auto counted = static_cast<uint32_t>(__cvta_generic_to_shared(&barrier));
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(bytes), "r"(static_cast<uint32_t>(__cvta_generic_to_shared(&barrier)))
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+      :
+      : "r"(target), "l"(from), "r"(bytes), "r"(counted)
       : "memory");
 }
 

@@ -89,8 +89,8 @@ struct StreamSource {
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
 
-/// Which units are a block's, pass by pass. All blocks go through the matrix side by side, each with
-/// its next pass of whole ones; what is left is shared out unit by unit.
+/// Which units are a block's, pass by pass. All blocks go through the matrix side by side, each
+/// with its next pass of whole ones; what is left is shared out unit by unit.
 struct StreamShare {
   int passUnits;
   int wholePasses;
@@ -336,7 +336,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
 /// Multiplies and finishes this block's share, with kStreamThreads + kWarp threads. A job has
 ///   count                      rows of x, at most 8 * kRowTiles
 ///   source()                   what the maps describe
-///   finish(unit, units, sums)  stores what a pass from `unit` on makes; kStreamThreads threads call
+///   finish(unit, units, sums)  stores what a pass from `unit` on makes; called by kStreamThreads
 template <int kRowTiles, typename Job>
 __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& maps) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900

@@ -1,7 +1,8 @@
 // How kernels of a stream follow each other. Every kernel is launched so that it may start while
 // the one before it still runs (src/devices/cuda/launcher.ts), and says itself when it must wait:
-// what comes before the wait overlaps the other's end. From sm_90 on; elsewhere, and behind anything
-// that is no kernel of ours, a kernel starts when all before it is done, and these do nothing.
+// what comes before the wait overlaps the other's end. From sm_90 on; elsewhere, and behind
+// anything that is no kernel of ours, a kernel starts when all before it is done, and these do
+// nothing.
 #pragma once
 
 namespace perigee {
@@ -15,8 +16,8 @@ __device__ __forceinline__ void letNextStart() {
 }
 
 /// Until the kernel before this one has ended and all that it wrote is seen, and so, since that one
-/// waited too, whatever came earlier. Every block must call it before it ends, and before it touches
-/// memory that another kernel writes, or writes what another kernel reads.
+/// waited too, whatever came earlier. Every block must call it before it ends, and before it
+/// touches memory that another kernel writes, or writes what another kernel reads.
 __device__ __forceinline__ void waitForPrevious() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
