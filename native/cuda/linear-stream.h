@@ -364,6 +364,9 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   float* const sums = reinterpret_cast<float*>(ring + Shape::kSumsAt);
   multiplyStages<kRowTiles>(job, ring, sums, full, empty);
 #else
+  // Named, or the compiler would take them for forgotten.
+  static_cast<void>(&Job::source);
+  static_cast<void>(&Job::finish);
   __trap();
 #endif
 }
