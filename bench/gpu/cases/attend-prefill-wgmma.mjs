@@ -23,6 +23,8 @@ const batches = {
     [385, 200],
     [64, 64],
   ],
+  "behind many decodes": [[40, 33], ...new Array(70).fill([5, 1]), [190, 170], [34, 34]],
+  "more jobs than blocks": new Array(40).fill([140, 140]),
 };
 
 const shapes = [

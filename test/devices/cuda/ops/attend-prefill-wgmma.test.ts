@@ -53,6 +53,15 @@ const cases: readonly Case[] = [
       { context: 200, rows: 200 },
     ],
   },
+  {
+    name: "chunks behind more decodes than a warp has lanes",
+    spans: [
+      { context: 40, rows: 33 },
+      ...new Array(33).fill({ context: 5, rows: 1 }),
+      { context: 90, rows: 70 },
+      { context: 34, rows: 34 },
+    ],
+  },
   ...[1, 40, 130, 200].map((window) => ({
     name: `a window of ${window}`,
     spans: [
