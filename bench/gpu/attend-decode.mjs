@@ -2,7 +2,8 @@
 //
 // Decode attention alone, one layer of Llama-3.1-8B in bf16 for batches of BATCHxCONTEXT, by each
 // way that there is: as the product chooses; blocks that share all strands (attend-decode.h), with
-// other numbers in their sources; 1 to 16 blocks for each strand (attend-decode-strand.h).
+// other numbers in their sources; 1 to 16 blocks for each strand (attend-decode-strand.h), of fewer
+// warps where there are many.
 // Microseconds, and the share of the copy bandwidth that was measured in this run; medians of a
 // graph of launches that take turns on layers and blocks of more than the second cache holds.
 import { parseArgs } from "node:util";
@@ -64,9 +65,13 @@ function sharedWith(blocks, constants) {
   return withKernel(name, compiled("attend-decode-128", line, constants));
 }
 
-function strandWith(constants) {
+/** Blocks of `warps` warps, as many a multiprocessor as its registers are enough for. */
+function strandWith(constants, warps = 12) {
   const name = "attend_strand_128_bf16";
-  const line = `PERIGEE_ATTEND_STRAND(${name}, Bf16, 128, 1, 12)`;
+  const line =
+    `PERIGEE_KERNEL __launch_bounds__(${32 * warps}, ${12 / warps}) perigee_${name}(` +
+    "const __grid_constant__ perigee::AttendDecodeParams p) " +
+    `{ perigee::attendStrand<perigee::Bf16, 128, 1, ${warps}>(p); }`;
   return withKernel(name, compiled("attend-decode-strand-128", line, constants));
 }
 
@@ -84,24 +89,34 @@ const strandVariants = {
   "no tiles ahead": strandWith({ kTilesAhead: 0 }),
   "4 tiles ahead": strandWith({ kTilesAhead: 4 }),
 };
+const narrowStrands = Object.entries({
+  3: strandWith({}, 3),
+  4: strandWith({}, 4),
+  6: strandWith({}, 6),
+});
 
-/** [name, context, parts] of every way that suits a batch; parts undefined: as the product does. */
+/** [name, context, choice] of every way that suits a batch. */
 function waysOf(batch) {
   const strands = batch * shape.kvHeads;
-  const parts = [1, 2, 4, 8, 16].filter((each) => each * strands <= 2 * gpu.multiprocessors);
-  const shared = Object.entries(sharedVariants).map(([name, on]) => [`shared, ${name}`, on, 0]);
+  const fitting = [1, 2, 4, 8, 16].filter((each) => each * strands <= 2 * gpu.multiprocessors);
+  const isFew = fitting.length > 2;
   return [
-    ["as chosen", context, undefined],
-    ["shared", context, 0],
-    ...(parts.length < 3 ? shared : []),
-    ...(parts.length === 0 ? [1] : parts).map((each) => [
-      `blocks a strand: ${each}`,
-      context,
-      each,
+    ["as chosen", context, {}],
+    ["shared", context, { parts: 0 }],
+    ...(isFew ? [] : Object.entries(sharedVariants)).map(([name, on]) => [
+      ...[`shared, ${name}`, on, { parts: 0 }],
     ]),
-    ...(parts.length === 0
-      ? []
-      : Object.entries(strandVariants).map(([name, on]) => [`as chosen, ${name}`, on, undefined])),
+    ...(fitting.length === 0 ? [1] : fitting).map((parts) => [
+      ...[`blocks a strand: ${parts}`, context, { parts }],
+    ]),
+    ...(isFew ? [] : narrowStrands).flatMap(([warps, on]) =>
+      [1, 2].map((parts) => [
+        ...[`blocks a strand: ${parts}, of ${warps} warps`, on, { parts, warps: Number(warps) }],
+      ]),
+    ),
+    ...(isFew ? Object.entries(strandVariants) : []).map(([name, on]) => [
+      ...[`as chosen, ${name}`, on, {}],
+    ]),
   ];
 }
 
@@ -132,15 +147,14 @@ function measure({ batch, context: length }, cache, gigabytes) {
   const boundUs = bytes / gigabytes / 1e3;
   const [kib, us] = [bytes / 1024, boundUs].map((value) => value.toFixed(1));
   console.log(`\nbatch ${batch}, context ${length}: ${kib} KiB, ${us} us by copies`);
-  for (const [name, on, parts] of waysOf(batch)) {
+  for (const [name, on, choice] of waysOf(batch)) {
     const took = microseconds((place) => {
       const input = {
         ...{ count: batch, out, query, heads, cache, layer: place % layerCount },
         scale: 1 / Math.sqrt(headDim),
         batch: steps.sets[Math.floor(place / layerCount) % steps.sets.length].batch,
       };
-      const choice = { decodeRows: decodeRowsOf(input), ...(parts === undefined ? {} : { parts }) };
-      attendDecode(on, input, choice);
+      attendDecode(on, input, { decodeRows: decodeRowsOf(input), ...choice });
     }, steps.places);
     const share = `${((boundUs / took) * 100).toFixed(1)} %`;
     console.log(`${name.padEnd(36)}${took.toFixed(2).padStart(9)} us${share.padStart(9)}`);

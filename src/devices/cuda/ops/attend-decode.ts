@@ -75,6 +75,8 @@ export interface DecodeChoice {
   readonly decodeRows: number;
   /** Blocks for each strand, 0: all share all; what is best by default. For measurements. */
   readonly parts?: number;
+  /** Warps of a strand's block, as its kernel wants them. */
+  readonly warps?: number;
 }
 
 /** Attends for the sequences that are decoded (`isDecode` of native/cuda/attention-split.h). */
@@ -84,9 +86,9 @@ export function attendDecode(
   { decodeRows, ...choice }: DecodeChoice,
 ): void {
   const shape = shapeOf(input, decodeRows);
-  const { parts = partsOf(context, shape) } = choice;
+  const { parts = partsOf(context, shape), warps = strandWarps(shape) } = choice;
   const { kernel, launch, shares } =
-    parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, parts);
+    parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, { parts, warps });
   const [shareMemory] = context.scratch.take([shares * shareBytesOf(shape)]);
   const cache = kvCacheOf(input.cache);
   params.fill(
@@ -142,10 +144,13 @@ function strandWarps({ dims, rows }: DecodeShape): number {
 
 const prepared = new WeakSet<Kernel>();
 
-function strandLaunch(context: CudaContext, shape: DecodeShape, parts: number): DecodeLaunch {
+function strandLaunch(
+  context: CudaContext,
+  shape: DecodeShape,
+  { parts, warps }: Required<Pick<DecodeChoice, "parts" | "warps">>,
+): DecodeLaunch {
   const { sequences, strandsOfSequence } = shape;
   const kernel = context.kernels[`attend_strand_${suffixOf(shape)}`];
-  const warps = strandWarps(shape);
   const sharedBytes = warps * shareBytesOf(shape);
   if (!prepared.has(kernel)) {
     kernel.allowSharedBytes(sharedBytes);
