@@ -54,7 +54,7 @@ const cases: readonly Case[] = [
     ],
   },
   {
-    name: "chunks behind more decodes than a warp has lanes",
+    name: "chunks behind many decodes",
     spans: [
       { context: 40, rows: 33 },
       ...new Array(33).fill({ context: 5, rows: 1 }),
