@@ -81,13 +81,6 @@ const sharedVariants = {
   "4 blocks a multiprocessor": sharedWith(4),
   "1 tile a warp at least": sharedWith(3, { kWarpTilesMin: 1 }),
   "4 tiles a warp at least": sharedWith(3, { kWarpTilesMin: 4 }),
-  "no tiles ahead": sharedWith(3, { kTilesAhead: 0 }),
-  "1 tile ahead": sharedWith(3, { kTilesAhead: 1 }),
-  "4 tiles ahead": sharedWith(3, { kTilesAhead: 4 }),
-};
-const strandVariants = {
-  "no tiles ahead": strandWith({ kTilesAhead: 0 }),
-  "4 tiles ahead": strandWith({ kTilesAhead: 4 }),
 };
 const narrowStrands = Object.entries({
   3: strandWith({}, 3),
@@ -114,9 +107,6 @@ function waysOf(batch) {
         ...[`blocks a strand: ${parts}, of ${warps} warps`, on, { parts, warps: Number(warps) }],
       ]),
     ),
-    ...(isFew ? Object.entries(strandVariants) : []).map(([name, on]) => [
-      ...[`as chosen, ${name}`, on, {}],
-    ]),
   ];
 }
 

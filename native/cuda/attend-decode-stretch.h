@@ -12,10 +12,6 @@ namespace perigee {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kWholeWarp = 0xffffffffu;
 
-/// Tiles that are on their way from memory to the second cache while one is in a warp's registers
-/// and the next is loaded to them: they cost an instruction, and no registers.
-constexpr int kTilesAhead = 2;
-
 /// What a warp has of a strand: every `stride`th of the tiles that are seen of it.
 struct Stretch {
   int first;
@@ -24,17 +20,6 @@ struct Stretch {
 
   __device__ int index(int tile) const { return first + tile * stride; }
 };
-
-constexpr int kLineBytes = 128;
-
-/// Begins to bring a line of memory to the second cache: a hint.
-__device__ __forceinline__ void fetchLine(const uint8_t* line) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-#else
-  static_cast<void>(line);
-#endif
-}
 
 /// A number known to the compiler, as an argument.
 template <bool kValue>
@@ -136,26 +121,13 @@ struct TilePlaces {
     keys = reinterpret_cast<int64_t>(cache.key(block, position % cache.blockTokens, strand.kvHead));
   }
 
-  /// Where tile `tile` of the stretch is, known as far as the tiles that are fetched ahead of it.
-  /// All lanes call it, with rising numbers.
+  /// Where tile `tile` of the stretch is. All lanes call it, with rising numbers.
   __device__ TileSite at(int tile) {
-    if (tile + kTilesAhead >= first + kWarp) look(tile);
+    if (tile >= first + kWarp) look(tile);
     const KvLayer& cache = input.cache;
     const int64_t place = __shfl_sync(kWholeWarp, keys, tile - first);
     return {reinterpret_cast<const uint8_t*>(place), cache.toValue(), cache.rowBytes,
             cache.headDim, strand.seen.tile(stretch.index(tile))};
-  }
-
-  /// Begins to bring tile `tile` from memory to the second cache. All lanes call it.
-  __device__ void fetch(int tile) const {
-    const int64_t place = __shfl_sync(kWholeWarp, keys, (tile - first) % kWarp);
-    if (tile >= stretch.count || place == 0) return;
-    const uint8_t* const data = reinterpret_cast<const uint8_t*>(place);
-    const int bytes = kTileTokens * input.cache.rowBytes;
-    const int start = static_cast<int>(threadIdx.x % kWarp) * kLineBytes;
-    for (int at = start; at < 2 * bytes; at += kWarp * kLineBytes) {
-      fetchLine(at < bytes ? data + at : data + input.cache.toValue() + at - bytes);
-    }
   }
 };
 
@@ -288,7 +260,6 @@ struct DecodeStretch {
     if (!kAhead) loadQuery(input.query);
     loadKeys(site);
     if (kAhead) loadValues(site);
-    for (int ahead = kAhead ? 1 : 0; ahead <= kTilesAhead; ++ahead) places.fetch(ahead);
     if (kAhead) loadQuery(input.query);
     for (int index = 0; index < stretch.count; ++index) {
       float scores[kRowTiles][4];
@@ -296,7 +267,6 @@ struct DecodeStretch {
       const bool more = index + 1 < stretch.count;
       const TileScales own = scales;
       const TileSite next = more ? places.at(index + 1) : site;
-      if (more) places.fetch(index + 1 + kTilesAhead);
       score(scores, site);
       if (kAhead && more) loadKeys(next);
       if (!kAhead) loadValues(site);

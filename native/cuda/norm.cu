@@ -67,7 +67,6 @@ __device__ void normQuads(const NormParams& p, float* scratch) {
   Quads weight;
   weight.load(p.weight, columns);
   waitForPrevious();
-  letNextStart();
 
   // 2. The residual, and the mean where it counts.
   Quads x;
@@ -110,7 +109,6 @@ __device__ void normQuads(const NormParams& p, float* scratch) {
 
 __device__ void normColumns(const NormParams& p, float* scratch) {
   waitForPrevious();
-  letNextStart();
   const int64_t row = blockIdx.x;
   const int columns = p.out.columns;
   float* const x = p.x + row * columns;
@@ -141,6 +139,7 @@ __device__ void normColumns(const NormParams& p, float* scratch) {
 
 PERIGEE_KERNEL __launch_bounds__(1024)
 perigee_norm(const __grid_constant__ NormParams p) {
+  letNextStart();
   __shared__ float scratch[kWarp];
   const int quads = static_cast<int>(padTo(p.out.columns, kGroupColumns)) / kQuad;
   if (p.out.columns % kQuad == 0 && quads <= kQuads * static_cast<int>(blockDim.x)) {
