@@ -27,12 +27,21 @@ export class RandomNumbers {
     return Math.floor(this.uniform() * end);
   }
 
+  /** As many bytes. */
+  bytes(count) {
+    const values = new Uint8Array(count);
+    for (let i = 0; i < count; i++) values[i] = this.below(256);
+    return values;
+  }
+
   /** Sums of four uniform draws, centred, of variance `scale` squared. */
   floats(count, scale = 1) {
-    return Float32Array.from({ length: count }, () => {
+    const values = new Float32Array(count);
+    for (let i = 0; i < count; i++) {
       const sum = this.uniform() + this.uniform() + this.uniform() + this.uniform();
-      return (sum - 2) * Math.sqrt(3) * scale;
-    });
+      values[i] = (sum - 2) * Math.sqrt(3) * scale;
+    }
+    return values;
   }
 }
 

@@ -24,7 +24,9 @@ const batches = {
     [64, 64],
   ],
   "behind many decodes": [[40, 33], ...new Array(70).fill([5, 1]), [190, 170], [34, 34]],
-  "more jobs than blocks": new Array(40).fill([140, 140]),
+  "more jobs than blocks": Array.from({ length: 108 }, (_, i) =>
+    i % 13 === 5 ? [140, 140] : [20, 20],
+  ),
 };
 
 const shapes = [

@@ -67,7 +67,12 @@ export function settingOf(pair, shape, format, spans, random, isHidden = () => f
     }),
   );
   const width = (heads + 2 * kvHeads) * headDim;
-  const floats = random.floats(slots.length * width);
+  // The queries in front of keys and values are not looked at: they stay 0.
+  const floats = new Float32Array(slots.length * width);
+  const queryColumns = heads * headDim;
+  for (let end = width; end <= floats.length; end += width) {
+    floats.set(random.floats(width - queryColumns), end - width + queryColumns);
+  }
   const tokens = spans.flatMap(([context], sequence) =>
     Array.from({ length: context }, (_, position) => isHidden(sequence, position)),
   );
@@ -75,7 +80,7 @@ export function settingOf(pair, shape, format, spans, random, isHidden = () => f
     if (hidden) floats.fill(Number.NaN, row * width, (row + 1) * width);
   }
   const qkv = pair.f32([slots.length, width], floats);
-  const query = pair.f32([slots.length, heads * headDim]);
+  const query = pair.f32([slots.length, queryColumns]);
   const places = pair.i32(slots);
   pair.run((device, pick) => {
     device.ropeKvWrite({

@@ -10,7 +10,7 @@ function filledCache(pair, options) {
   const host = device.allocateHostBlocks(cache, blocks);
   const random = new RandomNumbers(cache.bytesPerBlock);
   const images = Array.from({ length: blocks }, (_, block) => {
-    const bytes = Uint8Array.from({ length: cache.bytesPerBlock }, () => random.below(256));
+    const bytes = random.bytes(cache.bytesPerBlock);
     device.hostBlock(host, block).set(bytes);
     return bytes;
   });
