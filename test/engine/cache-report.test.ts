@@ -61,7 +61,7 @@ test("host memory is a level of its own, and what moved is counted both ways", a
   expect(cache?.moves.onboard.blocks).toBeGreaterThan(0);
 });
 
-/** Messages of a service from its start until a request of `maxTokens` steps has ended, by type. */
+/** Messages of a loaded service until a request of `maxTokens` steps has ended, by type. */
 async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEngine["type"][]> {
   let nowMs = 0;
   const clock = {
@@ -85,7 +85,7 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
   };
   const types: FromEngine["type"][] = [];
   const post = (message: FromEngine) => {
-    types.push(message.type);
+    if (message.type !== "loading") types.push(message.type);
     if (message.type === "ready") service.receive({ type: "add", request });
     if (message.type !== "step") return;
     const isLast = message.outputs.some(({ finishReason }) => finishReason !== null);
