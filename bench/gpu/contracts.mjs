@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { describe, runSuites } from "./contracts/stand-in.mjs";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
 
@@ -36,7 +37,7 @@ const { deviceOpsContract } = await import(new URL("test/contracts/device-ops.js
 const { parityContract } = await import(new URL("test/contracts/parity.js", built));
 const open = () => CudaDevice.open({ settings: cudaFromEnvironment(), warn: console.warn });
 
-const device = await open();
+const device = await openOrGiveUp(open);
 console.log(device.description);
 describe("ops", () => deviceOpsContract("cuda", () => device));
 describe("models", () => parityContract("cuda", open, { logits: 1e-3, hidden: 1e-3 }));

@@ -14,6 +14,7 @@ import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { openDevice } from "../../dist/devices/index.js";
 import { LLM } from "../../dist/index.js";
 import { describe, expect, runSuites, test } from "./contracts/stand-in.mjs";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
 const fixturesLink = new URL("test/fixtures", built);
@@ -135,7 +136,7 @@ function textTests(path, dtype) {
 }
 
 // Holding a device keeps its context alive between tests.
-const held = await openDevice({ kind: device, cuda, warn: console.warn });
+const held = await openOrGiveUp(() => openDevice({ kind: device, cuda, warn: console.warn }));
 console.log(held.description);
 describe("tokens", () => engineParityContract(device, cuda));
 describe("recorded", () => {

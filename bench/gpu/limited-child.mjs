@@ -5,20 +5,18 @@ import { closeSync, openSync } from "node:fs";
 /** Seconds until a process that was killed is given up: one may hang in the driver. */
 const graceSeconds = 10;
 
-/** Groups that are at work, for an end of this process. */
+/** Groups that are at work. */
 const atWork = new Set();
 
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
-  process.on(signal, () => {
-    for (const pid of atWork) killGroup(pid);
-    process.exit(1);
-  });
+/** Ends what is at work: groups of their own do not get the signals that this process gets. */
+export function killAll() {
+  for (const pid of atWork) killGroup(pid);
 }
 
 /**
- * Runs `command`, its output to `file`: `{ state, rc, seconds }`, where `state` is "ended", "killed"
- * at the limit, or why it did not begin. A file, and no pipe: whoever is left with a pipe's other
- * end would keep it open.
+ * Runs a command, its output to `file`: `{ state, rc, seconds }`, where `state` is "ended",
+ * "killed" at the limit, or why it did not begin. A file, and no pipe: whoever is left with a
+ * pipe's other end would keep it open.
  */
 export async function runLimited([program, ...words], { cwd, file, limitSeconds }) {
   const begun = performance.now();

@@ -11,6 +11,7 @@ import { openWeights } from "../../dist/checkpoint/weight-files.js";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { randomSource } from "../../dist/devices/index.js";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const { values: flags } = parseArgs({
   options: {
@@ -57,8 +58,8 @@ async function measure(device, sources, format) {
   return Number(((sources.length * matrixBytes) / 1e9 / seconds).toFixed(2));
 }
 
+const device = await openOrGiveUp(() => CudaDevice.open({ settings: cudaFromEnvironment() }));
 const folder = mkdtempSync(join(flags.folder, "perigee-loading-"));
-const device = await CudaDevice.open({ settings: cudaFromEnvironment() });
 try {
   const path = join(folder, "model.safetensors");
   writeFile(path);

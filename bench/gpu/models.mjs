@@ -13,6 +13,7 @@ import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { openDevice, ReferenceDevice } from "../../dist/devices/index.js";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
 const fixturesLink = new URL("test/fixtures", built);
@@ -31,10 +32,11 @@ const fixtures = flags.only?.split(",") ?? decoderFixtures;
 const limits = { logits: 1e-3, gap: 1e-2 };
 const feeding = { chunkTokens: 16, stagger: 1, newTokens: 24 };
 
-const device =
+const device = await openOrGiveUp(() =>
   flags.device === "cuda"
-    ? await CudaDevice.open({ settings: cudaFromEnvironment(), warn: console.warn })
-    : await openDevice({ kind: flags.device });
+    ? CudaDevice.open({ settings: cudaFromEnvironment(), warn: console.warn })
+    : openDevice({ kind: flags.device }),
+);
 
 const reference = new ReferenceDevice();
 

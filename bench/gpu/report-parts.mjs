@@ -1,7 +1,7 @@
 /**
  * What report.mjs runs, by worth: each a command with its limit in seconds. `json`: the words that
  * name the file of its result, or "stdout" for one that prints it; `needs`: what it is skipped
- * without.
+ * without; `tail`: how many of its last lines are kept, if not the usual number.
  */
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -50,7 +50,7 @@ export const parts = {
     json: toFile,
   },
   table: { limit: 130, command: node("bench/gpu/table.mjs"), json: toFile },
-  kernels: { limit: 60, command: node("bench/gpu/kernels.mjs"), json: toFile },
+  kernels: { limit: 60, command: node("bench/gpu/kernels.mjs"), json: toFile, tail: 400 },
   timeline: { limit: 45, command: node("bench/gpu/timeline.mjs"), json: toFile },
   engine: { limit: 120, command: node("bench/gpu/engine.mjs"), needs: contracts },
   models: { limit: 60, command: node("bench/gpu/models.mjs"), needs: contracts },
@@ -61,7 +61,7 @@ export const parts = {
     command: node("bench/start.mjs", ...startOf, "--runs", "3", "--idle-seconds", "0"),
     json: "stdout",
   },
-  faults: { limit: 100, command: node("bench/gpu/faults.mjs") },
+  faults: { limit: 100, command: node("bench/gpu/faults.mjs"), tail: 400 },
   memcheck: { limit: 150, command: sanitized("memcheck"), needs: sanitizer },
   racecheck: { limit: 150, command: sanitized("racecheck"), needs: sanitizer },
   transformers: {

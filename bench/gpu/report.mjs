@@ -14,7 +14,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { describeMachine } from "../machine.mjs";
 import { giveUp, requireBuild } from "./gpu-bench.mjs";
-import { runLimited } from "./limited-child.mjs";
+import { killAll, runLimited } from "./limited-child.mjs";
 import { parts, root } from "./report-parts.mjs";
 
 const { values: flags } = parseArgs({
@@ -25,7 +25,7 @@ const { values: flags } = parseArgs({
     keep: { type: "boolean", default: false },
   },
 });
-const tailLines = 60;
+const usualTail = 60;
 const begun = performance.now();
 const secondsSince = (then) => (performance.now() - then) / 1000;
 
@@ -87,10 +87,11 @@ function summary({ name, state, rc, seconds, text }) {
 
 /** The last lines of a part, under what ran. */
 function tail(done) {
-  const { command = "", text = "" } = done;
+  const { name, command = "", text = "" } = done;
   const lines = text.split("\n");
-  const cut = lines.length > tailLines ? [`(${lines.length - tailLines} lines before)`] : [];
-  return [`== ${summary(done)}`, command, ...cut, ...lines.slice(-tailLines), ""].join("\n");
+  const kept = parts[name].tail ?? usualTail;
+  const cut = lines.length > kept ? [`(${lines.length - kept} lines before)`] : [];
+  return [`== ${summary(done)}`, command, ...cut, ...lines.slice(-kept), ""].join("\n");
 }
 
 /** Writes what there is by now. */
@@ -106,6 +107,12 @@ function writeReport(all) {
   writeFileSync(join(folder, "report.txt"), `${lines.join("\n")}\n`);
 }
 
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    killAll();
+    process.exit(1);
+  });
+}
 const done = [];
 for (const name of names) {
   done.push(await runPart(name));

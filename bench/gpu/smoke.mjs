@@ -7,8 +7,8 @@
 //
 // Definitions take most of the time, so that several processes work at once. One that dies or that
 // needs more than --case-limit seconds is named with its case, and the others go on; what has not
-// begun after --limit seconds is not run. --jobs 1 keeps all in this process, for compute-sanitizer,
-// where nothing can end a case that hangs: --verbose says which one it is.
+// begun after --limit seconds is not run. --jobs 1 keeps all in this process, as compute-sanitizer
+// wants it; nothing can end a case that hangs there, but --verbose says which one it is.
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
