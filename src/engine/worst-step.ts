@@ -3,7 +3,7 @@
  * memory, libraries their workspaces, and the sampler what only few batches ask for. Whatever is
  * free afterwards is the pool's to take.
  */
-import type { Device, KvBlockOptions } from "#devices";
+import type { Device, KvBlockOptions, KvCache } from "#devices";
 import type { Decoder, DecoderLimits, StepInput } from "#models";
 import { type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
@@ -41,7 +41,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   const cache = device.allocateKvCache({ ...block, blocks: 1 });
   const arrays = makeArrays(limits);
   try {
-    for (const shape of shapesOf(limits)) {
+    for (const shape of shapesOf(parts, cache)) {
       decoder.stage(fillStep(arrays, shape), sampler.tokens);
       decoder.forward(cache);
     }
@@ -56,7 +56,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
  * Prompts alone and many together, then decoding; sizes in between, too, since kernels for few rows
  * split their work in other ways. The last one has the most rows to draw from.
  */
-function* shapesOf(limits: WorstStepParts["limits"]): Generator<StepShape> {
+function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvCache): Generator<StepShape> {
   const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
   for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokens))) {
     yield { sequences: 1, queryTokens, contextTokens, draws: false };
@@ -66,7 +66,9 @@ function* shapesOf(limits: WorstStepParts["limits"]): Generator<StepShape> {
   yield { sequences, queryTokens, contextTokens, draws: false };
   for (const count of powersTo(sequences)) {
     // A long context is cut among blocks as long as there are few rows: neither end is the worst.
-    for (const context of contextsTo(contextTokens)) {
+    // Contexts that are taken for the same one are one step, which must not be kept for this cache.
+    const pad = (context: number) => decoder.paddedContext(context, count, cache);
+    for (const context of new Set(contextsTo(contextTokens).map(pad))) {
       yield { sequences: count, queryTokens: 1, contextTokens: context, draws: true };
     }
   }

@@ -18,16 +18,18 @@ export interface AttentionOut {
 
 /**
  * Attention works head by head, and an i8 group of 128 columns may belong to several heads: such
- * rows are written as f32 first and rounded afterwards.
+ * rows are written as f32 first and rounded afterwards. `countRoom`: rows to make room for, where
+ * these are more than `count`.
  */
 export function attentionRowsOut(
   context: CudaContext,
   out: CudaActivation,
-  { count, moreBytes }: { readonly count: number; readonly moreBytes: number },
+  room: { readonly count: number; readonly countRoom?: number; readonly moreBytes: number },
 ): AttentionOut {
+  const { count, countRoom = count, moreBytes } = room;
   const aside = out.format === "i8";
   if (!aside && moreBytes === 0) return { rows: out.params, more: null, finish: () => {} };
-  const rowBytes = aside ? count * out.columns * 4 : 0;
+  const rowBytes = aside ? countRoom * out.columns * 4 : 0;
   const [rows, more] = context.scratch.take([rowBytes, moreBytes]);
   return {
     rows: aside ? [rows, FORMATS.indexOf("f32"), out.columns] : out.params,

@@ -56,7 +56,12 @@ export function findBest(context: CudaContext, rows: LogitRows): BestTokens {
   const parts = clamp(Math.floor(gpu.multiprocessors / Math.max(count, 1)), 1, partsMax);
   const slices = slicesOf(rows, gpu.multiprocessors);
   const stateBytes = parts > 1 ? rowStateBytes : 0;
-  const [bests, states] = scratch.take([8 * count * slices, stateBytes * count]);
+  // Fewer rows have more parts and slices each: with room for any of them, the step of most rows at
+  // start makes room for all.
+  const [bests, states] = scratch.take([
+    8 * Math.max(count * slices, 2 * gpu.multiprocessors),
+    rowStateBytes * Math.floor(gpu.multiprocessors / 2),
+  ]);
   params.fill(bests, logits, states, tokens, stateBytes / 4);
   const shape = { grid: [count, slices], threads: bestThreads } as const;
   launcher.launch(kernels.best_tokens, shape, params);

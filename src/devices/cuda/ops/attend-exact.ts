@@ -29,7 +29,8 @@ export function attendExact(context: CudaContext, input: PagedAttentionInput): v
   const plan = planOf(context, input, cache);
   const target = attentionRowsOut(context, activationOf(input.out, count, heads * cache.headDim), {
     count,
-    moreBytes: plan.sharesBytes,
+    countRoom: plan.countRoom,
+    moreBytes: plan.roomBytes,
   });
   params.fill(...target.rows, ...attentionFields(input, 0), target.more, plan.segments);
   launch(context, plan, { count, heads, cache });
@@ -40,29 +41,39 @@ export function attendExact(context: CudaContext, input: PagedAttentionInput): v
 interface Plan {
   readonly tiles: number;
   readonly segments: number;
-  /** 0: every tile walks over its segments alone. */
-  readonly sharesBytes: number;
+  /** Room for shares of segments; 0: every tile walks over its segments alone. */
+  readonly roomBytes: number;
+  /** Tokens for whose rows there is room where there is room for shares. */
+  readonly countRoom: number;
 }
 
+/**
+ * The first batch that is cut makes room for all whose contexts are no longer: which one needs most
+ * depends on how its tokens are spread, and no step at start tries them all.
+ */
 function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvCache): Plan {
   const { count, heads, batch } = input;
   const { kvHeads, headDim } = cache;
   const tiles = Math.floor((count * (heads / kvHeads)) / TILE_ROWS) + batch.sequences;
   const segments = Math.ceil(batch.contextLengthMax / segmentTokens);
-  const sharesBytes = count * heads * segments * (shareHeadFloats + headDim) * 4;
-  const blocks = tiles * kvHeads;
-  const busy = blocks >= context.gpu.multiprocessors * blocksWanted;
-  const walks = segments <= 1 || busy || sharesBytes > sharesBytesMax;
-  return { tiles, segments, sharesBytes: walks ? 0 : sharesBytes };
+  const busyBlocks = context.gpu.multiprocessors * blocksWanted;
+  const sharesBytes = (rows: number) => rows * segments * (shareHeadFloats + headDim) * 4;
+  const isBusy = tiles * kvHeads >= busyBlocks;
+  const walks = segments <= 1 || isBusy || sharesBytes(count * heads) > sharesBytesMax;
+  if (walks) return { tiles, segments, roomBytes: 0, countRoom: count };
+  // With fewer blocks there are no more rows than these.
+  const rowsMax = busyBlocks * TILE_ROWS;
+  const roomBytes = Math.min(sharesBytes(rowsMax), sharesBytesMax);
+  return { tiles, segments, roomBytes, countRoom: Math.ceil(rowsMax / heads) };
 }
 
 function launch(
   { kernels, launcher }: CudaContext,
-  { tiles, segments, sharesBytes }: Plan,
+  { tiles, segments, roomBytes }: Plan,
   { count, heads, cache }: { count: number; heads: number; cache: CudaKvCache },
 ): void {
   const { kvHeads, headDim } = cache;
-  if (sharesBytes === 0) {
+  if (roomBytes === 0) {
     launcher.launch(kernels.attend_tiles, { grid: [tiles, kvHeads], threads }, params);
     return;
   }
