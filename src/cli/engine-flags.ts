@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import { EngineOptions, LLM, type LoadOptions, type LoadProgress } from "#engine";
 import { binarySize } from "./cache-sizes.ts";
 import { cudaFromEnvironment } from "./cuda-environment.ts";
-import { flagOption } from "./flag-option.ts";
 import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import { hubFromEnvironment } from "./hub-environment.ts";
 import { LoadingBar } from "./loading-bar.ts";
@@ -32,12 +31,6 @@ export function addEngineFlags(command: Command): void {
     "A directory, a .gguf file or a Hugging Face id that was pulled. (default: the bundled model)",
   );
   engineFlags.addTo(command, "Model and engine:");
-  command.addOption(
-    flagOption("verbose", {
-      type: "boolean",
-      description: "Tell on standard error what loading took, and on failure the stack.",
-    }).helpGroup("Model and engine:"),
-  );
 }
 
 export interface LoadRequest {

@@ -23,11 +23,15 @@ async function program(wanted: string | undefined): Promise<Command> {
     .version(packageVersion(), "-V, --version", "Print the version.")
     .helpOption("-h, --help", "Print this help.")
     .helpCommand("help [command]", "Print help of a command.")
-    .option("--verbose", "On failure, print the stack too.")
+    .option("--verbose", "Tell on standard error what loading took, and on failure the stack.")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
     .showSuggestionAfterError()
-    .exitOverride();
+    .exitOverride()
+    // Wherever it stands it is taken for the whole program's: commands find it among their own.
+    .hook("preAction", (whole, command) => {
+      if (whole.opts().verbose === true) command.setOptionValue("verbose", true);
+    });
   for (const { name, description, load } of COMMANDS) {
     const command = root.command(name).description(description);
     const help = `perigee ${name} --help`;

@@ -181,10 +181,25 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
   });
 
   test("a model that is not there, and --verbose adds the stack", async () => {
-    const ran = await perigee(["generate", "none/there", "-p", "x", "--verbose"]);
-    expect(ran).toMatchObject({ code: 1, stdout: "" });
-    const [first, ...stack] = ran.stderr.split("\n");
-    expect(first).toMatch(/^perigee: .*perigee models pull none\/there/);
-    expect(stack.join("\n")).toContain("    at ");
+    const words = ["generate", "none/there", "-p", "x"];
+    for (const line of [
+      [...words, "--verbose"],
+      ["--verbose", ...words],
+    ]) {
+      const ran = await perigee(line);
+      expect(ran).toMatchObject({ code: 1, stdout: "" });
+      const [first, ...stack] = ran.stderr.split("\n");
+      expect(first).toMatch(/^perigee: .*perigee models pull none\/there/);
+      expect(stack.join("\n")).toContain("    at ");
+    }
+  });
+
+  const hello = ["generate", "-p", "Hello", "--max-tokens", "1"];
+  test.for([
+    [...hello, "--verbose"],
+    ["--verbose", ...hello],
+  ])("--verbose tells what loading took, wherever it stands", async (words) => {
+    const { stderr } = await perigee(words);
+    expect(stderr).toMatch(/^perigee: loading: files \d.*weights \d.*since the process began\n$/);
   });
 });
