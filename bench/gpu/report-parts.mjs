@@ -62,8 +62,8 @@ export const parts = {
     json: "stdout",
   },
   faults: { limit: 100, command: node("bench/gpu/faults.mjs"), tail: 400 },
-  memcheck: { limit: 150, command: sanitized("memcheck"), needs: sanitizer },
-  racecheck: { limit: 150, command: sanitized("racecheck"), needs: sanitizer },
+  memcheck: { limit: 150, command: sanitized("memcheck"), needs: sanitizer, tail: 400 },
+  racecheck: { limit: 150, command: sanitized("racecheck"), needs: sanitizer, tail: 400 },
   transformers: {
     limit: 200,
     command: ["python3", "bench/gpu/transformers.py", "--seconds", "120"],

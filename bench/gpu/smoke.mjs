@@ -78,15 +78,16 @@ class Findings {
     const row = this.rows.get(op) ?? { checks: 0, failed: 0, worst: 0 };
     this.rows.set(op, row);
     this.results.push(result);
+    const worst = Math.max(0, ...verdicts.map(({ error }) => error));
+    say(`${op} ${name}: ${worst.toExponential(2)}, ${seconds.toFixed(2)} s`);
     for (const { error, excess, detail } of verdicts) {
       row.checks++;
       row.worst = Number.isNaN(error) ? Number.NaN : Math.max(row.worst, error);
-      say(`${op} ${name}: ${error.toExponential(2)}, ${seconds.toFixed(2)} s`);
       if (excess <= 0) continue;
       row.failed++;
       this.failures.push(`${op}, ${name}: ${detail}`);
-      if (stack !== null) say(stack);
     }
+    if (stack !== null) say(stack);
   };
 
   slowest() {
