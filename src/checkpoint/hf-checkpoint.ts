@@ -120,7 +120,8 @@ function noWeights(directory: string): EngineError {
   return new EngineError(
     "MODEL_NOT_FOUND",
     `Cannot load ${directory}: a model directory must have model.safetensors or ` +
-      "model.safetensors.index.json, current value is neither; download the model again",
+      "model.safetensors.index.json, current value is neither; download the model again, " +
+      "or measure its speed with randomWeights",
   );
 }
 

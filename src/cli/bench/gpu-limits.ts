@@ -1,4 +1,5 @@
 /** A measurement on a GPU beside what the GPU allows, measured in the same run. */
+import { EngineError } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
 import { measureGpuCeilings } from "#devices";
 import { cudaFromEnvironment } from "../cuda-environment.ts";
@@ -20,22 +21,45 @@ export interface GpuLimits {
   readonly shape: ModelShape | null;
 }
 
-/** The limits of a run on the cuda device; null on others. Throws as opening the device does. */
+/** What says where a model will run. */
+export interface DeviceWish {
+  readonly device?: unknown;
+  /** Who names an instruction set means the processor. */
+  readonly isa?: unknown;
+}
+
+/**
+ * The limits of a run on a GPU; null on other devices, which `auto` takes where there is no GPU.
+ * Throws as opening the device does.
+ */
 export async function gpuLimits(
   model: string | undefined,
-  device: unknown,
+  { device = "auto", isa }: DeviceWish,
 ): Promise<GpuLimits | null> {
-  if (device !== "cuda") return null;
+  const maybe = device === "auto" && isa === undefined;
+  if (device !== "cuda" && !maybe) return null;
+  const measured = await (maybe ? ceilingsIfThere() : measureGpuCeilings(cudaFromEnvironment()));
+  if (measured === null) return null;
+  const { gpu, ...ceilings } = measured;
+  return { gpu, ceilings, shape: await shapeOf(model ?? bundledModel) };
+}
+
+async function ceilingsIfThere(): Promise<Awaited<ReturnType<typeof measureGpuCeilings>> | null> {
+  try {
+    return await measureGpuCeilings(cudaFromEnvironment());
+  } catch (error) {
+    // Loading the model says why, where there is more to say than that there is no GPU.
+    if (error instanceof EngineError && error.code === "DEVICE_UNAVAILABLE") return null;
+    throw error;
+  }
+}
+
+async function shapeOf(model: string): Promise<ModelShape | null> {
   const { cacheDir } = hubFromEnvironment();
-  const path = await resolveModel(
-    model ?? bundledModel,
-    cacheDir === undefined ? {} : { cacheDir },
-  );
+  const path = await resolveModel(model, cacheDir === undefined ? {} : { cacheDir });
   const checkpoint = openCheckpoint(path, { weights: false });
   try {
-    const shape = readShape(checkpoint.config);
-    const { gpu, ...ceilings } = await measureGpuCeilings(cudaFromEnvironment());
-    return { gpu, ceilings, shape };
+    return readShape(checkpoint.config);
   } finally {
     checkpoint.close();
   }

@@ -17,6 +17,7 @@ interface BenchFlags extends Record<string, unknown> {
 
 interface OfflineFlags extends BenchFlags {
   readonly device?: unknown;
+  readonly isa?: unknown;
   readonly table?: boolean;
 }
 
@@ -62,7 +63,7 @@ function offline(
       "Print the result as a table, too, on standard error. (default: on a terminal)",
     )
     .action(async (model: string | undefined, flags: OfflineFlags) => {
-      const limits = await gpuLimits(model, flags.device);
+      const limits = await gpuLimits(model, flags);
       await using llm = await loadModel({ model, values: flags, needsText: false });
       const options: OfflineOptions = flags;
       const result = await measure(llm, options, limits);

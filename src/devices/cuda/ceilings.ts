@@ -23,8 +23,10 @@ const SEED_BYTES = 4 << 20;
 /** Beyond any L2 cache, and a square product that fills the chip. */
 const COPY_BYTES = 4 * 2 ** 30;
 const PRODUCT_SIZE = 8192;
-/** An emulated GPU, or one too small for those. */
-const SMALL_GPU_BYTES = 24 * 2 ** 30;
+/** At most so much of the free memory is copied, and as much again copied to. */
+const COPY_SHARE = 0.25;
+/** No GPU that models run on has less; an emulated one does. */
+const SMALL_GPU_BYTES = 5 * 2 ** 30;
 const SMALL_COPY_BYTES = 2 ** 20;
 const SMALL_PRODUCT_SIZE = 64;
 const WORKSPACE_BYTES = 64 << 20;
@@ -44,9 +46,11 @@ export async function measureGpuCeilings(
 
 /** The same on a session that is open; its memory must be free but for little. */
 export function measureCeilings(session: CudaSession, settings: CudaSettings): GpuCeilings {
-  const small = session.memory.size().totalBytes < SMALL_GPU_BYTES;
+  const { totalBytes, availableBytes } = session.memory.size();
+  const small = totalBytes < SMALL_GPU_BYTES;
+  const share = Math.floor((availableBytes * COPY_SHARE) / SMALL_COPY_BYTES) * SMALL_COPY_BYTES;
   return {
-    copyGBs: copySpeed(session, small ? SMALL_COPY_BYTES : COPY_BYTES),
+    copyGBs: copySpeed(session, small ? SMALL_COPY_BYTES : Math.min(COPY_BYTES, share)),
     bf16TFLOPs: productSpeed(session, settings, small ? SMALL_PRODUCT_SIZE : PRODUCT_SIZE),
   };
 }
