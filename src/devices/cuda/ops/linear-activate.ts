@@ -3,7 +3,7 @@ import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
+import { canStream, STREAM_ROWS_MAX, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 
@@ -43,7 +43,9 @@ function activateProduct(context: CudaContext, input: LinearActivateInput): void
  */
 function activateHalves(context: CudaContext, input: LinearActivateInput): boolean {
   const { count, kind, gated, bias, scratch } = input;
-  if (context.products === null || bias !== undefined || count > halvesRowsMax) return false;
+  if (context.products === null || bias !== undefined) return false;
+  // Before Hopper few rows have a linear of our own, whose product is small anyway.
+  if (count <= STREAM_ROWS_MAX || count > halvesRowsMax) return false;
   const { weight, x, out } = operandsOf(input);
   const product = tensorOf(scratch, "f32", count, weight.rows).address;
   const done = context.products.multiply(
