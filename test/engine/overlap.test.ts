@@ -166,7 +166,12 @@ describe("what goes wrong", () => {
 });
 
 test.for(seeds)("random comings and goings bring the same tokens (seed %i)", async (seed) => {
-  const { scripted } = aheadEngine({ blocks: 24, runningSequencesMax: 6 });
+  // Every other one swaps whom it preempts.
+  const swaps = seed % 2 === 0;
+  const { scripted } = aheadEngine({
+    ...{ blocks: swaps ? 14 : 24, runningSequencesMax: 6 },
+    ...(swaps && { cache: { hostBlocks: 16 }, scheduler: { preemption: "swap" } }),
+  });
   let state = seed;
   const random = (below: number) => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
@@ -186,6 +191,13 @@ test.for(seeds)("random comings and goings bring the same tokens (seed %i)", asy
     if (random(4) === 0) actOnce();
     if (random(10) === 0) throw new Error("a step that fails");
   };
+  const start = scripted.start.bind(scripted);
+  scripted.start = async (plan, tasks) => {
+    await null;
+    if (random(4) === 0) actOnce();
+    if (random(20) === 0) throw new Error("a step that does not start");
+    return await start(plan, tasks);
+  };
   const steps = [];
   for (let round = 0; round < 150; round++) {
     actOnce();
@@ -193,6 +205,7 @@ test.for(seeds)("random comings and goings bring the same tokens (seed %i)", asy
     scripted.scheduler.audit();
   }
   scripted.duringStep = () => {};
+  scripted.start = start;
   steps.push(...(await scripted.drain(2000)));
   expect(scripted.engine.stats()).toMatchObject(IDLE);
   const outputs = steps.flatMap((step) => step?.outputs ?? []).filter(({ beam }) => beam === null);

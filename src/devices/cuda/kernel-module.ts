@@ -7,7 +7,6 @@ const attributes = {
   localBytes: 3,
   registers: 4,
   dynamicSharedBytes: 8,
-  sharedCarveout: 9,
 } as const;
 
 /** What the compiler gave a kernel, per thread or block. */
@@ -35,15 +34,6 @@ export class Kernel {
   /** Lets launches ask for this much dynamic shared memory; beyond 48 KiB they must. */
   allowSharedBytes(bytes: number): void {
     this.#driver.run("cuFuncSetAttribute", this.handle, attributes.dynamicSharedBytes, bytes);
-  }
-
-  /**
-   * Gives shared memory all that the first cache can spare while this kernel runs, so that the next
-   * kernel's blocks fit beside it.
-   */
-  preferShared(): void {
-    const percent = 100;
-    this.#driver.run("cuFuncSetAttribute", this.handle, attributes.sharedCarveout, percent);
   }
 
   /** Blocks of `threads` threads that one multiprocessor runs at once. */

@@ -1,5 +1,7 @@
 /** Draws and log-probabilities on the emulated GPU, few rows at a time: several blocks share a row. */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Sampler, SamplingParams, SequenceSampling } from "#sampling";
+import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
 import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
 import { emulatedSettings, openEmulated } from "../emulated-device.ts";
@@ -98,5 +100,26 @@ describe.skipIf(emulatedSettings() === null)("logits that blocks share, emulated
       await pair.expectEqual(ranks);
       await pair.expectEqual(topTokens);
     }
+  });
+
+  test("the largest batch makes room for all smaller ones", async () => {
+    const warnings: string[] = [];
+    const warn = (message: string) => warnings.push(message);
+    const device = await CudaDevice.open({ settings: emulatedSettings() ?? {}, warn });
+    const sampler = new Sampler({ device, rowsMax: 5, vocabularySize: 700 });
+    const logits = device.allocate("f32", [5, 700]);
+    const params = SamplingParams.parse({ temperature: 1, topK: 9 });
+    const draw = async (rows: number) => {
+      const sampling = new SequenceSampling({
+        ...{ params, seed: 1, promptTokens: [0], vocabularySize: 700, endTokenIds: [] },
+      });
+      await sampler.sample(logits, new Array(rows).fill({ sampling, position: 1 }));
+    };
+    await draw(5);
+    device.seal();
+    // The GPU has 4 multiprocessors: several blocks share a row.
+    for (const rows of [1, 2, 3, 4]) await draw(rows);
+    expect(warnings).toEqual([]);
+    device.dispose();
   });
 });
