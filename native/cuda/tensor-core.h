@@ -36,6 +36,19 @@ __device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/// sum [16, 8] i32 = `begin` + a [16, 16] i8 times b [16, 8] i8, exactly. A lane holds
+///   a    (row g, k 4t to 4t + 3), (row g + 8, the same k)
+///   b    (k 4t to 4t + 3, column g)
+///   sum  as above
+__device__ __forceinline__ void multiplyAddS8(int (&sum)[4], const unsigned (&a)[2], unsigned b,
+                                              int begin) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+      : "=r"(sum[0]), "=r"(sum[1]), "=r"(sum[2]), "=r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b), "r"(begin));
+}
+
 /// Two neighbours of a fragment, the one of the lower column in the lower half; to the nearest.
 __device__ __forceinline__ unsigned packPair(float lower, float upper, Bf16) {
   unsigned pair;

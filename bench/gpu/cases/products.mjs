@@ -26,6 +26,20 @@ const shapes = [
   [4, 33000, 130],
 ];
 
+/**
+ * Of i8 beyond 32 rows, on tensor cores: ragged tiles and chunks, fewer groups than turns, more
+ * steps than stages, two bands of tiles, and a wide matrix.
+ */
+const manyShapes = [
+  [33, 1, 1],
+  [48, 65, 100],
+  [49, 130, 400],
+  [97, 70, 1030],
+  [100, 257, 4100],
+  [770, 130, 300],
+  [50, 33000, 130],
+];
+
 /** [rows, F, columns] of linearActivate: few rows and many, ragged tiles and columns. */
 const activatedShapes = [
   [1, 64, 64],
@@ -110,8 +124,7 @@ function* activatedCases(format) {
 }
 
 /** Any one of some rows equals the row computed alone, bit for bit. */
-async function linearAlone(pair, format, rows) {
-  const [outputs, columns] = [70, 300];
+async function linearAlone(pair, format, [rows, outputs, columns]) {
   const random = new RandomNumbers(5);
   const weight = pair.matrix(format, outputs, columns, random).tested;
   const x = activationOf(pair, format, rows, columns, random).tested;
@@ -173,7 +186,7 @@ async function mixtureCase(pair, format, mixture, accumulate) {
 /** Each case: the op, what is special about it, and what runs it. */
 export function* cases() {
   for (const format of formats) {
-    for (const shape of shapes) {
+    for (const shape of format === "i8" ? [...shapes, ...manyShapes] : shapes) {
       const extras = shape[0] % 2 === 1;
       const name = `${format} [${shape.join(", ")}]${extras ? ", bias, accumulated" : ""}`;
       yield { op: "linear", name, run: (pair) => linearCase(pair, format, shape, extras) };
@@ -187,14 +200,16 @@ export function* cases() {
     }
   }
   // Beyond 32 rows of bf16 cuBLASLt chooses the order of a sum.
-  for (const [format, rows] of [
-    ["f32", 43],
-    ["i8", 43],
-    ["bf16", 16],
-    ["bf16", 16],
-    ["bf16", 7],
+  for (const [format, shape] of [
+    ["f32", [43, 70, 300]],
+    ["i8", [43, 70, 300]],
+    ["i8", [1000, 257, 4100]],
+    ["bf16", [16, 70, 300]],
+    ["bf16", [16, 70, 300]],
+    ["bf16", [7, 70, 300]],
   ]) {
-    const name = `${format}, a row alone and among ${rows}`;
-    yield { op: "linear", name, run: (pair) => linearAlone(pair, format, rows) };
+    const wide = shape[2] === 300 ? "" : ` of [${shape.slice(1).join(", ")}]`;
+    const name = `${format}, a row alone and among ${shape[0]}${wide}`;
+    yield { op: "linear", name, run: (pair) => linearAlone(pair, format, shape) };
   }
 }

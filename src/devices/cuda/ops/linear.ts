@@ -10,6 +10,7 @@ import {
   tensorOf,
   vectorOf,
 } from "../handles.ts";
+import type { Kernel } from "../kernel-module.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
 import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
@@ -19,6 +20,24 @@ export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
 
 /** Outputs of a block and most rows of the kernels in native/cuda/linear-few.cu: before Hopper. */
 const few = { outputs: 16, rows: 16, threads: 256 } as const;
+
+/**
+ * Of native/cuda/linear-i8.cu: rows and outputs of a block, tiles of rows side by side, and shared
+ * memory for five stages and for sums that are set aside.
+ */
+const many = {
+  rows: 48,
+  outputs: 64,
+  bandTiles: 16,
+  threads: 384,
+  sharedBytes: 5 * (48 + 64) * 80 + 384 * 32 * 4,
+} as const;
+
+/**
+ * Most rows of i8 by the kernel that reads the matrix once per 8 of them: it has four times as many
+ * blocks, and wastes no row of a tile. The two give the same bits.
+ */
+export const I8_ROWS_MAX = 32;
 
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
 const bf16Multiple = 8;
@@ -40,6 +59,9 @@ const params = new KernelParams(LINEAR);
 /** `LinearStreamParams` of native/cuda/linear-stream.cu, which ends at a multiple of 64 bytes. */
 const streamParams = new KernelParams([...STREAM_SOURCE, ...LINEAR], 16);
 
+/** Kernels that were allowed their shared memory. */
+const prepared = new WeakSet<Kernel>();
+
 /** Operands, checked. */
 interface Operands {
   readonly count: number;
@@ -52,7 +74,7 @@ interface Operands {
 
 /**
  * bf16: few rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by kernels
- * whose results do not depend on the rows beside.
+ * whose results do not depend on the rows beside; many rows of i8 on tensor cores, and so exactly.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
   const { count } = input;
@@ -70,7 +92,8 @@ export function linear(context: CudaContext, input: LinearInput): void {
     bias: input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows),
     accumulate: input.accumulate === true,
   };
-  if (weight.format !== "bf16") multiplyRows(context, operands);
+  if (isManyI8(context, operands)) multiplyManyI8(context, operands);
+  else if (weight.format !== "bf16") multiplyRows(context, operands);
   else if (canStream(context, count)) multiplyStream(context, operands);
   else if (count <= few.rows) multiplyFew(context, operands);
   else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
@@ -110,6 +133,25 @@ function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): v
     { grid, threads },
     params.fill(...fieldsOf(operands)),
   );
+}
+
+function isManyI8({ gpu }: CudaContext, { count, weight }: Operands): boolean {
+  const isMany = weight.format === "i8" && count > I8_ROWS_MAX;
+  return isMany && many.sharedBytes <= gpu.sharedBytesMax;
+}
+
+function multiplyManyI8({ kernels, launcher }: CudaContext, operands: Operands): void {
+  const { count, weight } = operands;
+  const { rows, outputs, bandTiles, threads, sharedBytes } = many;
+  const kernel = kernels.linear_i8_many;
+  if (!prepared.has(kernel)) {
+    kernel.allowSharedBytes(sharedBytes);
+    prepared.add(kernel);
+  }
+  const tiles = Math.ceil(count / rows);
+  const bands = Math.ceil(tiles / bandTiles);
+  const grid = [Math.min(tiles, bandTiles), Math.ceil(weight.rows / outputs), bands] as const;
+  launcher.launch(kernel, { grid, threads, sharedBytes }, params.fill(...fieldsOf(operands)));
 }
 
 /** False where cuBLASLt is missing or knows no way. */

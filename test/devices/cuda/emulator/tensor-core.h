@@ -38,6 +38,29 @@ inline void multiplyAdd(float (&sum)[4], const unsigned (&a)[4], const unsigned 
   multiplyAdd(sum, a, b, Bf16{});
 }
 
+inline void multiplyAddS8(int (&sum)[4], const unsigned (&a)[2], unsigned b, int begin) {
+  unsigned long long upper[32], lower[32], columns[32];
+  const auto keep = [](unsigned long long (&to)[32], unsigned value) {
+    std::memcpy(to, emulated->exchange(0xffffffffu, value), sizeof(to));
+  };
+  keep(upper, a[0]);
+  keep(lower, a[1]);
+  keep(columns, b);
+  const int group = static_cast<int>(emulatedLane()) / 4;
+  const int part = static_cast<int>(emulatedLane()) % 4;
+  const auto byteAt = [](unsigned long long four, int which) -> int {
+    return static_cast<signed char>(four >> (8 * which));
+  };
+  for (int j = 0; j < 4; ++j) {
+    const auto& rows = j < 2 ? upper : lower;
+    const int column = 2 * part + j % 2;
+    sum[j] = begin;
+    for (int k = 0; k < 16; ++k) {
+      sum[j] += byteAt(rows[group * 4 + k / 4], k % 4) * byteAt(columns[column * 4 + k / 4], k % 4);
+    }
+  }
+}
+
 inline unsigned packPair(float lower, float upper, Bf16) {
   return bf16FromFloat(lower) | static_cast<unsigned>(bf16FromFloat(upper)) << 16;
 }
