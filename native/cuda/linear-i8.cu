@@ -141,7 +141,9 @@ __device__ __forceinline__ void multiplyChunk(Held& sums, const unsigned (&x)[2]
   }
 }
 
-/// Adds the products of one stage. Of a row's last group only `chunks` may be there.
+/// Adds the products of one stage. kWhole: the group has all its chunks, no branch parts their
+/// products; else it has `chunks`.
+template <bool kWhole>
 __device__ __forceinline__ void multiplyStage(Held (&sums)[kTurnChunks], const unsigned char* stage,
                                               const Place& place, const Step& step, int chunks) {
   Held scales;
@@ -154,8 +156,10 @@ __device__ __forceinline__ void multiplyStage(Held (&sums)[kTurnChunks], const u
     loadMatrix(x, shared + place.rows + piece * kChunkBytes);
     loadMatrix(weight, shared + place.outputs + piece * kChunkBytes);
     const int chunk = chunkOfPass(step.pass, piece);
-    if (chunk < chunks) multiplyChunk(sums[piece], {x[0], x[1]}, {weight[0], weight[1]}, scales);
-    if (chunk + 1 < chunks) {
+    if (kWhole || chunk < chunks) {
+      multiplyChunk(sums[piece], {x[0], x[1]}, {weight[0], weight[1]}, scales);
+    }
+    if (kWhole || chunk + 1 < chunks) {
       multiplyChunk(sums[piece + 1], {x[2], x[3]}, {weight[2], weight[3]}, scales);
     }
   }
@@ -215,7 +219,12 @@ __device__ __forceinline__ void multiplyAll(Held& sums, Ring& ring, const Place&
       for (int group = firstGroup(turn); group < ring.groups; group += kTurns) {
         const unsigned char* const stage = ring.next();
         const Step step = {pass, turn, group};
-        multiplyStage(held.now, stage, place, step, chunks - group * kGroupChunks);
+        const int left = chunks - group * kGroupChunks;
+        if (left >= kGroupChunks) {
+          multiplyStage<true>(held.now, stage, place, step, left);
+        } else {
+          multiplyStage<false>(held.now, stage, place, step, left);
+        }
       }
       held.endTurn(turn);
     }

@@ -4,8 +4,8 @@
 // Shapes   x [T, K] and weight [N, K] of one format, bias [N] f32, out [T, N] f32
 // Work     a warp per kWarpOutputs outputs and up to 8 rows; blockIdx.y counts eights of rows
 // Bound    memory up to 8 rows: the weights, read once. Beyond, the f32 units and L2: weights are
-//          read once per 8 rows. bf16 has linear-stream.cu, linear-few.cu and cuBLASLt
-//          (ops/linear.ts says when)
+//          read once per 8 rows. bf16 has linear-stream.cu, linear-few.cu and cuBLASLt, many rows
+//          of i8 have linear-i8.cu (ops/linear.ts says when)
 // Checked  bench/gpu/smoke.mjs, linear
 //
 // A row's result has the same bits whatever rows are beside it (linear-rows.h).
