@@ -63,7 +63,7 @@ export class ReadPool {
       const workerData: ReadThreadData = { states, jobs, addresses, slotBytes, mine };
       // Flags of the process (--input-type, --conditions) are not meant for this script.
       const worker = new Worker(script, { workerData, execArgv: [] });
-      // A thread that breaks ends nobody else: whoever waits for its slots is told that they failed.
+      // A thread that breaks ends nobody else: who waits for its slots is told that they failed.
       worker.on("error", () => {});
       worker.unref();
       return worker;
