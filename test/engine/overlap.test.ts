@@ -1,6 +1,5 @@
 /** Two steps at a time: who is planned ahead, what that costs nobody, and what is dropped. */
-import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 import type { StepPlan } from "#scheduler";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
@@ -72,10 +71,12 @@ describe("steps", () => {
     const { scripted, underWay } = aheadEngine();
     scripted.engine.useVocabulary({ tokens: ["a", "b", "c", "d"], type: "raw" });
     scripted.add([0], { structuredOutput: { regex: "b" }, maxTokens: 4 });
-    for (let round = 0; round < 500 && underWay.length === 0; round++) {
-      await turn(); // grammars are compiled between steps
+    // Grammars are compiled between steps, the first one when its compiler is loaded.
+    const untilFirstStep = async () => {
       await scripted.engine.step();
-    }
+      expect(underWay).not.toEqual([]);
+    };
+    await vi.waitFor(untilFirstStep, { timeout: 30_000, interval: 1 });
     await scripted.drain();
     expect(Math.max(...underWay)).toBe(1);
     await scripted.engine.dispose();
