@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Device } from "#devices";
 import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/linear-stream.ts";
 import { linearActivateOps } from "../../contracts/device-ops/linear-activate.ts";
+import { packFloats } from "../../contracts/device-ops/pack-floats.ts";
 import { DevicePair } from "../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { emulatedSettings, openEmulated } from "./emulated-device.ts";
@@ -30,17 +31,8 @@ function rounding(columns: number): { absolute: number; relative: number } {
 }
 
 function weightsOf(device: Device, rows: number, columns: number) {
-  const bytes = new Uint8Array(
-    new Float32Array(new RandomNumbers(rows).floats(rows * columns, 1)).buffer,
-  );
-  const source = {
-    name: "w",
-    dtype: "f32",
-    shape: [rows, columns],
-    bytes: () => bytes,
-    discard() {},
-  } as const;
-  return device.pack([source], { format: "bf16" });
+  const floats = new RandomNumbers(rows).floats(rows * columns, 1);
+  return packFloats(device, floats, [rows, columns], "bf16");
 }
 
 describe.skipIf(emulatedSettings() === null)("linear of few rows, emulated", () => {

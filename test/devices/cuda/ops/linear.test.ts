@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Device } from "#devices";
 import { I8_ROWS_MAX } from "../../../../src/devices/cuda/ops/linear.ts";
+import { packFloats } from "../../../contracts/device-ops/pack-floats.ts";
 import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
 import { emulatedSettings, openEmulated } from "../emulated-device.ts";
@@ -34,15 +35,8 @@ function numbersOf(rows: number, columns: number, seed: number): Float32Array {
 }
 
 function weightsOf(device: Device, rows: number, columns: number) {
-  const bytes = new Uint8Array(numbersOf(rows, columns, rows).buffer);
-  const source = {
-    name: "w",
-    dtype: "f32",
-    shape: [rows, columns],
-    bytes: () => bytes,
-    discard() {},
-  } as const;
-  return device.pack([source], { format: "i8" });
+  const floats = numbersOf(rows, columns, rows);
+  return packFloats(device, floats, [rows, columns], "i8");
 }
 
 describe.skipIf(emulatedSettings() === null)("linear of many rows of i8, emulated", () => {
