@@ -66,7 +66,7 @@ export const parts = {
   racecheck: { limit: 150, command: sanitized("racecheck"), needs: sanitizer, tail: 400 },
   transformers: {
     limit: 200,
-    command: ["python3", "bench/gpu/transformers.py", "--seconds", "120"],
+    command: ["python3", "bench/gpu/peer_transformers.py", "--seconds", "120"],
     json: toFile,
   },
   copies: { limit: 40, command: node("bench/gpu/copies.mjs"), json: toFile },

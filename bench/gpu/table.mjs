@@ -9,8 +9,8 @@
 //   prefill   products of all tokens, causal attention, and the head once, over bf16 products
 //   requests  operations of all prompts, then a decoding step for every further token
 //
-// llama.cpp and transformers are as given; --transformers takes what transformers.py printed on
-// this card. --small: sizes for a look that all runs. Results go to bench/results/gpu.json unless
+// llama.cpp and transformers are as given; --transformers takes what peer_transformers.py printed
+// on this card. --small: sizes for a look that all runs. Results go to bench/results/gpu.json unless
 // --json names another file or only some rows were asked for.
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
