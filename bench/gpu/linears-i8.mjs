@@ -1,10 +1,11 @@
 // node bench/gpu/linears-i8.mjs [--rows 33,48,64,512,8192] [--only down,head] [--scale 1]
 //
-// The linears of Llama-3.1-8B in i8 for many rows, by both kernels that can: the one that reads a
-// matrix once per 8 rows (native/cuda/linear.cu) and the one on tensor cores
-// (native/cuda/linear-i8.cu). Microseconds and tera-operations per second; medians of a graph of
-// launches. Says from how many rows on the second one is faster: I8_ROWS_MAX of
-// src/devices/cuda/ops/linear.ts. --scale divides all sizes, for an emulated GPU.
+// The linears of Llama-3.1-8B in i8 for many rows, in microseconds, by every kernel that can: the
+// one that reads a matrix once per 8 rows (native/cuda/linear.cu) and those on tensor cores
+// (native/cuda/linear-i8.cu), by the rows of their tiles. Medians of a graph of launches. A star
+// has the one that the op takes, whose rate is at the end; where that is far from the fastest, the
+// costs in src/devices/cuda/linear-i8.ts or I8_ROWS_MAX of ops/linear.ts are wrong. --scale divides
+// all sizes, for an emulated GPU.
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
@@ -16,11 +17,13 @@ const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
 const { CudaActivation, CudaMatrix, CudaTensor, rowBytes } = await import(
   "../../dist/devices/cuda/handles.js"
 );
-const { linear } = await import("../../dist/devices/cuda/ops/linear.js");
+const { I8_TILES, i8TileFor } = await import("../../dist/devices/cuda/linear-i8.js");
+const { I8_ROWS_MAX, linearI8 } = await import("../../dist/devices/cuda/ops/linear.js");
 
+const defaultRows = "17,24,32,33,40,48,56,64,80,96,128,256,512,2048,8192";
 const { values: flags } = parseArgs({
   options: {
-    rows: { type: "string", default: "33,48,64,128,512,2048,8192" },
+    rows: { type: "string", default: defaultRows },
     only: { type: "string" },
     scale: { type: "string", default: "1" },
   },
@@ -41,8 +44,8 @@ const session = await openOrGiveUp(() =>
   CudaSession.open({ settings: cudaFromEnvironment(), warn: console.warn }),
 );
 const { context, gpu, memory, stream } = session;
-/** Ops on this GPU as if no block had so much shared memory as the tensor cores' kernel takes. */
-const rowByRow = { ...context, gpu: { ...gpu, sharedBytesMax: 0 } };
+/** The kernel for few rows, and every tile for many that this GPU has the shared memory for. */
+const ways = [null, ...I8_TILES.filter(({ sharedBytes }) => sharedBytes <= gpu.sharedBytesMax)];
 
 /** Random bytes: values do not change what a product takes. */
 function randomRows(Rows, rows, columns) {
@@ -53,10 +56,10 @@ function randomRows(Rows, rows, columns) {
 }
 
 /** Microseconds of one product. */
-function microseconds(on, input) {
-  linear(on, input);
+function microseconds(input, tile) {
+  linearI8(context, input, tile);
   const graph = stream.capture(() => {
-    for (let i = 0; i < launches; i++) linear(on, input);
+    for (let i = 0; i < launches; i++) linearI8(context, input, tile);
   });
   const runnable = graph.instantiate();
   const ms = gpuMs(session, () => runnable.launch(stream), scale === 1 ? 5 : 1);
@@ -64,14 +67,18 @@ function microseconds(on, input) {
   return (ms * 1000) / launches;
 }
 
-/** Both ways, a line. */
-function timesOf([outputs, columns], { count, x, weight, out }) {
-  const cells = Object.entries({ rows: rowByRow, tensor: context }).map(([way, on]) => {
-    const us = microseconds(on, { count, out, x, weight });
-    const rate = (2 * count * outputs * columns) / us / 1e6;
-    return `${way} ${us.toFixed(1)} us ${rate.toFixed(1)} Top/s`.padEnd(34);
+/** All ways, a line. */
+function timesOf([outputs, columns], input) {
+  const { count } = input;
+  const taken = count <= I8_ROWS_MAX ? null : i8TileFor(gpu, { count, outputs });
+  let rate = 0;
+  const cells = ways.map((tile) => {
+    const us = microseconds(input, tile);
+    if (tile === taken) rate = (2 * count * outputs * columns) / us / 1e6;
+    const name = tile === null ? "rows" : `tile ${tile.rows}`;
+    return `${name} ${us.toFixed(1)}${tile === taken ? "*" : ""}`.padEnd(18);
   });
-  return `${String(count).padStart(5)} rows  ${cells.join("")}`;
+  return `${String(count).padStart(5)} rows  ${cells.join("")}${rate.toFixed(1)} Top/s`;
 }
 
 console.log(gpuText(gpu));

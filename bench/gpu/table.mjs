@@ -10,8 +10,8 @@
 //   requests  operations of all prompts, then a decoding step for every further token
 //
 // llama.cpp and transformers are as given; --transformers takes what peer_transformers.py printed
-// on this card. --small: sizes for a look that all runs. Results go to bench/results/gpu.json unless
-// --json names another file or only some rows were asked for.
+// on this card. --small: sizes for a look that all runs. Results go to bench/results/gpu.json
+// unless --json names another file or only some rows were asked for.
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";

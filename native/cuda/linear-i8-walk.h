@@ -48,27 +48,28 @@ struct Step {
   }
 };
 
-/// All sums of one pass for kHeld outputs, turn by turn. `aside` is this thread's place in shared
+/// All sums of one pass for kHeld outputs, turn by turn. `memory` is this thread's place in shared
 /// memory, kAside numbers at a distance of kThreads: registers do not suffice.
 template <int kHeld, int kThreads>
 struct PassSums {
-  static constexpr int kAside = kTurnChunks * kHeld;
-  float* aside;
-  float now[kTurnChunks][kHeld];   // of the turn at hand; of the pass when it has ended
-  float open[kTurnChunks][kHeld];  // of the turn before
+  static constexpr int kCount = kTurnChunks * kHeld;
+  static constexpr int kAside = 2 * kCount;
+  float* memory;
+  float now[kTurnChunks][kHeld];  // of the turn at hand; of the pass when it has ended
 
   __device__ __forceinline__ void beginTurn() {
     each([](float& now, float&, float&) { now = 0.0f; });
   }
 
-  /// Lanes 16 apart are two turns that follow each other, lanes 8 apart two such pairs.
+  /// Lanes 16 apart are two turns that follow each other, lanes 8 apart two such pairs. `open` has
+  /// the turn before, `pair` the first pair.
   __device__ __forceinline__ void endTurn(int turn) {
     if (turn % 2 == 0) {
       each([](float& now, float& open, float&) { open = now; });
     } else if (turn == 1) {
-      each([](float& now, float& open, float& aside) { aside = open + now; });
+      each([](float& now, float& open, float& pair) { pair = open + now; });
     } else {
-      each([](float& now, float& open, float& aside) { now = aside + (open + now); });
+      each([](float& now, float& open, float& pair) { now = pair + (open + now); });
     }
   }
 
@@ -84,7 +85,8 @@ struct PassSums {
     for (int chunk = 0; chunk < kTurnChunks; ++chunk) {
 #pragma unroll
       for (int i = 0; i < kHeld; ++i) {
-        work(now[chunk][i], open[chunk][i], aside[(chunk * kHeld + i) * kThreads]);
+        float* const aside = memory + (chunk * kHeld + i) * kThreads;
+        work(now[chunk][i], aside[0], aside[kCount * kThreads]);
       }
     }
   }

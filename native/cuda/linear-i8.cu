@@ -2,8 +2,9 @@
 //
 // Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
 // Shapes   x [T, K] and weight [N, K] i8 with a scale per 128 columns, bias [N] f32, out [T, N] f32
-// Work     a block per 48 rows and 64 outputs, a warp per 16 and 16; both operands go through a
-//          ring of stages in shared memory
+// Work     a block per 64, 48 or 32 rows and 64 outputs, a warp per 16 and 16; both operands go
+//          through a ring of stages in shared memory (linear-i8-ring.h).
+//          src/devices/cuda/linear-i8.ts says how high tiles are
 // Bound    the f32 units: 16 columns' sum is an integer of the tensor cores, which takes them 2.25
 //          operations to add
 // Checked  bench/gpu/smoke.mjs, linear; test/devices/cuda/ops/linear.test.ts
@@ -11,8 +12,9 @@
 // A result has the bits of linear-rows.h, where lane l of a warp sums every 32nd chunk of 16
 // columns, and lanes are added in pairs 16, 8, 4, 2 and 1 apart. Here one thread has all lanes'
 // sums of its outputs, and 32 numbers each would not fit into registers. So columns are walked in
-// the order in which lanes are added (linear-i8-walk.h), and 14 numbers suffice.
+// the order in which lanes are added (linear-i8-walk.h), and 14 numbers suffice: 6 in registers.
 #include "dynamic-shared.h"
+#include "linear-i8-ring.h"
 #include "linear-i8-walk.h"
 #include "linear-params.h"
 #include "stream-order.h"
@@ -22,23 +24,6 @@ namespace perigee {
 
 namespace {
 
-constexpr int kTileRows = 48;
-constexpr int kTileOutputs = 64;
-constexpr int kWarpTile = 16;  // rows, and outputs
-constexpr int kOutputWarps = kTileOutputs / kWarpTile;
-constexpr int kThreads = kTileRows / kWarpTile * kOutputWarps * kWarp;
-/// Tiles of rows whose blocks run side by side: weights are read from memory once per band.
-constexpr int kBandTiles = 16;
-
-/// A row's part of a stage: kTurnChunks chunks, then the 16 bytes that hold its scale. Eight such
-/// rows begin in different banks.
-constexpr int kPieces = kTurnChunks + 1;
-constexpr int kRecordBytes = kPieces * kChunkBytes;
-constexpr int kRecords = kTileRows + kTileOutputs;
-constexpr int kStageBytes = kRecords * kRecordBytes;
-constexpr int kStages = 5;  // 44,800 bytes
-constexpr int kCopies = (kRecords * kPieces + kThreads - 1) / kThreads;
-
 /// 1.5 * 2^23 as bits: plus an integer below 2^22 they are those of that float plus the integer.
 constexpr int kFloatBits = 0x4b400000;
 constexpr float kFloatBase = 12582912.0f;
@@ -46,53 +31,6 @@ constexpr float kFloatBase = 12582912.0f;
 /// What a thread holds of [16, 16] outputs of its warp: two instructions' results.
 constexpr int kHeld = 8;
 using Held = float[kHeld];
-using Sums = PassSums<kHeld, kThreads>;
-
-/// What a thread brings to each stage: the same piece of the same row.
-struct Copy {
-  const uint8_t* from;
-  int limit;  // a step whose columns do not begin below it brings zeros; or one of the two below
-};
-constexpr int kNothing = 0;
-constexpr int kScale = 0x7fffffff;
-
-/// This block's place.
-struct Tile {
-  int row;
-  int output;
-};
-
-__device__ __forceinline__ Copy copyOf(const LinearParams& p, const Tile& tile, int item) {
-  if (item >= kRecords * kPieces) return {p.x.memory, kNothing};
-  const int record = item / kPieces;
-  const int piece = item % kPieces;
-  // A row behind the last is the last once more; its sums are not stored.
-  const uint8_t* const row =
-      record < kTileRows
-          ? p.x.row(min(tile.row + record, p.count - 1))
-          : p.weight.row(min(tile.output + record - kTileRows, p.outputs - 1));
-  const int scales = static_cast<int>(scaleOffset(p.weight.columns));
-  if (piece == kTurnChunks) return {row + scales, kScale};
-  const int offset = chunkOfPass(0, piece) * kChunkBytes;
-  return {row + offset, max(scales - offset, kNothing)};
-}
-
-/// Begins the copies of a step. Pieces lie in a stage in the order of threads.
-__device__ __forceinline__ void begin(const Copy (&copies)[kCopies], const Step& step,
-                                      SharedAddress stage) {
-  const int columns = step.group * kGroupColumns + step.pass * kPassOffset;
-  const int scales = step.group / kTurns * kChunkBytes;
-  const SharedAddress to = stage + threadIdx.x * kChunkBytes;
-#pragma unroll
-  for (int i = 0; i < kCopies; ++i) {
-    const Copy& copy = copies[i];
-    if (copy.limit == kNothing) continue;
-    const int offset = copy.limit == kScale ? scales : columns;
-    const bool there = offset < copy.limit;
-    copyAsync(to + i * kThreads * kChunkBytes, copy.from + (there ? offset : 0),
-              there ? kChunkBytes : 0);
-  }
-}
 
 /// Where a warp finds its rows and scales in a stage: the first is what its lanes hand to
 /// loadMatrix, the second what follows a row's chunks.
@@ -103,9 +41,10 @@ struct Place {
   int outputScale;
 };
 
+template <int kRows>
 __device__ __forceinline__ Place placeOf(int warp, int lane) {
   const int row = warp / kOutputWarps * kWarpTile;
-  const int output = kTileRows + warp % kOutputWarps * kWarpTile;
+  const int output = kRows + warp % kOutputWarps * kWarpTile;
   const int matrix = lane % 16 * kRecordBytes + lane / 16 * kChunkBytes;
   const int scale = kTurnChunks * kChunkBytes;
   return {row * kRecordBytes + matrix, output * kRecordBytes + matrix,
@@ -165,50 +104,13 @@ __device__ __forceinline__ void multiplyStage(Held (&sums)[kTurnChunks], const u
   }
 }
 
-/// The ring: stages are filled kStages - 1 steps ahead.
-struct Ring {
-  unsigned char* memory;
-  int groups;
-  Copy copies[kCopies];
-  Step ahead;  // the next one to fill
-  int stage;   // of the step at hand
-
-  __device__ __forceinline__ void fill(int to) {
-    if (ahead.pass < kPasses) {
-      begin(copies, ahead, sharedAddress(memory) + to * kStageBytes);
-      ahead.advance(groups);
-    }
-    commitCopies();
-  }
-
-  /// The next step's stage, when it is there. All threads of the block call it.
-  __device__ __forceinline__ const unsigned char* next() {
-    const int free = stage;
-    stage = stage + 1 == kStages ? 0 : stage + 1;
-    waitCopies<kStages - 2>();
-    __syncthreads();
-    // Behind the barrier all warps are done with the stage before.
-    fill(free);
-    return memory + stage * kStageBytes;
-  }
-};
-
-__device__ __forceinline__ Ring startRing(const LinearParams& p, const Tile& tile,
-                                          unsigned char* memory) {
-  Ring ring{memory, groupCount(p.weight.columns), {}, {0, 0, 0}, kStages - 1};
-#pragma unroll
-  for (int i = 0; i < kCopies; ++i) {
-    ring.copies[i] = copyOf(p, tile, static_cast<int>(threadIdx.x) + i * kThreads);
-  }
-  for (int i = 0; i < kStages - 1; ++i) ring.fill(i);
-  return ring;
-}
-
-/// All columns: a warp's [16, 16] sums. `aside` is this thread's place behind the stages.
-__device__ __forceinline__ void multiplyAll(Held& sums, Ring& ring, const Place& place,
-                                            float* aside, int columns) {
+/// All columns: a warp's [16, 16] sums. A warp that is `idle` has none and walks along. `aside` is
+/// this thread's place behind the stages.
+template <int kRows>
+__device__ __forceinline__ void multiplyAll(Held& sums, Ring<kRows>& ring, const Place& place,
+                                            float* aside, int columns, bool idle) {
   const int chunks = (columns + kChunkBytes - 1) / kChunkBytes;
-  Sums held{aside};
+  PassSums<kHeld, Shape<kRows>::kThreads> held{aside};
   Held kept[2] = {};  // what the first pass leaves
 #pragma unroll 1
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -218,6 +120,7 @@ __device__ __forceinline__ void multiplyAll(Held& sums, Ring& ring, const Place&
 #pragma unroll 1
       for (int group = firstGroup(turn); group < ring.groups; group += kTurns) {
         const unsigned char* const stage = ring.next();
+        if (idle) continue;
         const Step step = {pass, turn, group};
         const int left = chunks - group * kGroupChunks;
         if (left >= kGroupChunks) {
@@ -249,26 +152,44 @@ __device__ __forceinline__ void storeSums(const LinearParams& p, int row, int ou
   }
 }
 
-}  // namespace
-
 /// blockIdx: a tile of rows in its band, a tile of outputs, the band.
-PERIGEE_KERNEL __launch_bounds__(kThreads)
-perigee_linear_i8_many(const __grid_constant__ LinearParams p) {
+template <int kRows>
+__device__ __forceinline__ void multiplyTile(const LinearParams& p) {
   unsigned char* const stages = dynamicShared();
-  float* const aside = reinterpret_cast<float*>(stages + kStages * kStageBytes) + threadIdx.x;
+  float* const aside =
+      reinterpret_cast<float*>(stages + kStages * Shape<kRows>::kStageBytes) + threadIdx.x;
   joinStream();
   const int rowTile = static_cast<int>(blockIdx.z) * kBandTiles + static_cast<int>(blockIdx.x);
-  const Tile tile = {rowTile * kTileRows, static_cast<int>(blockIdx.y) * kTileOutputs};
+  const Tile tile = {rowTile * kRows, static_cast<int>(blockIdx.y) * kTileOutputs};
   if (tile.row >= p.count) return;
 
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Ring ring = startRing(p, tile, stages);
+  const int row = tile.row + warp / kOutputWarps * kWarpTile;
+  Ring<kRows> ring = startRing<kRows>(p, tile, stages);
   Held sums;
-  multiplyAll(sums, ring, placeOf(warp, lane), aside, p.weight.columns);
+  multiplyAll<kRows>(sums, ring, placeOf<kRows>(warp, lane), aside, p.weight.columns,
+                     row >= p.count);
   waitCopies<0>();
-  storeSums(p, tile.row + warp / kOutputWarps * kWarpTile + lane / 4,
-            tile.output + warp % kOutputWarps * kWarpTile + lane % 4 * 2, sums);
+  storeSums(p, row + lane / 4, tile.output + warp % kOutputWarps * kWarpTile + lane % 4 * 2, sums);
+}
+
+}  // namespace
+
+/// Two blocks share a multiprocessor.
+PERIGEE_KERNEL __launch_bounds__(Shape<32>::kThreads, 2)
+perigee_linear_i8_many_32(const __grid_constant__ LinearParams p) {
+  multiplyTile<32>(p);
+}
+
+PERIGEE_KERNEL __launch_bounds__(Shape<48>::kThreads)
+perigee_linear_i8_many_48(const __grid_constant__ LinearParams p) {
+  multiplyTile<48>(p);
+}
+
+PERIGEE_KERNEL __launch_bounds__(Shape<64>::kThreads)
+perigee_linear_i8_many_64(const __grid_constant__ LinearParams p) {
+  multiplyTile<64>(p);
 }
 
 }  // namespace perigee

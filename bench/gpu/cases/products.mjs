@@ -27,16 +27,20 @@ const shapes = [
 ];
 
 /**
- * Of i8 beyond 32 rows, on tensor cores: ragged tiles and chunks, fewer groups than turns, more
- * steps than stages, two bands of tiles, and a wide matrix.
+ * Of i8 beyond 16 rows, on tensor cores: ragged tiles and chunks, fewer groups than turns, more
+ * steps than stages, two bands of tiles, and wide matrices, which take tiles of each height.
  */
 const manyShapes = [
+  [17, 1, 1],
   [33, 1, 1],
   [48, 65, 100],
   [49, 130, 400],
   [97, 70, 1030],
   [100, 257, 4100],
   [770, 130, 300],
+  [24, 9000, 130],
+  [40, 9000, 130],
+  [64, 9000, 130],
   [50, 33000, 130],
 ];
 
@@ -202,7 +206,9 @@ export function* cases() {
   // Beyond 32 rows of bf16 cuBLASLt chooses the order of a sum.
   for (const [format, shape] of [
     ["f32", [43, 70, 300]],
-    ["i8", [43, 70, 300]],
+    ["i8", [17, 70, 300]],
+    ["i8", [40, 9000, 300]],
+    ["i8", [64, 9000, 300]],
     ["i8", [1000, 257, 4100]],
     ["bf16", [16, 70, 300]],
     ["bf16", [16, 70, 300]],

@@ -10,9 +10,9 @@ import {
   tensorOf,
   vectorOf,
 } from "../handles.ts";
-import type { Kernel } from "../kernel-module.ts";
 import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
+import { type I8Tile, i8Launch, i8TileFor } from "../linear-i8.ts";
 import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
@@ -22,22 +22,10 @@ export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
 const few = { outputs: 16, rows: 16, threads: 256 } as const;
 
 /**
- * Of native/cuda/linear-i8.cu: rows and outputs of a block, tiles of rows side by side, and shared
- * memory for five stages and for sums that are set aside.
- */
-const many = {
-  rows: 48,
-  outputs: 64,
-  bandTiles: 16,
-  threads: 384,
-  sharedBytes: 5 * (48 + 64) * 80 + 384 * 32 * 4,
-} as const;
-
-/**
  * Most rows of i8 by the kernel that reads the matrix once per 8 of them: it has four times as many
  * blocks, and wastes no row of a tile. The two give the same bits.
  */
-export const I8_ROWS_MAX = 32;
+export const I8_ROWS_MAX = 16;
 
 /** Elements in 16 bytes of bf16: rows are padded with zeros to a multiple of it. */
 const bf16Multiple = 8;
@@ -59,9 +47,6 @@ const params = new KernelParams(LINEAR);
 /** `LinearStreamParams` of native/cuda/linear-stream.cu, which ends at a multiple of 64 bytes. */
 const streamParams = new KernelParams([...STREAM_SOURCE, ...LINEAR], 16);
 
-/** Kernels that were allowed their shared memory. */
-const prepared = new WeakSet<Kernel>();
-
 /** Operands, checked. */
 interface Operands {
   readonly count: number;
@@ -77,6 +62,24 @@ interface Operands {
  * whose results do not depend on the rows beside; many rows of i8 on tensor cores, and so exactly.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
+  const operands = operandsOf(input);
+  const { count, weight } = operands;
+  const tile = manyI8Tile(context, operands);
+  if (tile !== null) multiplyManyI8(context, operands, tile);
+  else if (weight.format !== "bf16") multiplyRows(context, operands);
+  else if (canStream(context, count)) multiplyStream(context, operands);
+  else if (count <= few.rows) multiplyFew(context, operands);
+  else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
+}
+
+/** The same for i8, by the kernel of the caller's choice; null takes the one for few rows. */
+export function linearI8(context: CudaContext, input: LinearInput, tile: I8Tile | null): void {
+  const operands = operandsOf(input);
+  if (tile === null) multiplyRows(context, operands);
+  else multiplyManyI8(context, operands, tile);
+}
+
+function operandsOf(input: LinearInput): Operands {
   const { count } = input;
   const weight = matrixOf(input.weight);
   const x = activationOf(input.x, count, weight.columns);
@@ -84,7 +87,7 @@ export function linear(context: CudaContext, input: LinearInput): void {
     x.format === weight.format,
     `Cannot multiply ${x.format} rows by a matrix of ${weight.format}`,
   );
-  const operands: Operands = {
+  return {
     count,
     x,
     weight,
@@ -92,11 +95,6 @@ export function linear(context: CudaContext, input: LinearInput): void {
     bias: input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows),
     accumulate: input.accumulate === true,
   };
-  if (isManyI8(context, operands)) multiplyManyI8(context, operands);
-  else if (weight.format !== "bf16") multiplyRows(context, operands);
-  else if (canStream(context, count)) multiplyStream(context, operands);
-  else if (count <= few.rows) multiplyFew(context, operands);
-  else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
 }
 
 /** Values of `LINEAR`. */
@@ -135,23 +133,16 @@ function multiplyRows({ kernels, launcher }: CudaContext, operands: Operands): v
   );
 }
 
-function isManyI8({ gpu }: CudaContext, { count, weight }: Operands): boolean {
-  const isMany = weight.format === "i8" && count > I8_ROWS_MAX;
-  return isMany && many.sharedBytes <= gpu.sharedBytesMax;
+/** Null where rows are few, or not of i8, or the GPU has too little shared memory. */
+function manyI8Tile({ gpu }: CudaContext, { count, weight }: Operands): I8Tile | null {
+  if (weight.format !== "i8" || count <= I8_ROWS_MAX) return null;
+  return i8TileFor(gpu, { count, outputs: weight.rows });
 }
 
-function multiplyManyI8({ kernels, launcher }: CudaContext, operands: Operands): void {
+function multiplyManyI8(context: CudaContext, operands: Operands, tile: I8Tile): void {
   const { count, weight } = operands;
-  const { rows, outputs, bandTiles, threads, sharedBytes } = many;
-  const kernel = kernels.linear_i8_many;
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(sharedBytes);
-    prepared.add(kernel);
-  }
-  const tiles = Math.ceil(count / rows);
-  const bands = Math.ceil(tiles / bandTiles);
-  const grid = [Math.min(tiles, bandTiles), Math.ceil(weight.rows / outputs), bands] as const;
-  launcher.launch(kernel, { grid, threads, sharedBytes }, params.fill(...fieldsOf(operands)));
+  const { kernel, shape } = i8Launch(context, tile, { count, outputs: weight.rows });
+  context.launcher.launch(kernel, shape, params.fill(...fieldsOf(operands)));
 }
 
 /** False where cuBLASLt is missing or knows no way. */

@@ -12,6 +12,7 @@ import { emulatedSettings, openEmulated } from "../emulated-device.ts";
  * turn has none, more steps than a ring has stages, ragged tiles of rows and outputs, two bands.
  */
 const shapes = [
+  [17, 1, 1],
   [33, 1, 1],
   [33, 64, 16],
   [48, 65, 100],

@@ -1,0 +1,78 @@
+/** Kernels for many rows of i8: which one is taken, and that all of them give the same bits. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import type { Gpu } from "../../../src/devices/cuda/gpu.ts";
+import { CudaActivation, CudaMatrix, CudaTensor } from "../../../src/devices/cuda/handles.ts";
+import { I8_TILES, type I8Tile, i8TileFor } from "../../../src/devices/cuda/linear-i8.ts";
+import { linearI8 } from "../../../src/devices/cuda/ops/linear.ts";
+import { RandomNumbers } from "../../contracts/device-ops/random.ts";
+import { emulatedSettings } from "./emulated-device.ts";
+
+/** Columns that need no padding, and where a row's scales begin. */
+const [columns, groups] = [640, 5];
+const rowBytes = columns + groups * 4 + 12;
+
+describe("the tile of many rows of i8", () => {
+  // As much of a GPU as the choice looks at.
+  const hopper = { multiprocessors: 132, sharedBytesMax: 232_448 } as Gpu;
+  const heightOf = (count: number, outputs: number, gpu = hopper) =>
+    i8TileFor(gpu, { count, outputs })?.rows;
+
+  test("is as low as the rows where few blocks leave multiprocessors idle", () => {
+    expect([17, 32, 64, 128].map((count) => heightOf(count, 1024))).toEqual([32, 32, 32, 32]);
+  });
+
+  test("is high where there are blocks for all", () => {
+    expect([32, 48, 64, 4096].map((count) => heightOf(count, 28_672))).toEqual([32, 48, 64, 64]);
+  });
+
+  test("fits the shared memory that there is, or there is none", () => {
+    const consumer = { multiprocessors: 84, sharedBytesMax: 101_376 } as Gpu;
+    expect(heightOf(512, 28_672, consumer)).toBe(32);
+    expect(heightOf(512, 28_672, { ...consumer, sharedBytesMax: 49_152 })).toBeUndefined();
+  });
+});
+
+describe.skipIf(emulatedSettings() === null)("many rows of i8, emulated", () => {
+  let session: CudaSession;
+  beforeAll(async () => {
+    session = await CudaSession.open({ settings: emulatedSettings() ?? {} });
+  }, 600_000);
+  afterAll(() => session.dispose());
+
+  /** Rows of random integers, with scales about 1. */
+  function randomRows(rows: number): bigint {
+    const random = new RandomNumbers(rows);
+    const bytes = new Uint8Array(rows * rowBytes);
+    for (let row = 0; row < rows; row++) {
+      const integers = random.floats(columns, 1).map((value) => Math.round(value * 20));
+      bytes.set(Int8Array.from(integers), row * rowBytes);
+      const scales = Float32Array.from(random.floats(groups, 1));
+      bytes.set(new Uint8Array(scales.buffer), row * rowBytes + columns);
+    }
+    const address = session.memory.allocate(bytes.length, "rows");
+    session.staging.upload(address, bytes);
+    return address;
+  }
+
+  test.for([
+    [17, 70],
+    [64, 64],
+    [65, 33],
+    [130, 65],
+  ] as const)("%i rows, %i outputs: each tile gives the bits of few rows", ([count, outputs]) => {
+    const x = new CudaActivation("i8", count, columns, randomRows(count));
+    const weight = new CudaMatrix("i8", outputs, columns, randomRows(outputs));
+    const address = session.memory.allocate(count * outputs * 4, "a product");
+    const out = new CudaTensor("f32", [count, outputs], address);
+    const bitsBy = (tile: I8Tile | null) => {
+      const bits = new Uint32Array(count * outputs);
+      session.staging.upload(address, bits);
+      linearI8(session.context, { count, out, x, weight }, tile);
+      session.staging.download(bits, address);
+      return bits;
+    };
+    const wanted = bitsBy(null);
+    for (const tile of I8_TILES) expect(bitsBy(tile)).toEqual(wanted);
+  });
+});
