@@ -8,29 +8,63 @@ const { architectureOf } = await import("../../dist/devices/cuda/gpu.js");
 const { KernelModule } = await import("../../dist/devices/cuda/kernel-module.js");
 const { Nvrtc } = await import("../../dist/devices/cuda/nvrtc.js");
 
-/** Text, in the kernel's file or any of its headers, and what stands there instead. */
-export const prefillVariants = {
-  "as it is": [],
-  "3 stages": [
-    ["constexpr int kStages = 2;", "constexpr int kStages = 3;"],
-    ["constexpr int kQueries = 2;", "constexpr int kQueries = 1;"],
-  ],
-  "no turns": [
-    ["meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup);", ""],
-    ["arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to);", ""],
-  ],
-  "sums before softmax": [
-    ["computeFirst(softmax.sum[0]);", ""],
-    ["computeFirst(softmax.sum[1]);", ""],
-  ],
-  "shrinks where it must": [
+/** What can be done otherwise: text in the kernel's file or its headers, and what stands there instead. */
+const prefillWays = {
+  turns: [["kTakesTurns = false", "kTakesTurns = true"]],
+  "softmax first": [["kSoftmaxFirst = false", "kSoftmaxFirst = true"]],
+  "every maximum shrinks": [["kSlack = 8.0f", "kSlack = 0.0f"]],
+  "a row behind the other": [
     [
-      "shrink.apply(sums);",
-      "if (__any_sync(0xffffffffu, shrink.factor[0] != 1.0f || shrink.factor[1] != 1.0f)) {\n" +
-        "shrink.apply(sums);\n}",
+      "shrink.factor[which] = raise(scores, which);\n#pragma unroll\n" +
+        "    for (int which = 0; which < 2; ++which) weigh(",
+      "{\nshrink.factor[which] = raise(scores, which);\nweigh(",
+    ],
+    [
+      "weigh(scores, which, shrink.factor[which]);",
+      "weigh(scores, which, shrink.factor[which]);\n}",
     ],
   ],
+  "half of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 2"]],
+  "a quarter of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 4"]],
+  "an eighth of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 8"]],
+  "3 stages of keys": [["kKeyStages = 2", "kKeyStages = 3"]],
+  "3 stages of values": [["kValueStages = 2", "kValueStages = 3"]],
+  "a head at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 1"]],
+  "2 heads at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 2"]],
+  "4 heads at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 4"]],
+  "queries stay in the cache": [
+    ["__ldcs(reinterpret_cast<const float4*>(from))", "*reinterpret_cast<const float4*>(from)"],
+  ],
 };
+
+/** Ways of prefill attention by name: those named between the signs, together. */
+export const prefillVariants = Object.fromEntries(
+  [
+    "turns",
+    "softmax first",
+    "turns + softmax first",
+    "every maximum shrinks",
+    "every maximum shrinks + turns",
+    "every maximum shrinks + softmax first",
+    "every maximum shrinks + turns + softmax first",
+    "a row behind the other",
+    "half of exp2 by products",
+    "a quarter of exp2 by products",
+    "an eighth of exp2 by products",
+    "a quarter of exp2 by products + softmax first",
+    "a quarter of exp2 by products + turns + softmax first",
+    "3 stages of keys",
+    "3 stages of values",
+    "a head at a time",
+    "2 heads at a time",
+    "4 heads at a time",
+    "a head at a time + 3 stages of keys",
+    "queries stay in the cache",
+  ].map((name) => [name, name.split(" + ").flatMap((way) => prefillWays[way])]),
+);
+
+/** Exponents of another base: who compares results must notice. */
+export const wrongPrefill = [["scale) * kLog2OfE)", "scale) * 1.0f)"]];
 
 /** `text` with every replacement that is of it; those done are added to `done`. */
 function replaced(text, replacements, done) {

@@ -14,6 +14,7 @@ export const smallCases = {
     "8/2 heads of 128, blocks of 16, a key beyond it",
     "8/2 heads of 64, blocks of 32, half a tile",
     "8/2 heads of 128, blocks of 16, ragged, among decodes",
+    "a steep softmax, bf16",
   ],
   attendPrefill: [
     "9/3 of 64, blocks of 4, edges of tiles and spans",

@@ -5,8 +5,9 @@
 // large ones beside the exact kernels of the same device. Then its speed beside the general
 // kernel's, which blocks of 4 tokens get: medians, 4 D operations per query head and visible pair.
 // --variants measures other ways of the kernel instead (kernel-variants.mjs), each beside the
-// result of the one that is built. --scale divides lengths, for an emulated GPU. Needs a GPU and
-// the build; exits 1 on a wrong result.
+// result of the one that is built, with a scale that lets few positions count; --ways NAME,NAME takes
+// some of them. One that is wrong on purpose shows that a difference is seen. --scale divides
+// lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a wrong result.
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
@@ -18,12 +19,16 @@ const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
 const { canAttendPrefillWgmma } = await import(
   "../../dist/devices/cuda/ops/attend-prefill-wgmma.js"
 );
-const { KernelVariants, prefillVariants } = await import("./kernel-variants.mjs");
+const { KernelVariants, prefillVariants, wrongPrefill } = await import("./kernel-variants.mjs");
 const { Pair } = await import("./pair.mjs");
 const { prefillCase } = await import("./cases/attend-prefill.mjs");
 
 const { values: flags } = parseArgs({
-  options: { variants: { type: "boolean" }, scale: { type: "string", default: "1" } },
+  options: {
+    variants: { type: "boolean" },
+    ways: { type: "string" },
+    scale: { type: "string", default: "1" },
+  },
 });
 const scale = Number(flags.scale);
 
@@ -37,6 +42,12 @@ const otherBlockTokens = 4;
 
 /** Queries and weights are rounded to 16 bits, and so is the output; values are in [-1, 1). */
 const largeTolerance = 2 ** -7;
+
+/**
+ * Of scores, where variants are compared: with the usual one and such numbers all positions count
+ * alike, a row of many is near 0 whatever its weights are, and no maximum matters.
+ */
+const steepScale = 8 / Math.sqrt(headDim);
 
 /** [context, new rows] of one sequence, beside the definition. */
 const small = [
@@ -141,11 +152,13 @@ async function resultOf(format, input) {
   });
 }
 
+/** The largest difference; NaN where one is. */
 function difference(wanted, actual) {
   let worst = 0;
   for (let i = 0; i < wanted.length; i++) {
     const error = Math.abs(actual[i] - wanted[i]);
-    if (!(error <= worst)) worst = error;
+    if (Number.isNaN(error)) return error;
+    if (error > worst) worst = error;
   }
   return worst;
 }
@@ -191,21 +204,40 @@ async function measureVariants() {
     file: "attend-prefill-wgmma",
     name: "attend_prefill_wgmma_bf16_128",
   });
-  const works = large.slice(0, 4);
-  const inputs = works.map((work) => inputOf(work, usualBlockTokens));
-  const wanted = [];
-  for (const input of inputs) wanted.push(await resultOf("bf16", input));
-  for (const [name, replacements] of Object.entries(prefillVariants)) {
+  const works = [];
+  for (const work of large.slice(0, 4)) {
+    const input = inputOf(work, usualBlockTokens);
+    works.push({ work, input, wanted: await steepResult(input) });
+  }
+  await checkComparison(variants, works[0]);
+  for (const [name, replacements] of chosenVariants()) {
     variants.use(replacements);
     console.log(name);
-    for (const [i, work] of works.entries()) {
+    for (const { work, input, wanted } of works) {
       const { batch, context, count } = work;
-      const time = await timed(inputs[i], work);
-      const error = difference(wanted[i], await resultOf("bf16", inputs[i]));
+      const time = await timed(input, work);
+      const error = difference(wanted, await steepResult(input));
       report(`  ${batch} x ${count} of ${context}: ${time}`, error, error <= largeTolerance);
     }
   }
-  for (const input of inputs) releaseInput(input);
+  for (const { input } of works) releaseInput(input);
+}
+
+const steepResult = (input) => resultOf("bf16", { ...input, scale: steepScale });
+
+/** Those that were asked for; the one that is built in front and behind, since a GPU grows warm. */
+function chosenVariants() {
+  const wanted = flags.ways?.split(",");
+  const entries = Object.entries(prefillVariants);
+  const chosen = entries.filter(([name]) => wanted?.some((way) => name.includes(way)) ?? true);
+  return [["as it is", []], ...chosen, ["as it is, again", []]];
+}
+
+/** A variant that is wrong must be found so. */
+async function checkComparison(variants, { input, wanted }) {
+  variants.use(wrongPrefill);
+  const error = difference(wanted, await steepResult(input));
+  report("wrong on purpose", error, error > largeTolerance);
 }
 
 async function measureAll() {

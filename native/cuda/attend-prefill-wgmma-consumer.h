@@ -18,7 +18,8 @@ struct Consumer {
   int warpgroup;
   int thread;  // of the warpgroup
   RingPlace<kQueries> queries;
-  RingPlace<kStages> keys, values;
+  RingPlace<kKeyStages> keys;
+  RingPlace<kValueStages> values;
 
   __device__ Consumer(const AttendPrefillWgmmaParams& params, Memory& shared, int ownWarpgroup,
                       int ownThread)
@@ -68,7 +69,7 @@ struct Consumer {
     Barrier& queryFree = memory.queryRings[warpgroup].free[queries.slot];
 
     // Turns are among the tiles from the second on.
-    if (warpgroup == 1 && tiles > 1) giveTurn(0);
+    if (kTakesTurns && warpgroup == 1 && tiles > 1) giveTurn(0);
     memory.keyRing.waitFull(keys);
     startScores(scores);
     waitProducts<0>();
@@ -84,12 +85,12 @@ struct Consumer {
 
     for (int index = 1; index < tiles; ++index) {
       memory.keyRing.waitFull(keys);
-      waitTurn();
+      if constexpr (kTakesTurns) waitTurn();
       startScores(scores);
       memory.valueRing.waitFull(values);
       startSums(sums, weights);
       // The last turn of all is nobody's to take.
-      if (warpgroup == 0 || index + 1 < tiles) giveTurn(1 - warpgroup);
+      if (kTakesTurns && (warpgroup == 0 || index + 1 < tiles)) giveTurn(1 - warpgroup);
 
       waitProducts<1>();
       pinRegisters(scores);
@@ -98,8 +99,10 @@ struct Consumer {
       const Shrink shrink = softmax.add(scores, pair, (last - index) * kKeys);
 
       // The product with the values goes on meanwhile.
-      computeFirst(softmax.sum[0]);
-      computeFirst(softmax.sum[1]);
+      if constexpr (kSoftmaxFirst) {
+        computeFirst(softmax.sum[0]);
+        computeFirst(softmax.sum[1]);
+      }
       waitProducts<0>();
       pinRegisters(sums);
       releaseValues();

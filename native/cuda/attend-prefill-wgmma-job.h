@@ -23,9 +23,10 @@ constexpr int kRows = kHalfRows * kConsumers;
 constexpr int kKeys = kTileKeys;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 
-/// Tiles of keys, of values and of queries in shared memory. Two of queries: the next job's arrive
-/// while this one is worked on.
-constexpr int kStages = 2;
+/// Tiles of keys, of values and of queries in shared memory, where there is room for seven. Two of
+/// queries: the next job's arrive while this one is worked on.
+constexpr int kKeyStages = 2;
+constexpr int kValueStages = 2;
 constexpr int kQueries = 2;
 constexpr int kJobs = 2;
 
@@ -42,6 +43,14 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <=
 /// Warps of the producing warpgroup: the first one brings keys and values, the others queries.
 constexpr int kQueryWarps = kWarpgroup / kWarp - 1;
 constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarp;
+
+/// Whether the consumers take turns to start products, so that one exponentiates while the other
+/// multiplies. They fall into that by themselves: the tensor cores have one queue.
+constexpr bool kTakesTurns = false;
+
+/// Whether a tile's softmax is computed before the product of the last one's weights is waited for,
+/// or behind it, where weights are packed as they come.
+constexpr bool kSoftmaxFirst = false;
 
 /// Named barriers: one per consumer among its own threads, one that gives it its turn.
 constexpr int kOwnBarrier = 1;
@@ -139,13 +148,13 @@ struct PrefillMemory {
   static_assert(kRows == kKeys, "one tile size");
 
   uint8_t query[kQueries][kTileBytes];
-  uint8_t keys[kStages][kTileBytes];
-  uint8_t values[kStages][kTileBytes];
+  uint8_t keys[kKeyStages][kTileBytes];
+  uint8_t values[kValueStages][kTileBytes];
   PrefillJob jobs[kJobs];
   RingBarriers<kJobs> jobRing;
   RingBarriers<kQueries> queryRings[kConsumers];
-  RingBarriers<kStages> keyRing;
-  RingBarriers<kStages> valueRing;
+  RingBarriers<kKeyStages> keyRing;
+  RingBarriers<kValueStages> valueRing;
 
   /// One thread calls it. What is here begins at a multiple of 1024.
   __device__ void open() {

@@ -12,8 +12,6 @@ namespace perigee {
 template <int kHeadDim>
 struct CacheCopier {
   using Memory = PrefillMemory<kHeadDim>;
-  using Ring = RingBarriers<kStages>;
-  using Place = RingPlace<kStages>;
 
   const AttendPrefillWgmmaParams& p;
   Memory& memory;
@@ -22,7 +20,8 @@ struct CacheCopier {
   int blockShift;   // 2^blockShift = blockTokens
   int blockGroups;  // of 8 rows: all of a block
   int halfGroups;   // a head's keys, or its values
-  Place keys, values;
+  RingPlace<kKeyStages> keys;
+  RingPlace<kValueStages> values;
   RingPlace<kJobs> jobPlace;
 
   __device__ CacheCopier(const AttendPrefillWgmmaParams& params, Memory& shared, int ownLane)
@@ -79,7 +78,9 @@ struct CacheCopier {
   }
 
   /// `half`: 0 for keys, 1 for values.
-  __device__ void bring(uint8_t (&stages)[kStages][Memory::kTileBytes], Ring& ring, Place& place,
+  template <int kStages>
+  __device__ void bring(uint8_t (&stages)[kStages][Memory::kTileBytes],
+                        RingBarriers<kStages>& ring, RingPlace<kStages>& place,
                         const PrefillJob& job, int block, int half) {
     Barrier& full = ring.waitFree(place);
     if (lane == 0) full.expectBytes(Memory::kTileBytes);
@@ -96,7 +97,8 @@ struct CacheCopier {
 };
 
 /// One of the warps that bring queries, as 16 bits; zeros behind a job's last row. They do that for
-/// the next job while the consumers have this one.
+/// the next job while the consumers have this one. Nobody reads a query again: the cache is for
+/// keys and values.
 template <int kHeadDim, typename T>
 struct QueryLoader {
   using Memory = PrefillMemory<kHeadDim>;
@@ -140,7 +142,7 @@ struct QueryLoader {
         queries[i] = {0.0f, 0.0f, 0.0f, 0.0f};
         if (row >= min(end, job.rows)) continue;
         const float* const from = p.input.query + job.rowStart(row, p.input) + column;
-        queries[i] = *reinterpret_cast<const float4*>(from);
+        queries[i] = __ldcs(reinterpret_cast<const float4*>(from));
       }
 #pragma unroll
       for (int i = 0; i < kQueryLoads; ++i) {

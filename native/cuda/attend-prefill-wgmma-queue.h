@@ -6,9 +6,12 @@
 
 namespace perigee {
 
-/// One warp calls it. Job n is kv head n % kvHeads of a tile of 128 rows; tiles go from the batch's
-/// last one to its first, because behind other tiles of a sequence come those with longer rows:
-/// what is left for the end is short.
+/// Kv heads whose jobs stand side by side. Fewer than all keep fewer keys and values in use at once.
+constexpr int kHeadsTogether = 1 << 16;
+
+/// One warp calls it. A job is a kv head of a tile of 128 rows. Of kHeadsTogether heads, jobs go from
+/// the batch's last tile to its first, because behind other tiles of a sequence come those with
+/// longer rows: what is left for the end is short. Then come the next such heads.
 struct JobQueue {
   const AttendPrefillWgmmaParams& p;
   int lane;
@@ -77,7 +80,12 @@ struct JobQueue {
 
   __device__ PrefillJob jobAt(int number) const {
     const AttentionRows& rows = p.input.rows;
-    const int tile = tiles - 1 - number / p.input.cache.kvHeads;
+    const int kvHeads = p.input.cache.kvHeads;
+    const int together = min(kHeadsTogether, kvHeads);
+    const int firstHead = number / (tiles * together) * together;
+    const int heads = min(together, kvHeads - firstHead);
+    const int place = number - firstHead * tiles;
+    const int tile = tiles - 1 - place / heads;
     const Found found = find(tile);
     PrefillJob job;
     job.sequence = found.sequence;
@@ -86,7 +94,7 @@ struct JobQueue {
     const int group = p.input.group();
     const int first = (tile - found.firstTile) * kRows;
     job.setRows(first, min(kRows, found.tokens * group - first), group);
-    job.kvHead = number % p.input.cache.kvHeads;
+    job.kvHead = firstHead + place % heads;
     job.begin = beginOf(rows, job.ownPosition(0));
     job.end = job.ownPosition(job.rows - 1) + 1;
     return job;

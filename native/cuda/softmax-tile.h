@@ -12,6 +12,17 @@ constexpr int kTileKeys = 128;
 
 constexpr float kLog2OfE = 1.4426950408889634f;
 
+/// How far, as a power of two, a row's scores may rise above the reference of its weights before
+/// sums over values shrink. Any reference gives the same quotient of sums: it cancels, and rounding
+/// is relative. So the largest one serves from a row's first tiles on, almost always, and few tiles
+/// touch the sums (Zadouri et al. 2026, "FlashAttention-4"). 2^8 is far below what f16 holds. 0
+/// shrinks them with every new maximum.
+constexpr float kSlack = 8.0f;
+
+/// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
+/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor; 0: none.
+constexpr int kProductsEvery = 0;
+
 /// Which positions a thread's two rows see, [begin, end), and what all 16 rows of its warp see.
 struct RowPair {
   int begin[2];
@@ -23,12 +34,19 @@ struct RowPair {
   __device__ bool cuts(int start) const { return start < warpBegin || start + kTileKeys > warpEnd; }
 };
 
-/// By what sums over values shrink when a tile brings a new maximum.
+/// By what sums over values shrink when a tile brings a new reference. A row that keeps its own has
+/// a factor of exactly 1, so it has the same bits whether or not another row of its warp shrinks.
 struct Shrink {
   float factor[2];
 
+  /// Whether a row of the warp shrinks. All lanes call it.
+  __device__ bool isNeeded() const {
+    return __any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f) != 0;
+  }
+
   template <int kCount>
   __device__ void apply(float (&sums)[kCount]) const {
+    if (!isNeeded()) return;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sums[i] *= factor[i % 4 / 2];
   }
@@ -61,16 +79,36 @@ __device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
   }
 }
 
+/// 2^x by products alone, for x below 126: within 1.1e-4 of itself, which the rounding to 16 bits
+/// hides; 0 from -127 down. x is a whole number, to the nearest, and a rest; adding 1.5 * 2^23 leaves
+/// the number in the lowest bits.
+__device__ __forceinline__ float powerByProducts(float x) {
+  constexpr float kRounder = 12582912.0f;
+  const float bounded = fmaxf(x, -127.0f);
+  const float shifted = bounded + kRounder;
+  const float rest = bounded - (shifted - kRounder);
+  // Best relative error on [-0.5, 0.5] among those that are 1 at 0, so that 2^-127 has no bits.
+  const float power =
+      fmaf(fmaf(fmaf(0.055008605f, rest, 0.24221101f), rest, 0.69328296f), rest, 1.0f);
+  return __uint_as_float(__float_as_uint(power) + (__float_as_uint(shifted) << 23));
+}
+
+/// Whether a thread's score number `i` is exponentiated by products.
+__device__ constexpr bool goesByProducts(int i) {
+  constexpr int kEvery = kProductsEvery > 0 ? kProductsEvery : 1;
+  return kProductsEvery > 0 && i / 4 % kEvery == 0;
+}
+
 /// Two rows' softmax so far.
 struct RunningSoftmax {
-  float max[2];  // of scores as they come: before the scale, behind the cap
-  float sum[2];  // this thread's part, until finish()
-  float factor;  // to exponents of 2
-  float capIn;   // scores times this are an angle; 0: no cap
+  float reference[2];  // the exponent that weights refer to, -inf before a row saw anything
+  float sum[2];        // this thread's part, until finish()
+  float factor;        // from scores, behind the cap, to exponents of 2
+  float capIn;         // scores times this are an angle; 0: no cap
   float cap;
 
   __device__ RunningSoftmax(float scale, float softcap)
-      : max{-infinity(), -infinity()},
+      : reference{-infinity(), -infinity()},
         sum{0.0f, 0.0f},
         factor((softcap > 0.0f ? 1.0f : scale) * kLog2OfE),
         capIn(softcap > 0.0f ? scale / softcap : 0.0f),
@@ -84,28 +122,9 @@ struct RunningSoftmax {
 
     Shrink shrink;
 #pragma unroll
-    for (int which = 0; which < 2; ++which) {
-      float most = max[which];
+    for (int which = 0; which < 2; ++which) shrink.factor[which] = raise(scores, which);
 #pragma unroll
-      for (int i = 0; i < kTileKeys / 2; i += 4) {
-        most = fmaxf(most, fmaxf(scores[i + 2 * which], scores[i + 2 * which + 1]));
-      }
-      most = quadMax(most);
-
-      // 2^(-inf - x) is 0, also where nothing was seen yet and the maximum itself is -inf.
-      const float reference = most == -infinity() ? 0.0f : most * factor;
-      shrink.factor[which] = powerOfTwo(max[which] * factor - reference);
-      max[which] = most;
-
-      float added = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kTileKeys / 2; ++i) {
-        if (i % 4 / 2 != which) continue;
-        scores[i] = powerOfTwo(fmaf(scores[i], factor, -reference));
-        added += scores[i];
-      }
-      sum[which] = fmaf(sum[which], shrink.factor[which], added);
-    }
+    for (int which = 0; which < 2; ++which) weigh(scores, which, shrink.factor[which]);
     return shrink;
   }
 
@@ -116,6 +135,36 @@ struct RunningSoftmax {
   }
 
  private:
+  /// Raises a row's reference where its scores ask for it; by what older weights shrink.
+  __device__ float raise(const float (&scores)[kTileKeys / 2], int which) {
+    float most = -infinity();
+#pragma unroll
+    for (int i = 0; i < kTileKeys / 2; i += 4) {
+      most = fmaxf(most, fmaxf(scores[i + 2 * which], scores[i + 2 * which + 1]));
+    }
+    const float highest = quadMax(most) * factor;
+
+    // False while nothing was seen: both are -inf. For the first score, 2^-inf is 0.
+    const float old = reference[which];
+    const bool rises = highest > old + kSlack;
+    reference[which] = rises ? highest : old;
+    return rises ? powerOfTwo(old - highest) : 1.0f;
+  }
+
+  /// Scores to weights. That of -inf is 0, also where the reference itself is still -inf.
+  __device__ void weigh(float (&scores)[kTileKeys / 2], int which, float shrink) {
+    const float origin = reference[which] == -infinity() ? 0.0f : reference[which];
+    float added = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kTileKeys / 2; ++i) {
+      if (i % 4 / 2 != which) continue;
+      const float exponent = fmaf(scores[i], factor, -origin);
+      scores[i] = goesByProducts(i) ? powerByProducts(exponent) : powerOfTwo(exponent);
+      added += scores[i];
+    }
+    sum[which] = fmaf(sum[which], shrink, added);
+  }
+
   /// cap * tanh(score * scale / cap), by tanh(x) = 1 - 2 / (e^2x + 1).
   __device__ void capScores(float (&scores)[kTileKeys / 2]) const {
     const float doubled = 2.0f * kLog2OfE * capIn;

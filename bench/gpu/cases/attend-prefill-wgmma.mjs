@@ -61,6 +61,12 @@ export function* cases() {
     };
     yield prefill(`window ${window}`, shape, "bf16", ragged, { window, isHidden });
   }
+  // Maxima of tiles lie far apart, so that sums shrink between them.
+  for (const format of ["bf16", "f16"]) {
+    yield prefill(`a steep softmax, ${format}`, shape, format, ragged, { scale: 1 });
+  }
+  const narrow = { ...shape, headDim: 64 };
+  yield prefill("a steep softmax, window", narrow, "bf16", ragged, { scale: 2, window: 130 });
   yield prefill("softcap", shape, "bf16", ragged, { softcap: 1.5 });
   yield prefill("softcap and window", shape, "bf16", ragged, { softcap: 20, window: 90 });
 }

@@ -102,6 +102,10 @@ inline T __ldcg(const T* at) {
   return *at;
 }
 template <typename T>
+inline T __ldcs(const T* at) {
+  return *at;
+}
+template <typename T>
 inline T min(T a, T b) {
   return b < a ? b : a;
 }
