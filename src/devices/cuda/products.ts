@@ -6,7 +6,7 @@ import type { Gpu } from "./gpu.ts";
 import { STREAM_ROWS_MAX } from "./linear-stream.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import type { CudaMemory } from "./memory.ts";
-import { ProductChoices } from "./product-choices.ts";
+import { ProductChoices, type ProductWay } from "./product-choices.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** What cuBLAS's own documentation recommends for Hopper and later. */
@@ -21,6 +21,9 @@ const candidatesMax = 8;
 /** Fewest rows that are prepared for: below, kernels of our own multiply. */
 const preparedRowsMin = STREAM_ROWS_MAX + 1;
 
+/** Most rows that the device's own kernel multiplies where nothing was timed. */
+const ownRowsMax = 128;
+
 /** What products need. */
 export interface ProductsOptions {
   readonly cublas: CublasLt;
@@ -32,16 +35,28 @@ export interface ProductsOptions {
   readonly folder: string | null;
 }
 
-/** A shape, and the way that is used for it; null where cuBLASLt knows none. */
+/** A kernel of the device's own, and what else a product takes that cuBLASLt computes. */
+export interface OwnProduct {
+  /** Of the kernel. */
+  readonly name: string;
+  /** Whether it can compute a product of so many rows. */
+  takes(rows: number): boolean;
+  /** Enqueues the product, and all that follows it. */
+  run(rows: number, operands: MatmulOperands): void;
+  /** Enqueues what follows a product by cuBLASLt. */
+  follow?(rows: number): void;
+}
+
+/** A shape, and the way that is used for it; null where there is none. */
 interface Planned {
   readonly matmul: Matmul;
-  algorithm: MatmulAlgorithm | null;
+  way: ProductWay | null;
   /** The way was chosen by timing, or there is nothing to choose. */
   settled: boolean;
 }
 
 /**
- * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best
+ * Matrix products by cuBLASLt or by the device's own kernels, on one stream. At a product's first use outside a capture the best
  * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
  * so that ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step
  * of the largest size at start leaves nothing to be timed later.
@@ -63,13 +78,21 @@ export class Products {
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
 
-  /** Enqueues a product; false where cuBLASLt knows no way to compute it, and nothing is done. */
-  multiply(shape: MatmulShape, operands: MatmulOperands): boolean {
-    const planned = this.#plan(shape);
-    if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands);
-    const { matmul, algorithm } = planned;
-    if (algorithm === null) return false;
-    matmul.run(operands, this.#launchOf(algorithm));
+  /**
+   * Enqueues a product by cuBLASLt, or by `own` where that is faster, and what follows it; false
+   * where neither can compute it, and nothing is done.
+   */
+  multiply(shape: MatmulShape, operands: MatmulOperands, own: OwnProduct | null = null): boolean {
+    const planned = this.#plan(shape, own);
+    if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands, own);
+    const { matmul, way } = planned;
+    if (way === null) return false;
+    if (way === "own") {
+      own?.run(shape.rows, operands);
+    } else {
+      matmul.run(operands, this.#launchOf(way));
+      own?.follow?.(shape.rows);
+    }
     return true;
   }
 
@@ -80,8 +103,8 @@ export class Products {
     this.#options.cublas.run("cublasLtDestroy", this.#handle);
   }
 
-  #plan(shape: MatmulShape): Planned {
-    const key = `${shape.rows} ${keyOf(shape)}`;
+  #plan(shape: MatmulShape, own: OwnProduct | null): Planned {
+    const key = `${shape.rows} ${keyOf(shape)}${own === null ? "" : ` ${own.name}`}`;
     const known = this.#planned.get(key);
     if (known !== undefined) {
       this.#planned.delete(key);
@@ -89,42 +112,57 @@ export class Products {
       return known;
     }
     const matmul = new Matmul(this.#options.cublas, shape);
-    const planned = { matmul, ...this.#firstChoice(matmul) };
+    const planned = { matmul, ...this.#firstChoice(matmul, own) };
     this.#planned.set(key, planned);
     this.#forgetOldest();
     return planned;
   }
 
-  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its estimate. */
-  #firstChoice(matmul: Matmul): { algorithm: MatmulAlgorithm | null; settled: boolean } {
-    const chosen = this.#choices.find(choiceKey(matmul.shape));
-    const accepted = chosen === null ? null : matmul.accepted(this.#handle, chosen, workspaceBytes);
-    if (accepted !== null) return { algorithm: accepted, settled: true };
-    const [algorithm = null] = matmul.algorithms(this.#handle, workspaceBytes);
-    return { algorithm, settled: algorithm === null || chosen !== null };
+  /** What was timed for the bucket, if these rows can be computed so; else a guess. */
+  #firstChoice(matmul: Matmul, own: OwnProduct | null): Omit<Planned, "matmul"> {
+    const isOwnAble = own?.takes(matmul.shape.rows) === true;
+    const chosen = this.#choices.find(choiceKey(matmul.shape, own));
+    if (chosen === "own" && isOwnAble) return { way: chosen, settled: true };
+    const accepted =
+      chosen === null || chosen === "own"
+        ? null
+        : matmul.accepted(this.#handle, chosen, workspaceBytes);
+    if (accepted !== null) return { way: accepted, settled: true };
+    if (isOwnAble && matmul.shape.rows <= ownRowsMax) return { way: "own", settled: false };
+    const [way = isOwnAble ? "own" : null] = matmul.algorithms(this.#handle, workspaceBytes);
+    return { way, settled: way === null || way === "own" || chosen !== null };
   }
 
   /** Times the ways of a product that is not settled, and of fewer rows of it. */
-  #settle(planned: Planned, operands: MatmulOperands): void {
+  #settle(planned: Planned, operands: MatmulOperands, own: OwnProduct | null): void {
     planned.settled = true;
     const { matmul } = planned;
     this.#withRoom(matmul.shape, operands, (room) => {
       for (const rows of bucketsBelow(matmul.shape.rows)) {
         const fewer = new Matmul(this.#options.cublas, { ...matmul.shape, rows });
-        if (this.#choices.find(choiceKey(fewer.shape)) === null) this.#time(fewer, room);
+        if (this.#choices.find(choiceKey(fewer.shape, own)) === null) this.#time(fewer, room, own);
         fewer.destroy();
       }
-      planned.algorithm = this.#time(matmul, room) ?? planned.algorithm;
+      planned.way = this.#time(matmul, room, own) ?? planned.way;
     });
   }
 
   /** The fastest way, which is kept; null: none can run. */
-  #time(matmul: Matmul, operands: MatmulOperands): MatmulAlgorithm | null {
+  #time(matmul: Matmul, operands: MatmulOperands, own: OwnProduct | null): ProductWay | null {
     const { driver, stream } = this.#options;
-    const ways = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
-    const run = (way: MatmulAlgorithm) => matmul.tryRun(operands, this.#launchOf(way));
-    const best = fastest(driver, stream, ways, run);
-    if (best !== null) this.#choices.keep(choiceKey(matmul.shape), best);
+    const { rows } = matmul.shape;
+    const theirs = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
+    const ways: ProductWay[] = own?.takes(rows) === true ? [...theirs, "own"] : [...theirs];
+    const best = fastest(driver, stream, ways, (way) => {
+      if (way === "own") {
+        own?.run(rows, operands);
+        return true;
+      }
+      if (!matmul.tryRun(operands, this.#launchOf(way))) return false;
+      own?.follow?.(rows);
+      return true;
+    });
+    if (best !== null) this.#choices.keep(choiceKey(matmul.shape, own), best);
     return best;
   }
 
@@ -172,8 +210,10 @@ function keyOf(shape: MatmulShape): string {
   return `${outputs} ${inputs} ${element} ${out} ${epilogue ?? "none"} ${strides.join(" ")}`;
 }
 
-function choiceKey(shape: MatmulShape): string {
-  return `${bucketOf(shape.rows)} ${keyOf(shape)}`;
+/** A choice depends on the kernel that there is besides. */
+function choiceKey(shape: MatmulShape, own: OwnProduct | null): string {
+  const bucket = bucketOf(shape.rows);
+  return `${bucket} ${keyOf(shape)}${own?.takes(bucket) === true ? ` or ${own.name}` : ""}`;
 }
 
 /** The least 2^i or 1.5 * 2^i that is no less than `rows`. */

@@ -1,0 +1,302 @@
+// Products of some hundred rows of x or fewer with all rows of a bf16 matrix, on Hopper's tensor
+// cores: what the linears of a decode step of many sequences share.
+//
+// Work     A tile is 128 rows of the matrix and all rows of x, up to 256: the matrix's rows are the
+//          operand that has to have 64 of them, so that few rows of x waste nothing, and the matrix
+//          is read once. Stages of 64 columns. All stages of all tiles are cut in equal stretches,
+//          one per cluster of two blocks (linear-tiles-work.h), so that every multiprocessor works
+//          to the end whatever the shape. The blocks of a cluster have neighbouring tiles and bring
+//          half of the rows of x each, for both. A warp has the copy engine fill a ring of stages;
+//          two warpgroups multiply 64 of the matrix's rows each. A tile that was cut is added up by
+//          the block that is done last, in the order of columns whoever that is
+// Bound    memory up to some 190 rows: each weight read once; beyond, tensor cores. The ring is
+//          filled with weights before the kernel in front has ended
+// Order    of a sum depends on the shape and the count of rows, never on what happens when
+//
+// Sums of a tile are [128 outputs, kTokens rows]; a thread has kTokens / 2 (warpgroup-products.h).
+#pragma once
+
+#include "linear-tiles-work.h"
+#include "wide-products.h"
+#include "warpgroup-products.h"
+
+namespace perigee {
+
+/// The warp that has stages brought, stretch by stretch.
+template <int kTokens, typename Job>
+class TileFeed {
+ public:
+  __device__ TileFeed(const Job& job, TilesMemory<kTokens>& memory)
+      : job_(job), memory_(memory), weights_(TileWalk(TileShare(job.work()))), rows_(weights_) {}
+
+  __device__ void run() {
+    // 1. As many weights as fit. They are constants: they need not wait for anyone.
+    int begun = 0;
+    for (; begun < Memory::kStages && weights_.more(); ++begun) bringWeights();
+
+    // 2. Their columns of x.
+    waitForPrevious();
+    acceptGlobal();
+    for (int i = 0; i < begun; ++i) bringRows();
+
+    // 3. The rest, as room becomes free.
+    while (weights_.more()) {
+      bringWeights();
+      bringRows();
+    }
+  }
+
+ private:
+  using Memory = TilesMemory<kTokens>;
+
+  /// A walk stage by stage.
+  struct Steps {
+    TileWalk walk;
+    TilePart part = {};
+    RingPlace<Memory::kStages> place;
+
+    __device__ explicit Steps(const TileWalk& of) : walk(of) {
+      if (walk.more()) part = walk.part();
+    }
+    __device__ bool more() const { return walk.more(); }
+    __device__ void advance() {
+      place.advance();
+      ++walk.at;
+      ++part.stage;
+      if (--part.count == 0 && walk.more()) part = walk.part();
+    }
+  };
+
+  /// Announces a stage and copies its weights. All lanes wait, one copies.
+  __device__ void bringWeights() {
+    const int slot = weights_.place.slot;
+    memory_.free[slot].wait(weights_.place.parity ^ 1);
+    if (isCopier()) {
+      // What lies outside of the matrices arrives as zeros.
+      memory_.full[slot].expectBytes(Memory::kStageBytes);
+      const BoxPlace from = Job::place(weights_.part.outputTile, weights_.part.stage);
+      copyBox(memory_.stages[slot], job_.work().weight, from, memory_.full[slot]);
+    }
+    __syncwarp();
+    weights_.advance();
+  }
+
+  /// Copies this block's part of the stage's rows of x to all blocks of the cluster, which have
+  /// let the stage go: weights were brought.
+  __device__ void bringRows() {
+    constexpr int kBoxRows = kTokens / kRowHalves;
+    const int slot = rows_.place.slot;
+    if (isCopier()) {
+      for (int half = clusterRank(); half < kRowHalves; half += kClusterBlocks) {
+        uint8_t* const to =
+            memory_.stages[slot] + Memory::kWeightBytes + half * kBoxRows * kPanelRowBytes;
+        const int row = rows_.part.tokenTile * kTokens + half * kBoxRows;
+        const BoxPlace from = {{rows_.part.stage * kPanelColumns, row, 0, 0, 0}};
+        copyBoxToCluster(to, job_.work().x, from, memory_.full[slot]);
+      }
+    }
+    __syncwarp();
+    rows_.advance();
+  }
+
+  __device__ bool isCopier() const { return threadIdx.x % kWarp == 0; }
+
+  const Job& job_;
+  Memory& memory_;
+  Steps weights_;
+  Steps rows_;
+};
+
+/// One of the warpgroups that multiply.
+template <int kTokens, typename Job>
+class TileConsumer {
+ public:
+  __device__ TileConsumer(const Job& job, TilesMemory<kTokens>& memory, int warpgroup)
+      : job_(job), memory_(memory), warpgroup_(warpgroup), share_(job.work()) {}
+
+  __device__ void run() {
+    for (TileWalk walk(share_); walk.more();) {
+      const TilePart part = walk.part();
+      float sums[kSums];
+      multiply(sums, part.count);
+      if (part.count == share_.stages || addUp(sums, walk.at, part)) {
+        const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+        const int row = kHalfOutputs * warpgroup_ + thread / kWarp * 16 + thread % kWarp / 4;
+        job_.finish(sums, part.outputTile, part.tokenTile * kTokens + thread % 4 * 2, row);
+      }
+      walk.advance(part);
+    }
+  }
+
+ private:
+  using Memory = TilesMemory<kTokens>;
+  using Tile = PanelTile<kPanelColumns>;
+  static constexpr int kSums = kTokens / 2;
+  static constexpr int kQuads = kSums / 4;
+
+  /// sums = the product of `count` stages.
+  __device__ void multiply(float (&sums)[kSums], int count) {
+    int before = 0;
+    for (int i = 0; i < count; ++i, place_.advance()) {
+      memory_.full[place_.slot].wait(place_.parity);
+      start(sums, i > 0);
+      if (i > 0) {
+        waitProducts<1>();
+        release(before);
+      }
+      before = place_.slot;
+    }
+    waitProducts<0>();
+    pinRegisters(sums);
+    release(before);
+  }
+
+  /// Starts sums (+)= the product of a stage.
+  __device__ void start(float (&sums)[kSums], bool adds) const {
+    const uint32_t stage = sharedAddress(memory_.stages[place_.slot]);
+    const uint32_t weights = stage + warpgroup_ * kHalfOutputs * kPanelRowBytes;
+    const uint32_t rows = stage + Memory::kWeightBytes;
+    pinRegisters(sums);
+    openProducts();
+#pragma unroll
+    for (int column = 0; column < kPanelColumns; column += 16) {
+      multiplyShared(sums, Tile::alongRows(weights, column), Tile::alongRows(rows, column),
+                     adds || column > 0);
+    }
+    closeProducts();
+  }
+
+  /// A stage may be filled again once every warp of the cluster has let it go.
+  __device__ void release(int slot) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    if (lane < kClusterBlocks) arriveInCluster(memory_.free[slot], lane);
+  }
+
+  /// Adds up what blocks have of a tile, `at` being where this one's part begins among all stages.
+  /// Only for the block that comes last; false for the others.
+  __device__ bool addUp(float (&sums)[kSums], int at, const TilePart& part) const {
+    const int first = share_.ownerOf(at - part.stage);
+    const int last = share_.ownerOf(at - part.stage + share_.stages - 1);
+    const int own = share_.cluster - first;
+    float4* const to = partial(first, own);
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      to[i * kConsumerThreads] = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
+    }
+    __threadfence();
+    meet<kConsumerThreads>(kConsumerBarrier);
+    if (threadIdx.x == 0) {
+      // Of all tiles, a block begins and does not finish one at most.
+      uint32_t& arrived = job_.work().arrived[blockOf(first)];
+      const bool isLast = atomicAdd(&arrived, 1u) == static_cast<uint32_t>(last - first);
+      if (isLast) arrived = 0;
+      memory_.isLast = isLast;
+    }
+    meet<kConsumerThreads>(kConsumerBarrier);
+    if (memory_.isLast == 0) return false;
+    __threadfence();
+    sumParts(sums, first, last - first + 1, own);
+    return true;
+  }
+
+  /// sums = those of all parts, in their order. Many loads are under way at once, since one block
+  /// reads what several wrote.
+  __device__ void sumParts(float (&sums)[kSums], int first, int parts, int own) const {
+    constexpr int kStepQuads = kQuads < 32 ? 4 : 2;
+    constexpr int kStepParts = 4;
+#pragma unroll
+    for (int begin = 0; begin < kQuads; begin += kStepQuads) {
+      float4 total[kStepQuads] = {};
+      for (int from = 0; from < parts; from += kStepParts) {
+        float4 loaded[kStepParts][kStepQuads];
+#pragma unroll
+        for (int part = 0; part < kStepParts; ++part) {
+          const bool isOther = from + part < parts && from + part != own;
+          const float4* const at = partial(first, isOther ? from + part : own);
+#pragma unroll
+          for (int i = 0; i < kStepQuads; ++i) {
+            loaded[part][i] = {};
+            if (isOther) loaded[part][i] = __ldcg(at + (begin + i) * kConsumerThreads);
+          }
+        }
+#pragma unroll
+        for (int part = 0; part < kStepParts; ++part) {
+          const bool isOwn = from + part == own;
+#pragma unroll
+          for (int i = 0; i < kStepQuads; ++i) {
+            const float* const mine = sums + 4 * (begin + i);
+            const float4 value =
+                isOwn ? float4{mine[0], mine[1], mine[2], mine[3]} : loaded[part][i];
+            total[i].x += value.x;
+            total[i].y += value.y;
+            total[i].z += value.z;
+            total[i].w += value.w;
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kStepQuads; ++i) {
+        float* const mine = sums + 4 * (begin + i);
+        mine[0] = total[i].x;
+        mine[1] = total[i].y;
+        mine[2] = total[i].z;
+        mine[3] = total[i].w;
+      }
+    }
+  }
+
+  /// Where this thread has its sums of a tile's part, whose first part is cluster `first`'s. A
+  /// block has two places: one for the tile that it begins, one for the tile that it goes on with.
+  __device__ float4* partial(int first, int part) const {
+    const int place = 2 * blockOf(first + part) + (part == 0 ? 1 : 0);
+    float4* const all = reinterpret_cast<float4*>(job_.work().partials);
+    return all + static_cast<int64_t>(place) * kQuads * kConsumerThreads + threadIdx.x;
+  }
+
+  /// The block of a cluster that has the same tiles of it as this one.
+  __device__ int blockOf(int cluster) const { return cluster * kClusterBlocks + clusterRank(); }
+
+  const Job& job_;
+  Memory& memory_;
+  const int warpgroup_;
+  const TileShare share_;
+  RingPlace<Memory::kStages> place_;
+};
+
+/// Multiplies and finishes this block's share, with kTilesThreads threads. A job has
+///   work()                             what is multiplied
+///   place(outputTile, stage)           the box of the weight's map
+///   finish(sums, tile, token, output)  stores a thread's sums of the block's tile number `tile`:
+///                                      of rows of x from `token` on, rows of the tile from
+///                                      `output` on (warpgroup-products.h)
+template <int kTokens, typename Job, bool kRuns = kHopper>
+__device__ __forceinline__ void multiplyTiles(const Job& job) {
+  if constexpr (kRuns) {
+    auto& memory = *reinterpret_cast<TilesMemory<kTokens>*>(panelMemory());
+    if (threadIdx.x == 0) {
+      prefetchMap(job.work().weight);
+      prefetchMap(job.work().x);
+      memory.open();
+    }
+    __syncthreads();
+    meetCluster();
+
+    // From one lane, so that the compiler knows that a warp has one role.
+    const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarp, 0);
+    if (warp >= kConsumerWarps) {
+      shrinkRegisters<kProducerRegisters>();
+      if (warp == kConsumerWarps) TileFeed<kTokens, Job>(job, memory).run();
+    } else {
+      growRegisters<kConsumerRegisters>();
+      waitForPrevious();
+      letNextStart();
+      TileConsumer<kTokens, Job>(job, memory, warp / (kWarpgroup / kWarp)).run();
+    }
+    // Others of the cluster may still arrive at this block's barriers.
+    meetCluster();
+  } else {
+    refuseToRun();
+  }
+}
+
+}  // namespace perigee
