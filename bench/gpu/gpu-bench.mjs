@@ -29,6 +29,13 @@ export async function requireBuild() {
   giveUp("Cannot find dist: run npm run build first");
 }
 
+/** Both speeds of a GPU, in a line; the second one has a reason where it is unknown. */
+export function ceilingsText({ copyGBs, bf16TFLOPs, bf16Unknown }) {
+  const products =
+    bf16TFLOPs === null ? `unknown: ${bf16Unknown}` : `${bf16TFLOPs.toFixed(0)} TFLOP/s`;
+  return `copy ${copyGBs.toFixed(0)} GB/s, bf16 product ${products}`;
+}
+
 /** Writes a result where it was asked for. */
 export function writeJson(file, result) {
   if (file === undefined) return;

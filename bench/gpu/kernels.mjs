@@ -9,7 +9,7 @@
 //
 // An op that throws has its message in its row. Needs a GPU and the build (npm run build).
 import { parseArgs } from "node:util";
-import { giveUp, openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
+import { ceilingsText, giveUp, openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -230,10 +230,9 @@ async function main() {
   const { session } = gpu;
   const ceilings = measureCeilings(session, settings);
   const work = chosenWork();
-  console.log(
-    `${gpuText(session.gpu)}: copy ${ceilings.copyGBs.toFixed(0)} GB/s, ` +
-      `bf16 product ${ceilings.bf16TFLOPs.toFixed(0)} TFLOP/s`,
-  );
+  console.log(`${gpuText(session.gpu)}: ${ceilingsText(ceilings)}`);
+  // Then limits are of bytes alone.
+  ceilings.bf16TFLOPs ??= Number.POSITIVE_INFINITY;
   const contextMax = Math.max(...work.map(({ context }) => context)) + 1;
   const tokensMax = Math.max(...work.map(({ batch, context }) => batch * (context + 16)));
   const weights = new KernelWeights(gpu, shape, contextMax);

@@ -5,7 +5,7 @@
 // same run; random data, since zeros are faster.
 import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
-import { copySpeed, fillRandom, gpuMs, productSpeed } from "../../dist/devices/cuda/ceilings.js";
+import { copySpeed, fillRandom, gpuMs, productCeiling } from "../../dist/devices/cuda/ceilings.js";
 import { CudaSession } from "../../dist/devices/cuda/cuda-session.js";
 import { gpuText } from "../../dist/devices/cuda/gpu.js";
 import { KernelParams } from "../../dist/devices/cuda/kernel-params.js";
@@ -76,7 +76,8 @@ function measureLaunches() {
 const mebibytes = Number(flags.mebibytes ?? 4096);
 results.copyGBs = copySpeed(session, mebibytes * 2 ** 20);
 measureBus(mebibytes * 2 ** 20);
-results.bf16TFLOPs = productSpeed(session, settings, mebibytes >= 1024 ? 8192 : 64);
+const products = productCeiling(session, mebibytes >= 1024 ? 8192 : 64, { settings });
+results.bf16TFLOPs = products.bf16TFLOPs ?? products.bf16Unknown;
 measureLaunches();
 if (flags.json) console.log(JSON.stringify(results, null, 2));
 else

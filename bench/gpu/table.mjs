@@ -16,7 +16,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { givenRows } from "./given.mjs";
-import { giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { ceilingsText, giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -80,7 +80,7 @@ function judged(row, measured, limit, peers) {
   const reaches = (goal) => (row.better === "more" ? value >= goal : value <= goal);
   return {
     ...{ id: row.id, work: row.work, unit: row.unit, ours: value, limit },
-    ratio: row.better === "more" ? value / limit : limit / value,
+    ratio: limit === null ? null : row.better === "more" ? value / limit : limit / value,
     ...given,
     transformersMeasured: peers[row.id]?.value ?? null,
     ...{ must: given.must, aim: given.aim },
@@ -92,17 +92,17 @@ function judged(row, measured, limit, peers) {
 /** A row that fails says why, and the others go on, unless the engine is dead. */
 async function measureRow(llm, row, shape, ceilings, peers) {
   const begun = performance.now();
+  const limit = ceilings.bf16TFLOPs === null ? null : row.limit(shape, ceilings);
   try {
     const measured = await row.run(llm);
     const seconds = (performance.now() - begun) / 1000;
     console.error(
       `${row.work}: ${measured.value.toPrecision(4)} ${row.unit}, in ${seconds.toFixed(1)} s`,
     );
-    return judged(row, measured, row.limit(shape, ceilings), peers);
+    return judged(row, measured, limit, peers);
   } catch (error) {
     if (error?.code === "ENGINE_DEAD" || error?.code === "DEVICE_FAILED") throw error;
     console.error(`${row.work}: ${error.message}`);
-    const limit = row.limit(shape, ceilings);
     return { id: row.id, work: row.work, unit: row.unit, ours: null, limit, error: error.message };
   }
 }
@@ -130,10 +130,7 @@ async function main() {
   const shape = readShape(flags.model);
   const peers = readPeers();
   const { gpu, driver, ceilings } = await ceilingsNow(settings);
-  console.log(
-    `${gpu}: copy ${ceilings.copyGBs.toFixed(0)} GB/s, ` +
-      `bf16 product ${ceilings.bf16TFLOPs.toFixed(0)} TFLOP/s`,
-  );
+  console.log(`${gpu}: ${ceilingsText(ceilings)}`);
   const begun = performance.now();
   const llm = await load(settings);
   const loadSeconds = (performance.now() - begun) / 1000;

@@ -16,7 +16,7 @@
  * @module
  */
 export { availableMemory as hostMemory } from "./cpu/memory.ts";
-export { measureGpuCeilings } from "./cuda/ceilings.ts";
+export { type GpuCeilings, measureGpuCeilings } from "./cuda/ceilings.ts";
 export type { KernelProgress } from "./cuda/kernels.ts";
 export type { CudaSettings } from "./cuda/library-search.ts";
 export type {

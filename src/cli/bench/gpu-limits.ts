@@ -1,12 +1,11 @@
 /** A measurement on a GPU beside what the GPU allows, measured in the same run. */
 import { EngineError } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
-import { measureGpuCeilings } from "#devices";
+import { type GpuCeilings, measureGpuCeilings } from "#devices";
 import { cudaFromEnvironment } from "../cuda-environment.ts";
 import { hubFromEnvironment } from "../hub-environment.ts";
 import { bundledModel } from "../package-root.ts";
 import {
-  type Ceilings,
   type ModelShape,
   type RequestSizes,
   readShape,
@@ -16,7 +15,7 @@ import {
 /** What is known before the model is loaded: later its pool has all memory. */
 export interface GpuLimits {
   readonly gpu: string;
-  readonly ceilings: Ceilings;
+  readonly ceilings: GpuCeilings;
   /** Null for a model whose work is not counted. */
   readonly shape: ModelShape | null;
 }
@@ -68,7 +67,7 @@ async function shapeOf(model: string): Promise<ModelShape | null> {
 /** What `bench latency` and `bench throughput` say beside their times. */
 export interface LimitReport {
   readonly gpu: string;
-  readonly ceilings: Ceilings;
+  readonly ceilings: GpuCeilings;
   /** Seconds that the run takes at least, and how near it came; null where that is not known. */
   readonly limitSeconds: number | null;
   readonly ratio: number | null;
@@ -84,8 +83,11 @@ export function againstLimits(
     readonly kvFormat: string;
   },
 ): LimitReport {
+  const { copyGBs, bf16TFLOPs } = ceilings;
   const counted = run.weightFormat === "bf16" && ["bf16", "f16"].includes(run.kvFormat);
-  if (shape === null || !counted) return { gpu, ceilings, limitSeconds: null, ratio: null };
-  const limitSeconds = requestsLimitSeconds(shape, run.sizes, ceilings);
+  if (shape === null || !counted || bf16TFLOPs === null) {
+    return { gpu, ceilings, limitSeconds: null, ratio: null };
+  }
+  const limitSeconds = requestsLimitSeconds(shape, run.sizes, { copyGBs, bf16TFLOPs });
   return { gpu, ceilings, limitSeconds, ratio: limitSeconds / run.seconds };
 }

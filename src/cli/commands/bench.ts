@@ -133,7 +133,7 @@ function tableOf(result: Result): string {
   const { prompts, inputLength, outputLength, outputTokensPerSecond } = result;
   const seconds = "seconds" in result ? result.seconds : result.latencySeconds;
   const { limits } = result;
-  return textRow([
+  const table = textRow([
     ["work", `${prompts} x ${inputLength} in, ${outputLength} out`],
     ["s, median", seconds.p50],
     ["tok/s out", outputTokensPerSecond],
@@ -142,6 +142,8 @@ function tableOf(result: Result): string {
     ["copy GB/s", limits?.ceilings.copyGBs ?? null],
     ["bf16 TFLOP/s", limits?.ceilings.bf16TFLOPs ?? null],
   ]);
+  const unknown = limits?.ceilings.bf16Unknown;
+  return unknown === undefined ? table : `${table}bf16 TFLOP/s unknown: ${unknown}\n`;
 }
 
 function print(result: object): void {

@@ -3,19 +3,23 @@
  * throughout, since zeros are faster. For benchmarks: memory is allocated, and the stream waited
  * for.
  */
+import { EngineError } from "#base";
 import { CublasLt } from "./cublaslt.ts";
 import { CudaSession } from "./cuda-session.ts";
 import { CudaEvent } from "./event.ts";
 import { gpuText } from "./gpu.ts";
 import type { CudaSettings } from "./library-search.ts";
 import { Matmul } from "./matmul.ts";
+import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 
 /** Where the device cannot be faster. */
 export interface GpuCeilings {
   /** Bytes read plus bytes written by a copy within the device, in 10^9 a second. */
   readonly copyGBs: number;
-  /** Products of bf16 with sums in f32, in 10^12 operations a second. */
-  readonly bf16TFLOPs: number;
+  /** Products of bf16 with sums in f32, in 10^12 operations a second; null where unknown. */
+  readonly bf16TFLOPs: number | null;
+  /** Why it is unknown, in a line. */
+  readonly bf16Unknown?: string;
 }
 
 /** Random numbers that are doubled on the device: more from the host would only cost time. */
@@ -45,14 +49,42 @@ export async function measureGpuCeilings(
 }
 
 /** The same on a session that is open; its memory must be free but for little. */
-export function measureCeilings(session: CudaSession, settings: CudaSettings): GpuCeilings {
+export function measureCeilings(
+  session: CudaSession,
+  settings: CudaSettings,
+  openLibrary: OpenLibrary = openSystemLibrary,
+): GpuCeilings {
   const { totalBytes, availableBytes } = session.memory.size();
   const small = totalBytes < SMALL_GPU_BYTES;
   const share = Math.floor((availableBytes * COPY_SHARE) / SMALL_COPY_BYTES) * SMALL_COPY_BYTES;
   return {
     copyGBs: copySpeed(session, small ? SMALL_COPY_BYTES : Math.min(COPY_BYTES, share)),
-    bf16TFLOPs: productSpeed(session, settings, small ? SMALL_PRODUCT_SIZE : PRODUCT_SIZE),
+    ...productCeiling(session, small ? SMALL_PRODUCT_SIZE : PRODUCT_SIZE, {
+      settings,
+      openLibrary,
+    }),
   };
+}
+
+/** Where cuBLASLt is looked for. */
+interface CublasSource {
+  readonly settings: CudaSettings;
+  readonly openLibrary?: OpenLibrary;
+}
+
+/** Nobody else's products are known to be as fast, so without cuBLASLt there is no ceiling. */
+export function productCeiling(
+  session: CudaSession,
+  size: number,
+  { settings, openLibrary = openSystemLibrary }: CublasSource,
+): Pick<GpuCeilings, "bf16TFLOPs" | "bf16Unknown"> {
+  try {
+    const cublas = CublasLt.open(settings, session.driver.version, openLibrary);
+    return { bf16TFLOPs: productSpeed(session, cublas, size) };
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
+    return { bf16TFLOPs: null, bf16Unknown: error.message };
+  }
 }
 
 /** GB/s. */
@@ -69,9 +101,8 @@ export function copySpeed(session: CudaSession, bytes: number): number {
 }
 
 /** TFLOP/s of a square product, the best of cuBLASLt's first ways. */
-export function productSpeed(session: CudaSession, settings: CudaSettings, size: number): number {
-  const { driver, memory, stream } = session;
-  const cublas = CublasLt.open(settings, driver.version);
+function productSpeed(session: CudaSession, cublas: CublasLt, size: number): number {
+  const { memory, stream } = session;
   const handle = cublas.create("cublasLtCreate");
   const shape = { rows: size, outputs: size, inputs: size, element: "bf16", out: "f32" } as const;
   const matmul = new Matmul(cublas, shape);
@@ -84,12 +115,20 @@ export function productSpeed(session: CudaSession, settings: CudaSettings, size:
       const launch = { handle, algorithm, workspace, stream: stream.handle };
       return gpuMs(session, () => matmul.run({ out, x, weight }, launch), 7);
     });
+    if (times.length === 0) throw noProduct(size);
     return (2 * size ** 3) / Math.min(...times) / 1e9;
   } finally {
     for (const address of [workspace, x, weight, out]) memory.release(address);
     matmul.destroy();
     cublas.run("cublasLtDestroy", handle);
   }
+}
+
+function noProduct(size: number): EngineError {
+  return new EngineError(
+    "DEVICE_UNAVAILABLE",
+    `Cannot measure products: cuBLASLt knows no way for ${size} x ${size} of bf16 on this GPU`,
+  );
 }
 
 /** Milliseconds of what `enqueue` enqueues: the median of `runs`, after some that warm up. */
