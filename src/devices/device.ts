@@ -151,6 +151,12 @@ export interface DeviceMemory {
   readonly availableBytes: number;
 }
 
+/** A moment among the moves of blocks. */
+export interface MovesMark {
+  /** Whether all of them are done. Never waits; throws what `synchronize` would. */
+  isDone(): boolean;
+}
+
 /**
  * A place where tensors live and ops run. Ops are enqueued in call order; a device may run them at
  * once (cpu) or later (cuda): only `read` and `synchronize` wait. All memory of a step is allocated
@@ -227,9 +233,12 @@ export interface Device extends DeviceOps {
   onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void;
   /**
    * The bytes of one host block, to be read or written, e.g. by files. They are what was enqueued
-   * only after `synchronize`. A view: it must not be touched after `host` was released.
+   * only after `synchronize`, or when a mark behind their moves is done. A view: it must not be
+   * touched after `host` was released.
    */
   hostBlock(host: HostBlocks, index: number): Uint8Array;
+  /** A mark behind all offloads and onboards so far. Ask it until it is done. */
+  markMoves(): MovesMark;
 
   /** Waits for everything enqueued. Errors of ops surface here at the latest. */
   synchronize(): Promise<void>;

@@ -34,6 +34,7 @@ export type {
   KvFormat,
   KvScales,
   LateRead,
+  MovesMark,
   PackOptions,
   RandomElements,
   WeightFormat,

@@ -12,6 +12,7 @@ import type {
   KvCache,
   KvCacheOptions,
   LateRead,
+  MovesMark,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -194,6 +195,10 @@ export class CpuDevice extends CpuOps implements Device {
   hostBlock(host: HostBlocks, index: number): Uint8Array {
     const address = hostBlocksOf(host).blockAddress(index);
     return new Uint8Array(this.#library.view(address, host.bytesPerBlock));
+  }
+
+  markMoves(): MovesMark {
+    return { isDone: () => true };
   }
 
   async synchronize(): Promise<void> {}

@@ -12,6 +12,7 @@ import type {
   KvCache,
   KvCacheOptions,
   LateRead,
+  MovesMark,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -193,6 +194,10 @@ export class CudaDevice extends CudaOps implements Device {
   hostBlock(host: HostBlocks, index: number): Uint8Array {
     const blocks = hostBlocksOf(host);
     return viewOf(blocks.blockAddress(index), blocks.bytesPerBlock);
+  }
+
+  markMoves(): MovesMark {
+    return this.#session.moves.mark();
   }
 
   async synchronize(): Promise<void> {

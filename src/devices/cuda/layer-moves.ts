@@ -9,6 +9,7 @@
  */
 import { at } from "#tensor";
 import { checkPairs } from "../block-pairs.ts";
+import type { MovesMark } from "../device.ts";
 import { ROW_THREADS } from "./context.ts";
 import type { CudaDriver } from "./driver.ts";
 import { CudaEvent } from "./event.ts";
@@ -107,6 +108,17 @@ export class LayerMoves {
     }
   }
 
+  /** A mark behind the moves so far. Ops enqueued later are not waited for, as a stream would. */
+  mark(): MovesMark {
+    return new Mark(
+      Object.values(this.#launchers).map(({ stream }) => {
+        const event = new CudaEvent(this.#driver);
+        event.record(stream);
+        return event;
+      }),
+    );
+  }
+
   /** Lets go of what is known of a cache that is released. */
   forget(cache: CudaKvCache): void {
     this.settle(cache);
@@ -184,6 +196,23 @@ function* targetsApart(
     targets.add(target);
   }
   yield { start, end: pairs.length / 2 };
+}
+
+/** Events of which all must be done. They go as they are. */
+class Mark implements MovesMark {
+  readonly #left: CudaEvent[];
+
+  constructor(events: CudaEvent[]) {
+    this.#left = events;
+  }
+
+  isDone(): boolean {
+    for (let event = this.#left.at(-1); event?.isDone() === true; event = this.#left.at(-1)) {
+      event.destroy();
+      this.#left.pop();
+    }
+    return this.#left.length === 0;
+  }
 }
 
 /** What travels to and from one cache, by layer. */

@@ -12,6 +12,7 @@ import type {
   KvCache,
   KvCacheOptions,
   LateRead,
+  MovesMark,
   PackOptions,
   WeightFormat,
   WeightMatrix,
@@ -192,6 +193,10 @@ export class ReferenceDevice implements Device {
     assert(index >= 0 && index < host.blocks, `Cannot view block ${index} of ${host.blocks}`);
     const { buffer, byteOffset, byteLength } = hostKvBlocks(host).block(index);
     return new Uint8Array(buffer, byteOffset, byteLength);
+  }
+
+  markMoves(): MovesMark {
+    return { isDone: () => true };
   }
 
   async synchronize(): Promise<void> {}

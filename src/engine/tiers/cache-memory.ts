@@ -97,7 +97,7 @@ export class CacheMemory {
     options: CacheMemoryOptions,
     { blocks, cost, opened }: OpenedParts,
   ): Promise<CacheMemory> {
-    const { device, settings, clock, onFinished } = options;
+    const { device, settings, clock, timer, onFinished } = options;
     const { bytesPerBlock } = blocks;
     const hostBlocks = hostBlocksFor(settings, bytesPerBlock, opened !== null);
     const host = hostBlocks > 0 ? device.allocateHostBlocks(blocks, hostBlocks) : null;
@@ -115,7 +115,7 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const mover = new TierMover({ device, cache: blocks, host, store, clock, onFinished });
+    const mover = new TierMover({ device, cache: blocks, host, store, clock, timer, onFinished });
     const measured = await mover.measure();
     if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
     if (opened !== null) restore(cache, opened);

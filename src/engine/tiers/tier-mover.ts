@@ -1,6 +1,6 @@
 /** Carries out what the books decided: blocks go between device, host memory and disk. */
-import { assert, type Clock } from "#base";
-import type { KvCache as BlockMemory, Device, HostBlocks } from "#devices";
+import { assert, type Clock, type Timer } from "#base";
+import type { KvCache as BlockMemory, Device, HostBlocks, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
 
@@ -13,6 +13,7 @@ export interface TierMoverOptions {
   /** Null: there is no disk tier. The mover closes it in `drain`. */
   readonly store: DiskStore | null;
   readonly clock: Clock;
+  readonly timer: Timer;
   /** Called whenever `takeFinished` has something new. */
   readonly onFinished: () => void;
 }
@@ -42,6 +43,8 @@ interface Transfer {
 /** Most blocks that `measure` copies: a few milliseconds of work. */
 const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
+/** Between two looks whether a device's moves are done: short beside a read of a disk. */
+const MOVES_LOOK_MS = 1;
 
 /** The bytes of all tiers. One per engine. */
 export class TierMover {
@@ -141,11 +144,29 @@ export class TierMover {
     // A device may be behind: what a job writes to disk may not be in host memory yet, and what a
     // read overwrites may not be on the device yet.
     const needsHost = jobs.some(({ kind }) => kind !== "delete");
+    // Marked now, ahead of the step that comes next: that one need not be waited for.
+    const mark = needsHost ? device.markMoves() : null;
     // All wait for those before them, else a deletion could overtake the write that it is for.
     this.#handedOver = this.#handedOver.then(async () => {
-      const isReady = needsHost ? await settles(device.synchronize()) : true;
+      const isReady = mark === null || (await this.#areDone(mark));
       for (const transfer of transfers) this.#start(transfer, isReady);
     });
+  }
+
+  /**
+   * Waits until moves are done; false: the device failed, and why is told where its steps fail. This
+   * thread goes on with steps meanwhile.
+   */
+  async #areDone(mark: MovesMark): Promise<boolean> {
+    const { timer } = this.#options;
+    try {
+      while (!mark.isDone()) {
+        await new Promise<void>((resolve) => timer.after(MOVES_LOOK_MS, resolve));
+      }
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #moveRun(moves: readonly BlockMove[]): void {
@@ -221,14 +242,4 @@ export class TierMover {
 
 function zero(): { blocks: number; bytes: number; ms: number } {
   return { blocks: 0, bytes: 0, ms: 0 };
-}
-
-/** Whether a promise resolves. Why the device failed is told where its steps fail. */
-async function settles(promise: Promise<void>): Promise<boolean> {
-  try {
-    await promise;
-    return true;
-  } catch {
-    return false;
-  }
 }

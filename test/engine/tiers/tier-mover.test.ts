@@ -43,7 +43,8 @@ async function setUp({ kind = "reference", files, around = (same) => same }: Set
   let wakes = 0;
   const { store } = opened;
   const onFinished = () => void wakes++;
-  const mover = new TierMover({ device, cache, host, store, clock: systemClock, onFinished });
+  const times = { clock: systemClock, timer: systemTimer };
+  const mover = new TierMover({ device, cache, host, store, ...times, onFinished });
   onTestFinished(async () => {
     await mover.drain();
     own.dispose();
@@ -173,21 +174,24 @@ test("a block goes to disk and comes back into another host block", async () => 
 test.for(["write", "read"] as const)(
   "a %s waits until the device is done with its host block",
   async (kind) => {
-    let letGo = () => {};
-    const held = new Promise<void>((resolve) => {
-      letGo = resolve;
-    });
+    let isDone = false;
     const slow = (device: Device): Device =>
-      Object.assign(Object.create(device), { synchronize: () => held });
+      Object.assign(Object.create(device), {
+        markMoves: () => ({ isDone: () => isDone }),
+        // The whole device may be at work for long: steps go on.
+        synchronize: () => Promise.reject(new Error("waited for all")),
+      });
     const { mover } = await setUp({ around: slow });
-    onTestFinished(letGo);
+    onTestFinished(() => {
+      isDone = true;
+    });
     mover.carryOut([], [{ kind, host: onHost(0), disk: onDisk(0), file: file(1) }]);
     mover.carryOut([], [{ kind: "delete", disk: onDisk(0), file: file(1) }]);
     await new Promise((resolve) => setTimeout(resolve, 20));
     // The deletion has to wait for what came before it.
     expect(mover.takeFinished()).toEqual([]);
     expect(mover.counts().disk?.removals).toBe(0);
-    letGo();
+    isDone = true;
     const done = await finished(mover, 2);
     expect(done.map(({ job, ok }) => [job.kind, ok])).toEqual([
       [kind, kind === "write"],
@@ -196,10 +200,38 @@ test.for(["write", "read"] as const)(
   },
 );
 
+test("a job waits for the moves before it, not for those that come while it waits", async () => {
+  const marks: { done: boolean }[] = [];
+  const slow = (device: Device): Device =>
+    Object.assign(Object.create(device), {
+      markMoves: () => {
+        const mark = { done: false };
+        marks.push(mark);
+        return { isDone: () => mark.done };
+      },
+    });
+  const { mover } = await setUp({ around: slow });
+  const write = (index: number): DiskJob => ({
+    ...{ kind: "write", host: onHost(index), disk: onDisk(index), file: file(index) },
+  });
+  mover.carryOut([offload(0, 0)], [write(0)]);
+  mover.carryOut([offload(1, 1)], [write(1)]);
+  for (const [index, mark] of marks.entries()) {
+    mark.done = true;
+    const done = await finished(mover, 1);
+    expect(done.map(({ job, ok }) => [job.file.key, ok])).toEqual([[file(index).key, true]]);
+  }
+  expect(marks).toHaveLength(2);
+});
+
 test("what a failed device left in host memory is not written", async () => {
   const failing = (device: Device): Device =>
     Object.assign(Object.create(device), {
-      synchronize: () => Promise.reject(new Error("the device is gone")),
+      markMoves: () => ({
+        isDone: () => {
+          throw new Error("the device is gone");
+        },
+      }),
     });
   const { mover } = await setUp({ around: failing });
   mover.carryOut([], [{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
