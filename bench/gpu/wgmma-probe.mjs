@@ -5,8 +5,8 @@
 // large ones beside the exact kernels of the same device. Then its speed beside the general
 // kernel's, which blocks of 4 tokens get: medians, 4 D operations per query head and visible pair.
 // --variants measures other ways of the kernel instead (kernel-variants.mjs), each beside the
-// result of the one that is built, with a scale that lets few positions count; --ways NAME,NAME takes
-// some of them. One that is wrong on purpose shows that a difference is seen. --scale divides
+// result of the one that is built, with a scale that lets few positions count; --ways NAME,NAME
+// takes some of them. One that is wrong on purpose shows that a difference is seen. --scale divides
 // lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a wrong result.
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";

@@ -6,12 +6,13 @@
 
 namespace perigee {
 
-/// Kv heads whose jobs stand side by side. Fewer than all keep fewer keys and values in use at once.
+/// Kv heads whose jobs stand side by side. Fewer than all keep fewer keys and values in use at
+/// once.
 constexpr int kHeadsTogether = 1 << 16;
 
-/// One warp calls it. A job is a kv head of a tile of 128 rows. Of kHeadsTogether heads, jobs go from
-/// the batch's last tile to its first, because behind other tiles of a sequence come those with
-/// longer rows: what is left for the end is short. Then come the next such heads.
+/// One warp calls it. A job is a kv head of a tile of 128 rows. Of kHeadsTogether heads, jobs go
+/// from the batch's last tile to its first, because behind other tiles of a sequence come those
+/// with longer rows: what is left for the end is short. Then come the next such heads.
 struct JobQueue {
   const AttendPrefillWgmmaParams& p;
   int lane;

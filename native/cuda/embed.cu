@@ -1,10 +1,11 @@
 // out[t] = scale * table[ids[t] + offset], or added to what out[t] holds.
 //
 // Shapes   ids [T] i32, table [V, E] packed or f32, out [T, E] f32
-// Work     a block per token
+// Work     a block per token; a thread has quads of neighbouring columns, all on their way at once,
+//          where a row is whole quads
 // Bound    memory: one table row read and one output row written per token
-// Checked  bench/gpu/smoke.mjs, embed
-#include "packed-rows.h"
+// Checked  bench/gpu/smoke.mjs, embed; bench/gpu/rows.mjs
+#include "row-quads.h"
 
 namespace perigee {
 
@@ -18,17 +19,52 @@ struct EmbedParams {
   int accumulate;
 };
 
-PERIGEE_KERNEL perigee_embed(const __grid_constant__ EmbedParams p) {
+namespace {
+
+/// Quads of a thread under way. With the 256 threads of a block: 4096 columns.
+constexpr int kQuads = 4;
+using Quads = RowQuads<kQuads>;
+
+/// Columns from `first` on, as many as a block has at once. `row` negative: zeros.
+__device__ __forceinline__ void embedQuads(const EmbedParams& p, int row, float* out, int first) {
+  const int columns = p.table.columns - first;
+  Quads values;
+  if (row >= 0) {
+    values.loadPacked(p.table, row, first);
+  } else {
+    Quads::forOwn(columns, [&](int i, int) { values.quads[i] = {0.0f, 0.0f, 0.0f, 0.0f}; });
+  }
+  Quads before;
+  if (p.accumulate) before.load(out + first, columns);
+  Quads::forOwn(columns, [&](int i, int) {
+    float4& to = values.quads[i];
+    to = {p.scale * to.x, p.scale * to.y, p.scale * to.z, p.scale * to.w};
+    if (!p.accumulate) return;
+    const float4& old = before.quads[i];
+    to = {old.x + to.x, old.y + to.y, old.z + to.z, old.w + to.w};
+  });
+  values.store(out + first, columns);
+}
+
+}  // namespace
+
+PERIGEE_KERNEL __launch_bounds__(256)
+perigee_embed(const __grid_constant__ EmbedParams p) {
   joinStream();
   const int64_t token = blockIdx.x;
   const int columns = p.table.columns;
   float* const out = p.out + token * columns;
 
   // Rows of padding in a captured batch may carry any id: they get zeros instead of foreign memory.
-  const int row = p.ids[token] + p.offset;
-  const bool known = row >= 0 && row < p.rows;
+  const int asked = p.ids[token] + p.offset;
+  const int row = asked < p.rows ? asked : -1;
+  if (columns % kQuad == 0) {
+    const int step = kQuads * kQuad * static_cast<int>(blockDim.x);
+    for (int first = 0; first < columns; first += step) embedQuads(p, row, out, first);
+    return;
+  }
   for (int i = threadIdx.x; i < columns; i += blockDim.x) {
-    const float value = known ? p.scale * p.table.load(row, i) : 0.0f;
+    const float value = row >= 0 ? p.scale * p.table.load(row, i) : 0.0f;
     out[i] = p.accumulate ? out[i] + value : value;
   }
 }

@@ -3,9 +3,11 @@
 // Formula  x += delta;  rms: x / sqrt(mean(x^2) + eps) * (w + offset)
 //          layer: (x - mean) / sqrt(variance + eps) * (w + offset) + bias
 // Shapes   x, delta, out [T, E]; w, bias [E]
-// Work     a block per row, whose threads keep their columns in registers between the passes; the
-//          weights are read while the kernel in front still runs. Rows that are not whole quads, or
-//          too long for that, are read again from the cache
+// Work     a block per row, whose threads keep their columns in registers between the passes. Rows
+//          up to kUsualQuads quads per thread may be more than blocks: a block has every
+//          gridDim-th, and the next one is on its way while this one is summed, so that the memory
+//          never waits for a barrier; weights are read once, while the kernel in front still runs.
+//          Rows that are not whole quads, or too long for registers, are read again from the cache
 // Bound    memory: 8 bytes read and 4 written per element of the stream, and the output
 // Checked  bench/gpu/smoke.mjs, norm
 #include "block-sum.h"
@@ -22,13 +24,15 @@ struct NormParams {
   int layer;          // 0: rms
   float epsilon;
   float weightOffset;
+  int rows;  // T
 };
 
 namespace {
 
-/// Quads that a thread has room for: `normThreads` of src/devices/cuda/ops/norm.ts counts on it.
-constexpr int kQuads = 4;
-using Quads = RowQuads<kQuads>;
+/// Quads of a thread: `normThreads` of src/devices/cuda/ops/norm.ts asks for the first, and for
+/// rows beyond its largest block there is room for the second.
+constexpr int kUsualQuads = 2;
+constexpr int kMostQuads = 4;
 
 __device__ float scaleOf(float squares, const NormParams& p) {
   return 1.0f / sqrtf(squares / static_cast<float>(p.out.columns) + p.epsilon);
@@ -43,68 +47,117 @@ __device__ __forceinline__ void forEach(float4& quad, const Body& body) {
   body(quad.w);
 }
 
-/// x += delta.
-__device__ void addResidual(Quads& x, const NormParams& p, int64_t row) {
-  const int columns = p.out.columns;
-  x.load(p.x + row * columns, columns);
-  if (p.delta == nullptr) return;
-  Quads delta;
-  delta.load(p.delta + row * columns, columns);
-  Quads::forOwn(columns, [&](int i, int) {
-    x.quads[i].x += delta.quads[i].x;
-    x.quads[i].y += delta.quads[i].y;
-    x.quads[i].z += delta.quads[i].z;
-    x.quads[i].w += delta.quads[i].w;
-  });
-  x.store(p.x + row * columns, columns);
+/// Calls `body(value, other)` for each pair of elements of two quads.
+template <typename Body>
+__device__ __forceinline__ void forEach(float4& quad, const float4& other, const Body& body) {
+  body(quad.x, other.x);
+  body(quad.y, other.y);
+  body(quad.z, other.z);
+  body(quad.w, other.w);
 }
 
-__device__ void normQuads(const NormParams& p, float* scratch) {
-  const int64_t row = blockIdx.x;
+/// A row of the stream, and of what is added to it, on their way.
+template <int kQuads>
+struct Incoming {
+  RowQuads<kQuads> x;
+  RowQuads<kQuads> delta;
+
+  /// `once`: nobody reads the row soon. Of the few rows of decoding, the next product does.
+  __device__ void load(const NormParams& p, int64_t row, bool once) {
+    const int columns = p.out.columns;
+    if (once) {
+      x.loadOnce(p.x + row * columns, columns);
+    } else {
+      x.load(p.x + row * columns, columns);
+    }
+    if (p.delta != nullptr) delta.loadOnce(p.delta + row * columns, columns);
+  }
+
+  /// The row, with what is added.
+  __device__ RowQuads<kQuads> take(const NormParams& p, int64_t row) {
+    const int columns = p.out.columns;
+    if (p.delta == nullptr) return x;
+    RowQuads<kQuads>::forOwn(columns, [&](int i, int) {
+      forEach(x.quads[i], delta.quads[i], [](float& to, float more) { to += more; });
+    });
+    x.store(p.x + row * columns, columns);
+    return x;
+  }
+};
+
+/// Norms x, a row in registers, and stores it. `weightAt(i, column)`: of a thread's quad i.
+template <int kQuads, typename WeightAt>
+__device__ __forceinline__ void normRow(const NormParams& p, int64_t row, RowQuads<kQuads>& x,
+                                        const WeightAt& weightAt, BlockSums& sums) {
+  using Quads = RowQuads<kQuads>;
   const int columns = p.out.columns;
 
-  // 1. What no kernel writes, ahead of the wait.
-  Quads weight;
-  weight.load(p.weight, columns);
-  waitForPrevious();
-
-  // 2. The residual, and the mean where it counts.
-  Quads x;
-  addResidual(x, p, row);
+  // 1. The mean where it counts.
   if (p.layer) {
     float sum = 0.0f;
     Quads::forOwn(columns, [&](int i, int) {
       forEach(x.quads[i], [&](float& value) { sum += value; });
     });
-    const float center = blockSum(sum, scratch) / static_cast<float>(columns);
+    const float center = sums.add(sum) / static_cast<float>(columns);
     Quads::forOwn(columns, [&](int i, int) {
       forEach(x.quads[i], [&](float& value) { value -= center; });
     });
   }
 
-  // 3. The spread round it, in a pass of its own: squares of large means would cancel.
+  // 2. The spread round it, in a pass of its own: squares of large means would cancel.
   float squares = 0.0f;
   Quads::forOwn(columns, [&](int i, int) {
     forEach(x.quads[i], [&](float& value) { squares += value * value; });
   });
-  const float scale = scaleOf(blockSum(squares, scratch), p);
+  const float scale = scaleOf(sums.add(squares), p);
 
-  // 4. The output, rounded to its format.
+  // 3. The output, rounded to its format.
   Quads::forOwn(columns, [&](int i, int column) {
-    float4& y = x.quads[i];
-    const float4& by = weight.quads[i];
-    y.x = y.x * scale * (by.x + p.weightOffset);
-    y.y = y.y * scale * (by.y + p.weightOffset);
-    y.z = y.z * scale * (by.z + p.weightOffset);
-    y.w = y.w * scale * (by.w + p.weightOffset);
+    forEach(x.quads[i], weightAt(i, column),
+            [&](float& y, float by) { y = y * scale * (by + p.weightOffset); });
     if (p.bias == nullptr) return;
     const float4 bias = *reinterpret_cast<const float4*>(p.bias + column);
-    y.x += bias.x;
-    y.y += bias.y;
-    y.z += bias.z;
-    y.w += bias.w;
+    forEach(x.quads[i], bias, [&](float& y, float more) { y += more; });
   });
   x.storePacked(p.out, row);
+}
+
+/// Rows of a block, each under way while the one before it is worked on.
+__device__ void normAhead(const NormParams& p, float* scratch) {
+  using Quads = RowQuads<kUsualQuads>;
+  BlockSums sums(scratch);
+
+  // 1. What no kernel writes, ahead of the wait.
+  Quads weight;
+  weight.load(p.weight, p.out.columns);
+  const auto weightAt = [&](int i, int) { return weight.quads[i]; };
+  waitForPrevious();
+
+  // 2. Row by row.
+  Incoming<kUsualQuads> incoming;
+  int row = static_cast<int>(blockIdx.x);
+  incoming.load(p, row, false);
+  while (row < p.rows) {
+    Quads x = incoming.take(p, row);
+    const int next = row + static_cast<int>(gridDim.x);
+    if (next < p.rows) incoming.load(p, next, true);
+    normRow(p, row, x, weightAt, sums);
+    row = next;
+  }
+}
+
+/// A row that leaves no registers for a second one, nor for weights.
+__device__ void normLong(const NormParams& p, float* scratch) {
+  const int row = static_cast<int>(blockIdx.x);
+  BlockSums sums(scratch);
+  waitForPrevious();
+  Incoming<kMostQuads> incoming;
+  incoming.load(p, row, false);
+  RowQuads<kMostQuads> x = incoming.take(p, row);
+  const auto weightAt = [&](int, int column) {
+    return *reinterpret_cast<const float4*>(p.weight + column);
+  };
+  normRow(p, row, x, weightAt, sums);
 }
 
 __device__ void normColumns(const NormParams& p, float* scratch) {
@@ -140,10 +193,14 @@ __device__ void normColumns(const NormParams& p, float* scratch) {
 PERIGEE_KERNEL __launch_bounds__(1024)
 perigee_norm(const __grid_constant__ NormParams p) {
   letNextStart();
-  __shared__ float scratch[kWarp];
+  __shared__ float scratch[2 * kWarp];
   const int quads = static_cast<int>(padTo(p.out.columns, kGroupColumns)) / kQuad;
-  if (p.out.columns % kQuad == 0 && quads <= kQuads * static_cast<int>(blockDim.x)) {
-    normQuads(p, scratch);
+  const int threads = static_cast<int>(blockDim.x);
+  const bool isWhole = p.out.columns % kQuad == 0;
+  if (isWhole && quads <= kUsualQuads * threads) {
+    normAhead(p, scratch);
+  } else if (isWhole && quads <= kMostQuads * threads) {
+    normLong(p, scratch);
   } else {
     normColumns(p, scratch);
   }

@@ -1,4 +1,6 @@
-// From the attention projection's rows to positioned queries and a filled cache.
+// From the attention projection's rows to positioned queries and a filled cache: heads of any size
+// and any part of it turned. Those of whole pairs have kernels of their own
+// (rope-kv-write-pairs.cu).
 //
 // Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims:
 //          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
@@ -8,37 +10,15 @@
 // Work     a warp per token and head of queries, keys or values; blocks of kWarps heads of a token
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token
 // Checked  bench/gpu/smoke.mjs, ropeKvWrite
-#include "kv-cache.h"
+#include "rope-kv-write.h"
 
 namespace perigee {
-
-struct RopeKvWriteParams {
-  const float* qkv;
-  float* query;
-  float* sinkQuery;  // null: none
-  KvLayer cache;
-  const int* positions;
-  const int* slots;        // negative: nowhere
-  const float* rope;       // null: none
-  const float* queryNorm;  // [D], null: none
-  const float* keyNorm;
-  int heads;
-  int rotary;
-  int sinkPositionMax;
-  float epsilon;
-};
 
 namespace {
 
 constexpr int kWarps = 8;
 constexpr int kHeadDimMax = 256;
 constexpr int kPerLane = kHeadDimMax / kWarp;
-
-/// kCount elements that are loaded and stored at once.
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Together {
-  T elements[kCount];
-};
 
 /// A head's vector in the registers of a warp: lane l has kWide dims from kWide l on, then as many
 /// from kWide (l + 32) on, ... kWide: 4, or 1 where rows do not begin at multiples of 16 bytes.

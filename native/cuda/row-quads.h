@@ -32,10 +32,30 @@ struct RowQuads {
     });
   }
 
+  /// The same where nobody reads the row soon: it leaves the cache first.
+  __device__ void loadOnce(const float* row, int columns) {
+    forOwn(columns, [&](int i, int column) {
+      quads[i] = __ldcs(reinterpret_cast<const float4*>(row + column));
+    });
+  }
+
   __device__ void store(float* row, int columns) const {
     forOwn(columns, [&](int i, int column) {
       *reinterpret_cast<float4*>(row + column) = quads[i];
     });
+  }
+
+  /// Row `index` of packed memory, from column `first` on, a multiple of four as the row's length
+  /// is: the numbers that `PackedRows::load` gives.
+  __device__ void loadPacked(const PackedRows& from, int64_t index, int first) {
+    const uint8_t* const bytes = from.row(index);
+    switch (from.format) {
+      case Format::bf16:
+        loadBf16(reinterpret_cast<const Bf16*>(bytes) + first, from.columns - first);
+        break;
+      case Format::i8: loadI8(bytes, from.columns, first); break;
+      default: load(reinterpret_cast<const float*>(bytes) + first, from.columns - first);
+    }
   }
 
   /// Rounds the row to the format of `out`. All threads call it.
@@ -55,6 +75,24 @@ struct RowQuads {
   struct alignas(4) FourBytes {
     int8_t each[kQuad];
   };
+
+  __device__ void loadBf16(const Bf16* row, int columns) {
+    forOwn(columns, [&](int i, int column) {
+      const auto halves = *reinterpret_cast<const FourHalves*>(row + column);
+      quads[i] = {widen(halves.each[0]), widen(halves.each[1]), widen(halves.each[2]),
+                  widen(halves.each[3])};
+    });
+  }
+
+  __device__ void loadI8(const uint8_t* bytes, int columns, int first) {
+    const float* const scales = reinterpret_cast<const float*>(bytes + scaleOffset(columns));
+    forOwn(columns - first, [&](int i, int column) {
+      const auto four = *reinterpret_cast<const FourBytes*>(bytes + first + column);
+      const float scale = scales[(first + column) / kGroupColumns];
+      const auto number = [&](int e) { return static_cast<float>(four.each[e]) * scale; };
+      quads[i] = {number(0), number(1), number(2), number(3)};
+    });
+  }
 
   __device__ float4 orZeros(int i, int column, int columns) const {
     return column < columns ? quads[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -20,7 +20,8 @@ constexpr float kLog2OfE = 1.4426950408889634f;
 constexpr float kSlack = 8.0f;
 
 /// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
-/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor; 0: none.
+/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor; 0:
+/// none.
 constexpr int kProductsEvery = 0;
 
 /// Which positions a thread's two rows see, [begin, end), and what all 16 rows of its warp see.
@@ -80,8 +81,8 @@ __device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
 }
 
 /// 2^x by products alone, for x below 126: within 1.1e-4 of itself, which the rounding to 16 bits
-/// hides; 0 from -127 down. x is a whole number, to the nearest, and a rest; adding 1.5 * 2^23 leaves
-/// the number in the lowest bits.
+/// hides; 0 from -127 down. x is a whole number, to the nearest, and a rest; adding 1.5 * 2^23
+/// leaves the number in the lowest bits.
 __device__ __forceinline__ float powerByProducts(float x) {
   constexpr float kRounder = 12582912.0f;
   const float bounded = fmaxf(x, -127.0f);

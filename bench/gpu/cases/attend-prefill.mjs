@@ -80,7 +80,7 @@ function extrasOf(pair, columns, spans, { sinks, isTree, ...more }, random) {
   };
 }
 
-/** Numbers that bf16 holds: with a scale of its own, a steep softmax would not bear their rounding. */
+/** Numbers that bf16 holds: a steep softmax, by its own scale, would not bear their rounding. */
 function cut(values) {
   const bits = new Uint32Array(values.buffer);
   for (let i = 0; i < bits.length; i++) bits[i] &= 0xffff0000;

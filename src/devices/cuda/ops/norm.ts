@@ -6,11 +6,17 @@ import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 
 const params = new KernelParams([
   ...PACKED_ROWS,
-  ...(["pointer", "pointer", "pointer", "pointer", "i32", "f32", "f32"] as const),
+  ...(["pointer", "pointer", "pointer", "pointer", "i32", "f32", "f32", "i32"] as const),
 ]);
 
+/** Of a quad; rows of two per thread go through blocks one after the other. */
+const quadColumns = 4;
+
+/** Threads that a multiprocessor runs at once, for the registers that native/cuda/norm.cu takes. */
+const threadsAtOnce = 1024;
+
 /** Fields of `NormParams` in native/cuda/norm.cu. */
-export function norm({ kernels, launcher }: CudaContext, input: NormInput): void {
+export function norm({ kernels, launcher, gpu }: CudaContext, input: NormInput): void {
   const { count, weight } = input;
   const columns = weight.shape[0] ?? 1;
   const vector = (handle: DeviceTensor | undefined) =>
@@ -28,8 +34,17 @@ export function norm({ kernels, launcher }: CudaContext, input: NormInput): void
     input.kind === "layer" ? 1 : 0,
     input.epsilon,
     input.weightOffset ?? 0,
+    count,
   );
-  launcher.launch(kernels.norm, { grid: [count], threads: normThreads(columns) }, params);
+  const threads = normThreads(columns);
+  const isAhead = columns % quadColumns === 0 && columns <= 2 * quadColumns * threads;
+  const blocks = isAhead ? Math.min(count, gpu.multiprocessors * blocksAtOnce(threads)) : count;
+  launcher.launch(kernels.norm, { grid: [blocks], threads }, params);
+}
+
+/** Blocks that a multiprocessor runs at once. */
+function blocksAtOnce(threads: number): number {
+  return Math.max(1, Math.min(32, Math.floor(threadsAtOnce / threads)));
 }
 
 /**

@@ -17,8 +17,14 @@ const params = new KernelParams([
 /** Warps of a block, one per head: `kWarps` of native/cuda/rope-kv-write.cu. */
 const headsOfBlock = 8;
 
-/** Fields of `RopeKvWriteParams` in native/cuda/rope-kv-write.cu. */
-export function ropeKvWrite({ kernels, launcher }: CudaContext, input: RopeKvWriteInput): void {
+/** `kThreads` of native/cuda/rope-kv-write-pairs.cu, and the heads of a thread of many tokens. */
+const pairThreads = 256;
+const headsOfThread = 3;
+/** Blocks of few tokens that a multiprocessor runs at once. */
+const blocksAtOnce = 5;
+
+/** Fields of `RopeKvWriteParams` in native/cuda/rope-kv-write.h. */
+export function ropeKvWrite(context: CudaContext, input: RopeKvWriteInput): void {
   const { count, heads, sinkQuery } = input;
   const cache = kvCacheOf(input.cache);
   const { kvHeads } = cache;
@@ -42,8 +48,36 @@ export function ropeKvWrite({ kernels, launcher }: CudaContext, input: RopeKvWri
     sinkQuery?.positionMax ?? 0,
     input.normEpsilon ?? 0,
   );
-  const grid = [count, Math.ceil((heads + 2 * kvHeads) / headsOfBlock)] as const;
+  const rows = { tokens: count, heads: heads + 2 * kvHeads, headDim };
+  // native/cuda/rope-kv-write-pairs.cu says why.
+  const isOfPairs = headDim % 16 === 0 && (rotary === headDim || input.rope === undefined);
+  if (isOfPairs && sinkQuery === undefined) launchPairs(context, rows);
+  else launchWarps(context, rows);
+}
+
+/** What a launch depends on; a head is one of queries, keys or values. */
+interface HeadRows {
+  readonly tokens: number;
+  readonly heads: number;
+  readonly headDim: number;
+}
+
+/** A warp per head, of any kind. Launches on what `params` holds. */
+function launchWarps({ kernels, launcher }: CudaContext, { tokens, heads }: HeadRows): void {
+  const grid = [tokens, Math.ceil(heads / headsOfBlock)] as const;
   launcher.launch(kernels.rope_kv_write, { grid, threads: headsOfBlock * 32 }, params);
+}
+
+/** The same for heads of whole pairs: a thread has several where tokens fill the GPU. */
+function launchPairs({ kernels, launcher, gpu }: CudaContext, rows: HeadRows): void {
+  const { tokens, heads, headDim } = rows;
+  const blockHeads = pairThreads / 2 ** Math.ceil(Math.log2(headDim / 8));
+  const blocks = Math.ceil(heads / blockHeads);
+  const isFew = blocks === 1 || tokens * blocks <= gpu.multiprocessors * blocksAtOnce;
+  const [kernel, along] = isFew
+    ? [kernels.rope_kv_write_few, blocks]
+    : [kernels.rope_kv_write_many, Math.ceil(blocks / headsOfThread)];
+  launcher.launch(kernel, { grid: [tokens, along], threads: pairThreads }, params);
 }
 
 /** Dimensions that turn; 0 without a table. */

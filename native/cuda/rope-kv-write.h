@@ -1,0 +1,30 @@
+// What kernels of ropeKvWrite are told (rope-kv-write.cu, rope-kv-write-pairs.cu).
+#pragma once
+
+#include "kv-cache.h"
+
+namespace perigee {
+
+struct RopeKvWriteParams {
+  const float* qkv;
+  float* query;
+  float* sinkQuery;  // null: none
+  KvLayer cache;
+  const int* positions;
+  const int* slots;        // negative: nowhere
+  const float* rope;       // null: none
+  const float* queryNorm;  // [D], null: none
+  const float* keyNorm;
+  int heads;
+  int rotary;
+  int sinkPositionMax;
+  float epsilon;
+};
+
+/// kCount elements that are loaded and stored at once.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Together {
+  T elements[kCount];
+};
+
+}  // namespace perigee
