@@ -176,7 +176,7 @@ export class CudaDevice extends CudaOps implements Device {
     const { sequences, contextTokens, contextTokensMax, cache, format } = shape;
     if (!this.replays) return contextTokens;
     if (decodesFrom(cache, format, sequences)) return contextTokensMax;
-    return Math.min(paddedContext(contextTokens), contextTokensMax);
+    return Math.min(paddedContext(contextTokens, sequences), contextTokensMax);
   }
 
   copyBlocks(cache: KvCache, pairs: Int32Array): void {

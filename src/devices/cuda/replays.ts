@@ -2,11 +2,29 @@ import { messageOf } from "#base";
 import type { RunnableGraph } from "./graph.ts";
 import type { CudaStream } from "./stream.ts";
 
-/** Graphs that are kept: each takes memory of the driver's. */
-const graphsDefault = 256;
+/**
+ * Graphs that are kept: each takes memory of the driver's. As many as there are sizes of steps for
+ * up to 4096 sequences of up to 131072 tokens: see the end of this file.
+ */
+export const GRAPHS_MAX = 256;
+
+/**
+ * A graph makes room for another one when it was not launched in so many runs. Where more sizes are
+ * in use than are kept, the others run op by op, which costs less than to capture them in turn.
+ */
+const idleRunsDefault = 4096;
+
+/** Keys that are known beside the graphs, by graph that may be kept. */
+const keysPerGraph = 4;
 
 /** What is known of a key: it ran once, cannot be captured, or was. */
-type Known = "ran" | "plain" | RunnableGraph;
+type Step = "ran" | "plain" | RunnableGraph;
+
+interface Known {
+  readonly step: Step;
+  /** Which run was its last. */
+  readonly run: number;
+}
 
 /** How steps are captured. */
 export interface ReplayOptions {
@@ -14,6 +32,8 @@ export interface ReplayOptions {
   /** Told once, in one line, that steps cannot be captured. */
   readonly warn?: ((message: string) => void) | undefined;
   readonly graphsMax?: number;
+  /** Runs without a graph's key after which the graph makes room for another one. */
+  readonly idleRuns?: number;
 }
 
 /**
@@ -25,42 +45,46 @@ export class Replays {
   readonly #stream: CudaStream;
   readonly #warn: ((message: string) => void) | undefined;
   readonly #graphsMax: number;
+  readonly #idleRuns: number;
   /** Least recently used first. */
   readonly #known = new Map<string, Known>();
+  #graphs = 0;
+  #runs = 0;
   #warned = false;
 
-  constructor({ stream, warn, graphsMax = graphsDefault }: ReplayOptions) {
-    this.#stream = stream;
-    this.#warn = warn;
-    this.#graphsMax = graphsMax;
+  constructor(options: ReplayOptions) {
+    this.#stream = options.stream;
+    this.#warn = options.warn;
+    this.#graphsMax = options.graphsMax ?? GRAPHS_MAX;
+    this.#idleRuns = options.idleRuns ?? idleRunsDefault;
   }
 
   /** Graphs that are kept now. */
   get graphs(): number {
-    return [...this.#known.values()].filter(isGraph).length;
+    return this.#graphs;
   }
 
   /** Enqueues what `enqueue` does, or what it did. */
   run(key: string, enqueue: () => void): void {
     const known = this.#known.get(key);
+    this.#runs++;
     // An error leaves nothing behind that would be launched.
     if (known !== undefined) this.#known.delete(key);
-    this.#known.set(key, this.#enqueue(known, enqueue));
+    this.#known.set(key, { step: this.#enqueue(known?.step, enqueue), run: this.#runs });
     this.#forgetOldest();
   }
 
   /** Lets go of all graphs. */
   dispose(): void {
-    for (const known of this.#known.values()) if (isGraph(known)) known.destroy();
-    this.#known.clear();
+    for (const key of [...this.#known.keys()]) this.#forget(key);
   }
 
-  #enqueue(known: Known | undefined, enqueue: () => void): Known {
-    if (known === undefined || known === "plain") {
+  #enqueue(step: Step | undefined, enqueue: () => void): Step {
+    if (step === undefined || step === "plain" || (step === "ran" && !this.#hasRoom())) {
       enqueue();
-      return known ?? "ran";
+      return step ?? "ran";
     }
-    const graph = known === "ran" ? this.#capture(enqueue) : known;
+    const graph = step === "ran" ? this.#capture(enqueue) : step;
     if (graph === null) enqueue();
     else graph.launch(this.#stream);
     return graph ?? "plain";
@@ -73,6 +97,7 @@ export class Replays {
       try {
         const graph = template.instantiate();
         graph.upload(this.#stream);
+        this.#graphs++;
         return graph;
       } finally {
         template.destroy();
@@ -85,19 +110,36 @@ export class Replays {
     }
   }
 
-  #forgetOldest(): void {
-    if (this.#known.size <= this.#graphsMax) return;
-    const [oldest] = this.#known;
-    if (oldest === undefined) return;
-    const [key, known] = oldest;
-    // A graph that still runs goes when it is done.
-    if (isGraph(known)) known.destroy();
-    this.#known.delete(key);
+  /** Whether one more graph may be kept; one that is idle goes. */
+  #hasRoom(): boolean {
+    if (this.#graphs < this.#graphsMax) return true;
+    for (const [key, { step, run }] of this.#known) {
+      if (typeof step === "string") continue;
+      if (this.#runs - run <= this.#idleRuns) return false;
+      this.#forget(key);
+      return true;
+    }
+    return false;
   }
-}
 
-function isGraph(known: Known): known is RunnableGraph {
-  return typeof known !== "string";
+  /** Keys without a graph, too, are only so many. */
+  #forgetOldest(): void {
+    if (this.#known.size - this.#graphs <= keysPerGraph * this.#graphsMax) return;
+    for (const [key, { step }] of this.#known) {
+      if (typeof step !== "string") continue;
+      this.#known.delete(key);
+      return;
+    }
+  }
+
+  #forget(key: string): void {
+    const step = this.#known.get(key)?.step;
+    this.#known.delete(key);
+    if (step === undefined || typeof step === "string") return;
+    // A graph that still runs goes when it is done.
+    step.destroy();
+    this.#graphs--;
+  }
 }
 
 /**
@@ -112,15 +154,25 @@ export function paddedBatch(count: number, countMax: number): number {
 /** Contexts are taken for at least as long: shorter ones launch hardly less. */
 const contextMin = 512;
 
-/** Lengths that contexts are taken for where launches depend on them: powers of two. */
-export function paddedContext(contextTokens: number): number {
-  return Math.max(contextMin, 2 ** Math.ceil(Math.log2(contextTokens)));
+/** Up to so many sequences a step whose context is taken for too long would show. */
+const fewSequences = 8;
+
+/**
+ * Lengths that contexts are taken for where launches depend on them: 512 times powers of two, or of
+ * four where sequences alone make blocks enough.
+ */
+export function paddedContext(contextTokens: number, sequences: number): number {
+  const doublings = Math.max(0, Math.ceil(Math.log2(contextTokens / contextMin)));
+  const step = sequences <= fewSequences ? 1 : 2;
+  return contextMin * 2 ** (Math.ceil(doublings / step) * step);
 }
 
-/** 1, 2, 4, 8, 12, 16, 24, 32, 40, .. 64, 80, .. 256, 288, .. */
+/** 1, 2, 4, 8, 12, 16, 24, .. 64, 80, .. 256, 288, .. 512, 576, .. 1024, then four per doubling. */
 function stepAbove(count: number): number {
   if (count <= 2) return 1;
   if (count <= 16) return 4;
   if (count <= 64) return 8;
-  return count <= 256 ? 16 : 32;
+  if (count <= 256) return 16;
+  const doubling = 2 ** Math.ceil(Math.log2(count));
+  return count <= 1024 ? doubling / 16 : doubling / 8;
 }

@@ -4,7 +4,12 @@ import type { DeviceTensor } from "#devices";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
-import { paddedBatch, paddedContext, Replays } from "../../../src/devices/cuda/replays.ts";
+import {
+  GRAPHS_MAX,
+  paddedBatch,
+  paddedContext,
+  Replays,
+} from "../../../src/devices/cuda/replays.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 const settings = emulatedSettings();
@@ -119,19 +124,46 @@ describe.skipIf(settings === null)("parts of a session on an emulated GPU", () =
   });
   afterAll(() => session.dispose());
 
-  test("the least recently used graph goes first", () => {
-    const replays = new Replays({ stream: session.stream, graphsMax: 2 });
+  test("the least recently used graph goes first, when it is idle", () => {
+    const replays = new Replays({ stream: session.stream, graphsMax: 2, idleRuns: 3 });
     const calls: string[] = [];
     const run = (key: string) => replays.run(key, () => calls.push(key));
     for (const key of ["a", "a", "b", "b", "a"]) run(key);
     expect(replays.graphs).toBe(2);
-    run("c");
-    run("a");
-    expect(calls).toEqual(["a", "a", "b", "b", "c"]);
+    // There is no room for c in its second run; in its third one b was not run four times.
+    for (const key of ["c", "c", "a", "c", "c"]) run(key);
+    expect(calls).toEqual(["a", "a", "b", "b", "c", "c", "c"]);
+    expect(replays.graphs).toBe(2);
+    for (const key of ["a", "c", "a"]) run(key);
+    expect(calls).toHaveLength(7);
     run("b");
     expect(calls.at(-1)).toBe("b");
     replays.dispose();
     expect(replays.graphs).toBe(0);
+  });
+
+  test("more sizes in turn than are kept are not captured again and again", () => {
+    const replays = new Replays({ stream: session.stream, graphsMax: 3, idleRuns: 10 });
+    const calls: number[] = [];
+    for (let round = 0; round < 20; round++) {
+      for (let key = 0; key < 5; key++) replays.run(`${key}`, () => calls.push(key));
+    }
+    expect(replays.graphs).toBe(3);
+    // Two runs of those that are kept, every run of the two others.
+    expect(calls).toHaveLength(3 * 2 + 2 * 20);
+    replays.dispose();
+  });
+
+  test("keys that come once are not remembered for good", () => {
+    const replays = new Replays({ stream: session.stream, graphsMax: 2 });
+    let calls = 0;
+    const run = (key: string) => replays.run(key, () => calls++);
+    for (const key of ["kept", "kept", "first"]) run(key);
+    for (let key = 0; key < 8; key++) run(`${key}`);
+    calls = 0;
+    for (const key of ["kept", "first", "first"]) run(key);
+    expect(calls).toBe(2);
+    replays.dispose();
   });
 
   test("a slot whose result nobody took is used again, and its result stays", async () => {
@@ -157,9 +189,41 @@ describe("batches are filled up", () => {
     expect([...sizes]).toEqual([...expected, 288, 300]);
   });
 
-  test("and contexts to powers of two", () => {
-    expect([1, 512, 513, 100_000].map(paddedContext)).toEqual([512, 512, 1024, 131_072]);
+  test("by less than a quarter beyond 64", () => {
+    expect([513, 1025, 2049, 3600, 5000].map((count) => paddedBatch(count, 8192))).toEqual([
+      576, 1280, 2560, 4096, 5120,
+    ]);
+    for (let count = 65; count <= 8192; count++) {
+      expect(paddedBatch(count, 8192)).toBeLessThanOrEqual(count * 1.25);
+    }
   });
+
+  test("and contexts to powers of two, or of four where there are many sequences", () => {
+    const padded = (sequences: number) =>
+      [1, 512, 513, 2000, 100_000].map((tokens) => paddedContext(tokens, sequences));
+    expect(padded(8)).toEqual([512, 512, 1024, 2048, 131_072]);
+    expect(padded(12)).toEqual([512, 512, 2048, 2048, 131_072]);
+  });
+
+  test.for([
+    [256, 131_072],
+    [500, 131_072],
+    [4096, 131_072],
+    [4096, 100_000],
+  ] as const)(
+    "to as many sizes as graphs are kept: %i sequences of %i tokens",
+    ([sequencesMax, tokensMax]) => {
+      let sizes = 0;
+      for (let count = 1; count <= sequencesMax; ) {
+        const sequences = paddedBatch(count, sequencesMax);
+        for (let tokens = 1; tokens <= tokensMax; sizes++) {
+          tokens = Math.min(paddedContext(tokens, sequences), tokensMax) + 1;
+        }
+        count = sequences + 1;
+      }
+      expect(sizes).toBeLessThanOrEqual(GRAPHS_MAX);
+    },
+  );
 
   test("not without graphs", async () => {
     if (settings === null) return;
