@@ -8,7 +8,7 @@ const { architectureOf } = await import("../../dist/devices/cuda/gpu.js");
 const { KernelModule } = await import("../../dist/devices/cuda/kernel-module.js");
 const { Nvrtc } = await import("../../dist/devices/cuda/nvrtc.js");
 
-/** What can be done otherwise: text in the kernel's file or its headers, and what stands there instead. */
+/** What can be done otherwise: text in the kernel's sources, and what stands there instead. */
 const prefillWays = {
   turns: [["kTakesTurns = false", "kTakesTurns = true"]],
   "softmax first": [["kSoftmaxFirst = false", "kSoftmaxFirst = true"]],
@@ -66,6 +66,20 @@ export const prefillVariants = Object.fromEntries(
 /** Exponents of another base: who compares results must notice. */
 export const wrongPrefill = [["scale) * kLog2OfE)", "scale) * 1.0f)"]];
 
+/** Ways of the linears in tiles (native/cuda/linear-tiles.h), by name. */
+export const tilesVariants = {
+  "as it is": [],
+  "no clusters": [["kClusterBlocks = 2;", "kClusterBlocks = 1;"]],
+  "128 columns": [["kStagePanels = 1;", "kStagePanels = 2;"]],
+  "any cut": [["grain = stages % work.grains == 0 ? stages / work.grains : 1;", "grain = 1;"]],
+  "whole tiles": [
+    ["grain = stages % work.grains == 0 ? stages / work.grains : 1;", "grain = stages;"],
+  ],
+  "next one early": [
+    ["waitForPrevious();\n      letNextStart();", "letNextStart();\n      waitForPrevious();"],
+  ],
+};
+
 /** `text` with every replacement that is of it; those done are added to `done`. */
 function replaced(text, replacements, done) {
   return replacements.reduce((changed, [from, to]) => {
@@ -75,19 +89,19 @@ function replaced(text, replacements, done) {
   }, text);
 }
 
-/** Puts variants of one kernel in the place of what the session loaded. */
+/** Puts variants of a file's kernels in the place of what the session loaded. */
 export class KernelVariants {
   #session;
   #nvrtc;
   #source;
-  #name;
+  #names;
 
-  /** Kernel `name` of file `file`. */
-  constructor(session, settings, { file, name }) {
+  /** Kernel `name` of file `file`, or several. */
+  constructor(session, settings, { file, name, names = [name] }) {
     this.#session = session;
     this.#nvrtc = Nvrtc.open(settings, session.driver.version);
     this.#source = readKernel(file);
-    this.#name = name;
+    this.#names = names;
   }
 
   use(replacements) {
@@ -105,6 +119,7 @@ export class KernelVariants {
       if (!done.has(from)) throw new Error(`Cannot find "${from}" in ${path} and its headers`);
     }
     const cubin = this.#nvrtc.compile(source, compileOptions(architectureOf(gpu)));
-    context.kernels[this.#name] = new KernelModule(driver, cubin).kernel(this.#name);
+    const module = new KernelModule(driver, cubin);
+    for (const name of this.#names) context.kernels[name] = module.kernel(name);
   }
 }

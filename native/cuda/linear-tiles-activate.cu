@@ -30,8 +30,8 @@ struct LinearTilesActivateJob {
   __device__ const TileWork& work() const { return p.work; }
 
   /// Of [F / 8][2][8][columns].
-  static __device__ BoxPlace place(int outputTile, int stage) {
-    return {{stage * kPanelColumns, 0, 0, outputTile * (kTileColumns / kTurnRows), 0}};
+  static __device__ BoxPlace place(int outputTile, int column) {
+    return {{column, 0, 0, outputTile * (kTileColumns / kTurnRows), 0}};
   }
 
   template <int kSums>

@@ -36,8 +36,11 @@ constexpr int kConsumerBarrier = 1;
 constexpr int kTilesBytes = (227 << 10) - 1024;
 constexpr int kBarriersBytes = 512;
 
-/// A stage is a panel of the weight's columns and the same columns of x. Must be a struct's first
-/// field; `tileWork` of src/devices/cuda/linear-tiles.ts fills it.
+/// Columns of a stage: of the weight, and the same ones of x.
+constexpr int kStagePanels = 1;
+constexpr int kStageColumns = kStagePanels * kPanelColumns;
+
+/// Must be a struct's first field; `workFields` of src/devices/cuda/linear-tiles.ts fills it.
 struct TileWork {
   TensorMap weight;
   TensorMap x;       // [columns][rows]
@@ -45,35 +48,38 @@ struct TileWork {
   uint32_t* arrived; // [blocks], 0 between kernels
   int outputTiles;   // of kTileOutputs rows of the weight
   int tokenTiles;    // of kTokens rows of x
-  int stages;        // of a tile
-  int unused[9];     // up to a multiple of 64 bytes
+  int columns;       // K
+  int grains;        // of a tile: it may be cut between them
+  int unused[8];     // up to a multiple of 64 bytes
 };
 
-/// Stages of all tiles, in their order, are cut in as many equal stretches as there are clusters.
-/// A cluster's tile is one of each of its blocks, side by side.
+/// Stages of all tiles, in their order, are cut in as many equal stretches as there are clusters,
+/// between grains. A cluster's tile is one of each of its blocks, side by side.
 struct TileShare {
-  int stages;  // of a tile
   int tokenTiles;
-  int total;
+  int stages;    // of a tile
+  int grain;     // stages
+  int grains;    // of all tiles
   int clusters;  // with work
   int cluster;
 
-  __device__ explicit TileShare(const TileWork& work)
-      : stages(work.stages), tokenTiles(work.tokenTiles) {
+  __device__ explicit TileShare(const TileWork& work) : tokenTiles(work.tokenTiles) {
+    stages = (work.columns + kStageColumns - 1) / kStageColumns;
+    grain = stages % work.grains == 0 ? stages / work.grains : 1;
     const int tiles = (work.outputTiles + kClusterBlocks - 1) / kClusterBlocks * tokenTiles;
-    total = tiles * stages;
-    clusters = min(static_cast<int>(gridDim.x) / kClusterBlocks, total);
+    grains = tiles * (stages / grain);
+    clusters = min(static_cast<int>(gridDim.x) / kClusterBlocks, grains);
     cluster = static_cast<int>(blockIdx.x) / kClusterBlocks;
   }
 
   /// Where a cluster's stretch begins; it ends where the next one's does.
   __device__ int begin(int of) const {
-    return static_cast<int>(static_cast<int64_t>(total) * min(of, clusters) / clusters);
+    return static_cast<int>(static_cast<int64_t>(grains) * min(of, clusters) / clusters) * grain;
   }
 
   /// Whose stretch has this stage.
   __device__ int ownerOf(int stage) const {
-    return static_cast<int>((static_cast<int64_t>(stage + 1) * clusters - 1) / total);
+    return static_cast<int>((static_cast<int64_t>(stage / grain + 1) * clusters - 1) / grains);
   }
 };
 
@@ -122,9 +128,11 @@ struct RingPlace {
 
 template <int kTokens>
 struct TilesMemory {
-  static constexpr int kWeightBytes = kTileOutputs * kPanelRowBytes;
-  static constexpr int kXBytes = kTokens * kPanelRowBytes;
-  static constexpr int kStageBytes = kWeightBytes + kXBytes;
+  static constexpr int kWeightPanelBytes = kTileOutputs * kPanelRowBytes;
+  static constexpr int kXPanelBytes = kTokens * kPanelRowBytes;
+  /// Panels of the weight, then those of x.
+  static constexpr int kXAt = kStagePanels * kWeightPanelBytes;
+  static constexpr int kStageBytes = kXAt + kStagePanels * kXPanelBytes;
   static constexpr int kStages = (kTilesBytes - kBarriersBytes) / kStageBytes;
   static_assert(kTokens / kRowHalves % kSwizzleRows == 0, "a copy begins where the swizzle does");
 

@@ -21,8 +21,8 @@ struct LinearTilesJob {
 
   __device__ const TileWork& work() const { return p.work; }
 
-  static __device__ BoxPlace place(int outputTile, int stage) {
-    return {{stage * kPanelColumns, outputTile * kTileOutputs, 0, 0, 0}};
+  static __device__ BoxPlace place(int outputTile, int column) {
+    return {{column, outputTile * kTileOutputs, 0, 0, 0}};
   }
 
   template <int kSums>

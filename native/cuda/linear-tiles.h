@@ -3,8 +3,8 @@
 //
 // Work     A tile is 128 rows of the matrix and all rows of x, up to 256: the matrix's rows are the
 //          operand that has to have 64 of them, so that few rows of x waste nothing, and the matrix
-//          is read once. Stages of 64 columns. All stages of all tiles are cut in equal stretches,
-//          one per cluster of two blocks (linear-tiles-work.h), so that every multiprocessor works
+//          is read once. Stages of 64 columns. All stages of all tiles are cut in equal
+//          stretches, one per cluster of two blocks (linear-tiles-work.h), so that every multiprocessor works
 //          to the end whatever the shape. The blocks of a cluster have neighbouring tiles and bring
 //          half of the rows of x each, for both. A warp has the copy engine fill a ring of stages;
 //          two warpgroups multiply 64 of the matrix's rows each. A tile that was cut is added up by
@@ -74,8 +74,12 @@ class TileFeed {
     if (isCopier()) {
       // What lies outside of the matrices arrives as zeros.
       memory_.full[slot].expectBytes(Memory::kStageBytes);
-      const BoxPlace from = Job::place(weights_.part.outputTile, weights_.part.stage);
-      copyBox(memory_.stages[slot], job_.work().weight, from, memory_.full[slot]);
+      for (int panel = 0; panel < kStagePanels; ++panel) {
+        const int column = weights_.part.stage * kStageColumns + panel * kPanelColumns;
+        uint8_t* const to = memory_.stages[slot] + panel * Memory::kWeightPanelBytes;
+        const BoxPlace from = Job::place(weights_.part.outputTile, column);
+        copyBox(to, job_.work().weight, from, memory_.full[slot]);
+      }
     }
     __syncwarp();
     weights_.advance();
@@ -87,12 +91,15 @@ class TileFeed {
     constexpr int kBoxRows = kTokens / kRowHalves;
     const int slot = rows_.place.slot;
     if (isCopier()) {
-      for (int half = clusterRank(); half < kRowHalves; half += kClusterBlocks) {
-        uint8_t* const to =
-            memory_.stages[slot] + Memory::kWeightBytes + half * kBoxRows * kPanelRowBytes;
-        const int row = rows_.part.tokenTile * kTokens + half * kBoxRows;
-        const BoxPlace from = {{rows_.part.stage * kPanelColumns, row, 0, 0, 0}};
-        copyBoxToCluster(to, job_.work().x, from, memory_.full[slot]);
+      const int rank = clusterRank();
+      for (int i = rank; i < kStagePanels * kRowHalves; i += kClusterBlocks) {
+        const int panel = i / kRowHalves;
+        const int half = i % kRowHalves * kBoxRows;
+        uint8_t* const to = memory_.stages[slot] + Memory::kXAt + panel * Memory::kXPanelBytes +
+                            half * kPanelRowBytes;
+        const int column = rows_.part.stage * kStageColumns + panel * kPanelColumns;
+        const int row = rows_.part.tokenTile * kTokens + half;
+        copyBoxToCluster(to, job_.work().x, {{column, row, 0, 0, 0}}, memory_.full[slot]);
       }
     }
     __syncwarp();
@@ -155,13 +162,16 @@ class TileConsumer {
   __device__ void start(float (&sums)[kSums], bool adds) const {
     const uint32_t stage = sharedAddress(memory_.stages[place_.slot]);
     const uint32_t weights = stage + warpgroup_ * kHalfOutputs * kPanelRowBytes;
-    const uint32_t rows = stage + Memory::kWeightBytes;
+    const uint32_t rows = stage + Memory::kXAt;
     pinRegisters(sums);
     openProducts();
 #pragma unroll
-    for (int column = 0; column < kPanelColumns; column += 16) {
-      multiplyShared(sums, Tile::alongRows(weights, column), Tile::alongRows(rows, column),
-                     adds || column > 0);
+    for (int at = 0; at < kStageColumns; at += 16) {
+      const int panel = at / kPanelColumns;
+      const int column = at % kPanelColumns;
+      multiplyShared(sums, Tile::alongRows(weights + panel * Memory::kWeightPanelBytes, column),
+                     Tile::alongRows(rows + panel * Memory::kXPanelBytes, column),
+                     adds || at > 0);
     }
     closeProducts();
   }
@@ -265,7 +275,7 @@ class TileConsumer {
 
 /// Multiplies and finishes this block's share, with kTilesThreads threads. A job has
 ///   work()                             what is multiplied
-///   place(outputTile, stage)           the box of the weight's map
+///   place(outputTile, column)          the box of the weight's map
 ///   finish(sums, tile, token, output)  stores a thread's sums of the block's tile number `tile`:
 ///                                      of rows of x from `token` on, rows of the tile from
 ///                                      `output` on (warpgroup-products.h)

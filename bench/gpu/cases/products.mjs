@@ -24,6 +24,17 @@ const shapes = [
   [32, 1500, 1032],
   [3, 128256, 64],
   [4, 33000, 130],
+  // Some hundred rows: each size of a tile, ragged outputs and columns, cuts of tiles in many parts
+  // and in few, two tiles of rows, and rows beyond them.
+  [33, 4096, 1032],
+  [64, 1000, 4104],
+  [96, 6144, 1024],
+  [100, 129, 14336],
+  [192, 2056, 520],
+  [200, 300, 2000],
+  [256, 4096, 1024],
+  [17, 128256, 64],
+  [513, 130, 136],
 ];
 
 /**
@@ -59,6 +70,10 @@ const activatedShapes = [
   [34, 1024, 64],
   [64, 40, 72],
   [200, 1048, 64],
+  [24, 2048, 1032],
+  [96, 4104, 520],
+  [129, 1000, 2056],
+  [256, 3584, 1024],
 ];
 
 /** Rows of an activation, rounded by the devices themselves. */

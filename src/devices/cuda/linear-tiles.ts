@@ -36,6 +36,9 @@ const rowsMax = 512;
  */
 const clustersOfTileMax = 8;
 
+/** How much larger the largest share may be, so that tiles are cut in fewer parts. */
+const grainLossMax = 0.03;
+
 /** All that a block of this capability may have. */
 const sharedBytes = 227 * 1024;
 
@@ -43,11 +46,11 @@ const sharedBytes = 227 * 1024;
 export const TILE_WORK: readonly ParamKind[] = [
   ...TENSOR_MAP,
   ...TENSOR_MAP,
-  ...(["pointer", "pointer", "i32", "i32", "i32"] as const),
+  ...(["pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
   // A struct with tensor maps ends at a multiple of 64 bytes.
-  ...(["i32", "i64", "i64", "i64", "i64"] as const),
+  ...(["i64", "i64", "i64", "i64"] as const),
 ];
-const workPadding = [0, 0n, 0n, 0n, 0n] as const;
+const workPadding = [0n, 0n, 0n, 0n] as const;
 
 /** What is multiplied. */
 export interface TilesWork {
@@ -97,10 +100,10 @@ export function tilesLaunch(context: CudaContext, work: TilesWork): TilesLaunch 
   const tiles = tilesOf(work, rows);
   const clusters = Math.min(
     Math.floor(context.gpu.multiprocessors / clusterBlocks),
-    Math.ceil(tiles.outputs / clusterBlocks) * tiles.tokens * clustersOfTileMax,
+    tiles.clusters * clustersOfTileMax,
   );
   const grid = [clusters * clusterBlocks] as const;
-  const fields = workFields(context, work, { rows, blocks: grid[0] });
+  const fields = workFields(context, work, { tiles, clusters });
   return { kernel, shape: { grid, threads, sharedBytes }, work: fields };
 }
 
@@ -110,27 +113,54 @@ function tileRowsOf(count: number): TileRows {
   return tileRows.find((rows) => rows >= each) ?? tileRowsMax;
 }
 
-function tilesOf({ count, weight }: TilesWork, rows: TileRows) {
+/** A product's tiles. */
+interface Tiles {
+  /** Of x, in one of them. */
+  readonly rows: TileRows;
+  readonly outputs: number;
+  readonly tokens: number;
+  /** Those that the blocks of a cluster have side by side count as one. */
+  readonly clusters: number;
+  /** Of one tile. */
+  readonly stages: number;
+}
+
+function tilesOf({ count, weight }: TilesWork, rows: TileRows): Tiles {
   const outputs = Math.ceil(weight.rows / tileOutputs);
-  return { outputs, tokens: Math.ceil(count / rows) };
+  const tokens = Math.ceil(count / rows);
+  const clusters = Math.ceil(outputs / clusterBlocks) * tokens;
+  return { rows, outputs, tokens, clusters, stages: Math.ceil(weight.columns / panelColumns) };
+}
+
+/**
+ * In how many grains a tile's stages are, between which it may be cut: as few as leave the largest
+ * share hardly larger. Fewer cuts are fewer sums to add up.
+ */
+export function grainsOf(tiles: Pick<Tiles, "clusters" | "stages">, clusters: number): number {
+  const total = tiles.clusters * tiles.stages;
+  const largest = (grain: number) => Math.ceil(total / grain / clusters) * grain;
+  for (let grains = 1; grains < tiles.stages; grains++) {
+    if (tiles.stages % grains !== 0) continue;
+    if (largest(tiles.stages / grains) <= largest(1) * (1 + grainLossMax)) return grains;
+  }
+  return tiles.stages;
 }
 
 /** Values of `TILE_WORK`. */
 function workFields(
   context: CudaContext,
-  work: TilesWork,
-  { rows, blocks }: { readonly rows: TileRows; readonly blocks: number },
+  { op, x, weight }: TilesWork,
+  { tiles, clusters }: { readonly tiles: Tiles; readonly clusters: number },
 ) {
-  const { op, x, weight } = work;
   const { driver } = context.launcher;
+  const { rows } = tiles;
   const gated = op === "linear_tiles_activate";
   const weightMap = weightMaps.of(weight, gated ? 1 : 0, () => weightFields(driver, weight, gated));
   const xMap = xMaps.of(x, rows, () => xFields(driver, x, rows));
-  const tiles = tilesOf(work, rows);
-  const stages = Math.ceil(weight.columns / panelColumns);
   // Of each block the sums of a tile that it begins, and of one that it goes on with.
+  const blocks = clusters * clusterBlocks;
   const [partials] = context.scratch.take([blocks * 2 * tileOutputs * rows * 4]);
-  const sizes = [tiles.outputs, tiles.tokens, stages] as const;
+  const sizes = [tiles.outputs, tiles.tokens, weight.columns, grainsOf(tiles, clusters)] as const;
   return [...weightMap, ...xMap, partials, context.arrivals, ...sizes, ...workPadding];
 }
 
