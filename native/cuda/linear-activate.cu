@@ -16,6 +16,7 @@ namespace perigee {
 struct LinearActivateParams {
   StreamMaps maps;
   StreamBoxes boxes;
+  StreamRows rows;
   PackedRows out;
   const float* bias;  // null: none
   int count;          // T
@@ -35,7 +36,7 @@ struct LinearActivateJob {
       : p(params), count(params.count), size(params.out.columns) {}
 
   __device__ StreamSource source() const {
-    return {(size + kBoxRows - 1) / kBoxRows, p.columns, p.gated ? 2 : 1, p.boxes};
+    return {(size + kBoxRows - 1) / kBoxRows, p.columns, p.gated ? 2 : 1, p.boxes, p.rows};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {

@@ -13,6 +13,7 @@ namespace perigee {
 struct LinearStreamParams {
   StreamMaps maps;
   StreamBoxes boxes;
+  StreamRows rows;
   LinearParams linear;
 };
 
@@ -21,13 +22,14 @@ namespace {
 struct LinearJob {
   const LinearParams& p;
   StreamBoxes boxes;
+  StreamRows rows;
   int count;
 
   __device__ explicit LinearJob(const LinearStreamParams& params)
-      : p(params.linear), boxes(params.boxes), count(params.linear.count) {}
+      : p(params.linear), boxes(params.boxes), rows(params.rows), count(params.linear.count) {}
 
   __device__ StreamSource source() const {
-    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1, boxes};
+    return {(p.outputs + kBoxRows - 1) / kBoxRows, p.weight.columns, 1, boxes, rows};
   }
 
   __device__ void finish(int unit, int units, const PassSums& sums) const {

@@ -4,8 +4,9 @@
 // Work     A unit is kBoxRows rows of the matrix, or with a gate as many rows of both halves. Every
 //          block takes as many as the others or one less, a pass of up to two boxes of rows at a
 //          time, so that nothing is added up between blocks. One warp brings
-//          stages of a pass, kStageColumns columns of its rows and of x, by boxes of 64 columns;
-//          the other warps take a part of each stage's columns each
+//          stages of a pass, kStageColumns columns of its rows and of x, each by one box where
+//          they are whole; the other warps take a part of each stage's columns each. Of x few or
+//          short rows stay for all passes
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
 //          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
 //          small kernels between two linears take is hidden behind it
@@ -41,6 +42,8 @@ constexpr int kPanelRowBytes = kPanelColumns * 2;
 constexpr int kBoxBytes = kBoxRows * kPanelRowBytes;
 constexpr int kPanelBytes = kPassBoxes * kBoxBytes;
 constexpr int kWeightBytes = kPanels * kPanelBytes;  // of a stage
+/// Between rows of x that stay, so that eight lanes, of two rows, read from all banks.
+constexpr int kStayGapBytes = 64;
 /// From one row of x to the next among a warp's sums: four lanes of a group write to other banks.
 constexpr int kSumStride = kPassRows + 4;
 
@@ -49,15 +52,21 @@ template <int kRowTiles>
 struct StreamShape {
   static constexpr int kRows = kRowTiles * kTileRows;
   static constexpr int kXPanelBytes = kRows * kPanelRowBytes;
-  /// Weights, then the same columns of x.
-  static constexpr int kStageBytes = kWeightBytes + kPanels * kXPanelBytes;
+  static constexpr int kXStageBytes = kPanels * kXPanelBytes;
   static constexpr int kStages = kRowTiles == 1 ? 10 : 7;
   /// Sums of all warps, twice: one pass writes while another's are read.
   static constexpr int kWarpSums = kRows * kSumStride;
   static constexpr int kPassSums = kStreamWarps * kWarpSums;
-  static constexpr int kSumsAt = kStages * kStageBytes;
+  /// Stages of weights, then of the same columns of x, or all of x.
+  static constexpr int kXAt = kStages * kWeightBytes;
+  static constexpr int kSumsAt = kXAt + kStages * kXStageBytes;
   static constexpr int kBarriersAt = kSumsAt + 2 * kPassSums * 4;
-  static constexpr int kBytes = kBarriersAt + 2 * kStages * 8;
+  static constexpr int kBytes = kBarriersAt + (2 * kStages + 1) * 8;
+
+  /// Which all of x arrives at, where it stays.
+  __device__ static Barrier* rowsBarrier(uint8_t* ring) {
+    return reinterpret_cast<Barrier*>(ring + kBarriersAt) + 2 * kStages;
+  }
 };
 static_assert(StreamShape<1>::kBytes <= 227 << 10 && StreamShape<2>::kBytes <= 227 << 10,
               "what a block may have");
@@ -72,11 +81,20 @@ struct StreamMaps {
 /// How the maps have the matrix and x. Few large copies: each costs the copy engine some 40 ns.
 ///   passes  with a gate [columns][rows][halves]; else, of whole units, [columns][kBoxRows][units]
 ///   boxes   [columns][rows]; not used with a gate
-///   x       of whole stages [kPanelColumns][rows][panels]; else [columns][rows]
+///   x       [columns][rows]
+/// Of whole stages the columns are [kPanelColumns] in front and [panels] behind all others, and a
+/// box has all panels of a stage.
 struct StreamBoxes {
   int wholePasses;  // `passes` is there
-  int wholeStages;  // x comes as all panels of a stage at once
+  int wholeStages;  // so it is, and rows are a multiple of kStageColumns long
   int xRows;        // in a box
+};
+
+/// Rows of x in memory, for those that stay in a block's shared memory.
+struct StreamRows {
+  const uint8_t* memory;
+  int rowBytes;  // whole stages
+  int count;     // 0: x comes stage by stage, again in every pass
 };
 
 /// What is multiplied.
@@ -85,6 +103,7 @@ struct StreamSource {
   int columns;
   int halves;  // 2 with a gate
   StreamBoxes boxes;
+  StreamRows rows;
 
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
@@ -104,8 +123,10 @@ struct StreamShare {
     wholePasses = source.units / (passUnits * blocks);
     const int shared = wholePasses * passUnits * blocks;
     const int left = source.units - shared;
-    lastFirst = shared + left * block / blocks;
-    lastUnits = shared + left * (block + 1) / blocks - lastFirst;
+    // The first blocks have one more: they are the first to find room, the last ones come to
+    // multiprocessors on which the kernel in front took longest.
+    lastFirst = shared + left / blocks * block + min(block, left % blocks);
+    lastUnits = left / blocks + (block < left % blocks ? 1 : 0);
     stages = (source.columns + kStageColumns - 1) / kStageColumns;
   }
 
@@ -164,17 +185,19 @@ class StageFeed {
     int begun = 0;
     for (; begun < Shape::kStages && pass_ < passes_; ++begun) beginWeights();
 
-    // 2. Their columns of x.
+    // 2. All of x, or their columns of it.
     waitForPrevious();
     acceptGlobal();
-    for (int i = 0; i < begun; ++i) copyX(i, i % share_.stages);
+    const bool stays = source_.rows.count > 0;
+    if (stays) copyRows();
+    for (int i = 0; !stays && i < begun; ++i) copyX(i, i % share_.stages);
 
     // 3. The rest, as room becomes free.
     while (pass_ < passes_) {
       const int slot = place_.slot;
       const int stage = stage_;
       beginWeights();
-      copyX(slot, stage);
+      if (!stays) copyX(slot, stage);
     }
   }
 
@@ -191,23 +214,27 @@ class StageFeed {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int panel = lane / kPassBoxes;
     const int box = lane % kPassBoxes;
+    const bool whole = source_.boxes.wholeStages != 0;
     const bool atOnce = source_.boxes.wholePasses != 0 && boxes_ == kPassBoxes;
     Barrier& full = full_[place_.slot];
     empty_[place_.slot].wait(place_.round ^ 1);
     if (lane == 0) {
       // Columns behind the last arrive as zeros.
-      full.expectBytes(kPanels * (boxes_ * kBoxBytes + source_.boxes.xRows * kPanelRowBytes));
+      const int xRows = source_.rows.count > 0 ? 0 : source_.boxes.xRows;
+      full.expectBytes(kPanels * (boxes_ * kBoxBytes + xRows * kPanelRowBytes));
     }
     __syncwarp();
-    if (panel < kPanels && box < (atOnce ? 1 : boxes_)) {
-      const int column = stage_ * kStageColumns + panel * kPanelColumns;
-      uint8_t* const to = stageAt(place_.slot) + panel * kPanelBytes + box * kBoxBytes;
+    if (panel < (whole ? 1 : kPanels) && box < (atOnce ? 1 : boxes_)) {
+      const int column = whole ? 0 : stage_ * kStageColumns + panel * kPanelColumns;
+      const int panels = whole ? stage_ * kPanels : 0;
+      uint8_t* const to = stageAt(place_.slot) + (panel * boxes_ + box) * kBoxBytes;
       if (!atOnce) {
-        copyBox(to, maps_.boxes, {{column, (unit_ + box) * kBoxRows, 0, 0, 0}}, full);
+        const int row = (unit_ + box) * kBoxRows;
+        copyBox(to, maps_.boxes, {{column, row, panels, 0, 0}}, full);
       } else if (source_.halves == 1) {
-        copyBox(to, maps_.passes, {{column, 0, unit_, 0, 0}}, full);
+        copyBox(to, maps_.passes, {{column, 0, unit_, panels, 0}}, full);
       } else {
-        copyBox(to, maps_.passes, {{column, unit_ * kBoxRows, 0, 0, 0}}, full);
+        copyBox(to, maps_.passes, {{column, unit_ * kBoxRows, 0, panels, 0}}, full);
       }
     }
     place_.advance();
@@ -217,10 +244,24 @@ class StageFeed {
     openPass();
   }
 
+  /// All rows of x, a lane each.
+  __device__ void copyRows() {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const auto [memory, rowBytes, count] = source_.rows;
+    Barrier& full = *Shape::rowsBarrier(ring_);
+    if (lane == 0) full.expectBytes(count * rowBytes);
+    __syncwarp();
+    if (lane >= count) return;
+    copyBulk(ring_ + Shape::kXAt + lane * (rowBytes + kStayGapBytes), memory + lane * rowBytes,
+             rowBytes, full);
+  }
+
+  /// The columns of x that a stage multiplies.
   __device__ void copyX(int slot, int stage) {
     const int panel = static_cast<int>(threadIdx.x) % kWarp;
     if (panel >= (source_.boxes.wholeStages ? 1 : kPanels)) return;
-    uint8_t* const to = stageAt(slot) + kWeightBytes + panel * Shape::kXPanelBytes;
+    uint8_t* const to =
+        ring_ + Shape::kXAt + slot * Shape::kXStageBytes + panel * Shape::kXPanelBytes;
     if (source_.boxes.wholeStages) {
       copyBox(to, maps_.x, {{0, 0, stage * kPanels, 0, 0}}, full_[slot]);
     } else {
@@ -229,7 +270,7 @@ class StageFeed {
     }
   }
 
-  __device__ uint8_t* stageAt(int slot) const { return ring_ + slot * Shape::kStageBytes; }
+  __device__ uint8_t* stageAt(int slot) const { return ring_ + slot * kWeightBytes; }
 
   const StreamSource source_;
   const StreamMaps& maps_;
@@ -270,7 +311,7 @@ __device__ __forceinline__ void multiplyStage(float (&sums)[kPassBoxes][kRowTile
 
 /// The multiplying warps.
 template <int kRowTiles, typename Job>
-__device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ring,
+__device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
                                                float* sumMemory, Barrier* full, Barrier* empty) {
   using Shape = StreamShape<kRowTiles>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -284,31 +325,37 @@ __device__ __forceinline__ void multiplyStages(const Job& job, const uint8_t* ri
   const int panel = column / kPanelColumns;
   const int chunk = column % kPanelColumns / kLaneColumns;
   const auto inRow = [&](int row) { return row * kPanelRowBytes + ((chunk ^ (row % 8)) * 16); };
-  const int weightPlace = panel * kPanelBytes + inRow(group);
   // Of x a row behind the last is the last once more; its sum is not stored.
+  const bool stays = source.rows.count > 0;
   const int xPanelRows = source.boxes.wholeStages ? source.boxes.xRows : Shape::kRows;
-  int xPlaces[kRowTiles];
+  const uint8_t* xPlaces[kRowTiles];
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
     const int row = min(i * kTileRows + group, job.count - 1);
-    xPlaces[i] = kWeightBytes + inRow(panel * xPanelRows + row);
+    xPlaces[i] = ring + Shape::kXAt +
+                 (stays ? row * (source.rows.rowBytes + kStayGapBytes) + column * 2
+                        : inRow(panel * xPanelRows + row));
   }
+  if (stays) Shape::rowsBarrier(ring)->wait(0);
 
   RingPlace<Shape::kStages> place;
   const int passes = share.passes();
   for (int pass = 0; pass < passes; ++pass) {
     const int unit = share.first(pass);
     const int units = share.units(pass);
+    const int boxes = units * source.halves;
+    const int weightPlace = panel * boxes * kBoxBytes + inRow(group);
 
     // 1. All columns.
     float sums[kPassBoxes][kRowTiles][4] = {};
     for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
-      const uint8_t* const here = ring + place.slot * Shape::kStageBytes;
+      const uint8_t* const here = ring + place.slot * kWeightBytes;
+      const int xHere = stays ? stage * kStageColumns * 2 : place.slot * Shape::kXStageBytes;
       const uint8_t* x[kRowTiles];
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) x[i] = here + xPlaces[i];
+      for (int i = 0; i < kRowTiles; ++i) x[i] = xPlaces[i] + xHere;
       full[place.slot].wait(place.round);
-      multiplyStage(sums, here + weightPlace, units * source.halves, x);
+      multiplyStage(sums, here + weightPlace, boxes, x);
       __syncwarp();
       if (lane == 0) empty[place.slot].arrive();
     }
@@ -351,6 +398,7 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
       full[i].init(1);
       empty[i].init(kStreamWarps);
     }
+    Shape::rowsBarrier(ring)->init(1);
     publishBarriers();
   }
   __syncthreads();

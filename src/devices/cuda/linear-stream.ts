@@ -20,21 +20,27 @@ const weightBytes = 16_384;
 const xRowBytes = 512;
 const sumRowBytes = 2 * 8 * 36 * 4;
 const barrierBytes = 2 * 8;
+const rowsBarrierBytes = 8;
+
+/** `kStayGapBytes` there. */
+const stayGapBytes = 64;
 
 /** `StreamShape` there: rows of x that a kernel is made for, and what its blocks take. */
 const shapes = [shapeOf(8, 10), shapeOf(16, 7)] as const;
 
 function shapeOf(rows: number, stages: number) {
   const stageBytes = weightBytes + rows * xRowBytes + barrierBytes;
-  return { rows, sharedBytes: stages * stageBytes + rows * sumRowBytes };
+  const sharedBytes = stages * stageBytes + rows * sumRowBytes + rowsBarrierBytes;
+  return { rows, stages, sharedBytes };
 }
 
-/** `StreamMaps` and `StreamBoxes`, which must be a struct's first fields. */
+/** `StreamMaps`, `StreamBoxes` and `StreamRows`, which must be a struct's first fields. */
 export const STREAM_SOURCE: readonly ParamKind[] = [
   ...TENSOR_MAP,
   ...TENSOR_MAP,
   ...TENSOR_MAP,
   ...(["i32", "i32", "i32"] as const),
+  ...(["pointer", "i32", "i32"] as const),
 ];
 
 /** Most rows of bf16 that are multiplied by these kernels; from there on cuBLASLt does it. */
@@ -88,15 +94,25 @@ export function streamLaunch(context: CudaContext, work: StreamWork): StreamLaun
 }
 
 /** Values of `STREAM_SOURCE`. */
-function sourceOf(driver: CudaDriver, { count, x, weight, gated }: StreamWork) {
-  const { columns } = weight;
+function sourceOf(driver: CudaDriver, work: StreamWork) {
+  const { count, x, weight, gated } = work;
   const wholePasses = gated || weight.rows % boxRows === 0;
-  const wholeStages = columns % stageColumns === 0;
+  const whole = wholePasses && weight.columns % stageColumns === 0;
   // Of all rows that the kernel is made for: boxes of fewer came slower.
   const xRows = count <= shapes[0].rows ? shapes[0].rows : shapes[1].rows;
-  const weights = mapsOf(weight, `${gated}`, () => weightMaps(driver, weight, gated));
-  const rows = mapsOf(x, `${xRows}`, () => xMap(driver, x, xRows));
-  return [...weights, ...rows, wholePasses ? 1 : 0, wholeStages ? 1 : 0, xRows];
+  const weights = mapsOf(weight, `${gated}`, () => weightMaps(driver, weight, { gated, whole }));
+  const rows = mapsOf(x, `${xRows} ${whole}`, () =>
+    matrixMap(driver, x, { rows: [[x.rows, x.rowBytes]], box: [xRows], whole }),
+  );
+  const boxes = [wholePasses ? 1 : 0, whole ? 1 : 0, xRows] as const;
+  return [...weights, ...rows, ...boxes, ...rowsOf(work, whole)];
+}
+
+/** `StreamRows`: rows of x stay where they fit into what else its stages take. */
+function rowsOf({ count, x }: StreamWork, whole: boolean) {
+  const { rows, stages } = count <= shapes[0].rows ? shapes[0] : shapes[1];
+  const stays = whole && count * (x.rowBytes + stayGapBytes) <= stages * rows * xRowBytes;
+  return [x.address, x.rowBytes, stays ? count : 0] as const;
 }
 
 const known = new WeakMap<CudaMatrix | CudaActivation, Map<string, readonly bigint[]>>();
@@ -111,36 +127,49 @@ function mapsOf(of: CudaMatrix | CudaActivation, key: string, make: () => readon
 }
 
 /** `passes` and `boxes` of `StreamMaps`. */
-function weightMaps(driver: CudaDriver, weight: CudaMatrix, gated: boolean): readonly bigint[] {
-  const { address, columns, rows, rowBytes, bytes } = weight;
-  const boxes = tensorMapFields(driver, {
-    address,
-    sizes: [columns, rows, 1, 1, 1],
-    strides: [rowBytes, bytes, bytes, bytes],
-    box: [panelColumns, boxRows, 1, 1, 1],
-  });
+function weightMaps(
+  driver: CudaDriver,
+  weight: CudaMatrix,
+  { gated, whole }: { readonly gated: boolean; readonly whole: boolean },
+): readonly bigint[] {
+  const { rows, rowBytes, bytes } = weight;
+  const boxes = matrixMap(driver, weight, { rows: [[rows, rowBytes]], box: [boxRows], whole });
   if (!gated && rows % boxRows !== 0) return [...boxes, ...boxes];
-  const sizes = gated ? [columns, rows / 2, 2, 1, 1] : [columns, boxRows, rows / boxRows, 1, 1];
-  const stride = gated ? bytes / 2 : boxRows * rowBytes;
-  const passes = tensorMapFields(driver, {
-    address,
-    sizes,
-    strides: [rowBytes, stride, bytes, bytes],
-    box: [panelColumns, boxRows, 2, 1, 1],
-  });
-  return [...passes, ...boxes];
+  const halves = [
+    [rows / 2, rowBytes],
+    [2, bytes / 2],
+  ] as const;
+  const units = [
+    [boxRows, rowBytes],
+    [rows / boxRows, boxRows * rowBytes],
+  ] as const;
+  const passes = { rows: gated ? halves : units, box: [boxRows, 2], whole };
+  return [...matrixMap(driver, weight, passes), ...boxes];
 }
 
-/** Of all rows that there is room for: what those behind the last make is not stored. */
-function xMap(driver: CudaDriver, x: CudaActivation, xRows: number): readonly bigint[] {
-  const { address, columns, rows, rowBytes, bytes } = x;
-  const panelBytes = 2 * panelColumns;
-  const panels = columns / panelColumns;
-  const whole = columns % stageColumns === 0;
+/** How boxes are taken from a matrix. */
+interface MappedRows {
+  /** Rows as one or two dimensions, each its size and its stride in bytes. */
+  readonly rows: readonly (readonly [size: number, stride: number])[];
+  /** What a box has of them. */
+  readonly box: readonly number[];
+  /** A box has all columns of a stage, panel by panel; else those of one panel. */
+  readonly whole: boolean;
+}
+
+function matrixMap(
+  driver: CudaDriver,
+  { address, columns, bytes }: CudaMatrix | CudaActivation,
+  { rows, box, whole }: MappedRows,
+): readonly bigint[] {
+  const panels = [columns / panelColumns, 2 * panelColumns] as const;
+  const none = [1, bytes] as const;
+  const outer = [...rows, ...(whole ? [panels] : []), none, none, none].slice(0, 4);
+  const boxes = [...box, whole ? stageColumns / panelColumns : 1, 1, 1].slice(0, 4);
   return tensorMapFields(driver, {
     address,
-    sizes: whole ? [panelColumns, rows, panels, 1, 1] : [columns, rows, 1, 1, 1],
-    strides: [rowBytes, whole ? panelBytes : bytes, bytes, bytes],
-    box: [panelColumns, xRows, whole ? stageColumns / panelColumns : 1, 1, 1],
+    sizes: [whole ? panelColumns : columns, ...outer.map(([size]) => size)],
+    strides: outer.map(([, stride]) => stride),
+    box: [panelColumns, ...boxes],
   });
 }

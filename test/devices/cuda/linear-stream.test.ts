@@ -10,8 +10,8 @@ import { emulatedSettings, openEmulated } from "./emulated-device.ts";
 
 /**
  * [T, N, K]: fewer strips than blocks, passes of one strip, two and more, a stage that is not full,
- * more stages than a ring has, ragged outputs and columns; each count of rows that a kernel is made
- * for.
+ * more stages than a ring has, ragged outputs and columns, whole stages whose rows of x stay or do
+ * not; each count of rows that a kernel is made for.
  */
 const shapes = [
   [1, 1, 1],
@@ -23,6 +23,10 @@ const shapes = [
   [9, 700, 130],
   [16, 129, 320],
   [16, 33, 3208],
+  [1, 400, 1024],
+  [3, 208, 256],
+  [8, 192, 2816],
+  [13, 320, 768],
 ] as const;
 
 /** Sums of K products of numbers about 1, in another order. */
@@ -67,8 +71,10 @@ describe.skipIf(emulatedSettings() === null)("linear of few rows, emulated", () 
 
   linearActivateOps(() => pair);
 
-  test("a row has the same bits among any rows", async () => {
-    const [outputs, columns] = [200, 300];
+  test.for([
+    [200, 300],
+    [160, 2560],
+  ] as const)("a row has the same bits among any rows: [%i, %i]", async ([outputs, columns]) => {
     const device = pair.tested;
     const weight = weightsOf(device, outputs, columns);
     const x = activation(STREAM_ROWS_MAX, columns).tested;
