@@ -81,7 +81,7 @@ export class CudaSession {
       ...(warn === undefined ? {} : { warn }),
     });
     this.staging = new Staging({ driver, memory: this.memory, stream: this.stream });
-    this.files = new FileUploads({ driver, memory: this.memory, stream: this.stream });
+    this.files = new FileUploads({ driver, memory: this.memory, stream: this.stream, warn });
     this.lateReads = new LateReads({ driver, memory: this.memory, stream: this.stream });
     const kernel = loaded.kernels.move_layers;
     this.moves = new LayerMoves({ driver, gpu, stream: this.stream, kernel });
@@ -139,7 +139,8 @@ export class CudaSession {
     this.memory.dispose();
     this.stream.destroy();
     this.#loaded.unload();
-    this.#primary.release();
+    // What was abandoned would go with its context.
+    if (!this.memory.abandons) this.#primary.release();
   }
 }
 

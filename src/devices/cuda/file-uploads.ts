@@ -5,7 +5,7 @@ import { EngineError } from "#base";
 import type { CudaDriver } from "./driver.ts";
 import { CudaEvent } from "./event.ts";
 import type { CudaMemory } from "./memory.ts";
-import { canReadOnThreads, ReadPool } from "./read-pool.ts";
+import { canReadOnThreads, type ReadEnd, ReadPool, type ReadPoolOptions } from "./read-pool.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** What uploads work with. */
@@ -13,6 +13,10 @@ export interface FileUploadOptions {
   readonly driver: CudaDriver;
   readonly memory: CudaMemory;
   readonly stream: CudaStream;
+  /** Hears of memory that has to be left to a read that hangs. */
+  readonly warn?: ((message: string) => void) | undefined;
+  /** The threads that read; others than usual in tests. */
+  readonly startPool?: (options: ReadPoolOptions) => ReadPool;
 }
 
 /** Bytes of a file, from `start` on. */
@@ -57,7 +61,7 @@ export class FileUploads {
 
   /**
    * Enqueues copies of a file's bytes to the device. The file may change when this returns. Throws
-   * CHECKPOINT_INVALID where it ends too early, and IO where it cannot be read.
+   * CHECKPOINT_INVALID where it ends too early, and IO where it cannot be read, or not in time.
    */
   upload(to: bigint, part: FilePart): void {
     this.#readers ??= this.#start();
@@ -65,7 +69,8 @@ export class FileUploads {
     try {
       this.#transfer(this.#readers, to, { ...part, descriptor });
     } finally {
-      closeSync(descriptor);
+      // A read that hangs would go on with whatever file gets the number next.
+      if (this.#readers !== null) closeSync(descriptor);
     }
   }
 
@@ -74,10 +79,20 @@ export class FileUploads {
     const readers = this.#readers;
     this.#readers = null;
     if (readers === null) return;
-    readers.pool.close();
+    const { memory, warn } = this.#options;
+    const busy = readers.pool.close();
     for (const event of readers.copied) event.wait();
     for (const event of readers.copied) event.destroy();
-    for (const address of readers.addresses) this.#options.memory.release(address);
+    for (const [slot, address] of readers.addresses.entries()) {
+      if (busy.has(slot)) memory.abandon(address);
+      else memory.release(address);
+    }
+    if (busy.size > 0) {
+      warn?.(
+        `${busy.size * slotBytes} bytes of pinned memory are left to reads that did not end; they ` +
+          "are free when this process ends",
+      );
+    }
   }
 
   #transfer(readers: Readers, to: bigint, part: FilePart & { readonly descriptor: number }): void {
@@ -100,6 +115,11 @@ export class FileUploads {
       // After a failure what was asked for still comes in.
       if (done >= asked) break;
       const end = pool.wait(slotOf(done));
+      if (end === "hung") {
+        // The others are of the same file, and would be waited for as long.
+        this.close();
+        throw readProblem(part.path, end);
+      }
       if (end !== "read") problem ??= readProblem(part.path, end);
       if (problem !== null) continue;
       const bytes = stretchOf(done).bytes;
@@ -127,12 +147,16 @@ export class FileUploads {
     );
     const copied = addresses.map(() => new CudaEvent(driver));
     this.#next = 0;
-    return { pool: new ReadPool({ addresses, slotBytes, threads }), addresses, copied };
+    const { startPool = (options: ReadPoolOptions) => new ReadPool(options) } = this.#options;
+    return { pool: startPool({ addresses, slotBytes, threads }), addresses, copied };
   }
 }
 
-function readProblem(path: string, end: "tooShort" | "failed"): EngineError {
+function readProblem(path: string, end: Exclude<ReadEnd, "read">): EngineError {
   if (end === "failed") return new EngineError("IO", `Cannot read ${path}: the system refused it`);
+  if (end === "hung") {
+    return new EngineError("IO", `Cannot read ${path}: its disk does not answer any more`);
+  }
   return new EngineError(
     "CHECKPOINT_INVALID",
     `Cannot read ${path}: it became shorter while it was open; download it again`,

@@ -27,6 +27,7 @@ export class CudaMemory {
   readonly #freshByte: number;
   readonly #warn: (message: string) => void;
   #sealed = false;
+  #abandons = false;
 
   /** `stream`: where regions are filled. */
   constructor(driver: CudaDriver, stream: CudaStream, options: CudaMemoryOptions = {}) {
@@ -75,6 +76,17 @@ export class CudaMemory {
     this.#free(address, kind);
   }
 
+  /** Keeps a region for as long as the process lives: somebody may still write to it. */
+  abandon(address: bigint): void {
+    assert(this.#regions.delete(address), "Cannot abandon memory: not allocated by this device");
+    this.#abandons = true;
+  }
+
+  /** Whether some region must outlive this; on the host it lives no longer than its context. */
+  get abandons(): boolean {
+    return this.#abandons;
+  }
+
   /** What the GPU has in all, and what nobody uses. */
   size(): DeviceMemory {
     const free = new BigUint64Array(1);
@@ -83,7 +95,7 @@ export class CudaMemory {
     return { totalBytes: Number(total[0] ?? 0n), availableBytes: Number(free[0] ?? 0n) };
   }
 
-  /** Releases all regions. */
+  /** Releases all regions but those that were abandoned. */
   dispose(): void {
     for (const [address, kind] of this.#regions) this.#free(address, kind);
     this.#regions.clear();

@@ -23,7 +23,7 @@ export function canReadOnThreads(): boolean {
 }
 
 /** A thread that says nothing for so long did not start, or its disk is gone. */
-const waitMsMax = 60_000;
+const waitMsDefault = 60_000;
 
 /** A stretch of an open file. */
 export interface Stretch {
@@ -32,8 +32,11 @@ export interface Stretch {
   readonly bytes: number;
 }
 
-/** How a read ended: `failed` says that the system refused it. */
-export type ReadEnd = "read" | "tooShort" | "failed";
+/**
+ * How a read ended: `failed` says that the system refused it, `hung` that it did not end in time,
+ * and may still write to its slot.
+ */
+export type ReadEnd = "read" | "tooShort" | "failed" | "hung";
 
 /** Where a pool reads to, and with how many threads. */
 export interface ReadPoolOptions {
@@ -42,6 +45,8 @@ export interface ReadPoolOptions {
   readonly slotBytes: number;
   /** At most as many as there are slots. */
   readonly threads: number;
+  /** How long a read is waited for. */
+  readonly waitMsMax?: number;
 }
 
 /**
@@ -52,8 +57,10 @@ export class ReadPool {
   readonly #states: Int32Array;
   readonly #jobs: Float64Array;
   readonly #workers: readonly Worker[];
+  readonly #waitMsMax: number;
 
-  constructor({ addresses, slotBytes, threads }: ReadPoolOptions) {
+  constructor({ addresses, slotBytes, threads, waitMsMax = waitMsDefault }: ReadPoolOptions) {
+    this.#waitMsMax = waitMsMax;
     const states = new SharedArrayBuffer(4 * addresses.length);
     const jobs = new SharedArrayBuffer(24 * addresses.length);
     this.#states = new Int32Array(states);
@@ -78,21 +85,27 @@ export class ReadPool {
     Atomics.notify(this.#states, slot);
   }
 
-  /** Blocks this thread until the slot is filled; it is idle again when this returns. */
+  /** Blocks this thread until the slot is filled; unless the read hangs it is idle again then. */
   wait(slot: number): ReadEnd {
     // The thread changes a wanted slot once, so that one wait is enough.
-    if (Atomics.wait(this.#states, slot, SLOT.wanted, waitMsMax) === "timed-out") return "failed";
+    const { wanted } = SLOT;
+    if (Atomics.wait(this.#states, slot, wanted, this.#waitMsMax) === "timed-out") return "hung";
     const end = Atomics.exchange(this.#states, slot, SLOT.idle);
     if (end === SLOT.read) return "read";
     return end === SLOT.tooShort ? "tooShort" : "failed";
   }
 
-  /** Ends the threads. No slot may be waited for. */
-  close(): void {
+  /**
+   * Ends the threads, those that read when they have. No slot may be waited for. Returns the slots
+   * that a thread may still write to: their memory must stay.
+   */
+  close(): ReadonlySet<number> {
+    const busy = new Set<number>();
     for (let slot = 0; slot < this.#states.length; slot++) {
-      Atomics.store(this.#states, slot, SLOT.closed);
+      if (Atomics.exchange(this.#states, slot, SLOT.closed) === SLOT.wanted) busy.add(slot);
       Atomics.notify(this.#states, slot);
     }
+    return busy;
   }
 
   /** Settles when all threads have ended. */

@@ -22,8 +22,9 @@ function run({ states, jobs, addresses, slotBytes, mine }: ReadThreadData): void
     }
     const [descriptor = 0, start = 0, bytes = 0] = job.subarray(3 * slot, 3 * slot + 3);
     const view = views[place] ?? new Uint8Array();
-    // Only the asking thread closes, and only while nothing is wanted.
-    Atomics.store(state, slot, fill(view.subarray(0, bytes), descriptor, start));
+    const end = fill(view.subarray(0, bytes), descriptor, start);
+    // Who was tired of waiting has closed it.
+    Atomics.compareExchange(state, slot, SLOT.wanted, end);
     Atomics.notify(state, slot);
   }
 }

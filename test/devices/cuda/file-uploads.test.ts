@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
-import { canReadOnThreads } from "../../../src/devices/cuda/read-pool.ts";
+import { FileUploads } from "../../../src/devices/cuda/file-uploads.ts";
+import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
+import { canReadOnThreads, ReadPool } from "../../../src/devices/cuda/read-pool.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 const settings = emulatedSettings();
@@ -50,6 +52,42 @@ describe.skipIf(settings === null || !canReadOnThreads())("files to an emulated 
     expect(() => session.files.upload(address, { ...part, path: folder })).toThrow("refused");
     session.files.upload(address, { path, start: 8, bytes: 12 });
     expect([...read(address, 3)]).toEqual([...contents.slice(2, 5)]);
+  });
+
+  test("whose disk does not answer leave their pinned memory to the reads that hang", () => {
+    const { driver, stream } = session;
+    const memory = new CudaMemory(driver, stream);
+    const warnings: string[] = [];
+    let hangs = true;
+    const uploads = new FileUploads({
+      ...{ driver, memory, stream, warn: (message) => warnings.push(message) },
+      // Without threads no read ever ends.
+      startPool: (options) =>
+        new ReadPool(hangs ? { ...options, threads: 0, waitMsMax: 20 } : options),
+    });
+    const kept: bigint[] = [];
+    const { abandon } = memory;
+    memory.abandon = (address) => {
+      kept.push(address);
+      abandon.call(memory, address);
+    };
+    const address = memory.allocate(12 << 20, "a file");
+    const part = { path, start: 0, bytes: 12 << 20 };
+    expect(() => uploads.upload(address, part)).toThrow("does not answer");
+    // Of all slots only those that were asked for may still be written to.
+    expect(kept.length).toBeGreaterThan(0);
+    expect(kept.length).toBeLessThanOrEqual(3);
+    expect(memory.abandons).toBe(true);
+    expect(warnings).toEqual([expect.stringMatching(/pinned memory are left to reads/)]);
+    for (const each of kept) expect(() => memory.release(each)).toThrow("not allocated");
+
+    // Later files are read by new threads, and what is disposed of is not what was left.
+    hangs = false;
+    uploads.upload(address, part);
+    expect([...read(address, 3)]).toEqual([...contents.slice(0, 3)]);
+    uploads.close();
+    memory.dispose();
+    expect(warnings).toHaveLength(1);
   });
 
   test("begin anew after the threads were let go", () => {
