@@ -95,12 +95,13 @@ process.on("message", async () => {
   const before = process.cpuUsage();
   const results = await Promise.all(Array.from({ length: streams }, keepStreaming));
   const { user, system } = process.cpuUsage(before);
-  process.send({
+  const result = {
     by: client === null ? "fetch" : "openai",
     cpuSeconds: (user + system) / 1e6,
     timings: results.flatMap(({ timings }) => timings),
     failed: results.reduce((sum, { failed }) => sum + failed, 0),
-  });
-  process.disconnect();
+  };
+  // Behind the last byte: a channel that closes before drops what is still to be sent.
+  process.send(result, () => process.disconnect());
 });
 process.send({ ready: true });
