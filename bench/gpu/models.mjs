@@ -10,8 +10,8 @@
 // Routers of mixtures choose between experts that may be nearly equal, where a rounding decides. In
 // bf16 their rows are compared up to the first token of a sequence for which some layer chose other
 // experts than the reference did; there, the expert that it chose last may be ahead of the first
-// one that it refused by no more than 2e-2: no more than bf16 moves a logit of these models. Exits 1
-// beyond a limit.
+// one that it refused by no more than 2e-2: no more than bf16 moves a logit of these models. Exits
+// 1 beyond a limit.
 import { existsSync, symlinkSync } from "node:fs";
 import { register } from "node:module";
 import { parseArgs } from "node:util";
@@ -141,9 +141,9 @@ const lineOf = (cellOf) =>
 let failures = 0;
 console.log(device.description);
 console.log(
-  `rows: those of bf16 and i8 that are compared with the definition, of all; where there are
-routers, up to the first token of a sequence for which one of them chose other experts than in the
-definition. margin: how far the definition's choice was ahead there, at most (limit ${limits.margin})`,
+  `rows: those of bf16 that are compared with the definition, of all (i8 alike); where there are
+routers, up to the first token of a sequence for which one chose other experts than the definition.
+margin: how far the definition's choice was ahead there, at most (limit ${limits.margin})`,
 );
 console.log(lineOf(([title]) => title));
 for (const fixture of fixtures) {

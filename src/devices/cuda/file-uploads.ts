@@ -89,8 +89,8 @@ export class FileUploads {
     }
     if (busy.size > 0) {
       warn?.(
-        `${busy.size * slotBytes} bytes of pinned memory are left to reads that did not end; they ` +
-          "are free when this process ends",
+        `${busy.size * slotBytes} bytes of pinned memory are left to reads that did not end; ` +
+          "they are free when this process ends",
       );
     }
   }

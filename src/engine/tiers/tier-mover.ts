@@ -154,8 +154,8 @@ export class TierMover {
   }
 
   /**
-   * Waits until moves are done; false: the device failed, and why is told where its steps fail. This
-   * thread goes on with steps meanwhile.
+   * Waits until moves are done; false: the device failed, and why is told where its steps fail.
+   * This thread goes on with steps meanwhile.
    */
   async #areDone(mark: MovesMark): Promise<boolean> {
     const { timer } = this.#options;
