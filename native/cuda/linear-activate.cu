@@ -64,12 +64,12 @@ struct LinearActivateJob {
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
+PERIGEE_KERNEL __launch_bounds__(kStreamBlockThreads, 1)
 perigee_linear_activate_8(const __grid_constant__ LinearActivateParams p) {
   streamWeights<1>(LinearActivateJob(p), p.maps);
 }
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
+PERIGEE_KERNEL __launch_bounds__(kStreamBlockThreads, 1)
 perigee_linear_activate_16(const __grid_constant__ LinearActivateParams p) {
   streamWeights<2>(LinearActivateJob(p), p.maps);
 }

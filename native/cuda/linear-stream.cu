@@ -43,12 +43,12 @@ struct LinearJob {
 
 }  // namespace
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
+PERIGEE_KERNEL __launch_bounds__(kStreamBlockThreads, 1)
 perigee_linear_stream_8(const __grid_constant__ LinearStreamParams p) {
   streamWeights<1>(LinearJob(p), p.maps);
 }
 
-PERIGEE_KERNEL __launch_bounds__(kStreamThreads + kWarp, 1)
+PERIGEE_KERNEL __launch_bounds__(kStreamBlockThreads, 1)
 perigee_linear_stream_16(const __grid_constant__ LinearStreamParams p) {
   streamWeights<2>(LinearJob(p), p.maps);
 }

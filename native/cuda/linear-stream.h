@@ -3,10 +3,10 @@
 //
 // Work     A unit is kBoxRows rows of the matrix, or with a gate as many rows of both halves. Every
 //          block takes as many as the others or one less, a pass of up to two boxes of rows at a
-//          time, so that nothing is added up between blocks. One warp brings
-//          stages of a pass, kStageColumns columns of its rows and of x, each by one box where
-//          they are whole; the other warps take a part of each stage's columns each. Of x few or
-//          short rows stay for all passes
+//          time, so that nothing is added up between blocks. One warp brings stages of a pass,
+//          kStageColumns columns of its rows, by one box where they are whole, another the same
+//          columns of x, or all of x once where that is little; the others take a part of each
+//          stage's columns each
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
 //          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
 //          small kernels between two linears take is hidden behind it
@@ -27,8 +27,9 @@
 
 namespace perigee {
 
-constexpr int kStreamWarps = 8;  // that multiply; one more copies
+constexpr int kStreamWarps = 8;  // that multiply; two more copy
 constexpr int kStreamThreads = kStreamWarps * kWarp;
+constexpr int kStreamBlockThreads = kStreamThreads + 2 * kWarp;
 constexpr int kBoxRows = 16;     // rows of one instruction
 constexpr int kPassBoxes = 2;
 constexpr int kPassRows = kPassBoxes * kBoxRows;
@@ -169,121 +170,122 @@ struct PassSums {
   }
 };
 
-/// The copying warp: stage after stage of pass after pass, as the ring has room. A lane per box.
+/// The warp that copies weights: stage after stage of pass after pass, as the ring has room. They are
+/// constants, so it waits for no kernel.
 template <int kRowTiles>
-class StageFeed {
+class WeightFeed {
  public:
-  __device__ StageFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
-                       Barrier* full, Barrier* empty)
-      : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty), share_(source),
-        passes_(share_.passes()) {
-    openPass();
-  }
+  __device__ WeightFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
+                        Barrier* full, Barrier* empty)
+      : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty) {}
 
   __device__ void run() {
-    // 1. As many weights as fit. They are constants: they need not wait for anyone.
-    int begun = 0;
-    for (; begun < Shape::kStages && pass_ < passes_; ++begun) beginWeights();
-
-    // 2. All of x, or their columns of it.
-    waitForPrevious();
-    acceptGlobal();
-    const bool stays = source_.rows.count > 0;
-    if (stays) copyRows();
-    for (int i = 0; !stays && i < begun; ++i) copyX(i, i % share_.stages);
-
-    // 3. The rest, as room becomes free.
-    while (pass_ < passes_) {
-      const int slot = place_.slot;
-      const int stage = stage_;
-      beginWeights();
-      if (!stays) copyX(slot, stage);
+    const StreamShare share(source_);
+    const int passes = share.passes();
+    RingPlace<StreamShape<kRowTiles>::kStages> place;
+    for (int pass = 0; pass < passes; ++pass) {
+      const int boxes = share.units(pass) * source_.halves;
+      for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+        empty_[place.slot].wait(place.round ^ 1);
+        // Columns behind the last arrive as zeros.
+        if (lane() == 0) full_[place.slot].expectBytes(kPanels * boxes * kBoxBytes);
+        __syncwarp();
+        copy(place.slot, stage, share.first(pass), boxes);
+      }
     }
   }
 
  private:
-  using Shape = StreamShape<kRowTiles>;
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-  __device__ void openPass() {
-    unit_ = share_.first(pass_);
-    boxes_ = share_.units(pass_) * source_.halves;
-  }
-
-  /// Announces a stage and copies its weights.
-  __device__ void beginWeights() {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int panel = lane / kPassBoxes;
-    const int box = lane % kPassBoxes;
+  /// A lane per box.
+  __device__ void copy(int slot, int stage, int unit, int boxes) const {
+    const int panel = lane() / kPassBoxes;
+    const int box = lane() % kPassBoxes;
     const bool whole = source_.boxes.wholeStages != 0;
-    const bool atOnce = source_.boxes.wholePasses != 0 && boxes_ == kPassBoxes;
-    Barrier& full = full_[place_.slot];
-    empty_[place_.slot].wait(place_.round ^ 1);
-    if (lane == 0) {
-      // Columns behind the last arrive as zeros.
-      const int xRows = source_.rows.count > 0 ? 0 : source_.boxes.xRows;
-      full.expectBytes(kPanels * (boxes_ * kBoxBytes + xRows * kPanelRowBytes));
-    }
-    __syncwarp();
-    if (panel < (whole ? 1 : kPanels) && box < (atOnce ? 1 : boxes_)) {
-      const int column = whole ? 0 : stage_ * kStageColumns + panel * kPanelColumns;
-      const int panels = whole ? stage_ * kPanels : 0;
-      uint8_t* const to = stageAt(place_.slot) + (panel * boxes_ + box) * kBoxBytes;
-      if (!atOnce) {
-        const int row = (unit_ + box) * kBoxRows;
-        copyBox(to, maps_.boxes, {{column, row, panels, 0, 0}}, full);
-      } else if (source_.halves == 1) {
-        copyBox(to, maps_.passes, {{column, 0, unit_, panels, 0}}, full);
-      } else {
-        copyBox(to, maps_.passes, {{column, unit_ * kBoxRows, 0, panels, 0}}, full);
-      }
-    }
-    place_.advance();
-    if (++stage_ < share_.stages) return;
-    stage_ = 0;
-    ++pass_;
-    openPass();
-  }
-
-  /// All rows of x, a lane each.
-  __device__ void copyRows() {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const auto [memory, rowBytes, count] = source_.rows;
-    Barrier& full = *Shape::rowsBarrier(ring_);
-    if (lane == 0) full.expectBytes(count * rowBytes);
-    __syncwarp();
-    if (lane >= count) return;
-    copyBulk(ring_ + Shape::kXAt + lane * (rowBytes + kStayGapBytes), memory + lane * rowBytes,
-             rowBytes, full);
-  }
-
-  /// The columns of x that a stage multiplies.
-  __device__ void copyX(int slot, int stage) {
-    const int panel = static_cast<int>(threadIdx.x) % kWarp;
-    if (panel >= (source_.boxes.wholeStages ? 1 : kPanels)) return;
-    uint8_t* const to =
-        ring_ + Shape::kXAt + slot * Shape::kXStageBytes + panel * Shape::kXPanelBytes;
-    if (source_.boxes.wholeStages) {
-      copyBox(to, maps_.x, {{0, 0, stage * kPanels, 0, 0}}, full_[slot]);
+    const bool atOnce = source_.boxes.wholePasses != 0 && boxes == kPassBoxes;
+    if (panel >= (whole ? 1 : kPanels) || box >= (atOnce ? 1 : boxes)) return;
+    const int column = whole ? 0 : stage * kStageColumns + panel * kPanelColumns;
+    const int panels = whole ? stage * kPanels : 0;
+    uint8_t* const to = ring_ + slot * kWeightBytes + (panel * boxes + box) * kBoxBytes;
+    Barrier& full = full_[slot];
+    if (!atOnce) {
+      copyBox(to, maps_.boxes, {{column, (unit + box) * kBoxRows, panels, 0, 0}}, full);
+    } else if (source_.halves == 1) {
+      copyBox(to, maps_.passes, {{column, 0, unit, panels, 0}}, full);
     } else {
-      const int column = stage * kStageColumns + panel * kPanelColumns;
-      copyBox(to, maps_.x, {{column, 0, 0, 0, 0}}, full_[slot]);
+      copyBox(to, maps_.passes, {{column, unit * kBoxRows, 0, panels, 0}}, full);
     }
   }
-
-  __device__ uint8_t* stageAt(int slot) const { return ring_ + slot * kWeightBytes; }
 
   const StreamSource source_;
   const StreamMaps& maps_;
   uint8_t* const ring_;
   Barrier* const full_;
   Barrier* const empty_;
-  const StreamShare share_;
-  const int passes_;
-  RingPlace<Shape::kStages> place_;
-  int pass_ = 0;
-  int stage_ = 0;
-  int unit_;   // of the pass, the first
-  int boxes_;  // of the pass
+};
+
+/// The warp that copies x: all of it once, or the same columns as each stage's.
+template <int kRowTiles>
+class RowFeed {
+ public:
+  __device__ RowFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
+                     Barrier* full, Barrier* empty)
+      : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty) {}
+
+  __device__ void run() {
+    waitForPrevious();
+    acceptGlobal();
+    if (source_.rows.count > 0) {
+      copyAll();
+      return;
+    }
+    const StreamShare share(source_);
+    const int passes = share.passes();
+    RingPlace<Shape::kStages> place;
+    for (int pass = 0; pass < passes; ++pass) {
+      for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+        empty_[place.slot].wait(place.round ^ 1);
+        const int bytes = kPanels * source_.boxes.xRows * kPanelRowBytes;
+        if (lane() == 0) full_[place.slot].expectBytes(bytes);
+        __syncwarp();
+        copy(place.slot, stage);
+      }
+    }
+  }
+
+ private:
+  using Shape = StreamShape<kRowTiles>;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+  /// A lane per row.
+  __device__ void copyAll() const {
+    const auto [memory, rowBytes, count] = source_.rows;
+    Barrier& full = *Shape::rowsBarrier(ring_);
+    if (lane() == 0) full.expectBytes(count * rowBytes);
+    __syncwarp();
+    if (lane() >= count) return;
+    uint8_t* const to = ring_ + Shape::kXAt + lane() * (rowBytes + kStayGapBytes);
+    copyBulk(to, memory + static_cast<int64_t>(lane()) * rowBytes, rowBytes, full);
+  }
+
+  /// A lane per box.
+  __device__ void copy(int slot, int stage) const {
+    const bool whole = source_.boxes.wholeStages != 0;
+    const int panel = lane();
+    if (panel >= (whole ? 1 : kPanels)) return;
+    uint8_t* const to =
+        ring_ + Shape::kXAt + slot * Shape::kXStageBytes + panel * Shape::kXPanelBytes;
+    const int column = whole ? 0 : stage * kStageColumns + panel * kPanelColumns;
+    copyBox(to, maps_.x, {{column, 0, whole ? stage * kPanels : 0, 0, 0}}, full_[slot]);
+  }
+
+  const StreamSource source_;
+  const StreamMaps& maps_;
+  uint8_t* const ring_;
+  Barrier* const full_;
+  Barrier* const empty_;
 };
 
 /// Adds a warp's part of a stage's columns to the sums of its boxes. `own`: this lane's 16 bytes of
@@ -380,7 +382,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   }
 }
 
-/// Multiplies and finishes this block's share, with kStreamThreads + kWarp threads. A job has
+/// Multiplies and finishes this block's share, with kStreamBlockThreads threads. A job has
 ///   count                      rows of x, at most 8 * kRowTiles
 ///   source()                   what the maps describe
 ///   finish(unit, units, sums)  stores what a pass from `unit` on makes; called by kStreamThreads
@@ -394,8 +396,10 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   if (threadIdx.x == 0) {
     prefetchMap(maps.passes);
     prefetchMap(maps.x);
+    // Weights arrive, and their columns of x.
+    const int copies = job.source().rows.count > 0 ? 1 : 2;
     for (int i = 0; i < Shape::kStages; ++i) {
-      full[i].init(1);
+      full[i].init(copies);
       empty[i].init(kStreamWarps);
     }
     Shape::rowsBarrier(ring)->init(1);
@@ -403,8 +407,12 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   }
   __syncthreads();
 
+  if (threadIdx.x >= kStreamThreads + kWarp) {
+    RowFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
+    return;
+  }
   if (threadIdx.x >= kStreamThreads) {
-    StageFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
+    WeightFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
     return;
   }
   waitForPrevious();

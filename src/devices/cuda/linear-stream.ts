@@ -12,8 +12,8 @@ const boxRows = 16;
 const panelColumns = 64;
 const stageColumns = 256;
 
-/** `kStreamThreads` there, and the warp that copies. */
-const threads = 256 + 32;
+/** `kStreamBlockThreads` there. */
+const threads = 256 + 2 * 32;
 
 /** Weights of a stage, and one row of x in it; sums of one row of x by 8 warps, twice. */
 const weightBytes = 16_384;
