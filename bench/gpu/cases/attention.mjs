@@ -151,6 +151,49 @@ async function ropeCase(pair, { heads, kvHeads, headDim }, rotary, normed) {
   return [await pair.compare(query, tolerance), await pair.compare(sinkQuery, tolerance)];
 }
 
+/** Heads that turn whole, of a prompt of `rows` tokens; its attention then shows the keys. */
+async function turnedCase(pair, shape, rows, { format = "bf16", normed = false } = {}) {
+  const { heads, kvHeads, headDim, blockTokens } = shape;
+  const random = new RandomNumbers(headDim + rows);
+  const columns = heads * headDim;
+  const width = columns + 2 * kvHeads * headDim;
+  const blocks = Math.ceil(rows / blockTokens);
+  const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
+  const cache = pair.make((device) => device.allocateKvCache(options));
+  const qkv = pair.f32([rows, width], random.floats(rows * width));
+  const query = pair.f32([rows, columns]);
+  const places = pair.i32(Array.from({ length: rows }, (_, row) => row));
+  const rope = pair.f32([rows, headDim], random.floats(rows * headDim, 0.5));
+  const norm = pair.f32([headDim], random.floats(headDim));
+  const table = pair.i32(
+    Array.from({ length: blocks }, (_, block) => block),
+    [1, blocks],
+  );
+  const [starts, context] = [pair.i32([0, rows]), pair.i32([rows])];
+  const out = pair.activation("f32", rows, columns);
+  pair.run((device, pick) => {
+    const step = { count: rows, query: pick(query), heads, cache: pick(cache), layer };
+    const norms = { queryNorm: pick(norm), keyNorm: pick(norm), normEpsilon: 1e-6 };
+    device.ropeKvWrite({
+      ...{ ...step, qkv: pick(qkv), positions: pick(places), slots: pick(places) },
+      ...{ rope: pick(rope), ...(normed ? norms : {}) },
+    });
+    device.pagedAttention({
+      ...{ ...step, out: pick(out), scale: 1 / headDim },
+      batch: {
+        ...{ sequences: 1, queryLengthMax: rows, contextLengthMax: rows },
+        ...{ queryStarts: pick(starts), contextLengths: pick(context), blockTables: pick(table) },
+      },
+    });
+  });
+  // A key next to a rounding boundary of its format may fall to the other side.
+  const step = { f32: 1e-5, f16: 2 ** -10, bf16: 2 ** -6, i8: 2 ** -5, fp8: 2 ** -2 }[format];
+  return [
+    await pair.compare(query, { absolute: 4e-6, relative: 4e-6 }),
+    await pair.compare(out, { absolute: step, relative: 1e-5 }),
+  ];
+}
+
 async function encoderCase(pair, heads, headDim, format) {
   const starts = [0, 1, 40, 40, 57, 330];
   const rows = starts.at(-1);
@@ -186,6 +229,18 @@ export function* cases() {
     }
   }
   const large = shapes[3];
+  const turned = (name, ...rest) => ({
+    ...{ op: "ropeKvWrite", name, run: (pair) => turnedCase(pair, ...rest) },
+  });
+  // Of so many tokens, heads share threads on every GPU that there is.
+  for (const rows of [1, 40, 300]) yield turned(`whole heads, ${rows} tokens`, large, rows);
+  for (const shape of [shapes[1], shapes[2], shapes[4]]) {
+    const name = `whole heads of ${shape.headDim}, norms`;
+    yield turned(name, shape, 70, { normed: true, format: "f32" });
+  }
+  for (const format of ["f16", "i8", "fp8"]) {
+    yield turned(`whole heads, ${format}`, large, 300, { format, normed: true });
+  }
   for (const format of ["f16", "i8", "fp8"]) {
     yield paged(format, large, format, batches.mixed);
   }

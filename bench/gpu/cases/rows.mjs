@@ -11,6 +11,10 @@ const shapes = [
   [37, 300],
   [7, 4096],
 ];
+/** Norms of more rows than blocks, and of rows that registers hold twice, once and not. */
+const normShapes = [...shapes, [300, 4096], [140, 8192], [3, 8196], [2, 12_288], [2, 16_388]];
+/** More columns than a block has at once. */
+const embedShapes = [...shapes, [3, 5004]];
 /** f32 sums of some hundred products in another order than the definition's f64. */
 const rounding = { absolute: 2e-6, relative: 2e-6 };
 
@@ -111,7 +115,7 @@ async function meanPoolCase(pair, normalize) {
 /** `format`: of the table, or "tensor" for a plain one. */
 async function embedCase(pair, format, transposed) {
   const verdicts = [];
-  for (const [rows, columns] of shapes) {
+  for (const [rows, columns] of embedShapes) {
     const random = new RandomNumbers(columns + 7);
     const table =
       format === "tensor"
@@ -147,7 +151,7 @@ async function loadCase(pair, dtype) {
 export function* cases() {
   for (const format of formats) {
     for (const kind of ["rms", "layer"]) {
-      for (const [rows, columns] of shapes) {
+      for (const [rows, columns] of normShapes) {
         const name = `${kind} [${rows}, ${columns}] to ${format}`;
         yield { op: "norm", name, run: (pair) => normCase(pair, format, kind, rows, columns) };
       }
