@@ -4,8 +4,8 @@
 // Formula  product[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n];
 //          out[t, f] = act(product[t, f]) * product[t, F + f]
 // Shapes   x [T, K] and weight [2F, K] bf16, bias [2F] f32, out [T, F] bf16; F a multiple of 8
-// Work     linear-tiles.h; a tile has 64 rows of gate and the same ones of up, 8 of each in turn, so
-//          that a thread has both factors
+// Work     linear-tiles.h; a tile has 64 rows of gate and the same ones of up, 8 of each in turn,
+//          so that a thread has both factors
 // Bound    memory: 4 * F * K bytes; of many rows tensor cores: 4 * T * F * K operations
 // Checked  bench/gpu/smoke.mjs, linearActivate; test/devices/cuda/linear-tiles.test.ts
 #include "linear-tiles.h"
@@ -62,17 +62,18 @@ struct LinearTilesActivateJob {
   __device__ float valueOf(float gate, float up) const { return nonlinear(p.kind, gate) * up; }
 };
 
-#define PERIGEE_LINEAR_TILES_ACTIVATE(tokens)                                                      \
-  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)                               \
-      perigee_linear_tiles_activate_##tokens(const __grid_constant__ LinearTilesActivateParams p) { \
-    multiplyTiles<tokens>(LinearTilesActivateJob{p});                                              \
+#define PERIGEE_TILES(tokens)                                                       \
+  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)                \
+      perigee_linear_tiles_activate_##tokens(                                       \
+          const __grid_constant__ LinearTilesActivateParams p) {                    \
+    multiplyTiles<tokens>(LinearTilesActivateJob{p});                               \
   }
 
-PERIGEE_LINEAR_TILES_ACTIVATE(32)
-PERIGEE_LINEAR_TILES_ACTIVATE(64)
-PERIGEE_LINEAR_TILES_ACTIVATE(96)
-PERIGEE_LINEAR_TILES_ACTIVATE(128)
-PERIGEE_LINEAR_TILES_ACTIVATE(192)
-PERIGEE_LINEAR_TILES_ACTIVATE(256)
+PERIGEE_TILES(32)
+PERIGEE_TILES(64)
+PERIGEE_TILES(96)
+PERIGEE_TILES(128)
+PERIGEE_TILES(192)
+PERIGEE_TILES(256)
 
 }  // namespace perigee

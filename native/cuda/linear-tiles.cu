@@ -70,17 +70,17 @@ struct LinearTilesJob {
   }
 };
 
-#define PERIGEE_LINEAR_TILES(tokens)                                       \
-  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)       \
+#define PERIGEE_TILES(tokens)                                                      \
+  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)               \
       perigee_linear_tiles_##tokens(const __grid_constant__ LinearTilesParams p) { \
-    multiplyTiles<tokens>(LinearTilesJob{p});                              \
+    multiplyTiles<tokens>(LinearTilesJob{p});                                      \
   }
 
-PERIGEE_LINEAR_TILES(32)
-PERIGEE_LINEAR_TILES(64)
-PERIGEE_LINEAR_TILES(96)
-PERIGEE_LINEAR_TILES(128)
-PERIGEE_LINEAR_TILES(192)
-PERIGEE_LINEAR_TILES(256)
+PERIGEE_TILES(32)
+PERIGEE_TILES(64)
+PERIGEE_TILES(96)
+PERIGEE_TILES(128)
+PERIGEE_TILES(192)
+PERIGEE_TILES(256)
 
 }  // namespace perigee

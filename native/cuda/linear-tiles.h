@@ -3,8 +3,8 @@
 //
 // Work     A tile is 128 rows of the matrix and all rows of x, up to 256: the matrix's rows are the
 //          operand that has to have 64 of them, so that few rows of x waste nothing, and the matrix
-//          is read once. Stages of 64 columns. All stages of all tiles are cut in equal
-//          stretches, one per cluster of two blocks (linear-tiles-work.h), so that every multiprocessor works
+//          is read once. Stages of 64 columns. All stages of all tiles are cut in equal stretches,
+//          one per cluster of two blocks (linear-tiles-work.h), so that every multiprocessor works
 //          to the end whatever the shape. The blocks of a cluster have neighbouring tiles and bring
 //          half of the rows of x each, for both. A warp has the copy engine fill a ring of stages;
 //          two warpgroups multiply 64 of the matrix's rows each. A tile that was cut is added up by

@@ -24,17 +24,6 @@ const shapes = [
   [32, 1500, 1032],
   [3, 128256, 64],
   [4, 33000, 130],
-  // Some hundred rows: each size of a tile, ragged outputs and columns, cuts of tiles in many parts
-  // and in few, two tiles of rows, and rows beyond them.
-  [33, 4096, 1032],
-  [64, 1000, 4104],
-  [96, 6144, 1024],
-  [100, 129, 14336],
-  [192, 2056, 520],
-  [200, 300, 2000],
-  [256, 4096, 1024],
-  [17, 128256, 64],
-  [513, 130, 136],
 ];
 
 /**
@@ -70,10 +59,6 @@ const activatedShapes = [
   [34, 1024, 64],
   [64, 40, 72],
   [200, 1048, 64],
-  [24, 2048, 1032],
-  [96, 4104, 520],
-  [129, 1000, 2056],
-  [256, 3584, 1024],
 ];
 
 /** Rows of an activation, rounded by the devices themselves. */
@@ -91,7 +76,7 @@ function rounding(columns) {
   return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
 }
 
-async function linearCase(pair, format, [rows, outputs, columns], extras) {
+export async function linearCase(pair, format, [rows, outputs, columns], extras) {
   const random = new RandomNumbers(rows * 31 + columns);
   const weight = pair.matrix(format, outputs, columns, random);
   const x = activationOf(pair, format, rows, columns, random);
@@ -109,7 +94,7 @@ async function linearCase(pair, format, [rows, outputs, columns], extras) {
  * Products of about 1, so that activations are neither all zero nor all linear. bf16 rounds gate
  * and up before their activation where there are many rows: 2^-9 of each, about 4 at most.
  */
-async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
+export async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
   const random = new RandomNumbers(rows * 7 + size);
   const width = gated ? 2 * size : size;
   const weight = pair.matrix(format, width, columns, random);

@@ -1,6 +1,7 @@
 /** Tens to hundreds of rows of bf16 on the emulated GPU without cuBLASLt: tiles and their parts. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
+import { grainsOf } from "../../../src/devices/cuda/linear-tiles.ts";
 import { openSystemLibrary } from "../../../src/devices/cuda/native-library.ts";
 import { packFloats } from "../../contracts/device-ops/pack-floats.ts";
 import { DevicePair } from "../../contracts/device-ops/pair.ts";
@@ -40,6 +41,25 @@ const gatedShapes = [
 function rounding(columns: number): { absolute: number; relative: number } {
   return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
 }
+
+describe("grains of a tile", () => {
+  test("are as few as leave the largest share hardly larger", () => {
+    // [tiles, stages] of llama-3.1-8B's qkv, o, down and head, by 66 clusters.
+    const shapes = [
+      [24, 64],
+      [16, 64],
+      [16, 224],
+      [501, 64],
+    ] as const;
+    const grains = shapes.map(([clusters, stages]) => grainsOf({ clusters, stages }, 66));
+    expect(grains).toEqual([8, 4, 4, 4]);
+  });
+
+  test("are single stages where nothing else is as even", () => {
+    expect(grainsOf({ clusters: 1, stages: 7 }, 4)).toBe(7);
+    expect(grainsOf({ clusters: 1, stages: 1 }, 1)).toBe(1);
+  });
+});
 
 describe.skipIf(emulatedSettings() === null)("linear in tiles, emulated", () => {
   let pair: DevicePair;

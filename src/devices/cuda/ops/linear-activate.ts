@@ -23,8 +23,9 @@ const params = new KernelParams(
 );
 
 /**
- * bf16: few rows in one kernel, whose product never leaves the chip; more by another such kernel, or
- * by cuBLASLt and a kernel behind it. f32 and i8: a linear and its activation, with the same bits as the two ops.
+ * bf16: few rows in one kernel, whose product never leaves the chip; more by another such kernel,
+ * or by cuBLASLt and a kernel behind it. f32 and i8: a linear and its activation, with the same
+ * bits as the two ops.
  */
 export function linearActivate(context: CudaContext, input: LinearActivateInput): void {
   const { format } = matrixOf(input.weight);
