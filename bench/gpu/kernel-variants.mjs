@@ -75,6 +75,7 @@ export const tilesVariants = {
   "whole tiles": [
     ["grain = stages % work.grains == 0 ? stages / work.grains : 1;", "grain = stages;"],
   ],
+  "the last adds up": [["kBlocksMeet = true;", "kBlocksMeet = false;"]],
   "next one early": [
     ["waitForPrevious();\n      letNextStart();", "letNextStart();\n      waitForPrevious();"],
   ],

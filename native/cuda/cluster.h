@@ -10,6 +10,10 @@ namespace perigee {
 
 constexpr int kClusterBlocks = 2;
 
+/// Whether blocks of a kernel may wait for each other, as long as who waits has done all that
+/// others wait for: blocks start in the order of their numbers, and neighbours run together.
+constexpr bool kBlocksMeet = true;
+
 /// Stands in front of a kernel's name.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define PERIGEE_CLUSTER __cluster_dims__(::perigee::kClusterBlocks, 1, 1)
@@ -30,6 +34,17 @@ __device__ __forceinline__ void meetCluster() {
       "barrier.cluster.arrive.release;\n"
       "barrier.cluster.wait.acquire;" ::
           : "memory");
+}
+
+/// Until a count in global memory, which other blocks raise, has reached `least`; what they wrote
+/// before is seen. Faults after what must be seconds, as Barrier.wait does.
+__device__ __forceinline__ void waitForCount(const uint32_t& count, uint32_t least) {
+  constexpr int kTriesMax = 1 << 24;
+  uint32_t found = 0;
+  for (int tries = 0; found < least; ++tries) {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(&count) : "memory");
+    if (tries == kTriesMax) asm volatile("st.global.u32 [%0], 0;" ::"l"(uint64_t{0}) : "memory");
+  }
 }
 
 /// Arrives at a barrier as block `rank` of the cluster has it.

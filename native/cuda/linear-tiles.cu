@@ -31,7 +31,7 @@ struct LinearTilesJob {
     const int output = tile * kTileOutputs + row;
     const float bias[2] = {biasOf(output), biasOf(output + 8)};
     // Some at once, since what is there is far away.
-    constexpr int kStep = 16;
+    constexpr int kStep = kSums % 32 == 0 ? 32 : kSums % 16 == 0 ? 16 : kSums;
 #pragma unroll
     for (int begin = 0; begin < kSums; begin += kStep) {
       float held[kStep] = {};

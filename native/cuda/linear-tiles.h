@@ -8,7 +8,8 @@
 //          to the end whatever the shape. The blocks of a cluster have neighbouring tiles and bring
 //          half of the rows of x each, for both. A warp has the copy engine fill a ring of stages;
 //          two warpgroups multiply 64 of the matrix's rows each. A tile that was cut is added up by
-//          the block that is done last, in the order of columns whoever that is
+//          the blocks that had its parts, a share of the rows of x each, when they have done all
+//          else
 // Bound    memory up to some 190 rows: each weight read once; beyond, tensor cores. The ring is
 //          filled with weights before the kernel in front has ended
 // Order    of a sum depends on the shape and the count of rows, never on what happens when
@@ -122,15 +123,24 @@ class TileConsumer {
       : job_(job), memory_(memory), warpgroup_(warpgroup), share_(job.work()) {}
 
   __device__ void run() {
+    // 1. All parts, and whole tiles to their end.
     for (TileWalk walk(share_); walk.more();) {
       const TilePart part = walk.part();
       float sums[kSums];
       multiply(sums, part.count);
-      if (part.count == share_.stages || addUp(sums, walk.at, part)) {
-        const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
-        const int row = kHalfOutputs * warpgroup_ + thread / kWarp * 16 + thread % kWarp / 4;
-        job_.finish(sums, part.outputTile, part.tokenTile * kTokens + thread % 4 * 2, row);
+      if (part.count == share_.stages) {
+        finish(sums, part, 0);
+      } else {
+        leave(sums, CutTile(share_, walk.at, part), part);
       }
+      walk.advance(part);
+    }
+
+    // 2. This block's share of each tile that others had parts of, too.
+    if (!kBlocksMeet) return;
+    for (TileWalk walk(share_); walk.more();) {
+      const TilePart part = walk.part();
+      if (part.count < share_.stages) meetOthers(CutTile(share_, walk.at, part), part);
       walk.advance(part);
     }
   }
@@ -140,6 +150,9 @@ class TileConsumer {
   using Tile = PanelTile<kPanelColumns>;
   static constexpr int kSums = kTokens / 2;
   static constexpr int kQuads = kSums / 4;
+  /// What is added up at once of a tile that was cut, and shared out among its blocks.
+  static constexpr int kStepQuads = kQuads <= 16 ? 2 : 4;
+  static constexpr int kSteps = kQuads / kStepQuads;
 
   /// sums = the product of `count` stages.
   __device__ void multiply(float (&sums)[kSums], int count) {
@@ -182,13 +195,30 @@ class TileConsumer {
     if (lane < kClusterBlocks) arriveInCluster(memory_.free[slot], lane);
   }
 
-  /// Adds up what blocks have of a tile, `at` being where this one's part begins among all stages.
-  /// Only for the block that comes last; false for the others.
-  __device__ bool addUp(float (&sums)[kSums], int at, const TilePart& part) const {
-    const int first = share_.ownerOf(at - part.stage);
-    const int last = share_.ownerOf(at - part.stage + share_.stages - 1);
-    const int own = share_.cluster - first;
-    float4* const to = partial(first, own);
+  /// A tile that several clusters have parts of.
+  struct CutTile {
+    int first;  // cluster
+    int parts;
+    int own;    // number of this block's part
+
+    /// `at`: where the part begins among all stages.
+    __device__ CutTile(const TileShare& share, int at, const TilePart& part)
+        : first(share.ownerOf(at - part.stage)),
+          parts(share.ownerOf(at - part.stage + share.stages - 1) - first + 1),
+          own(share.cluster - first) {}
+  };
+
+  /// How many parts of a tile are there, and then how many blocks know it; 0 between kernels. Of
+  /// all tiles, a block begins and does not finish one at most.
+  __device__ uint32_t& countOf(const CutTile& tile) const {
+    return job_.work().arrived[blockOf(tile.first)];
+  }
+
+  /// Leaves a part's sums to whoever adds them up: where blocks do not wait for each other, the
+  /// last one does.
+  __device__ void leave(const float (&sums)[kSums], const CutTile& tile,
+                        const TilePart& part) const {
+    float4* const to = partial(tile.first, tile.own);
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       to[i * kConsumerThreads] = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
@@ -196,63 +226,69 @@ class TileConsumer {
     __threadfence();
     meet<kConsumerThreads>(kConsumerBarrier);
     if (threadIdx.x == 0) {
-      // Of all tiles, a block begins and does not finish one at most.
-      uint32_t& arrived = job_.work().arrived[blockOf(first)];
-      const bool isLast = atomicAdd(&arrived, 1u) == static_cast<uint32_t>(last - first);
-      if (isLast) arrived = 0;
-      memory_.isLast = isLast;
+      const uint32_t before = atomicAdd(&countOf(tile), 1u);
+      if (!kBlocksMeet) memory_.isLast = before + 1 == static_cast<uint32_t>(tile.parts);
     }
+    if (kBlocksMeet) return;
     meet<kConsumerThreads>(kConsumerBarrier);
-    if (memory_.isLast == 0) return false;
+    if (memory_.isLast == 0) return;
+    if (threadIdx.x == 0) countOf(tile) = 0;
     __threadfence();
-    sumParts(sums, first, last - first + 1, own);
-    return true;
+    addUp(tile, part, 0, kSteps);
   }
 
-  /// sums = those of all parts, in their order. Many loads are under way at once, since one block
-  /// reads what several wrote.
-  __device__ void sumParts(float (&sums)[kSums], int first, int parts, int own) const {
-    constexpr int kStepQuads = kQuads < 32 ? 4 : 2;
-    constexpr int kStepParts = 4;
-#pragma unroll
-    for (int begin = 0; begin < kQuads; begin += kStepQuads) {
-      float4 total[kStepQuads] = {};
-      for (int from = 0; from < parts; from += kStepParts) {
-        float4 loaded[kStepParts][kStepQuads];
-#pragma unroll
-        for (int part = 0; part < kStepParts; ++part) {
-          const bool isOther = from + part < parts && from + part != own;
-          const float4* const at = partial(first, isOther ? from + part : own);
-#pragma unroll
-          for (int i = 0; i < kStepQuads; ++i) {
-            loaded[part][i] = {};
-            if (isOther) loaded[part][i] = __ldcg(at + (begin + i) * kConsumerThreads);
-          }
-        }
-#pragma unroll
-        for (int part = 0; part < kStepParts; ++part) {
-          const bool isOwn = from + part == own;
-#pragma unroll
-          for (int i = 0; i < kStepQuads; ++i) {
-            const float* const mine = sums + 4 * (begin + i);
-            const float4 value =
-                isOwn ? float4{mine[0], mine[1], mine[2], mine[3]} : loaded[part][i];
-            total[i].x += value.x;
-            total[i].y += value.y;
-            total[i].z += value.z;
-            total[i].w += value.w;
-          }
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kStepQuads; ++i) {
-        float* const mine = sums + 4 * (begin + i);
-        mine[0] = total[i].x;
-        mine[1] = total[i].y;
-        mine[2] = total[i].z;
-        mine[3] = total[i].w;
-      }
+  /// Adds up this block's share of a tile, once all parts are there. Who is the last to know it
+  /// clears the count.
+  __device__ void meetOthers(const CutTile& tile, const TilePart& part) const {
+    if (threadIdx.x == 0) {
+      uint32_t& count = countOf(tile);
+      const uint32_t parts = static_cast<uint32_t>(tile.parts);
+      waitForCount(count, parts);
+      if (atomicAdd(&count, 1u) + 1 == 2 * parts) count = 0;
     }
+    meet<kConsumerThreads>(kConsumerBarrier);
+    addUp(tile, part, kSteps * tile.own / tile.parts, kSteps * (tile.own + 1) / tile.parts);
+  }
+
+  /// Adds up and finishes steps `begin` up to `end` of a tile: of all parts in their order. Many
+  /// loads are under way at once.
+  __device__ void addUp(const CutTile& tile, const TilePart& part, int begin, int end) const {
+    constexpr int kPartsAtOnce = 4;
+    for (int step = begin; step < end; ++step) {
+      float total[4 * kStepQuads] = {};
+      for (int from = 0; from < tile.parts; from += kPartsAtOnce) {
+        float4 loaded[kPartsAtOnce][kStepQuads];
+#pragma unroll
+        for (int i = 0; i < kPartsAtOnce; ++i) {
+          // Beyond the last part the last one once more, which is not added.
+          const float4* const at = partial(tile.first, min(from + i, tile.parts - 1)) +
+                                   step * kStepQuads * kConsumerThreads;
+#pragma unroll
+          for (int j = 0; j < kStepQuads; ++j) loaded[i][j] = __ldcg(at + j * kConsumerThreads);
+        }
+#pragma unroll
+        for (int i = 0; i < kPartsAtOnce; ++i) {
+          if (from + i >= tile.parts) break;
+#pragma unroll
+          for (int j = 0; j < kStepQuads; ++j) {
+            total[4 * j] += loaded[i][j].x;
+            total[4 * j + 1] += loaded[i][j].y;
+            total[4 * j + 2] += loaded[i][j].z;
+            total[4 * j + 3] += loaded[i][j].w;
+          }
+        }
+      }
+      finish(total, part, step * kStepQuads);
+    }
+  }
+
+  /// Stores sums of a tile from quad `quad` on: a quad is 8 rows of x.
+  template <int kCount>
+  __device__ void finish(const float (&sums)[kCount], const TilePart& part, int quad) const {
+    const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+    const int row = kHalfOutputs * warpgroup_ + thread / kWarp * 16 + thread % kWarp / 4;
+    const int token = part.tokenTile * kTokens + 8 * quad + thread % 4 * 2;
+    job_.finish(sums, part.outputTile, token, row);
   }
 
   /// Where this thread has its sums of a tile's part, whose first part is cluster `first`'s. A
