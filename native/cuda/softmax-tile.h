@@ -14,14 +14,13 @@ constexpr float kLog2OfE = 1.4426950408889634f;
 
 /// How far, as a power of two, a row's scores may rise above the reference of its weights before
 /// sums over values shrink. Any reference gives the same quotient of sums: it cancels, and rounding
-/// is relative. So the largest one serves from a row's first tiles on, almost always, and few tiles
-/// touch the sums (Zadouri et al. 2026, "FlashAttention-4"). 2^8 is far below what f16 holds. 0
+/// is relative. So a row's first tiles mostly leave one that serves to its end, and few tiles touch
+/// the sums (Zadouri et al. 2026, "FlashAttention-4"). 2^8 is far below what f16 holds. 0
 /// shrinks them with every new maximum.
 constexpr float kSlack = 8.0f;
 
 /// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
-/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor; 0:
-/// none.
+/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor. 0: none.
 constexpr int kProductsEvery = 0;
 
 /// Which positions a thread's two rows see, [begin, end), and what all 16 rows of its warp see.
