@@ -20,7 +20,7 @@ constexpr float kLog2OfE = 1.4426950408889634f;
 constexpr float kSlack = 8.0f;
 
 /// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
-/// products, beside the units for exp2, which give 16 numbers per cycle and multiprocessor. 0: none.
+/// products, beside the units for exp2, which give a multiprocessor 16 numbers per cycle; 0: none.
 constexpr int kProductsEvery = 0;
 
 /// Which positions a thread's two rows see, [begin, end), and what all 16 rows of its warp see.
