@@ -7,6 +7,7 @@ import type { KernelName } from "./kernel-names.ts";
 import type { LaunchShape, ParamKind } from "./kernel-params.ts";
 import { STREAM_ROWS_MAX } from "./linear-stream.ts";
 import { MapsByRows } from "./maps-by-rows.ts";
+import type { Scratch } from "./scratch.ts";
 import { TENSOR_MAP, tensorMapFields } from "./tensor-map.ts";
 
 /** Whether these kernels are used at all; without them cuBLASLt does their work. */
@@ -85,6 +86,24 @@ export function canTileGated(weight: CudaMatrix): boolean {
   return weight.rows % (2 * turnRows) === 0;
 }
 
+/** Scratch memory that is large enough for all shapes. */
+const reserved = new WeakSet<Scratch>();
+
+/**
+ * Has scratch memory take its size for these kernels, of whatever shape, at the first product of
+ * many rows: which of them a later step needs is not known then.
+ */
+export function reserveTiles({ gpu, scratch }: CudaContext): void {
+  if (reserved.has(scratch)) return;
+  scratch.take([partialBytes(gpu.multiprocessors, tileRowsMax)]);
+  reserved.add(scratch);
+}
+
+/** Of each block the sums of a tile that it begins, and of one that it goes on with. */
+function partialBytes(blocks: number, rows: TileRows): number {
+  return blocks * 2 * tileOutputs * rows * 4;
+}
+
 /** Kernels that were told how much shared memory they get. */
 const prepared = new WeakSet<Kernel>();
 
@@ -157,9 +176,7 @@ function workFields(
   const gated = op === "linear_tiles_activate";
   const weightMap = weightMaps.of(weight, gated ? 1 : 0, () => weightFields(driver, weight, gated));
   const xMap = xMaps.of(x, rows, () => xFields(driver, x, rows));
-  // Of each block the sums of a tile that it begins, and of one that it goes on with.
-  const blocks = clusters * clusterBlocks;
-  const [partials] = context.scratch.take([blocks * 2 * tileOutputs * rows * 4]);
+  const [partials] = context.scratch.take([partialBytes(clusters * clusterBlocks, rows)]);
   const sizes = [tiles.outputs, tiles.tokens, weight.columns, grainsOf(tiles, clusters)] as const;
   return [...weightMap, ...xMap, partials, context.arrivals, ...sizes, ...workPadding];
 }

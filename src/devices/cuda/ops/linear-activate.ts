@@ -4,7 +4,7 @@ import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 import { canStream, STREAM_ROWS_MAX, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
-import { canTile, canTileGated, hasTiles } from "../linear-tiles.ts";
+import { canTile, canTileGated, hasTiles, reserveTiles } from "../linear-tiles.ts";
 import type { OwnProduct } from "../products.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape, runOwn } from "./linear.ts";
@@ -69,6 +69,7 @@ function activateHalves(context: CudaContext, input: LinearActivateInput): boole
 function tilesProduct(context: CudaContext, input: LinearActivateInput): OwnProduct | null {
   const { weight, x, out } = operandsOf(input);
   if (!hasTiles(context) || !input.gated || !canTileGated(weight)) return null;
+  reserveTiles(context);
   const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
   const { kind } = input;
   return {

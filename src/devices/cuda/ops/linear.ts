@@ -14,7 +14,7 @@ import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
 import { type I8Tile, i8Launch, i8TileFor } from "../linear-i8.ts";
 import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
-import { canTile, hasTiles } from "../linear-tiles.ts";
+import { canTile, hasTiles, reserveTiles } from "../linear-tiles.ts";
 import type { MatmulOperands } from "../matmul.ts";
 import type { OwnProduct } from "../products.ts";
 import { linearTiles } from "./linear-tiles.ts";
@@ -166,6 +166,7 @@ function multiplyMany(context: CudaContext, operands: Operands): boolean {
 /** The kernel for some hundred rows; null on GPUs that have none. */
 function tilesProduct(context: CudaContext, operands: Operands): OwnProduct | null {
   if (!hasTiles(context)) return null;
+  reserveTiles(context);
   return {
     name: "tiles",
     takes: canTile,
