@@ -76,7 +76,13 @@ function rounding(columns) {
   return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
 }
 
-export async function linearCase(pair, format, [rows, outputs, columns], extras) {
+export async function linearCase(
+  pair,
+  format,
+  [rows, outputs, columns],
+  extras,
+  tolerance = rounding(columns),
+) {
   const random = new RandomNumbers(rows * 31 + columns);
   const weight = pair.matrix(format, outputs, columns, random);
   const x = activationOf(pair, format, rows, columns, random);
@@ -87,7 +93,7 @@ export async function linearCase(pair, format, [rows, outputs, columns], extras)
     device.linear(extras ? { ...input, bias: pick(bias), accumulate: true } : input);
   });
   // The row behind the last one must be as it was.
-  return [await pair.compare(out, rounding(columns))];
+  return [await pair.compare(out, tolerance)];
 }
 
 /**
