@@ -62,18 +62,17 @@ struct LinearTilesActivateJob {
   __device__ float valueOf(float gate, float up) const { return nonlinear(p.kind, gate) * up; }
 };
 
-#define PERIGEE_TILES(tokens)                                                       \
-  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)                \
-      perigee_linear_tiles_activate_##tokens(                                       \
-          const __grid_constant__ LinearTilesActivateParams p) {                    \
-    multiplyTiles<tokens>(LinearTilesActivateJob{p});                               \
+#define PERIGEE_TILES(name, tokens)                                         \
+  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)        \
+      perigee_##name(const __grid_constant__ LinearTilesActivateParams p) { \
+    multiplyTiles<tokens>(LinearTilesActivateJob{p});                       \
   }
 
-PERIGEE_TILES(32)
-PERIGEE_TILES(64)
-PERIGEE_TILES(96)
-PERIGEE_TILES(128)
-PERIGEE_TILES(192)
-PERIGEE_TILES(256)
+PERIGEE_TILES(linear_tiles_activate_32, 32)
+PERIGEE_TILES(linear_tiles_activate_64, 64)
+PERIGEE_TILES(linear_tiles_activate_96, 96)
+PERIGEE_TILES(linear_tiles_activate_128, 128)
+PERIGEE_TILES(linear_tiles_activate_192, 192)
+PERIGEE_TILES(linear_tiles_activate_256, 256)
 
 }  // namespace perigee

@@ -70,17 +70,17 @@ struct LinearTilesJob {
   }
 };
 
-#define PERIGEE_TILES(tokens)                                                      \
-  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1)               \
-      perigee_linear_tiles_##tokens(const __grid_constant__ LinearTilesParams p) { \
-    multiplyTiles<tokens>(LinearTilesJob{p});                                      \
+#define PERIGEE_TILES(name, tokens)                                  \
+  PERIGEE_KERNEL PERIGEE_CLUSTER __launch_bounds__(kTilesThreads, 1) \
+      perigee_##name(const __grid_constant__ LinearTilesParams p) {  \
+    multiplyTiles<tokens>(LinearTilesJob{p});                        \
   }
 
-PERIGEE_TILES(32)
-PERIGEE_TILES(64)
-PERIGEE_TILES(96)
-PERIGEE_TILES(128)
-PERIGEE_TILES(192)
-PERIGEE_TILES(256)
+PERIGEE_TILES(linear_tiles_32, 32)
+PERIGEE_TILES(linear_tiles_64, 64)
+PERIGEE_TILES(linear_tiles_96, 96)
+PERIGEE_TILES(linear_tiles_128, 128)
+PERIGEE_TILES(linear_tiles_192, 192)
+PERIGEE_TILES(linear_tiles_256, 256)
 
 }  // namespace perigee
