@@ -8,60 +8,34 @@ const { architectureOf } = await import("../../dist/devices/cuda/gpu.js");
 const { KernelModule } = await import("../../dist/devices/cuda/kernel-module.js");
 const { Nvrtc } = await import("../../dist/devices/cuda/nvrtc.js");
 
-/** What can be done otherwise: text in the kernel's sources, and what stands there instead. */
+/** What prefill attention can do otherwise: text in its sources, and what stands there instead. */
 const prefillWays = {
-  turns: [["kTakesTurns = false", "kTakesTurns = true"]],
-  "softmax first": [["kSoftmaxFirst = false", "kSoftmaxFirst = true"]],
-  "every maximum shrinks": [["kSlack = 8.0f", "kSlack = 0.0f"]],
-  "a row behind the other": [
-    [
-      "shrink.factor[which] = raise(scores, which);\n#pragma unroll\n" +
-        "    for (int which = 0; which < 2; ++which) weigh(",
-      "{\nshrink.factor[which] = raise(scores, which);\nweigh(",
-    ],
-    [
-      "weigh(scores, which, shrink.factor[which]);",
-      "weigh(scores, which, shrink.factor[which]);\n}",
-    ],
-  ],
-  "half of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 2"]],
-  "a quarter of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 4"]],
-  "an eighth of exp2 by products": [["kProductsEvery = 0", "kProductsEvery = 8"]],
-  "3 stages of keys": [["kKeyStages = 2", "kKeyStages = 3"]],
-  "3 stages of values": [["kValueStages = 2", "kValueStages = 3"]],
-  "a head at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 1"]],
-  "2 heads at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 2"]],
-  "4 heads at a time": [["kHeadsTogether = 1 << 16", "kHeadsTogether = 4"]],
-  "queries stay in the cache": [
-    ["__ldcs(reinterpret_cast<const float4*>(from))", "*reinterpret_cast<const float4*>(from)"],
-  ],
+  "half of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 2"],
+  "a quarter of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 4"],
+  "an eighth of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 8"],
+  "3 stages of keys": ["kKeyStages = 2", "kKeyStages = 3"],
+  "3 stages of values": ["kValueStages = 2", "kValueStages = 3"],
+  "a head at a time": ["kHeadsTogether = 1 << 16", "kHeadsTogether = 1"],
+  "2 heads at a time": ["kHeadsTogether = 1 << 16", "kHeadsTogether = 2"],
+  "4 heads at a time": ["kHeadsTogether = 1 << 16", "kHeadsTogether = 4"],
 };
 
-/** Ways of prefill attention by name: those named between the signs, together. */
-export const prefillVariants = Object.fromEntries(
-  [
-    "turns",
-    "softmax first",
-    "turns + softmax first",
-    "every maximum shrinks",
-    "every maximum shrinks + turns",
-    "every maximum shrinks + softmax first",
-    "every maximum shrinks + turns + softmax first",
-    "a row behind the other",
-    "half of exp2 by products",
-    "a quarter of exp2 by products",
-    "an eighth of exp2 by products",
-    "a quarter of exp2 by products + softmax first",
-    "a quarter of exp2 by products + turns + softmax first",
-    "3 stages of keys",
-    "3 stages of values",
-    "a head at a time",
-    "2 heads at a time",
-    "4 heads at a time",
-    "a head at a time + 3 stages of keys",
-    "queries stay in the cache",
-  ].map((name) => [name, name.split(" + ").flatMap((way) => prefillWays[way])]),
-);
+/** Those that are measured where none is asked for: one of every kind. */
+export const usualPrefillWays = [
+  "a quarter of exp2 by products",
+  "3 stages of keys",
+  "3 stages of values",
+  "a head at a time",
+];
+
+/** What is replaced for prefill attention by the ways named between the signs, together. */
+export function prefillReplacements(names) {
+  return names.split(" + ").map((name) => {
+    const replacement = prefillWays[name];
+    if (replacement !== undefined) return replacement;
+    throw new Error(`Cannot find "${name}" among ${Object.keys(prefillWays).join(", ")}`);
+  });
+}
 
 /** Exponents of another base: who compares results must notice. */
 export const wrongPrefill = [["scale) * kLog2OfE)", "scale) * 1.0f)"]];
@@ -96,6 +70,7 @@ export class KernelVariants {
   #nvrtc;
   #source;
   #names;
+  #built;
 
   /** Kernel `name` of file `file`, or several. */
   constructor(session, settings, { file, name, names = [name] }) {
@@ -103,10 +78,19 @@ export class KernelVariants {
     this.#nvrtc = Nvrtc.open(settings, session.driver.version);
     this.#source = readKernel(file);
     this.#names = names;
+    this.#built = { ...session.context.kernels };
   }
 
+  /** Compiles the file with other text; without any, what was built takes its place again. */
   use(replacements) {
-    const { driver, gpu, context } = this.#session;
+    const { context } = this.#session;
+    const kernels = replacements.length === 0 ? this.#built : this.#compiled(replacements);
+    for (const name of this.#names) context.kernels[name] = kernels[name];
+  }
+
+  /** The file's kernels by name. */
+  #compiled(replacements) {
+    const { driver, gpu } = this.#session;
     const done = new Set();
     const { path, text, headers } = this.#source;
     const source = {
@@ -121,6 +105,6 @@ export class KernelVariants {
     }
     const cubin = this.#nvrtc.compile(source, compileOptions(architectureOf(gpu)));
     const module = new KernelModule(driver, cubin);
-    for (const name of this.#names) context.kernels[name] = module.kernel(name);
+    return Object.fromEntries(this.#names.map((name) => [name, module.kernel(name)]));
   }
 }

@@ -48,16 +48,11 @@ const subjects = {
       "a row per block": { size: 1000 },
       "twice the blocks": { size: 2 },
       "half the blocks": { size: 0.5 },
-      "x stays in the cache": {
-        text: [["incoming.load(p, next, true);", "incoming.load(p, next, false);"]],
-      },
+      "what is added stays in the cache": { text: [["delta.loadOnce(", "delta.load("]] },
       "nothing ahead": {
         text: [
-          ["    if (next < p.rows) incoming.load(p, next, true);\n", ""],
-          [
-            "    row = next;",
-            "    row = next;\n    if (row < p.rows) incoming.load(p, row, true);",
-          ],
+          ["    if (next < p.rows) incoming.load(p, next);\n", ""],
+          ["    row = next;", "    row = next;\n    if (row < p.rows) incoming.load(p, row);"],
         ],
       },
     },
@@ -67,8 +62,8 @@ const subjects = {
     names: ["embed"],
     result: "x",
     ways: {
-      "2 quads at once": { text: [["kQuads = 4;", "kQuads = 2;"]] },
-      "1 quad at once": { text: [["kQuads = 4;", "kQuads = 1;"]] },
+      "4 quads at once": { text: [["kQuads = 2;", "kQuads = 4;"]] },
+      "1 quad at once": { text: [["kQuads = 2;", "kQuads = 1;"]] },
       "more blocks at once": { text: [["__launch_bounds__(256)", "__launch_bounds__(256, 6)"]] },
     },
   },
@@ -87,13 +82,7 @@ const subjects = {
           ],
         ],
       },
-      "rows stay in the cache": { text: [["__ldcs(reinterpret", "__ldcg(reinterpret"]] },
-      "positions behind the wait": {
-        text: [
-          ["  letNextStart();\n  const int dims", "  joinStream();\n  const int dims"],
-          ["  waitForPrevious();\n\n  // 2. All heads", "\n  // 2. All heads"],
-        ],
-      },
+      "rows leave the cache first": { text: [["__ldcg(reinterpret", "__ldcs(reinterpret"]] },
     },
   },
 };

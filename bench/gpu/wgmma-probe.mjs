@@ -5,8 +5,8 @@
 // large ones beside the exact kernels of the same device. Then its speed beside the general
 // kernel's, which blocks of 4 tokens get: medians, 4 D operations per query head and visible pair.
 // --variants measures other ways of the kernel instead (kernel-variants.mjs), each beside the
-// result of the one that is built, with a scale that lets few positions count; --ways NAME,NAME
-// takes some of them. One that is wrong on purpose shows that a difference is seen. --scale divides
+// result of the one that is built, with a scale that lets few positions count; --ways "NAME,NAME +
+// NAME" takes other ones, some of them together. One that is wrong on purpose shows that a difference is seen. --scale divides
 // lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a wrong result.
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
@@ -19,7 +19,9 @@ const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
 const { canAttendPrefillWgmma } = await import(
   "../../dist/devices/cuda/ops/attend-prefill-wgmma.js"
 );
-const { KernelVariants, prefillVariants, wrongPrefill } = await import("./kernel-variants.mjs");
+const { KernelVariants, prefillReplacements, usualPrefillWays, wrongPrefill } = await import(
+  "./kernel-variants.mjs"
+);
 const { Pair } = await import("./pair.mjs");
 const { prefillCase } = await import("./cases/attend-prefill.mjs");
 
@@ -211,8 +213,8 @@ async function measureVariants() {
   }
   await checkComparison(variants, works[0]);
   for (const [name, replacements] of chosenVariants()) {
-    variants.use(replacements);
     console.log(name);
+    variants.use(replacements);
     for (const { work, input, wanted } of works) {
       const { batch, context, count } = work;
       const time = await timed(input, work);
@@ -227,9 +229,8 @@ const steepResult = (input) => resultOf("bf16", { ...input, scale: steepScale })
 
 /** Those that were asked for; the one that is built in front and behind, since a GPU grows warm. */
 function chosenVariants() {
-  const wanted = flags.ways?.split(",");
-  const entries = Object.entries(prefillVariants);
-  const chosen = entries.filter(([name]) => wanted?.some((way) => name.includes(way)) ?? true);
+  const names = flags.ways?.split(",") ?? usualPrefillWays;
+  const chosen = names.map((name) => [name, prefillReplacements(name)]);
   return [["as it is", []], ...chosen, ["as it is, again", []]];
 }
 

@@ -68,8 +68,9 @@ struct Consumer {
     const int last = job.lastTile();
     Barrier& queryFree = memory.queryRings[warpgroup].free[queries.slot];
 
-    // Turns are among the tiles from the second on.
-    if (kTakesTurns && warpgroup == 1 && tiles > 1) giveTurn(0);
+    // Warpgroups take turns to start products, so that one exponentiates while the other
+    // multiplies: among the tiles from the second on.
+    if (warpgroup == 1 && tiles > 1) giveTurn(0);
     memory.keyRing.waitFull(keys);
     startScores(scores);
     waitProducts<0>();
@@ -85,12 +86,12 @@ struct Consumer {
 
     for (int index = 1; index < tiles; ++index) {
       memory.keyRing.waitFull(keys);
-      if constexpr (kTakesTurns) waitTurn();
+      waitTurn();
       startScores(scores);
       memory.valueRing.waitFull(values);
       startSums(sums, weights);
       // The last turn of all is nobody's to take.
-      if (kTakesTurns && (warpgroup == 0 || index + 1 < tiles)) giveTurn(1 - warpgroup);
+      if (warpgroup == 0 || index + 1 < tiles) giveTurn(1 - warpgroup);
 
       waitProducts<1>();
       pinRegisters(scores);
@@ -99,10 +100,8 @@ struct Consumer {
       const Shrink shrink = softmax.add(scores, pair, (last - index) * kKeys);
 
       // The product with the values goes on meanwhile.
-      if constexpr (kSoftmaxFirst) {
-        computeFirst(softmax.sum[0]);
-        computeFirst(softmax.sum[1]);
-      }
+      computeFirst(softmax.sum[0]);
+      computeFirst(softmax.sum[1]);
       waitProducts<0>();
       pinRegisters(sums);
       releaseValues();

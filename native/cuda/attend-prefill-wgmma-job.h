@@ -44,14 +44,6 @@ static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <=
 constexpr int kQueryWarps = kWarpgroup / kWarp - 1;
 constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarp;
 
-/// Whether the consumers take turns to start products, so that one exponentiates while the other
-/// multiplies. They fall into that by themselves: the tensor cores have one queue.
-constexpr bool kTakesTurns = false;
-
-/// Whether a tile's softmax is computed before the product of the last one's weights is waited for,
-/// or behind it, where weights are packed as they come.
-constexpr bool kSoftmaxFirst = false;
-
 /// Named barriers: one per consumer among its own threads, one that gives it its turn.
 constexpr int kOwnBarrier = 1;
 constexpr int kTurnBarrier = kOwnBarrier + kConsumers;

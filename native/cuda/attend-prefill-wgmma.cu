@@ -10,17 +10,20 @@
 //          warp has the copy engine bring tiles of 128 keys and values, two of each under way, and
 //          three bring the next job's queries (attend-prefill-wgmma-producer.h). Tiles go from the
 //          last position to the first. Scores of a tile are under way on the tensor cores together
-//          with the product of the weights before and their values; one warpgroup multiplies while
-//          the other exponentiates (Shah et al. 2024, "FlashAttention-3"). Sums over values shrink
-//          only where scores rise far above what weights refer to (softmax-tile.h)
+//          with the product of the weights before and their values; warpgroups take turns, so that
+//          one multiplies while the other exponentiates (Shah et al. 2024, "FlashAttention-3").
+//          Sums over values are touched only where a row of the warp has a new maximum
+//          (softmax-tile.h)
 // Bound    Tensor cores: 4 D operations per query head and visible pair. Beside them, per tile of
 //          64 rows: 8192 exp2, which take half as many cycles as its products with D 128; and keys
 //          and values from the L2 cache, 512 bytes per position and 128 rows
-// Ladder   on one H200, ms of a prompt of 8192 tokens with 32 heads of 128 and 8 kv heads
-//          0.883   turns among the warpgroups, the softmax before the wait for sums
-//          0.861   without turns
-//          0.872   with turns, sums before the softmax
-//          0.838   with turns, shrinking only where a maximum is new
+// Ladder   on one H200, 32 heads of 128 and 8 kv heads, ms of 1 prompt of 8192 tokens, 16 of 512,
+//          4 of 2048, and of the last 2048 of 32768
+//          0.934  0.188  0.334  1.810  sums shrink where scores rise beyond 2^8 times their weights,
+//                                      weights behind the wait for sums, no turns
+//          0.889  0.191  0.306  1.543  weights before that wait
+//          0.838  0.179  0.290  1.536  turns among the warpgroups
+//          0.833  0.162  0.284  1.521  sums shrink with every new maximum
 // Checked  bench/gpu/cases/attend-prefill-wgmma.mjs, bench/gpu/wgmma-probe.mjs, and emulated in
 //          test/devices/cuda/ops/attend-prefill-wgmma.test.ts: queries and weights are rounded to
 //          the cache's 16 bits, so an output is within 2^-7 of the values' size of its definition

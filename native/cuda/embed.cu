@@ -1,8 +1,8 @@
 // out[t] = scale * table[ids[t] + offset], or added to what out[t] holds.
 //
 // Shapes   ids [T] i32, table [V, E] packed or f32, out [T, E] f32
-// Work     a block per token; a thread has quads of neighbouring columns, all on their way at once,
-//          where a row is whole quads
+// Work     a block per token; a thread has quads of neighbouring columns, kQuads of them on their
+//          way at once, where a row is whole quads
 // Bound    memory: one table row read and one output row written per token
 // Checked  bench/gpu/smoke.mjs, embed; bench/gpu/rows.mjs
 #include "row-quads.h"
@@ -21,8 +21,9 @@ struct EmbedParams {
 
 namespace {
 
-/// Quads of a thread under way. With the 256 threads of a block: 4096 columns.
-constexpr int kQuads = 4;
+/// Quads of a thread under way. With the 256 threads of a block: 2048 columns. More take registers
+/// that more blocks at once would have.
+constexpr int kQuads = 2;
 using Quads = RowQuads<kQuads>;
 
 /// Columns from `first` on, as many as a block has at once. `row` negative: zeros.

@@ -2,7 +2,7 @@
 //
 // Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
 // Shapes   x [T, K] and weight [N, K] i8 with a scale per 128 columns, bias [N] f32, out [T, N] f32
-// Work     a block per 64, 48 or 32 rows and 64 outputs, a warp per 16 and 16; both operands go
+// Work     a block per 48 or 32 rows and 64 outputs, a warp per 16 and 16; both operands go
 //          through a ring of stages in shared memory (linear-i8-ring.h).
 //          src/devices/cuda/linear-i8.ts says how high tiles are
 // Bound    the f32 units: 16 columns' sum is an integer of the tensor cores, which takes them 2.25
@@ -185,11 +185,6 @@ perigee_linear_i8_many_32(const __grid_constant__ LinearParams p) {
 PERIGEE_KERNEL __launch_bounds__(Shape<48>::kThreads)
 perigee_linear_i8_many_48(const __grid_constant__ LinearParams p) {
   multiplyTile<48>(p);
-}
-
-PERIGEE_KERNEL __launch_bounds__(Shape<64>::kThreads)
-perigee_linear_i8_many_64(const __grid_constant__ LinearParams p) {
-  multiplyTile<64>(p);
 }
 
 }  // namespace perigee

@@ -62,14 +62,9 @@ struct Incoming {
   RowQuads<kQuads> x;
   RowQuads<kQuads> delta;
 
-  /// `once`: nobody reads the row soon. Of the few rows of decoding, the next product does.
-  __device__ void load(const NormParams& p, int64_t row, bool once) {
+  __device__ void load(const NormParams& p, int64_t row) {
     const int columns = p.out.columns;
-    if (once) {
-      x.loadOnce(p.x + row * columns, columns);
-    } else {
-      x.load(p.x + row * columns, columns);
-    }
+    x.load(p.x + row * columns, columns);
     if (p.delta != nullptr) delta.loadOnce(p.delta + row * columns, columns);
   }
 
@@ -136,11 +131,11 @@ __device__ void normAhead(const NormParams& p, float* scratch) {
   // 2. Row by row.
   Incoming<kUsualQuads> incoming;
   int row = static_cast<int>(blockIdx.x);
-  incoming.load(p, row, false);
+  incoming.load(p, row);
   while (row < p.rows) {
     Quads x = incoming.take(p, row);
     const int next = row + static_cast<int>(gridDim.x);
-    if (next < p.rows) incoming.load(p, next, true);
+    if (next < p.rows) incoming.load(p, next);
     normRow(p, row, x, weightAt, sums);
     row = next;
   }
@@ -152,7 +147,7 @@ __device__ void normLong(const NormParams& p, float* scratch) {
   BlockSums sums(scratch);
   waitForPrevious();
   Incoming<kMostQuads> incoming;
-  incoming.load(p, row, false);
+  incoming.load(p, row);
   RowQuads<kMostQuads> x = incoming.take(p, row);
   const auto weightAt = [&](int, int column) {
     return *reinterpret_cast<const float4*>(p.weight + column);

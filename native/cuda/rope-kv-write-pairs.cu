@@ -46,9 +46,9 @@ struct HeadPart {
     const float4 quad = __ldg(reinterpret_cast<const float4*>(from));
     return {{quad.x, quad.y, quad.z, quad.w}};
   }
-  /// Numbers that nobody reads again.
-  __device__ static Quad onceOfMemory(const float* from) {
-    const float4 quad = __ldcs(reinterpret_cast<const float4*>(from));
+  /// Numbers that nobody else of the multiprocessor reads: past its own cache.
+  __device__ static Quad ofLargeCache(const float* from) {
+    const float4 quad = __ldcg(reinterpret_cast<const float4*>(from));
     return {{quad.x, quad.y, quad.z, quad.w}};
   }
 
@@ -218,7 +218,7 @@ __device__ __forceinline__ void writeHeads(const RopeKvWriteParams& p) {
     const int head = place.head + i * place.step;
     if (head >= heads || !place.has) continue;
     const float* const from = p.qkv + (token.index * heads + head) * dims + place.dim;
-    parts[i] = {HeadPart::onceOfMemory(from), HeadPart::onceOfMemory(from + dims / 2)};
+    parts[i] = {HeadPart::ofLargeCache(from), HeadPart::ofLargeCache(from + dims / 2)};
   }
 
   // 3. Each goes to its place.

@@ -12,13 +12,6 @@ constexpr int kTileKeys = 128;
 
 constexpr float kLog2OfE = 1.4426950408889634f;
 
-/// How far, as a power of two, a row's scores may rise above the reference of its weights before
-/// sums over values shrink. Any reference gives the same quotient of sums: it cancels, and rounding
-/// is relative. So a row's first tiles mostly leave one that serves to its end, and few tiles touch
-/// the sums (Zadouri et al. 2026, "FlashAttention-4"). 2^8 is far below what f16 holds. 0
-/// shrinks them with every new maximum.
-constexpr float kSlack = 8.0f;
-
 /// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
 /// products, beside the units for exp2, which give a multiprocessor 16 numbers per cycle; 0: none.
 constexpr int kProductsEvery = 0;
@@ -34,8 +27,8 @@ struct RowPair {
   __device__ bool cuts(int start) const { return start < warpBegin || start + kTileKeys > warpEnd; }
 };
 
-/// By what sums over values shrink when a tile brings a new reference. A row that keeps its own has
-/// a factor of exactly 1, so it has the same bits whether or not another row of its warp shrinks.
+/// By what sums over values shrink when a tile brings a new maximum. A row that keeps its own has a
+/// factor of exactly 1, so it has the same bits whether or not another row of its warp shrinks.
 struct Shrink {
   float factor[2];
 
@@ -101,14 +94,14 @@ __device__ constexpr bool goesByProducts(int i) {
 
 /// Two rows' softmax so far.
 struct RunningSoftmax {
-  float reference[2];  // the exponent that weights refer to, -inf before a row saw anything
-  float sum[2];        // this thread's part, until finish()
-  float factor;        // from scores, behind the cap, to exponents of 2
-  float capIn;         // scores times this are an angle; 0: no cap
+  float maximum[2];  // as an exponent of 2, -inf before a row saw anything
+  float sum[2];      // this thread's part, until finish()
+  float factor;      // from scores, behind the cap, to exponents of 2
+  float capIn;       // scores times this are an angle; 0: no cap
   float cap;
 
   __device__ RunningSoftmax(float scale, float softcap)
-      : reference{-infinity(), -infinity()},
+      : maximum{-infinity(), -infinity()},
         sum{0.0f, 0.0f},
         factor((softcap > 0.0f ? 1.0f : scale) * kLog2OfE),
         capIn(softcap > 0.0f ? scale / softcap : 0.0f),
@@ -135,7 +128,7 @@ struct RunningSoftmax {
   }
 
  private:
-  /// Raises a row's reference where its scores ask for it; by what older weights shrink.
+  /// Raises a row's maximum to that of its scores; by what older weights shrink.
   __device__ float raise(const float (&scores)[kTileKeys / 2], int which) {
     float most = -infinity();
 #pragma unroll
@@ -145,15 +138,15 @@ struct RunningSoftmax {
     const float highest = quadMax(most) * factor;
 
     // False while nothing was seen: both are -inf. For the first score, 2^-inf is 0.
-    const float old = reference[which];
-    const bool rises = highest > old + kSlack;
-    reference[which] = rises ? highest : old;
+    const float old = maximum[which];
+    const bool rises = highest > old;
+    maximum[which] = rises ? highest : old;
     return rises ? powerOfTwo(old - highest) : 1.0f;
   }
 
-  /// Scores to weights. That of -inf is 0, also where the reference itself is still -inf.
+  /// Scores to weights. That of -inf is 0, also where the maximum itself is still -inf.
   __device__ void weigh(float (&scores)[kTileKeys / 2], int which, float shrink) {
-    const float origin = reference[which] == -infinity() ? 0.0f : reference[which];
+    const float origin = maximum[which] == -infinity() ? 0.0f : maximum[which];
     float added = 0.0f;
 #pragma unroll
     for (int i = 0; i < kTileKeys / 2; ++i) {
