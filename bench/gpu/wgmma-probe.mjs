@@ -1,4 +1,4 @@
-// node bench/gpu/wgmma-probe.mjs [--variants] [--scale 1]
+// node bench/gpu/wgmma-probe.mjs [--variants] [--ways NAME,NAME] [--scale 1]
 //
 // Prefill attention by Hopper's kernel alone (native/cuda/attend-prefill-wgmma.cu). First its
 // error: ‖out - ref‖ / ‖ref‖ on small shapes beside the definition, the largest difference on
@@ -6,8 +6,9 @@
 // kernel's, which blocks of 4 tokens get: medians, 4 D operations per query head and visible pair.
 // --variants measures other ways of the kernel instead (kernel-variants.mjs), each beside the
 // result of the one that is built, with a scale that lets few positions count; --ways "NAME,NAME +
-// NAME" takes other ones, some of them together. One that is wrong on purpose shows that a difference is seen. --scale divides
-// lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a wrong result.
+// NAME" takes others, some of them together. One that is wrong on purpose shows that a difference
+// is seen. --scale divides lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a
+// wrong result.
 import { parseArgs } from "node:util";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 

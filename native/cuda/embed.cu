@@ -21,8 +21,8 @@ struct EmbedParams {
 
 namespace {
 
-/// Quads of a thread under way. With the 256 threads of a block: 2048 columns. More take registers
-/// that more blocks at once would have.
+/// Quads of a thread under way. With the 256 threads of a block: 2048 columns. Four
+/// took 7 % longer for 8192 rows of 4096 columns on one H200.
 constexpr int kQuads = 2;
 using Quads = RowQuads<kQuads>;
 
