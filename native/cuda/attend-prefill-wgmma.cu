@@ -19,8 +19,8 @@
 //          and values from the L2 cache, 512 bytes per position and 128 rows
 // Ladder   on one H200, 32 heads of 128 and 8 kv heads, ms of 1 prompt of 8192 tokens, 16 of 512,
 //          4 of 2048, and of the last 2048 of 32768
-//          0.934  0.188  0.334  1.810  sums shrink where a maximum rises by a factor of 2^8, weights
-//                                      behind the wait for sums, no turns
+//          0.934  0.188  0.334  1.810  sums shrink where a maximum rises by a factor of 2^8,
+//                                      weights behind the wait for sums, no turns
 //          0.889  0.191  0.306  1.543  weights before that wait
 //          0.838  0.179  0.290  1.536  turns among the warpgroups
 //          0.833  0.162  0.284  1.521  sums shrink with every new maximum
