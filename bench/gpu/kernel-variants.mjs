@@ -40,21 +40,6 @@ export function prefillReplacements(names) {
 /** Exponents of another base: who compares results must notice. */
 export const wrongPrefill = [["scale) * kLog2OfE)", "scale) * 1.0f)"]];
 
-/** Ways of the linears in tiles (native/cuda/linear-tiles.h), by name. */
-export const tilesVariants = {
-  "as it is": [],
-  "no clusters": [["kClusterBlocks = 2;", "kClusterBlocks = 1;"]],
-  "128 columns": [["kStagePanels = 1;", "kStagePanels = 2;"]],
-  "any cut": [["grain = stages % work.grains == 0 ? stages / work.grains : 1;", "grain = 1;"]],
-  "whole tiles": [
-    ["grain = stages % work.grains == 0 ? stages / work.grains : 1;", "grain = stages;"],
-  ],
-  "the last adds up": [["kBlocksMeet = true;", "kBlocksMeet = false;"]],
-  "next one early": [
-    ["waitForPrevious();\n      letNextStart();", "letNextStart();\n      waitForPrevious();"],
-  ],
-};
-
 /** `text` with every replacement that is of it; those done are added to `done`. */
 function replaced(text, replacements, done) {
   return replacements.reduce((changed, [from, to]) => {

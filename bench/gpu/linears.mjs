@@ -1,114 +1,137 @@
-// node bench/gpu/linears.mjs [--rows 17,64,256] [--only down,head] [--families "as it is"]
-//                            [--limit 120] [--scale 1] [--json FILE]
+// node bench/gpu/linears.mjs [--rows 1,8,16,32,48,64] [--only down,head] [--scale 1]
 //
-// The linears of Llama-3.1-8B in bf16, by every way that there is: the kernels that stream weights
-// for few rows (native/cuda/linear-stream.cu, the older linear-few.cu), those in tiles for tens to
-// hundreds (native/cuda/linear-tiles.cu) and other ways of these (kernel-variants.mjs), and
-// cuBLASLt with its way chosen by timing. Microseconds, the share of the ceiling that was measured
-// in this run (the larger of bytes by copy bandwidth and operations by product speed), and
-// ‖out - ref‖ / ‖ref‖ beside cuBLASLt's; medians of a graph of launches that take turns on matrices
-// of 512 MiB together, more than the second cache holds. gate/up is with its activation.
-//
-// Each family of ways runs in a process of its own (linears-family.mjs): one that faults or hangs
-// says so, and the others go on. --scale divides all sizes, for an emulated GPU.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+// The linears of Llama-3.1-8B in bf16 for few rows, by every way that there is: the kernel that
+// streams weights (native/cuda/linear-stream.cu), the older one (linear-few.cu), and cuBLASLt with
+// its way chosen by timing. Microseconds and the share of the copy bandwidth that was measured in
+// this run; medians of a graph of launches that take turns on matrices of 512 MiB together, more
+// than the second cache holds. Says from how many rows on cuBLASLt is faster: STREAM_ROWS_MAX of
+// src/devices/cuda/linear-stream.ts. --scale divides all sizes, for an emulated GPU.
 import { parseArgs } from "node:util";
-import { requireBuild, writeJson } from "./gpu-bench.mjs";
-import { killAll, runLimited } from "./limited-child.mjs";
+import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
-const { tilesVariants } = await import("./kernel-variants.mjs");
+const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
+const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
+const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
+const { CudaActivation, CudaMatrix, CudaTensor } = await import(
+  "../../dist/devices/cuda/handles.js"
+);
+const { linear } = await import("../../dist/devices/cuda/ops/linear.js");
+const { linearActivate } = await import("../../dist/devices/cuda/ops/linear-activate.js");
+const { copySpeed, fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
 
 const { values: flags } = parseArgs({
   options: {
-    rows: { type: "string", default: "17,24,32,48,64,96,128,192,256,384,512" },
-    only: { type: "string", default: "qkv,o,gate/up,down,head" },
-    families: { type: "string" },
-    limit: { type: "string", default: "120" },
+    rows: { type: "string", default: "1,2,4,8,12,16,24,32,48,64" },
+    only: { type: "string" },
     scale: { type: "string", default: "1" },
-    json: { type: "string" },
   },
 });
-const families = flags.families?.split(",") ?? ["others", ...Object.keys(tilesVariants)];
+const scale = Number(flags.scale);
 const rowCounts = flags.rows.split(",").map(Number);
-const names = flags.only.split(",");
-const script = fileURLToPath(new URL("linears-family.mjs", import.meta.url));
-const folder = mkdtempSync(join(tmpdir(), "perigee-linears-"));
+/** Bytes of the matrices that launches take turns on. */
+const turnBytes = Math.ceil((512 << 20) / scale ** 2);
 
-/** What a child wrote: lines of JSON are results, others are what it has to say. */
-function linesOf(file) {
-  const lines = readFileSync(file, "utf8").split("\n").filter(Boolean);
-  const isResult = (line) => line.startsWith("{");
+/** [outputs, columns]; gate/up is `linearActivate`. */
+const shapes = {
+  qkv: [6144, 4096],
+  o: [4096, 4096],
+  "gate/up": [28_672, 4096],
+  down: [4096, 14_336],
+  head: [128_256, 4096],
+};
+
+const session = await openOrGiveUp(() =>
+  CudaSession.open({ settings: cudaFromEnvironment(), warn: console.warn }),
+);
+const { context, gpu, memory, stream } = session;
+/** Ops on this GPU as if it were older, so that they choose the kernels for it. */
+const older = { ...context, gpu: { ...gpu, major: 8 }, products: null };
+/** The same without kernels for few rows. */
+const noKernels = { ...context, gpu: { ...gpu, sharedBytesMax: 0 } };
+
+function randomRows(Rows, rows, columns) {
+  const address = memory.allocate(rows * columns * 2, "random rows");
+  fillRandom(session, address, rows * columns * 2);
+  return new Rows("bf16", rows, columns, address);
+}
+
+/** Operands of one shape: enough matrices to take turns on. */
+function operandsOf([outputs, columns]) {
+  const rows = Math.max(...rowCounts);
+  const count = Math.max(1, Math.ceil(turnBytes / (outputs * columns * 2)));
+  const plain = memory.allocate(rows * outputs * 4, "a product");
   return {
-    results: lines.filter(isResult).map((line) => JSON.parse(line)),
-    words: lines.filter((line) => !isResult(line)),
+    weights: Array.from({ length: count }, () => randomRows(CudaMatrix, outputs, columns)),
+    x: randomRows(CudaActivation, rows, columns),
+    out: new CudaTensor("f32", [rows, outputs], plain),
+    activated: randomRows(CudaActivation, rows, outputs / 2),
   };
 }
 
-async function runFamily(family, ceilings) {
-  const file = join(folder, "output");
-  const words = ["--family", family, "--rows", flags.rows, "--only", flags.only];
-  const known = ceilings === null ? [] : ["--ceilings", JSON.stringify(ceilings)];
-  const command = [process.execPath, script, ...words, "--scale", flags.scale, ...known];
-  const { state, rc, seconds } = await runLimited(command, {
-    ...{ cwd: process.cwd(), file, limitSeconds: Number(flags.limit) },
-  });
-  const { results, words: said } = linesOf(file);
-  const isGood = state === "ended" && rc === 0;
-  const end = isGood ? "done" : `FAILED (${state}, ${rc}) after ${results.length} results`;
-  console.log(`${family}: ${end} in ${seconds.toFixed(0)} s`);
-  for (const line of isGood ? said : said.slice(-12)) console.log(`  ${line}`);
-  return results;
-}
-
-/** Times of an emulated GPU are no numbers. */
-const text = (number, digits) => (number ?? Number.NaN).toFixed(digits);
-
-const cellText = ({ us, share, error }) => {
-  const errorText = error === null ? "" : ` ${error.toExponential(0)}`;
-  return `${text(us, 1)} us ${text(share && share * 100, 0)} %${errorText}`;
-};
-
-/** A line per matrix and count of rows: each way that there was. */
-function print(results) {
-  const ways = [...new Set(results.map(({ way }) => way))];
-  const width = 24;
-  console.log(`${" ".repeat(14)}${ways.map((way) => way.padEnd(width)).join("")}`);
-  for (const name of names) {
-    for (const rows of rowCounts) {
-      const cells = ways.map((way) => {
-        const found = results.find(
-          (each) => each.name === name && each.rows === rows && each.way === way,
-        );
-        return (found === undefined ? "-" : cellText(found)).padEnd(width);
-      });
-      console.log(`${name.padEnd(8)}${String(rows).padStart(4)}  ${cells.join("")}`);
-    }
+/** One launch on the matrix whose turn it is. */
+function enqueue(on, name, operands, { count, place }) {
+  const { weights, x, out, activated } = operands;
+  const weight = weights[place % weights.length];
+  if (name === "gate/up") {
+    const how = { kind: "silu", gated: true, scratch: out };
+    linearActivate(on, { count, out: activated, x, weight, ...how });
+  } else {
+    linear(on, { count, out, x, weight, accumulate: name === "down" || name === "o" });
   }
 }
 
-process.on("SIGINT", () => {
-  killAll();
-  process.exit(130);
-});
-const results = [];
-let ceilings = null;
-try {
-  for (const family of families) {
-    const found = await runFamily(family, ceilings);
-    ceilings ??= found.find((each) => each.ceilings !== undefined)?.ceilings ?? null;
-    results.push(...found.filter(({ way }) => way !== undefined));
-  }
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
-if (ceilings !== null) {
-  console.log(
-    `copy ${text(ceilings.copyGBs, 0)} GB/s, product ${text(ceilings.bf16TFLOPs, 0)} TFLOP/s`,
+/** By cuBLASLt whatever the rows. */
+function enqueueProduct({ weights, x, out }, { count, place }) {
+  const weight = weights[place % weights.length];
+  const { rows: outputs, columns: inputs } = weight;
+  context.products?.multiply(
+    { rows: count, outputs, inputs, element: "bf16", out: "f32" },
+    { out: out.address, x: x.address, weight: weight.address },
   );
 }
-print(results);
-writeJson(flags.json, { ceilings, results });
+
+/** Microseconds of one of `launches` in a graph. */
+function microseconds(launch, launches) {
+  launch(0); // Sizes of scratch, and ways of cuBLASLt, are settled outside of a capture.
+  const graph = stream.capture(() => {
+    for (let place = 0; place < launches; place++) launch(place);
+  });
+  const runnable = graph.instantiate();
+  const ms = gpuMs(session, () => runnable.launch(stream), 9);
+  for (const each of [runnable, graph]) each.destroy();
+  return (ms * 1000) / launches;
+}
+
+/** Each way that can, by name. */
+function waysOf(name, operands, count) {
+  const on = (where) => (place) => enqueue(where, name, operands, { count, place });
+  const product = (place) => enqueueProduct(operands, { count, place });
+  return Object.entries({
+    stream: count <= 16 ? on(context) : null,
+    few: count <= 16 ? on(older) : null,
+    cuBLASLt: name === "gate/up" ? on(noKernels) : product,
+  });
+}
+
+const gigabytes = copySpeed(session, scale === 1 ? 4 << 30 : 1 << 20);
+console.log(`${gpuText(gpu)}; copy ${gigabytes.toFixed(0)} GB/s`);
+for (const [name, full] of Object.entries(shapes)) {
+  if (flags.only !== undefined && !flags.only.split(",").includes(name)) continue;
+  const shape = full.map((size) => size / scale);
+  const operands = operandsOf(shape);
+  const bytes = shape[0] * shape[1] * 2;
+  const launches = Math.max(operands.weights.length, 8);
+  for (const count of rowCounts) {
+    const cells = waysOf(name, operands, count).map(([way, launch]) => {
+      if (launch === null) return `${way} -`.padEnd(28);
+      const us = microseconds(launch, launches);
+      const share = (bytes / us / 1e3 / gigabytes) * 100;
+      return `${way} ${us.toFixed(1)} us ${share.toFixed(0)} %`.padEnd(28);
+    });
+    console.log(`${name.padEnd(8)} ${String(count).padStart(3)} rows  ${cells.join("")}`);
+  }
+  const regions = [...operands.weights, operands.x, operands.out, operands.activated];
+  for (const { address } of regions) memory.release(address);
+}
+session.dispose();

@@ -113,7 +113,7 @@ async function drive(server, url, model, rounds) {
         new Promise((resolve, reject) => {
           client.once("message", resolve);
           client.once("error", reject);
-          client.once("exit", (code) => reject(new Error(`a client ended with ${code}: no result`)));
+          client.once("exit", (code) => reject(new Error(`a client ended, code ${code}`)));
           client.send("begin");
         }),
     ),

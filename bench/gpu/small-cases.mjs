@@ -48,12 +48,6 @@ export const smallCases = {
     "bf16 [16, 129, 72] silu, gated",
     "bf16 [65, 1000, 200] silu, gated",
   ],
-  linearTiles: [
-    "[31, 33, 130], bias, accumulated",
-    "[256, 33, 130]",
-    "[200, 300, 2000]",
-    "[65, 1000, 200] relu, gated",
-  ],
   mixtureOfExperts: [
     "f32, 5 tokens, 4 experts",
     "i8, 23 tokens, 9 experts",

@@ -77,13 +77,7 @@ function rounding(columns) {
   return { absolute: 4e-6 * Math.sqrt(columns), relative: 2e-6 };
 }
 
-export async function linearCase(
-  pair,
-  format,
-  [rows, outputs, columns],
-  extras,
-  tolerance = rounding(columns),
-) {
+async function linearCase(pair, format, [rows, outputs, columns], extras) {
   const random = new RandomNumbers(rows * 31 + columns);
   const weight = pair.matrix(format, outputs, columns, random);
   const x = activationOf(pair, format, rows, columns, random);
@@ -94,14 +88,14 @@ export async function linearCase(
     device.linear(extras ? { ...input, bias: pick(bias), accumulate: true } : input);
   });
   // The row behind the last one must be as it was.
-  return [await pair.compare(out, tolerance)];
+  return [await pair.compare(out, rounding(columns))];
 }
 
 /**
  * Products of about 1, so that activations are neither all zero nor all linear. bf16 rounds gate
  * and up before their activation where there are many rows: 2^-9 of each, about 4 at most.
  */
-export async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
+async function activatedCase(pair, { format, kind, gated }, [rows, size, columns]) {
   const random = new RandomNumbers(rows * 7 + size);
   const width = gated ? 2 * size : size;
   const weight = pair.matrix(format, width, columns, random);

@@ -7,7 +7,7 @@ import type { KernelName } from "./kernel-names.ts";
 import type { LaunchShape, ParamKind } from "./kernel-params.ts";
 import { TENSOR_MAP, tensorMapFields } from "./tensor-map.ts";
 
-/** `kBoxRows`, `kPanelColumns` and `kStageColumns` of native/cuda/linear-stream.h. */
+/** `kBoxRows`, `kPanelColumns` and `kStageColumns` of native/cuda/linear-stream-work.h. */
 const boxRows = 16;
 const panelColumns = 64;
 const stageColumns = 256;

@@ -1,5 +1,5 @@
 /**
- * Which way was fastest for a product, on disk beside the compiled kernels, so that
+ * Which of cuBLASLt's ways was fastest for a product, on disk beside the compiled kernels, so that
  * a GPU is timed once. A file that was changed or cut short is no file, and a way that the library
  * does not accept for a shape is not used (`Matmul.accepted`): what is read here costs speed at
  * most.
@@ -17,11 +17,8 @@ export interface ChoiceTarget {
   readonly driverVersion: CudaVersion;
 }
 
-/** One of cuBLASLt's ways, or the device's own kernel. */
-export type ProductWay = MatmulAlgorithm | "own";
-
-/** One of cuBLASLt's ways in the file; "own" stands for itself. */
-interface StoredAlgorithm {
+/** A choice in the file. */
+interface StoredChoice {
   /** cublasLtMatmulAlgo_t in hexadecimal. */
   readonly code: string;
   readonly workspaceBytes: number;
@@ -34,7 +31,7 @@ const choicesMax = 4096;
 /** The ways by product. A folder that cannot be written keeps them for this process only. */
 export class ProductChoices {
   readonly #path: string | null;
-  readonly #choices: Map<string, ProductWay>;
+  readonly #choices: Map<string, MatmulAlgorithm>;
 
   /** `folder`: one that only this user writes to; null keeps nothing on disk. */
   constructor(folder: string | null, target: ChoiceTarget) {
@@ -46,19 +43,19 @@ export class ProductChoices {
   }
 
   /** The way for a product; null: not timed yet. */
-  find(key: string): ProductWay | null {
+  find(key: string): MatmulAlgorithm | null {
     return this.#choices.get(key) ?? null;
   }
 
-  keep(key: string, way: ProductWay): void {
+  keep(key: string, algorithm: MatmulAlgorithm): void {
     if (this.#choices.size >= choicesMax) return;
-    this.#choices.set(key, way);
+    this.#choices.set(key, algorithm);
     if (this.#path !== null) writeChoices(this.#path, this.#choices);
   }
 }
 
 /** Empty for a file that is missing or not ours. */
-function readChoices(path: string): Map<string, ProductWay> {
+function readChoices(path: string): Map<string, MatmulAlgorithm> {
   try {
     if (statSync(path).size > fileBytesMax) return new Map();
     const content: unknown = JSON.parse(readFileSync(path, "utf8"));
@@ -73,7 +70,7 @@ function readChoices(path: string): Map<string, ProductWay> {
 }
 
 /** Readers see all of it or nothing. Of two writers the last one's choices stay. */
-function writeChoices(path: string, choices: ReadonlyMap<string, ProductWay>): void {
+function writeChoices(path: string, choices: ReadonlyMap<string, MatmulAlgorithm>): void {
   const part = `${path}.${process.pid}.part`;
   const content = Object.fromEntries([...choices].map(([key, each]) => [key, encode(each)]));
   try {
@@ -84,20 +81,15 @@ function writeChoices(path: string, choices: ReadonlyMap<string, ProductWay>): v
   }
 }
 
-function encode(way: ProductWay): StoredAlgorithm | "own" {
-  if (way === "own") return way;
-  const { code, workspaceBytes } = way;
+function encode({ code, workspaceBytes }: MatmulAlgorithm): StoredChoice {
   return { code: Buffer.from(code).toString("hex"), workspaceBytes };
 }
 
-function decode(stored: StoredAlgorithm | "own"): ProductWay {
-  if (stored === "own") return stored;
-  const { code, workspaceBytes } = stored;
+function decode({ code, workspaceBytes }: StoredChoice): MatmulAlgorithm {
   return { code: Uint8Array.from(Buffer.from(code, "hex")).buffer, workspaceBytes };
 }
 
-function isChoice(value: unknown): value is StoredAlgorithm | "own" {
-  if (value === "own") return true;
+function isChoice(value: unknown): value is StoredChoice {
   if (typeof value !== "object" || value === null) return false;
   if (!("code" in value) || !("workspaceBytes" in value)) return false;
   const { code, workspaceBytes } = value;

@@ -6,7 +6,7 @@ import type { Gpu } from "./gpu.ts";
 import { STREAM_ROWS_MAX } from "./linear-stream.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import type { CudaMemory } from "./memory.ts";
-import { ProductChoices, type ProductWay } from "./product-choices.ts";
+import { ProductChoices } from "./product-choices.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** What cuBLAS's own documentation recommends for Hopper and later. */
@@ -21,16 +21,6 @@ const candidatesMax = 8;
 /** Fewest rows that are prepared for: below, kernels of our own multiply. */
 const preparedRowsMin = STREAM_ROWS_MAX + 1;
 
-/** Most rows that the device's own kernel multiplies where nothing was timed. */
-const ownRowsMax = 128;
-
-/**
- * What a step loses by a product of cuBLASLt beyond its own time, since it starts when all before
- * it is done and lets nothing start ahead: of a step of llama-3.1-8B with 129 of them, 0.325 ms
- * were between kernels (64 sequences, one H200).
- */
-const lateStartMs = 0.0025;
-
 /** What products need. */
 export interface ProductsOptions {
   readonly cublas: CublasLt;
@@ -42,38 +32,21 @@ export interface ProductsOptions {
   readonly folder: string | null;
 }
 
-/** A kernel of the device's own, and what else a product takes that cuBLASLt computes. */
-export interface OwnProduct {
-  /** Of the kernel. */
-  readonly name: string;
-  /** Whether it can compute a product of so many rows. */
-  takes(rows: number): boolean;
-  /** Enqueues the product, and all that follows it. */
-  run(rows: number, operands: MatmulOperands): void;
-  /** Enqueues what follows a product by cuBLASLt. */
-  follow?(rows: number): void;
-}
-
-/** A product, and a way to compute it. */
-interface OneWay {
-  readonly matmul: Matmul;
-  readonly way: ProductWay;
-  readonly own: OwnProduct | null;
-}
-
-/** A shape, and the way that is used for it; null where there is none. */
+/** A shape, and the way that is used for it; null where cuBLASLt knows none. */
 interface Planned {
   readonly matmul: Matmul;
-  way: ProductWay | null;
+  algorithm: MatmulAlgorithm | null;
   /** The way was chosen by timing, or there is nothing to choose. */
   settled: boolean;
 }
 
 /**
- * Matrix products by cuBLASLt or by the device's own kernels, on one stream. At a product's first
- * use outside a capture the best of its ways are timed, on the operands that there are. One choice
- * serves a bucket of row counts, so that ragged steps are not timed each, and the buckets of fewer
- * rows are timed with it: a step of the largest size at start leaves nothing to be timed later.
+ * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best
+ * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
+ * so that ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step
+ * of the largest size at start leaves nothing to be timed later. A persistent kernel of our own,
+ * tiles of 128 outputs by clusters of two blocks, took 1.4 to 2.2 times as long for 17 to 512 rows
+ * of the linears of llama-3.1-8b (one H200), and is not here.
  */
 export class Products {
   readonly #options: ProductsOptions;
@@ -92,21 +65,13 @@ export class Products {
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
 
-  /**
-   * Enqueues a product by cuBLASLt, or by `own` where that is faster, and what follows it; false
-   * where neither can compute it, and nothing is done.
-   */
-  multiply(shape: MatmulShape, operands: MatmulOperands, own: OwnProduct | null = null): boolean {
-    const planned = this.#plan(shape, own);
-    if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands, own);
-    const { matmul, way } = planned;
-    if (way === null) return false;
-    if (way === "own") {
-      own?.run(shape.rows, operands);
-    } else {
-      matmul.run(operands, this.#launchOf(way));
-      own?.follow?.(shape.rows);
-    }
+  /** Enqueues a product; false where cuBLASLt knows no way to compute it, and nothing is done. */
+  multiply(shape: MatmulShape, operands: MatmulOperands): boolean {
+    const planned = this.#plan(shape);
+    if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands);
+    const { matmul, algorithm } = planned;
+    if (algorithm === null) return false;
+    matmul.run(operands, this.#launchOf(algorithm));
     return true;
   }
 
@@ -117,8 +82,8 @@ export class Products {
     this.#options.cublas.run("cublasLtDestroy", this.#handle);
   }
 
-  #plan(shape: MatmulShape, own: OwnProduct | null): Planned {
-    const key = `${shape.rows} ${keyOf(shape)}${own === null ? "" : ` ${own.name}`}`;
+  #plan(shape: MatmulShape): Planned {
+    const key = `${shape.rows} ${keyOf(shape)}`;
     const known = this.#planned.get(key);
     if (known !== undefined) {
       this.#planned.delete(key);
@@ -126,68 +91,46 @@ export class Products {
       return known;
     }
     const matmul = new Matmul(this.#options.cublas, shape);
-    const planned = { matmul, ...this.#firstChoice(matmul, own) };
+    const planned = { matmul, ...this.#firstChoice(matmul) };
     this.#planned.set(key, planned);
     this.#forgetOldest();
     return planned;
   }
 
-  /** What was timed for the bucket, if these rows can be computed so; else a guess. */
-  #firstChoice(matmul: Matmul, own: OwnProduct | null): Omit<Planned, "matmul"> {
-    const isOwnAble = own?.takes(matmul.shape.rows) === true;
-    const chosen = this.#choices.find(choiceKey(matmul.shape, own));
-    if (chosen === "own" && isOwnAble) return { way: chosen, settled: true };
-    const accepted =
-      chosen === null || chosen === "own"
-        ? null
-        : matmul.accepted(this.#handle, chosen, workspaceBytes);
-    if (accepted !== null) return { way: accepted, settled: true };
-    if (isOwnAble && matmul.shape.rows <= ownRowsMax) return { way: "own", settled: false };
-    const [way = isOwnAble ? "own" : null] = matmul.algorithms(this.#handle, workspaceBytes);
-    return { way, settled: way === null || way === "own" || chosen !== null };
+  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its estimate. */
+  #firstChoice(matmul: Matmul): { algorithm: MatmulAlgorithm | null; settled: boolean } {
+    const chosen = this.#choices.find(choiceKey(matmul.shape));
+    const accepted = chosen === null ? null : matmul.accepted(this.#handle, chosen, workspaceBytes);
+    if (accepted !== null) return { algorithm: accepted, settled: true };
+    const [algorithm = null] = matmul.algorithms(this.#handle, workspaceBytes);
+    return { algorithm, settled: algorithm === null || chosen !== null };
   }
 
   /** Times the ways of a product that is not settled, and of fewer rows of it. */
-  #settle(planned: Planned, operands: MatmulOperands, own: OwnProduct | null): void {
+  #settle(planned: Planned, operands: MatmulOperands): void {
     planned.settled = true;
     const { matmul } = planned;
     this.#withRoom(matmul.shape, operands, (room) => {
       for (const rows of bucketsBelow(matmul.shape.rows)) {
         const fewer = new Matmul(this.#options.cublas, { ...matmul.shape, rows });
-        if (this.#choices.find(choiceKey(fewer.shape, own)) === null) this.#time(fewer, room, own);
+        if (this.#choices.find(choiceKey(fewer.shape)) === null) this.#time(fewer, room);
         fewer.destroy();
       }
-      planned.way = this.#time(matmul, room, own) ?? planned.way;
+      planned.algorithm = this.#time(matmul, room) ?? planned.algorithm;
     });
   }
 
   /** The fastest way, which is kept; null: none can run. */
-  #time(matmul: Matmul, operands: MatmulOperands, own: OwnProduct | null): ProductWay | null {
+  #time(matmul: Matmul, operands: MatmulOperands): MatmulAlgorithm | null {
     const { driver, memory, stream } = this.#options;
-    const { rows } = matmul.shape;
-    const theirs = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
-    const ways: ProductWay[] = own?.takes(rows) === true ? [...theirs, "own"] : [...theirs];
     const best = fastest(driver, stream, {
-      candidates: ways,
-      enqueue: (way) => this.#tryWay({ matmul, way, own }, operands),
+      candidates: matmul.algorithms(this.#handle, workspaceBytes, candidatesMax),
+      enqueue: (way) => matmul.tryRun(operands, this.#launchOf(way)),
       // A step comes to a matrix when others have been read since: it is in no cache.
       prepare: () => memory.fill(this.#workspace, workspaceBytes, 0),
-      handicapMs: (way) => (way === "own" ? 0 : lateStartMs),
     });
-    if (best !== null) this.#choices.keep(choiceKey(matmul.shape, own), best);
+    if (best !== null) this.#choices.keep(choiceKey(matmul.shape), best);
     return best;
-  }
-
-  /** Enqueues a product in one way; false where it cannot compute it after all. */
-  #tryWay({ matmul, way, own }: OneWay, operands: MatmulOperands): boolean {
-    const { rows } = matmul.shape;
-    if (way === "own") {
-      own?.run(rows, operands);
-    } else {
-      if (!matmul.tryRun(operands, this.#launchOf(way))) return false;
-      own?.follow?.(rows);
-    }
-    return true;
   }
 
   /** Operands that may be multiplied again and again: sums that grow are kept aside. */
@@ -234,10 +177,8 @@ function keyOf(shape: MatmulShape): string {
   return `${outputs} ${inputs} ${element} ${out} ${epilogue ?? "none"} ${strides.join(" ")}`;
 }
 
-/** A choice depends on the kernel that there is besides. */
-function choiceKey(shape: MatmulShape, own: OwnProduct | null): string {
-  const bucket = bucketOf(shape.rows);
-  return `${bucket} ${keyOf(shape)}${own?.takes(bucket) === true ? ` or ${own.name}` : ""}`;
+function choiceKey(shape: MatmulShape): string {
+  return `${bucketOf(shape.rows)} ${keyOf(shape)}`;
 }
 
 /** The least 2^i or 1.5 * 2^i that is no less than `rows`. */

@@ -24,11 +24,6 @@ test("keeps a choice for the next process, for the same GPU and libraries only",
   expect(new ProductChoices(folder, other).find("a product")).toBeNull();
 });
 
-test("keeps that the device's own kernel was the fastest", () => {
-  new ProductChoices(folder, target).keep("another product", "own");
-  expect(new ProductChoices(folder, target).find("another product")).toBe("own");
-});
-
 test("without a folder keeps a choice for this process", () => {
   const choices = new ProductChoices(null, target);
   choices.keep("a product", algorithm);

@@ -57,35 +57,6 @@ describe.skipIf(emulatedSettings() === null)("products on an emulated GPU", () =
     products.dispose();
   });
 
-  test("takes a kernel of the device's own where that is fastest, and remembers it", () => {
-    const [rows, outputs, inputs] = [30, 2, 8];
-    const shape = { rows, outputs, inputs, element: "f32", out: "f32" } as const;
-    const runs: string[] = [];
-    const own = {
-      name: "mine",
-      takes: (count: number) => count <= 32,
-      run: (count: number) => runs.push(`run ${count}`),
-      follow: (count: number) => runs.push(`follow ${count}`),
-    };
-    const multiply = (count: number) => {
-      const { products, memory } = open();
-      const [x = 0n, weight = 0n, out = 0n] = [
-        count * inputs,
-        outputs * inputs,
-        count * outputs,
-      ].map((elements) => memory.allocate(elements * 4, "a matrix"));
-      runs.length = 0;
-      expect(products.multiply({ ...shape, rows: count }, { out, x, weight }, own)).toBe(true);
-      products.dispose();
-      return runs.at(-1);
-    };
-    // An emulated GPU takes no time; cuBLASLt's ways have their handicap.
-    expect(multiply(rows)).toBe("run 30");
-    expect(multiply(31)).toBe("run 31");
-    expect(runs).toEqual(["run 31"]);
-    expect(multiply(33)).toBe("follow 33");
-  });
-
   test("captures what was not timed by cuBLASLt's own estimate", () => {
     const { products, memory, stream } = open();
     const [x, weight, out] = [64, 64, 64].map((count) => memory.allocate(count * 4, "")) as [

@@ -4,11 +4,8 @@ import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
 import { canStream, STREAM_ROWS_MAX, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
-import { canTile, canTileGated, hasTiles, reserveTiles } from "../linear-tiles.ts";
-import type { OwnProduct } from "../products.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
-import { linear, productShape, runOwn } from "./linear.ts";
-import { activateTiles } from "./linear-tiles.ts";
+import { linear, productShape } from "./linear.ts";
 
 /**
  * Most rows whose product is stored as bf16; of more it stays f32. No bound: what the product takes
@@ -23,9 +20,8 @@ const params = new KernelParams(
 );
 
 /**
- * bf16: few rows in one kernel, whose product never leaves the chip; more by another such kernel,
- * or by cuBLASLt and a kernel behind it. f32 and i8: a linear and its activation, with the same
- * bits as the two ops.
+ * bf16: few rows in one kernel, whose product never leaves the chip; more by cuBLASLt and a kernel
+ * behind it. f32 and i8: a linear and its activation, with the same bits as the two ops.
  */
 export function linearActivate(context: CudaContext, input: LinearActivateInput): void {
   const { format } = matrixOf(input.weight);
@@ -42,41 +38,22 @@ function activateProduct(context: CudaContext, input: LinearActivateInput): void
 /**
  * The product as bf16 in the memory of `scratch`: of a prompt's 28,672 columns half the bytes are
  * written and read. The result is rounded to bf16 anyway; rounding gate and up before adds as much
- * again for each, and nothing that grows with the layers. Of some hundred rows or fewer the product
- * may stay on the chip, where that is faster. False where neither is possible: cuBLASLt is missing,
- * or there is a bias, which is f32 here and would have to be of the product's type.
+ * again for each, and nothing that grows with the layers. False where cuBLASLt cannot: it is
+ * missing, or there is a bias, which is f32 here and would have to be of the product's type.
  */
 function activateHalves(context: CudaContext, input: LinearActivateInput): boolean {
   const { count, kind, gated, bias, scratch } = input;
+  if (context.products === null || bias !== undefined) return false;
   // Before Hopper few rows have a linear of our own, whose product is small anyway.
   if (count <= STREAM_ROWS_MAX || count > halvesRowsMax) return false;
   const { weight, x, out } = operandsOf(input);
   const product = tensorOf(scratch, "f32", count, weight.rows).address;
-  const own = tilesProduct(context, input);
-  const operands = { out: product, x: x.address, weight: weight.address };
-  if (context.products === null || bias !== undefined) return runOwn(own, count, operands);
-  const follow = (rows: number) => {
-    activateRows(context, { count: rows, kind, out: out.params, x: product, gated }, true);
-  };
-  const shape = { ...productShape(count, weight), out: "bf16" } as const;
-  if (own !== null) return context.products.multiply(shape, operands, { ...own, follow });
-  const done = context.products.multiply(shape, operands);
-  if (done) follow(count);
+  const done = context.products.multiply(
+    { ...productShape(count, weight), out: "bf16" },
+    { out: product, x: x.address, weight: weight.address },
+  );
+  if (done) activateRows(context, { count, kind, out: out.params, x: product, gated }, true);
   return done;
-}
-
-/** One kernel for some hundred rows, whose product stays on the chip; null where there is none. */
-function tilesProduct(context: CudaContext, input: LinearActivateInput): OwnProduct | null {
-  const { weight, x, out } = operandsOf(input);
-  if (!hasTiles(context) || !input.gated || !canTileGated(weight)) return null;
-  reserveTiles(context);
-  const bias = input.bias === undefined ? null : vectorOf(input.bias, "f32", weight.rows);
-  const { kind } = input;
-  return {
-    name: "tiles, activated",
-    takes: canTile,
-    run: (count) => activateTiles(context, { count, kind, x, weight, out, bias }),
-  };
 }
 
 /** Operands of bf16, checked. */

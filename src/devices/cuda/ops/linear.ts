@@ -14,10 +14,6 @@ import type { KernelName } from "../kernel-names.ts";
 import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
 import { type I8Tile, i8Launch, i8TileFor } from "../linear-i8.ts";
 import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
-import { canTile, hasTiles, reserveTiles } from "../linear-tiles.ts";
-import type { MatmulOperands } from "../matmul.ts";
-import type { OwnProduct } from "../products.ts";
-import { linearTiles } from "./linear-tiles.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
@@ -149,37 +145,14 @@ function multiplyManyI8(context: CudaContext, operands: Operands, tile: I8Tile):
   context.launcher.launch(kernel, shape, params.fill(...fieldsOf(operands)));
 }
 
-/** False where neither cuBLASLt nor a kernel for so many rows can. */
-function multiplyMany(context: CudaContext, operands: Operands): boolean {
-  const { products } = context;
+/** False where cuBLASLt is missing or knows no way. */
+function multiplyMany({ products }: CudaContext, operands: Operands): boolean {
+  if (products === null) return false;
   const { count, x, weight, out, bias, accumulate } = operands;
-  const own = tilesProduct(context, operands);
-  const places = { out, x: x.address, weight: weight.address, accumulate };
-  if (products === null) return runOwn(own, count, places);
   return products.multiply(
     { ...productShape(count, weight), out: "f32", epilogue: bias === null ? "none" : "bias" },
-    { ...places, ...(bias === null ? {} : { bias }) },
-    own,
+    { out, x: x.address, weight: weight.address, accumulate, ...(bias === null ? {} : { bias }) },
   );
-}
-
-/** The kernel for some hundred rows; null on GPUs that have none. */
-function tilesProduct(context: CudaContext, operands: Operands): OwnProduct | null {
-  if (!hasTiles(context)) return null;
-  reserveTiles(context);
-  return {
-    name: "tiles",
-    takes: canTile,
-    run: (count, { out, accumulate }) =>
-      linearTiles(context, { ...operands, count, out, accumulate: accumulate === true }),
-  };
-}
-
-/** A product without cuBLASLt; false where the rows are not `own`'s. */
-export function runOwn(own: OwnProduct | null, count: number, operands: MatmulOperands): boolean {
-  if (own?.takes(count) !== true) return false;
-  own.run(count, operands);
-  return true;
 }
 
 /** Sizes of a product of bf16 rows, padded as they are, by cuBLASLt. */

@@ -52,8 +52,7 @@ bool compile(Program& program) {
   for (const auto& [header, text] : program.headers) write(folder + "/" + header, text);
   // In a folder of its own: a header is looked for beside the file that includes it first.
   for (const std::string header : {"float-bits.h", "tensor-core.h", "dynamic-shared.h", "barrier.h",
-                                   "tensor-map.h", "hopper.h", "warpgroup-products.h", "cluster.h",
-                                   "wide-products.h"}) {
+                                   "tensor-map.h", "hopper.h", "warpgroup-products.h"}) {
     write(folder + "/" + header, "#include \"" EMULATOR_FOLDER "/" + header + "\"\n");
   }
   write(folder + "/kernels.cpp", "#line 1 \"" + program.name + "\"\n" + program.source);

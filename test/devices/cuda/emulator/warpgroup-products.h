@@ -51,10 +51,9 @@ struct EmulatedOperand {
 
 template <typename T>
 struct WarpgroupProducts {
-  template <int kCount>
-  static void ofShared(float (&sums)[kCount], uint64_t a, uint64_t b, bool adds) {
+  static void ofShared(float (&sums)[64], uint64_t a, uint64_t b, bool adds) {
     const EmulatedOperand left(a), right(b);
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < 64; ++i) {
       float sum = adds ? sums[i] : 0.0f;
       for (int k = 0; k < 16; ++k) {
         sum += number(left.alongRows(row(i), k)) * number(right.alongRows(column(i), k));
