@@ -10,8 +10,8 @@
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
 //          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
 //          small kernels between two linears take is hidden behind it
-// Order    of a sum depends on the matrix's columns alone: a row has the same bits whatever rows
-//          are beside it
+// Order    of a sum depends on the matrix's shape and the GPU's multiprocessors alone, since blocks
+//          begin at other columns each: a row has the same bits whatever rows are beside it
 //
 // A sum does not care how its columns are numbered, as long as x and the weight agree. So a lane
 // takes 16 bytes of each row it holds, 8 neighbours, and hands them to two instructions in turn:

@@ -52,6 +52,8 @@ export class Products {
   readonly #options: ProductsOptions;
   readonly #handle: bigint;
   readonly #workspace: bigint;
+  /** Of the workspace: no less than the cache, which is emptied by filling it. */
+  readonly #roomBytes: number;
   readonly #choices: ProductChoices;
   /** By shape, least recently used first. */
   readonly #planned = new Map<string, Planned>();
@@ -60,7 +62,8 @@ export class Products {
     const { cublas, driver, gpu, memory, folder } = options;
     this.#options = options;
     this.#handle = cublas.create("cublasLtCreate");
-    this.#workspace = memory.allocate(workspaceBytes, "room for matrix products");
+    this.#roomBytes = Math.max(workspaceBytes, gpu.l2Bytes);
+    this.#workspace = memory.allocate(this.#roomBytes, "room for matrix products");
     const [cublasVersion, driverVersion] = [cublas.version, driver.version];
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
@@ -126,8 +129,9 @@ export class Products {
     const best = fastest(driver, stream, {
       candidates: matmul.algorithms(this.#handle, workspaceBytes, candidatesMax),
       enqueue: (way) => matmul.tryRun(operands, this.#launchOf(way)),
-      // A step comes to a matrix when others have been read since: it is in no cache.
-      prepare: () => memory.fill(this.#workspace, workspaceBytes, 0),
+      // A step comes to a matrix when others have been read since: it is in no cache. Less than the
+      // cache would stay there itself, beside a small matrix.
+      prepare: () => memory.fill(this.#workspace, this.#roomBytes, 0),
     });
     if (best !== null) this.#choices.keep(choiceKey(matmul.shape), best);
     return best;
