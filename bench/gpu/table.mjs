@@ -114,7 +114,7 @@ const columns = [
   { title: "limit", of: ({ limit }) => limit },
   {
     title: "ratio",
-    of: ({ ratio }) => (ratio === undefined ? null : `${(100 * ratio).toFixed(0)} %`),
+    of: ({ ratio = null }) => (ratio === null ? null : `${(100 * ratio).toFixed(0)} %`),
   },
   { title: "llama.cpp (given)", of: ({ llamaCpp }) => llamaCpp },
   { title: "transformers (given)", of: ({ transformers }) => transformers },

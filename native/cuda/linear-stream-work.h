@@ -54,7 +54,7 @@ struct StreamShape {
 static_assert(StreamShape<1>::kBytes <= 227 << 10 && StreamShape<2>::kBytes <= 227 << 10,
               "what a block may have");
 
-/// What the copying warp reads. Must lie in the arguments of a kernel.
+/// What the copying warps read. Must lie in the arguments of a kernel.
 struct StreamMaps {
   TensorMap passes;  // of the matrix, in boxes of a whole pass
   TensorMap boxes;   // of the matrix, in boxes of kBoxRows rows: where a pass is not whole
