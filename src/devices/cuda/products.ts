@@ -52,8 +52,6 @@ export class Products {
   readonly #options: ProductsOptions;
   readonly #handle: bigint;
   readonly #workspace: bigint;
-  /** Of the workspace: no less than the cache, which is emptied by filling it. */
-  readonly #roomBytes: number;
   readonly #choices: ProductChoices;
   /** By shape, least recently used first. */
   readonly #planned = new Map<string, Planned>();
@@ -62,8 +60,7 @@ export class Products {
     const { cublas, driver, gpu, memory, folder } = options;
     this.#options = options;
     this.#handle = cublas.create("cublasLtCreate");
-    this.#roomBytes = Math.max(workspaceBytes, gpu.l2Bytes);
-    this.#workspace = memory.allocate(this.#roomBytes, "room for matrix products");
+    this.#workspace = memory.allocate(workspaceBytes, "room for matrix products");
     const [cublasVersion, driverVersion] = [cublas.version, driver.version];
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
@@ -125,14 +122,10 @@ export class Products {
 
   /** The fastest way, which is kept; null: none can run. */
   #time(matmul: Matmul, operands: MatmulOperands): MatmulAlgorithm | null {
-    const { driver, memory, stream } = this.#options;
-    const best = fastest(driver, stream, {
-      candidates: matmul.algorithms(this.#handle, workspaceBytes, candidatesMax),
-      enqueue: (way) => matmul.tryRun(operands, this.#launchOf(way)),
-      // A step comes to a matrix when others have been read since: it is in no cache. Less than the
-      // cache would stay there itself, beside a small matrix.
-      prepare: () => memory.fill(this.#workspace, this.#roomBytes, 0),
-    });
+    const { driver, stream } = this.#options;
+    const ways = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
+    const run = (way: MatmulAlgorithm) => matmul.tryRun(operands, this.#launchOf(way));
+    const best = fastest(driver, stream, ways, run);
     if (best !== null) this.#choices.keep(choiceKey(matmul.shape), best);
     return best;
   }
