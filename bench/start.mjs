@@ -47,11 +47,11 @@ function firstToken(env = {}) {
   return { seconds: (performance.now() - begun) / 1000, loading: told.split("; ") };
 }
 
-/** The same with an empty folder of compiled kernels. */
+/** The same with an empty folder of compiled kernels; the compiler keeps some of its own, too. */
 function firstTokenUncached() {
   const folder = mkdtempSync(join(tmpdir(), "perigee-start-"));
   try {
-    return firstToken({ XDG_CACHE_HOME: folder });
+    return firstToken({ XDG_CACHE_HOME: folder, CUDA_CACHE_PATH: join(folder, "cuda") });
   } finally {
     rmSync(folder, { recursive: true });
   }
