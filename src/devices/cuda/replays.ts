@@ -86,8 +86,23 @@ export class Replays {
     }
     const graph = step === "ran" ? this.#capture(enqueue) : step;
     if (graph === null) enqueue();
-    else graph.launch(this.#stream);
+    else this.#launch(graph);
     return graph ?? "plain";
+  }
+
+  /** A graph that cannot be launched goes: nobody knows it any more. */
+  #launch(graph: RunnableGraph): void {
+    try {
+      graph.launch(this.#stream);
+    } catch (error) {
+      this.#graphs--;
+      try {
+        graph.destroy();
+      } catch {
+        // A device that failed destroys nothing either; the first error says why.
+      }
+      throw error;
+    }
   }
 
   /** Null where it cannot be captured: then it runs op by op for good. */
@@ -136,9 +151,9 @@ export class Replays {
     const step = this.#known.get(key)?.step;
     this.#known.delete(key);
     if (step === undefined || typeof step === "string") return;
+    this.#graphs--;
     // A graph that still runs goes when it is done.
     step.destroy();
-    this.#graphs--;
   }
 }
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeviceTensor } from "#devices";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
 import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
 import {
   GRAPHS_MAX,
@@ -10,7 +11,9 @@ import {
   paddedContext,
   Replays,
 } from "../../../src/devices/cuda/replays.ts";
+import { CudaStream } from "../../../src/devices/cuda/stream.ts";
 import { emulatedSettings } from "./emulated-device.ts";
+import { scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
 
 const settings = emulatedSettings();
 
@@ -178,6 +181,35 @@ describe.skipIf(settings === null)("parts of a session on an emulated GPU", () =
     expect(found.map(([value]) => value)).toEqual([1, 2, 3, 4, 5]);
     expect(() => reads.read(address, 3)).toThrow("Cannot read 3 elements late");
     reads.dispose();
+  });
+});
+
+describe("a graph that cannot be launched", () => {
+  test.for([
+    { when: "at first", good: 0 },
+    { when: "later", good: 2 },
+  ])("$when goes, and its key starts anew", ({ good }) => {
+    let launches = 0;
+    let destroyed = 0;
+    const script = {
+      ...scriptedDriver({}),
+      cuGraphLaunch: () => (launches++ < good ? 0 : 700),
+      // What such a device says to everything.
+      cuGraphExecDestroy: () => {
+        destroyed++;
+        return 700;
+      },
+    };
+    const open = scriptedLibraries({ "libcuda.so.1": script });
+    const driver = CudaDriver.open({ toolkitRoot: "/nowhere" }, open);
+    const replays = new Replays({ stream: new CudaStream(driver) });
+    let calls = 0;
+    const run = () => replays.run("a step", () => calls++);
+    for (let i = 0; i < 1 + good; i++) run();
+    expect(run).toThrow("cuGraphLaunch");
+    expect([replays.graphs, destroyed, calls]).toEqual([0, 1, 2]);
+    run();
+    expect([replays.graphs, calls]).toEqual([0, 3]);
   });
 });
 
