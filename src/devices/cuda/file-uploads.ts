@@ -106,27 +106,28 @@ export class FileUploads {
       bytes: Math.min(slotBytes, part.bytes - index * slotBytes),
     });
     let asked = 0;
-    let problem: EngineError | null = null;
-    for (let done = 0; done < count; done++) {
-      for (; asked < count && asked < done + copied.length && problem === null; asked++) {
-        copied[slotOf(asked)]?.wait();
-        pool.ask(slotOf(asked), stretchOf(asked));
-      }
-      // After a failure what was asked for still comes in.
-      if (done >= asked) break;
-      const end = pool.wait(slotOf(done));
-      if (end === "hung") {
+    let ended = 0;
+    try {
+      for (let index = 0; index < count; index++) {
+        for (; asked < count && asked < index + copied.length; asked++) {
+          copied[slotOf(asked)]?.wait();
+          pool.ask(slotOf(asked), stretchOf(asked));
+        }
+        const end = pool.wait(slotOf(ended++));
         // The others are of the same file, and would be waited for as long.
-        this.close();
-        throw readProblem(part.path, end);
+        if (end === "hung") this.close();
+        if (end !== "read") throw readProblem(part.path, end);
+        const bytes = stretchOf(index).bytes;
+        this.#copy(readers, slotOf(index), { to: to + BigInt(index * slotBytes), bytes });
       }
-      if (end !== "read") problem ??= readProblem(part.path, end);
-      if (problem !== null) continue;
-      const bytes = stretchOf(done).bytes;
-      this.#copy(readers, slotOf(done), { to: to + BigInt(done * slotBytes), bytes });
+    } finally {
+      // After a failure what was asked for still comes in: the file is closed behind this, and the
+      // slots are asked for again.
+      for (; ended < asked && this.#readers !== null; ended++) {
+        if (pool.wait(slotOf(ended)) === "hung") this.close();
+      }
+      this.#next = slotOf(asked);
     }
-    this.#next = slotOf(asked);
-    if (problem !== null) throw problem;
   }
 
   #copy(

@@ -90,6 +90,24 @@ describe.skipIf(settings === null || !canReadOnThreads())("files to an emulated 
     expect(warnings).toHaveLength(1);
   });
 
+  test("that cannot be copied are told of when no read is under way, and the next one arrives", () => {
+    const { driver, memory, stream } = session;
+    let fails = true;
+    const run = (...call: Parameters<typeof driver.run>) => {
+      if (fails && call[0] === "cuMemcpyHtoDAsync") throw new Error("no copy");
+      driver.run(...call);
+    };
+    const failing: typeof driver = Object.assign(Object.create(driver), { run });
+    const uploads = new FileUploads({ driver: failing, memory, stream });
+    const address = memory.allocate(12 << 20, "a file");
+    const part = { path, start: 0, bytes: 12 << 20 };
+    for (let i = 0; i < 2; i++) expect(() => uploads.upload(address, part)).toThrow("no copy");
+    fails = false;
+    uploads.upload(address, { ...part, start: 12 });
+    expect([...read(address, 3)]).toEqual([...contents.slice(3, 6)]);
+    uploads.close();
+  });
+
   test("begin anew after the threads were let go", () => {
     const address = session.memory.allocate(16, "a file");
     session.files.close();
