@@ -138,19 +138,28 @@ export class TierMover {
   }
 
   #submit(jobs: readonly DiskJob[]): void {
-    const { device, store } = this.#options;
+    const { store } = this.#options;
     assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
     const transfers = jobs.map((job) => this.#transferOf(job, store));
     // A device may be behind: what a job writes to disk may not be in host memory yet, and what a
     // read overwrites may not be on the device yet.
     const needsHost = jobs.some(({ kind }) => kind !== "delete");
     // Marked now, ahead of the step that comes next: that one need not be waited for.
-    const mark = needsHost ? device.markMoves() : null;
+    const mark = needsHost ? this.#mark() : null;
     // All wait for those before them, else a deletion could overtake the write that it is for.
     this.#handedOver = this.#handedOver.then(async () => {
-      const isReady = mark === null || (await this.#areDone(mark));
+      const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
       for (const transfer of transfers) this.#start(transfer, isReady);
     });
+  }
+
+  /** Behind all moves so far. A device that failed marks none, and is told of as in `#areDone`. */
+  #mark(): MovesMark | "failed" {
+    try {
+      return this.#options.device.markMoves();
+    } catch {
+      return "failed";
+    }
   }
 
   /**

@@ -239,6 +239,24 @@ test("what a failed device left in host memory is not written", async () => {
   expect(mover.counts().disk?.writes.count).toBe(0);
 });
 
+test("jobs of a device that cannot mark its moves come back as failed", async () => {
+  const failing = (device: Device): Device =>
+    Object.assign(Object.create(device), {
+      markMoves: () => {
+        throw new Error("the device is gone");
+      },
+    });
+  const { mover } = await setUp({ around: failing });
+  const write: DiskJob = { kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) };
+  const read: DiskJob = { kind: "read", host: onHost(1), disk: onDisk(1), file: file(2) };
+  mover.carryOut([], [write, read]);
+  expect(await finished(mover, 2)).toEqual([
+    { job: write, ok: false },
+    { job: read, ok: false, unreadable: true },
+  ]);
+  expect(mover.counts().disk?.writes.count).toBe(0);
+});
+
 async function submitMany({ mover }: Bench, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     mover.carryOut(
