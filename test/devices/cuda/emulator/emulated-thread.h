@@ -11,4 +11,6 @@ struct EmulatedThread {
   int (*barrier)(int value);
   /// Waits for the lanes of `mask` and returns the values [32] of all; good until the next call.
   const unsigned long long* (*exchange)(unsigned mask, unsigned long long value);
+  /// A number below `most`, by chance; 0 while threads run in their usual order.
+  unsigned (*chance)(unsigned most);
 };

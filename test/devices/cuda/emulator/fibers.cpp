@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace emulator {
@@ -12,6 +14,8 @@ namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
 constexpr unsigned kWarp = 32;
+/// Most exchanges of a warp before another one runs.
+constexpr unsigned kAheadMax = 300;
 
 /// Why a fiber does not run.
 enum class State { ready, atBarrier, atExchange, done };
@@ -40,6 +44,9 @@ struct Block {
   void* mainStack = nullptr;
   int barrierSum = 0;
   int barrierResult = 0;
+  bool backwards = false;
+  /// Of numbers by chance; 0: threads run in their usual order.
+  uint32_t chances = 0;
 };
 
 Block block;
@@ -72,6 +79,25 @@ emulator_switch:
 #else
 #error "The emulator's fibers are written for x86-64"
 #endif
+
+/// Marsaglia, Xorshift RNGs, 2003.
+unsigned chance(unsigned most) {
+  uint32_t& state = block.chances;
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return state % most;
+}
+
+/// As fibers.h says. Read for every block: a test may change it between kernels.
+void readOrder() {
+  const auto& at = block.thread->blockIdx;
+  const char* const wanted = std::getenv("PERIGEE_EMULATED_ORDER");
+  const std::string order = wanted == nullptr ? "" : wanted;
+  block.backwards = ((at.x + at.y) % 2 == 1) != (order == "backwards");
+  block.chances = static_cast<uint32_t>(std::atoi(order.c_str())) * 0x9e3779b9u;
+  if (block.chances != 0) block.chances += at.x + at.y * 4096;
+}
 
 void yield() {
   Fiber& fiber = block.fibers[block.current];
@@ -174,17 +200,48 @@ bool release() {
   std::_Exit(1);
 }
 
+/// Runs a thread if it can go on.
+bool runFiber(size_t index) {
+  Fiber& fiber = block.fibers[index];
+  if (fiber.state != State::ready) return false;
+  block.current = index;
+  block.thread->threadIdx = fiber.index;
+  emulator_switch(&block.mainStack, fiber.stackPointer);
+  return true;
+}
+
 /// Runs every thread that can go on, once.
-bool runReady(bool backwards) {
+bool runReady() {
   bool any = false;
   const size_t count = block.fibers.size();
-  for (size_t i = 0; i < count; ++i) {
-    block.current = backwards ? count - 1 - i : i;
-    Fiber& fiber = block.fibers[block.current];
-    if (fiber.state != State::ready) continue;
-    any = true;
-    block.thread->threadIdx = fiber.index;
-    emulator_switch(&block.mainStack, fiber.stackPointer);
+  for (size_t i = 0; i < count; ++i) any |= runFiber(block.backwards ? count - 1 - i : i);
+  return any;
+}
+
+/// Runs the lanes of a warp, from any of them on, up or down.
+bool runLanes(size_t first) {
+  const size_t lanes = std::min<size_t>(kWarp, block.fibers.size() - first);
+  const size_t start = chance(lanes);
+  const bool down = chance(2) == 1;
+  bool any = false;
+  for (size_t i = 0; i < lanes; ++i) {
+    any |= runFiber(first + (start + (down ? lanes - i : i)) % lanes);
+  }
+  return any;
+}
+
+/// Runs the warps from any of them on, up or down, each as far ahead of the others as may be.
+bool runByChance() {
+  const size_t warps = block.warps.size();
+  const size_t start = chance(warps);
+  const bool down = chance(2) == 1;
+  bool any = false;
+  for (size_t i = 0; i < warps; ++i) {
+    const size_t first = (start + (down ? warps - i : i)) % warps * kWarp;
+    unsigned turns = 1 + chance(kAheadMax);
+    do {
+      any |= runLanes(first);
+    } while (--turns > 0 && passExchange(first));
   }
   return any;
 }
@@ -203,6 +260,7 @@ void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
   const size_t count = static_cast<size_t>(size.x) * size.y * size.z;
   thread.barrier = &barrier;
   thread.exchange = &exchange;
+  thread.chance = [](unsigned most) { return block.chances == 0 ? 0 : chance(most); };
   block.thread = &thread;
   block.kernel = &kernel;
   block.barrierSum = 0;
@@ -220,9 +278,10 @@ void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
     prepare(block.fibers[i], block.stacks[i]);
   }
 
-  const bool backwards = (thread.blockIdx.x + thread.blockIdx.y) % 2 == 1;
+  readOrder();
   while (!allDone()) {
-    if (!runReady(backwards) && !release()) stuck();
+    const bool any = block.chances == 0 ? runReady() : runByChance();
+    if (!any && !release()) stuck();
   }
 }
 

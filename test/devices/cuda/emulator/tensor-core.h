@@ -1,6 +1,8 @@
 // The emulator's native/cuda/tensor-core.h: the same products and copies, lane by lane.
 #pragma once
 
+#include <vector>
+
 #include "numbers.h"
 
 namespace perigee {
@@ -115,16 +117,54 @@ inline void loadMatrixTransposed(unsigned (&to)[4], SharedAddress row) {
   }
 }
 
-// At once, although a GPU copies later: a kernel that waits too little is not found out here.
-inline void copyAsync(SharedAddress to, const void* from, int bytes = 16) {
-  auto* const shared = reinterpret_cast<unsigned char*>(to);
-  std::memset(shared, 0, 16);
-  std::memcpy(shared, from, static_cast<unsigned>(bytes));
+struct EmulatedCopy {
+  SharedAddress to;
+  const void* from;
+  int bytes;
+  unsigned group;
+
+  void carryOut() const {
+    auto* const shared = reinterpret_cast<unsigned char*>(to);
+    std::memset(shared, 0, 16);
+    std::memcpy(shared, from, static_cast<unsigned>(bytes));
+  }
+};
+
+/// Copies that a thread began and that are not done.
+struct EmulatedCopies {
+  std::vector<EmulatedCopy> late;
+  unsigned groups = 0;
+};
+inline EmulatedCopies& emulatedCopies() {
+  static EmulatedCopies threads[1024];
+  return threads[(threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x];
 }
 
-inline void commitCopies() {}
+// At once, or where threads run in an order by chance (fibers.h), as late as the waits allow.
+inline void copyAsync(SharedAddress to, const void* from, int bytes = 16) {
+  EmulatedCopies& copies = emulatedCopies();
+  const EmulatedCopy copy = {to, from, bytes, copies.groups};
+  if (emulated->chance(2) == 0) {
+    copy.carryOut();
+  } else {
+    copies.late.push_back(copy);
+  }
+}
+
+inline void commitCopies() { ++emulatedCopies().groups; }
 
 template <int kPending>
-inline void waitCopies() {}
+inline void waitCopies() {
+  EmulatedCopies& copies = emulatedCopies();
+  std::vector<EmulatedCopy> left;
+  for (const EmulatedCopy& copy : copies.late) {
+    if (copy.group + kPending < copies.groups) {
+      copy.carryOut();
+    } else {
+      left.push_back(copy);
+    }
+  }
+  copies.late.swap(left);
+}
 
 }  // namespace perigee
