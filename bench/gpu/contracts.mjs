@@ -5,16 +5,13 @@
 // recorded model in fp32 beside what Hugging Face computed. Prints failures, a line per suite, and
 // exits 1 if anything failed.
 import { spawnSync } from "node:child_process";
-import { existsSync, symlinkSync } from "node:fs";
-import { register } from "node:module";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
+import { openBuilt } from "./contracts/open-built.mjs";
 import { describe, runSuites } from "./contracts/stand-in.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
-
-const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
 
 const { values: flags } = parseArgs({
   options: {
@@ -29,12 +26,9 @@ if (flags.build) {
   process.exit(spawnSync("npx", ["tsc", "-p", project], { stdio: "inherit" }).status ?? 1);
 }
 
-const fixtures = new URL("test/fixtures", built);
-if (!existsSync(fixtures)) symlinkSync("../../../../test/fixtures", fixtures);
-register("./contracts/resolve-stand-in.mjs", import.meta.url);
-
-const { deviceOpsContract } = await import(new URL("test/contracts/device-ops.js", built));
-const { parityContract } = await import(new URL("test/contracts/parity.js", built));
+const contracts = openBuilt();
+const { deviceOpsContract } = await import(new URL("device-ops.js", contracts));
+const { parityContract } = await import(new URL("parity.js", contracts));
 const open = () => CudaDevice.open({ settings: cudaFromEnvironment(), warn: console.warn });
 
 const device = await openOrGiveUp(open);

@@ -6,21 +6,17 @@
 // swaps, all levels of the cache, windows and 8-bit keys beside the engine's own plain run. Then
 // weights in fewer bits, an encoder, constrained output, and the bundled model if it is there.
 // Prints failures, a line per suite, and exits 1 if anything failed.
-import { existsSync, symlinkSync } from "node:fs";
-import { register } from "node:module";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { openDevice } from "../../dist/devices/index.js";
 import { LLM } from "../../dist/index.js";
+import { openBuilt } from "./contracts/open-built.mjs";
 import { describe, expect, runSuites, test } from "./contracts/stand-in.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 
-const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
-const fixturesLink = new URL("test/fixtures", built);
-if (!existsSync(fixturesLink)) symlinkSync("../../../../test/fixtures", fixturesLink);
-register("./contracts/resolve-stand-in.mjs", import.meta.url);
-const contracts = new URL("test/contracts/", built);
+const contracts = openBuilt();
 const { engineParityContract } = await import(new URL("engine-parity.js", contracts));
 const { cacheModesContract } = await import(new URL("engine-parity/cache-modes.js", contracts));
 const { decoderFixtures, fixturePath, openRecordedModel, worstDifference } = await import(

@@ -12,20 +12,15 @@
 // experts than the reference did; there, the expert that it chose last may be ahead of the first
 // one that it refused by no more than 2e-2: no more than bf16 moves a logit of these models. Exits
 // 1 beyond a limit.
-import { existsSync, symlinkSync } from "node:fs";
-import { register } from "node:module";
 import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { openDevice, ReferenceDevice } from "../../dist/devices/index.js";
+import { openBuilt } from "./contracts/open-built.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 import { firstOtherChoice, RoutingRecord } from "./routing.mjs";
 
-const built = new URL("../../native/build/gpu-contracts/", import.meta.url);
-const fixturesLink = new URL("test/fixtures", built);
-if (!existsSync(fixturesLink)) symlinkSync("../../../../test/fixtures", fixturesLink);
-register("./contracts/resolve-stand-in.mjs", import.meta.url);
-const contracts = new URL("test/contracts/", built);
+const contracts = openBuilt();
 const { DecoderDriver, generateGreedily } = await import(new URL("decoder-driver.js", contracts));
 const { decoderFixtures, openRecordedModel, worstDifference } = await import(
   new URL("recorded-model.js", contracts)

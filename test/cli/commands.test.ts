@@ -159,6 +159,7 @@ describe.runIf(built)("perigee", () => {
     expect((await running).status).toBe(200);
     expect(await exited).toEqual([0, null]);
     expect(log).toContain("SIGTERM, finishing what runs");
+    expect(log).toMatch(/^perigee: running on cpu: .*$/m);
     expect(log).toMatch(/^perigee: KV cache: device \d+ blocks, \d+ tokens, [\d.]+ [MG]iB$/m);
   });
 });

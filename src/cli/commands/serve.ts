@@ -38,6 +38,7 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
     ...options,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
+  process.stderr.write(`perigee: running on ${llm.info.device}\n`);
   const sizes = cacheSizes(llm.info, llm.stats().cache);
   if (sizes.length > 0) process.stderr.write(`perigee: KV cache: ${sizesText(sizes)}\n`);
   process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);

@@ -47,7 +47,7 @@ const signatures = {
 /** cuBLASLt's functions by name. */
 export type CublasLtCallName = keyof typeof signatures;
 
-const remedy = "install the CUDA toolkit's cuBLAS, or pip install nvidia-cublas";
+const remedy = "install the CUDA toolkit's cuBLAS, or pip install nvidia-cublas-cu12";
 
 /** Oldest major version that will do: fp8 products came with it. */
 const majorMin = 12;

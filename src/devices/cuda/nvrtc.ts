@@ -24,7 +24,7 @@ const signatures = {
   nvrtcGetCUBIN: "nvrtcGetCUBIN(void *program, void *cubin)",
 };
 
-const remedy = "install the CUDA toolkit's NVRTC, or pip install nvidia-cuda-nvrtc";
+const remedy = "install the CUDA toolkit's NVRTC, or pip install nvidia-cuda-nvrtc-cu12";
 
 /** Oldest NVRTC that will do, CUDA 12.4: as with the driver. */
 export const NVRTC_VERSION_MIN: CudaVersion = 12_040;

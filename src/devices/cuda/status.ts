@@ -85,7 +85,7 @@ export function nvrtcError(call: string, status: number, log: string | null): En
   const remedy =
     name === "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"
       ? "install libnvrtc-builtins of the same version beside libnvrtc"
-      : "install NVRTC again (pip install nvidia-cuda-nvrtc, or the CUDA toolkit)";
+      : "install NVRTC again (pip install nvidia-cuda-nvrtc-cu12, or the CUDA toolkit)";
   const text = log === null ? null : (log.trim().split("\n")[0] ?? null);
   return errorOf({ call, status, name, text }, unavailable(remedy));
 }
