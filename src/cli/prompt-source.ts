@@ -19,6 +19,8 @@ export interface PromptFlags {
   readonly prompt?: readonly string[];
   readonly promptIds?: readonly string[];
   readonly input?: string;
+  /** The argument beside the flags, in which a prompt may have been meant. */
+  readonly model?: string | undefined;
 }
 
 /**
@@ -33,10 +35,11 @@ export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<
   if (flags.input !== undefined) rows.push(...(await readPromptFile(flags.input, check)));
   else if (rows.length === 0 && !process.stdin.isTTY) rows.push(...(await readPipe()));
   if (rows.length > 0) return rows;
+  const instead = flags.model === undefined ? "" : `, "${flags.model}" was taken as the model`;
   throw new EngineError(
     "INVALID_ARGUMENT",
     "Cannot generate: wanted a prompt (-p TEXT, --prompt-ids 1,2,3, --input FILE, --input - for " +
-      "JSON lines from a pipe, or plain text from a pipe), got none",
+      `JSON lines from a pipe, or plain text from a pipe), got none${instead}`,
   );
 }
 

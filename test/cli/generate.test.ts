@@ -160,6 +160,7 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
 describe.runIf(built)("perigee generate refuses, in one line and with a remedy:", () => {
   test.for<[string, string[], number, string]>([
     ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
+    ["a prompt without its flag", ["Hello"], 2, 'got none, "Hello" was taken as the model'],
     ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
     ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "must be at most 2, current"],
     ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, cuda, reference."],

@@ -69,7 +69,7 @@ export function defineGenerate(command: Command): void {
 
 async function generate(model: string | undefined, given: GenerateFlags): Promise<void> {
   const flags = checkedFlags(given);
-  const rows = await readPrompts(flags, { sampling, flags });
+  const rows = await readPrompts({ ...flags, model }, { sampling, flags });
   const [first] = rows;
   if (flags.logitsOut !== undefined && rows.length !== 1) {
     throw new EngineError(
