@@ -36,6 +36,17 @@ export function ceilingsText({ copyGBs, bf16TFLOPs, bf16Unknown }) {
   return `copy ${copyGBs.toFixed(0)} GB/s, bf16 product ${products}`;
 }
 
+/** The largest difference of two lists of numbers; NaN where one is. */
+export function difference(wanted, actual) {
+  let worst = 0;
+  for (let i = 0; i < wanted.length; i++) {
+    const error = Math.abs(actual[i] - wanted[i]);
+    if (Number.isNaN(error)) return error;
+    if (error > worst) worst = error;
+  }
+  return worst;
+}
+
 /** Writes a result where it was asked for. */
 export function writeJson(file, result) {
   if (file === undefined) return;

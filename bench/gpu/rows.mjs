@@ -6,7 +6,7 @@
 // run, and the largest difference of a result from that of the way that is built, which must be 0.
 // Needs a GPU and the build; exits 1 on a difference.
 import { parseArgs } from "node:util";
-import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
+import { difference, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -111,16 +111,6 @@ function timeOf(run) {
   stream.synchronize();
   for (const each of [runnable, graph]) each.destroy();
   return (1000 * ms) / repetitions;
-}
-
-function difference(wanted, actual) {
-  let worst = 0;
-  for (let i = 0; i < wanted.length; i++) {
-    const error = Math.abs(actual[i] - wanted[i]);
-    if (Number.isNaN(error)) return error;
-    if (error > worst) worst = error;
-  }
-  return worst;
 }
 
 /** What an op writes where nothing is left of before. */

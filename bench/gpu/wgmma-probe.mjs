@@ -10,7 +10,7 @@
 // is seen. --scale divides lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a
 // wrong result.
 import { parseArgs } from "node:util";
-import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
+import { difference, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
@@ -153,17 +153,6 @@ async function resultOf(format, input) {
     device.pagedAttention(whole);
     return device.readF32(whole.out);
   });
-}
-
-/** The largest difference; NaN where one is. */
-function difference(wanted, actual) {
-  let worst = 0;
-  for (let i = 0; i < wanted.length; i++) {
-    const error = Math.abs(actual[i] - wanted[i]);
-    if (Number.isNaN(error)) return error;
-    if (error > worst) worst = error;
-  }
-  return worst;
 }
 
 async function checkLarge(input, title) {

@@ -8,8 +8,8 @@
 //          columns of x, or all of x once where that is little; the others take a part of each
 //          stage's columns each
 // Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
-//          200 KiB) is on its way from the first moment, before the kernel in front has ended: what
-//          small kernels between two linears take is hidden behind it
+//          200 KiB) is on its way from the first moment, before the kernel in front has ended: as
+//          long as it fills, what small kernels between two linears take costs nothing
 // Order    of a sum depends on the matrix's shape and the GPU's multiprocessors alone, since blocks
 //          begin at other columns each: a row has the same bits whatever rows are beside it
 //

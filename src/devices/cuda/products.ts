@@ -45,7 +45,7 @@ interface Planned {
  * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
  * so that ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step
  * of the largest size at start leaves nothing to be timed later. A persistent kernel of our own,
- * tiles of 128 outputs by clusters of two blocks, took 1.4 to 2.2 times as long for 17 to 512 rows
+ * tiles of 128 outputs by clusters of two blocks, took 1.4 to 2.4 times as long for 17 to 512 rows
  * of the linears of llama-3.1-8b (one H200), and is not here.
  */
 export class Products {
