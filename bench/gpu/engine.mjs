@@ -147,7 +147,7 @@ describe("cache", () =>
 describe("formats", () =>
   describe.for(["llama", "gemma2", "qwen3-moe", "gpt2"])("%s", formatTests));
 describe("text", () => {
-  const gguf = fileURLToPath(new URL("test/fixtures/gguf/tiny-llama.gguf", built));
+  const gguf = fileURLToPath(new URL("../fixtures/gguf/tiny-llama.gguf", contracts));
   describe("tiny-llama.gguf", () => textTests(gguf, "float32"));
   const pocket = fileURLToPath(new URL("../../models/pocket/", import.meta.url));
   if (existsSync(`${pocket}model.safetensors`)) describe("pocket", () => textTests(pocket, "auto"));
