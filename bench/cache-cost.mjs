@@ -6,14 +6,15 @@
  * way; and how many bytes of books a block has. Each number is the least of several runs, since
  * others' work on the machine only adds. Runs the production cache from dist; prints JSON.
  */
-import { parseArgs } from "node:util";
+
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { IntList, systemClock } from "../dist/base/index.js";
 import { BlockTable, KvCache } from "../dist/kvcache/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine } from "./machine.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     blocks: { type: "string", default: "1000,10000,100000,1000000" },
     policy: { type: "string", default: "priority" },

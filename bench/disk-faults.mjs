@@ -12,10 +12,10 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { blockFile, fillPayload, indexOf, openStore } from "./disk-blocks.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     rounds: { type: "string", default: "20" },
     kib: { type: "string", default: "256" },

@@ -10,11 +10,11 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { blockFile, fillPayload, openStore } from "./disk-blocks.mjs";
 import { describeMachine } from "./machine.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     dir: { type: "string", default: tmpdir() },
     kib: { type: "string", default: "64,1024" },

@@ -11,14 +11,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { IntList, systemClock } from "../dist/base/index.js";
 import { BlockTable, checkedRetention, KvCache, promptRetention } from "../dist/kvcache/index.js";
 import { mixedWorkload, readTrace, replayTrace } from "../dist/simulator/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine } from "./machine.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     seed: { type: "string", default: "1" },
     requests: { type: "string", default: "20000" },

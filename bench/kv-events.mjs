@@ -7,7 +7,7 @@
  * the end each must have exactly the cache's own tree; exit code 1 where one has not. Runs from
  * dist; prints JSON.
  */
-import { parseArgs } from "node:util";
+
 import { decode } from "@msgpack/msgpack";
 import { Subscriber } from "zeromq";
 import { IntList, systemTimer } from "../dist/base/index.js";
@@ -15,11 +15,12 @@ import { KvEvents } from "../dist/engine/kv-events.js";
 import { BlockTable, isLost, KvCache, KvEventLog, KvMirror } from "../dist/kvcache/index.js";
 import { KvPublishing } from "../dist/server/kv-events/kv-publishing.js";
 import { ZmqKvPublisher } from "../dist/server/kv-events/zmq-publisher.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine } from "./machine.mjs";
 
 const BLOCK_TOKENS = 4;
 const MEDIUMS = ["GPU", "CPU", "STORAGE"];
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     operations: { type: "string", default: "100000" },
     buffer: { type: "string", default: "200" },

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { busyTicks, describeMachine } from "./machine.mjs";
 import { installPeer } from "./peer/install.mjs";
 import { writeRandomModel } from "./random-gguf.mjs";
@@ -18,7 +18,7 @@ import { WORK } from "./work.mjs";
 
 const MS_PER_TICK = 10;
 const here = fileURLToPath(new URL(".", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
     reps: { type: "string", default: "5" },

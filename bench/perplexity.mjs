@@ -11,13 +11,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { openDevice } from "../dist/devices/index.js";
 import { LLM } from "../dist/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine } from "./machine.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     only: { type: "string", default: "all" },
     out: { type: "string", default: `${root}bench/results/perplexity.json` },

@@ -6,12 +6,13 @@
  * and parents with a few children each (bushes). The least of several runs, since others' work on
  * the machine only adds. Runs the production tree from dist; prints JSON.
  */
-import { parseArgs } from "node:util";
+
 import { systemClock } from "../dist/base/index.js";
 import { blockId, PrefixTree } from "../dist/kvcache/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine } from "./machine.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     blocks: { type: "string", default: "1000,10000,100000,1000000" },
     tokens: { type: "string", default: "16" },

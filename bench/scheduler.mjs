@@ -7,7 +7,7 @@
  * that grew beside each other, so that no two neighbours lie side by side. Runs from dist; prints
  * JSON.
  */
-import { parseArgs } from "node:util";
+
 import { IntList } from "../dist/base/index.js";
 import { BlockTable, EVICTION_POLICIES, KvCache } from "../dist/kvcache/index.js";
 import {
@@ -18,11 +18,12 @@ import {
   SequenceGroup,
   sequenceId,
 } from "../dist/scheduler/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine, median } from "./machine.mjs";
 
 const BLOCK_TOKENS = 16;
 const WARM_UP_STEPS = 300;
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     sequences: { type: "string", default: "256" },
     steps: { type: "string", default: "2000" },

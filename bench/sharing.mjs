@@ -10,15 +10,15 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { LLM } from "../dist/index.js";
 import { drawLengths, LENGTH_MIXES, withSpread } from "../dist/simulator/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { recordBeamChoices } from "./beam-choices.mjs";
 import { describeMachine } from "./machine.mjs";
 import { ScriptedServer } from "./scripted.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     requests: { type: "string", default: "600" },
     seed: { type: "string", default: "1" },

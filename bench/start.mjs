@@ -12,13 +12,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine, median } from "./machine.mjs";
 
 const main = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const MS_PER_TICK = 10;
 const SETTLE_MS = 20_000;
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     runs: { type: "string", default: "5" },
     "idle-seconds": { type: "string", default: "10" },

@@ -9,7 +9,6 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { deserialize, serialize } from "node:v8";
 import { ReferenceDevice } from "../dist/devices/index.js";
 import { DecoderRunner } from "../dist/engine/decoder-runner.js";
@@ -17,6 +16,7 @@ import { StepBuilder } from "../dist/engine/step-builder.js";
 import { Decoder } from "../dist/models/index.js";
 import { Sampler, SamplingParams } from "../dist/sampling/index.js";
 import { Scheduler } from "../dist/scheduler/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { openEngine } from "./bare-engine.mjs";
 import { describeMachine, median } from "./machine.mjs";
 
@@ -25,7 +25,7 @@ const TOKEN = 100;
 const WARM_UP_STEPS = 100;
 /** Small, so that its cache is: the host does the same for every size. */
 const MODEL = longContextModel("test/fixtures/models/llama");
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     sequences: { type: "string", default: "1,64,256" },
     steps: { type: "string", default: "1000" },

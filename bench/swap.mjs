@@ -12,12 +12,12 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { createPrompts, withEngine } from "./bare-engine.mjs";
 import { describeMachine, median } from "./machine.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     blocks: { type: "string", default: "1,8,16,32,64,128,256" },
     lengths: { type: "string", default: "256,512,1024" },

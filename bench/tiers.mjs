@@ -11,12 +11,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../tools/flags.mjs";
 import { createPrompts, withEngine } from "./bare-engine.mjs";
 import { describeMachine, median } from "./machine.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     lengths: { type: "string", default: "16,64,256,512,1024,1904" },
     reps: { type: "string", default: "3" },

@@ -10,14 +10,14 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { drawLengths, LENGTH_MIXES } from "../dist/simulator/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { BuddyAllocator } from "./buddy.mjs";
 import { describeMachine } from "./machine.mjs";
 import { ScriptedServer } from "./scripted.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     requests: { type: "string", default: "4000" },
     seed: { type: "string", default: "1" },

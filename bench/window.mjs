@@ -5,8 +5,8 @@
  * output at a time: what a token takes and what is held must not grow. Needs `npm run build`.
  */
 import { writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { LLM } from "../dist/index.js";
+import { readFlags } from "../tools/flags.mjs";
 import { describeMachine, peakResidentMb } from "./machine.mjs";
 
 const WINDOW = 1024;
@@ -14,7 +14,7 @@ const SINKS = 4;
 const PARTS = 10;
 const POOL_BYTES = 2 ** 24;
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = readFlags({
   allowPositionals: true,
   options: { json: { type: "string" } },
 });

@@ -11,7 +11,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "./flags.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "native", "cuda");
@@ -20,7 +20,7 @@ const STAMPS = join(ROOT, "native", "build", "cuda-check");
 /** Ampere, its consumer cards, Ada, Hopper with its own instructions, Blackwell. */
 const ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100"];
 
-const { values: flags, positionals } = parseArgs({
+const { values: flags, positionals } = readFlags({
   allowPositionals: true,
   options: {
     force: { type: "boolean" },

@@ -5,9 +5,9 @@
  * and seed; a seed that fails fails again.
  */
 import { spawnSync } from "node:child_process";
-import { parseArgs } from "node:util";
+import { readFlags } from "./flags.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     operations: { type: "string", default: "1000000" },
     seed: { type: "string", default: "1" },

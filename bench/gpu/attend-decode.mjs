@@ -6,7 +6,7 @@
 // warps where there are many.
 // Microseconds, and the share of the copy bandwidth that was measured in this run; medians of a
 // graph of launches that take turns on layers and blocks of more than the second cache holds.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -23,7 +23,7 @@ const { attendDecode, decodeRowsOf } = await import("../../dist/devices/cuda/ops
 const { KernelBatch, layerCount, randomCache } = await import("./kernel-inputs.mjs");
 const { readShape } = await import("./shape.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     work: { type: "string", default: "1x128,1x576,8x576,16x576,64x576,256x576,1x4096,1x100000" },
     runs: { type: "string", default: "9" },

@@ -6,14 +6,14 @@
 // exits 1 if anything failed.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { openBuilt } from "./contracts/open-built.mjs";
 import { describe, runSuites } from "./contracts/stand-in.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     build: { type: "boolean" },
     only: { type: "string" },

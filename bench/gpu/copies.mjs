@@ -6,7 +6,7 @@
 // step alone, the moves alone, and the step enqueued behind the moves, up to the end of both. What
 // is hidden is the share of the moves' time that the last does not take on top of the first. Needs
 // a GPU and the build (npm run build).
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
@@ -23,7 +23,7 @@ const { opsOf } = await import("./kernel-ops.mjs");
 const { describeMachine } = await import("../machine.mjs");
 const { llamaFolder, readShape } = await import("./shape.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     blocks: { type: "string", default: "256" },
     tokens: { type: "string", default: "2048" },

@@ -8,10 +8,10 @@
 // Prints failures, a line per suite, and exits 1 if anything failed.
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { openDevice } from "../../dist/devices/index.js";
 import { LLM } from "../../dist/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { openBuilt } from "./contracts/open-built.mjs";
 import { describe, expect, runSuites, test } from "./contracts/stand-in.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
@@ -23,7 +23,7 @@ const { decoderFixtures, fixturePath, openRecordedModel, worstDifference } = awa
   new URL("recorded-model.js", contracts)
 );
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     only: { type: "string" },
     verbose: { type: "boolean" },

@@ -6,12 +6,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { openSystemLibrary } from "../../dist/devices/cuda/native-library.js";
+import { readFlags } from "../../tools/flags.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     only: { type: "string" },
     model: { type: "string", default: "models/pocket" },

@@ -8,7 +8,7 @@
 // against a graph of the whole step: what is lost between kernels, or won where neighbours overlap.
 //
 // An op that throws has its message in its row. Needs a GPU and the build (npm run build).
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { ceilingsText, giveUp, openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
@@ -25,7 +25,7 @@ const { enqueueStep, opsOf } = await import("./kernel-ops.mjs");
 const { describeMachine } = await import("../machine.mjs");
 const { limitMs, llamaFolder, readShape } = await import("./shape.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     batch: { type: "string", default: "1,8,64,256" },
     prefill: { type: "string", default: "1x8192,16x512" },

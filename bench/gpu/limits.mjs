@@ -3,16 +3,17 @@
 // What the GPU and the way to it allow, medians: copy bandwidth (bytes read plus written), the bus,
 // matrix products, and what a launch costs from JavaScript. Ceilings for other measurements of the
 // same run; random data, since zeros are faster.
-import { parseArgs } from "node:util";
+
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { copySpeed, fillRandom, gpuMs, productCeiling } from "../../dist/devices/cuda/ceilings.js";
 import { CudaSession } from "../../dist/devices/cuda/cuda-session.js";
 import { gpuText } from "../../dist/devices/cuda/gpu.js";
 import { KernelParams } from "../../dist/devices/cuda/kernel-params.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { median } from "../machine.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: { json: { type: "boolean" }, mebibytes: { type: "string" } },
 });
 

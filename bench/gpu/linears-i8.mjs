@@ -6,7 +6,7 @@
 // has the one that the op takes, whose rate is at the end; where that is far from the fastest, the
 // costs in src/devices/cuda/linear-i8.ts or I8_ROWS_MAX of ops/linear.ts are wrong. --scale divides
 // all sizes, for an emulated GPU.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -21,7 +21,7 @@ const { I8_TILES, i8TileFor } = await import("../../dist/devices/cuda/linear-i8.
 const { I8_ROWS_MAX, linearI8 } = await import("../../dist/devices/cuda/ops/linear.js");
 
 const defaultRows = "17,24,32,33,40,48,56,64,80,96,128,256,512,2048,8192";
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     rows: { type: "string", default: defaultRows },
     only: { type: "string" },

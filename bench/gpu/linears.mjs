@@ -6,7 +6,7 @@
 // this run; medians of a graph of launches that take turns on matrices of 512 MiB together, more
 // than the second cache holds. Says from how many rows on cuBLASLt is faster: STREAM_ROWS_MAX of
 // src/devices/cuda/linear-stream.ts. --scale divides all sizes, for an emulated GPU.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -20,7 +20,7 @@ const { linear } = await import("../../dist/devices/cuda/ops/linear.js");
 const { linearActivate } = await import("../../dist/devices/cuda/ops/linear-activate.js");
 const { copySpeed, fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     rows: { type: "string", default: "1,2,4,8,12,16,24,32,48,64" },
     only: { type: "string" },

@@ -6,14 +6,14 @@
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { openWeights } from "../../dist/checkpoint/weight-files.js";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { randomSource } from "../../dist/devices/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     gigabytes: { type: "string", default: "8" },
     folder: { type: "string", default: tmpdir() },

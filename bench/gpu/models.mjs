@@ -12,10 +12,11 @@
 // experts than the reference did; there, the expert that it chose last may be ahead of the first
 // one that it refused by no more than 2e-2: no more than bf16 moves a logit of these models. Exits
 // 1 beyond a limit.
-import { parseArgs } from "node:util";
+
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { openDevice, ReferenceDevice } from "../../dist/devices/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { openBuilt } from "./contracts/open-built.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 import { firstOtherChoice, RoutingRecord } from "./routing.mjs";
@@ -26,7 +27,7 @@ const { decoderFixtures, openRecordedModel, worstDifference } = await import(
   new URL("recorded-model.js", contracts)
 );
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: { only: { type: "string" }, device: { type: "string", default: "cuda" } },
 });
 const fixtures = flags.only?.split(",") ?? decoderFixtures;

@@ -4,16 +4,16 @@
 // mapping, by one thread's reads, and by several threads (what loading does). Needs the build; no
 // GPU. The file is read once before, so that it is in the cache as far as it fits.
 import { closeSync, openSync, readSync, statSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { openFileBytes } from "../../dist/checkpoint/mapped-file.js";
 import { addressOf } from "../../dist/devices/cuda/native-library.js";
 import { ReadPool } from "../../dist/devices/cuda/read-pool.js";
+import { readFlags } from "../../tools/flags.mjs";
 
 const slotBytes = 4 << 20;
 const slotsPerThread = 2;
 const runs = 3;
 
-const { values: flags, positionals } = parseArgs({
+const { values: flags, positionals } = readFlags({
   allowPositionals: true,
   options: { threads: { type: "string", default: "1,2,4,6" } },
 });

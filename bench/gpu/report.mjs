@@ -11,13 +11,13 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { giveUp, requireBuild } from "./gpu-bench.mjs";
 import { killAll, runLimited } from "./limited-child.mjs";
 import { parts, root } from "./report-parts.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     parts: { type: "string", default: Object.keys(parts).join(",") },
     out: { type: "string", default: "bench/.cache/gpu-report" },

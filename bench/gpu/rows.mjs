@@ -5,7 +5,7 @@
 // are one prompt. Medians of a CUDA graph of many repetitions; GB/s beside a copy's of the same
 // run, and the largest difference of a result from that of the way that is built, which must be 0.
 // Needs a GPU and the build; exits 1 on a difference.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { difference, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
@@ -21,7 +21,7 @@ const { opsOf } = await import("./kernel-ops.mjs");
 const { KernelVariants } = await import("./kernel-variants.mjs");
 const { llamaFolder, readShape } = await import("./shape.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     tokens: { type: "string", default: "1,64,256,8192" },
     only: { type: "string", default: "norm,embed,ropeKvWrite" },

@@ -11,14 +11,14 @@
 import { fork, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { giveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 
 await requireBuild();
 const { summarize } = await import("../../dist/cli/bench/statistics.js");
 
-const { values: flags, positionals: serveFlags } = parseArgs({
+const { values: flags, positionals: serveFlags } = readFlags({
   allowPositionals: true,
   options: {
     device: { type: "string", default: "cuda" },

@@ -12,7 +12,7 @@
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { giveUp, openOrGiveUp, requireBuild, writeJson } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -21,7 +21,7 @@ const { CaseDealer } = await import("./case-dealer.mjs");
 const { Pair } = await import("./pair.mjs");
 const { listCases, openTested, runCase } = await import("./smoke-cases.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     only: { type: "string" },
     small: { type: "boolean", default: false },

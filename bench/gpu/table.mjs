@@ -14,7 +14,7 @@
 // unless --json names another file or only some rows were asked for.
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { givenRows } from "./given.mjs";
 import { ceilingsText, giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
@@ -29,7 +29,7 @@ const { describeMachine } = await import("../machine.mjs");
 const { llamaFolder, readShape } = await import("./shape.mjs");
 const { tableRows } = await import("./table-rows.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     rows: { type: "string" },
     json: { type: "string" },

@@ -6,7 +6,7 @@
 // counts as idle, though the next inputs are copied in it. The host's times are those of the
 // methods named in `watchHost`. The engine runs on the thread of this script, so that both clocks
 // can be read.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { giveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { HostTrace, phasesBetween } from "./host-trace.mjs";
 import { textTable } from "./text-table.mjs";
@@ -23,7 +23,7 @@ const { Scheduler } = await import("../../dist/scheduler/scheduler.js");
 const { describeMachine } = await import("../machine.mjs");
 const { llamaFolder } = await import("./shape.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     batch: { type: "string", default: "1,64" },
     steps: { type: "string", default: "10" },

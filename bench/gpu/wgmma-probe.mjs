@@ -9,7 +9,7 @@
 // NAME" takes others, some of them together. One that is wrong on purpose shows that a difference
 // is seen. --scale divides lengths, for an emulated GPU. Needs a GPU and the build; exits 1 on a
 // wrong result.
-import { parseArgs } from "node:util";
+import { readFlags } from "../../tools/flags.mjs";
 import { difference, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
@@ -26,7 +26,7 @@ const { KernelVariants, prefillReplacements, usualPrefillWays, wrongPrefill } = 
 const { Pair } = await import("./pair.mjs");
 const { prefillCase } = await import("./cases/attend-prefill.mjs");
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     variants: { type: "boolean" },
     ways: { type: "string" },

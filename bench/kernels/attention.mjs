@@ -6,13 +6,14 @@
  * the caches are as cold as in a step. GB/s count every cached key and value once, GFLOP/s the
  * causal half. Runs from dist; prints JSON.
  */
-import { parseArgs } from "node:util";
+
 import { openDevice } from "../../dist/devices/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { SHAPES } from "../shapes.mjs";
 
 const BLOCK_TOKENS = 16;
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     threads: { type: "string" },
     isa: { type: "string" },

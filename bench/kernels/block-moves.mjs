@@ -4,12 +4,13 @@
  * Moves of KV blocks inside the cache and to host memory, one at a time and many, beside a plain
  * memcpy of as many bytes. GB/s count what is copied once. Runs from dist; prints JSON.
  */
-import { parseArgs } from "node:util";
+
 import { openDevice } from "../../dist/devices/index.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { SHAPES } from "../shapes.mjs";
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     threads: { type: "string" },
     format: { type: "string", default: "bf16" },

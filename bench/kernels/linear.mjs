@@ -6,9 +6,9 @@
  * (memory read by all threads, products in registers), measured in the same run. Needs a build.
  */
 import { writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import { CpuDevice } from "../../dist/devices/cpu/cpu-device.js";
 import { loadLibrary } from "../../dist/devices/cpu/library.js";
+import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { measureLimits } from "./limits.mjs";
 
@@ -31,7 +31,7 @@ const LAYERS = {
 const WEIGHT_BYTES = 96e6;
 const MIN_MS = 40;
 
-const { values: flags } = parseArgs({
+const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
     rows: { type: "string", default: "1,8,16,512" },
