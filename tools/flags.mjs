@@ -1,4 +1,4 @@
-/** The flags of a script that is run by hand, with an answer to --help and to what it does not know. */
+/** The flags of a script that is run by hand, and answers to --help and to what it does not know. */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 
@@ -15,8 +15,8 @@ function leadingComment(file) {
 }
 
 /**
- * `parseArgs`, in which --help prints how the script that runs describes itself; a flag that it does
- * not have, or a missing value, ends the process with one line and code 2.
+ * `parseArgs`, in which --help prints how the script that runs describes itself; a flag that it
+ * does not have, or a missing value, ends the process with one line and code 2.
  */
 export function readFlags(config) {
   const options = { ...config.options, help: { type: "boolean", short: "h" } };

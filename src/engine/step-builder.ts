@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import type { StepInput } from "#models";
-import { drawFromAllRows, type StepItem } from "./step-item.ts";
+import { drawFromAllRows, rowsToRead, type StepItem } from "./step-item.ts";
 
 export interface StepBuilderLimits {
   readonly stepTokensMax: number;
@@ -55,6 +55,8 @@ export class StepBuilder {
       row++;
     }
     this.#queryStarts[row] = tokens;
+    const draws = drawFromAllRows(items);
+    const wantedRows = draws ? null : rowsToRead(items);
     return {
       tokens,
       sequences: row,
@@ -66,7 +68,8 @@ export class StepBuilder {
       blockTables: this.#blockTables,
       queryLengthMax,
       contextLengthMax,
-      draws: drawFromAllRows(items),
+      draws,
+      ...(wantedRows !== null && { wantedRows }),
       ...(awaits && { tokenSources: this.#tokenSources }),
     };
   }

@@ -55,3 +55,10 @@ export function isDrawing({ planned, task }: StepItem): boolean {
 export function isSearching({ planned, task }: StepItem): boolean {
   return planned.samples && task.beamCandidates > 0 && planned.forkOf === null;
 }
+
+/** Rows that are read of a step that does not draw from all, each once; null: it may be any. */
+export function rowsToRead(items: readonly StepItem[]): Int32Array | null {
+  if (items.some(wantsPromptRows)) return null;
+  const wanted = [...items.filter(isDrawing), ...items.filter(isSearching)];
+  return Int32Array.from(new Set(wanted.map(({ lastRow }) => lastRow)));
+}

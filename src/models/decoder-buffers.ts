@@ -39,6 +39,8 @@ export interface DecoderBuffers {
   /** [T, E] f32: a branch before and after its own norm; null where branches have none. */
   readonly branch: { readonly plain: DeviceTensor; readonly normed: DeviceTensor } | null;
   readonly feedForward: FeedForwardBuffers;
+  /** [R, E] f32: `x` of the rows that are wanted, and with norms of branches what is added to it. */
+  readonly kept: { readonly x: DeviceTensor; readonly delta: DeviceTensor | null };
 
   /** Output rows. [R] i32, [R, E] f32 twice, [R, E], [R, V] f32. */
   readonly rowIndices: DeviceTensor;
@@ -100,6 +102,10 @@ export function allocateDecoderBuffers(
       ? { plain: f32(tokens, hiddenSize), normed: f32(tokens, hiddenSize) }
       : null,
     feedForward: allocateFeedForward(device, spec, { tokens, format }),
+    kept: {
+      x: f32(rows, hiddenSize),
+      delta: options.branchNorms ? f32(rows, hiddenSize) : null,
+    },
     rowIndices: device.allocate("i32", [rows]),
     gathered: f32(rows, hiddenSize),
     hidden: f32(rows, hiddenSize),

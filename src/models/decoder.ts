@@ -4,14 +4,14 @@ import {
   allocateDecoderBuffers,
   type DecoderBuffers,
   type DecoderLimits,
-  denseKey,
 } from "./decoder-buffers.ts";
-import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts";
-import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
+import { DecoderLayers } from "./decoder-layers.ts";
+import type { DecoderSpec } from "./decoder-spec.ts";
+import type { DecoderWeights } from "./decoder-weights.ts";
 import { ropeTable } from "./rope.ts";
 import type { StepInput } from "./step-input.ts";
 import { type StagedStep, StepStage } from "./step-stage.ts";
-import { checkStreaming, layerWindow, type Streaming } from "./streaming.ts";
+import { checkStreaming, type Streaming } from "./streaming.ts";
 
 export interface DecoderOptions {
   readonly device: Device;
@@ -31,10 +31,8 @@ let decoders = 0;
  * constructor, and nothing but `stage` and row numbers moves from the host.
  *
  * A step that draws from all of its rows is one that devices replay: it is filled up with sequences
- * of no context to one of few sizes, and its logits belong to it (`drawnLogits`).
- *
- * A layer adds its branches to the residual stream `x`. Where a branch has a norm of its own, its
- * sum with `x` is left to the next norm (`delta`); everywhere else the branch's last linear adds.
+ * of no context to one of few sizes, and its logits belong to it (`drawnLogits`). Of any other one
+ * the last layer computes what is wanted (`StepInput.wantedRows`), and no more.
  */
 export class Decoder {
   readonly spec: DecoderSpec;
@@ -43,12 +41,12 @@ export class Decoder {
   readonly #limits: DecoderLimits;
   readonly #buffers: DecoderBuffers;
   readonly #streaming: Streaming | null;
-  /** [positions, rotaryDim] f32. */
-  readonly #rope: DeviceTensor | null;
+  readonly #layers: DecoderLayers;
   readonly #stage: StepStage;
   readonly #name = `decoder ${decoders++}`;
-  #tokens = 0;
   #staged: StagedStep | null = null;
+  /** The rows that the staged step goes on with; null: all. */
+  #wanted: Int32Array | null = null;
   /** Sequences whose logits `forward` makes; 0: none. */
   #drawing = 0;
   /** What replayed steps were made for, and how often that changed. */
@@ -70,9 +68,11 @@ export class Decoder {
     );
     const { format } = weights;
     const sinks = this.#sinkTokens > 0;
-    this.#buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
+    const buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
+    this.#buffers = buffers;
     this.#stage = new StepStage(device, limits);
-    this.#rope = this.#allocateRope();
+    const rope = this.#allocateRope();
+    this.#layers = new DecoderLayers({ device, spec, weights, buffers, streaming, rope });
   }
 
   /** Most sequences of a step that draws from all of its rows. */
@@ -105,7 +105,6 @@ export class Decoder {
     const draws = step.draws === true && sequences <= this.drawingMax;
     this.#drawing = draws ? sequences : 0;
     this.#staged = draws ? this.#stageDrawing(step) : this.#stagePlain(step);
-    this.#tokens = this.#staged.tokens;
   }
 
   /** Enqueues all layers for the staged step; keys and values go to `cache`. */
@@ -113,7 +112,7 @@ export class Decoder {
     const staged = this.#staged;
     assert(staged !== null, "Cannot run a step: none is staged");
     if (this.#drawing === 0) {
-      this.#runLayers(staged, cache);
+      this.#layers.run(staged, cache, this.#drawn);
       return;
     }
     if (cache !== this.#cache) {
@@ -124,7 +123,7 @@ export class Decoder {
     const contextLengthMax = this.paddedContext(batch.contextLengthMax, tokens, cache);
     const padded = { ...staged, batch: { ...batch, contextLengthMax } };
     this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
-      this.#runLayers(padded, cache);
+      this.#layers.run(padded, cache, this.#drawn);
       this.#runHead(tokens);
     });
   }
@@ -157,8 +156,8 @@ export class Decoder {
   }
 
   /**
-   * [R, E] f32: the staged step's rows `rowIndices` after the final norm. Valid until the next call
-   * of `hidden`.
+   * [R, E] f32: the staged step's rows `rowIndices`, which must be wanted, after the final norm.
+   * Valid until the next call of `hidden`.
    */
   hidden(rowIndices: Int32Array): DeviceTensor {
     const { hidden } = this.#buffers;
@@ -166,7 +165,10 @@ export class Decoder {
     return this.#device.rows(hidden, 0, rowIndices.length);
   }
 
-  /** [R, V] f32: logits of the rows `rowIndices`. Valid until the next `logits` or `forward`. */
+  /**
+   * [R, V] f32: logits of the rows `rowIndices`, which must be wanted. Valid until the next
+   * `logits` or `forward`.
+   */
   logits(rowIndices: Int32Array): DeviceTensor {
     const { headInput, logits } = this.#buffers;
     const count = rowIndices.length;
@@ -190,8 +192,12 @@ export class Decoder {
   }
 
   #stagePlain(step: StepInput): StagedStep {
-    const { tokens, sequences, tokenSources } = step;
-    return this.#stage.stage(step, { tokens, sequences, takes: tokenSources !== undefined });
+    const { tokens, sequences, tokenSources, wantedRows } = step;
+    const { logitRowsMax } = this.#limits;
+    const few = wantedRows !== undefined && wantedRows.length <= logitRowsMax;
+    this.#wanted = few && wantedRows.length < tokens ? wantedRows.slice() : null;
+    const takes = tokenSources !== undefined;
+    return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: this.#wanted });
   }
 
   /** Rounded up to a size that was, or will be, replayed; whether ids are taken does not matter. */
@@ -203,30 +209,8 @@ export class Decoder {
     );
     const padded = this.#device.paddedBatch(sequences, this.drawingMax);
     const takes = this.#drawn !== null;
-    return this.#stage.stage(step, { tokens: padded, sequences: padded, takes });
-  }
-
-  #runLayers(staged: StagedStep, cache: KvCache): void {
-    this.#spread(staged);
-    this.#embed(staged);
-    let delta: DeviceTensor | null = null;
-    for (const [index, layer] of this.#weights.layers.entries()) {
-      const spec = this.spec.layers[index];
-      assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
-      delta = this.#layer({ layer, spec, index, cache, staged }, delta);
-    }
-    if (delta !== null) this.#device.add({ count: this.#tokens, x: this.#buffers.x, delta });
-  }
-
-  /** What was staged in a short form gets the form that ops read. */
-  #spread({ tokens, tokenIds, tokenSources, batch, tableStarts, tableValues }: StagedStep): void {
-    this.#device.spreadRows({
-      ...{ count: batch.sequences, out: batch.blockTables },
-      ...{ starts: tableStarts, values: tableValues },
-    });
-    if (tokenSources === null || this.#drawn === null) return;
-    const sources = tokenSources;
-    this.#device.takeTokens({ count: tokens, ids: tokenIds, drawn: this.#drawn, sources });
+    this.#wanted = null;
+    return this.#stage.stage(step, { tokens: padded, sequences: padded, takes, wantedRows: null });
   }
 
   /** Logits of the first `count` rows of `x`. */
@@ -244,148 +228,36 @@ export class Decoder {
     if (cap !== null) this.#device.softcap({ count, x: logits, cap });
   }
 
-  #embed({ tokens: count, tokenIds, positions }: StagedStep): void {
-    const { x } = this.#buffers;
-    const scale = this.spec.embeddingScale;
-    this.#device.embed({ count, out: x, ids: tokenIds, table: this.#weights.tokens, scale });
-    const table = this.#weights.positions;
-    if (table === null || this.spec.positions.kind !== "learned") return;
-    const { offset } = this.spec.positions;
-    this.#device.embed({ count, out: x, ids: positions, table, offset, accumulate: true });
-  }
-
-  /** Takes and returns the branch that is still to be added to `x`; null: none. */
-  #layer(run: LayerRun, delta: DeviceTensor | null): DeviceTensor | null {
-    const { layer } = run;
-    this.#norm(layer.attentionNorm, delta, this.#buffers.input);
-    this.#attend(run);
-    let pending = this.#addBranch(layer.postAttentionNorm, (out, accumulate) => {
-      const x = this.#buffers.attended;
-      this.#device.linear({ count: this.#tokens, out, x, accumulate, ...layer.attentionOutput });
-    });
-
-    if (layer.feedForwardNorm !== null) {
-      this.#feedForwardNorm(layer.feedForwardNorm, pending, run.spec.feedForward);
-      pending = null;
-    }
-    const branch = this.#addBranch(layer.postFeedForwardNorm, (out, accumulate) => {
-      this.#feedForward(run, out, accumulate);
-    });
-    return branch ?? pending;
-  }
-
-  /** x += delta, out = norm(x). */
-  #norm(norm: NormWeights, delta: DeviceTensor | null, out: Activation | DeviceTensor): void {
-    const { x } = this.#buffers;
-    this.#device.norm({ count: this.#tokens, out, x, ...norm, ...(delta !== null && { delta }) });
-  }
-
-  /** Lets `run` add to `x`, or with a norm of its own returns what is to be added. */
-  #addBranch(
-    norm: NormWeights | null,
-    run: (out: DeviceTensor, accumulate: boolean) => void,
-  ): DeviceTensor | null {
-    const { x, branch } = this.#buffers;
-    if (norm === null || branch === null) {
-      run(x, true);
-      return null;
-    }
-    run(branch.plain, false);
-    this.#device.norm({ count: this.#tokens, out: branch.normed, x: branch.plain, ...norm });
-    return branch.normed;
-  }
-
-  #attend({ layer, spec, index, cache, staged }: LayerRun): void {
-    const { input, qkv, query, sinkQuery, attended } = this.#buffers;
-    const { positions, slots, batch } = staged;
-    const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.spec;
-    const count = this.#tokens;
-    const window = layerWindow(spec, this.#streaming);
-    const sinks =
-      sinkQuery === null || window === null
-        ? null
-        : { tokens: this.#sinkTokens, query: sinkQuery, positionMax: window - 1 };
-    this.#device.linear({ count, out: qkv, x: input, ...layer.qkv });
-    this.#device.ropeKvWrite({
-      ...{ count, qkv, query, heads, cache, layer: index, positions, slots },
-      ...(this.#rope !== null && { rope: this.#rope }),
-      ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
-      ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
-      normEpsilon: this.spec.norm.epsilon,
-      ...(sinks !== null && {
-        sinkQuery: { out: sinks.query, positionMax: sinks.positionMax },
-      }),
-    });
-    this.#device.pagedAttention({
-      ...{ count, out: attended, query, heads, cache, layer: index, batch, scale },
-      ...(window !== null && { window }),
-      ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
-      ...(softcap !== null && { softcap }),
-    });
-  }
-
-  /** A router that reads another format than its experts gets the norm's rows beside theirs. */
-  #feedForwardNorm(norm: NormWeights, delta: DeviceTensor | null, spec: FeedForwardSpec): void {
-    const { input, feedForward } = this.#buffers;
-    const router = spec.kind === "experts" ? feedForward.experts?.router : null;
-    if (!router) {
-      this.#norm(norm, delta, input);
-      return;
-    }
-    this.#norm(norm, delta, router.normed);
-    this.#device.convert({ count: this.#tokens, out: input, x: router.normed });
-    this.#device.convert({ count: this.#tokens, out: router.input, x: router.normed });
-  }
-
-  #feedForward({ layer, spec }: LayerRun, out: DeviceTensor, accumulate: boolean): void {
-    const { feedForward: weights } = layer;
-    const { feedForward } = spec;
-    const { input: x, feedForward: buffers } = this.#buffers;
-    const count = this.#tokens;
-    if (weights.kind === "dense" && feedForward.kind === "dense") {
-      const scratch = buffers.dense.get(denseKey(feedForward));
-      assert(scratch !== undefined, "Cannot run a layer: it has no scratch");
-      const { activation: kind, gated } = feedForward;
-      const { input: room, output: activated } = scratch;
-      const activate = { kind, gated, out: activated, scratch: room };
-      this.#device.linearActivate({ count, x, ...weights.input, ...activate });
-      this.#device.linear({ count, out, x: activated, accumulate, ...weights.output });
-      return;
-    }
-    const experts = buffers.experts;
-    assert(
-      weights.kind === "experts" && feedForward.kind === "experts" && experts !== null,
-      "Cannot run a layer: its weights are of another kind than its spec",
-    );
-    const { routerLogits, router } = experts;
-    const { expertsPerToken, normalize, activation: kind } = feedForward;
-    const { gateUp, down } = weights;
-    this.#device.linear({ count, out: routerLogits, x: router?.input ?? x, ...weights.router });
-    this.#device.mixtureOfExperts({
-      ...{ count, out, x, routerLogits, expertsPerToken, normalize, kind, gateUp, down },
-      accumulate,
-    });
-  }
-
-  /** The final norm of rows `rowIndices` of `x`. */
+  /** The final norm of the step's rows `rowIndices`. */
   #gatherNormed(rowIndices: Int32Array, out: Activation | DeviceTensor): void {
-    const { x, rowIndices: indices, gathered } = this.#buffers;
+    const { x, kept, rowIndices: indices, gathered } = this.#buffers;
     const count = rowIndices.length;
     assert(
       count > 0 && count <= this.#limits.logitRowsMax,
       `Cannot read ${count} rows: at most ${this.#limits.logitRowsMax} fit`,
     );
-    this.#device.write(indices, rowIndices);
-    this.#device.gatherRows({ count, out: gathered, x, indices });
-    this.#device.norm({ count, out, x: gathered, ...this.#weights.finalNorm });
+    const { finalNorm } = this.#weights;
+    const wanted = this.#wanted;
+    if (wanted !== null && areEqual(wanted, rowIndices)) {
+      this.#device.norm({ count, out, x: kept.x, ...finalNorm });
+      return;
+    }
+    this.#device.write(indices, wanted === null ? rowIndices : placesOf(rowIndices, wanted));
+    this.#device.gatherRows({ count, out: gathered, x: wanted === null ? x : kept.x, indices });
+    this.#device.norm({ count, out, x: gathered, ...finalNorm });
   }
 }
 
-/** One layer in one step. */
-interface LayerRun {
-  readonly layer: LayerWeights;
-  readonly spec: LayerSpec;
-  readonly index: number;
-  readonly cache: KvCache;
-  readonly staged: StagedStep;
+function areEqual(one: Int32Array, other: Int32Array): boolean {
+  return one.length === other.length && one.every((row, place) => row === other[place]);
+}
+
+/** Where each row is among those that are wanted. */
+function placesOf(rows: Int32Array, wanted: Int32Array): Int32Array {
+  const places = new Map(Array.from(wanted, (row, place) => [row, place]));
+  return rows.map((row) => {
+    const place = places.get(row);
+    assert(place !== undefined, `Cannot read row ${row}: it was not wanted when it was computed`);
+    return place;
+  });
 }

@@ -36,6 +36,11 @@ export interface StepInput {
    */
   readonly draws?: boolean;
   /**
+   * Rows that `Decoder.hidden` and `Decoder.logits` may be asked for, each once; those two are
+   * fastest where they are asked for all in this order. Absent: any row.
+   */
+  readonly wantedRows?: Int32Array;
+  /**
    * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t lets token t see the
    * j-th token of its own sequence in this step. Absent: causal.
    */

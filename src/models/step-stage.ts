@@ -3,7 +3,7 @@
  * the step needs them, so that a step of a few tokens moves a few bytes:
  *
  *   tokenIds [T] · tokenSources [T], or none · positions [T] · slots [T] · queryStarts [S + 1] ·
- *   contextLengths [S] · tableStarts [S + 1] · tableValues
+ *   contextLengths [S] · tableStarts [S + 1] · tableValues · wantedRows [R], or none
  *
  * Where each begins depends on T and S alone, so that steps of one size can be replayed. Block
  * tables go as the entries that are used, row behind row; the device spreads them over [S, M].
@@ -24,10 +24,19 @@ export interface StagedSize {
   readonly sequences: number;
   /** Whether ids may come from what was drawn last. */
   readonly takes: boolean;
+  /** Rows that the last layer goes on with; null: all. */
+  readonly wantedRows: Int32Array | null;
+}
+
+/** Rows of a step that the device goes on with alone. */
+export interface WantedRows {
+  readonly count: number;
+  /** [count] i32. */
+  readonly indices: DeviceTensor;
 }
 
 /** A step as the device has it: views of what was copied. */
-export interface StagedStep extends StagedSize {
+export interface StagedStep extends Omit<StagedSize, "wantedRows"> {
   readonly tokenIds: DeviceTensor;
   /** Null where no id comes from what was drawn. */
   readonly tokenSources: DeviceTensor | null;
@@ -36,6 +45,7 @@ export interface StagedStep extends StagedSize {
   /** Rows of `batch.blockTables`, to be spread before it is used. */
   readonly tableStarts: DeviceTensor;
   readonly tableValues: DeviceTensor;
+  readonly wantedRows: WantedRows | null;
   readonly batch: AttentionBatch;
 }
 
@@ -54,11 +64,13 @@ export class StepStage {
 
   /** Throws OUT_OF_MEMORY. */
   constructor(device: Device, limits: DecoderLimits) {
-    const { stepTokensMax, sequencesMax, blocksPerSequenceMax, treeTokensMax = 0 } = limits;
+    const { stepTokensMax, sequencesMax, logitRowsMax } = limits;
+    const { blocksPerSequenceMax, treeTokensMax = 0 } = limits;
     this.#device = device;
     this.#limits = limits;
     const tables = sequencesMax * blocksPerSequenceMax;
-    const length = 4 * padded(stepTokensMax) + 3 * padded(sequencesMax + 1) + padded(tables);
+    const rows = 4 * padded(stepTokensMax) + padded(logitRowsMax);
+    const length = rows + 3 * padded(sequencesMax + 1) + padded(tables);
     this.#packed = new Int32Array(length);
     this.#staged = device.allocate("i32", [length]);
     this.#blockTables = device.allocate("i32", [sequencesMax, blocksPerSequenceMax]);
@@ -80,10 +92,11 @@ export class StepStage {
     const queryStarts = this.#putQueryStarts(step, size);
     const contextLengths = this.#put(step.contextLengths, sequences, size.sequences, 0);
     const [tableStarts, tableValues] = this.#putTables(step, size);
+    const wantedRows = this.#putWanted(size);
     this.#device.write(this.#staged, this.#packed.subarray(0, this.#end));
     return {
       ...size,
-      ...{ tokenIds, tokenSources, positions, slots, tableStarts, tableValues },
+      ...{ tokenIds, tokenSources, positions, slots, tableStarts, tableValues, wantedRows },
       batch: {
         sequences: size.sequences,
         queryStarts,
@@ -107,6 +120,12 @@ export class StepStage {
   #putSources({ tokenSources, tokens }: StepInput, size: StagedSize): DeviceTensor {
     const none = tokenSources === undefined;
     return this.#put(tokenSources ?? this.#packed, none ? 0 : tokens, size.tokens, -1);
+  }
+
+  #putWanted({ wantedRows }: StagedSize): WantedRows | null {
+    if (wantedRows === null) return null;
+    const count = wantedRows.length;
+    return { count, indices: this.#put(wantedRows, count, count, 0) };
   }
 
   /** Sequences of padding have a token each. */

@@ -32,7 +32,8 @@ export interface Chunk {
 }
 
 /** What else there is to say of a step, and where its token sources look. */
-export interface StepMore extends Pick<StepInput, "treeMask" | "tokenSources" | "draws"> {
+export interface StepMore
+  extends Pick<StepInput, "treeMask" | "tokenSources" | "draws" | "wantedRows"> {
   readonly drawn?: DeviceTensor;
 }
 

@@ -50,6 +50,14 @@ export function parityContract(
         });
       });
 
+      test("rows that alone are wanted are those of a whole step", async () => {
+        await withDriver(createDevice, recorded, async (driver) => {
+          const { hidden, logits } = await readWanted(driver, recorded);
+          expect(hidden).toBeLessThanOrEqual(tolerances.hidden);
+          expect(logits).toBeLessThanOrEqual(tolerances.logits);
+        });
+      });
+
       test.for(Object.entries(feedings))(
         "greedy tokens are the recorded ones: %s",
         async ([, feeding]) => {
@@ -69,6 +77,51 @@ export function parityContract(
       await expectEncoderParity(createDevice, tolerances.hidden);
     });
   });
+}
+
+/**
+ * Two prompts, the first half of each in a step that nothing is wanted of, then their ends in one
+ * that is asked for the last row of each, backwards, and for the second prompt's last but one. How
+ * far what comes is from what was recorded.
+ */
+async function readWanted(
+  driver: DecoderDriver,
+  { cases }: RecordedModel,
+): Promise<{ readonly hidden: number; readonly logits: number }> {
+  const pair = cases.slice(0, 2).map(({ prompt, tensor }, sequence) => {
+    const half = prompt.length >> 1;
+    const [first, rest] = [prompt.slice(0, half), prompt.slice(half)];
+    return { sequence, prompt, tensor, first, rest };
+  });
+  const [one, other] = pair;
+  if (one === undefined || other === undefined) throw new Error("Two prompts are wanted");
+  const firsts = pair.map(({ sequence, first }) => ({ sequence, tokens: first }));
+  driver.step(firsts, { wantedRows: new Int32Array(0) });
+  const last = one.rest.length + other.rest.length - 1;
+  const wantedRows = Int32Array.of(last, one.rest.length - 1, last - 1);
+  driver.step(
+    pair.map(({ sequence, rest }) => ({ sequence, tokens: rest })),
+    { wantedRows },
+  );
+  const recordedRow = (name: string, { prompt, tensor }: typeof one, fromEnd: number) => {
+    const values = tensor(name);
+    const width = values.length / prompt.length;
+    const row = prompt.length - fromEnd;
+    return values.subarray(row * width, (row + 1) * width);
+  };
+  const recordedRows = (name: string) => [
+    recordedRow(name, other, 1),
+    recordedRow(name, one, 1),
+    recordedRow(name, other, 2),
+  ];
+  const worst = (actual: Float32Array, rows: readonly Float32Array[]) =>
+    worstDifference(actual, Float32Array.from(rows.flatMap((row) => [...row])));
+  const hidden = await driver.hidden([...wantedRows]);
+  const logits = await driver.logits([...wantedRows].slice(1));
+  return {
+    hidden: worst(hidden, recordedRows("last_hidden")),
+    logits: worst(logits, recordedRows("logits").slice(1)),
+  };
 }
 
 async function withDriver(

@@ -73,6 +73,35 @@ test("a sequence can be rewound and continued otherwise", async () => {
   expect(worstDifference(continued, await driver.logits([3]))).toBeLessThan(1e-5);
 });
 
+// A norm for each branch, a feed-forward that reads the attention's input, a router of its own format.
+const kinds = ["llama", "gemma2", "phi-1_5", "qwen3-moe"].flatMap((fixture) =>
+  (["f32", "bf16", "i8"] as const).map((format) => [fixture, format] as const),
+);
+
+test.for(kinds)("%s in %s: rows that alone are wanted have the same bits", async (kind) => {
+  const [fixture, format] = kind;
+  const { cases } = openDecoder(fixture);
+  const driver = driverOf(fixture, { format });
+  const chunks = cases.slice(0, 3).map(({ prompt }, sequence) => ({ sequence, tokens: prompt }));
+  driver.step(chunks);
+  const rows = [0, 5, 2];
+  const all = await driver.logits(rows);
+  for (const { sequence } of chunks) driver.rewind(sequence, 0);
+  driver.step(chunks, { wantedRows: Int32Array.from(rows) });
+  expect(await driver.logits(rows)).toEqual(all);
+});
+
+test("only rows that are wanted can be read", async () => {
+  const driver = driverOf("llama");
+  driver.step([{ sequence: 0, tokens: [1, 2, 3, 4, 5] }], { wantedRows: Int32Array.of(4) });
+  expect(() => driver.logits([3])).toThrow("Cannot read row 3: it was not wanted");
+  driver.step([{ sequence: 1, tokens: [1, 2, 3] }], { wantedRows: new Int32Array(0) });
+  expect(() => driver.hidden([2])).toThrow("Cannot read row 2: it was not wanted");
+  // As many as there are: the step is an ordinary one.
+  driver.step([{ sequence: 2, tokens: [1, 2] }], { wantedRows: Int32Array.of(0, 1) });
+  expect((await driver.logits([1])).length).toBe(driver.decoder.spec.vocabularySize);
+});
+
 test("rows and steps beyond the limits are our bugs, and so is a step that was not staged", () => {
   const driver = driverOf("llama");
   expect(() => driver.decoder.logits(new Int32Array(0))).toThrow("Cannot read 0 rows");

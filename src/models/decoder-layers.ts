@@ -1,0 +1,263 @@
+/** Runs all layers of a decoder over a staged step; every buffer is given. */
+import { assert } from "#base";
+import type { Activation, Device, DeviceTensor, KvCache } from "#devices";
+import { type DecoderBuffers, denseKey } from "./decoder-buffers.ts";
+import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts";
+import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
+import type { StagedStep, WantedRows } from "./step-stage.ts";
+import { layerWindow, type Streaming } from "./streaming.ts";
+
+export interface DecoderLayersParts {
+  readonly device: Device;
+  readonly spec: DecoderSpec;
+  readonly weights: DecoderWeights;
+  readonly buffers: DecoderBuffers;
+  readonly streaming: Streaming | null;
+  /** [positions, rotaryDim] f32; null without rotary positions. */
+  readonly rope: DeviceTensor | null;
+}
+
+/** Rows of the residual stream that are computed. */
+interface LiveRows {
+  readonly count: number;
+  /** [count, E] f32. */
+  readonly x: DeviceTensor;
+}
+
+/** One layer in one step. */
+interface LayerRun {
+  readonly layer: LayerWeights;
+  readonly spec: LayerSpec;
+  readonly index: number;
+  readonly cache: KvCache;
+  readonly staged: StagedStep;
+  /** Rows that are computed behind this layer's attention; null: all. */
+  readonly wanted: WantedRows | null;
+}
+
+/**
+ * A layer adds its branches to the residual stream `x`. Where a branch has a norm of its own, its
+ * sum with `x` is left to the next norm (`delta`); everywhere else the branch's last linear adds.
+ *
+ * Nothing reads the last layer's rows but what is wanted of the step: behind its attention only
+ * those go on, and where none are wanted it ends with its keys and values.
+ */
+export class DecoderLayers {
+  readonly #parts: DecoderLayersParts;
+  #rows: LiveRows;
+
+  constructor(parts: DecoderLayersParts) {
+    this.#parts = parts;
+    this.#rows = { count: 0, x: parts.buffers.x };
+  }
+
+  /**
+   * Enqueues all layers; keys and values go to `cache`, ids to take from `drawn` come from there.
+   * What comes out is in `buffers.x`, a row for each token, or in `buffers.kept.x`, a row for each
+   * one that is wanted.
+   */
+  run(staged: StagedStep, cache: KvCache, drawn: DeviceTensor | null): void {
+    const { buffers, spec: decoder, weights, device } = this.#parts;
+    this.#rows = { count: staged.tokens, x: buffers.x };
+    this.#spread(staged, drawn);
+    this.#embed(staged);
+    let delta: DeviceTensor | null = null;
+    const last = weights.layers.length - 1;
+    for (const [index, layer] of weights.layers.entries()) {
+      const spec = decoder.layers[index];
+      assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
+      const wanted = index === last ? staged.wantedRows : null;
+      delta = this.#layer({ layer, spec, index, cache, staged, wanted }, delta);
+    }
+    if (delta !== null) device.add({ ...this.#rows, delta });
+  }
+
+  /** What was staged in a short form gets the form that ops read. */
+  #spread(staged: StagedStep, drawn: DeviceTensor | null): void {
+    const { device } = this.#parts;
+    const { tokens, tokenIds, tokenSources, batch, tableStarts, tableValues } = staged;
+    device.spreadRows({
+      ...{ count: batch.sequences, out: batch.blockTables },
+      ...{ starts: tableStarts, values: tableValues },
+    });
+    if (tokenSources === null || drawn === null) return;
+    device.takeTokens({ count: tokens, ids: tokenIds, drawn, sources: tokenSources });
+  }
+
+  #embed({ tokenIds, positions }: StagedStep): void {
+    const { device, spec, weights } = this.#parts;
+    const { count, x } = this.#rows;
+    const scale = spec.embeddingScale;
+    device.embed({ count, out: x, ids: tokenIds, table: weights.tokens, scale });
+    const table = weights.positions;
+    if (table === null || spec.positions.kind !== "learned") return;
+    const { offset } = spec.positions;
+    device.embed({ count, out: x, ids: positions, table, offset, accumulate: true });
+  }
+
+  /** Takes and returns the branch that is still to be added to `x`; null: none. */
+  #layer(run: LayerRun, delta: DeviceTensor | null): DeviceTensor | null {
+    const { layer, wanted } = run;
+    const { device, buffers } = this.#parts;
+    this.#norm(layer.attentionNorm, delta, buffers.input);
+    this.#writeKeys(run);
+    if (wanted?.count === 0) {
+      this.#rows = { count: 0, x: buffers.kept.x };
+      return null;
+    }
+    this.#attend(run);
+    // Without a norm of its own the feed-forward reads what the attention read.
+    if (wanted !== null && layer.feedForwardNorm === null) this.#keepInput(layer, wanted);
+    const attended = this.#addBranch(layer.postAttentionNorm, (out, accumulate) => {
+      const { count } = this.#rows;
+      device.linear({ count, out, x: buffers.attended, accumulate, ...layer.attentionOutput });
+    });
+    let pending = wanted === null ? attended : this.#keepRows(wanted, attended);
+    if (layer.feedForwardNorm !== null) {
+      this.#feedForwardNorm(layer.feedForwardNorm, pending, run.spec.feedForward);
+      pending = null;
+    }
+    const branch = this.#addBranch(layer.postFeedForwardNorm, (out, accumulate) => {
+      this.#feedForward(run, out, accumulate);
+    });
+    return branch ?? pending;
+  }
+
+  /** From here on only `wanted` rows are computed. Takes and returns what is to be added to `x`. */
+  #keepRows({ count, indices }: WantedRows, delta: DeviceTensor | null): DeviceTensor | null {
+    const { device, buffers } = this.#parts;
+    const { kept } = buffers;
+    device.gatherRows({ count, out: kept.x, x: this.#rows.x, indices });
+    this.#rows = { count, x: kept.x };
+    if (delta === null || kept.delta === null) return delta;
+    device.gatherRows({ count, out: kept.delta, x: delta, indices });
+    return kept.delta;
+  }
+
+  /** The attention's norm once more, of `wanted` rows alone. */
+  #keepInput({ attentionNorm }: LayerWeights, { count, indices }: WantedRows): void {
+    const { device, buffers } = this.#parts;
+    const { input: out, kept } = buffers;
+    device.gatherRows({ count, out: kept.x, x: this.#rows.x, indices });
+    device.norm({ count, out, x: kept.x, ...attentionNorm });
+  }
+
+  /** x += delta, out = norm(x). */
+  #norm(norm: NormWeights, delta: DeviceTensor | null, out: Activation | DeviceTensor): void {
+    this.#parts.device.norm({ ...this.#rows, out, ...norm, ...(delta !== null && { delta }) });
+  }
+
+  /** Lets `run` add to `x`, or with a norm of its own returns what is to be added. */
+  #addBranch(
+    norm: NormWeights | null,
+    run: (out: DeviceTensor, accumulate: boolean) => void,
+  ): DeviceTensor | null {
+    const { device, buffers } = this.#parts;
+    const { branch } = buffers;
+    const { count, x } = this.#rows;
+    if (norm === null || branch === null) {
+      run(x, true);
+      return null;
+    }
+    run(branch.plain, false);
+    device.norm({ count, out: branch.normed, x: branch.plain, ...norm });
+    return branch.normed;
+  }
+
+  /** Keys and values of all rows go to the cache, their queries to `query`. */
+  #writeKeys({ layer, spec, index, cache, staged }: LayerRun): void {
+    const { device, buffers, rope } = this.#parts;
+    const { input, qkv, query } = buffers;
+    const { positions, slots } = staged;
+    const { count } = this.#rows;
+    const { heads, norm } = this.#parts.spec;
+    const sinks = this.#sinksOf(spec);
+    device.linear({ count, out: qkv, x: input, ...layer.qkv });
+    device.ropeKvWrite({
+      ...{ count, qkv, query, heads, cache, layer: index, positions, slots },
+      ...(rope !== null && { rope }),
+      ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
+      ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
+      normEpsilon: norm.epsilon,
+      ...(sinks !== null && {
+        sinkQuery: { out: sinks.query, positionMax: sinks.positionMax },
+      }),
+    });
+  }
+
+  #attend({ spec, index, cache, staged }: LayerRun): void {
+    const { device, buffers, streaming } = this.#parts;
+    const { query, attended } = buffers;
+    const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.#parts.spec;
+    const { count } = this.#rows;
+    const window = layerWindow(spec, streaming);
+    const sinks = this.#sinksOf(spec);
+    device.pagedAttention({
+      ...{ count, out: attended, query, heads, cache, layer: index, batch: staged.batch, scale },
+      ...(window !== null && { window }),
+      ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
+      ...(softcap !== null && { softcap }),
+    });
+  }
+
+  #sinksOf(spec: LayerSpec): Sinks | null {
+    const { buffers, streaming } = this.#parts;
+    const { sinkQuery: query } = buffers;
+    const window = layerWindow(spec, streaming);
+    if (query === null || window === null) return null;
+    return { tokens: streaming?.sinkTokens ?? 0, query, positionMax: window - 1 };
+  }
+
+  /** A router that reads another format than its experts gets the norm's rows beside theirs. */
+  #feedForwardNorm(norm: NormWeights, delta: DeviceTensor | null, spec: FeedForwardSpec): void {
+    const { device, buffers } = this.#parts;
+    const { input, feedForward } = buffers;
+    const { count } = this.#rows;
+    const router = spec.kind === "experts" ? feedForward.experts?.router : null;
+    if (!router) {
+      this.#norm(norm, delta, input);
+      return;
+    }
+    this.#norm(norm, delta, router.normed);
+    device.convert({ count, out: input, x: router.normed });
+    device.convert({ count, out: router.input, x: router.normed });
+  }
+
+  #feedForward({ layer, spec }: LayerRun, out: DeviceTensor, accumulate: boolean): void {
+    const { device } = this.#parts;
+    const { feedForward: weights } = layer;
+    const { feedForward } = spec;
+    const { input: x, feedForward: buffers } = this.#parts.buffers;
+    const { count } = this.#rows;
+    if (weights.kind === "dense" && feedForward.kind === "dense") {
+      const scratch = buffers.dense.get(denseKey(feedForward));
+      assert(scratch !== undefined, "Cannot run a layer: it has no scratch");
+      const { activation: kind, gated } = feedForward;
+      const { input: room, output: activated } = scratch;
+      const activate = { kind, gated, out: activated, scratch: room };
+      device.linearActivate({ count, x, ...weights.input, ...activate });
+      device.linear({ count, out, x: activated, accumulate, ...weights.output });
+      return;
+    }
+    const experts = buffers.experts;
+    assert(
+      weights.kind === "experts" && feedForward.kind === "experts" && experts !== null,
+      "Cannot run a layer: its weights are of another kind than its spec",
+    );
+    const { routerLogits, router } = experts;
+    const { expertsPerToken, normalize, activation: kind } = feedForward;
+    const { gateUp, down } = weights;
+    device.linear({ count, out: routerLogits, x: router?.input ?? x, ...weights.router });
+    device.mixtureOfExperts({
+      ...{ count, out, x, routerLogits, expertsPerToken, normalize, kind, gateUp, down },
+      accumulate,
+    });
+  }
+}
+
+/** What a layer with a window sees of the sequence's start. */
+interface Sinks {
+  readonly tokens: number;
+  readonly query: DeviceTensor;
+  readonly positionMax: number;
+}
