@@ -1,4 +1,4 @@
-/** The flags of a script that is run by hand, and answers to --help and to what it does not know. */
+/** The flags of a script that is run by hand; --help, and what it does not know, are answered. */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 

@@ -39,7 +39,7 @@ export interface DecoderBuffers {
   /** [T, E] f32: a branch before and after its own norm; null where branches have none. */
   readonly branch: { readonly plain: DeviceTensor; readonly normed: DeviceTensor } | null;
   readonly feedForward: FeedForwardBuffers;
-  /** [R, E] f32: `x` of the rows that are wanted, and with norms of branches what is added to it. */
+  /** [R, E] f32: `x` of rows that are wanted, and with norms of branches what is added to it. */
   readonly kept: { readonly x: DeviceTensor; readonly delta: DeviceTensor | null };
 
   /** Output rows. [R] i32, [R, E] f32 twice, [R, E], [R, V] f32. */
