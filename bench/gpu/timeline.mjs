@@ -1,4 +1,7 @@
 // node bench/gpu/timeline.mjs [--batch 1,64] [--steps 10] [--model FOLDER] [--json FILE]
+// node bench/gpu/timeline.mjs --requests 256 [--prompt-tokens 512] [--output-tokens 128]
+//                             [--step-tokens 8192] [--runs 2] [--engine-thread] [--model FOLDER]
+//                             [--json FILE]
 //
 // Consecutive steps of decoding in the engine, Llama-3.1-8B with random bf16 weights: when the GPU
 // worked, and what the host did meanwhile. The GPU's times are events in its stream, before a
@@ -6,9 +9,18 @@
 // counts as idle, though the next inputs are copied in it. The host's times are those of the
 // methods named in `watchHost`. The engine runs on the thread of this script, so that both clocks
 // can be read.
+//
+// With --requests: that many at once, from just before `generate` to its return, once to warm up,
+// then --runs times. Where the time went: before the GPU's first step, in steps of each kind, in
+// gaps between them, behind the last one; and the host's part in each, by phase (request-run.mjs
+// says which methods those are; a phase does not count what lies in it). A step's host time is what
+// the host did until the next step began, mostly for the next one. --engine-thread puts the engine
+// on a thread of its own, as it is by default: then there are only the times of its reports.
 import { readFlags } from "../../tools/flags.mjs";
 import { giveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { HostTrace, phasesBetween } from "./host-trace.mjs";
+import { summarizeRun } from "./request-steps.mjs";
+import { runText } from "./request-tables.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -21,6 +33,7 @@ const { Decoder } = await import("../../dist/models/decoder.js");
 const { Sampler } = await import("../../dist/sampling/sampler.js");
 const { Scheduler } = await import("../../dist/scheduler/scheduler.js");
 const { describeMachine } = await import("../machine.mjs");
+const { RequestWatch, randomPrompts, runUnwatched } = await import("./request-run.mjs");
 const { llamaFolder } = await import("./shape.mjs");
 
 const { values: flags } = readFlags({
@@ -29,12 +42,19 @@ const { values: flags } = readFlags({
     steps: { type: "string", default: "10" },
     model: { type: "string", default: llamaFolder },
     json: { type: "string" },
+    requests: { type: "string" },
+    "prompt-tokens": { type: "string", default: "512" },
+    "output-tokens": { type: "string", default: "128" },
+    "step-tokens": { type: "string", default: "8192" },
+    runs: { type: "string", default: "2" },
+    "engine-thread": { type: "boolean", default: false },
   },
 });
 const stepCount = Number(flags.steps);
 /** Steps before the first that is watched: graphs are captured, and the pipeline fills. */
 const stepsBefore = 16;
 const columnsOfPicture = 100;
+const drawing = { temperature: 0, ignoreEos: true, detokenize: false };
 
 /** The device that the engine opens: its marks are not the engine's concern. */
 let device = null;
@@ -82,14 +102,9 @@ async function watchSteps(llm, trace, { batch, promptTokens }) {
   };
   const stop = llm.listen({ onStep });
   try {
-    const { vocabularySize } = llm.info;
-    const prompts = Array.from({ length: batch }, () => ({
-      promptTokenIds: Array.from({ length: promptTokens }, () =>
-        Math.floor(Math.random() * vocabularySize),
-      ),
-    }));
+    const prompts = randomPrompts(batch, promptTokens, llm.info.vocabularySize);
     const maxTokens = stepsBefore + stepCount + (batch > 1 ? 96 : 16);
-    await llm.generate(prompts, { temperature: 0, ignoreEos: true, detokenize: false, maxTokens });
+    await llm.generate(prompts, { ...drawing, maxTokens });
   } finally {
     stop();
   }
@@ -158,17 +173,15 @@ function print(batch, { steps, host }, { rows, share }) {
   console.log(`GPU busy ${(100 * share).toFixed(2)} % of the time (wanted: 95 %)`);
 }
 
-async function main() {
+/** Consecutive steps of decoding, for each batch size. */
+async function watchDecoding() {
   const trace = watchHost();
   const batches = flags.batch.split(",").map(Number);
-  const llm = await LLM.load(flags.model, {
-    ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: cudaFromEnvironment() },
+  const llm = await load({
     engineThread: false,
     kvCache: { prefixCaching: false, dtype: "bfloat16" },
     scheduler: { stepTokensMax: 2048, runningSequencesMax: Math.max(...batches) },
-    onWarning: warn,
   });
-  console.log(llm.info.device);
   const results = [];
   for (const batch of batches) {
     const watched = await watchSteps(llm, trace, { batch, promptTokens: batch === 1 ? 96 : 512 });
@@ -176,11 +189,58 @@ async function main() {
     print(batch, watched, summary);
     results.push({ batch, ...summary });
   }
+  await finish(llm, { results });
+}
+
+/** Whole requests, as the table loads the model for them. */
+async function watchRequests() {
+  const requests = Number(flags.requests);
+  const engineThread = flags["engine-thread"];
+  const stepTokensMax = Number(flags["step-tokens"]);
+  // The table has room for 256 in every row.
+  const runningSequencesMax = Math.max(requests, Math.min(256, stepTokensMax));
+  const watch = engineThread ? null : new RequestWatch(() => device);
+  const llm = await load({
+    engineThread,
+    kvCache: { prefixCaching: false, dtype: "bfloat16", eventBufferMax: 0 },
+    scheduler: { stepTokensMax, runningSequencesMax },
+  });
+  const promptTokens = Number(flags["prompt-tokens"]);
+  const maxTokens = Number(flags["output-tokens"]);
+  const title = `${requests} requests of ${promptTokens} tokens in, ${maxTokens} out`;
+  const runs = [];
+  for (let run = 0; run <= Number(flags.runs); run++) {
+    const prompts = randomPrompts(requests, promptTokens, llm.info.vocabularySize);
+    const work = () => llm.generate(prompts, { ...drawing, maxTokens });
+    if (run === 0) {
+      await work();
+      continue;
+    }
+    const found = await (watch === null ? runUnwatched(llm, work) : watch.run(llm, work));
+    runs.push(summarizeRun(found));
+    console.log(runText(`run ${run}: ${title}`, runs.at(-1)));
+  }
+  const command = ["node bench/gpu/timeline.mjs", ...process.argv.slice(2)].join(" ");
+  await finish(llm, { command, runs });
+}
+
+async function load(options) {
+  const llm = await LLM.load(flags.model, {
+    ...{ device: "cuda", dtype: "bfloat16", randomWeights: true, cuda: cudaFromEnvironment() },
+    ...options,
+    onWarning: warn,
+  });
+  console.log(llm.info.device);
+  return llm;
+}
+
+async function finish(llm, results) {
   const machine = { ...describeMachine(), device: llm.info.device };
-  writeJson(flags.json, { machine, results });
+  writeJson(flags.json, { machine, ...results });
   await llm[Symbol.asyncDispose]();
 }
 
+const main = flags.requests === undefined ? watchDecoding : watchRequests;
 await main().catch((error) =>
   giveUp(error.code === "DEVICE_UNAVAILABLE" ? error.message : (error.stack ?? String(error))),
 );
