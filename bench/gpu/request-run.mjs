@@ -30,7 +30,7 @@ export class RequestWatch {
     this.#markSteps();
   }
 
-  /** Runs `work`, during which reports are told to `reports`. */
+  /** Runs `work`; what was seen of it, as `summarizeRun` takes it. */
   async run(llm, work) {
     const stopReports = listen(llm, () => this.#trace.addSince("commit", "deliver"));
     const collections = watchCollections();
@@ -93,7 +93,7 @@ export class RequestWatch {
   }
 }
 
-/** A run of an engine on a thread of its own: what it tells, and how long it all takes. */
+/** As `RequestWatch.run`, of an engine on a thread of its own: what it tells, and no more. */
 export async function runUnwatched(llm, work) {
   const stopReports = listen(llm, () => {});
   const zeroMs = performance.now();
