@@ -1,5 +1,5 @@
 import { messageOf } from "#base";
-import type { RunnableGraph } from "./graph.ts";
+import type { CudaGraph, RunnableGraph } from "./graph.ts";
 import type { CudaStream } from "./stream.ts";
 
 /**
@@ -96,11 +96,7 @@ export class Replays {
       graph.launch(this.#stream);
     } catch (error) {
       this.#graphs--;
-      try {
-        graph.destroy();
-      } catch {
-        // A device that failed destroys nothing either; the first error says why.
-      }
+      letGo(graph);
       throw error;
     }
   }
@@ -108,20 +104,30 @@ export class Replays {
   /** Null where it cannot be captured: then it runs op by op for good. */
   #capture(enqueue: () => void): RunnableGraph | null {
     try {
-      const template = this.#stream.capture(enqueue);
-      try {
-        const graph = template.instantiate();
-        graph.upload(this.#stream);
-        this.#graphs++;
-        return graph;
-      } finally {
-        template.destroy();
-      }
+      const graph = this.#runnable(this.#stream.capture(enqueue));
+      this.#graphs++;
+      return graph;
     } catch (error) {
       // Whatever is really broken breaks the plain run, too.
       if (!this.#warned) this.#warn?.(`${messageOf(error)}. Steps are launched op by op`);
       this.#warned = true;
       return null;
+    }
+  }
+
+  /** A graph that is on the device. Its template goes, and after an error the graph, too. */
+  #runnable(template: CudaGraph): RunnableGraph {
+    try {
+      const graph = template.instantiate();
+      try {
+        graph.upload(this.#stream);
+        return graph;
+      } catch (error) {
+        letGo(graph);
+        throw error;
+      }
+    } finally {
+      letGo(template);
     }
   }
 
@@ -154,6 +160,15 @@ export class Replays {
     this.#graphs--;
     // A graph that still runs goes when it is done.
     step.destroy();
+  }
+}
+
+/** A device that failed destroys nothing either: whatever else is called on it says why. */
+function letGo(graph: CudaGraph | RunnableGraph): void {
+  try {
+    graph.destroy();
+  } catch {
+    // Nothing can be done about it here.
   }
 }
 

@@ -5,6 +5,7 @@ import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
 import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
+import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
 import {
   GRAPHS_MAX,
   paddedBatch,
@@ -13,7 +14,7 @@ import {
 } from "../../../src/devices/cuda/replays.ts";
 import { CudaStream } from "../../../src/devices/cuda/stream.ts";
 import { emulatedSettings } from "./emulated-device.ts";
-import { scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
+import { put, scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
 
 const settings = emulatedSettings();
 
@@ -211,6 +212,55 @@ describe("a graph that cannot be launched", () => {
     run();
     expect([replays.graphs, calls]).toEqual([0, 3]);
   });
+});
+
+/** A driver that numbers graphs and remembers which are not destroyed; one call of it fails. */
+function countedGraphs(failing: string) {
+  const [templates, runnable] = [new Set<number>(), new Set<number>()];
+  let made = 0;
+  const make = (kept: Set<number>, out?: NativeValue) => {
+    kept.add(++made);
+    return put(out, made);
+  };
+  const script: ReturnType<typeof scriptedDriver> = {
+    ...scriptedDriver({}),
+    cuStreamEndCapture: (_stream, out) => make(templates, out),
+    cuGraphInstantiateWithFlags: (out) => make(runnable, out),
+    cuGraphDestroy: (graph) => (templates.delete(Number(graph)) ? 0 : 1),
+    cuGraphExecDestroy: (graph) => (runnable.delete(Number(graph)) ? 0 : 1),
+  };
+  const works = script[failing];
+  script[failing] = (...args) => {
+    // What is destroyed with an error is gone all the same.
+    if (failing.endsWith("Destroy")) works?.(...args);
+    return 2;
+  };
+  const open = scriptedLibraries({ "libcuda.so.1": script });
+  const driver = CudaDriver.open({ toolkitRoot: "/nowhere" }, open);
+  return { driver, left: () => [templates.size, runnable.size] };
+}
+
+test.for([
+  { call: "cuStreamBeginCapture_v2", captures: false },
+  { call: "cuStreamEndCapture", captures: false },
+  { call: "cuGraphInstantiateWithFlags", captures: false },
+  { call: "cuGraphUpload", captures: false },
+  { call: "cuGraphDestroy", captures: true },
+  { call: "cuGraphLaunch", captures: false },
+])("no graph is left behind when $call fails", ({ call, captures }) => {
+  const { driver, left } = countedGraphs(call);
+  const warnings: string[] = [];
+  const warn = (message: string) => warnings.push(message);
+  const replays = new Replays({ stream: new CudaStream(driver), warn });
+  const run = (): void => replays.run("a step", () => {});
+  run();
+  if (call === "cuGraphLaunch") expect(run).toThrow(call);
+  else run();
+  const kept = captures ? 1 : 0;
+  expect([replays.graphs, ...left()]).toEqual([kept, 0, kept]);
+  expect(warnings).toHaveLength(captures || call === "cuGraphLaunch" ? 0 : 1);
+  replays.dispose();
+  expect([replays.graphs, ...left()]).toEqual([0, 0, 0]);
 });
 
 describe("batches are filled up", () => {
