@@ -12,5 +12,7 @@ const service = new EngineService({
   timer: systemTimer,
   post: (message: FromEngine) => port.postMessage(message),
 });
-port.on("message", (message: ToEngine) => service.receive(message));
+port.on("message", (messages: readonly ToEngine[]) => {
+  for (const message of messages) service.receive(message);
+});
 void service.closed.then(() => port.close());

@@ -1,8 +1,8 @@
 import { Worker } from "node:worker_threads";
-import { EngineError, systemClock, systemTimer } from "#base";
-import type { FromEngine, ToEngine } from "./protocol.ts";
+import { EngineError, messageOf, systemClock, systemTimer } from "#base";
+import type { FromEngine, RequestKey, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
-import { engineDeath } from "./wire-error.ts";
+import { engineDeath, toWire } from "./wire-error.ts";
 
 /** The way to an engine and back. */
 export interface EngineLink {
@@ -39,20 +39,53 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
     over = true;
     onMessage({ type: "dead", error: engineDeath(reason, cause) });
   };
+  const outbox: ToEngine[] = [];
+  const flush = () => {
+    for (const { key, error } of postAll(worker, outbox.splice(0))) {
+      onMessage({ type: "refused", key, error: toWire(error) });
+    }
+  };
   worker.on("message", onMessage);
   worker.on("error", (error) => died("the engine thread failed", error));
   worker.on("exit", (code) => died(`the engine thread ended with code ${code}`));
   return {
-    post: (message) => worker.postMessage(message),
+    // Requests that are made together arrive together, so that one step begins with them all.
+    post: (message) => {
+      if (outbox.push(message) === 1) queueMicrotask(flush);
+    },
     keepAlive: (wanted) => (wanted ? worker.ref() : worker.unref()),
     close: () => {
       over = true;
       // Whoever waits for the end hears of it, also when nothing else keeps the process alive.
       worker.ref();
-      worker.postMessage({ type: "close" } satisfies ToEngine);
+      flush();
+      worker.postMessage([{ type: "close" }] satisfies ToEngine[]);
       return exited;
     },
   };
+}
+
+/** What could not be posted: requests with values that do not cross to another thread. */
+function postAll(
+  worker: Worker,
+  messages: readonly ToEngine[],
+): { readonly key: RequestKey; readonly error: unknown }[] {
+  try {
+    if (messages.length > 0) worker.postMessage(messages);
+    return [];
+  } catch (error) {
+    const [only, ...others] = messages;
+    if (only === undefined || others.length > 0) {
+      return messages.flatMap((message) => postAll(worker, [message]));
+    }
+    if (only.type !== "add" && only.type !== "embed") throw error;
+    return [{ key: only.request.key, error: uncrossable(error) }];
+  }
+}
+
+function uncrossable(cause: unknown): EngineError {
+  const message = `Cannot take the request: its options must be plain values, ${messageOf(cause)}`;
+  return new EngineError("INVALID_ARGUMENT", message, { cause });
 }
 
 function openInline(onMessage: (message: FromEngine) => void): EngineLink {

@@ -47,10 +47,13 @@ export interface LlmOptions extends LoadOptions {
   readonly onProgress?: (progress: LoadProgress) => void;
 }
 
-/** A request with its name, and what only this file asks for. */
-interface StartOptions extends GenerateOptions {
+/** What requests that differ in their prompts have in common, checked. */
+type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
+
+/** What is a request's own beside its prompt. */
+interface StartOptions {
   readonly requestId: string;
-  readonly promptLogits?: boolean;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What the calling thread keeps of a model's files. */
@@ -166,15 +169,13 @@ export class LLM implements ServedModel, AsyncDisposable {
   ): Promise<GenerateResult[]> {
     const list = isList(prompts) ? prompts : [prompts];
     const stop = new AbortController();
-    const { signal } = options;
-    const one = {
-      ...options,
-      signal: signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]),
-    };
+    const signals = options.signal === undefined ? [stop.signal] : [stop.signal, options.signal];
+    const signal = AbortSignal.any(signals);
+    const wishes = this.#wishesOf(options);
     try {
       return await boundedMap(list, this.#roomFor(sequencesOf(options)), async (prompt, place) => {
         const requestId = requestName(options.requestId, place, list.length);
-        const active = await this.#start(prompt, { ...one, requestId });
+        const active = await this.#start(prompt, wishes, { requestId, signal });
         return collectResult(requestId, active.items);
       });
     } catch (error) {
@@ -187,7 +188,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
       const requestId = options.requestId ?? randomUUID();
-      const active = await this.#start(prompt, { ...options, requestId });
+      const wishes = this.#wishesOf(options);
+      const active = await this.#start(prompt, wishes, { requestId, signal: options.signal });
       return active.items;
     });
   }
@@ -213,9 +215,10 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
   async promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
-    const options = { maxTokens: 1, temperature: 0, requestId: randomUUID(), promptLogits: true };
-    const active = await this.#start(prompt, options);
-    const result = await collectResult(options.requestId, active.items);
+    const wishes = this.#wishesOf({ maxTokens: 1, temperature: 0, promptLogits: true });
+    const requestId = randomUUID();
+    const active = await this.#start(prompt, wishes, { requestId });
+    const result = await collectResult(requestId, active.items);
     const logits = active.promptLogits;
     if (logits === null) throw new EngineError("ENGINE_STEP_FAILED", "Cannot read the logits");
     return { logits, rows: result.promptTokenIds.length };
@@ -237,8 +240,11 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** Checks a request, hands it to the engine, and registers it. */
-  async #start(prompt: Prompt, options: StartOptions): Promise<ActiveRequest> {
-    const { requestId } = options;
+  async #start(
+    prompt: Prompt,
+    wishes: Wishes,
+    { requestId, signal }: StartOptions,
+  ): Promise<ActiveRequest> {
     if (this.#requestIds.has(requestId)) {
       throw new EngineError(
         "INVALID_ARGUMENT",
@@ -248,10 +254,15 @@ export class LLM implements ServedModel, AsyncDisposable {
     }
     this.#requestIds.add(requestId);
     try {
-      options.signal?.throwIfAborted();
-      const request = await this.#prepare(prompt, options);
-      options.signal?.throwIfAborted();
-      return this.#submit(request, options.signal);
+      signal?.throwIfAborted();
+      const promptTokenIds = await this.#encode(prompt);
+      signal?.throwIfAborted();
+      const { seed } = wishes.params;
+      const request = {
+        ...{ ...wishes, key: this.#client.takeKey(), requestId, promptTokenIds },
+        seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
+      };
+      return this.#submit(request, signal);
     } catch (error) {
       this.#requestIds.delete(requestId);
       throw error;
@@ -288,18 +299,14 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
   }
 
-  async #prepare(prompt: Prompt, options: StartOptions): Promise<EngineRequest> {
-    const { signal, cacheSalt, retention, priority, requestId, promptLogits, ...sampling } =
+  /** Throws INVALID_ARGUMENT. */
+  #wishesOf(options: GenerateOptions & { readonly promptLogits?: boolean }): Wishes {
+    const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } =
       options;
     const params = parseSampling(sampling, this.info.vocabularySize);
     this.#requireTokenizer(params);
-    const promptTokenIds = await this.#encode(prompt);
     return {
-      key: this.#client.takeKey(),
-      requestId,
-      promptTokenIds,
       params,
-      seed: params.seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(params.seed),
       cacheSalt: cacheSalt ?? null,
       retention: this.#retentionOf(retention),
       priority: priority ?? 0,
