@@ -124,14 +124,14 @@ export class CacheMemory {
 
   /**
    * Enqueues everything that the books decided, before the step that needs it. Whether there was
-   * anything.
+   * anything. Throws what a move failed with, now and ever after: blocks do not hold what the books
+   * say, so that no step may run. Disk jobs still come to their end.
    */
   carryOut(): boolean {
     const moves = this.cache.takeMoves();
     const jobs = this.cache.takeDiskJobs();
-    const some = moves.length + jobs.length > 0;
-    if (some) this.#mover.carryOut(moves, jobs);
-    return some;
+    this.#mover.carryOut(moves, jobs);
+    return moves.length + jobs.length > 0;
   }
 
   /**
@@ -152,8 +152,8 @@ export class CacheMemory {
 
   /**
    * Finishes what is under way and gives the memory back; once `until` is aborted, what waits for
-   * the disk comes to nothing. No step may run. Where the books are out of order this rejects, when
-   * nothing uses the memory any more, and leaves it to the device.
+   * the disk comes to nothing. No step may run. Where the books are out of order, or a move failed,
+   * this rejects, when nothing uses the memory any more, and leaves it to the device.
    */
   async close(until?: AbortSignal): Promise<void> {
     try {

@@ -34,11 +34,8 @@ export interface TierMoverCounts {
   readonly disk: DiskStoreCounts | null;
 }
 
-/** A job, and how to carry it out. */
-interface Transfer {
-  readonly job: DiskJob;
-  readonly run: (isReady: boolean) => Promise<Omit<FinishedDiskJob, "job">>;
-}
+/** How a job ended. */
+type Outcome = Omit<FinishedDiskJob, "job">;
 
 /** Most blocks that `measure` copies: a few milliseconds of work. */
 const MEASURED_BLOCKS_MAX = 16;
@@ -56,6 +53,8 @@ export class TierMover {
   #handedOver: Promise<void> = Promise.resolve();
   readonly #underWay = new Set<Promise<void>>();
   #finished: FinishedDiskJob[] = [];
+  /** Why nothing is moved any more. */
+  #failure: { readonly error: unknown } | null = null;
   #draining = false;
 
   constructor(options: TierMoverOptions) {
@@ -96,16 +95,16 @@ export class TierMover {
    * enqueued on the device, in order, before what the caller enqueues next. Jobs are started behind
    * them, in order; host blocks of reads and writes must stay held, and as they are, until
    * `takeFinished` names the job.
+   *
+   * Throws what a move failed with. Blocks do not hold what the books say then, on any tier but the
+   * disk: this call and all later ones move nothing more and throw the same, and their jobs come
+   * back as failed, but for deletions, which are done.
    */
   carryOut(moves: readonly BlockMove[], jobs: readonly DiskJob[]): void {
-    for (let start = 0; start < moves.length; ) {
-      const kind = moves[start]?.kind;
-      let end = start + 1;
-      while (end < moves.length && moves[end]?.kind === kind) end++;
-      this.#moveRun(moves.slice(start, end));
-      start = end;
-    }
+    if (this.#failure === null) this.#tryToMove(moves);
+    // Whatever became of the moves: who gave a job waits for its end.
     if (jobs.length > 0) this.#submit(jobs);
+    if (this.#failure !== null) throw this.#failure.error;
   }
 
   /** Jobs that ended since the last call, in the order in which they did. */
@@ -140,7 +139,6 @@ export class TierMover {
   #submit(jobs: readonly DiskJob[]): void {
     const { store } = this.#options;
     assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
-    const transfers = jobs.map((job) => this.#transferOf(job, store));
     // A device may be behind: what a job writes to disk may not be in host memory yet, and what a
     // read overwrites may not be on the device yet.
     const needsHost = jobs.some(({ kind }) => kind !== "delete");
@@ -149,12 +147,13 @@ export class TierMover {
     // All wait for those before them, else a deletion could overtake the write that it is for.
     this.#handedOver = this.#handedOver.then(async () => {
       const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
-      for (const transfer of transfers) this.#start(transfer, isReady);
+      for (const job of jobs) this.#start(job, this.#outcomeOf(job, { store, isReady }));
     });
   }
 
   /** Behind all moves so far. A device that failed marks none, and is told of as in `#areDone`. */
   #mark(): MovesMark | "failed" {
+    if (this.#failure !== null) return "failed";
     try {
       return this.#options.device.markMoves();
     } catch {
@@ -175,6 +174,21 @@ export class TierMover {
       return true;
     } catch {
       return false;
+    }
+  }
+
+  /** Moves in their order, up to one that fails. */
+  #tryToMove(moves: readonly BlockMove[]): void {
+    try {
+      for (let start = 0; start < moves.length; ) {
+        const kind = moves[start]?.kind;
+        let end = start + 1;
+        while (end < moves.length && moves[end]?.kind === kind) end++;
+        this.#moveRun(moves.slice(start, end));
+        start = end;
+      }
+    } catch (error) {
+      this.#failure = { error };
     }
   }
 
@@ -214,31 +228,32 @@ export class TierMover {
     return index;
   }
 
-  /** What to do for a job; not `isReady`: the device failed, and host memory may hold anything. */
-  #transferOf(job: DiskJob, store: DiskStore): Transfer {
+  /** Carries a job out; not `isReady`: the device failed, and host memory may hold anything. */
+  async #outcomeOf(
+    job: DiskJob,
+    { store, isReady }: { readonly store: DiskStore; readonly isReady: boolean },
+  ): Promise<Outcome> {
     const { kind, file } = job;
-    if (kind === "delete") return { job, run: async () => ({ ok: await store.remove(file.key) }) };
+    if (kind === "delete") return { ok: await store.remove(file.key) };
+    if (!isReady) return failed(job);
     const bytes = this.#bytesOf(job.host);
-    if (kind === "write") {
-      return { job, run: async (isReady) => ({ ok: isReady && (await store.write(file, bytes)) }) };
-    }
-    return {
-      job,
-      run: async (isReady) => {
-        const outcome = isReady ? await store.read(file, bytes) : "unreadable";
-        return outcome === "unreadable"
-          ? { ok: false, unreadable: true }
-          : { ok: outcome === "read" };
-      },
-    };
+    if (kind === "write") return { ok: await store.write(file, bytes) };
+    const outcome = await store.read(file, bytes);
+    return outcome === "unreadable" ? failed(job) : { ok: outcome === "read" };
   }
 
-  #start({ job, run }: Transfer, isReady: boolean): void {
-    const running = run(isReady).then((outcome) => {
-      this.#underWay.delete(running);
-      this.#finished.push({ job, ...outcome });
-      this.#options.onFinished();
-    });
+  /** A disk that fails says so by its answer: an error is our bug, and the next call throws it. */
+  #start(job: DiskJob, carriedOut: Promise<Outcome>): void {
+    const running = carriedOut
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+        return failed(job);
+      })
+      .then((outcome) => {
+        this.#underWay.delete(running);
+        this.#finished.push({ job, ...outcome });
+        this.#options.onFinished();
+      });
     this.#underWay.add(running);
   }
 
@@ -247,6 +262,11 @@ export class TierMover {
     assert(host !== null, "Cannot move blocks to host memory that there is not");
     return device.hostBlock(host, this.#hostIndex(block));
   }
+}
+
+/** Nothing is known of the file by this. */
+function failed({ kind }: DiskJob): Outcome {
+  return kind === "read" ? { ok: false, unreadable: true } : { ok: false };
 }
 
 function zero(): { blocks: number; bytes: number; ms: number } {

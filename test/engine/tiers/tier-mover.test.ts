@@ -1,104 +1,22 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock, systemTimer } from "#base";
-import { type Device, type DeviceKind, openDevice } from "#devices";
-import { type BlockFile, type BlockMove, blockId, type DiskJob, LoadCost } from "#kvcache";
+import type { Device } from "#devices";
+import { type BlockMove, type DiskJob, LoadCost } from "#kvcache";
 import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
-import { DiskStore } from "../../../src/engine/tiers/disk-store.ts";
-import { TierMover } from "../../../src/engine/tiers/tier-mover.ts";
-
-const DEVICE_BLOCKS = 6;
-const HOST_BLOCKS = 5;
-const SHAPE = { format: "f32", layers: 2, blockTokens: 4, kvHeads: 2, headDim: 16 } as const;
-
-interface Setup {
-  readonly kind?: DeviceKind;
-  readonly files?: DiskFiles;
-  /** Replaces methods of the device. */
-  readonly around?: (device: Device) => Device;
-}
-
-/** A device with a few blocks, host memory and a disk store in a folder of its own. */
-async function setUp({ kind = "reference", files, around = (same) => same }: Setup = {}) {
-  const dir = mkdtempSync(join(tmpdir(), "perigee-mover-"));
-  const own = await openDevice({ kind, warn: () => {} });
-  const device = around(own);
-  const cache = own.allocateKvCache({ ...SHAPE, blocks: DEVICE_BLOCKS });
-  const host = own.allocateHostBlocks(cache, HOST_BLOCKS);
-  const opened = await DiskStore.open({
-    dir,
-    fingerprint: "0".repeat(32),
-    hashRule: "sha256_cbor",
-    blockTokens: SHAPE.blockTokens,
-    bytesPerBlock: cache.bytesPerBlock,
-    capacityBlocks: 10,
-    clock: systemClock,
-    timer: systemTimer,
-    warn: () => {},
-    ...(files === undefined ? {} : { files }),
-  });
-  if (opened === null) throw new Error("no store");
-  let wakes = 0;
-  const { store } = opened;
-  const onFinished = () => void wakes++;
-  const times = { clock: systemClock, timer: systemTimer };
-  const mover = new TierMover({ device, cache, host, store, ...times, onFinished });
-  onTestFinished(async () => {
-    await mover.drain();
-    own.dispose();
-    rmSync(dir, { recursive: true, force: true });
-  });
-  const fill = (index: number, value: number) => own.hostBlock(host, index).fill(value);
-  const seen = async (index: number) => {
-    await own.synchronize();
-    return [...new Set(own.hostBlock(host, index))];
-  };
-  return { mover, cache, fill, seen, wakes: () => wakes };
-}
-
-const onDevice = (index: number) => blockId(index);
-const onHost = (index: number) => blockId(DEVICE_BLOCKS + index);
-const onDisk = (index: number) => blockId(DEVICE_BLOCKS + HOST_BLOCKS + index);
-
-function file(index: number): BlockFile {
-  return {
-    key: `${index}`.repeat(64),
-    parentKey: null,
-    scope: "",
-    extra: "",
-    tokens: Int32Array.of(index, 1, 2, 3),
-    priority: 35,
-  };
-}
+import {
+  copy,
+  DEVICE_BLOCKS,
+  file,
+  finished,
+  HOST_BLOCKS,
+  offload,
+  onboard,
+  onDevice,
+  onDisk,
+  onHost,
+  setUp,
+} from "./mover-setup.ts";
 
 type Bench = Awaited<ReturnType<typeof setUp>>;
-
-async function finished(mover: TierMover, count: number) {
-  const all = [...mover.takeFinished()];
-  while (all.length < count) {
-    await new Promise((resolve) => setImmediate(resolve));
-    all.push(...mover.takeFinished());
-  }
-  return all;
-}
-
-const onboard = (from: number, to: number): BlockMove => ({
-  kind: "onboard",
-  from: onHost(from),
-  to: onDevice(to),
-});
-const offload = (from: number, to: number): BlockMove => ({
-  kind: "offload",
-  from: onDevice(from),
-  to: onHost(to),
-});
-const copy = (from: number, to: number): BlockMove => ({
-  kind: "copy",
-  from: onDevice(from),
-  to: onDevice(to),
-});
 
 test.for(["reference", "cpu"] as const)(
   "moves happen in their order, whatever their kinds (%s)",
