@@ -1,12 +1,16 @@
 // node bench/gpu/rows.mjs [--tokens 1,64,256,8192] [--only norm,embed,ropeKvWrite] [--model FOLDER]
+//     [--scale 1]
 //
 // The ops of a step that only move rows, by every way that there is: norm, embed and ropeKvWrite of
 // Llama-3.1-8B in bf16, as kernel-ops.mjs runs and counts them. Up to 256 tokens are decodes, more
 // are one prompt. Medians of a CUDA graph of many repetitions; GB/s beside a copy's of the same
 // run, and the largest difference of a result from that of the way that is built, which must be 0.
-// Needs a GPU and the build; exits 1 on a difference.
+// --scale divides tokens and all sizes but a head's, for an emulated GPU: it has no clock, but
+// differences are as true there. Needs a GPU and the build; exits 1 on a difference.
+//
+//   CUDA_HOME=$(node test/devices/cuda/emulator/build.mjs) node bench/gpu/rows.mjs --scale 8
 import { readFlags } from "../../tools/flags.mjs";
-import { difference, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
+import { difference, giveUp, openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -27,8 +31,11 @@ const { values: flags } = readFlags({
     only: { type: "string", default: "norm,embed,ropeKvWrite" },
     model: { type: "string", default: llamaFolder },
     copy: { type: "string", default: String(2 * 2 ** 30) },
+    scale: { type: "string", default: "1" },
   },
 });
+const scale = Number(flags.scale);
+/** Of tokens as they are asked for. */
 const decodesMost = 256;
 const decodeContext = 576;
 /** Milliseconds of a graph, and repetitions in it: launches must not be what is measured. */
@@ -138,7 +145,8 @@ async function measure(op, { file, names, result, ways }, buffers, copyGBs) {
     const error = difference(wanted, actual);
     if (error !== 0) failed++;
     const rate = op.bytes / us / 1e3;
-    rows.push({ way, us, rate, share: `${((100 * rate) / copyGBs).toFixed(1)} %`, error });
+    const share = us > 0 ? `${((100 * rate) / copyGBs).toFixed(1)} %` : "–";
+    rows.push({ way, us, rate, share, error });
   }
   variants.use([]);
   session.context.gpu = usualGpu;
@@ -153,15 +161,27 @@ const columns = [
   { title: "difference", of: ({ error }) => error },
 ];
 
-/** What `tokens` tokens are: a prompt, or decodes. */
-function spansOf(tokens) {
-  if (tokens > decodesMost) return { batch: 1, context: tokens, count: tokens };
+/** What so many tokens are that were asked for: a prompt, or decodes. */
+function spansOf(asked) {
+  const tokens = Math.ceil(asked / scale);
+  if (asked > decodesMost) return { batch: 1, context: tokens, count: tokens };
   return { batch: tokens, context: decodeContext, count: 1 };
 }
 
-async function main() {
+/** The model's sizes over the scale. A kernel is made for a head's, and there are fewer heads. */
+function scaledShape() {
   const shape = readShape(flags.model);
-  const copyGBs = copySpeed(session, Number(flags.copy));
+  const divided = ["hidden", "heads", "kvHeads", "feedForward", "vocabulary", "qkvRows"].map(
+    (size) => [size, shape[size] / scale],
+  );
+  const broken = divided.find(([, size]) => !Number.isInteger(size));
+  if (broken === undefined) return { ...shape, ...Object.fromEntries(divided) };
+  return giveUp(`Cannot use --scale ${flags.scale}: it must divide ${broken[0]}`);
+}
+
+async function main() {
+  const shape = scaledShape();
+  const copyGBs = copySpeed(session, Math.ceil(Number(flags.copy) / scale ** 2));
   console.log(`${device.description}: copy ${copyGBs.toFixed(0)} GB/s`);
   const counts = flags.tokens.split(",").map(Number);
   const works = counts.map((tokens) => spansOf(tokens));
