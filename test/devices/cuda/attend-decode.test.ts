@@ -1,5 +1,5 @@
 /** Attention of few query rows on the emulated GPU, beside its definition. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { PagedAttentionInput } from "#devices";
 import { canAttendDecode } from "../../../src/devices/cuda/ops/attend-decode.ts";
 import {
@@ -8,9 +8,9 @@ import {
   layer,
   type Span,
 } from "../../contracts/device-ops/attention-batch.ts";
-import { DevicePair, type Pick } from "../../contracts/device-ops/pair.ts";
+import type { Pick } from "../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "./emulated-device.ts";
+import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
  * Queries and weights are rounded to bf16, 2^-9 of each: a score of some units is off by its share
@@ -134,13 +134,7 @@ const bothWays: readonly Case[] = [
   ),
 ];
 
-describe.skipIf(emulatedSettings() === null)("decode attention, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("decode attention, emulated", openPair, (pair) => {
   test.for(bothWays)("equals the definition: $name", async ({ shape, spans, more = {} }) => {
     const { window, sinks = 0, contextMax = 0 } = more;
     const all: Span[] = spans.map(([context, rows]) => ({ context, rows }));

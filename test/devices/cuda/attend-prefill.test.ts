@@ -1,5 +1,5 @@
 /** Attention of many query rows on the emulated GPU, beside its definition. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { PagedAttentionInput } from "#devices";
 import {
   AttentionSetting,
@@ -7,9 +7,9 @@ import {
   layer,
   type Span,
 } from "../../contracts/device-ops/attention-batch.ts";
-import { DevicePair, type Pick } from "../../contracts/device-ops/pair.ts";
+import type { Pick } from "../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "./emulated-device.ts";
+import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
  * Queries, weights and the output are rounded to 16 bits, 2^-9 of each; values are of variance 1,
@@ -95,13 +95,7 @@ function treeBits(rows: number): Uint32Array {
   return bits;
 }
 
-describe.skipIf(emulatedSettings() === null)("prefill attention, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("prefill attention, emulated", openPair, (pair) => {
   test.for(cases)("equals the definition: $name", async (given) => {
     const { shape, window, softcap, sinks = 0 } = given;
     const spans: Span[] = given.spans.map(([context, rows]) => ({ context, rows }));

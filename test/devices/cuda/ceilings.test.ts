@@ -1,18 +1,12 @@
 /** What an emulated GPU allows, with and without cuBLASLt. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { measureCeilings } from "../../../src/devices/cuda/ceilings.ts";
-import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import { describeEmulated, openSession } from "./describe-emulated.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 const settings = emulatedSettings();
 
-describe.skipIf(settings === null)("ceilings of an emulated GPU", () => {
-  let session: CudaSession;
-  beforeAll(async () => {
-    session = await CudaSession.open({ settings: settings ?? {} });
-  }, 600_000);
-  afterAll(() => session.dispose());
-
+describeEmulated("ceilings of an emulated GPU", openSession, (session) => {
   test("are of copies and of products", () => {
     const ceilings = measureCeilings(session, settings ?? {});
     expect(ceilings.copyGBs).toBeGreaterThan(0);

@@ -1,11 +1,10 @@
 /** A recorded model, its first prompt, on the emulated GPU; parity.test.ts has all of them. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { KvFormat, WeightFormat } from "#devices";
-import type { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
 import { DecoderDriver } from "../../contracts/decoder-driver.ts";
 import { openRecordedModel, worstDifference } from "../../contracts/recorded-model.ts";
+import { describeEmulated } from "./describe-emulated.ts";
 import { openEmulated } from "./emulated-device.ts";
-import { buildEmulator } from "./emulator/build.mjs";
 
 const formats: readonly { format: WeightFormat; kvFormat: KvFormat; logits: number }[] = [
   { format: "f32", kvFormat: "f32", logits: 1e-3 },
@@ -13,13 +12,7 @@ const formats: readonly { format: WeightFormat; kvFormat: KvFormat; logits: numb
   { format: "i8", kvFormat: "fp8", logits: 0.5 },
 ];
 
-describe.skipIf(buildEmulator() === null)("cuda on an emulated GPU", () => {
-  let device: CudaDevice;
-  beforeAll(async () => {
-    device = await openEmulated();
-  });
-  afterAll(() => device.dispose());
-
+describeEmulated("cuda on an emulated GPU", openEmulated, (device) => {
   test.for(formats)(
     "a recorded model computes what was recorded: $format, keys and values in $kvFormat",
     async ({ format, kvFormat, logits }) => {

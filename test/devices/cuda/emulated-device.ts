@@ -15,8 +15,14 @@ export function openEmulated(): Promise<CudaDevice> {
   return CudaDevice.open({ settings });
 }
 
-/** Where the emulated GPU's libraries are; null where they cannot be built. */
-export function emulatedSettings(): { home: string; cacheFolder: string } | null {
+/** Where the emulated GPU's libraries and its kernels are. */
+export interface EmulatedSettings {
+  readonly home: string;
+  readonly cacheFolder: string;
+}
+
+/** Null where they cannot be built. */
+export function emulatedSettings(): EmulatedSettings | null {
   const home = buildEmulator();
   // Kernels are kept with the emulator that compiled them.
   return home === null ? null : { home, cacheFolder: join(home, "kernels") };

@@ -2,10 +2,11 @@
  * Moves between device and host beside ops, on the emulated GPU: it runs each of its streams as far
  * ahead of the others as events allow, so that a wait which is missing shows.
  */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Device, DeviceTensor, HostBlocks, KvCache } from "#devices";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "./emulated-device.ts";
+import { describeEmulated } from "./describe-emulated.ts";
+import { openEmulated } from "./emulated-device.ts";
 
 const layers = 3;
 const blocks = 5;
@@ -89,13 +90,7 @@ function act(scene: Scene, random: RandomNumbers): void {
   else scene.writeToken(random.below(blocks * blockTokens), random.below(100));
 }
 
-describe.skipIf(emulatedSettings() === null)("moves beside ops, emulated", () => {
-  let device: Device;
-  beforeAll(async () => {
-    device = await openEmulated();
-  }, 600_000);
-  afterAll(() => device.dispose());
-
+describeEmulated("moves beside ops, emulated", openEmulated, (device) => {
   test.for([1, 2, 3, 4, 5, 6])("do what they do one after the other (seed %i)", async (seed) => {
     const [freely, waiting] = [new Scene(device), new Scene(device)];
     const [one, other] = [new RandomNumbers(seed), new RandomNumbers(seed)];

@@ -1,12 +1,11 @@
 /** Kernels for many rows of i8: which one is taken, and that all of them give the same bits. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
+import { describe, expect, test } from "vitest";
 import type { Gpu } from "../../../src/devices/cuda/gpu.ts";
 import { CudaActivation, CudaMatrix, CudaTensor } from "../../../src/devices/cuda/handles.ts";
 import { I8_TILES, type I8Tile, i8TileFor } from "../../../src/devices/cuda/linear-i8.ts";
 import { linearI8 } from "../../../src/devices/cuda/ops/linear.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings } from "./emulated-device.ts";
+import { describeEmulated, openSession } from "./describe-emulated.ts";
 
 /** Columns that need no padding, and where a row's scales begin. */
 const [columns, groups] = [640, 5];
@@ -37,13 +36,7 @@ describe("the tile of many rows of i8", () => {
   });
 });
 
-describe.skipIf(emulatedSettings() === null)("many rows of i8, emulated", () => {
-  let session: CudaSession;
-  beforeAll(async () => {
-    session = await CudaSession.open({ settings: emulatedSettings() ?? {} });
-  }, 600_000);
-  afterAll(() => session.dispose());
-
+describeEmulated("many rows of i8, emulated", openSession, (session) => {
   /** Rows of random integers, with scales about 1. */
   function randomRows(rows: number): bigint {
     const random = new RandomNumbers(rows);

@@ -1,12 +1,11 @@
 /** Few rows of bf16 on the emulated GPU: strips of a matrix through rings of stages. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Device } from "#devices";
 import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/linear-stream.ts";
 import { linearActivateOps } from "../../contracts/device-ops/linear-activate.ts";
 import { packFloats } from "../../contracts/device-ops/pack-floats.ts";
-import { DevicePair } from "../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "./emulated-device.ts";
+import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
  * [T, N, K]: fewer strips than blocks, passes of one strip, two and more, a stage that is not full,
@@ -39,13 +38,7 @@ function weightsOf(device: Device, rows: number, columns: number) {
   return packFloats(device, floats, [rows, columns], "bf16");
 }
 
-describe.skipIf(emulatedSettings() === null)("linear of few rows, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("linear of few rows, emulated", openPair, (pair) => {
   function activation(rows: number, columns: number) {
     const plain = pair.f32([rows, columns], new RandomNumbers(columns).floats(rows * columns, 1));
     const x = pair.activation("bf16", rows, columns);

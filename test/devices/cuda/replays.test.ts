@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeviceTensor } from "#devices";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
-import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
 import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
 import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
@@ -13,6 +12,7 @@ import {
   Replays,
 } from "../../../src/devices/cuda/replays.ts";
 import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+import { describeEmulated, openSession } from "./describe-emulated.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 import { put, scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
 
@@ -121,13 +121,7 @@ describe.skipIf(settings === null)("on an emulated GPU", () => {
   });
 });
 
-describe.skipIf(settings === null)("parts of a session on an emulated GPU", () => {
-  let session: CudaSession;
-  beforeAll(async () => {
-    session = await CudaSession.open({ settings: settings ?? {} });
-  });
-  afterAll(() => session.dispose());
-
+describeEmulated("parts of a session on an emulated GPU", openSession, (session) => {
   test("the least recently used graph goes first, when it is idle", () => {
     const replays = new Replays({ stream: session.stream, graphsMax: 2, idleRuns: 3 });
     const calls: string[] = [];

@@ -2,10 +2,9 @@
  * Kernels on the emulated GPU with their threads in other orders (emulator/fibers.h): the same bits,
  * unless a thread reads what another one writes without a barrier between them.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import type { NormKind, WeightFormat } from "#devices";
 import type { DType, Shape } from "#tensor";
-import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import {
   CudaActivation,
   CudaMatrix,
@@ -17,7 +16,7 @@ import { linear, linearI8 } from "../../../src/devices/cuda/ops/linear.ts";
 import { norm } from "../../../src/devices/cuda/ops/norm.ts";
 import { sample } from "../../../src/devices/cuda/ops/sample.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
-import { emulatedSettings } from "./emulated-device.ts";
+import { describeEmulated, openSession } from "./describe-emulated.ts";
 
 /** Values of PERIGEE_EMULATED_ORDER; the usual one comes first, in which odd blocks go backwards. */
 const orders = ["", "backwards", "1", "2", "3", "4"] as const;
@@ -46,15 +45,10 @@ const streamShapes = [
   [13, 320, 768],
 ] as const;
 
-describe.skipIf(emulatedSettings() === null)("threads in other orders, emulated", () => {
-  let session: CudaSession;
-  beforeAll(async () => {
-    session = await CudaSession.open({ settings: emulatedSettings() ?? {} });
-  }, 600_000);
+describeEmulated("threads in other orders, emulated", openSession, (session) => {
   afterEach(() => {
     delete process.env.PERIGEE_EMULATED_ORDER;
   });
-  afterAll(() => session.dispose());
 
   function memoryOf(bytes: Uint8Array): bigint {
     const address = session.memory.allocate(bytes.length, "numbers");

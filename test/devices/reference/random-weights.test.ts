@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Device, type PackOptions, ReferenceDevice, randomSource } from "#devices";
 import { decodeFloats } from "#tensor";
-import { emulatedSettings, openEmulated } from "../cuda/emulated-device.ts";
+import { describeEmulated } from "../cuda/describe-emulated.ts";
+import { openEmulated } from "../cuda/emulated-device.ts";
 import { integers } from "./sources.ts";
 
 const random = { seed: { low: 0xfedcba98, high: 7 }, range: Math.fround(0.3) };
@@ -33,13 +34,7 @@ async function packedRows(device: Device, options: PackOptions): Promise<Float32
   return device.readF32(out);
 }
 
-describe.skipIf(emulatedSettings() === null)("on an emulated GPU", () => {
-  let device: Device;
-  beforeAll(async () => {
-    device = await openEmulated();
-  });
-  afterAll(() => device.dispose());
-
+describeEmulated("on an emulated GPU", openEmulated, (device) => {
   test.for<PackOptions>([
     { format: "f32" },
     { format: "bf16" },

@@ -1,5 +1,5 @@
 /** Exact attention of long contexts, which blocks share, on the emulated GPU. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
 import {
   AttentionSetting,
@@ -7,7 +7,8 @@ import {
   type Span,
 } from "../../../contracts/device-ops/attention-batch.ts";
 import { DevicePair } from "../../../contracts/device-ops/pair.ts";
-import { emulatedSettings } from "../emulated-device.ts";
+import { describeEmulated } from "../describe-emulated.ts";
+import type { EmulatedSettings } from "../emulated-device.ts";
 
 const shape = { heads: 4, kvHeads: 2, headDim: 16, blockTokens: 16, format: "f32" } as const;
 const context = 600;
@@ -22,18 +23,14 @@ const batches: readonly (readonly Span[])[] = [
   ],
 ];
 
-const settings = emulatedSettings();
-describe.skipIf(settings === null)("exact attention of long contexts, emulated", () => {
-  const warnings: string[] = [];
-  let device: CudaDevice;
-  let pair: DevicePair;
-  beforeAll(async () => {
-    const warn = (message: string) => warnings.push(message);
-    device = await CudaDevice.open({ settings: settings ?? {}, warn });
-    pair = new DevicePair(device);
-  }, 600_000);
-  afterAll(() => pair.dispose());
+const warnings: string[] = [];
 
+async function openTold(settings: EmulatedSettings): Promise<DevicePair> {
+  const warn = (message: string) => warnings.push(message);
+  return new DevicePair(await CudaDevice.open({ settings, warn }));
+}
+
+describeEmulated("exact attention of long contexts, emulated", openTold, (pair) => {
   async function check(spans: readonly Span[], format: "f32" | "i8"): Promise<void> {
     const contexts = spans.map((span) => span.context);
     const setting = new AttentionSetting(pair, shape, contexts, spans.length);
@@ -57,7 +54,7 @@ describe.skipIf(settings === null)("exact attention of long contexts, emulated",
   test("the first batch that is cut makes room for all others", { timeout: 120_000 }, async () => {
     const [first = [], ...others] = batches;
     for (const format of ["f32", "i8"] as const) await check(first, format);
-    device.seal();
+    pair.tested.seal();
     for (const spans of others) {
       for (const format of ["f32", "i8"] as const) await check(spans, format);
     }

@@ -1,5 +1,5 @@
 /** Prefill attention for Hopper on the emulated GPU, which reads descriptors as PTX defines them. */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { test } from "vitest";
 import type { KvFormat } from "#devices";
 import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
 import {
@@ -8,7 +8,8 @@ import {
   type Span,
 } from "../../../contracts/device-ops/attention-batch.ts";
 import { DevicePair } from "../../../contracts/device-ops/pair.ts";
-import { emulatedSettings } from "../emulated-device.ts";
+import { describeEmulated } from "../describe-emulated.ts";
+import type { EmulatedSettings } from "../emulated-device.ts";
 
 /** NaN in every float format: what was never written must not be seen. */
 const poison = 0xff;
@@ -110,15 +111,11 @@ async function check(pair: DevicePair, given: Case): Promise<void> {
   await pair.expectClose(out, tolerance);
 }
 
-const settings = emulatedSettings();
-describe.skipIf(settings === null)("prefill attention for Hopper, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    if (settings === null) return;
-    pair = new DevicePair(await CudaDevice.open({ settings, freshByte: poison }));
-  }, 600_000);
-  afterAll(() => pair.dispose());
+async function openPoisoned(settings: EmulatedSettings): Promise<DevicePair> {
+  return new DevicePair(await CudaDevice.open({ settings, freshByte: poison }));
+}
 
+describeEmulated("prefill attention for Hopper, emulated", openPoisoned, (pair) => {
   test.for(cases)("equals the definition: $name", { timeout: 120_000 }, (given) =>
     check(pair, given),
   );

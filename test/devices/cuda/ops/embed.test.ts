@@ -1,20 +1,13 @@
 /** Rows of a table on the emulated GPU: quads, rows longer than a block has at once, and ids of none. */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { test } from "vitest";
 import type { WeightFormat } from "#devices";
-import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
 
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 const tableRows = 20;
 
-describe.skipIf(emulatedSettings() === null)("rows of a table, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("rows of a table, emulated", openPair, (pair) => {
   const cases = formats.flatMap((format) =>
     [3, 4, 132, 1026, 4096, 5004].map((columns) => ({ format, columns })),
   );

@@ -1,11 +1,10 @@
 /** Many rows of i8 on the emulated GPU: on tensor cores, with the bits of the kernel of few rows. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Device } from "#devices";
 import { I8_ROWS_MAX } from "../../../../src/devices/cuda/ops/linear.ts";
 import { packFloats } from "../../../contracts/device-ops/pack-floats.ts";
-import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
 
 /**
  * [T, N, K]: less than a group of 128 columns, ragged chunks, each count of groups of which some
@@ -40,13 +39,7 @@ function weightsOf(device: Device, rows: number, columns: number) {
   return packFloats(device, floats, [rows, columns], "i8");
 }
 
-describe.skipIf(emulatedSettings() === null)("linear of many rows of i8, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("linear of many rows of i8, emulated", openPair, (pair) => {
   function activation(rows: number, columns: number) {
     const plain = pair.f32([rows, columns], numbersOf(rows, columns, columns));
     const x = pair.activation("i8", rows, columns);

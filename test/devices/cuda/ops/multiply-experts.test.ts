@@ -1,9 +1,8 @@
 /** Experts in bf16 on the emulated GPU, on tensor cores; in f32 and i8 by the exact kernels. */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { test } from "vitest";
 import type { Device } from "#devices";
-import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
 
 /**
  * [tokens, experts, chosen, E, F]: one pair, eight and nine of them, tiles of 64 and what is left;
@@ -27,13 +26,7 @@ const tolerances = {
   bf16: { absolute: 0.5, relative: 5e-3 },
 } as const;
 
-describe.skipIf(emulatedSettings() === null)("experts, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("experts, emulated", openPair, (pair) => {
   const cases = shapes.flatMap((shape) =>
     (["f32", "bf16"] as const).map((format) => ({ shape, format })),
   );

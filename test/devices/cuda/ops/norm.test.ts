@@ -1,9 +1,9 @@
 /** Norms on the emulated GPU, of more rows than blocks and of rows too long for one pass. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { NormKind, WeightFormat } from "#devices";
-import { DevicePair, formatTolerance } from "../../../contracts/device-ops/pair.ts";
+import { formatTolerance } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
 
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 const kinds: readonly NormKind[] = ["rms", "layer"];
@@ -20,13 +20,7 @@ const shapes = [
   [70, 515],
 ] as const;
 
-describe.skipIf(emulatedSettings() === null)("norms of many rows, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("norms of many rows, emulated", openPair, (pair) => {
   const cases = formats.flatMap((format) =>
     kinds.flatMap((kind) => shapes.map(([rows, columns]) => ({ format, kind, rows, columns }))),
   );

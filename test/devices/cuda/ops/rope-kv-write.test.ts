@@ -1,10 +1,9 @@
 /** Heads that turn whole on the emulated GPU, with few tokens in a step and with many. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { DeviceTensor, KvFormat } from "#devices";
 import { AttentionSetting, layer } from "../../../contracts/device-ops/attention-batch.ts";
-import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
 
 interface Case {
   readonly tokens: number;
@@ -35,13 +34,7 @@ const cases = [1, 4, 33].flatMap((tokens): Case[] =>
 
 const positions = 50;
 
-describe.skipIf(emulatedSettings() === null)("heads that turn whole, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("heads that turn whole, emulated", openPair, (pair) => {
   const title = "$tokens tokens, $heads + 2 * $kvHeads heads of $headDim, $format, $norm, $turns";
   test.for(cases)(`ropeKvWrite: ${title}`, async (given) => {
     const { tokens, heads, kvHeads, headDim, format, norm, turns } = given;

@@ -1,10 +1,10 @@
 /** Draws and log-probabilities on the emulated GPU, few rows at a time: several blocks share a row. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Sampler, SamplingParams, SequenceSampling } from "#sampling";
 import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
-import { DevicePair } from "../../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
-import { emulatedSettings, openEmulated } from "../emulated-device.ts";
+import { describeEmulated, openPair } from "../describe-emulated.ts";
+import { emulatedSettings } from "../emulated-device.ts";
 
 /** [temperature, top k, top p, min p]. */
 const draws = [
@@ -41,13 +41,7 @@ const cases: readonly Case[] = [
   { name: "one that is certain", tokens: 700, logitAt: (_, token) => (token === 650 ? 90 : 0) },
 ];
 
-describe.skipIf(emulatedSettings() === null)("logits that blocks share, emulated", () => {
-  let pair: DevicePair;
-  beforeAll(async () => {
-    pair = new DevicePair(await openEmulated());
-  }, 600_000);
-  afterAll(() => pair.dispose());
-
+describeEmulated("logits that blocks share, emulated", openPair, (pair) => {
   function logitsOf({ tokens, logitAt }: Case, rows: number) {
     const random = new RandomNumbers(tokens);
     const values = Array.from({ length: rows * tokens }, (_, i) => logitAt(random, i % tokens));
