@@ -1,21 +1,24 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
 import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
 import { PrimaryContext } from "../../../src/devices/cuda/primary-context.ts";
 import { Scratch } from "../../../src/devices/cuda/scratch.ts";
 import { CudaStream } from "../../../src/devices/cuda/stream.ts";
-import { buildEmulator } from "./emulator/build.mjs";
+import { describeEmulated } from "./describe-emulated.ts";
+import type { EmulatedSettings } from "./emulated-device.ts";
 
-const home = buildEmulator();
-
-describe.skipIf(home === null)("scratch memory on an emulated GPU", () => {
-  const driver = CudaDriver.open({ home: home ?? "" });
+async function openMemory({ home }: EmulatedSettings) {
+  const driver = CudaDriver.open({ home });
   const context = new PrimaryContext(driver, driver.gpu(0));
   const memory = new CudaMemory(driver, new CudaStream(driver));
-  afterAll(() => {
+  const dispose = () => {
     memory.dispose();
     context.release();
-  });
+  };
+  return { memory, dispose };
+}
+
+describeEmulated("scratch memory on an emulated GPU", openMemory, ({ memory }) => {
   const usedBytes = () => memory.size().totalBytes - memory.size().availableBytes;
 
   test("gives regions that do not overlap, at whole multiples of 256 bytes apart", () => {
