@@ -1,9 +1,9 @@
 // node bench/gpu/sustained.mjs [--rows 8192] [--seconds 0.4] [--model FOLDER] [--json FILE]
 //
-// cuBLASLt's products of a prompt of Llama-3.1-8B: a few at a time, as the ceilings of other scripts
-// are measured, and without a pause for --seconds, of which the second half counts. What lies
-// between is the card's power limit: clock and watts beside, where nvidia-smi is there to tell them.
-// Each time the fastest of cuBLASLt's ways, in bf16 with random data, on matrices of one layer.
+// cuBLASLt's products of a prompt of Llama-3.1-8B: a few at a time, as the ceilings of other
+// scripts are measured, and without a pause for --seconds, of which the second half counts. What
+// lies between is the card's power limit: clock and watts beside, where nvidia-smi tells them. Each
+// time the fastest of cuBLASLt's ways, in bf16 with random data, on matrices of one layer.
 import { spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readFlags } from "../../tools/flags.mjs";
