@@ -94,10 +94,14 @@ export async function withEngine<T>(
     scheduler: { runningSequencesMax: 16, stepTokensMax: 256, ...options.scheduler },
   });
   const result = await run(llm);
-  // Blocks stay held until what writes them to disk is done.
-  await expect.poll(() => heldBlocks(llm), { timeout: WRITES_MS_MAX }).toBe(0);
+  await expectAtRest(llm);
   expect(llm.stats()).toMatchObject({ running: 0, waiting: 0 });
   return result;
+}
+
+/** Nothing runs, and what was to be written to disk is: blocks stay held until then. */
+export async function expectAtRest(llm: LLM): Promise<void> {
+  await expect.poll(() => heldBlocks(llm), { timeout: WRITES_MS_MAX, interval: 5 }).toBe(0);
 }
 
 /** One request's tokens. */
