@@ -39,10 +39,13 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
     over = true;
     onMessage({ type: "dead", error: engineDeath(reason, cause) });
   };
-  const outbox: ToEngine[] = [];
+  const outbox: RequestMessage[] = [];
   const flush = () => {
-    for (const { key, error } of postAll(worker, outbox.splice(0))) {
-      onMessage({ type: "refused", key, error: toWire(error) });
+    const messages = outbox.splice(0);
+    if (messages.length === 0) return;
+    for (const { key, error } of postAll(worker, messages)) {
+      // Each on its own: a listener that throws keeps nothing from the others.
+      queueMicrotask(() => onMessage({ type: "refused", key, error: toWire(error) }));
     }
   };
   worker.on("message", onMessage);
@@ -51,7 +54,12 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
   return {
     // Requests that are made together arrive together, so that one step begins with them all.
     post: (message) => {
-      if (outbox.push(message) === 1) queueMicrotask(flush);
+      if (message.type === "add" || message.type === "embed") {
+        if (outbox.push(message) === 1) queueMicrotask(flush);
+        return;
+      }
+      flush();
+      worker.postMessage([message]);
     },
     keepAlive: (wanted) => (wanted ? worker.ref() : worker.unref()),
     close: () => {
@@ -65,26 +73,27 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
   };
 }
 
-/** What could not be posted: requests with values that do not cross to another thread. */
+type RequestMessage = Extract<ToEngine, { readonly type: "add" | "embed" }>;
+
+/** Posts requests; gives those with values that do not cross to another thread. */
 function postAll(
   worker: Worker,
-  messages: readonly ToEngine[],
-): { readonly key: RequestKey; readonly error: unknown }[] {
+  messages: readonly RequestMessage[],
+): { readonly key: RequestKey; readonly error: EngineError }[] {
   try {
-    if (messages.length > 0) worker.postMessage(messages);
+    worker.postMessage(messages);
     return [];
   } catch (error) {
     const [only, ...others] = messages;
     if (only === undefined || others.length > 0) {
       return messages.flatMap((message) => postAll(worker, [message]));
     }
-    if (only.type !== "add" && only.type !== "embed") throw error;
     return [{ key: only.request.key, error: uncrossable(error) }];
   }
 }
 
 function uncrossable(cause: unknown): EngineError {
-  const message = `Cannot take the request: its options must be plain values, ${messageOf(cause)}`;
+  const message = `Cannot take the request: it must be of plain values, ${messageOf(cause)}`;
   return new EngineError("INVALID_ARGUMENT", message, { cause });
 }
 

@@ -3,8 +3,8 @@ import { setMaxListeners } from "node:events";
 import { basename, dirname } from "node:path";
 import { EngineError, systemClock, systemTimer } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
-import { KvEventLog, parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
-import { type SamplingParams, sequencesOf } from "#sampling";
+import { KvEventLog } from "#kvcache";
+import { sequencesOf } from "#sampling";
 import { ActiveRequest } from "./active-request.ts";
 import type {
   ChatMessage,
@@ -32,9 +32,10 @@ import { LazyStream } from "./lazy-stream.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
-import { checkTokenIds, parseSampling } from "./request-check.ts";
+import { checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { warnOnce } from "./warn-once.ts";
+import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
 
 /** Hexadecimal digits: two streams of one server never have the same name. */
 const STREAM_ID_LENGTH = 8;
@@ -46,9 +47,6 @@ export interface LlmOptions extends LoadOptions {
   /** Hears how far the parts of loading are that take long. */
   readonly onProgress?: (progress: LoadProgress) => void;
 }
-
-/** What requests that differ in their prompts have in common, checked. */
-type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
 /** What is a request's own beside its prompt. */
 interface StartOptions {
@@ -160,27 +158,33 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /**
-   * Completes prompts, any number of them; results stand in the prompts' order. Rejects with the
-   * first failure, after the other prompts were cancelled.
+   * Completes prompts, any number of them; results stand in the prompts' order. Options are checked
+   * first, whatever the prompts. Rejects with the first failure, after the other prompts were
+   * cancelled.
    */
   async generate(
     prompts: Prompt | readonly Prompt[],
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
     const list = isList(prompts) ? prompts : [prompts];
-    const stop = new AbortController();
-    const signals = options.signal === undefined ? [stop.signal] : [stop.signal, options.signal];
-    const signal = AbortSignal.any(signals);
     const wishes = this.#wishesOf(options);
+    const { signal } = options;
+    const stop = new AbortController();
+    // A signal of AbortSignal.any would stay with the caller's for as long as that lives.
+    const onAbort = () => stop.abort(signal?.reason);
+    if (signal?.aborted) onAbort();
+    else listenTo(signal, onAbort);
     try {
       return await boundedMap(list, this.#roomFor(sequencesOf(options)), async (prompt, place) => {
         const requestId = requestName(options.requestId, place, list.length);
-        const active = await this.#start(prompt, wishes, { requestId, signal });
+        const active = await this.#start(prompt, wishes, { requestId, signal: stop.signal });
         return collectResult(requestId, active.items);
       });
     } catch (error) {
       stop.abort(error);
       throw error;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
     }
   }
 
@@ -285,9 +289,7 @@ export class LLM implements ServedModel, AsyncDisposable {
         client.forget(request.key);
       },
     });
-    // One signal may stop any number of requests; Node takes more than ten for a leak.
-    if (signal !== undefined) setMaxListeners(0, signal);
-    signal?.addEventListener("abort", onAbort, { once: true });
+    listenTo(signal, onAbort);
     if (request.params.structuredOutput !== null) this.#sendVocabulary();
     client.start(active);
     return active;
@@ -300,40 +302,16 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** Throws INVALID_ARGUMENT. */
-  #wishesOf(options: GenerateOptions & { readonly promptLogits?: boolean }): Wishes {
-    const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } =
-      options;
-    const params = parseSampling(sampling, this.info.vocabularySize);
-    this.#requireTokenizer(params);
-    return {
-      params,
-      cacheSalt: cacheSalt ?? null,
-      retention: this.#retentionOf(retention),
-      priority: priority ?? 0,
-      badWordTokenIds: this.#text.badWords(params.badWords),
-      thinking: params.thinkingTokenBudget === null ? null : this.#text.thinkingMarks(),
-      promptLogits: promptLogits ?? false,
-    };
-  }
-
-  /** Checked; one that cannot do what it says is used all the same, with a warning. */
-  #retentionOf(options: GenerateOptions["retention"]): RetentionConfig | null {
-    if (options === undefined) return null;
-    const retention = parseRetention(options);
-    const warning = retentionWarning(retention);
-    if (warning !== null) this.#warnOnce(warning);
-    return retention;
-  }
-
-  #requireTokenizer(params: SamplingParams): void {
-    if (params.stop.length > 0) this.#text.require("watch for stop strings");
-    if (params.structuredOutput !== null) this.#text.require("constrain the output");
+  #wishesOf(options: WishOptions): Wishes {
+    const { vocabularySize } = this.info;
+    return wishesOf(options, { text: this.#text, vocabularySize, warn: this.#warnOnce });
   }
 
   /** Throws also when the engine ended, or was told to, while a long text was encoded. */
   async #encode(prompt: Prompt): Promise<readonly number[]> {
     this.#client.checkReady();
-    const ids = await this.#text.encode(prompt);
+    // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
+    const ids = Array.from(await this.#text.encode(prompt));
     checkTokenIds(ids, this.info.vocabularySize);
     this.#client.checkReady();
     return ids;
@@ -347,6 +325,13 @@ function nameOf(model: string): string {
 
 function isList(prompts: Prompt | readonly Prompt[]): prompts is readonly Prompt[] {
   return Array.isArray(prompts);
+}
+
+/** One signal may stop any number of requests; Node takes more than ten listeners for a leak. */
+function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
+  if (signal === undefined) return;
+  setMaxListeners(0, signal);
+  signal.addEventListener("abort", onAbort, { once: true });
 }
 
 function requestName(given: string | undefined, place: number, count: number): string {

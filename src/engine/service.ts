@@ -1,4 +1,4 @@
-import { type Clock, EngineError, messageOf, type Timer } from "#base";
+import { assert, type Clock, EngineError, messageOf, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
 import type { FromEngine, LoadMessage, RequestKey, StepOutput, ToEngine } from "./protocol.ts";
@@ -82,6 +82,9 @@ export class EngineService {
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
         break;
+      default:
+        // Built of other sources than what posts: better dead than silent.
+        assert(false, "Cannot take a message of no known type: run npm run build");
     }
     this.#notify();
   }

@@ -195,6 +195,9 @@ export class Decoder {
     const { tokens, sequences, tokenSources, wantedRows } = step;
     const { logitRowsMax } = this.#limits;
     const few = wantedRows !== undefined && wantedRows.length <= logitRowsMax;
+    for (const row of wantedRows ?? []) {
+      assert(row >= 0 && row < tokens, `Cannot want row ${row} of a step of ${tokens} tokens`);
+    }
     this.#wanted = few && wantedRows.length < tokens ? wantedRows.slice() : null;
     const takes = tokenSources !== undefined;
     return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: this.#wanted });

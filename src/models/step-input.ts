@@ -37,7 +37,8 @@ export interface StepInput {
   readonly draws?: boolean;
   /**
    * Rows that `Decoder.hidden` and `Decoder.logits` may be asked for, each once; those two are
-   * fastest where they are asked for all in this order. Absent: any row.
+   * fastest where they are asked for all in this order. Absent: any row, as in a step that draws,
+   * and in one that wants more than `DecoderLimits.logitRowsMax`.
    */
   readonly wantedRows?: Int32Array;
   /**

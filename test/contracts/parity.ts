@@ -88,7 +88,8 @@ async function readWanted(
   driver: DecoderDriver,
   { cases }: RecordedModel,
 ): Promise<{ readonly hidden: number; readonly logits: number }> {
-  const pair = cases.slice(0, 2).map(({ prompt, tensor }, sequence) => {
+  // The first one has a single token.
+  const pair = cases.slice(1, 3).map(({ prompt, tensor }, sequence) => {
     const half = prompt.length >> 1;
     const [first, rest] = [prompt.slice(0, half), prompt.slice(half)];
     return { sequence, prompt, tensor, first, rest };

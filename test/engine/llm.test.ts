@@ -1,4 +1,5 @@
 /** `LLM` over the bundled model: what callers ask, and what they get. */
+import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
@@ -227,6 +228,44 @@ describe("structured output", () => {
 });
 
 describe("leaving", () => {
+  test.for([
+    ["cacheSalt", 5],
+    ["cacheSalt", {}],
+    ["priority", Number.NaN],
+    ["priority", "high"],
+    ["requestId", {}],
+  ] as const)("%s cannot be %j, and nobody else is harmed", async ([param, value]) => {
+    const wrong = { maxTokens: 1, [param]: value } as GenerateOptions;
+    for (const prompts of [prompt, []]) {
+      await expect(llm.generate(prompts, wrong)).rejects.toMatchObject({
+        ...{ code: "INVALID_ARGUMENT", param },
+      });
+    }
+    await expect(llm.stream(prompt, wrong).next()).rejects.toMatchObject({ param });
+    expect((await llm.generate(prompt, { maxTokens: 1 }))[0]?.completions).toHaveLength(1);
+  });
+
+  test("ids that the caller changes after the call are those of the call", async () => {
+    const ids = [5, 6, 7];
+    const result = llm.generate({ promptTokenIds: ids }, { maxTokens: 1, detokenize: false });
+    for (let turn = 0; turn < 8; turn++) {
+      await Promise.resolve();
+      ids[1] = 10 ** 6 + turn;
+    }
+    // Either they were refused, or those were used that were checked.
+    const [got] = await result.catch((error) => {
+      expect(error).toMatchObject({ code: "INVALID_ARGUMENT", param: "prompt" });
+      return [];
+    });
+    if (got !== undefined) expect(got.promptTokenIds).toEqual([5, 6, 7]);
+  });
+
+  test("a signal keeps nothing of the calls that it was given to", async () => {
+    const { signal } = new AbortController();
+    for (let call = 0; call < 3; call++) await llm.generate(prompt, { maxTokens: 1, signal });
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+  });
+
   test("a signal that was aborted before starts nothing", async () => {
     const signal = AbortSignal.abort(new Error("too late"));
     await expect(llm.generate(prompt, { signal })).rejects.toThrow("too late");

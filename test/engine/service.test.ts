@@ -138,3 +138,9 @@ test("closing what was never loaded, or could not be, is no trouble", async () =
   await failed.service.closed;
   expect(failed.types).toEqual(["dead", "closed"]);
 });
+
+test("a message of no known type ends the service loudly", () => {
+  const { service } = new ServiceUnderTest();
+  const fromElsewhere = [{ type: "close" }] as never;
+  expect(() => service.receive(fromElsewhere)).toThrow("run npm run build");
+});

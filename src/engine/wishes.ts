@@ -1,0 +1,77 @@
+/** What requests that differ in their prompts have in common, checked once. */
+import { EngineError } from "#base";
+import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
+import type { SamplingParams } from "#sampling";
+import type { GenerateOptions } from "./api.ts";
+import type { ModelText } from "./model-text.ts";
+import type { EngineRequest } from "./protocol.ts";
+import { parseSampling } from "./request-check.ts";
+
+export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
+
+export interface WishOptions extends GenerateOptions {
+  /** The logits of every prompt token are handed back. */
+  readonly promptLogits?: boolean;
+}
+
+/** What wishes are checked against. */
+interface WishScope {
+  readonly text: ModelText;
+  readonly vocabularySize: number;
+  readonly warn: (message: string) => void;
+}
+
+/** Throws INVALID_ARGUMENT. */
+export function wishesOf(options: WishOptions, { text, vocabularySize, warn }: WishScope): Wishes {
+  checkKinds(options);
+  const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } = options;
+  const params = parseSampling(sampling, vocabularySize);
+  requireTokenizer(params, text);
+  return {
+    params,
+    cacheSalt: cacheSalt ?? null,
+    retention: retentionOf(retention, warn),
+    priority: priority ?? 0,
+    badWordTokenIds: text.badWords(params.badWords),
+    thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
+    promptLogits: promptLogits ?? false,
+  };
+}
+
+/** JavaScript's callers may give anything, and the engine is everybody's. */
+function checkKinds({ cacheSalt, priority, requestId }: GenerateOptions): void {
+  for (const [param, value] of Object.entries({ cacheSalt, requestId })) {
+    if (value !== undefined && value !== null && typeof value !== "string") {
+      throw wrongKind(param, "a string", value);
+    }
+  }
+  if (priority !== undefined && priority !== null && !Number.isFinite(priority)) {
+    throw wrongKind("priority", "a finite number", priority);
+  }
+}
+
+function wrongKind(param: string, wanted: string, value: unknown): EngineError {
+  const shown = typeof value === "number" ? String(value) : `of type ${typeof value}`;
+  return new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be ${wanted}, current value is ${shown}`,
+    { param },
+  );
+}
+
+/** Checked; one that cannot do what it says is used all the same, with a warning. */
+function retentionOf(
+  options: GenerateOptions["retention"],
+  warn: (message: string) => void,
+): RetentionConfig | null {
+  if (options === undefined) return null;
+  const retention = parseRetention(options);
+  const warning = retentionWarning(retention);
+  if (warning !== null) warn(warning);
+  return retention;
+}
+
+function requireTokenizer(params: SamplingParams, text: ModelText): void {
+  if (params.stop.length > 0) text.require("watch for stop strings");
+  if (params.structuredOutput !== null) text.require("constrain the output");
+}

@@ -1,0 +1,93 @@
+/** What is posted to the engine's thread, and when. */
+import { existsSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { LLM, SamplingParams } from "#engine";
+import { linkTo } from "../../src/engine/link.ts";
+import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol.ts";
+
+const built = existsSync("dist/engine/engine-thread.js");
+const model = "test/fixtures/models/llama";
+
+function addOf(key: number, extraArgs: Record<string, unknown> | null = null): ToEngine {
+  const request: EngineRequest = {
+    ...{ key, requestId: String(key), promptTokenIds: [1], seed: 0n, cacheSalt: null },
+    params: { ...SamplingParams.parse({}), extraArgs },
+    ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
+  };
+  return { type: "add", request };
+}
+
+/** A link to a thread that gets nothing: what it would get, a list for each time it is posted to. */
+function openLink(refuses: (messages: readonly ToEngine[]) => boolean = () => false) {
+  const posted: ToEngine[][] = [];
+  const told: FromEngine[] = [];
+  const spy = vi.spyOn(Worker.prototype, "postMessage").mockImplementation((value) => {
+    if (refuses(value)) throw new Error("it could not be cloned");
+    posted.push(value);
+  });
+  const link = linkTo("worker")((message) => told.push(message));
+  onTestFinished(async () => {
+    spy.mockRestore();
+    await link.close();
+  });
+  return { link, posted, told };
+}
+
+const kindsOf = (posted: readonly ToEngine[][]) =>
+  posted.map((messages) => messages.map(({ type }) => type));
+
+test.runIf(built)("requests made together go together, all else at once and in order", async () => {
+  const { link, posted } = openLink();
+  link.post({ type: "kvSnapshot", key: 1 });
+  expect(kindsOf(posted)).toEqual([["kvSnapshot"]]);
+  link.post(addOf(2));
+  link.post({ type: "embed", request: { key: 3, promptTokenIds: [1] } });
+  expect(posted).toHaveLength(1);
+  await Promise.resolve();
+  expect(kindsOf(posted.slice(1))).toEqual([["add", "embed"]]);
+  link.post(addOf(4));
+  link.post({ type: "abort", key: 4 });
+  expect(kindsOf(posted.slice(2))).toEqual([["add"], ["abort"]]);
+  await Promise.resolve();
+  expect(posted).toHaveLength(4);
+});
+
+test.runIf(built)(
+  "of requests made together those that do not cross are refused alone",
+  async () => {
+    const isOdd = (message: ToEngine) => message.type === "add" && message.request.key % 2 === 1;
+    const { link, posted, told } = openLink((messages) => messages.some(isOdd));
+    for (const key of [1, 2, 3, 4]) link.post(addOf(key));
+    await vi.waitFor(() => expect(told).toHaveLength(2));
+    expect(kindsOf(posted)).toEqual([["add"], ["add"]]);
+    expect(told).toMatchObject([
+      { type: "refused", key: 1, error: { code: "INVALID_ARGUMENT" } },
+      { type: "refused", key: 3, error: { code: "INVALID_ARGUMENT" } },
+    ]);
+  },
+);
+
+test.runIf(built)("prompts of one call begin in one step", async () => {
+  await using llm = await LLM.load(model, { device: "reference", dtype: "float32" });
+  const stepTokens: number[] = [];
+  llm.listen({ onStep: (step) => stepTokens.push(step.stepTokens) });
+  const prompts = [3, 4, 5].map((length) => ({ promptTokenIds: Array<number>(length).fill(7) }));
+  await llm.generate(prompts, { maxTokens: 2, detokenize: false });
+  expect(stepTokens[0]).toBe(12);
+});
+
+test.runIf(built)("an option that does not cross is refused, and others are served", async () => {
+  await using llm = await LLM.load(model, { device: "reference" });
+  const prompt = { promptTokenIds: [1, 2, 3] };
+  const options = { maxTokens: 2, detokenize: false };
+  const wrong = llm.generate(prompt, { ...options, extraArgs: { odd: () => "a call" } });
+  const [good] = await Promise.all([
+    llm.generate(prompt, options),
+    expect(wrong).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringContaining("must be of plain values"),
+    }),
+  ]);
+  expect(good[0]?.completions[0]?.tokenIds).toHaveLength(2);
+});
