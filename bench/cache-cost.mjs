@@ -16,9 +16,9 @@ import { describeMachine } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    blocks: { type: "string", default: "1000,10000,100000,1000000" },
+    blocks: { type: "numbers", default: [1000, 10000, 100000, 1000000], min: 1 },
     policy: { type: "string", default: "priority" },
-    runs: { type: "string", default: "3" },
+    runs: { type: "number", default: 3, min: 1 },
   },
 });
 setFlagsFromString("--expose_gc");
@@ -122,13 +122,13 @@ function bookBytesPerBlock(blocks) {
 }
 
 function measure(blocks) {
-  const runs = Array.from({ length: Number(flags.runs) }, () => measureOnce(blocks));
+  const runs = Array.from({ length: flags.runs }, () => measureOnce(blocks));
   const names = Object.keys(runs[0]);
   const ns = names.map((name) => [name, Math.round(Math.min(...runs.map((run) => run[name])))]);
   return Object.fromEntries(ns);
 }
 
-const sizes = flags.blocks.split(",").map(Number);
+const sizes = flags.blocks;
 // First, while nothing else is left to be collected, and once for what loading the modules left.
 bookBytesPerBlock(1000);
 const bytes = sizes.map(bookBytesPerBlock);

@@ -17,15 +17,15 @@ import { blockFile, fillPayload, indexOf, openStore } from "./disk-blocks.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    rounds: { type: "string", default: "20" },
-    kib: { type: "string", default: "256" },
+    rounds: { type: "number", default: 20, min: 1 },
+    kib: { type: "number", default: 256 },
     dir: { type: "string", default: tmpdir() },
     full: { type: "string" },
     child: { type: "string" },
-    from: { type: "string", default: "0" },
+    from: { type: "number", default: 0 },
   },
 });
-const bytes = Number(flags.kib) * 1024;
+const bytes = flags.kib * 1024;
 /** Anybody but root, for whom no folder is closed. */
 const NOBODY = 65_534;
 const BUFFERS = 8;
@@ -131,9 +131,9 @@ async function closedFolder() {
 
 if (flags.child !== undefined) {
   const opened = await openStore(flags.child, bytes, console.error);
-  if (opened !== null) await writeBlocks(opened.store, Number(flags.from));
+  if (opened !== null) await writeBlocks(opened.store, flags.from);
 } else {
-  const killed = await killRounds(Number(flags.rounds));
+  const killed = await killRounds(flags.rounds);
   const full = flags.full === undefined ? null : await fullDisk(flags.full);
   const closed = await closedFolder();
   console.log(JSON.stringify({ killed, full, closed, warnings }, null, 2));

@@ -17,9 +17,9 @@ import { describeMachine } from "./machine.mjs";
 const { values: flags } = readFlags({
   options: {
     dir: { type: "string", default: tmpdir() },
-    kib: { type: "string", default: "64,1024" },
-    mib: { type: "string", default: "256" },
-    scan: { type: "string", default: "10000" },
+    kib: { type: "numbers", default: [64, 1024], min: 1 },
+    mib: { type: "number", default: 256 },
+    scan: { type: "number", default: 10000 },
   },
 });
 
@@ -105,9 +105,8 @@ async function measureScan(blocks) {
   };
 }
 
-const totalBytes = Number(flags.mib) * 2 ** 20;
+const totalBytes = flags.mib * 2 ** 20;
 const speeds = [];
-for (const kib of flags.kib.split(","))
-  speeds.push(await measureSpeed(Number(kib) * 1024, totalBytes));
-const scan = await measureScan(Number(flags.scan));
+for (const kib of flags.kib) speeds.push(await measureSpeed(kib * 1024, totalBytes));
+const scan = await measureScan(flags.scan);
 console.log(JSON.stringify({ machine: describeMachine(), speeds, scan }, null, 2));

@@ -20,8 +20,8 @@ import { describeMachine } from "./machine.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    seed: { type: "string", default: "1" },
-    requests: { type: "string", default: "20000" },
+    seed: { type: "number", default: 1 },
+    requests: { type: "number", default: 20000, min: 1 },
     capacity: { type: "string", default: "2000,5000,10000" },
     trace: { type: "string" },
     out: { type: "string", default: `${root}bench/results/eviction.json` },
@@ -164,8 +164,8 @@ function measure(trace, capacityBlocks) {
 
 const capacities = flags.capacity.split(",").map((text) => (text === "inf" ? null : Number(text)));
 const traceFlag = flags.trace === undefined ? "" : ` --trace ${basename(flags.trace)}`;
-const seed = Number(flags.seed);
-const requests = Number(flags.requests);
+const seed = flags.seed;
+const requests = flags.requests;
 const mixed = mixedWorkload({ seed, requests });
 const measureAll = (trace) => ({
   requests: trace.requests.length,

@@ -22,14 +22,14 @@ const BLOCK_TOKENS = 4;
 const MEDIUMS = ["GPU", "CPU", "STORAGE"];
 const { values: flags } = readFlags({
   options: {
-    operations: { type: "string", default: "100000" },
-    buffer: { type: "string", default: "200" },
-    seed: { type: "string", default: "1" },
+    operations: { type: "number", default: 100000, min: 1 },
+    buffer: { type: "number", default: 200, min: 1 },
+    seed: { type: "number", default: 1 },
   },
 });
-const operations = Number(flags.operations);
+const operations = flags.operations;
 
-let state = Number(flags.seed) >>> 0;
+let state = flags.seed >>> 0;
 /** A whole number below `limit`; the same ones for the same seed. */
 function below(limit) {
   state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -156,7 +156,7 @@ class Index {
 }
 
 const life = new Life();
-const log = new KvEventLog(Number(flags.buffer));
+const log = new KvEventLog(flags.buffer);
 const source = new KvEvents({
   log,
   enabled: true,
@@ -216,7 +216,7 @@ while (!index.equals(snapshot) && performance.now() < deadline) {
 const result = {
   operations,
   events: source.nextId,
-  buffer: Number(flags.buffer),
+  buffer: flags.buffer,
   blocksStored: snapshot.blocks.length,
   reader: { equal: follower.mirror.equals(snapshot), lostTimes: follower.losses },
   zeromq: {
@@ -225,9 +225,7 @@ const result = {
     restartsFromSnapshot: index.restarts,
   },
 };
-console.log(
-  JSON.stringify({ machine: describeMachine(), seed: Number(flags.seed), ...result }, null, 2),
-);
+console.log(JSON.stringify({ machine: describeMachine(), seed: flags.seed, ...result }, null, 2));
 await publishing.close();
 subscriber.close();
 await receiving;

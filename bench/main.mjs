@@ -21,13 +21,12 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
-    reps: { type: "string", default: "5" },
-    threads: { type: "string", default: String(availableParallelism()) },
+    reps: { type: "number", default: 5, min: 1 },
+    threads: { type: "number", default: availableParallelism(), min: 1 },
     out: { type: "string", default: `${here}results/cpu.json` },
   },
 });
-const threads = Number(flags.threads);
-const reps = Number(flags.reps);
+const { threads, reps } = flags;
 
 /** Our setting and the peer's file that stand for the same precision. */
 const PAIRS = [

@@ -14,12 +14,12 @@ import { describeMachine } from "./machine.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    blocks: { type: "string", default: "1000,10000,100000,1000000" },
-    tokens: { type: "string", default: "16" },
+    blocks: { type: "numbers", default: [1000, 10000, 100000, 1000000], min: 1 },
+    tokens: { type: "number", default: 16, min: 1 },
   },
 });
 const RUNS = 4;
-const blockTokens = Number(flags.tokens);
+const blockTokens = flags.tokens;
 
 /** Small tokens that look random and are the same in each run. */
 const tokenAt = (index) => (Math.imul(index + 1, 0x9e3779b1) >>> 8) % 50_000;
@@ -82,7 +82,7 @@ function measureOnce(blocks, { parentOf, tokenOf }) {
 }
 
 const results = [];
-for (const blocks of flags.blocks.split(",").map(Number)) {
+for (const blocks of flags.blocks) {
   for (const [shape, how] of Object.entries(SHAPES)) {
     results.push({ blocks, shape, ns: measure(blocks, how) });
   }

@@ -25,9 +25,9 @@ const BLOCK_TOKENS = 16;
 const WARM_UP_STEPS = 300;
 const { values: flags } = readFlags({
   options: {
-    sequences: { type: "string", default: "256" },
-    steps: { type: "string", default: "2000" },
-    blocks: { type: "string", default: "1000,10000,100000,1000000" },
+    sequences: { type: "number", default: 256, min: 1 },
+    steps: { type: "number", default: 2000, min: 1 },
+    blocks: { type: "numbers", default: [1000, 10000, 100000, 1000000], min: 1 },
   },
 });
 
@@ -203,8 +203,7 @@ function scatteredNanos(blocks, evictionPolicy) {
   return rounded((timed(() => grow(timedBlocks)) * 1e6) / timedBlocks);
 }
 
-const steps = Number(flags.steps);
-const running = Number(flags.sequences);
+const { steps, sequences: running } = flags;
 console.log(
   JSON.stringify(
     {
@@ -224,11 +223,11 @@ console.log(
           steps,
         }),
       ],
-      perBlock: flags.blocks.split(",").map((blocks) => measureCache(Number(blocks))),
-      scattered: flags.blocks.split(",").map((blocks) => ({
-        blocks: Number(blocks),
+      perBlock: flags.blocks.map((blocks) => measureCache(blocks)),
+      scattered: flags.blocks.map((blocks) => ({
+        blocks,
         ...Object.fromEntries(
-          EVICTION_POLICIES.map((policy) => [policy, scatteredNanos(Number(blocks), policy)]),
+          EVICTION_POLICIES.map((policy) => [policy, scatteredNanos(blocks, policy)]),
         ),
       })),
     },

@@ -20,15 +20,15 @@ import { ScriptedServer } from "./scripted.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    requests: { type: "string", default: "600" },
-    seed: { type: "string", default: "1" },
-    "beam-steps": { type: "string", default: "384" },
+    requests: { type: "number", default: 600, min: 1 },
+    seed: { type: "number", default: 1 },
+    "beam-steps": { type: "number", default: 384, min: 1 },
     out: { type: "string", default: `${root}bench/results/sharing.json` },
   },
 });
-const requests = Number(flags.requests);
-const seed = Number(flags.seed);
-const beamSteps = Number(flags["beam-steps"]);
+const requests = flags.requests;
+const seed = flags.seed;
+const beamSteps = flags["beam-steps"];
 
 const MODEL = `${root}models/pocket`;
 const BLOCK_TOKENS = 16;

@@ -15,10 +15,10 @@ import { describeMachine } from "./machine.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    streams: { type: "string", default: "200" },
-    malformed: { type: "string", default: "1000" },
-    rounds: { type: "string", default: "6" },
-    seed: { type: "string", default: "1" },
+    streams: { type: "number", default: 200, min: 1 },
+    malformed: { type: "number", default: 1000 },
+    rounds: { type: "number", default: 6, min: 1 },
+    seed: { type: "number", default: 1 },
   },
 });
 /** So small that the first round touches all of it, and that sequences are preempted. */
@@ -198,16 +198,16 @@ async function settledStats(url) {
   throw new Error("Requests still run although all clients are gone");
 }
 
-const random = createRandom(Number(flags.seed));
+const random = createRandom(flags.seed);
 const { server, url } = await startServer();
 try {
-  const streams = Number(flags.streams);
-  const malformed = Number(flags.malformed);
+  const streams = flags.streams;
+  const malformed = flags.malformed;
   const memory = [];
   let outcomes = {};
   let statuses = {};
   let stats = {};
-  for (let round = 0; round < Number(flags.rounds); round++) {
+  for (let round = 0; round < flags.rounds; round++) {
     outcomes = await hangUpAll(url, streams, random);
     statuses = await sendMalformed(url, malformed, random);
     stats = await settledStats(url);

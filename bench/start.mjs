@@ -20,8 +20,8 @@ const MS_PER_TICK = 10;
 const SETTLE_MS = 20_000;
 const { values: flags } = readFlags({
   options: {
-    runs: { type: "string", default: "5" },
-    "idle-seconds": { type: "string", default: "10" },
+    runs: { type: "number", default: 5, min: 1 },
+    "idle-seconds": { type: "number", default: 10 },
     device: { type: "string", default: "cpu" },
     model: { type: "string" },
     "random-weights": { type: "boolean", default: false },
@@ -95,9 +95,9 @@ async function idleShare(seconds) {
 /** All that was asked for. */
 async function measure() {
   const uncached = flags.device === "cuda" ? { uncachedKernels: firstTokenUncached() } : {};
-  const runs = Array.from({ length: Number(flags.runs) }, () => firstToken());
+  const runs = Array.from({ length: flags.runs }, () => firstToken());
   const seconds = runs.map((run) => run.seconds);
-  const idleSeconds = Number(flags["idle-seconds"]);
+  const idleSeconds = flags["idle-seconds"];
   const idle = idleSeconds > 0 ? await idleShare(idleSeconds) : {};
   return {
     machine: describeMachine(),

@@ -27,9 +27,9 @@ const WARM_UP_STEPS = 100;
 const MODEL = longContextModel("test/fixtures/models/llama");
 const { values: flags } = readFlags({
   options: {
-    sequences: { type: "string", default: "1,64,256" },
-    steps: { type: "string", default: "1000" },
-    context: { type: "string", default: "600" },
+    sequences: { type: "numbers", default: [1, 64, 256], min: 1 },
+    steps: { type: "number", default: 1000, min: 1 },
+    context: { type: "number", default: 600 },
     "no-overlap": { type: "boolean", default: false },
   },
 });
@@ -71,8 +71,8 @@ const rounded = (value) => Math.round(value * 10) / 10;
 
 /** Steps of `count` sequences in the middle of their answers. */
 async function measure(count) {
-  const steps = Number(flags.steps);
-  const context = Number(flags.context);
+  const steps = flags.steps;
+  const context = flags.context;
   const blockTokens = 16;
   const blocks = count * Math.ceil((context + steps + WARM_UP_STEPS + 64) / blockTokens);
   const options = {
@@ -137,6 +137,6 @@ const blank = {
 };
 
 const rows = [];
-for (const count of flags.sequences.split(",")) rows.push(await measure(Number(count)));
+for (const count of flags.sequences) rows.push(await measure(count));
 const command = `node bench/step-cost.mjs ${process.argv.slice(2).join(" ")}`.trim();
 console.log(JSON.stringify({ command, machine: describeMachine(), microsPerStep: rows }, null, 2));

@@ -19,15 +19,15 @@ import { describeMachine, median } from "./machine.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    blocks: { type: "string", default: "1,8,16,32,64,128,256" },
-    lengths: { type: "string", default: "256,512,1024" },
-    reps: { type: "string", default: "3" },
+    blocks: { type: "numbers", default: [1, 8, 16, 32, 64, 128, 256], min: 1 },
+    lengths: { type: "numbers", default: [256, 512, 1024], min: 1 },
+    reps: { type: "number", default: 3, min: 1 },
     out: { type: "string", default: `${root}bench/results/swap.json` },
   },
 });
-const blockSizes = flags.blocks.split(",").map(Number);
-const lengths = flags.lengths.split(",").map(Number);
-const reps = Number(flags.reps);
+const blockSizes = flags.blocks;
+const lengths = flags.lengths;
+const reps = flags.reps;
 
 const MODEL = `${root}models/pocket`;
 /** After the first the pool is short; the others are steps to compare with. */

@@ -18,14 +18,14 @@ import { describeMachine, median } from "./machine.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    lengths: { type: "string", default: "16,64,256,512,1024,1904" },
-    reps: { type: "string", default: "3" },
+    lengths: { type: "numbers", default: [16, 64, 256, 512, 1024, 1904], min: 1 },
+    reps: { type: "number", default: 3, min: 1 },
     dir: { type: "string", default: tmpdir() },
     out: { type: "string", default: `${root}bench/results/tiers.json` },
   },
 });
-const lengths = flags.lengths.split(",").map(Number);
-const reps = Number(flags.reps);
+const lengths = flags.lengths;
+const reps = flags.reps;
 
 const MODEL = `${root}models/pocket`;
 const BLOCK_TOKENS = 16;

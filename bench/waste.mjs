@@ -19,13 +19,13 @@ import { ScriptedServer } from "./scripted.mjs";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
-    requests: { type: "string", default: "4000" },
-    seed: { type: "string", default: "1" },
+    requests: { type: "number", default: 4000, min: 1 },
+    seed: { type: "number", default: 1 },
     out: { type: "string", default: `${root}bench/results/waste.json` },
   },
 });
-const requests = Number(flags.requests);
-const seed = Number(flags.seed);
+const requests = flags.requests;
+const seed = flags.seed;
 
 const POOL_SLOTS = 15_700;
 const CONTEXT_TOKENS = 2048;

@@ -9,8 +9,8 @@ import { readFlags } from "./flags.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    operations: { type: "string", default: "1000000" },
-    seed: { type: "string", default: "1" },
+    operations: { type: "number", default: 1_000_000, min: 1 },
+    seed: { type: "number", default: 1 },
   },
 });
 const { status } = spawnSync(
@@ -23,8 +23,8 @@ const { status } = spawnSync(
     stdio: "inherit",
     env: {
       ...process.env,
-      PERIGEE_FUZZ_OPERATIONS: flags.operations,
-      PERIGEE_FUZZ_SEED: flags.seed,
+      PERIGEE_FUZZ_OPERATIONS: String(flags.operations),
+      PERIGEE_FUZZ_SEED: String(flags.seed),
     },
   },
 );

@@ -26,7 +26,7 @@ const { readShape } = await import("./shape.mjs");
 const { values: flags } = readFlags({
   options: {
     work: { type: "string", default: "1x128,1x576,8x576,16x576,64x576,256x576,1x4096,1x100000" },
-    runs: { type: "string", default: "9" },
+    runs: { type: "number", default: 9, min: 1 },
   },
 });
 
@@ -120,7 +120,7 @@ function microseconds(launch, places) {
     for (let place = 0; place < launches; place++) launch(place);
   });
   const runnable = graph.instantiate();
-  const ms = gpuMs(session, () => runnable.launch(stream), Number(flags.runs));
+  const ms = gpuMs(session, () => runnable.launch(stream), flags.runs);
   for (const each of [runnable, graph]) each.destroy();
   return (ms * 1000) / launches;
 }

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { openDevice } from "../../dist/devices/index.js";
 import { LLM } from "../../dist/index.js";
-import { readFlags } from "../../tools/flags.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
 import { openBuilt } from "./contracts/open-built.mjs";
 import { describe, expect, runSuites, test } from "./contracts/stand-in.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
@@ -31,6 +31,7 @@ const { values: flags } = readFlags({
   },
 });
 const { device } = flags;
+if (!["cpu", "cuda", "reference"].includes(device)) refuse(`Cannot open ${device}: no such device`);
 const cuda = cudaFromEnvironment();
 const largestDifference = 1e-3;
 

@@ -1,15 +1,17 @@
 // node bench/gpu/faults.mjs [--only trap,none] [--model models/pocket]
 //
 // Provokes what can go wrong with a GPU, and prints what a user saw of it, line by line, with exit
-// codes. Needs the build; `old`, `nvrtc` and `driver` need no GPU.
+// codes. Needs the build; `old` and `driver` need no GPU.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
+import { CudaDriver } from "../../dist/devices/cuda/driver.js";
 import { openSystemLibrary } from "../../dist/devices/cuda/native-library.js";
-import { readFlags } from "../../tools/flags.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
+import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const { values: flags } = readFlags({
   options: {
@@ -66,6 +68,7 @@ async function run(...words) {
 }
 
 const onGpu = ["--device", "cuda"];
+const needNoGpu = new Set(["old", "driver"]);
 const short = ["--prompt-ids", "1,2,3", "--max-tokens", "4", "--temperature", "0"];
 
 /** What a client of a server sees of a request. */
@@ -203,6 +206,8 @@ const faults = {
 };
 
 const chosen = flags.only?.split(",") ?? Object.keys(faults);
+for (const name of chosen) if (!(name in faults)) refuse(`Cannot provoke ${name}: no such fault`);
+if (chosen.some((name) => !needNoGpu.has(name))) await openOrGiveUp(() => CudaDriver.open());
 for (const name of chosen) {
   const [title, provoke] = faults[name];
   console.log(`${name}: ${title}`);

@@ -14,7 +14,7 @@ import { median } from "../machine.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const { values: flags } = readFlags({
-  options: { json: { type: "boolean" }, mebibytes: { type: "string" } },
+  options: { json: { type: "boolean" }, mebibytes: { type: "number", default: 4096, min: 1 } },
 });
 
 const settings = cudaFromEnvironment();
@@ -74,7 +74,7 @@ function measureLaunches() {
   for (const each of [runnable, graph]) each.destroy();
 }
 
-const mebibytes = Number(flags.mebibytes ?? 4096);
+const { mebibytes } = flags;
 results.copyGBs = copySpeed(session, mebibytes * 2 ** 20);
 measureBus(mebibytes * 2 ** 20);
 const products = productCeiling(session, mebibytes >= 1024 ? 8192 : 64, { settings });

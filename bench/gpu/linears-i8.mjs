@@ -20,16 +20,16 @@ const { CudaActivation, CudaMatrix, CudaTensor, rowBytes } = await import(
 const { I8_TILES, i8TileFor } = await import("../../dist/devices/cuda/linear-i8.js");
 const { I8_ROWS_MAX, linearI8 } = await import("../../dist/devices/cuda/ops/linear.js");
 
-const defaultRows = "17,24,32,33,40,48,56,64,80,96,128,256,512,2048,8192";
+const defaultRows = [17, 24, 32, 33, 40, 48, 56, 64, 80, 96, 128, 256, 512, 2048, 8192];
 const { values: flags } = readFlags({
   options: {
-    rows: { type: "string", default: defaultRows },
+    rows: { type: "numbers", default: defaultRows, min: 1 },
     only: { type: "string" },
-    scale: { type: "string", default: "1" },
+    scale: { type: "number", default: 1, min: 1 },
   },
 });
-const scale = Number(flags.scale);
-const rowCounts = flags.rows.split(",").map(Number);
+const scale = flags.scale;
+const rowCounts = flags.rows;
 const launches = scale === 1 ? 4 : 1;
 
 /** [outputs, columns]. */

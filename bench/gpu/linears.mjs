@@ -22,13 +22,13 @@ const { copySpeed, fillRandom, gpuMs } = await import("../../dist/devices/cuda/c
 
 const { values: flags } = readFlags({
   options: {
-    rows: { type: "string", default: "1,2,4,8,12,16,24,32,48,64" },
+    rows: { type: "numbers", default: [1, 2, 4, 8, 12, 16, 24, 32, 48, 64], min: 1 },
     only: { type: "string" },
-    scale: { type: "string", default: "1" },
+    scale: { type: "number", default: 1, min: 1 },
   },
 });
-const scale = Number(flags.scale);
-const rowCounts = flags.rows.split(",").map(Number);
+const scale = flags.scale;
+const rowCounts = flags.rows;
 /** Bytes of the matrices that launches take turns on. */
 const turnBytes = Math.ceil((512 << 20) / scale ** 2);
 

@@ -15,14 +15,14 @@ import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    gigabytes: { type: "string", default: "8" },
+    gigabytes: { type: "number", default: 8 },
     folder: { type: "string", default: tmpdir() },
   },
 });
 /** A feed-forward matrix of an 8B model: 117 MB. */
 const shape = [14_336, 4096];
 const matrixBytes = shape[0] * shape[1] * 2;
-const count = Math.max(1, Math.round((Number(flags.gigabytes) * 1e9) / matrixBytes));
+const count = Math.max(1, Math.round((flags.gigabytes * 1e9) / matrixBytes));
 
 /** Writes matrices of nothing in particular. */
 function writeFile(path) {

@@ -16,7 +16,7 @@
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
 import { openDevice, ReferenceDevice } from "../../dist/devices/index.js";
-import { readFlags } from "../../tools/flags.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
 import { openBuilt } from "./contracts/open-built.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 import { firstOtherChoice, RoutingRecord } from "./routing.mjs";
@@ -31,6 +31,9 @@ const { values: flags } = readFlags({
   options: { only: { type: "string" }, device: { type: "string", default: "cuda" } },
 });
 const fixtures = flags.only?.split(",") ?? decoderFixtures;
+for (const name of fixtures) {
+  if (!decoderFixtures.includes(name)) refuse(`Cannot check ${name}: no such model`);
+}
 const limits = { logits: 1e-3, gap: 1e-2, margin: 2e-2 };
 const feeding = { chunkTokens: 16, stagger: 1, newTokens: 24 };
 

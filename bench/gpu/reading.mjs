@@ -7,7 +7,7 @@ import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { openFileBytes } from "../../dist/checkpoint/mapped-file.js";
 import { addressOf } from "../../dist/devices/cuda/native-library.js";
 import { ReadPool } from "../../dist/devices/cuda/read-pool.js";
-import { readFlags } from "../../tools/flags.mjs";
+import { readFlags, refuse } from "../../tools/flags.mjs";
 
 const slotBytes = 4 << 20;
 const slotsPerThread = 2;
@@ -15,11 +15,12 @@ const runs = 3;
 
 const { values: flags, positionals } = readFlags({
   allowPositionals: true,
-  options: { threads: { type: "string", default: "1,2,4,6" } },
+  options: { threads: { type: "numbers", default: [1, 2, 4, 6], min: 1 } },
 });
 const [path] = positionals;
-if (path === undefined) throw new Error("usage: node bench/gpu/reading.mjs FILE");
-const { size } = statSync(path);
+if (path === undefined) refuse("Cannot read: wanted a FILE");
+const { size } =
+  statSync(path, { throwIfNoEntry: false }) ?? refuse(`Cannot read ${path}: no such file`);
 
 /** Whole slots of the file, the last one shorter. */
 const stretches = Array.from({ length: Math.ceil(size / slotBytes) }, (_, index) => {
@@ -80,7 +81,7 @@ function measure(read) {
 }
 
 const result = { bytes: size, mappedGBps: measure(mapped), oneThreadGBps: measure(oneThread) };
-for (const threads of flags.threads.split(",").map(Number)) {
+for (const threads of flags.threads) {
   const buffers = Array.from(
     { length: threads * slotsPerThread },
     () => new ArrayBuffer(slotBytes),

@@ -21,7 +21,7 @@ const { values: flags } = readFlags({
   options: {
     parts: { type: "string", default: Object.keys(parts).join(",") },
     out: { type: "string", default: "bench/.cache/gpu-report" },
-    budget: { type: "string" },
+    budget: { type: "number" },
     keep: { type: "boolean", default: false },
   },
 });
@@ -44,7 +44,7 @@ const files = flags.keep ? folder : mkdtempSync(join(tmpdir(), "perigee-report-"
 /** Seconds that a part may take; null: it does not fit. */
 function allowance({ limit }) {
   if (flags.budget === undefined) return limit;
-  const left = Number(flags.budget) - secondsSince(begun);
+  const left = flags.budget - secondsSince(begun);
   return left < limit / 2 ? null : Math.min(limit, left);
 }
 

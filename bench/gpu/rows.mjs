@@ -27,14 +27,14 @@ const { llamaFolder, readShape } = await import("./shape.mjs");
 
 const { values: flags } = readFlags({
   options: {
-    tokens: { type: "string", default: "1,64,256,8192" },
+    tokens: { type: "numbers", default: [1, 64, 256, 8192], min: 1 },
     only: { type: "string", default: "norm,embed,ropeKvWrite" },
     model: { type: "string", default: llamaFolder },
-    copy: { type: "string", default: String(2 * 2 ** 30) },
-    scale: { type: "string", default: "1" },
+    copy: { type: "number", default: 2 * 2 ** 30 },
+    scale: { type: "number", default: 1, min: 1 },
   },
 });
-const scale = Number(flags.scale);
+const scale = flags.scale;
 /** Of tokens as they are asked for. */
 const decodesMost = 256;
 const decodeContext = 576;
@@ -181,9 +181,9 @@ function scaledShape() {
 
 async function main() {
   const shape = scaledShape();
-  const copyGBs = copySpeed(session, Math.ceil(Number(flags.copy) / scale ** 2));
+  const copyGBs = copySpeed(session, Math.ceil(flags.copy / scale ** 2));
   console.log(`${device.description}: copy ${copyGBs.toFixed(0)} GB/s`);
-  const counts = flags.tokens.split(",").map(Number);
+  const counts = flags.tokens;
   const works = counts.map((tokens) => spansOf(tokens));
   const weights = new KernelWeights(gpu, shape, Math.max(...works.map((work) => work.context)) + 1);
   const slots = Math.max(...works.map(({ batch, context }) => batch * (context + 16)));

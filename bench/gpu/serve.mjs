@@ -22,18 +22,18 @@ const { values: flags, positionals: serveFlags } = readFlags({
   allowPositionals: true,
   options: {
     device: { type: "string", default: "cuda" },
-    streams: { type: "string", default: "512" },
-    rounds: { type: "string", default: "3" },
-    clients: { type: "string", default: "4" },
-    "prompt-tokens": { type: "string", default: "64" },
-    "output-tokens": { type: "string", default: "128" },
+    streams: { type: "number", default: 512, min: 1 },
+    rounds: { type: "number", default: 3, min: 1 },
+    clients: { type: "number", default: 4, min: 1 },
+    "prompt-tokens": { type: "number", default: 64, min: 1 },
+    "output-tokens": { type: "number", default: 128, min: 1 },
     model: { type: "string" },
     json: { type: "string" },
   },
 });
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const main = `${root}dist/cli/main.js`;
-const streams = Number(flags.streams);
+const streams = flags.streams;
 /** Ticks of processor time in /proc. */
 const ticksPerSecond = 100;
 
@@ -94,9 +94,9 @@ async function startClient(share) {
 
 /** All streams at once from several processes; what they saw. */
 async function drive(server, url, model, rounds) {
-  const count = Math.min(Number(flags.clients), streams);
-  const sizes = { promptTokens: Number(flags["prompt-tokens"]) };
-  const outputTokens = Number(flags["output-tokens"]);
+  const count = Math.min(flags.clients, streams);
+  const sizes = { promptTokens: flags["prompt-tokens"] };
+  const outputTokens = flags["output-tokens"];
   const clients = await Promise.all(
     Array.from({ length: count }, (_, at) => {
       const share = Math.floor(((at + 1) * streams) / count) - Math.floor((at * streams) / count);
@@ -148,12 +148,12 @@ function summary(results, seconds, serverCpuSeconds) {
 
 /** The product's own client with the same load. */
 async function benchServe(server, url) {
-  const rounds = Number(flags.rounds);
+  const rounds = flags.rounds;
   const sizes = [
     "--input-length",
-    flags["prompt-tokens"],
+    String(flags["prompt-tokens"]),
     "--output-length",
-    flags["output-tokens"],
+    String(flags["output-tokens"]),
   ];
   const load = ["--prompts", String(rounds * streams), "--concurrency", String(streams)];
   const before = cpuSeconds(server.pid);
@@ -189,7 +189,7 @@ const { server, url } = await startServer();
 try {
   const model = await describeServer(url);
   await drive(server, url, model, 1);
-  const clients = await drive(server, url, model, Number(flags.rounds));
+  const clients = await drive(server, url, model, flags.rounds);
   print(clients);
   const own = await benchServe(server, url);
   const { outputTokensPerSecond, timeToFirstTokenMs: first, interTokenMs: between } = own;

@@ -25,15 +25,15 @@ const { values: flags } = readFlags({
   options: {
     only: { type: "string" },
     small: { type: "boolean", default: false },
-    jobs: { type: "string", default: String(defaultJobs()) },
-    limit: { type: "string", default: "120" },
-    "case-limit": { type: "string", default: "30" },
+    jobs: { type: "number", default: defaultJobs(), min: 1 },
+    limit: { type: "number", default: 120 },
+    "case-limit": { type: "number", default: 30 },
     verbose: { type: "boolean", default: false },
     json: { type: "string" },
   },
 });
 const selection = { only: flags.only?.split(",") ?? null, small: flags.small };
-const limits = { all: Number(flags.limit), each: Number(flags["case-limit"]) };
+const limits = { all: flags.limit, each: flags["case-limit"] };
 const slowestShown = 5;
 const failuresShown = 40;
 
@@ -113,7 +113,7 @@ async function runHere(cases, settings, findings) {
 
 /** Runs cases; how many did not begin. */
 function runAll(cases, settings, findings) {
-  const jobs = Math.max(1, Math.floor(Number(flags.jobs)));
+  const jobs = Math.floor(flags.jobs);
   if (jobs === 1) return runHere(cases, settings, findings);
   const { begin: onBegin, add: onResult } = findings;
   const work = { settings, selection };

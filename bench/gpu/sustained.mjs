@@ -22,14 +22,14 @@ const { describeMachine } = await import("../machine.mjs");
 
 const { values: flags } = readFlags({
   options: {
-    rows: { type: "string", default: "8192" },
-    seconds: { type: "string", default: "0.4" },
+    rows: { type: "number", default: 8192, min: 1 },
+    seconds: { type: "number", default: 0.4 },
     model: { type: "string", default: llamaFolder },
     json: { type: "string" },
   },
 });
-const rows = Number(flags.rows);
-const wantedMs = 1000 * Number(flags.seconds);
+const rows = flags.rows;
+const wantedMs = 1000 * flags.seconds;
 const settings = cudaFromEnvironment();
 const session = await openOrGiveUp(() => CudaSession.open({ settings }));
 const { memory, stream } = session;

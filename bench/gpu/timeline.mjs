@@ -38,19 +38,19 @@ const { llamaFolder } = await import("./shape.mjs");
 
 const { values: flags } = readFlags({
   options: {
-    batch: { type: "string", default: "1,64" },
-    steps: { type: "string", default: "10" },
+    batch: { type: "numbers", default: [1, 64], min: 1 },
+    steps: { type: "number", default: 10, min: 1 },
     model: { type: "string", default: llamaFolder },
     json: { type: "string" },
-    requests: { type: "string" },
-    "prompt-tokens": { type: "string", default: "512" },
-    "output-tokens": { type: "string", default: "128" },
-    "step-tokens": { type: "string", default: "8192" },
-    runs: { type: "string", default: "2" },
+    requests: { type: "number", min: 1 },
+    "prompt-tokens": { type: "number", default: 512, min: 1 },
+    "output-tokens": { type: "number", default: 128, min: 1 },
+    "step-tokens": { type: "number", default: 8192, min: 1 },
+    runs: { type: "number", default: 2, min: 1 },
     "engine-thread": { type: "boolean", default: false },
   },
 });
-const stepCount = Number(flags.steps);
+const stepCount = flags.steps;
 /** Steps before the first that is watched: graphs are captured, and the pipeline fills. */
 const stepsBefore = 16;
 const columnsOfPicture = 100;
@@ -176,7 +176,7 @@ function print(batch, { steps, host }, { rows, share }) {
 /** Consecutive steps of decoding, for each batch size. */
 async function watchDecoding() {
   const trace = watchHost();
-  const batches = flags.batch.split(",").map(Number);
+  const batches = flags.batch;
   const llm = await load({
     engineThread: false,
     kvCache: { prefixCaching: false, dtype: "bfloat16" },
@@ -194,9 +194,9 @@ async function watchDecoding() {
 
 /** Whole requests, as the table loads the model for them. */
 async function watchRequests() {
-  const requests = Number(flags.requests);
+  const requests = flags.requests;
   const engineThread = flags["engine-thread"];
-  const stepTokensMax = Number(flags["step-tokens"]);
+  const stepTokensMax = flags["step-tokens"];
   // The table has room for 256 in every row.
   const runningSequencesMax = Math.max(requests, Math.min(256, stepTokensMax));
   const watch = engineThread ? null : new RequestWatch(() => device);
@@ -205,11 +205,11 @@ async function watchRequests() {
     kvCache: { prefixCaching: false, dtype: "bfloat16", eventBufferMax: 0 },
     scheduler: { stepTokensMax, runningSequencesMax },
   });
-  const promptTokens = Number(flags["prompt-tokens"]);
-  const maxTokens = Number(flags["output-tokens"]);
+  const promptTokens = flags["prompt-tokens"];
+  const maxTokens = flags["output-tokens"];
   const title = `${requests} requests of ${promptTokens} tokens in, ${maxTokens} out`;
   const runs = [];
-  for (let run = 0; run <= Number(flags.runs); run++) {
+  for (let run = 0; run <= flags.runs; run++) {
     const prompts = randomPrompts(requests, promptTokens, llm.info.vocabularySize);
     const work = () => llm.generate(prompts, { ...drawing, maxTokens });
     if (run === 0) {

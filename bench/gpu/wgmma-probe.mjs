@@ -30,10 +30,10 @@ const { values: flags } = readFlags({
   options: {
     variants: { type: "boolean" },
     ways: { type: "string" },
-    scale: { type: "string", default: "1" },
+    scale: { type: "number", default: 1, min: 1 },
   },
 });
-const scale = Number(flags.scale);
+const scale = flags.scale;
 
 const heads = 32;
 const kvHeads = 8;

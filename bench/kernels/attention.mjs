@@ -15,10 +15,10 @@ import { SHAPES } from "../shapes.mjs";
 const BLOCK_TOKENS = 16;
 const { values: flags } = readFlags({
   options: {
-    threads: { type: "string" },
+    threads: { type: "number", min: 1 },
     isa: { type: "string" },
     formats: { type: "string", default: "f32,bf16,i8,fp8" },
-    seconds: { type: "string", default: "0.3" },
+    seconds: { type: "number", default: 0.3 },
   },
 });
 
@@ -64,7 +64,7 @@ function batchOf(device, { sequences, context, rows }) {
 function measure(run, layers) {
   const times = [];
   for (let layer = 0; layer < layers; layer++) run(layer);
-  const end = performance.now() + Number(flags.seconds) * 1000;
+  const end = performance.now() + flags.seconds * 1000;
   while (performance.now() < end) {
     const start = performance.now();
     for (let layer = 0; layer < layers; layer++) run(layer);
@@ -134,7 +134,7 @@ function byFormat(shape, given) {
 
 const device = await openDevice({
   kind: "cpu",
-  ...(flags.threads === undefined ? {} : { threads: Number(flags.threads) }),
+  ...(flags.threads === undefined ? {} : { threads: flags.threads }),
   ...(flags.isa === undefined ? {} : { isa: flags.isa }),
 });
 const results = Object.fromEntries(

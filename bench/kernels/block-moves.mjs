@@ -12,9 +12,9 @@ import { SHAPES } from "../shapes.mjs";
 
 const { values: flags } = readFlags({
   options: {
-    threads: { type: "string" },
+    threads: { type: "number", min: 1 },
     format: { type: "string", default: "bf16" },
-    seconds: { type: "string", default: "0.3" },
+    seconds: { type: "number", default: 0.3 },
   },
 });
 
@@ -26,7 +26,7 @@ const COUNTS = [1, 16, 256];
 /** GB/s of the best call; `run(round)` copies `bytes`. */
 function speedOf(bytes, run) {
   let best = Number.POSITIVE_INFINITY;
-  const end = performance.now() + Number(flags.seconds) * 1000;
+  const end = performance.now() + flags.seconds * 1000;
   for (let round = 0; round < 2 || performance.now() < end; round++) {
     const start = performance.now();
     run(round);
@@ -70,7 +70,7 @@ function benchShape(device, { layers, kvHeads, headDim }) {
 
 const device = await openDevice({
   kind: "cpu",
-  ...(flags.threads === undefined ? {} : { threads: Number(flags.threads) }),
+  ...(flags.threads === undefined ? {} : { threads: flags.threads }),
 });
 const results = Object.fromEntries(
   ["smol135", "qwen05"].map((name) => [name, benchShape(device, SHAPES[name])]),

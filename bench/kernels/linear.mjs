@@ -34,24 +34,24 @@ const MIN_MS = 40;
 const { values: flags } = readFlags({
   options: {
     shapes: { type: "string", default: "smol135,qwen05" },
-    rows: { type: "string", default: "1,8,16,512" },
+    rows: { type: "numbers", default: [1, 8, 16, 512], min: 1 },
     formats: { type: "string", default: "i8,bf16,f32" },
-    threads: { type: "string" },
+    threads: { type: "number", min: 1 },
     isa: { type: "string" },
-    reps: { type: "string", default: "5" },
+    reps: { type: "number", default: 5, min: 1 },
     out: { type: "string" },
   },
 });
 
 const library = loadLibrary(flags.isa);
-const threads = flags.threads === undefined ? library.coreCount() : Number(flags.threads);
+const threads = flags.threads === undefined ? library.coreCount() : flags.threads;
 const device = CpuDevice.open({ isa: library.isa, threads });
 const limits = measureLimits(library.isa, threads);
 const results = [];
 for (const name of flags.shapes.split(",")) {
   for (const format of flags.formats.split(",")) {
     const layers = packLayers(LAYERS[name], format);
-    for (const rows of flags.rows.split(",").map(Number)) {
+    for (const rows of flags.rows) {
       results.push({ shape: name, format, rows, ...measure(layers, format, rows) });
       print(results.at(-1));
     }
@@ -92,7 +92,7 @@ function measure(layers, format, rows) {
     for (const problem of problems) device.linear(problem);
   };
   run();
-  const seconds = median(Array.from({ length: Number(flags.reps) }, () => timed(run)));
+  const seconds = median(Array.from({ length: flags.reps }, () => timed(run)));
   release();
   const gmacs = macs / seconds / 1e9;
   const gbytes = bytes / seconds / 1e9;

@@ -32,7 +32,7 @@ import { LazyStream } from "./lazy-stream.ts";
 import { linkTo } from "./link.ts";
 import { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
-import { checkTokenIds } from "./request-check.ts";
+import { checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { warnOnce } from "./warn-once.ts";
 import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
@@ -210,6 +210,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     inputs: readonly Prompt[],
     options: { signal?: AbortSignal } = {},
   ): Promise<EmbedResult[]> {
+    checkSignal(options.signal);
     return boundedMap(inputs, this.#roomFor(1), async (input) => {
       const promptTokenIds = await this.#encode(input);
       const embedding = await this.#client.embed(promptTokenIds, options.signal);
@@ -310,6 +311,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** Throws also when the engine ended, or was told to, while a long text was encoded. */
   async #encode(prompt: Prompt): Promise<readonly number[]> {
     this.#client.checkReady();
+    checkPrompt(prompt);
     // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
     const ids = Array.from(await this.#text.encode(prompt));
     checkTokenIds(ids, this.info.vocabularySize);

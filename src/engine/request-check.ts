@@ -1,5 +1,6 @@
 import { EngineError, invalidSetting, issueText } from "#base";
 import { type SamplingOptions, SamplingParams } from "#sampling";
+import type { Prompt } from "./api.ts";
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
@@ -27,6 +28,28 @@ function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void
       `current value is ${beamWidth}`,
     { param: "beamWidth" },
   );
+}
+
+/** JavaScript's callers may give anything for a prompt. Throws INVALID_ARGUMENT. */
+export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
+  if (typeof prompt === "string") return;
+  const { promptTokenIds } = (prompt ?? {}) as { promptTokenIds?: unknown };
+  if (Array.isArray(promptTokenIds) || ArrayBuffer.isView(promptTokenIds)) return;
+  throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt);
+}
+
+/** Throws INVALID_ARGUMENT. */
+export function checkSignal(signal: unknown): asserts signal is AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw wrongKind("signal", "an AbortSignal", signal);
+}
+
+/** An option that is another thing than it should be. */
+export function wrongKind(param: string, wanted: string, value: unknown): EngineError {
+  const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  const shown = typeof value === "number" ? String(value) : kind;
+  const message = `Cannot use ${param}: must be ${wanted}, current value is ${shown}`;
+  return new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
 /** A prompt needs at least one token, all of them in the vocabulary. */

@@ -1,11 +1,10 @@
 /** What requests that differ in their prompts have in common, checked once. */
-import { EngineError } from "#base";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import type { SamplingParams } from "#sampling";
 import type { GenerateOptions } from "./api.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest } from "./protocol.ts";
-import { parseSampling } from "./request-check.ts";
+import { checkSignal, parseSampling, wrongKind } from "./request-check.ts";
 
 export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
@@ -39,7 +38,8 @@ export function wishesOf(options: WishOptions, { text, vocabularySize, warn }: W
 }
 
 /** JavaScript's callers may give anything, and the engine is everybody's. */
-function checkKinds({ cacheSalt, priority, requestId }: GenerateOptions): void {
+function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions): void {
+  checkSignal(signal);
   for (const [param, value] of Object.entries({ cacheSalt, requestId })) {
     if (value !== undefined && value !== null && typeof value !== "string") {
       throw wrongKind(param, "a string", value);
@@ -48,15 +48,6 @@ function checkKinds({ cacheSalt, priority, requestId }: GenerateOptions): void {
   if (priority !== undefined && priority !== null && !Number.isFinite(priority)) {
     throw wrongKind("priority", "a finite number", priority);
   }
-}
-
-function wrongKind(param: string, wanted: string, value: unknown): EngineError {
-  const shown = typeof value === "number" ? String(value) : `of type ${typeof value}`;
-  return new EngineError(
-    "INVALID_ARGUMENT",
-    `Cannot use ${param}: must be ${wanted}, current value is ${shown}`,
-    { param },
-  );
 }
 
 /** Checked; one that cannot do what it says is used all the same, with a warning. */

@@ -234,6 +234,8 @@ describe("leaving", () => {
     ["priority", Number.NaN],
     ["priority", "high"],
     ["requestId", {}],
+    ["signal", 5],
+    ["signal", null],
   ] as const)("%s cannot be %j, and nobody else is harmed", async ([param, value]) => {
     const wrong = { maxTokens: 1, [param]: value } as GenerateOptions;
     for (const prompts of [prompt, []]) {
@@ -243,6 +245,15 @@ describe("leaving", () => {
     }
     await expect(llm.stream(prompt, wrong).next()).rejects.toMatchObject({ param });
     expect((await llm.generate(prompt, { maxTokens: 1 }))[0]?.completions).toHaveLength(1);
+  });
+
+  test.for([5, null, {}, [1, 2], { promptTokenIds: "1, 2" }])("%j is no prompt", async (wrong) => {
+    const refusal = { code: "INVALID_ARGUMENT", param: "prompt" };
+    for (const prompts of [wrong, [wrong]]) {
+      await expect(llm.generate(prompts as never)).rejects.toMatchObject(refusal);
+    }
+    await expect(llm.stream(wrong as never).next()).rejects.toMatchObject(refusal);
+    await expect(llm.embed([wrong as never])).rejects.toMatchObject(refusal);
   });
 
   test("ids that the caller changes after the call are those of the call", async () => {

@@ -130,9 +130,13 @@ function shown(value) {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 
-/** Runs everything that was declared and matches `only`. Resolves to the number of failures. */
+/**
+ * Runs everything that was declared and matches `only`. Resolves to the number of failures; that
+ * nothing matches is one.
+ */
 export async function runSuites({ only, verbose }) {
   let failed = 0;
+  let ran = 0;
   for (const suite of root.children) {
     const counts = { passed: 0, failed: 0 };
     const started = performance.now();
@@ -140,8 +144,10 @@ export async function runSuites({ only, verbose }) {
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     console.log(`${suite.name}: ${counts.passed} passed, ${counts.failed} failed, ${seconds} s`);
     failed += counts.failed;
+    ran += counts.passed + counts.failed;
   }
-  return failed;
+  if (ran === 0) console.error(`Cannot check: nothing is called like ${only}`);
+  return ran === 0 ? 1 : failed;
 }
 
 /** Whether a suite has a test to run; without one its preparations are left out, too. */
