@@ -136,4 +136,5 @@ const results = sizes.map((blocks, at) => ({
   ...{ blocks, bookBytesPerBlock: bytes[at], ns: measure(blocks) },
 }));
 const shape = { blockTokens: BLOCK_TOKENS, tableBlocks: TABLE_BLOCKS, policy: flags.policy };
-console.log(JSON.stringify({ machine: describeMachine(), ...shape, results }, null, 2));
+const command = `node bench/cache-cost.mjs --blocks ${sizes} --runs ${flags.runs}`;
+console.log(JSON.stringify({ command, machine: describeMachine(), ...shape, results }, null, 2));

@@ -6,7 +6,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { LLM } from "../dist/index.js";
-import { readFlags } from "../tools/flags.mjs";
+import { readFlags, refuse } from "../tools/flags.mjs";
 import { describeMachine, peakResidentMb } from "./machine.mjs";
 
 const WINDOW = 1024;
@@ -19,6 +19,7 @@ const { positionals, values } = readFlags({
   options: { json: { type: "string" } },
 });
 const tokens = Number(positionals[0] ?? 100_000);
+if (!(tokens >= 10)) refuse(`Cannot make ${positionals[0]} tokens: wanted at least 10`);
 const model = positionals[1] ?? "models/pocket";
 
 const llm = await LLM.load(model, {
@@ -54,7 +55,8 @@ for await (const { tokenIds } of llm.stream({ promptTokenIds: [1, 2, 3, 4, 5] },
 
 const { blockTokens, bytesPerBlock } = llm.info;
 const result = {
-  ...describeMachine(),
+  command: `node bench/window.mjs ${tokens} ${model}`,
+  machine: describeMachine(),
   ...{ model, tokens: made, window: WINDOW, sinks: SINKS, blockTokens },
   heldBlocksMax,
   heldMb: Number(((heldBlocksMax * bytesPerBlock) / 1e6).toFixed(2)),
