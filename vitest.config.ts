@@ -1,4 +1,7 @@
 import { defineConfig } from "vitest/config";
+import { sized } from "./test/support/full.ts";
+
+const minuteMs = 60_000;
 
 export default defineConfig({
   ssr: { resolve: { conditions: ["source"] } },
@@ -6,8 +9,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     exclude: ["dist", "node_modules"],
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: sized(minuteMs, 20 * minuteMs),
+    hookTimeout: sized(2 * minuteMs, 20 * minuteMs),
     pool: "forks",
     maxWorkers: 2,
   },

@@ -3,11 +3,12 @@ import { KvCache, type KvCacheShape } from "#kvcache";
 import { CacheBooks } from "../../src/kvcache/cache-books.ts";
 import { CacheTier } from "../../src/kvcache/cache-tier.ts";
 import { KvEventQueue } from "../../src/kvcache/kv-event-queue.ts";
+import { sized } from "../support/full.ts";
 import { CacheLife, OPERATION_NAMES } from "./cache-life.ts";
 
 // `node tools/fuzz.mjs` sets these for a long run.
 const { PERIGEE_FUZZ_OPERATIONS, PERIGEE_FUZZ_SEED } = process.env;
-const OPERATIONS = Number(PERIGEE_FUZZ_OPERATIONS ?? 24_000);
+const OPERATIONS = Number(PERIGEE_FUZZ_OPERATIONS ?? sized(24_000, 240_000));
 const FIRST_SEED = Number(PERIGEE_FUZZ_SEED ?? 1);
 
 /** Small levels, so that everything is scarce. */

@@ -17,6 +17,7 @@ const TEST_ONLY_FOLDERS = [
   "examples",
   "contracts",
   "fuzz",
+  "hostile",
   "fixtures",
   "support",
   "golden",
