@@ -302,7 +302,7 @@ export function layerTable(files) {
     .map((row) => ({ rule: "layerTable", path, message: `lacks the row: ${row}` }));
 }
 
-/** Every runtime dependency is chosen on purpose. @param {Files} files @returns {Violation[]} */
+/** Every runtime dependency has a reason. @param {Files} files @returns {Violation[]} */
 export function dependencies(files) {
   const manifest = JSON.parse(files.get("package.json") ?? "{}");
   const declared = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
@@ -360,19 +360,10 @@ export function machine(files) {
 
 /** @param {Files} files @returns {Violation[]} */
 export function readme(files) {
-  const first = (files.get("README.md") ?? "")
-    .split("\n")
-    .slice(0, README_COMMAND_LINE_MAX)
-    .join("\n");
-  return first.includes("```")
-    ? []
-    : [
-        {
-          rule: "readme",
-          path: "README.md",
-          message: `no command within ${README_COMMAND_LINE_MAX} lines`,
-        },
-      ];
+  const lines = (files.get("README.md") ?? "").split("\n").slice(0, README_COMMAND_LINE_MAX);
+  if (lines.join("\n").includes("```")) return [];
+  const message = `no command within ${README_COMMAND_LINE_MAX} lines`;
+  return [{ rule: "readme", path: "README.md", message }];
 }
 
 /** No runtime code that admits to be unfinished. @param {Files} files @returns {Violation[]} */
