@@ -52,7 +52,7 @@ async function startServer() {
   const url = await new Promise((resolve) => {
     server.stderr.on("data", (chunk) => {
       text += chunk;
-      const match = /serving .* at (http:\S+)/.exec(text);
+      const match = /serving .* at (http:[^\s"]+)/.exec(text);
       if (match !== null) resolve(match[1]);
     });
     server.on("exit", () => giveUp(text.trim().split("\n").at(-1) ?? "the server ended"));

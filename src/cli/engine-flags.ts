@@ -40,6 +40,8 @@ export interface LoadRequest {
   readonly servedName?: string;
   /** Off: that the model has no tokenizer is not worth a warning. */
   readonly needsText?: boolean;
+  /** Takes warnings. Default: a line each on standard error. */
+  readonly warn?: (message: string) => void;
 }
 
 /** What a checkpoint without a tokenizer warns of. */
@@ -50,7 +52,7 @@ const WITHOUT_WORDS = /prompts must be token ids/;
  * `LLM.load` does, in the names of flags.
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
-  const { model, values, servedName, needsText = true } = request;
+  const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
   engineFlags.check(values);
   const options: LoadOptions = {
     ...engineFlags.collect(values),
@@ -60,7 +62,7 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { cacheDir = null } = hubFromEnvironment();
   const onWarning = (message: string) => {
     if (!needsText && WITHOUT_WORDS.test(message)) return;
-    process.stderr.write(`warning: ${engineFlags.withFlags(message)}\n`);
+    warn(engineFlags.withFlags(message));
   };
   const progress = new LoadingBar();
   const onProgress = (how: LoadProgress) => progress.show(how);
@@ -77,6 +79,10 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
   } finally {
     progress.stop();
   }
+}
+
+function warnOnStandardError(message: string): void {
+  process.stderr.write(`warning: ${message}\n`);
 }
 
 /** `perigee: loading: files 0.01 s; device 0.42 s; weights 3.10 s, 15.0 GiB; …` */

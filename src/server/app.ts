@@ -21,6 +21,7 @@ import { embeddings } from "./openai/embeddings.ts";
 import { getModel, listModels } from "./openai/models.ts";
 import { detokenize, tokenize } from "./openai/tokenize.ts";
 import { operationRoutes } from "./operations.ts";
+import { headerRequestId } from "./request-id.ts";
 import { logFailure, logRequests } from "./request-log.ts";
 
 const standardError = 2;
@@ -30,12 +31,12 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 /** Builds the application; it does not listen yet. */
 export function createApp(context: ServerContext): FastifyInstance {
   const { config } = context;
-  const app = newFastify(config);
+  const app = newFastify(context);
   app.removeContentTypeParser("text/plain");
   app.server.on("connect", (_request, socket) => answerConnect(socket));
   app.addHook("preValidation", async (request) => checkNesting(request.body));
-  if (config.enableRequestIdHeaders) echoRequestIds(app, context);
-  logRequests(app);
+  if (config.enableRequestIdHeaders) echoRequestIds(app);
+  logRequests(app, (request) => context.metrics.countRequest(request));
   allowOrigins(app, config.corsOrigins);
   requireApiKey(app, config.apiKey);
   answerFailures(app);
@@ -50,8 +51,9 @@ export function createApp(context: ServerContext): FastifyInstance {
   return app;
 }
 
-function newFastify(config: ServerConfig): FastifyInstance {
+function newFastify({ config, newId }: ServerContext): FastifyInstance {
   return fastify({
+    genReqId: ({ headers }) => headerRequestId(headers) ?? newId(),
     loggerInstance: createLogger(config),
     logController: new LogController({ disableRequestLogging: true }), // see logRequests
     bodyLimit: config.requestBytesMax,
@@ -71,10 +73,9 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
   return pino({ level: logLevel }, pino.destination(standardError));
 }
 
-function echoRequestIds(app: FastifyInstance, context: ServerContext): void {
+function echoRequestIds(app: FastifyInstance): void {
   app.addHook("onRequest", async (request, reply) => {
-    const given = request.headers["x-request-id"];
-    reply.header("x-request-id", typeof given === "string" ? given : context.newId());
+    reply.header("x-request-id", request.id);
   });
 }
 

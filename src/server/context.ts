@@ -3,6 +3,7 @@ import type { Admission } from "./admission.ts";
 import type { ServerConfig } from "./config.ts";
 import type { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import type { EngineMetrics } from "./metrics.ts";
+import type { UsageCounter } from "./openai/usage.ts";
 
 /** What every route needs. */
 export interface ServerContext {
@@ -30,4 +31,6 @@ export interface Call {
   readonly created: number;
   /** Aborted when the client hangs up or the server ends at once. */
   readonly signal: AbortSignal;
+  /** Tokens of the request so far: for its answer and for the log. */
+  readonly usage: UsageCounter;
 }

@@ -6,11 +6,11 @@ import type { Call, ServerContext } from "./context.ts";
 import { EventStream, eventText } from "./event-stream.ts";
 import { httpFailure } from "./http-errors.ts";
 import type { Answer } from "./openai/answer.ts";
-import { logFailure } from "./request-log.ts";
+import { UsageCounter } from "./openai/usage.ts";
+import { requestIdPattern } from "./request-id.ts";
+import { logFailure, noteCall } from "./request-log.ts";
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
-
-const clientRequestId = /^[\w.:-]{1,128}$/;
 
 /** Registers `POST path`. The handler's signal is aborted the moment the client hangs up. */
 export function generationRoute(
@@ -32,7 +32,13 @@ export function generationRoute(
     try {
       signal.throwIfAborted();
       checkHealth(context);
-      const call = { id: callId(request, context), created: context.nowSeconds(), signal };
+      const call = {
+        id: callId(request),
+        created: context.nowSeconds(),
+        signal,
+        usage: new UsageCounter(),
+      };
+      noteCall(request, call);
       const answer = await handler(context, request.body, call);
       if (answer.kind === "events") {
         const { streamKeepAliveMs: keepAliveMs } = context.config;
@@ -134,15 +140,11 @@ function checkHealth({ model }: ServerContext): void {
   throw new EngineError("ENGINE_DEAD", `Cannot accept request: the engine is gone`);
 }
 
-/** The body's `request_id`, or the header's, or a fresh one. */
-function callId(request: FastifyRequest, context: ServerContext): string {
-  const { body } = request;
+/** The body's `request_id`, or the id that the request came with or was given. */
+function callId({ body, id }: FastifyRequest): string {
   const given =
     typeof body === "object" && body !== null && "request_id" in body ? body.request_id : null;
-  for (const candidate of [given, request.headers["x-request-id"]]) {
-    if (typeof candidate === "string" && clientRequestId.test(candidate)) return candidate;
-  }
-  return context.newId();
+  return typeof given === "string" && requestIdPattern.test(given) ? given : id;
 }
 
 function hungUp(): EngineError {

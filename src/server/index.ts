@@ -17,6 +17,7 @@
  *   access.ts             API keys, web origins
  *   broken-request.ts     bytes that are no request
  *   request-log.ts        a log line per request and per failure
+ *   request-id.ts         the id by which a request is followed
  *   request-names.ts      names of the TypeScript API as requests write them
  *   nesting.ts            a limit to how deep bodies are nested
  *   event-stream.ts       server-sent events that wait for slow readers

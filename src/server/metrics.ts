@@ -15,8 +15,12 @@ import {
   OWN_PREFIX,
   VLLM_PREFIX,
 } from "./metrics-catalogue.ts";
+import type { EndedRequest } from "./request-log.ts";
 
 type Labels = Record<string, string>;
+
+/** Others share one label, so that no client can make series. */
+const COUNTED_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 /** Memory, event loop and garbage collection: one per process, however many servers it has. */
 let processRegistry: Registry | null = null;
@@ -28,11 +32,13 @@ export class EngineMetrics {
   readonly #labels: Labels;
   readonly #histograms = new Map<HistogramName, Histogram.Internal<string>>();
   readonly #finished: Counter;
+  readonly #requests: Counter;
   readonly #stop: () => void;
 
   constructor(model: ServedModel, modelName: string) {
     this.#labels = { model_name: modelName, engine: "0" };
     this.#finished = this.#makeFinishedCounter();
+    this.#requests = this.#makeRequestCounter();
     for (const [name, { help, buckets }] of Object.entries(HISTOGRAMS)) {
       this.#makeHistogram(name as HistogramName, help, [...buckets]); // a key of the same table
     }
@@ -52,8 +58,18 @@ export class EngineMetrics {
       for (const old of OLD_NAMES[short] ?? []) parts.push(renamed(text, name, VLLM_PREFIX + old));
     }
     processRegistry ??= makeProcessRegistry();
-    parts.push(await processRegistry.metrics());
+    parts.push(withoutNaN(await processRegistry.metrics()));
     return `${parts.join("\n\n")}\n`;
+  }
+
+  /** Counts an answered HTTP request by route, method and status: 429s are those turned away. */
+  countRequest({ route, method, status }: EndedRequest): void {
+    this.#requests.inc({
+      ...this.#labels,
+      handler: route ?? "none",
+      method: COUNTED_METHODS.has(method) ? method : "other",
+      status: String(status),
+    });
   }
 
   close(): void {
@@ -117,6 +133,15 @@ export class EngineMetrics {
     });
   }
 
+  #makeRequestCounter(): Counter {
+    return new Counter({
+      name: `${OWN_PREFIX}http_requests_total`,
+      help: "HTTP requests that were answered, by route, method and status; 499: the client left.",
+      labelNames: [...Object.keys(this.#labels), "handler", "method", "status"],
+      registers: [this.#registry],
+    });
+  }
+
   #description({ name, help, labelNames = [] }: Metric) {
     return {
       name: OWN_PREFIX + name,
@@ -160,6 +185,14 @@ export class EngineMetrics {
 /** The metric `name` of one exposition text, under another name. */
 function renamed(text: string, name: string, other: string): string {
   return text.replaceAll(new RegExp(`^(# HELP |# TYPE |)${name}`, "gm"), `$1${other}`);
+}
+
+/**
+ * The delay of an event loop that was not looked at since the last scrape has no mean, for which
+ * prom-client prints NaN; no delay was seen, so it is 0.
+ */
+function withoutNaN(text: string): string {
+  return text.replaceAll(/^(nodejs_eventloop_lag_\S+) nan$/gim, "$1 0");
 }
 
 function makeProcessRegistry(): Registry {

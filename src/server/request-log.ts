@@ -1,21 +1,72 @@
 /** What the log says about requests: never their content. */
-import type { FastifyBaseLogger, FastifyInstance } from "fastify";
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
+import type { Call } from "./context.ts";
 import type { HttpFailure } from "./http-errors.ts";
 
 /** The status that proxies log for a client that hung up; no one is there to see it. */
 const hungUpStatus = 499;
 
-/** Logs method, path, status and time of each request. */
-export function logRequests(app: FastifyInstance): void {
+/** Paths that load balancers and scrapers ask every few seconds. */
+const PROBE_PATHS = new Set([
+  "/health",
+  "/health/live",
+  "/health/ready",
+  "/ping",
+  "/version",
+  "/metrics",
+]);
+
+/** A request that was answered or given up, as metrics count it. */
+export interface EndedRequest {
+  readonly method: string;
+  /** The path of the route that took it; null where there is none. */
+  readonly route: string | null;
+  readonly status: number;
+}
+
+/** What generating requests told about themselves. */
+const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();
+
+/** The log line of `request` will have the id of its answer and its token counts. */
+export function noteCall(request: FastifyRequest, call: Pick<Call, "id" | "usage">): void {
+  calls.set(request, call);
+}
+
+/**
+ * Logs method, path, status and time of each request, and of those that generate the id that the
+ * answer shows and the counts of tokens. Probes that succeed are logged at `debug`.
+ */
+export function logRequests(
+  app: FastifyInstance,
+  onEnd: (request: EndedRequest) => void = () => {},
+): void {
   app.addHook("onRequest", async (request, reply) => {
     reply.raw.once("close", () => {
       const { writableFinished, statusCode } = reply.raw;
       const status = writableFinished ? statusCode : hungUpStatus;
+      const route = request.routeOptions.url ?? null;
+      const { method, url } = request;
+      onEnd({ method, route, status });
       const ms = Math.round(reply.elapsedTime);
-      request.log.info({ method: request.method, url: request.url, status, ms }, "request");
+      const line = { method, url, status, ms, ...callFields(request) };
+      const isProbe = route !== null && PROBE_PATHS.has(route) && status < 400;
+      if (isProbe) request.log.debug(line, "request");
+      else request.log.info(line, "request");
     });
   });
+}
+
+function callFields(request: FastifyRequest): object {
+  const call = calls.get(request);
+  if (call === undefined) return {};
+  const counts = call.usage.usage();
+  return {
+    requestId: call.id,
+    promptTokens: counts.prompt_tokens,
+    cachedTokens: counts.prompt_tokens_details.cached_tokens,
+    completionTokens: counts.completion_tokens,
+  };
 }
 
 /**

@@ -17,6 +17,8 @@ const msPerSecond = 1000;
 export interface RunningServer extends AsyncDisposable {
   /** Where it listens, e.g. `http://127.0.0.1:8000`. */
   readonly url: string;
+  /** Where KV events are published, e.g. `listening at tcp://0.0.0.0:5557`; null: nowhere. */
+  readonly kvEvents: string | null;
   /**
    * Refuses new work (503), lets running requests finish for at most `shutdownTimeoutMs`, then
    * closes all connections. The model stays loaded; it belongs to the caller. Called again, it
@@ -51,7 +53,12 @@ export async function startServer(
     else context.admission.abortAll();
     return closing;
   };
-  return { url: urlOf(app), close, [Symbol.asyncDispose]: close };
+  return {
+    url: urlOf(app),
+    kvEvents: kvPublisher?.description ?? null,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 /** Null where KV events are not to be published. */
@@ -81,7 +88,6 @@ function publishKvEvents(
   { model, kvPublisher }: ServerContext,
 ): KvPublishing | null {
   if (kvPublisher === null) return null;
-  app.log.info(`Publishing KV events: ${kvPublisher.description}`);
   return new KvPublishing(model.kvEvents, kvPublisher, {
     blockTokens: model.info.blockTokens,
     window: model.info.attentionWindow,

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
-import { built, perigee } from "./perigee.ts";
+import { built, jsonLines, perigee } from "./perigee.ts";
 
 const llama = fixturePath("llama");
 const hasGpu = describeDevices().some(({ kind, available }) => kind === "cuda" && available);
@@ -158,8 +158,14 @@ describe.runIf(built)("perigee", () => {
     server.kill("SIGTERM");
     expect((await running).status).toBe(200);
     expect(await exited).toEqual([0, null]);
-    expect(log).toContain("SIGTERM, finishing what runs");
-    expect(log).toMatch(/^perigee: running on cpu: .*$/m);
-    expect(log).toMatch(/^perigee: KV cache: device \d+ blocks, \d+ tokens, [\d.]+ [MG]iB$/m);
+    // Standard error is no terminal here: start lines and request lines alike are JSON.
+    const lines = jsonLines(log);
+    expect(lines.map(({ msg }) => msg)).toContain("SIGTERM, finishing what runs");
+    expect(lines.find(({ url: at }) => at === url)).toMatchObject({ model: "pocket", level: 30 });
+    const request = lines.find(({ url: path }) => path === "/v1/completions");
+    expect(request).toMatchObject({ status: 200, completionTokens: 8, reqId: request?.requestId });
+    const said = lines.map(({ msg }) => msg).join("\n");
+    expect(said).toMatch(/^running on cpu: .*$/m);
+    expect(said).toMatch(/^KV cache: device \d+ blocks, \d+ tokens, .* MiB$/m);
   });
 });

@@ -40,6 +40,37 @@ test("counters and histograms follow requests, under both prefixes", async () =>
   }
 });
 
+test("requests that are turned away are counted by route and status", async () => {
+  const { get, post } = await serveToy({ msPerToken: 20 }, { concurrentRequestsMax: 1 });
+  const running = post("/v1/completions", { prompt: "a", max_tokens: 20 });
+  await expect.poll(async () => (await post("/v1/completions", { prompt: "a" })).status).toBe(429);
+  await running;
+  await get("/no-such-path");
+  await expect
+    .poll(async () => {
+      const text = await (await get("/metrics")).text();
+      const count = (handler: string, method: string, status: number) => {
+        const more = `handler="${handler}",method="${method}",status="${status}"`;
+        return seriesValue(text, `vllm:http_requests_total{${labels},${more}}`);
+      };
+      return [
+        count("/v1/completions", "POST", 429) > 0,
+        count("/v1/completions", "POST", 200) > 0,
+        count("none", "GET", 404),
+      ];
+    })
+    .toEqual([true, true, 1]);
+});
+
+test("no value is NaN, however soon one scrape follows another", async () => {
+  const { get } = await serveToy();
+  for (let scrape = 0; scrape < 3; scrape++) {
+    const text = await (await get("/metrics")).text();
+    expect(text).toContain("nodejs_eventloop_lag_mean_seconds");
+    expect(text).not.toMatch(/ nan$/im);
+  }
+});
+
 test("older boards find their names", async () => {
   const { get } = await serveToy();
   const text = await (await get("/metrics")).text();

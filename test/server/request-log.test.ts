@@ -1,10 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import fastify, { type FastifyBaseLogger, LogController } from "fastify";
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from "fastify";
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineError } from "#base";
 import { httpFailure } from "../../src/server/http-errors.ts";
-import { logFailure, logRequests } from "../../src/server/request-log.ts";
+import { UsageCounter } from "../../src/server/openai/usage.ts";
+import {
+  type EndedRequest,
+  logFailure,
+  logRequests,
+  noteCall,
+} from "../../src/server/request-log.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -12,6 +18,22 @@ type Line = Readonly<Record<string, unknown>>;
 function recorder() {
   const lines: Line[] = [];
   return { lines, log: pino({}, { write: (text) => lines.push(JSON.parse(text)) }) };
+}
+
+/** An application that logs its requests, and where it listens until the test is over. */
+async function listening(
+  log: pino.Logger,
+  routes: (app: FastifyInstance) => void,
+  onEnd?: (request: EndedRequest) => void,
+): Promise<string> {
+  const app: FastifyInstance = fastify({
+    loggerInstance: log as FastifyBaseLogger, // pino's own type would make the app another type
+    logController: new LogController({ disableRequestLogging: true }),
+  });
+  onTestFinished(() => app.close());
+  logRequests(app, onEnd);
+  routes(app);
+  return app.listen({ port: 0, host: "127.0.0.1" });
 }
 
 function lineOf(error: unknown): Line | undefined {
@@ -40,17 +62,47 @@ test("what the client did wrong is not logged", () => {
   expect(lineOf(new EngineError("ABORTED", "Cannot complete request"))).toBeUndefined();
 });
 
+test("a generating request is logged with the id of its answer and its token counts", async () => {
+  const { lines, log } = recorder();
+  const ended: EndedRequest[] = [];
+  const usage = new UsageCounter();
+  usage.add(0, { promptTokenIds: [1, 2, 3], cachedTokens: 2, promptLogprobs: null }, 5);
+  const routes = (app: FastifyInstance) =>
+    app.post("/v1/completions", async (request) => {
+      noteCall(request, { id: "abc", usage });
+      return "a";
+    });
+  const url = await listening(log, routes, (request) => ended.push(request));
+  lines.length = 0;
+  await (await fetch(`${url}/v1/completions`, { method: "POST" })).text();
+  const counts = { promptTokens: 3, cachedTokens: 2, completionTokens: 5 };
+  await expect.poll(() => lines).toMatchObject([{ requestId: "abc", status: 200, ...counts }]);
+  expect(ended).toEqual([{ method: "POST", route: "/v1/completions", status: 200 }]);
+});
+
+test("a probe that succeeds is logged at debug, one that fails at info", async () => {
+  const lines: Line[] = [];
+  const write = (text: string) => lines.push(JSON.parse(text));
+  const statuses = [200, 503];
+  const routes = (app: FastifyInstance) =>
+    app.get("/health", async (_request, reply) => reply.code(statuses.shift() ?? 500).send());
+  const url = await listening(pino({ level: "debug" }, { write }), routes);
+  for (const place of [0, 1]) {
+    await (await fetch(`${url}/health`)).text();
+    await expect.poll(() => lines.filter(({ msg }) => msg === "request").length).toBe(place + 1);
+  }
+  expect(lines.filter(({ msg }) => msg === "request")).toMatchObject([
+    { url: "/health", status: 200, level: 20 },
+    { url: "/health", status: 503, level: 30 },
+  ]);
+});
+
 test("an answered request is logged with its status, a client that hung up as 499", async () => {
   const { lines, log } = recorder();
-  const app = fastify({
-    loggerInstance: log as FastifyBaseLogger, // pino's own type would make the app another type
-    logController: new LogController({ disableRequestLogging: true }),
+  const url = await listening(log, (app) => {
+    app.get("/fast", async () => "a");
+    app.get("/slow", async () => sleep(10_000, "a", { ref: false }));
   });
-  onTestFinished(() => app.close());
-  logRequests(app);
-  app.get("/fast", async () => "a");
-  app.get("/slow", async () => sleep(10_000, "a", { ref: false }));
-  const url = await app.listen({ port: 0, host: "127.0.0.1" });
   lines.length = 0;
   await (await fetch(`${url}/fast`)).text();
   const slow = fetch(`${url}/slow`, { signal: AbortSignal.timeout(50) });

@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import type { EngineError } from "#base";
 import type { LLM } from "#engine";
-import { ServerOptions, startServer } from "#server";
+import { type RunningServer, ServerOptions, startServer } from "#server";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
+import { type Announce, startLines } from "../start-lines.ts";
 
 const serverFlags = new SchemaFlags(ServerOptions, {
   rename: {
@@ -30,19 +31,31 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   serverFlags.check(flags);
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName = options.servedModelName?.[0];
+  const lines = startLines();
   await using llm = await loadModel({
     ...{ model, values: flags },
     ...(servedName === undefined ? {} : { servedName }),
+    warn: lines.warn,
   });
   const server = await startServer(llm, {
     ...options,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
-  process.stderr.write(`perigee: running on ${llm.info.device}\n`);
-  const sizes = cacheSizes(llm.info, llm.stats().cache);
-  if (sizes.length > 0) process.stderr.write(`perigee: KV cache: ${sizesText(sizes)}\n`);
-  process.stderr.write(`perigee: serving ${llm.info.name} at ${server.url}\n`);
-  await Promise.race([untilStopped(() => server.close()), untilDead(llm, () => server.close())]);
+  announce(llm, server, lines.say);
+  await Promise.race([
+    untilStopped(() => server.close(), lines.say),
+    untilDead(llm, () => server.close()),
+  ]);
+}
+
+/** What runs, where, and with which cache. */
+function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): void {
+  const { info } = llm;
+  say(`running on ${info.device}`, { device: info.device });
+  const sizes = cacheSizes(info, llm.stats().cache);
+  if (sizes.length > 0) say(`KV cache: ${sizesText(sizes)}`);
+  if (kvEvents !== null) say(`KV events over ZeroMQ: ${kvEvents}`);
+  say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
 }
 
 /** Without its engine a server is of no use: whoever watches the process shall start a new one. */
@@ -53,13 +66,13 @@ async function untilDead(llm: LLM, close: () => Promise<void>): Promise<never> {
 }
 
 /** The first signal finishes what runs; the second leaves at once. */
-async function untilStopped(close: () => Promise<void>): Promise<void> {
+async function untilStopped(close: () => Promise<void>, say: Announce): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let stopping = false;
     const stop = (signal: NodeJS.Signals) => {
       if (stopping) process.exit(1);
       stopping = true;
-      process.stderr.write(`perigee: ${signal}, finishing what runs\n`);
+      say(`${signal}, finishing what runs`);
       close().then(resolve, reject);
     };
     process.on("SIGTERM", stop);

@@ -9,7 +9,6 @@ import { checkModelName } from "./delivery.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import { parseRequest } from "./parse-request.ts";
 import type { OutputPart } from "./tool-calls/tool-call-parser.ts";
-import { UsageCounter } from "./usage.ts";
 
 export async function chatCompletions(
   context: ServerContext,
@@ -27,8 +26,7 @@ export async function chatCompletions(
 }
 
 function chatAnswer(generation: ChatGeneration, result: GenerateResult): unknown {
-  const { request, tokens } = generation;
-  const usage = new UsageCounter();
+  const { request, tokens, usage } = generation;
   for (const completion of result.completions) usage.add(0, result, completion.tokenIds.length);
   return {
     id: generation.id,

@@ -7,6 +7,7 @@ import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { toolUse } from "./tools.ts";
+import type { UsageCounter } from "./usage.ts";
 
 /** A chat request, ready for the engine. */
 export interface ChatGeneration {
@@ -21,6 +22,8 @@ export interface ChatGeneration {
   readonly id: string;
   readonly created: number;
   readonly modelName: string;
+  /** Counts the tokens of the prompts and of what is generated. */
+  readonly usage: UsageCounter;
 }
 
 /** Checks a chat request, renders its messages, and says how to generate. */
@@ -62,6 +65,7 @@ export async function chatGeneration(
     id: `chatcmpl-${call.id}`,
     created: call.created,
     modelName: request.model ?? context.modelNames[0],
+    usage: call.usage,
   };
 }
 

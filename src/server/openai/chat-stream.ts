@@ -6,7 +6,7 @@ import { ChunkWriter } from "./chunk-writer.ts";
 import { streamUsage } from "./delivery.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
 import type { OutputPart, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
-import { chunkUsage, UsageCounter } from "./usage.ts";
+import { chunkUsage } from "./usage.ts";
 
 interface ChunkChoice {
   readonly index: number;
@@ -24,9 +24,8 @@ export async function* chatEvents(
   model: ServedModel,
   generation: ChatGeneration,
 ): AsyncGenerator<string> {
-  const { request, options } = generation;
+  const { request, options, usage } = generation;
   const wanted = streamUsage(request);
-  const usage = new UsageCounter();
   const chunks = new ChunkWriter(generation, "chat.completion.chunk");
   const sequences = Array.from(
     { length: options.n ?? 1 },

@@ -5,6 +5,7 @@ import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { encodePrompts } from "./prompts.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
+import type { UsageCounter } from "./usage.ts";
 
 /** OpenAI's default; a chat answers up to the context instead. */
 const completionTokensMax = 16;
@@ -24,6 +25,8 @@ export interface CompletionsGeneration {
   readonly id: string;
   readonly created: number;
   readonly modelName: string;
+  /** Counts the tokens of the prompts and of what is generated. */
+  readonly usage: UsageCounter;
 }
 
 /** Checks a completions request, encodes what must be, and says how to generate. */
@@ -47,6 +50,7 @@ export async function completionsGeneration(
     id: `cmpl-${call.id}`,
     created: call.created,
     modelName: request.model ?? context.modelNames[0],
+    usage: call.usage,
   };
 }
 

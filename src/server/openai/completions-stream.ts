@@ -6,16 +6,15 @@ import type { CompletionsGeneration } from "./completions-generation.ts";
 import { streamUsage } from "./delivery.ts";
 import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
 import { mergeStreams } from "./merge-streams.ts";
-import { chunkUsage, UsageCounter } from "./usage.ts";
+import { chunkUsage } from "./usage.ts";
 
 /** Chunks of all prompts' sequences as they come, and usage if asked for: text of events. */
 export async function* completionsEvents(
   model: ServedModel,
   generation: CompletionsGeneration,
 ): AsyncGenerator<string> {
-  const { options, request, promptOnly } = generation;
+  const { options, request, promptOnly, usage } = generation;
   const wanted = streamUsage(request);
-  const usage = new UsageCounter();
   const chunks = new ChunkWriter(generation, "text_completion");
   const sequences = new Map<number, CompletionSequence>();
   const streams = generation.prompts.map((prompt, promptIndex) =>

@@ -8,7 +8,6 @@ import { completionsEvents } from "./completions-stream.ts";
 import { checkModelName } from "./delivery.ts";
 import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
 import { parseRequest } from "./parse-request.ts";
-import { UsageCounter } from "./usage.ts";
 
 export async function completions(
   context: ServerContext,
@@ -29,8 +28,7 @@ function completionsAnswer(
   generation: CompletionsGeneration,
   results: readonly GenerateResult[],
 ): unknown {
-  const { promptOnly } = generation;
-  const usage = new UsageCounter();
+  const { promptOnly, usage } = generation;
   const choices = results.flatMap((result, promptIndex) =>
     result.completions.map((completion) => {
       usage.add(promptIndex, result, promptOnly ? 0 : completion.tokenIds.length);

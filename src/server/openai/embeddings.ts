@@ -30,7 +30,10 @@ export async function embeddings(
   checkDimensions(context, request.dimensions ?? null);
   const inputs = await prepareInputs(context, request);
   const results = await context.model.embed(inputs, { signal: call.signal });
-  const promptTokens = results.reduce((sum, result) => sum + result.promptTokenIds.length, 0);
+  results.forEach(({ promptTokenIds }, index) => {
+    call.usage.add(index, { promptTokenIds, cachedTokens: 0, promptLogprobs: null }, 0);
+  });
+  const { prompt_tokens, total_tokens } = call.usage.usage();
   return {
     kind: "json",
     value: {
@@ -43,7 +46,7 @@ export async function embeddings(
         index,
         embedding: encoded(result, request),
       })),
-      usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+      usage: { prompt_tokens, total_tokens },
     },
   };
 }
