@@ -5,6 +5,7 @@
  *   errors.ts   failures of callers and of the world, one catalogue of codes
  *   issue-text.ts   what is wrong with a setting, in words
  *   clock.ts    time as an argument, and ends of waits
+ *   foreign-writer.ts   who else can change a file
  *   int-list.ts a growing list of 32-bit integers
  *   rng.ts      counter-based randomness, keyed by seed and position
  *
@@ -15,6 +16,7 @@
 export { AssertionError, assert } from "./assert.ts";
 export { type Clock, systemClock, systemTimer, type Timer } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
+export { foreignWriter, type Ownership } from "./foreign-writer.ts";
 export { IntList, intAt } from "./int-list.ts";
 export {
   describeIssue,

@@ -5,7 +5,11 @@
  */
 import { createHash } from "node:crypto";
 import {
+  closeSync,
+  constants,
+  fstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -15,6 +19,7 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { threadId } from "node:worker_threads";
+import { foreignWriter } from "#base";
 import type { CudaVersion } from "./driver.ts";
 import type { KernelText } from "./nvrtc.ts";
 
@@ -30,7 +35,6 @@ const digestBytes = 32;
 /** Entries of one kernel that are kept: some versions, GPUs and drivers side by side. */
 const entriesMax = 8;
 const userOnly = 0o700;
-const foreignWrite = 0o022;
 
 /**
  * A folder of compiled kernels. One that cannot be used (not ours, writable by others, read-only,
@@ -57,9 +61,9 @@ export class KernelCache {
     if (this.#folder === null) return null;
     let content: Buffer;
     try {
-      content = readFileSync(join(this.#folder, entryName(source, target)));
+      content = readOwnFile(join(this.#folder, entryName(source, target)));
     } catch {
-      return null; // Not there yet, the usual case of a first start.
+      return null; // Not there yet, the usual case of a first start; or nothing that we wrote.
     }
     const cubin = content.subarray(digestBytes);
     const good = sha256(cubin).equals(content.subarray(0, digestBytes));
@@ -72,7 +76,8 @@ export class KernelCache {
     const name = entryName(source, target);
     const part = join(this.#folder, `${name}.${process.pid}-${threadId}.part`);
     try {
-      writeFileSync(part, Buffer.concat([sha256(cubin), cubin]), { mode: 0o600 });
+      rmSync(part, { force: true });
+      writeFileSync(part, Buffer.concat([sha256(cubin), cubin]), { mode: 0o600, flag: "wx" });
       renameSync(part, join(this.#folder, name));
       this.#prune(`${stemOf(source)}-sm_`);
     } catch (error) {
@@ -91,9 +96,8 @@ export class KernelCache {
   #isOurs(folder: string): boolean {
     try {
       mkdirSync(folder, { recursive: true, mode: userOnly });
-      const { uid, mode } = statSync(folder);
-      if (uid !== process.getuid?.()) throw new Error("it belongs to another user");
-      if ((mode & foreignWrite) !== 0) throw new Error("others may write to it");
+      const foreign = foreignWriter(statSync(folder), process.getuid?.());
+      if (foreign !== null) throw new Error(foreign);
       return true;
     } catch (error) {
       this.#warnOnce(`cannot keep compiled kernels in ${folder}`, error);
@@ -117,6 +121,20 @@ export class KernelCache {
     this.#warned = true;
     const why = error instanceof Error ? error.message : String(error);
     this.#warn(`${what}: ${why}; kernels are compiled at every start`);
+  }
+}
+
+/** A regular file of this user, where others cannot write. A link, a pipe or another's throws. */
+function readOwnFile(path: string): Buffer {
+  const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
+  const descriptor = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  try {
+    const status = fstatSync(descriptor);
+    const foreign = foreignWriter(status, process.getuid?.());
+    if (!status.isFile() || foreign !== null) throw new Error(foreign ?? "it is no regular file");
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

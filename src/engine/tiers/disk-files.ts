@@ -3,7 +3,7 @@
  * a full or failing disk. Every one of them may reject with the system's error.
  */
 import { constants } from "node:fs";
-import { type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
 /** A regular file that is open for reading. */
@@ -22,6 +22,8 @@ export interface DiskFiles {
   makeFolder(path: string): Promise<void>;
   /** Names in a folder. */
   list(path: string): Promise<readonly string[]>;
+  /** Whether a folder is there, and no link to one. */
+  isFolder(path: string): Promise<boolean>;
   /** Opens a regular file; anything else (a link, a pipe, a folder) rejects. */
   open(path: string): Promise<DiskFile>;
   /** Creates a file of all `parts`; one that exists rejects. A failure may leave a part of it. */
@@ -53,6 +55,7 @@ export function judgeFailure(error: unknown): "missing" | "wrong" | "unknown" {
 export const systemFiles: DiskFiles = {
   makeFolder: (path) => makeFolder(resolve(path)),
   list: (path) => readdir(path),
+  isFolder: async (path) => (await lstat(path)).isDirectory(),
   open: async (path) => {
     // Opening a pipe would wait for its writer, following a link would leave the folder.
     const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;

@@ -1,6 +1,7 @@
 /** Opens a store's folder: locks it, looks what is there, and removes what is not worth keeping. */
+import { lstat, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf } from "#base";
+import { foreignWriter, messageOf } from "#base";
 import type { DiskFiles } from "./disk-files.ts";
 import { FILE_SUFFIX, pathOf, type Scan, type ScanOptions, scanFolder } from "./disk-scan.ts";
 import type { DiskStoreOptions } from "./disk-store.ts";
@@ -65,6 +66,8 @@ async function openNow(options: FolderOptions, folder: string): Promise<OpenedFo
   let lock: FolderLock | null = null;
   try {
     await files.makeFolder(folder);
+    await checkOwner(folder);
+    await reportOpenParent(options);
     const locked = await lockFolder(join(folder, LOCK_NAME));
     if ("owner" in locked) {
       warn(
@@ -81,11 +84,32 @@ async function openNow(options: FolderOptions, folder: string): Promise<OpenedFo
   } catch (error) {
     await lock?.release();
     warn(
-      `Cannot use the disk cache: ${folder} must be a folder that can be read and written, ` +
-        `${messageOf(error)}; it stays off, pass another folder`,
+      `Cannot use the disk cache: ${folder} must be a folder that this user alone can read and ` +
+        `write, ${messageOf(error)}; it stays off, pass another folder`,
     );
     return null;
   }
+}
+
+/** Blocks hold what prompts said, and whoever writes here decides what the model computes with. */
+async function checkOwner(folder: string): Promise<void> {
+  const status = await lstat(folder);
+  if (!status.isDirectory()) throw new Error("it is a symbolic link or no folder");
+  const foreign = foreignWriter(status, process.getuid?.());
+  if (foreign !== null) throw new Error(foreign);
+}
+
+const OTHERS_WRITE = 0o002;
+const STICKY = 0o1000;
+
+/** Volumes of containers are often open to all: that is said, not refused. */
+async function reportOpenParent({ dir, warn }: FolderOptions): Promise<void> {
+  const { mode } = await stat(dir);
+  if (process.getuid === undefined || (mode & OTHERS_WRITE) === 0 || (mode & STICKY) !== 0) return;
+  warn(
+    `Disk cache: all users may write to ${dir}, so anybody can take its contents away; ` +
+      "take that right from them: chmod o-w",
+  );
 }
 
 /**

@@ -93,6 +93,10 @@ async function blockPaths({ files, folder, warn }: ScanOptions): Promise<string[
   const paths: string[] = [];
   const names = (await files.list(folder)).filter((name) => FOLDER_NAME.test(name));
   await forEachOf(names, SCANS_MAX, async (name) => {
+    if (!(await files.isFolder(join(folder, name)))) {
+      // A link leads to files that are not ours to remove.
+      throw new Error(`${name} in it is no folder`);
+    }
     for (const file of await files.list(join(folder, name))) {
       const path = join(folder, name, file);
       if (file.endsWith(FILE_SUFFIX)) paths.push(path);

@@ -6,6 +6,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { constants as system } from "node:os";
 import koffi from "koffi";
+import { foreignWriter } from "#base";
 
 /** A lock that is held until it is released or the process ends. */
 export interface FolderLock {
@@ -19,7 +20,9 @@ export interface LockRefused {
 
 const LOCK_EXCLUSIVE = 2;
 const LOCK_AT_ONCE = 4;
-const OWNER_CHARACTERS_MAX = 20;
+/** A process id, padded: the file is written over, never cut, whatever an earlier one left. */
+const OWNER_CHARACTERS = 20;
+const LOCK_BYTES_MAX = 64;
 
 type Flock = (descriptor: number, operation: number) => number;
 
@@ -27,26 +30,52 @@ let loaded: Flock | null | undefined;
 
 /**
  * Locks a folder through a file at `path`, which is made and stays. Rejects where the file cannot
- * be opened for writing. Where the system has no such locks (Windows, some network disks) the lock
- * is granted: two processes would then exceed the capacity together and remove each other's files,
- * which costs hits, but every file is verified when it is read.
+ * be opened for writing, and where it is none of ours (a link, a pipe, another text, another
+ * user's): such a file is left as it is. Where the system has no such locks (Windows, some network
+ * disks) the lock is granted: two processes would then exceed the capacity together and remove
+ * each other's files, which costs hits, but every file is verified when it is read.
  */
 export async function lockFolder(path: string): Promise<FolderLock | LockRefused> {
-  const handle = await open(path, constants.O_RDWR | constants.O_CREAT, 0o600);
+  const handle = await openLock(path);
   try {
+    const owner = await ownerIn(handle);
     if (!isLocked(handle)) {
-      const owner = (await handle.readFile("utf8")).slice(0, OWNER_CHARACTERS_MAX).trim();
       await handle.close();
-      return { owner: /^\d+$/.test(owner) ? owner : "unknown" };
+      return { owner: owner === "" ? "unknown" : owner };
     }
-    await handle.truncate(0);
-    await handle.write(`${process.pid}\n`, 0);
+    await handle.write(`${String(process.pid).padEnd(OWNER_CHARACTERS)}\n`, 0);
   } catch (error) {
     await handle.close();
     throw error;
   }
   // Closing the file releases the lock.
   return { release: () => handle.close() };
+}
+
+/** What a link leads to belongs to somebody else, and opening a pipe would wait for its reader. */
+async function openLock(path: string): Promise<FileHandle> {
+  const { O_RDWR, O_CREAT, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
+  try {
+    return await open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  } catch (error) {
+    const isLink = Reflect.get(Object(error), "code") === "ELOOP";
+    throw isLink ? new Error("its file lock is a symbolic link", { cause: error }) : error;
+  }
+}
+
+/** The process id in a lock's file; "" in a new one. Throws for a file that is no lock of ours. */
+async function ownerIn(handle: FileHandle): Promise<string> {
+  const status = await handle.stat();
+  const foreign = foreignWriter(status, process.getuid?.());
+  if (foreign !== null) throw new Error(`its file lock cannot be trusted: ${foreign}`);
+  const bytes = Buffer.alloc(LOCK_BYTES_MAX);
+  const isPlain = status.isFile() && status.nlink === 1 && status.size <= LOCK_BYTES_MAX;
+  const length = isPlain ? (await handle.read(bytes, 0, LOCK_BYTES_MAX, 0)).bytesRead : 0;
+  const text = bytes.toString("latin1", 0, length);
+  if (!isPlain || !/^\d*\s*$/.test(text)) {
+    throw new Error("its file lock holds something else than a process id");
+  }
+  return text.trim();
 }
 
 /** Takes the lock of an open file; false where somebody else has it. */

@@ -3,13 +3,16 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { threadId } from "node:worker_threads";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { KernelCache, type KernelTarget } from "../../../src/devices/cuda/kernel-cache.ts";
 
@@ -109,6 +112,30 @@ test("a folder that others may write to is not used, and said to be once", () =>
   cache.store(source, target, code);
   expect(warnings).toHaveLength(1);
   expect(warnings[0]).toMatch(/others may write to it; kernels are compiled at every start/);
+});
+
+test("an entry that is a link, or that others may write to, is no entry", () => {
+  const cache = new KernelCache(folder);
+  cache.store(source, target, code);
+  const entry = onlyFile();
+  chmodSync(entry, 0o666);
+  expect(cache.find(source, target)).toBeNull();
+  chmodSync(entry, 0o600);
+  expect(cache.find(source, target)).not.toBeNull();
+  renameSync(entry, join(root, "moved"));
+  symlinkSync(join(root, "moved"), entry);
+  expect(cache.find(source, target)).toBeNull();
+});
+
+test("a link in the place of a file that is being written is replaced, not followed", () => {
+  const cache = new KernelCache(folder);
+  cache.store(source, target, code);
+  const precious = join(root, "precious");
+  writeFileSync(precious, "do not lose this");
+  symlinkSync(precious, `${onlyFile()}.${process.pid}-${threadId}.part`);
+  cache.store(source, target, code);
+  expect(readFileSync(precious, "utf8")).toBe("do not lose this");
+  expect(cache.find(source, target)).toEqual(Buffer.from(code));
 });
 
 test("a folder that cannot be made costs compilations only", () => {
