@@ -5,7 +5,7 @@
  *   models--ORG--NAME/blobs/HASH            a file's content
  *   models--ORG--NAME/snapshots/COMMIT/     links to blobs, under the files' names
  */
-import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { getHFHubCachePath } from "@huggingface/hub";
 import { EngineError } from "#base";
@@ -74,7 +74,11 @@ export async function writeReference(repository: CachedRepository, commit: strin
   if (COMMIT.test(repository.revision)) return;
   const path = join(repository.directory, "refs", repository.revision);
   await mkdir(dirname(path), { recursive: true });
-  await writeFile(path, commit);
+  // In one move, and beside whatever link may stand in its place.
+  const part = `${path}.${process.pid}.part`;
+  await rm(part, { force: true });
+  await writeFile(part, commit, { flag: "wx" });
+  await rename(part, path);
 }
 
 /**

@@ -4,8 +4,17 @@
  * are used.
  */
 import { createHash, type Hash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { copyFile, mkdir, open, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { constants, createReadStream } from "node:fs";
+import {
+  copyFile,
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  rename,
+  rm,
+  symlink,
+} from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EngineError } from "#base";
@@ -65,8 +74,9 @@ export async function linkBlob(blob: string, pointer: string): Promise<void> {
 
 async function fetchAll(path: string, options: DownloadOptions): Promise<void> {
   const { sizeBytes } = options.file;
+  await removeForeign(path);
   if ((await sizeOf(path)) > sizeBytes) await rm(path);
-  if (sizeBytes === 0) await writeFile(path, "");
+  if (sizeBytes === 0) await (await openOwn(path, constants.O_TRUNC)).close();
   let fruitless = 0;
   for (let done = await sizeOf(path); done < sizeBytes; ) {
     let failure: unknown = new Error("the connection brought no bytes");
@@ -95,7 +105,7 @@ async function appendRest(path: string, from: number, options: DownloadOptions):
   if (!response.ok || response.body === null) throw new HttpStatusError(response.status);
   // A server that knows no ranges sends everything again.
   const start = response.status === 206 ? from : 0;
-  const handle = await open(path, start === 0 ? "w" : "a");
+  const handle = await openOwn(path, start === 0 ? constants.O_TRUNC : constants.O_APPEND);
   try {
     let done = start;
     for await (const piece of response.body) {
@@ -147,6 +157,19 @@ function tooLong(file: HubFile, url: string): EngineError {
   );
 }
 
+/** A link, or a second name of another file: what it leads to is not ours to write. */
+async function removeForeign(path: string): Promise<void> {
+  if (!(await exists(path))) return rm(path, { force: true });
+  const status = await lstat(path);
+  if (!status.isFile() || status.nlink > 1) await rm(path);
+}
+
+/** Opens for writing what `removeForeign` left; a link that came since then rejects. */
+function openOwn(path: string, flag: number): Promise<FileHandle> {
+  const { O_WRONLY, O_CREAT, O_NOFOLLOW = 0 } = constants;
+  return open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | flag);
+}
+
 async function sizeOf(path: string): Promise<number> {
-  return (await exists(path)) ? (await stat(path)).size : 0;
+  return (await exists(path)) ? (await lstat(path)).size : 0;
 }

@@ -1,18 +1,24 @@
 /** Downloads of models from the Hugging Face hub into the cache that its tools share. */
+import { mkdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { fileDownloadInfo, listFiles, modelInfo } from "@huggingface/hub";
 import { EngineError } from "#base";
 import {
   type CachedRepository,
   cachedRepository,
+  exists,
   snapshotDirectory,
   writeReference,
 } from "./hub-cache.ts";
 import { downloadBlob, type HubFile, linkBlob } from "./hub-download.ts";
 import { type HubRequest, hubError } from "./hub-error.ts";
+import { boundedFetch, hubFetch } from "./hub-fetch.ts";
 import { chooseFiles } from "./hub-files.ts";
 
 const DEFAULT_HUB_URL = "https://huggingface.co";
+/** No repository of a model has more files, nor its list more pages. */
+const FILES_MAX = 100_000;
+const PAGES_MAX = 1000;
 
 export interface PullOptions {
   /** ORG/NAME. */
@@ -41,19 +47,16 @@ export interface PullProgress {
 
 /**
  * Downloads what is missing and returns the path to open: the snapshot's directory, or the file
- * that was asked for. Throws UNAUTHORIZED, MODEL_NOT_FOUND, NETWORK, ABORTED, INVALID_ARGUMENT.
+ * that was asked for. Throws UNAUTHORIZED, MODEL_NOT_FOUND, NETWORK, ABORTED, INVALID_ARGUMENT,
+ * and IO where the files do not fit on the disk.
  */
 export async function pullModel(options: PullOptions): Promise<string> {
   const repository = cachedRepository(options.name, options);
   const hubUrl = (options.hubUrl ?? DEFAULT_HUB_URL).replace(/\/+$/, "");
   checkToken(options.token);
   const request: HubRequest = { name: options.name, hubUrl, signal: options.signal };
-  const client: HubClient = {
-    ...request,
-    repository,
-    fetch: fetchFor(options),
-    ...tokenOf(options),
-  };
+  const { token } = options;
+  const client: HubClient = { ...request, repository, fetch: hubFetch({ ...request, token }) };
   try {
     const commit = await commitOf(client);
     const files = chooseFiles(await filesOf(client, commit), options);
@@ -68,15 +71,11 @@ export async function pullModel(options: PullOptions): Promise<string> {
 
 interface HubClient extends HubRequest {
   readonly repository: CachedRepository;
+  /** Adds the token by itself: the client library is not told of it. */
   readonly fetch: typeof fetch;
-  readonly accessToken?: string;
 }
 
-function tokenOf({ token }: PullOptions): { accessToken?: string } {
-  return token === undefined ? {} : { accessToken: token };
-}
-
-/** The client library refuses other tokens with an error that has no remedy. */
+/** Every token of the hub begins so: what does not is a slip, and no secret to send out. */
 function checkToken(token: string | undefined): void {
   if (token === undefined || token.startsWith("hf_")) return;
   throw new EngineError(
@@ -87,16 +86,12 @@ function checkToken(token: string | undefined): void {
   );
 }
 
-function fetchFor({ signal }: PullOptions): typeof fetch {
-  if (signal === undefined) return fetch;
-  return (input, init) => fetch(input, { ...init, signal });
-}
-
 const HEX_HASH = /^[0-9a-f]{40}([0-9a-f]{24})?$/;
 
 async function commitOf(client: HubClient): Promise<string> {
   const info = await modelInfo({
     ...client,
+    fetch: boundedFetch(client.fetch, 1),
     revision: client.repository.revision,
     additionalFields: ["sha"],
   });
@@ -107,11 +102,15 @@ async function commitOf(client: HubClient): Promise<string> {
 async function filesOf(client: HubClient, commit: string): Promise<readonly HubFile[]> {
   const files: HubFile[] = [];
   const repo = { type: "model", name: client.name } as const;
-  for await (const entry of listFiles({ ...client, repo, revision: commit, recursive: true })) {
+  const pages = { ...client, fetch: boundedFetch(client.fetch, PAGES_MAX) };
+  let count = 0;
+  for await (const entry of listFiles({ ...pages, repo, revision: commit, recursive: true })) {
+    if (++count > FILES_MAX) throw new Error(`it lists more than ${FILES_MAX} files`);
     const hash = entry.lfs?.oid ?? entry.oid ?? "";
     // Both become names in the cache folder: a hostile server must not choose where we write.
     const safe = /^[\w+@=-][\w.+@=, -]*(\/[\w+@=-][\w.+@=, -]*)*$/.test(entry.path);
-    if (entry.type !== "file" || !safe || !HEX_HASH.test(hash)) continue;
+    const sized = Number.isSafeInteger(entry.size) && entry.size >= 0;
+    if (entry.type !== "file" || !safe || !sized || !HEX_HASH.test(hash)) continue;
     files.push({ path: entry.path, sizeBytes: entry.size, hash });
   }
   return files;
@@ -124,6 +123,7 @@ interface Pull {
 }
 
 async function pullFiles(client: HubClient, { commit, files, onProgress }: Pull): Promise<void> {
+  await checkRoom(client, files);
   const totalBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
   let before = 0;
   for (const file of files) {
@@ -132,6 +132,23 @@ async function pullFiles(client: HubClient, { commit, files, onProgress }: Pull)
     await pullFile(client, { commit, file, report });
     before += file.sizeBytes;
   }
+}
+
+/** Nobody shall wait for hours to learn that a disk is full. */
+async function checkRoom(client: HubClient, files: readonly HubFile[]): Promise<void> {
+  const blobs = join(client.repository.directory, "blobs");
+  await mkdir(blobs, { recursive: true });
+  let wantedBytes = 0;
+  for (const { hash, sizeBytes } of files) {
+    if (!(await exists(join(blobs, hash)))) wantedBytes += sizeBytes;
+  }
+  const { bavail, bsize } = await statfs(blobs);
+  if (wantedBytes <= bavail * bsize) return;
+  throw new EngineError(
+    "IO",
+    `Cannot download ${client.name}: ${blobs} must have room for ${wantedBytes} bytes, current ` +
+      `value is ${bavail * bsize}; make room or pass --cache-dir`,
+  );
 }
 
 interface FilePull {
@@ -148,19 +165,8 @@ async function pullFile(client: HubClient, { commit, file, report }: FilePull): 
     locate: async () => (await fileDownloadInfo(at))?.url ?? null,
     file,
     blobs: join(repository.directory, "blobs"),
-    fetch: authorised(client),
+    fetch: client.fetch,
     onBytes: report,
   });
   await linkBlob(blob, join(snapshotDirectory(repository, commit), file.path));
-}
-
-/** fetch drops the header by itself where a redirect leads to another host. */
-function authorised(client: HubClient): typeof fetch {
-  const { accessToken } = client;
-  if (accessToken === undefined) return client.fetch;
-  return (input, init) => {
-    const headers = new Headers(init?.headers);
-    headers.set("Authorization", `Bearer ${accessToken}`);
-    return client.fetch(input, { ...init, headers });
-  };
 }

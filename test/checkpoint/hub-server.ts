@@ -13,6 +13,12 @@ export interface HubFaults {
   rangeless: boolean;
   /** Send other bytes than the listing promises. */
   damaged: boolean;
+  /** Send files from this address instead, as a network of copies does. */
+  filesAt: string | null;
+  /** Say that the list of files goes on at this address. */
+  nextPage: string | null;
+  /** Send this in place of the list of files. */
+  listing: string | null;
 }
 
 export interface HubServer {
@@ -22,6 +28,8 @@ export interface HubServer {
   readonly log: string[];
   /** The Authorization header of the last request. */
   authorization: string | undefined;
+  /** Those of all requests that had one. */
+  readonly authorizations: string[];
 }
 
 export const COMMIT = "c0ffee".padEnd(40, "0");
@@ -36,12 +44,22 @@ export async function startHub(
 ): Promise<HubServer> {
   const hub: { -readonly [key in keyof HubServer]: HubServer[key] } = {
     url: "",
-    faults: { dropsLeft: 0, status: null, rangeless: false, damaged: false },
+    faults: {
+      dropsLeft: 0,
+      status: null,
+      rangeless: false,
+      damaged: false,
+      filesAt: null,
+      nextPage: null,
+      listing: null,
+    },
     log: [],
     authorization: undefined,
+    authorizations: [],
   };
   const server = createServer((request, response) => {
     hub.authorization = request.headers.authorization;
+    if (hub.authorization !== undefined) hub.authorizations.push(hub.authorization);
     hub.log.push(`${request.url} ${request.headers.range ?? ""}`.trim());
     answer(hub, { name, files }, request, response);
   });
@@ -72,10 +90,22 @@ function answer(
   const file = path.startsWith(prefix) ? repository.files[path.slice(prefix.length)] : undefined;
   if (hub.faults.status !== null) response.writeHead(hub.faults.status).end("{}");
   else if (path === `${api}/revision/main`) json(response, { sha: COMMIT, id: repository.name });
-  else if (path === `${api}/tree/${COMMIT}`) {
-    json(response, Object.entries(repository.files).map(listed));
+  else if (path === `${api}/tree/${COMMIT}`) sendList(hub.faults, repository, response);
+  else if (hub.faults.filesAt !== null && path.startsWith(prefix)) {
+    response.writeHead(302, { location: hub.faults.filesAt + request.url }).end();
   } else if (file === undefined) response.writeHead(404).end("{}");
   else sendFile(hub.faults, file, request, response);
+}
+
+function sendList(
+  { nextPage, listing }: HubFaults,
+  { files }: Repository,
+  response: ServerResponse,
+): void {
+  if (nextPage !== null) response.setHeader("link", `<${nextPage}>; rel="next"`);
+  const list = Object.entries(files).map(listed);
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(listing ?? JSON.stringify(list));
 }
 
 function json(response: ServerResponse, value: unknown): void {
@@ -104,6 +134,7 @@ function sendFile(
   if (faults.damaged && content.length > 1) content[0] = (content[0] ?? 0) ^ 1;
   response.writeHead(ranged ? 206 : 200, {
     etag: '"etag"',
+    "x-cache": "Hit from cloudfront",
     "content-length": content.length,
     ...(ranged ? { "content-range": `bytes ${start}-${end - 1}/${file.length}` } : {}),
   });

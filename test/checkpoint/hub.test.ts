@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { listCachedModels, openCheckpoint, pullModel, resolveModel } from "#checkpoint";
@@ -124,6 +132,84 @@ describe("pulling a model", () => {
     await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "token" });
     await expect(wrong).rejects.not.toThrow(/"secret"|: secret/);
   });
+});
+
+describe("the token stays with the hub", () => {
+  const token = "hf_secret";
+
+  test("where files are sent from another host", async () => {
+    const { hub, options } = await setUp();
+    const other = await startHub(NAME, FILES);
+    hub.faults.filesAt = other.url;
+    const directory = await pullModel({ ...options, token });
+    expect(readFileSync(join(directory, "model.safetensors")).equals(weights)).toBe(true);
+    expect(hub.authorization).toBe("Bearer hf_secret");
+    expect(other.log.some((line) => line.includes("model.safetensors"))).toBe(true);
+    expect(other.authorizations).toEqual([]);
+  });
+
+  test("where the list of files goes on at another host", async () => {
+    const { hub, options } = await setUp();
+    const other = await startHub(NAME, FILES);
+    hub.faults.nextPage = `${other.url}/api/models/${NAME}/tree/${COMMIT}`;
+    await pullModel({ ...options, token });
+    expect(other.log).toHaveLength(1);
+    expect(other.authorizations).toEqual([]);
+  });
+});
+
+describe("a hub that means harm", () => {
+  test("cannot list pages for ever", async () => {
+    const { hub, options } = await setUp();
+    hub.faults.nextPage = `${hub.url}/api/models/${NAME}/tree/${COMMIT}`;
+    hub.faults.listing = "[]";
+    await expect(pullModel(options)).rejects.toThrow("at most 1000 pages");
+  });
+
+  test("cannot fill the memory with a list of files", async () => {
+    const { hub, options } = await setUp();
+    hub.faults.listing = `["${"x".repeat(33 * 2 ** 20)}"]`;
+    await expect(pullModel(options)).rejects.toThrow("must have at most 33554432 bytes");
+  });
+
+  test("cannot promise more than the disk holds", async () => {
+    const { hub, options } = await setUp();
+    const oid = "a".repeat(40);
+    const file = { type: "file", path: "model.safetensors", size: 2 ** 52, oid };
+    hub.faults.listing = JSON.stringify([file]);
+    const pull = pullModel(options);
+    await expect(pull).rejects.toMatchObject({ code: "IO" });
+    await expect(pull).rejects.toThrow("must have room for 4503599627370496 bytes");
+  });
+
+  test.each([-1, 1.5, null, "9"])("cannot name a file of %j bytes", async (size) => {
+    const { hub, options } = await setUp();
+    const file = { type: "file", path: "model.safetensors", size, oid: "a".repeat(40) };
+    hub.faults.listing = JSON.stringify([file]);
+    await expect(pullModel(options)).rejects.toMatchObject({ code: "UNSUPPORTED_MODEL" });
+  });
+
+  test.each(["file:///etc", "ftp://hub", "data:,", "nonsense"])("cannot be %s", async (hubUrl) => {
+    const pull = pullModel({ name: NAME, hubUrl, cacheDir: scratchFolder() });
+    await expect(pull).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "hubUrl" });
+  });
+});
+
+test("a download writes through no link that stands in its place", async () => {
+  const { cacheDir, options } = await setUp();
+  const directory = await pullModel(options);
+  const repository = join(cacheDir, "models--acme--tiny-llama");
+  const precious = join(cacheDir, "precious");
+  writeFileSync(precious, "do not lose this");
+  for (const name of readdirSync(join(repository, "blobs"))) {
+    rmSync(join(repository, "blobs", name));
+    symlinkSync(precious, join(repository, "blobs", `${name}.incomplete`));
+  }
+  rmSync(join(repository, "refs/main"));
+  symlinkSync(precious, join(repository, "refs/main"));
+  await pullModel(options);
+  expect(readFileSync(precious, "utf8")).toBe("do not lose this");
+  expect(readFileSync(join(directory, "model.safetensors")).equals(weights)).toBe(true);
 });
 
 describe("a pull that fails says what to do", () => {
