@@ -44,6 +44,24 @@ export function checkSignal(signal: unknown): asserts signal is AbortSignal | un
   throw wrongKind("signal", "an AbortSignal", signal);
 }
 
+/** Longest salt and id, in UTF-16 units: every block of a salt's prompts names it. */
+const nameLengthMax = 1024;
+
+/** Checks a name that a caller chose, if there is one. Throws INVALID_ARGUMENT. */
+export function checkText(param: string, value: unknown): void {
+  if (value === undefined || value === null) return;
+  if (typeof value !== "string") throw wrongKind(param, "a string", value);
+  const cannot = `Cannot use ${param}: must`;
+  if (value.length > nameLengthMax) {
+    const message = `${cannot} have at most ${nameLengthMax} characters, it has ${value.length}`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param });
+  }
+  // Names of contents are hashes of UTF-8, in which all lone surrogates are the same.
+  if (value.isWellFormed()) return;
+  const message = `${cannot} be well-formed Unicode, it has half of a surrogate pair`;
+  throw new EngineError("INVALID_ARGUMENT", message, { param });
+}
+
 /** An option that is another thing than it should be. */
 export function wrongKind(param: string, wanted: string, value: unknown): EngineError {
   const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;

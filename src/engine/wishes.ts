@@ -4,7 +4,7 @@ import type { SamplingParams } from "#sampling";
 import type { GenerateOptions } from "./api.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest } from "./protocol.ts";
-import { checkSignal, parseSampling, wrongKind } from "./request-check.ts";
+import { checkSignal, checkText, parseSampling, wrongKind } from "./request-check.ts";
 
 export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
@@ -40,11 +40,8 @@ export function wishesOf(options: WishOptions, { text, vocabularySize, warn }: W
 /** JavaScript's callers may give anything, and the engine is everybody's. */
 function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions): void {
   checkSignal(signal);
-  for (const [param, value] of Object.entries({ cacheSalt, requestId })) {
-    if (value !== undefined && value !== null && typeof value !== "string") {
-      throw wrongKind(param, "a string", value);
-    }
-  }
+  checkText("cacheSalt", cacheSalt);
+  checkText("requestId", requestId);
   if (priority !== undefined && priority !== null && !Number.isFinite(priority)) {
     throw wrongKind("priority", "a finite number", priority);
   }

@@ -22,9 +22,17 @@ export function scopeKey({ loraId, cacheSalt }: CacheScope): string {
   return salt.includes("\n") ? `\n${salt}` : salt;
 }
 
-/** What `scopeKey` put together; an empty salt is none. */
+/** An adapter's number of 32 bits, or none, in front of the line break; then the salt. */
+const KEY = /^(\d{0,10})\n(.*)$/s;
+const LORA_ID_MAX = 0xffffffff;
+
+/**
+ * What `scopeKey` put together; an empty salt is none. Any other text, as a damaged file may have,
+ * is a salt as a whole.
+ */
 export function parseScope(key: string): CacheScope {
-  const end = key.indexOf("\n");
-  const loraId = end > 0 ? Number(key.slice(0, end)) : null;
-  return { loraId, cacheSalt: key.slice(end + 1) || null };
+  const [, digits = "", salt = key] = KEY.exec(key) ?? [];
+  const loraId = Number(digits);
+  if (loraId > LORA_ID_MAX) return { loraId: null, cacheSalt: key };
+  return { loraId: digits === "" ? null : loraId, cacheSalt: salt || null };
 }

@@ -1,5 +1,5 @@
 import { assert, IntList } from "#base";
-import { type BlockRetention, BlockTable, type ContentKeys } from "#kvcache";
+import { type BlockRetention, BlockTable, type ContentKeys, scopeKey } from "#kvcache";
 import type { SequenceGroup } from "./sequence-group.ts";
 import type { SequenceEnd, StopRules } from "./stop.ts";
 
@@ -42,7 +42,7 @@ export interface SequenceOptions {
   readonly arrivalMs: number;
   /** Smaller runs first under the priority policy. Default 0. */
   readonly priority?: number;
-  /** Sequences of another salt never share blocks. Of `scopeKey`, where there are adapters. */
+  /** Sequences of another salt never share blocks. As the caller wrote it, whatever is in it. */
   readonly cacheSalt?: string | null;
   /** What the prompt's contents depend on beside its tokens. Default null: nothing. */
   readonly contentKeys?: ContentKeys | null;
@@ -101,7 +101,8 @@ export class Sequence {
     this.requestId = options.requestId;
     this.tokens = new IntList(options.promptTokenIds);
     this.promptLength = this.tokens.length;
-    this.blockTable = new BlockTable(options.cacheSalt ?? "", options.contentKeys ?? null);
+    const { cacheSalt = null, contentKeys = null } = options;
+    this.blockTable = new BlockTable(scopeKey({ loraId: null, cacheSalt }), contentKeys);
     this.stop = options.stop;
     this.arrivalMs = options.arrivalMs;
     this.priority = options.priority ?? 0;

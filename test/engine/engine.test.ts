@@ -52,6 +52,22 @@ test("end tokens end, minTokens and ignoreEos hold them off, stop tokens report 
   expect(byKey.get(later)).toMatchObject({ finishReason: "stop", stopReason: 13 });
 });
 
+test("no character of a salt has a meaning: each salt has hashes of its own", async () => {
+  const salts = ["a\nb", "tenant", "\ntenant", "7\ntenant", "\0", "\n", "n\u0000", "__proto__"];
+  const scripted = new ScriptedEngine({ cache: { events: "v1_block_key" } });
+  for (const cacheSalt of salts) {
+    scripted.add([1, 2, 3, 4, 5], { maxTokens: 1 }, { cacheSalt });
+  }
+  await scripted.drain();
+  const stored = scripted.cache.takeEvents().flatMap(({ event }) => {
+    return event.type === "stored" ? event.blocks : [];
+  });
+  const first = stored.filter(({ tokenIds }) => tokenIds.length === 4);
+  expect(first.map(({ cacheSalt }) => cacheSalt)).toEqual(salts);
+  expect(first.every(({ loraId }) => loraId === null)).toBe(true);
+  expect(new Set(first.map(({ hash }) => hash)).size).toBe(salts.length);
+});
+
 test("a throw inside a step fails the requests of that step, and only these", async () => {
   const scripted = new ScriptedEngine({ runningSequencesMax: 2 });
   const doomed = [scripted.add([1], { maxTokens: 5 }), scripted.add([20], { maxTokens: 5 })];

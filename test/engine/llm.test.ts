@@ -231,6 +231,9 @@ describe("leaving", () => {
   test.for([
     ["cacheSalt", 5],
     ["cacheSalt", {}],
+    ["cacheSalt", "s".repeat(1025)],
+    ["cacheSalt", "half a pair \ud800"],
+    ["requestId", "r".repeat(1025)],
     ["priority", Number.NaN],
     ["priority", "high"],
     ["requestId", {}],
@@ -245,6 +248,15 @@ describe("leaving", () => {
     }
     await expect(llm.stream(prompt, wrong).next()).rejects.toMatchObject({ param });
     expect((await llm.generate(prompt, { maxTokens: 1 }))[0]?.completions).toHaveLength(1);
+  });
+
+  test("a salt may have any characters", async () => {
+    const ids = { promptTokenIds: Array.from({ length: 33 }, (_, place) => place + 5) };
+    for (const cacheSalt of ["a\nb", "\ntenant", "1\n", "\0", "\u2028 😀", "s".repeat(1024)]) {
+      const ask = () => llm.generate(ids, { maxTokens: 1, cacheSalt });
+      expect((await ask())[0]?.cachedTokens).toBe(0);
+      expect((await ask())[0]?.cachedTokens).toBeGreaterThan(15);
+    }
   });
 
   test.for([5, null, {}, [1, 2], { promptTokenIds: "1, 2" }])("%j is no prompt", async (wrong) => {
