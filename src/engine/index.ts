@@ -9,7 +9,8 @@
  *   api.ts              what goes in and comes out; stream-item.ts puts it together
  *   config.ts           how a model is loaded and run
  *   generation-config.ts, request-check.ts   what a request may ask
- *   model-text.ts       tokenizer and chat template of a model
+ *   model-files.ts      what is read of a model's files on the caller's thread
+ *   model-text.ts       tokenizer and chat template of a model; template-option.ts another template
  *   warn-once.ts        warnings about requests, each text once
  *   active-request.ts   a request seen by its caller; channel.ts its queue
  *   lazy-stream.ts      a stream that begins when it is read

@@ -61,7 +61,12 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
       flush();
       worker.postMessage([message]);
     },
-    keepAlive: (wanted) => (wanted ? worker.ref() : worker.unref()),
+    keepAlive: (wanted) => {
+      // Who closes waits for the end: what loading still reports must not let the process go.
+      if (over) return;
+      if (wanted) worker.ref();
+      else worker.unref();
+    },
     close: () => {
       over = true;
       // Whoever waits for the end hears of it, also when nothing else keeps the process alive.

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { basename, dirname } from "node:path";
 import { EngineError, systemClock, systemTimer } from "#base";
-import { openCheckpoint, resolveModel } from "#checkpoint";
+import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 import { ActiveRequest } from "./active-request.ts";
@@ -26,14 +26,16 @@ import { boundedMap } from "./bounded-map.ts";
 import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
-import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
+import type { SamplingDefaults } from "./generation-config.ts";
 import { KvEvents } from "./kv-events.ts";
 import { LazyStream } from "./lazy-stream.ts";
 import { linkTo } from "./link.ts";
-import { ModelText } from "./model-text.ts";
+import { type ModelFiles, readFiles } from "./model-files.ts";
+import type { ModelText } from "./model-text.ts";
 import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
 import { checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
+import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
 import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
 
@@ -54,13 +56,7 @@ interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What the calling thread keeps of a model's files. */
-interface ModelFiles {
-  readonly text: ModelText;
-  readonly defaultSampling: SamplingDefaults;
-}
-
-/** The same, and how it was loaded. */
+/** A model's files, and how it was loaded. */
 interface ModelParts extends ModelFiles {
   readonly settings: EngineOptions;
   readonly phases: readonly LoadPhase[];
@@ -116,6 +112,8 @@ export class LLM implements ServedModel, AsyncDisposable {
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
     const name = settings.servedName ?? nameOf(model);
+    const { chatTemplate } = settings;
+    const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
     const client = new EngineClient(
       linkTo(settings.engineThread ? "worker" : "calling"),
       onWarning,
@@ -129,7 +127,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       });
       // Weights are read on the engine's thread while the tokenizer is made on this one.
       const loading = client.load({ type: "load", path, options: settings });
-      const reading = readFiles(path, name, settings, onWarning);
+      const reading = readFiles(path, { name, template, settings, onWarning });
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
       const parts = { ...files, settings, phases, onWarning };
       return new LLM(client, describe(name, info, files), parts);
@@ -339,24 +337,6 @@ function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
 function requestName(given: string | undefined, place: number, count: number): string {
   if (given === undefined) return randomUUID();
   return count === 1 ? given : `${given}-${place}`;
-}
-
-async function readFiles(
-  path: string,
-  name: string,
-  { chatTemplate, randomWeights }: EngineOptions,
-  onWarning: (message: string) => void,
-): Promise<ModelFiles> {
-  const checkpoint = openCheckpoint(path, { weights: !randomWeights });
-  try {
-    for (const warning of checkpoint.warnings) onWarning(warning);
-    return {
-      text: new ModelText(checkpoint.tokenizer, name, chatTemplate),
-      defaultSampling: defaultSamplingFrom(checkpoint.generationConfig),
-    };
-  } finally {
-    checkpoint.close();
-  }
 }
 
 /** An encoder keeps no keys and values, so there is nothing to tell. */

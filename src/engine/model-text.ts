@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from "node:fs";
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { ThinkingMarks } from "#sampling";
@@ -18,18 +17,18 @@ export class ModelText {
   readonly #template: ChatTemplate | null;
   readonly #name: string;
 
-  /** `templateOption`: a template, or the path of a file with one, instead of the model's. */
-  constructor(files: Checkpoint["tokenizer"], name: string, templateOption: string | null) {
+  /** `template`: the text of a chat template instead of the model's own. */
+  constructor(files: Checkpoint["tokenizer"], name: string, template: string | null) {
     this.#name = name;
     this.tokenizer = files === null ? null : new Tokenizer(files);
     const own = files?.chatTemplate ?? null;
-    const source = templateOption === null ? own : readTemplate(templateOption);
+    const source = template ?? own;
     this.#template =
       source === null
         ? null
         : new ChatTemplate(source, {
             ...this.#templateScope(),
-            source: templateOption === null ? "model" : "request",
+            source: template === null ? "model" : "request",
           });
   }
 
@@ -107,8 +106,4 @@ export class ModelText {
   #templateScope() {
     return this.tokenizer === null ? {} : { namedTokens: this.tokenizer.namedTokens };
   }
-}
-
-function readTemplate(option: string): string {
-  return existsSync(option) ? readFileSync(option, "utf8") : option;
 }

@@ -1,0 +1,40 @@
+/** What the calling thread reads of a model: everything but weights. */
+import { openCheckpoint } from "#checkpoint";
+import type { EngineOptions } from "./config.ts";
+import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
+import { ModelText } from "./model-text.ts";
+
+/** What the calling thread keeps of a model's files. */
+export interface ModelFiles {
+  readonly text: ModelText;
+  readonly defaultSampling: SamplingDefaults;
+}
+
+/** How the files are to be read. */
+interface Reading {
+  readonly name: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  readonly settings: EngineOptions;
+  readonly onWarning: (message: string) => void;
+}
+
+/**
+ * The text side of the model at `path`, and what its authors recommend. Throws TOKENIZER_INVALID
+ * and CHECKPOINT_INVALID.
+ */
+export async function readFiles(
+  path: string,
+  { name, template, settings, onWarning }: Reading,
+): Promise<ModelFiles> {
+  const checkpoint = openCheckpoint(path, { weights: !settings.randomWeights });
+  try {
+    for (const warning of checkpoint.warnings) onWarning(warning);
+    return {
+      text: new ModelText(checkpoint.tokenizer, name, template),
+      defaultSampling: defaultSamplingFrom(checkpoint.generationConfig),
+    };
+  } finally {
+    checkpoint.close();
+  }
+}

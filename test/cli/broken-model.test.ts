@@ -1,0 +1,80 @@
+/** Files of a model that cannot be used end a command with a word, on whatever thread they are read. */
+import { execFile } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, describe, expect, test } from "vitest";
+import { built, perigee } from "./perigee.ts";
+
+const run = promisify(execFile);
+const scratch = mkdtempSync(join(tmpdir(), "perigee-broken-"));
+
+afterAll(() => rmSync(scratch, { recursive: true }));
+
+/** The bundled model with one file of another content. */
+function brokenModel(name: string, file: string, content: string): string {
+  const folder = mkdtempSync(join(scratch, `${name}-`));
+  for (const other of ["config.json", "tokenizer.json", "tokenizer_config.json"]) {
+    copyFileSync(join("models/pocket", other), join(folder, other));
+  }
+  symlinkSync(resolve("models/pocket/model.safetensors"), join(folder, "model.safetensors"));
+  writeFileSync(join(folder, file), content);
+  return folder;
+}
+
+const BROKEN: [string, string, string, string][] = [
+  [
+    "a vocabulary that is a number",
+    "tokenizer.json",
+    '{"model":{"type":"BPE","vocab":5}}',
+    "vocab",
+  ],
+  ["a tokenizer that is no JSON", "tokenizer.json", "{", "tokenizer.json"],
+  ["a tokenizer's config that is no JSON", "tokenizer_config.json", "[", "tokenizer_config.json"],
+  ["a chat template that is no template", "chat_template.jinja", "{% if", "template"],
+];
+
+describe.runIf(built)("a model with files that cannot be used", () => {
+  test.for(BROKEN)(
+    "%s ends generate and serve with a word",
+    async ([name, file, content, word]) => {
+      const folder = brokenModel(name.replaceAll(" ", "-"), file, content);
+      for (const words of [
+        ["generate", folder, "-p", "Hello", "--max-tokens", "1"],
+        ["serve", folder, "--port", "0"],
+      ]) {
+        const { code, stderr } = await perigee(words);
+        expect({ words, code }).toEqual({ words, code: 1 });
+        expect(stderr).toMatch(/^perigee: Cannot /);
+        expect(stderr).toContain(word);
+      }
+    },
+  );
+
+  test.for(BROKEN)(
+    "%s rejects LLM.load, which never stays open",
+    async ([, file, content, word]) => {
+      const folder = brokenModel("library", file, content);
+      const script = `
+      import { LLM } from ${JSON.stringify(resolve("dist/index.js"))};
+      try {
+        await LLM.load(${JSON.stringify(folder)});
+      } catch (error) {
+        console.log(error.code, error.message);
+      }`;
+      const words = ["--input-type=module", "--eval", script];
+      const { stdout } = await run(process.execPath, words);
+      expect(stdout).toMatch(/^(TOKENIZER|CHECKPOINT)_INVALID /);
+      expect(stdout).toContain(word);
+    },
+  );
+
+  test("a mistyped --chat-template is refused, and never served as a template", async () => {
+    const words = ["serve", "--port", "0", "--chat-template", join(scratch, "typo.jinja")];
+    const { code, stderr } = await perigee(words);
+    expect(code).toBe(2);
+    expect(stderr).toContain("typo.jinja");
+    expect(stderr).toMatch(/^perigee: Cannot use --chat-template: must be a file/);
+  });
+});
