@@ -66,6 +66,11 @@ export class EncoderEngine {
     this.#waiting.push(request);
   }
 
+  /** What has not ended. */
+  get keys(): RequestKey[] {
+    return this.#waiting.map(({ key }) => key);
+  }
+
   /** Grammars have no use here. */
   useVocabulary(): void {}
 

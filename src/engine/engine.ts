@@ -52,6 +52,11 @@ export class Engine {
     this.#pipeline = new StepPipeline(parts);
   }
 
+  /** What has not ended. */
+  get keys(): RequestKey[] {
+    return [...this.#records.keys()];
+  }
+
   /** What grammars are made of. Without it, structured output is refused. */
   useVocabulary(vocabulary: GrammarVocabulary): void {
     this.#vocabulary = vocabulary;
@@ -120,7 +125,7 @@ export class Engine {
 
   /** Ends everything and frees the grammars. Not while `step` runs; what is under way is lost. */
   async dispose(): Promise<void> {
-    for (const key of [...this.#records.keys()]) this.abort(key);
+    for (const key of this.keys) this.abort(key);
     await this.#pipeline.dropAhead();
     this.#compiler?.dispose();
   }

@@ -21,6 +21,7 @@
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   token-rows.ts       what most steps bring, as numbers
  *   engine-thread.ts, service.ts             the engine's side of it
+ *   service-clients.ts  who gets what the engine says, where several threads ask it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   load-phases.ts      what loading takes; worst-step.ts what steps will need of a GPU
  *   cache-plan.ts       a cache before its memory is taken

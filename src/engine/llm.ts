@@ -1,6 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { basename, dirname } from "node:path";
 import { EngineError, systemClock, systemTimer } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
@@ -16,6 +15,7 @@ import type {
   GenerateOptions,
   GenerateResult,
   KvEventSource,
+  ModelConnection,
   ModelInfo,
   Prompt,
   ServedModel,
@@ -29,10 +29,10 @@ import { EngineClient } from "./engine-client.ts";
 import type { SamplingDefaults } from "./generation-config.ts";
 import { KvEvents } from "./kv-events.ts";
 import { LazyStream } from "./lazy-stream.ts";
-import { linkTo } from "./link.ts";
-import { type ModelFiles, readFiles } from "./model-files.ts";
+import { linkOver, linkTo } from "./link.ts";
+import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 import type { ModelText } from "./model-text.ts";
-import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
+import type { EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
 import { checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { readTemplateOption } from "./template-option.ts";
@@ -56,8 +56,12 @@ interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A model's files, and how it was loaded. */
+/** The model's files, and how it was loaded. */
 interface ModelParts extends ModelFiles {
+  /** Where they are. */
+  readonly path: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
   readonly settings: EngineOptions;
   readonly phases: readonly LoadPhase[];
   readonly onWarning: (message: string) => void;
@@ -87,12 +91,14 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #warnOnce: (message: string) => void;
   /** Callers' names of requests, from the call until the request ended. */
   readonly #requestIds = new Set<string>();
+  readonly #source: Pick<ModelParts, "path" | "template">;
   #vocabularySent = false;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
+    this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
     this.kvEvents = eventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
@@ -129,12 +135,51 @@ export class LLM implements ServedModel, AsyncDisposable {
       const loading = client.load({ type: "load", path, options: settings });
       const reading = readFiles(path, { name, template, settings, onWarning });
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
-      const parts = { ...files, settings, phases, onWarning };
+      const parts = { ...files, path, template, settings, phases, onWarning };
       return new LLM(client, describe(name, info, files), parts);
     } catch (error) {
       await client.close();
       throw error;
     }
+  }
+
+  /**
+   * A model that another thread loaded, over what its `connect` gave: with a text side of its own,
+   * and without events of the cache, which go to that thread. Disposing of it ends its own requests
+   * only. Throws what reading the files throws.
+   */
+  static async join(connection: ModelConnection): Promise<LLM> {
+    const { client: number, port, path, template, info } = connection;
+    const { kvCache, ...others } = connection.settings;
+    const settings = { ...others, kvCache: { ...kvCache, eventBufferMax: 0 } };
+    const client = new EngineClient(
+      linkOver(port),
+      () => {},
+      new KvEventLog(1),
+      () => {},
+      number,
+    );
+    try {
+      // What there is to warn of was said by the thread that loaded it.
+      const files = await readFiles(path, {
+        name: info.name,
+        template,
+        settings,
+        onWarning: () => {},
+      });
+      const onWarning = (message: string) => client.warn(message);
+      const parts = { ...files, path, template, settings, phases: [], onWarning };
+      return new LLM(client, info, parts);
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  /** For `LLM.join` on another thread. Throws SHUTTING_DOWN and ENGINE_DEAD. */
+  connect(): ModelConnection {
+    const { info } = this;
+    return { ...this.#client.connect(), ...this.#source, info, settings: this.#settings };
   }
 
   /** Encoding and decoding; null for a checkpoint without a tokenizer. */
@@ -318,11 +363,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 }
 
-/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
-function nameOf(model: string): string {
-  return basename(basename(model) === "config.json" ? dirname(model) : model);
-}
-
 function isList(prompts: Prompt | readonly Prompt[]): prompts is readonly Prompt[] {
   return Array.isArray(prompts);
 }
@@ -355,13 +395,4 @@ function eventsOf(
     takeSnapshot: () => client.kvSnapshot(),
     timer: systemTimer,
   });
-}
-
-function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
-  return {
-    ...engine,
-    name,
-    hasTokenizer: text.tokenizer !== null,
-    hasChatTemplate: text.hasTemplate,
-  };
 }
