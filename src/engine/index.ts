@@ -28,6 +28,7 @@
  *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
+ *   dispose-of.ts       lets go of what may have broken
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
  *   step-pipeline.ts    which steps are under way
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
