@@ -25,6 +25,7 @@
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   load-phases.ts      what loading takes; worst-step.ts what steps will need of a GPU
  *   cache-plan.ts       a cache before its memory is taken
+ *   kv-identity.ts      what keys and values follow from: tells stored ones apart
  *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
