@@ -83,8 +83,8 @@ function checkKey(key: string, place: string): void {
   const value = key === "" ? "empty" : "another text";
   throw new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot use the API key of ${place}: must be visible ASCII characters without spaces, current ` +
-      `value is ${value}`,
+    `Cannot use the API key of ${place}: must be visible ASCII characters without spaces, ` +
+      `current value is ${value}`,
     { param: "apiKey" },
   );
 }

@@ -16,7 +16,7 @@ export interface FieldSchema {
 
 /** What a user writes for null. */
 const NONE = "none";
-/** What that becomes, for commander takes null for no value: not the text, which may be a choice. */
+/** What that becomes: commander has no null, and the text may be a choice. */
 export const NO_VALUE: unique symbol = Symbol(NONE);
 
 type Parse = (text: string, previous: unknown) => unknown;

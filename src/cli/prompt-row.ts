@@ -84,8 +84,9 @@ function checkSampling(
   const stranger = Object.keys(written).find((key) => !isKnown(camelCase(key), check));
   if (stranger !== undefined) {
     const known = "known are prompt, prompt_token_ids and what perigee generate --help says of";
-    const problem = `${shortened(stranger)} is not a known field; ${known} sampling, e.g. max_tokens`;
-    throw rowRefusal(place, problem, { param: stranger });
+    const name = shortened(stranger);
+    const problem = `${name} is not a known field; ${known} sampling, e.g. max_tokens`;
+    throw rowRefusal(place, problem, { param: name });
   }
   const problem = check.sampling.findProblem(check.flags, sampling);
   if (problem === null) return;
