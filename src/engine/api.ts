@@ -135,6 +135,8 @@ export interface ModelInfo {
 export interface EngineStats {
   readonly running: number;
   readonly waiting: number;
+  /** Of both, sequences whose readers are behind: nothing is computed for them. */
+  readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;

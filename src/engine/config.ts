@@ -187,6 +187,14 @@ export const EngineOptions = z
     cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
+    // Ordinary readers are behind by the tokens of one step.
+    unreadTokensMax: z
+      .int()
+      .positive()
+      .default(256)
+      .describe(
+        "Tokens of a streamed sequence that may wait for its reader; then the request pauses.",
+      ),
     chatTemplate: z
       .string()
       .nullable()

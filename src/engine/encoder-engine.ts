@@ -79,6 +79,11 @@ export class EncoderEngine {
     this.#waiting = this.#waiting.filter((text) => text.key !== key);
   }
 
+  /** Vectors are read when they are done: nobody is behind. */
+  pause(): void {}
+
+  resume(): void {}
+
   /** Null when nothing waits. Never rejects for a failing step. */
   async step(): Promise<StepOutput | null> {
     const { clock } = this.#parts;
@@ -100,6 +105,7 @@ export class EncoderEngine {
     return {
       running: this.#running,
       waiting: this.#waiting.length,
+      paused: 0,
       freeBlocks: 0,
       heldBlocks: 0,
       cachedBlocks: 0,

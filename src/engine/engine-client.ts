@@ -47,6 +47,7 @@ interface Loading {
 const NO_STATS: EngineStats = {
   running: 0,
   waiting: 0,
+  paused: 0,
   freeBlocks: 0,
   heldBlocks: 0,
   cachedBlocks: 0,
@@ -168,6 +169,12 @@ export class EngineClient {
   abort(key: RequestKey, index?: number): void {
     if (this.#health.state === "dead") return;
     this.#link.post({ type: "abort", key, ...(index === undefined ? {} : { index }) });
+  }
+
+  /** The request's reader is behind, or reads on; nothing happens when it has ended. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    if (this.#health.state === "dead") return;
+    this.#link.post({ type: paused ? "pause" : "resume", key });
   }
 
   /** Nobody waits for it any longer. */

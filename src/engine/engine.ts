@@ -99,6 +99,17 @@ export class Engine {
     });
   }
 
+  /** Computes nothing for a request until `resume`. Unknown ones have ended: nothing to do. */
+  pause(key: RequestKey): void {
+    const record = this.#records.get(key);
+    if (record !== undefined) this.#parts.scheduler.pause(record.group);
+  }
+
+  resume(key: RequestKey): void {
+    const record = this.#records.get(key);
+    if (record !== undefined) this.#parts.scheduler.resume(record.group);
+  }
+
   /**
    * Brings one step to its end. Null when there is nothing to do, and no news: then none is under
    * way. What a request throws ends that request; what cannot be told apart ends the requests of

@@ -12,7 +12,8 @@
  *   model-files.ts      what is read of a model's files on the caller's thread
  *   model-text.ts       tokenizer and chat template of a model; template-option.ts another template
  *   warn-once.ts        warnings about requests, each text once
- *   active-request.ts   a request seen by its caller; channel.ts its queue
+ *   active-request.ts   a request seen by its caller; channel.ts its queue, reader-lag.ts how
+ *                       far its reader is behind
  *   lazy-stream.ts      a stream that begins when it is read
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once

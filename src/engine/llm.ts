@@ -54,6 +54,8 @@ export interface LlmOptions extends LoadOptions {
 interface StartOptions {
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;
+  /** Default: no bound. */
+  readonly unreadTokensMax?: number;
 }
 
 /** The model's files, and how it was loaded. */
@@ -231,12 +233,18 @@ export class LLM implements ServedModel, AsyncDisposable {
     }
   }
 
-  /** Streams one prompt's completion(s). Leaving the loop cancels the request. */
+  /**
+   * Streams one prompt's completion(s). Leaving the loop cancels the request. One that is not read
+   * for a while pauses at `unreadTokensMax` tokens; one that is never left waits so until its
+   * `signal` ends it, and gives its blocks and its place to others that want them.
+   */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
       const requestId = options.requestId ?? randomUUID();
       const wishes = this.#wishesOf(options);
-      const active = await this.#start(prompt, wishes, { requestId, signal: options.signal });
+      const { unreadTokensMax } = this.#settings;
+      const start = { requestId, signal: options.signal, unreadTokensMax };
+      const active = await this.#start(prompt, wishes, start);
       return active.items;
     });
   }
@@ -291,7 +299,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   async #start(
     prompt: Prompt,
     wishes: Wishes,
-    { requestId, signal }: StartOptions,
+    { requestId, signal, unreadTokensMax = Number.POSITIVE_INFINITY }: StartOptions,
   ): Promise<ActiveRequest> {
     if (this.#requestIds.has(requestId)) {
       throw new EngineError(
@@ -310,14 +318,17 @@ export class LLM implements ServedModel, AsyncDisposable {
         ...{ ...wishes, key: this.#client.takeKey(), requestId, promptTokenIds },
         seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
       };
-      return this.#submit(request, signal);
+      return this.#submit(request, { signal, unreadTokensMax });
     } catch (error) {
       this.#requestIds.delete(requestId);
       throw error;
     }
   }
 
-  #submit(request: EngineRequest, signal: AbortSignal | undefined): ActiveRequest {
+  #submit(
+    request: EngineRequest,
+    { signal, unreadTokensMax }: Required<Omit<StartOptions, "requestId">>,
+  ): ActiveRequest {
     const client = this.#client;
     client.checkReady();
     const onAbort = () => active.cancel(signal?.reason);
@@ -326,7 +337,9 @@ export class LLM implements ServedModel, AsyncDisposable {
       tokenizer: this.#text.tokenizer,
       clock: systemClock,
       listeners: client.listeners,
+      unreadTokensMax,
       abort: (index) => client.abort(request.key, index),
+      setPaused: (paused) => client.setPaused(request.key, paused),
       onEnd: () => {
         signal?.removeEventListener("abort", onAbort);
         this.#requestIds.delete(request.requestId);

@@ -106,6 +106,9 @@ export type ToEngine =
   | { readonly type: "embed"; readonly request: EmbedRequest }
   /** `index`: one sequence of the request; absent: all. */
   | { readonly type: "abort"; readonly key: RequestKey; readonly index?: number }
+  /** Its reader is behind, or reads on: nothing is computed for it in between. */
+  | { readonly type: "pause"; readonly key: RequestKey }
+  | { readonly type: "resume"; readonly key: RequestKey }
   /** All that the cache holds, wanted by a reader of its events. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
   /** What another client than the first wants whoever runs the engine to know. */

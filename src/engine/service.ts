@@ -101,6 +101,12 @@ export class EngineService {
       case "abort":
         this.#loaded?.engine.abort(message.key, message.index);
         break;
+      case "pause":
+        this.#loaded?.engine.pause(message.key);
+        break;
+      case "resume":
+        this.#loaded?.engine.resume(message.key);
+        break;
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
         break;
