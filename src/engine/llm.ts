@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { EngineError, systemClock, systemTimer } from "#base";
+import { EngineError, systemClock } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
@@ -27,7 +27,7 @@ import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { SamplingDefaults } from "./generation-config.ts";
-import { KvEvents } from "./kv-events.ts";
+import { kvEventsOf } from "./kv-events.ts";
 import { LazyStream } from "./lazy-stream.ts";
 import { linkOver, linkTo } from "./link.ts";
 import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
@@ -38,9 +38,6 @@ import { collectResult } from "./stream-item.ts";
 import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
 import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
-
-/** Hexadecimal digits: two streams of one server never have the same name. */
-const STREAM_ID_LENGTH = 8;
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
@@ -102,7 +99,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#text = parts.text;
     this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
-    this.kvEvents = eventsOf(client, info, parts.settings);
+    this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
     this.loadPhases = parts.phases;
@@ -390,22 +387,4 @@ function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
 function requestName(given: string | undefined, place: number, count: number): string {
   if (given === undefined) return randomUUID();
   return count === 1 ? given : `${given}-${place}`;
-}
-
-/** An encoder keeps no keys and values, so there is nothing to tell. */
-function eventsOf(
-  client: EngineClient,
-  { kind }: ModelInfo,
-  { kvCache: { eventBufferMax, hashAlgorithm } }: EngineOptions,
-): KvEvents {
-  const enabled = kind === "decoder" && eventBufferMax > 0;
-  if (!enabled) client.kvEvents.close();
-  return new KvEvents({
-    log: client.kvEvents,
-    enabled,
-    hashAlgorithm,
-    streamId: randomUUID().slice(0, STREAM_ID_LENGTH),
-    takeSnapshot: () => client.kvSnapshot(),
-    timer: systemTimer,
-  });
 }
