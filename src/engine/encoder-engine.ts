@@ -80,9 +80,7 @@ export class EncoderEngine {
   }
 
   /** Vectors are read when they are done: nobody is behind. */
-  pause(): void {}
-
-  resume(): void {}
+  setPaused(): void {}
 
   /** Null when nothing waits. Never rejects for a failing step. */
   async step(): Promise<StepOutput | null> {

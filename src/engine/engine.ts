@@ -99,15 +99,11 @@ export class Engine {
     });
   }
 
-  /** Computes nothing for a request until `resume`. Unknown ones have ended: nothing to do. */
-  pause(key: RequestKey): void {
+  /** Computes nothing for a request, or goes on. Unknown ones have ended: nothing to do. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    const { scheduler } = this.#parts;
     const record = this.#records.get(key);
-    if (record !== undefined) this.#parts.scheduler.pause(record.group);
-  }
-
-  resume(key: RequestKey): void {
-    const record = this.#records.get(key);
-    if (record !== undefined) this.#parts.scheduler.resume(record.group);
+    if (record !== undefined) scheduler[paused ? "pause" : "resume"](record.group);
   }
 
   /**

@@ -102,10 +102,8 @@ export class EngineService {
         this.#loaded?.engine.abort(message.key, message.index);
         break;
       case "pause":
-        this.#loaded?.engine.pause(message.key);
-        break;
       case "resume":
-        this.#loaded?.engine.resume(message.key);
+        this.#loaded?.engine.setPaused(message.key, message.type === "pause");
         break;
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
