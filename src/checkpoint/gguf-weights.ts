@@ -54,7 +54,6 @@ function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
   return {
     name,
     dtype: type.dtype,
-    storedAs: type.name,
     shape,
     bytes() {
       const stored = file.read(startBytes, startBytes + sizeBytes);

@@ -1,4 +1,3 @@
-import type { MessagePort } from "node:worker_threads";
 import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
@@ -12,7 +11,6 @@ import type {
   RetentionOptions,
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
-import type { EngineOptions } from "./config.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | { readonly promptTokenIds: readonly number[] };
@@ -135,8 +133,6 @@ export interface ModelInfo {
 export interface EngineStats {
   readonly running: number;
   readonly waiting: number;
-  /** Of both, sequences whose readers are behind: nothing is computed for them. */
-  readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;
@@ -290,19 +286,6 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
   snapshot(): Promise<KvSnapshot>;
 }
 
-/** A way to a loaded model for another thread: plain data, and a port to be transferred. */
-export interface ModelConnection {
-  /** The caller's number at the engine: no two have the same. */
-  readonly client: number;
-  readonly port: MessagePort;
-  /** Where the model's files are. */
-  readonly path: string;
-  /** Text of a chat template instead of the model's own. */
-  readonly template: string | null;
-  readonly info: ModelInfo;
-  readonly settings: EngineOptions;
-}
-
 /** One model being served: what `LLM` is, and all that the server sees of the engine. */
 export interface ServedModel {
   readonly info: ModelInfo;
@@ -325,9 +308,4 @@ export interface ServedModel {
   embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
   /** Finishes what runs and refuses what comes. */
   drain(): Promise<void>;
-  /**
-   * What another thread needs to serve this model too, with the same engine (`LLM.join` there);
-   * absent where that cannot be. Throws SHUTTING_DOWN and ENGINE_DEAD.
-   */
-  connect?(): ModelConnection;
 }

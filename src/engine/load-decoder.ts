@@ -15,13 +15,12 @@ import {
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
-import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
+import { modelContextTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
 import type { EngineOptions } from "./config.ts";
 import { DecoderRunner, type DecoderRunnerParts } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
 import { idleSettings } from "./idle-settings.ts";
-import { kvIdentity } from "./kv-identity.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./load-engine.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { StepBuilder } from "./step-builder.ts";
@@ -150,13 +149,14 @@ async function openMemory(
   { message, context, checkpoint, device }: Loading,
   { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
 ): Promise<CacheMemory> {
-  const { options } = message;
+  const { kind } = device;
+  const { window } = plan;
   const weightFormat = weights.format;
   return await CacheMemory.open({
     device,
     memory: { ...plan.block, blocks: plan.blocks() },
-    settings: options.kvCache,
-    window: plan.window,
+    settings: message.options.kvCache,
+    window,
     attentionWeight: attentionWeight({
       parameters: weights.parameters,
       layers: spec.layers.length,
@@ -164,7 +164,7 @@ async function openMemory(
       headDim: spec.headDim,
     }),
     fingerprint: (layout) =>
-      modelFingerprint(kvIdentity({ options, checkpoint, spec, device, weightFormat, layout })),
+      modelFingerprint({ checkpoint, device: kind, weightFormat, layout, window }),
     clock: context.clock,
     timer: context.timer,
     hostBytesFree: hostMemory().availableBytes,
@@ -190,10 +190,7 @@ async function makeSteps(
   };
   const streaming = streamingOf(message.options);
   const { vocabularySize } = spec;
-  const decoder = new Decoder({
-    ...{ device, spec, weights, limits, streaming },
-    servedTokens: servedTokens(message.options, spec),
-  });
+  const decoder = new Decoder({ device, spec, weights, limits, streaming });
   const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
   if (device.kind === "cuda") {
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });

@@ -50,10 +50,7 @@ export const SchedulerConfig = z
       .min(2)
       .nullable()
       .default(null)
-      .describe(
-        "Most tokens of a sequence, prompt included; null: what the model allows. LongRoPE takes " +
-          "its short factors where this is at most the original context, else its long ones.",
-      ),
+      .describe("Most tokens of a sequence, prompt included; null: what the model allows."),
   })
   .refine((config) => config.stepTokensMax >= config.runningSequencesMax, {
     path: ["stepTokensMax"],

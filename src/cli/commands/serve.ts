@@ -1,8 +1,7 @@
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { EngineError } from "#base";
 import type { LLM } from "#engine";
 import { type RunningServer, ServerOptions, startServer } from "#server";
-import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
@@ -17,25 +16,14 @@ const serverFlags = new SchemaFlags(ServerOptions, {
     "defaultSampling.repetitionPenalty": "default-repetition-penalty",
     "defaultSampling.maxTokens": "default-max-tokens",
   },
-  help: {
-    apiKey:
-      "Key that clients may use as bearer token; may be given again. Other users see it in the " +
-      "list of processes, unlike a file or a variable. (default: open to all)",
-  },
 });
 
-const SERVER_HEADING = "Server:";
-
-interface ServeFlags extends Readonly<Record<string, unknown>> {
-  readonly apiKeyFile?: string;
-}
+type ServeFlags = Readonly<Record<string, unknown>>;
 
 /** `perigee serve`. */
 export function defineServe(command: Command): void {
   command.action((model: string | undefined, flags: ServeFlags) => serve(model, flags));
-  serverFlags.addTo(command, SERVER_HEADING);
-  const keyFile = new Option("--api-key-file <file>", API_KEY_FILE_HELP);
-  command.addOption(keyFile.helpGroup(SERVER_HEADING));
+  serverFlags.addTo(command, "Server:");
   addEngineFlags(command);
 }
 
@@ -44,10 +32,6 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName = options.servedModelName?.[0];
   const lines = startLines();
-  const apiKey = await readApiKeys({
-    ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
-    ...{ environment: process.env, warn: lines.warn },
-  });
   await using llm = await loadModel({
     ...{ model, values: flags },
     ...(servedName === undefined ? {} : { servedName }),
@@ -55,7 +39,6 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   });
   const server = await startServer(llm, {
     ...options,
-    apiKey,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
   announce(llm, server, lines.say);

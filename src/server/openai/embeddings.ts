@@ -8,7 +8,8 @@ import { deliveryFields, ignoredFields } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
 import { encodePrompts, promptField } from "./prompts.ts";
 
-const EmbeddingsRequest = z.strictObject({
+/** Body of POST /v1/embeddings. */
+export const EmbeddingsRequest = z.strictObject({
   input: promptField,
   model: deliveryFields.model,
   encoding_format: z.enum(["float", "base64"]).nullish(),
@@ -18,7 +19,7 @@ const EmbeddingsRequest = z.strictObject({
   request_id: deliveryFields.request_id,
   ...ignoredFields,
 });
-type EmbeddingsRequest = z.output<typeof EmbeddingsRequest>;
+export type EmbeddingsRequest = z.output<typeof EmbeddingsRequest>;
 
 export async function embeddings(
   context: ServerContext,

@@ -12,7 +12,8 @@ import { TokenWriter } from "./token-text.ts";
 
 const conversation = ChatRequest.shape;
 
-const TokenizeRequest = z.strictObject({
+/** Body of POST /tokenize. */
+export const TokenizeRequest = z.strictObject({
   model: conversation.model,
   prompt: z.string().nullish(),
   messages: conversation.messages.optional(),
@@ -24,9 +25,10 @@ const TokenizeRequest = z.strictObject({
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
 });
-type TokenizeRequest = z.output<typeof TokenizeRequest>;
+export type TokenizeRequest = z.output<typeof TokenizeRequest>;
 
-const DetokenizeRequest = z.strictObject({
+/** Body of POST /detokenize. */
+export const DetokenizeRequest = z.strictObject({
   model: conversation.model,
   tokens: z.union([tokenIds, z.array(z.never()).length(0)], "must be a list of token ids"),
 });

@@ -32,13 +32,10 @@ function model() {
   const checkpoint = { path, config: { layers: 2 }, tensors };
   const input: FingerprintInput = {
     checkpoint,
-    arithmetic: "cpu avx2",
+    device: "cpu",
     weightFormat: "bf16",
     layout: "cpu bf16, layers 2",
-    randomWeights: false,
-    rope: { frequencies: Float32Array.of(1, 0.5), attentionFactor: 1 },
-    layerWindows: [null, null],
-    sinkTokens: 0,
+    window: null,
     release: "1.2.3",
   };
   return { path, write, input, checkpoint };
@@ -56,16 +53,11 @@ test("every part of what keys and values follow from changes it", async () => {
   const { input, checkpoint } = model();
   const variants: FingerprintInput[] = [
     input,
-    { ...input, arithmetic: "cpu avx512" },
+    { ...input, device: "reference" },
     { ...input, weightFormat: "i8" },
     { ...input, layout: "cpu i8, layers 2" },
-    { ...input, randomWeights: true },
-    { ...input, rope: null },
-    { ...input, rope: { frequencies: Float32Array.of(1, 0.25), attentionFactor: 1 } },
-    { ...input, rope: { frequencies: Float32Array.of(1, 0.5), attentionFactor: 1.5 } },
-    { ...input, layerWindows: [64, null] },
-    { ...input, layerWindows: [64, 64] },
-    { ...input, layerWindows: [64, 64], sinkTokens: 4 },
+    { ...input, window: { tokens: 64, sinkTokens: 0 } },
+    { ...input, window: { tokens: 64, sinkTokens: 4 } },
     { ...input, release: "1.2.4" },
     { ...input, checkpoint: { ...checkpoint, config: { layers: 3 } } },
     { ...input, checkpoint: { ...checkpoint, tensors: new Map([["a", weight("a")]]) } },

@@ -1,0 +1,135 @@
+/** What must hold of every right answer, whatever was asked for. */
+import { type Fields, fieldsOf, listOf } from "./answer-check.ts";
+
+const REASONS = new Set(["stop", "length", "tool_calls"]);
+
+interface Content {
+  readonly texts: readonly string[] | null;
+  readonly problems: readonly string[];
+}
+
+/** `request`: as the server read it; `value`: the whole answer, or a stream's chunks put together. */
+export function contentProblems(path: string, request: Fields | null, value: Fields): Content {
+  const asked = request ?? {};
+  switch (path) {
+    case "/v1/completions":
+    case "/v1/chat/completions":
+      return generationProblems(path, asked, value);
+    case "/v1/embeddings":
+      return { texts: null, problems: embeddingProblems(asked, value) };
+    case "/tokenize":
+      return { texts: null, problems: tokenizeProblems(value) };
+    default:
+      return {
+        texts: null,
+        problems: typeof value.prompt === "string" ? [] : ["no text of the tokens"],
+      };
+  }
+}
+
+function generationProblems(path: string, asked: Fields, value: Fields): Content {
+  const problems: string[] = [];
+  const choices = listOf(value.choices).map((choice) => fieldsOf(choice) ?? {});
+  const prompts = path === "/v1/completions" ? promptCount(asked.prompt) : 1;
+  const wanted = prompts * (countOf(asked.n) ?? 1);
+  if (choices.length !== wanted) problems.push(`${choices.length} choices instead of ${wanted}`);
+  for (const [at, choice] of choices.entries()) {
+    if (choice.index !== at) problems.push(`choice ${at} has the index ${choice.index}`);
+    if (!REASONS.has(String(choice.finish_reason))) {
+      problems.push(`a choice ended by ${choice.finish_reason}`);
+    }
+    if (choice.ends !== undefined && choice.ends !== 1) problems.push(`${choice.ends} ends`);
+    problems.push(...choiceProblems(asked, choice));
+  }
+  problems.push(...usageProblems(asked, fieldsOf(value.usage), choices.length));
+  return { texts: choices.map(textOf), problems };
+}
+
+function choiceProblems(asked: Fields, choice: Fields): string[] {
+  const problems: string[] = [];
+  const text = textOf(choice);
+  const ids = listOf(choice.token_ids);
+  const plain = asked.echo !== true && asked.tools === undefined && asked.tools !== null;
+  if (plain && text !== "") problems.push(...stopProblems(asked, text));
+  const allowed = listOf(asked.allowed_token_ids);
+  if (allowed.length > 0 && ids.some((id) => !allowed.includes(id) && !isEnd(id))) {
+    problems.push(`tokens ${ids} are not among those allowed`);
+  }
+  if (plain && choice.finish_reason === "stop") problems.push(...structureProblems(asked, text));
+  return problems;
+}
+
+function isEnd(id: unknown): boolean {
+  return id === 0 || id === 3;
+}
+
+/** Stop strings are not shown, bad words not written. */
+function stopProblems(asked: Fields, text: string): string[] {
+  const stops = typeof asked.stop === "string" ? [asked.stop] : listOf(asked.stop);
+  const hides = asked.include_stop_str_in_output !== true && !(Number(asked.min_tokens) > 0);
+  const shown = stops.filter((stop) => hides && text.includes(String(stop)));
+  return shown.map((stop) => `the stop string ${JSON.stringify(stop)} is in the text`);
+}
+
+/** What a grammar is asked for holds where the sequence ended by itself. */
+function structureProblems(asked: Fields, text: string): string[] {
+  const outputs = fieldsOf(asked.structured_outputs) ?? {};
+  const choices = listOf(asked.guided_choice ?? outputs.choice);
+  if (choices.length > 0 && !choices.includes(text)) {
+    return [`${JSON.stringify(text)} is none of the choices`];
+  }
+  const format = fieldsOf(asked.response_format)?.type;
+  const isJson =
+    (format === "json_object" || format === "json_schema") && asked.tool_choice === undefined;
+  if (!isJson || asked.stop_token_ids != null || asked.stop != null) return [];
+  try {
+    JSON.parse(text);
+    return [];
+  } catch {
+    return [`${JSON.stringify(text)} is no JSON`];
+  }
+}
+
+function usageProblems(asked: Fields, usage: Fields | null, choices: number): string[] {
+  if (usage === null) return [];
+  const most = countOf(asked.max_completion_tokens) ?? countOf(asked.max_tokens);
+  const prompt = countOf(usage.prompt_tokens);
+  const made = countOf(usage.completion_tokens);
+  if (prompt === null || made === null || prompt < 1) return [`usage ${JSON.stringify(usage)}`];
+  const isRight = usage.total_tokens === prompt + made && (most === null || made <= most * choices);
+  return isRight ? [] : [`usage ${JSON.stringify(usage)} of ${choices} choices of ${most}`];
+}
+
+function embeddingProblems(asked: Fields, value: Fields): string[] {
+  const data = listOf(value.data).map((item) => fieldsOf(item) ?? {});
+  const wanted = promptCount(asked.input);
+  if (data.length !== wanted) return [`${data.length} vectors instead of ${wanted}`];
+  return data.flatMap(({ embedding }) => {
+    const vector = typeof embedding === "string" ? floatsOf(embedding) : listOf(embedding);
+    const length = Math.hypot(...vector.map(Number));
+    return Math.abs(length - 1) < 1e-3 ? [] : [`a vector has the length ${length}`];
+  });
+}
+
+function floatsOf(base64: string): readonly number[] {
+  const bytes = Buffer.from(base64, "base64");
+  return Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(at * 4));
+}
+
+function tokenizeProblems({ count, tokens }: Fields): string[] {
+  return listOf(tokens).length === count ? [] : [`${count} tokens, but ${listOf(tokens).length}`];
+}
+
+/** A text, a list of texts, token ids, or a list of lists of them. */
+function promptCount(prompt: unknown): number {
+  if (!Array.isArray(prompt) || typeof prompt[0] === "number") return 1;
+  return prompt.length;
+}
+
+function countOf(value: unknown): number | null {
+  return typeof value === "number" && Number.isInteger(value) ? value : null;
+}
+
+function textOf({ text, message }: Fields): string {
+  return String(text ?? fieldsOf(message)?.content ?? "");
+}

@@ -1,0 +1,284 @@
+/** Hostile cases against a server while ordinary streams run: what must hold, and what did not. */
+import { checkAnswer, checkWire, type Verdict } from "./answer-check.ts";
+import { bodyOf, sendBody, sendBytes } from "./case-sender.ts";
+import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
+import { OrdinaryStreams } from "./ordinary-streams.ts";
+import { ServedProcess } from "./served-process.ts";
+
+/** What a run asks of the server's memory. */
+export const GROWTH_BYTES_MAX = 256 * 2 ** 20;
+export const KEPT_BYTES_MAX = 64 * 2 ** 20;
+/** After so many requests caches are as full as they get. */
+const WARM_REQUESTS = 500;
+const CASES_AT_ONCE = 4;
+
+export type Check = "alive" | "answer" | "ways" | "stream" | "blocks" | "memory" | "log" | "exit";
+
+export interface Failure {
+  readonly check: Check;
+  /** The case, or those that ran when it happened. */
+  readonly cases: readonly string[];
+  readonly detail: string;
+  readonly reproduction: string;
+}
+
+export interface RunReport {
+  readonly requests: number;
+  readonly cases: number;
+  readonly failures: readonly Failure[];
+  readonly ordinaryStreams: number;
+  readonly codes: Readonly<Record<string, number>>;
+  /** MiB, as far as the system tells. */
+  readonly memory: {
+    readonly start: number;
+    readonly warm: number;
+    readonly most: number;
+    readonly end: number;
+  };
+  readonly seconds: number;
+}
+
+export interface RunOptions {
+  /** Folder whose `dist` is served. */
+  readonly root: string;
+  readonly cases: Iterable<HostileCase>;
+  /** Ends when so many requests were made. */
+  readonly requests: number;
+  /** Stops at the first failure. */
+  readonly failFast?: boolean;
+  /** Servers begun, one after the other, where one ends or hangs. Default: 1. */
+  readonly serversMax?: number;
+}
+
+/** Runs the cases in order, a few at a time. */
+export async function runHostile(options: RunOptions): Promise<RunReport> {
+  return new HostileRun(options).run();
+}
+
+class HostileRun {
+  readonly #options: RunOptions;
+  readonly #queue: Iterator<HostileCase>;
+  readonly #failures: Failure[] = [];
+  readonly #codes: Record<string, number> = {};
+  readonly #inFlight = new Set<HostileCase>();
+  #requests = 0;
+  #cases = 0;
+  #ordinaryStreams = 0;
+  #memory = { start: 0, warm: 0, most: 0, end: 0 };
+
+  constructor(options: RunOptions) {
+    this.#options = options;
+    this.#queue = options.cases[Symbol.iterator]();
+  }
+
+  async run(): Promise<RunReport> {
+    const startMs = performance.now();
+    const { requests, serversMax = 1, failFast = false } = this.#options;
+    for (let servers = 0; servers < serversMax; servers++) {
+      const wasWhole = await this.#serve();
+      if (wasWhole || this.#requests >= requests || failFast) break;
+    }
+    const mib = (bytes: number) => Math.round(bytes / 2 ** 20);
+    const { start, warm, most, end } = this.#memory;
+    return {
+      ...{ requests: this.#requests, cases: this.#cases, failures: this.#failures },
+      ordinaryStreams: this.#ordinaryStreams,
+      codes: this.#codes,
+      memory: { start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },
+      seconds: Math.round((performance.now() - startMs) / 100) / 10,
+    };
+  }
+
+  /** Sends cases to one server, until they are over or it is. False: it ended, or hangs. */
+  async #serve(): Promise<boolean> {
+    const server = await ServedProcess.start(this.#options.root);
+    try {
+      const texts = await OrdinaryStreams.alone(server.url);
+      await warmUp(server.url);
+      this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
+      const life: Life = {
+        server,
+        streams: OrdinaryStreams.start(server.url, texts),
+        firstRequest: this.#requests,
+        problemsSeen: 0,
+        over: false,
+      };
+      const watch = setInterval(() => this.#watch(life), 100);
+      await this.#sendAll(life);
+      clearInterval(watch);
+      if (life.over) return false;
+      await life.streams.stop();
+      this.#ordinaryStreams += life.streams.read;
+      this.#noteStreams(life, []);
+      await this.#checkRest(life);
+      return true;
+    } finally {
+      server.kill();
+    }
+  }
+
+  /** Ends a life whose server has ended or hangs, with those as suspects that were in work. */
+  #watch(life: Life): void {
+    if (life.over) return;
+    const { server, streams } = life;
+    const ended = !server.alive;
+    if (!ended && !streams.stalled) return;
+    life.over = true;
+    const what = ended ? "the process has ended" : "nobody is written a token any more";
+    const log = server.log.slice(-5).join("\n");
+    this.#fail("alive", life, [...this.#inFlight], `${what}: ${log}`);
+    server.kill();
+  }
+
+  async #sendAll(life: Life): Promise<void> {
+    const sender = async (): Promise<void> => {
+      while (this.#requests < this.#options.requests && !this.#isOver(life)) {
+        // All senders draw from one iterator.
+        const next = this.#queue.next();
+        if (next.done === true) return;
+        this.#inFlight.add(next.value);
+        await this.#send(life, next.value);
+        this.#noteStreams(life, [...this.#inFlight]);
+        this.#inFlight.delete(next.value);
+        this.#noteMemory(life);
+      }
+    };
+    await Promise.all(Array.from({ length: CASES_AT_ONCE }, sender));
+  }
+
+  #isOver(life: Life): boolean {
+    return life.over || (this.#options.failFast === true && this.#failures.length > 0);
+  }
+
+  async #send(life: Life, one: HostileCase): Promise<void> {
+    this.#cases += 1;
+    this.#requests += requestsOf(one);
+    const { url } = life.server;
+    const problems =
+      one.kind === "wire"
+        ? checkWire(one, await sendBytes(url, one))
+        : await this.#sendWays(life, one);
+    this.#watch(life);
+    if (life.over) return;
+    for (const detail of problems) this.#fail("answer", life, [one], detail);
+  }
+
+  async #sendWays(life: Life, one: BodyCase): Promise<readonly string[]> {
+    const verdicts: Verdict[] = [];
+    for (const way of one.ways) {
+      const answer = await sendBody(life.server.url, one.path, bodyOf(one, way));
+      const verdict = checkAnswer(one, way, answer);
+      this.#codes[verdict.code] = (this.#codes[verdict.code] ?? 0) + 1;
+      verdicts.push(verdict);
+    }
+    const [first, second] = verdicts;
+    if (!life.over && first !== undefined && second !== undefined) {
+      const difference = wayDifference(one, first, second);
+      if (difference !== null) this.#fail("ways", life, [one], difference);
+    }
+    return verdicts.flatMap(({ problems }) => problems);
+  }
+
+  #noteStreams(life: Life, cases: readonly HostileCase[]): void {
+    const { problems } = life.streams;
+    if (life.over || !life.server.alive) return;
+    for (const { message } of problems.slice(life.problemsSeen)) {
+      this.#fail("stream", life, cases, message);
+    }
+    life.problemsSeen = problems.length;
+  }
+
+  #noteMemory({ server, firstRequest }: Life): void {
+    const bytes = server.residentBytes();
+    this.#memory.most = Math.max(this.#memory.most, bytes);
+    const isWarm = this.#requests - firstRequest >= WARM_REQUESTS;
+    if (this.#memory.warm === 0 && isWarm) this.#memory.warm = bytes;
+  }
+
+  /** What must hold when all is over. */
+  async #checkRest(life: Life): Promise<void> {
+    const { server } = life;
+    const { requests, heldBlocks } = await server.settled();
+    if (requests + heldBlocks > 0) {
+      this.#fail("blocks", life, [], `${heldBlocks} blocks held, ${requests} requests in work`);
+    }
+    this.#memory.end = server.residentBytes();
+    this.#checkMemory(life);
+    const code = await server.stop();
+    if (code !== 0) this.#fail("exit", life, [], `SIGTERM ended the server with ${code}`);
+    for (const line of server.log) {
+      if (!isLogLine(line)) this.#fail("log", life, [], `a line of the log is not ours: ${line}`);
+    }
+  }
+
+  #checkMemory(life: Life): void {
+    const { start, warm, most, end } = this.#memory;
+    if (most - start > GROWTH_BYTES_MAX) {
+      this.#fail("memory", life, [], `${most - start} bytes more than before, while it ran`);
+    }
+    const isLong = this.#requests - life.firstRequest > 2 * WARM_REQUESTS;
+    if (warm > 0 && isLong && end - warm > KEPT_BYTES_MAX) {
+      this.#fail(
+        "memory",
+        life,
+        [],
+        `${end - warm} bytes more than after ${WARM_REQUESTS} requests`,
+      );
+    }
+  }
+
+  #fail(check: Check, { server }: Life, cases: readonly HostileCase[], detail: string): void {
+    const names = cases.map((one) => describeCase(one));
+    const shown = cases.map((one) => reproduction(one, server.url)).join("\n");
+    this.#failures.push({ check, cases: names, detail, reproduction: shown });
+  }
+}
+
+/** One server and the streams beside the cases. */
+interface Life {
+  readonly server: ServedProcess;
+  readonly streams: OrdinaryStreams;
+  /** Requests made before this server was begun. */
+  readonly firstRequest: number;
+  problemsSeen: number;
+  over: boolean;
+}
+
+function describeCase(one: HostileCase): string {
+  return one.kind === "wire" ? `${one.name} (bytes)` : `${one.name} ${one.path} ${one.fields}`;
+}
+
+/** Refused as a stream, refused at once, by the same code; the same text where nothing is drawn. */
+function wayDifference(one: BodyCase, first: Verdict, second: Verdict): string | null {
+  if (first.code !== second.code) return `${first.code} at once, ${second.code} as a stream`;
+  if (first.texts === null || second.texts === null || !isGreedy(one)) return null;
+  const [whole, streamed] = [first.texts, second.texts].map((texts) => JSON.stringify(texts));
+  return whole === streamed ? null : `${whole} at once, ${streamed} as a stream`;
+}
+
+function isGreedy({ body }: BodyCase): boolean {
+  const { temperature, tools } = JSON.parse(body);
+  return (temperature === 0 || Object.is(temperature, -0)) && tools === undefined;
+}
+
+/** Lines are JSON or begin with our name: nothing that a client sent makes a line of its own. */
+function isLogLine(line: string): boolean {
+  if (line === "" || line.startsWith("perigee: ")) return true;
+  try {
+    return typeof JSON.parse(line) === "object";
+  } catch {
+    return false;
+  }
+}
+
+/** Fills the pool and the workers once, so that what grows later is something else. */
+async function warmUp(url: string): Promise<void> {
+  const texts = Array.from({ length: 8 }, (_, at) => `${at} ${"word ".repeat(1_500)}`);
+  for (const prompt of texts) {
+    await sendBody(
+      url,
+      "/v1/completions",
+      JSON.stringify({ prompt, max_tokens: 1, n: 2, seed: 1 }),
+    );
+  }
+}
