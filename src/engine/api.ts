@@ -306,6 +306,11 @@ export interface ServedModel {
     options?: ChatOptions,
   ): Promise<{ readonly promptTokenIds: number[] }>;
   embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
+  /**
+   * How many requests of `n` sequences the queue has room for: whoever has more of them starts one
+   * when another one ends, and is not refused for the number of its own.
+   */
+  requestsAtOnce(n: number): number;
   /** Finishes what runs and refuses what comes. */
   drain(): Promise<void>;
 }

@@ -173,11 +173,15 @@ export class LLM implements ServedModel, AsyncDisposable {
     if (signal?.aborted) onAbort();
     else listenTo(signal, onAbort);
     try {
-      return await boundedMap(list, this.#roomFor(sequencesOf(options)), async (prompt, place) => {
-        const requestId = requestName(options.requestId, place, list.length);
-        const active = await this.#start(prompt, wishes, { requestId, signal: stop.signal });
-        return collectResult(requestId, active.items);
-      });
+      return await boundedMap(
+        list,
+        this.requestsAtOnce(sequencesOf(options)),
+        async (prompt, place) => {
+          const requestId = requestName(options.requestId, place, list.length);
+          const active = await this.#start(prompt, wishes, { requestId, signal: stop.signal });
+          return collectResult(requestId, active.items);
+        },
+      );
     } catch (error) {
       stop.abort(error);
       throw error;
@@ -209,7 +213,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     options: { signal?: AbortSignal } = {},
   ): Promise<EmbedResult[]> {
     checkSignal(options.signal);
-    return boundedMap(inputs, this.#roomFor(1), async (input) => {
+    return boundedMap(inputs, this.requestsAtOnce(1), async (input) => {
       const promptTokenIds = await this.#encode(input);
       const embedding = await this.#client.embed(promptTokenIds, options.signal);
       return { embedding, promptTokenIds };
@@ -227,6 +231,11 @@ export class LLM implements ServedModel, AsyncDisposable {
     return { logits, rows: result.promptTokenIds.length };
   }
 
+  requestsAtOnce(n: number): number {
+    const { waitingSequencesMax } = this.#settings.scheduler;
+    return n > 1 ? Math.max(1, Math.floor(waitingSequencesMax / n)) : waitingSequencesMax;
+  }
+
   async drain(): Promise<void> {
     await this.#client.drain();
   }
@@ -234,12 +243,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** Cancels what runs and frees the model. Any number of times. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#client.close(), this.#text.dispose()]);
-  }
-
-  /** How many requests of `n` sequences fit the queue: more wait here, and are not refused. */
-  #roomFor(n: number): number {
-    if (!(n > 1)) return this.#settings.scheduler.waitingSequencesMax;
-    return Math.max(1, Math.floor(this.#settings.scheduler.waitingSequencesMax / n));
   }
 
   /** Checks a request, hands it to the engine, and registers it. */

@@ -21,6 +21,7 @@ import type {
   TextCodec,
 } from "#engine";
 import { SamplingParams } from "#engine";
+import { boundedMap } from "../../src/engine/bounded-map.ts";
 import { joinItems } from "../../src/engine/stream-item.ts";
 import { instanceOf, instanceOfTag } from "./schema-instance.ts";
 import { ScriptedEvents } from "./scripted-events.ts";
@@ -140,12 +141,16 @@ export class ToyModel implements ServedModel {
     return () => this.#listeners.delete(listener);
   }
 
+  requestsAtOnce(): number {
+    return this.#options.runningMax ?? Number.POSITIVE_INFINITY;
+  }
+
   async generate(
     prompts: Prompt | readonly Prompt[],
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
     const list: readonly Prompt[] = Array.isArray(prompts) ? prompts : [prompts];
-    return Promise.all(list.map((prompt) => this.#collect(prompt, options)));
+    return boundedMap(list, this.requestsAtOnce(), (prompt) => this.#collect(prompt, options));
   }
 
   async *stream(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<StreamItem> {

@@ -33,14 +33,20 @@ export async function* chatEvents(
   );
   let started = false;
   for await (const item of model.stream(generation.prompt, options)) {
-    usage.add(0, item.prompt, item.tokenIds.length);
-    const choices = started ? [] : sequences.map((sequence) => sequence.opening());
-    choices.push(...(sequences[item.index]?.advance(item) ?? []));
-    const counts = chunkUsage(usage, wanted);
-    const extras = started ? counts : { ...promptExtras(generation, item), ...counts };
-    started = true;
     let events = "";
-    for (const choice of choices) events += chunks.write(choice, extras);
+    let extras: object | null = null;
+    const write = (choice: ChunkChoice) => {
+      events += chunks.write(choice, { ...extras, ...chunkUsage(usage, wanted) });
+    };
+    if (!started) {
+      // Roles come before any token, in what they count, too.
+      usage.add(0, item.prompt, 0);
+      extras = promptExtras(generation, item);
+      for (const sequence of sequences) write(sequence.opening());
+      started = true;
+    }
+    usage.add(0, item.prompt, item.tokenIds.length);
+    for (const choice of sequences[item.index]?.advance(item) ?? []) write(choice);
     yield events;
   }
   if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });

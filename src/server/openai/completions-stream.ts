@@ -1,5 +1,5 @@
 /** POST /v1/completions, answered as events. */
-import type { ServedModel, StreamItem } from "#engine";
+import { type ServedModel, type StreamItem, sequencesOf } from "#engine";
 import { finishReason } from "./answer.ts";
 import { ChunkWriter } from "./chunk-writer.ts";
 import type { CompletionsGeneration } from "./completions-generation.ts";
@@ -20,7 +20,8 @@ export async function* completionsEvents(
   const streams = generation.prompts.map((prompt, promptIndex) =>
     model.stream(prompt, { ...options, requestId: `${options.requestId}-${promptIndex}` }),
   );
-  for await (const { source: promptIndex, item } of mergeStreams(streams)) {
+  const atOnce = model.requestsAtOnce(sequencesOf(options));
+  for await (const { source: promptIndex, item } of mergeStreams(streams, atOnce)) {
     usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length);
     const index = promptIndex * (options.n ?? 1) + item.index;
     const sequence =

@@ -4,60 +4,127 @@ export interface Merged<Item> {
   readonly item: Item;
 }
 
-interface Arrival<Item> {
-  readonly source: number;
-  readonly result: IteratorResult<Item>;
-}
+/** What a stream answered when it was asked for an item. */
+type Arrival<Item> =
+  | { readonly source: number; readonly result: IteratorResult<Item> }
+  | { readonly source: number; readonly error: unknown };
 
-/** Items of all streams as they come, each stream's in order. Leaving it leaves them all. */
+/**
+ * Items of all streams as they come, each stream's in order; at most `atOnce` streams are open at a
+ * time, the first ones first. Every open stream is asked for one item ahead, and asked again when
+ * that was taken: none fills memory, and none is left behind. The first failure, or leaving it,
+ * leaves them all.
+ */
 export function mergeStreams<Item>(
   streams: readonly AsyncIterable<Item>[],
-): AsyncIterable<Merged<Item>> {
+  atOnce = Number.POSITIVE_INFINITY,
+): AsyncIterableIterator<Merged<Item>> {
   const [only] = streams;
-  return only !== undefined && streams.length === 1 ? asMerged(only) : race(streams);
+  if (only !== undefined && streams.length === 1) return asMerged(only);
+  return new StreamMerge(streams, Math.max(1, atOnce));
 }
 
-/** The usual case, without a generator's promises for every item. */
-function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterable<Merged<Item>> {
-  const wrap = (result: IteratorResult<Item>): IteratorResult<Merged<Item>> =>
-    result.done === true ? result : { done: false, value: { source: 0, item: result.value } };
+/** The usual case, without further promises for every item. */
+function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterableIterator<Merged<Item>> {
+  const iterator = stream[Symbol.asyncIterator]();
+  const wrap = (result: IteratorResult<Item>): IteratorResult<Merged<Item>, undefined> =>
+    result.done === true
+      ? { done: true, value: undefined }
+      : { done: false, value: { source: 0, item: result.value } };
   return {
-    [Symbol.asyncIterator]: () => {
-      const iterator = stream[Symbol.asyncIterator]();
-      return {
-        next: () => iterator.next().then(wrap),
-        return: async () => {
-          await iterator.return?.();
-          return { done: true, value: undefined };
-        },
-      };
+    next: () => iterator.next().then(wrap),
+    return: async () => {
+      await iterator.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
     },
   };
 }
 
-async function* race<Item>(streams: readonly AsyncIterable<Item>[]): AsyncGenerator<Merged<Item>> {
-  const iterators = streams.map((stream) => stream[Symbol.asyncIterator]());
-  const next = async (source: number, iterator: AsyncIterator<Item>): Promise<Arrival<Item>> => ({
-    source,
-    result: await iterator.next(),
-  });
-  const pending = new Map(
-    iterators.map((iterator, source) => [source, next(source, iterator)] as const),
-  );
-  try {
-    while (pending.size > 0) {
-      const { source, result } = await Promise.race(pending.values());
-      const iterator = iterators[source];
-      if (result.done === true || iterator === undefined) {
-        pending.delete(source);
+class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
+  readonly #streams: readonly AsyncIterable<Item>[];
+  readonly #atOnce: number;
+  /** The open ones, by their place. */
+  readonly #open = new Map<number, AsyncIterator<Item>>();
+  /** In the order they came; at most one of each open stream. */
+  readonly #arrivals: Arrival<Item>[] = [];
+  #opened = 0;
+  #wake: (() => void) | null = null;
+
+  constructor(streams: readonly AsyncIterable<Item>[], atOnce: number) {
+    this.#streams = streams;
+    this.#atOnce = atOnce;
+  }
+
+  async next(): Promise<IteratorResult<Merged<Item>, undefined>> {
+    for (;;) {
+      this.#openMore();
+      const arrival = this.#arrivals.shift();
+      if (arrival === undefined) {
+        if (this.#open.size === 0) return { done: true, value: undefined };
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
         continue;
       }
-      pending.set(source, next(source, iterator));
-      yield { source, item: result.value };
+      const { source } = arrival;
+      if ("error" in arrival) {
+        this.#open.delete(source);
+        this.#leave();
+        throw arrival.error;
+      }
+      if (arrival.result.done === true) {
+        this.#open.delete(source);
+        continue;
+      }
+      this.#ask(source);
+      return { done: false, value: { source, item: arrival.result.value } };
     }
-  } finally {
-    // Not awaited: a stream ends its own way, and one failure must not wait for the others.
-    for (const iterator of iterators) iterator.return?.().catch(() => undefined);
-    for (const rest of pending.values()) rest.catch(() => undefined);
+  }
+
+  async return(): Promise<IteratorResult<Merged<Item>, undefined>> {
+    this.#leave();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #openMore(): void {
+    while (this.#open.size < this.#atOnce && this.#opened < this.#streams.length) {
+      const source = this.#opened++;
+      const stream = this.#streams[source];
+      if (stream === undefined) continue;
+      this.#open.set(source, stream[Symbol.asyncIterator]());
+      this.#ask(source);
+    }
+  }
+
+  /** One reaction to one promise: waiting for several at a time adds to those that still wait. */
+  #ask(source: number): void {
+    const iterator = this.#open.get(source);
+    if (iterator === undefined) return;
+    iterator.next().then(
+      (result) => this.#take({ source, result }),
+      (error: unknown) => this.#take({ source, error }),
+    );
+  }
+
+  #take(arrival: Arrival<Item>): void {
+    this.#arrivals.push(arrival);
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+
+  /** Not awaited: a stream ends its own way, and one failure must not wait for the others. */
+  #leave(): void {
+    for (const iterator of this.#open.values()) iterator.return?.().catch(() => undefined);
+    this.#open.clear();
+    this.#arrivals.length = 0;
+    this.#opened = this.#streams.length;
   }
 }

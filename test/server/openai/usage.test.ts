@@ -96,3 +96,20 @@ test("several prompts of one request are added up", async () => {
   const [tokens] = promptUsage(first.usage);
   expect(promptUsage(second.usage)).toEqual([tokens, (tokens ?? 0) - 2]);
 });
+
+test("with usage in every chunk the role comes before any token, and counts none", async () => {
+  const messages = [{ role: "user" as const, content: "Hello" }];
+  const stream = await client.chat.completions.create({
+    ...{ model: "pocket", messages, max_tokens: 4, temperature: 0, stream: true },
+    // @ts-expect-error vLLM's field
+    stream_options: { include_usage: true, continuous_usage_stats: true },
+  });
+  const counts: (number | undefined)[] = [];
+  for await (const chunk of stream) {
+    counts.push(chunk.usage?.completion_tokens);
+    expect(chunk.usage?.prompt_tokens).toBeGreaterThan(0);
+  }
+  expect(counts[0]).toBe(0);
+  expect(counts[1]).toBe(1);
+  expect(counts.at(-1)).toBe(4);
+});
