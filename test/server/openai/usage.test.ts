@@ -99,10 +99,11 @@ test("several prompts of one request are added up", async () => {
 
 test("with usage in every chunk the role comes before any token, and counts none", async () => {
   const messages = [{ role: "user" as const, content: "Hello" }];
+  // vLLM's field is none of the client's types.
+  const stream_options = { include_usage: true, continuous_usage_stats: true };
   const stream = await client.chat.completions.create({
-    ...{ model: "pocket", messages, max_tokens: 4, temperature: 0, stream: true },
-    // @ts-expect-error vLLM's field
-    stream_options: { include_usage: true, continuous_usage_stats: true },
+    ...{ model: "pocket", messages, max_tokens: 4, temperature: 0 },
+    ...{ stream: true, stream_options },
   });
   const counts: (number | undefined)[] = [];
   for await (const chunk of stream) {
