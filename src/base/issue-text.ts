@@ -135,7 +135,16 @@ function valueAt(settings: unknown, path: readonly PropertyKey[]): unknown {
 const VALUE_LENGTH_MAX = 80;
 
 function valueText(value: unknown): string {
-  if (typeof value === "bigint") return String(value);
-  const text = typeof value === "string" && value !== "" ? value : JSON.stringify(value);
+  const text = typeof value === "string" && value !== "" ? value : jsonOf(value);
   return text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
+}
+
+/** Callers may give anything: what JSON does not know is called by its type. */
+function jsonOf(value: unknown): string {
+  if (typeof value === "bigint") return String(value);
+  try {
+    return JSON.stringify(value) ?? `a ${typeof value}`;
+  } catch {
+    return `a ${typeof value}`; // a circle, or a bigint inside
+  }
 }

@@ -8,13 +8,13 @@ import fastify, {
 } from "fastify";
 import { pino } from "pino";
 import { allowOrigins, requireApiKey } from "./access.ts";
+import { checkBodyShape } from "./body-shape.ts";
 import { answerBrokenRequest, answerConnect } from "./broken-request.ts";
 import type { ServerConfig } from "./config.ts";
 import type { ServerContext } from "./context.ts";
 import { generationRoute } from "./generation-route.ts";
 import { HttpError, httpFailure } from "./http-errors.ts";
 import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
-import { checkNesting } from "./nesting.ts";
 import { chatCompletions } from "./openai/chat-completions.ts";
 import { completions } from "./openai/completions.ts";
 import { embeddings } from "./openai/embeddings.ts";
@@ -34,7 +34,9 @@ export function createApp(context: ServerContext): FastifyInstance {
   const app = newFastify(context);
   app.removeContentTypeParser("text/plain");
   app.server.on("connect", (_request, socket) => answerConnect(socket));
-  app.addHook("preValidation", async (request) => checkNesting(request.body));
+  app.addHook("preValidation", async (request) =>
+    checkBodyShape(request.body, config.requestValuesMax),
+  );
   if (config.enableRequestIdHeaders) echoRequestIds(app);
   logRequests(app, (request) => context.metrics.countRequest(request));
   allowOrigins(app, config.corsOrigins);

@@ -32,6 +32,11 @@ export const ServerOptions = z
       .positive()
       .default(16 * 2 ** 20)
       .describe("Longest request body."),
+    requestValuesMax: z
+      .int()
+      .positive()
+      .default(100_000)
+      .describe("Most values in a request body, in lists and fields; token ids apart."),
     concurrentRequestsMax: z
       .int()
       .positive()

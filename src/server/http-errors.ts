@@ -1,4 +1,5 @@
 import { EngineError, type ErrorCode, messageOf } from "#base";
+import { fieldText, messageText } from "./error-text.ts";
 import { requestNames } from "./request-names.ts";
 
 /** An error as OpenAI's clients read it. */
@@ -96,10 +97,10 @@ function failure(mapping: Mapping, thrown: unknown, param: string | null = null)
   const message =
     status === 500
       ? "Cannot complete request: the server failed; its log says why"
-      : messageOf(thrown);
+      : messageText(messageOf(thrown));
   return {
     status,
-    body: { error: { message, type, param, code } },
+    body: { error: { message, type, param: param === null ? null : fieldText(param), code } },
     retryAfterSeconds: mapping.retryAfterSeconds ?? null,
   };
 }

@@ -19,7 +19,8 @@
  *   request-log.ts        a log line per request and per failure
  *   request-id.ts         the id by which a request is followed
  *   request-names.ts      names of the TypeScript API as requests write them
- *   nesting.ts            a limit to how deep bodies are nested
+ *   body-shape.ts         limits to how deep bodies are nested, and to how many values they have
+ *   error-text.ts         how much of a client's content an error says
  *   event-stream.ts       server-sent events that wait for slow readers
  *
  * Invariant: sees the engine through `ServedModel` only, and never a token of a prompt in a log.

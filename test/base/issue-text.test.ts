@@ -54,3 +54,14 @@ test("a refusal becomes an error that names the first wrong field and keeps its 
     cause: error,
   });
 });
+
+test("a value that JSON does not know is called by its type", () => {
+  const circle: Record<string, unknown> = {};
+  circle.self = circle;
+  for (const value of [() => 1, Symbol("s"), circle, [1n]]) {
+    const settings = { temperature: value };
+    const parsed = Settings.safeParse(settings, { error: issueText });
+    if (parsed.success) throw new Error("It must be refused");
+    expect(invalidSetting(parsed.error, settings).message).toMatch(/current value is a \w+$/);
+  }
+});

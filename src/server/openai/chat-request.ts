@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ChatMessage } from "#engine";
+import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import {
   deliveryFields,
   ignored,
@@ -30,15 +31,21 @@ const toolCall = z.looseObject({
 const message = z.looseObject({
   role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
   content: z
-    .union([z.string(), z.array(contentPart)], "must be text or a list of text parts")
+    .union(
+      [z.string(), boundedList(contentPart, { max: LIST_LIMITS.contentParts })],
+      "must be text or a list of text parts",
+    )
     .nullish(),
-  tool_calls: z.array(toolCall).nullish(),
+  tool_calls: boundedList(toolCall, { max: LIST_LIMITS.toolCalls }).nullish(),
 });
 type Message = z.output<typeof message>;
 
 /** Body of POST /v1/chat/completions: OpenAI's fields, then vLLM's. */
 export const ChatRequest = z.strictObject({
-  messages: z.array(message).min(1, "must have at least one message"),
+  messages: boundedList(message, {
+    ...{ min: 1, max: LIST_LIMITS.messages },
+    wanted: `must be 1 to ${LIST_LIMITS.messages} messages`,
+  }),
   ...samplingFields,
   ...structureFields,
   ...toolFields,
@@ -51,7 +58,9 @@ export const ChatRequest = z.strictObject({
   verbosity: ignored,
   prediction: ignored,
   include_reasoning: ignored,
-  modalities: z.array(z.literal("text", "must be text: this model writes no audio")).nullish(),
+  modalities: boundedList(z.literal("text", "must be text: this model writes no audio"), {
+    max: LIST_LIMITS.modalities,
+  }).nullish(),
   add_generation_prompt: z.boolean().nullish(),
   continue_final_message: z.boolean().nullish(),
   add_special_tokens: unsupported(false), // the chat template writes them

@@ -1,22 +1,21 @@
 /** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
 import { z } from "zod";
+import { boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
 import { retentionField } from "./retention-request.ts";
 
-/** Most prompts or inputs in one request; OpenAI's own limit. */
-export const PROMPTS_MAX = 2048;
 /** Most alternatives per token; a whole vocabulary would be megabytes per token as JSON. */
 export const LOGPROBS_MAX = 20;
 
 const tokenIdMax = 2 ** 31 - 1;
 
-/** A list of token ids; checked in one pass, because a body may hold a million of them. */
-export const tokenIds = z.custom<number[]>(
-  (value) =>
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((id) => Number.isInteger(id) && id >= 0 && id <= tokenIdMax),
-  "must be a list of token ids",
-);
+/** Whether it is a list of token ids; one pass, because a body may hold a million of them. */
+export function isTokenIds(value: unknown): value is number[] {
+  return Array.isArray(value) && value.length > 0 && value.every(isTokenId);
+}
+
+function isTokenId(id: unknown): boolean {
+  return typeof id === "number" && Number.isInteger(id) && id >= 0 && id <= tokenIdMax;
+}
 
 /** A field that means nothing here and does no harm. */
 export const ignored = z.unknown().optional();
@@ -38,7 +37,7 @@ const structuredOutputs = z.strictObject({
   json: schemaText.nullish(),
   json_object: flag,
   regex: text,
-  choice: z.array(z.string()).nullish(),
+  choice: boundedList(z.string(), { max: LIST_LIMITS.choice }).nullish(),
   grammar: text,
   structural_tag: schemaText.nullish(),
   disable_any_whitespace: ignored,
@@ -79,16 +78,28 @@ export const samplingFields = {
   presence_penalty: number,
   frequency_penalty: number,
   seed: count,
-  stop: z.union([z.string(), z.array(z.string())], "must be a string or a list").nullish(),
-  stop_token_ids: z.array(z.int()).nullish(),
+  stop: z
+    .union(
+      [z.string(), boundedList(z.string(), { max: LIST_LIMITS.stop })],
+      `must be a string or a list of at most ${LIST_LIMITS.stop}`,
+    )
+    .nullish(),
+  stop_token_ids: boundedList(z.int(), { max: LIST_LIMITS.stop_token_ids }).nullish(),
   include_stop_str_in_output: flag,
   ignore_eos: flag,
   min_tokens: count,
   max_tokens: count,
   prompt_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
-  logit_bias: z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number()).nullish(),
-  allowed_token_ids: z.array(z.int()).nullish(),
-  bad_words: z.array(z.string()).nullish(),
+  logit_bias: boundedRecord(z.string().regex(/^\d+$/, "must be a token id"), z.number(), {
+    max: LIST_LIMITS.logit_bias,
+  }).nullish(),
+  allowed_token_ids: z
+    .custom<number[]>(
+      (value) => isTokenIds(value) && value.length <= LIST_LIMITS.allowed_token_ids,
+      `must be a list of 1 to ${LIST_LIMITS.allowed_token_ids} token ids`,
+    )
+    .nullish(),
+  bad_words: boundedList(z.string(), { max: LIST_LIMITS.bad_words }).nullish(),
   skip_special_tokens: flag,
   spaces_between_special_tokens: flag,
   use_beam_search: flag,
@@ -105,7 +116,7 @@ export const structureFields = {
   structured_outputs: structuredOutputs.nullish(),
   guided_json: schemaText.nullish(),
   guided_regex: text,
-  guided_choice: z.array(z.string()).nullish(),
+  guided_choice: boundedList(z.string(), { max: LIST_LIMITS.choice }).nullish(),
   guided_grammar: text,
   guided_decoding_backend: ignored,
   guided_whitespace_pattern: ignored,

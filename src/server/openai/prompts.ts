@@ -2,19 +2,25 @@
 import { z } from "zod";
 import { EngineError } from "#base";
 import type { TextCodec } from "#engine";
-import { PROMPTS_MAX, tokenIds } from "./fields.ts";
+import { LIST_LIMITS } from "./bounded.ts";
+import { isTokenIds } from "./fields.ts";
 
-/** OpenAI's `prompt` and `input`. */
-export const promptField = z.union(
-  [
-    z.string(),
-    z.array(z.string()).min(1).max(PROMPTS_MAX),
-    tokenIds,
-    z.array(tokenIds).min(1).max(PROMPTS_MAX),
-  ],
-  "must be text, a list of texts, token ids, or a list of lists of token ids",
+/** OpenAI's `prompt` and `input`: text or token ids, or a list of either. */
+export type PromptField = string | string[] | number[] | number[][];
+/** Checked in one pass, because a body may hold a million token ids. */
+export const promptField = z.custom<PromptField>(
+  isPromptField,
+  "must be text, a list of texts, token ids, or a list of lists of token ids; " +
+    `of at most ${LIST_LIMITS.prompts} prompts`,
 );
-export type PromptField = z.output<typeof promptField>;
+
+function isPromptField(value: unknown): value is PromptField {
+  if (typeof value === "string" || isTokenIds(value)) return true;
+  if (!Array.isArray(value) || value.length === 0 || value.length > LIST_LIMITS.prompts) {
+    return false;
+  }
+  return value.every((item) => typeof item === "string") || value.every(isTokenIds);
+}
 
 /** One prompt of a request. */
 export interface EncodedPrompt {
@@ -48,9 +54,9 @@ export function needCodec(codec: TextCodec | null): TextCodec {
 
 function promptList(field: PromptField): readonly (string | number[])[] {
   if (typeof field === "string") return [field];
-  return isTokenIds(field) ? [field] : field;
+  return isOnePrompt(field) ? [field] : field;
 }
 
-function isTokenIds(field: readonly unknown[]): field is number[] {
+function isOnePrompt(field: string[] | number[] | number[][]): field is number[] {
   return typeof field[0] === "number"; // the schema has checked the others
 }

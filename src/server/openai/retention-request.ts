@@ -2,21 +2,21 @@
 import { z } from "zod";
 import { issueText } from "#base";
 import { type RetentionConfig, RetentionParams } from "#engine";
+import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import { invalidField, pathText } from "./parse-request.ts";
 
 const number = z.number().nullish();
 
 const RetentionFields = z.strictObject({
-  token_range_retention_configs: z
-    .array(
-      z.strictObject({
-        token_start: z.number(),
-        token_end: number,
-        priority: number,
-        duration_ms: number,
-      }),
-    )
-    .nullish(),
+  token_range_retention_configs: boundedList(
+    z.strictObject({
+      token_start: z.number(),
+      token_end: number,
+      priority: number,
+      duration_ms: number,
+    }),
+    { max: LIST_LIMITS.token_range_retention_configs },
+  ).nullish(),
   decode_retention_priority: number,
   decode_duration_ms: number,
   // Blocks move through host memory, whatever comes behind it.

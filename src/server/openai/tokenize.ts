@@ -5,7 +5,7 @@ import type { Answer } from "./answer.ts";
 import { chatTokens } from "./chat-generation.ts";
 import { ChatRequest } from "./chat-request.ts";
 import { checkModelName } from "./delivery.ts";
-import { tokenIds } from "./fields.ts";
+import { isTokenIds } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
 import { needCodec } from "./prompts.ts";
 import { TokenWriter } from "./token-text.ts";
@@ -30,7 +30,10 @@ export type TokenizeRequest = z.output<typeof TokenizeRequest>;
 /** Body of POST /detokenize. */
 export const DetokenizeRequest = z.strictObject({
   model: conversation.model,
-  tokens: z.union([tokenIds, z.array(z.never()).length(0)], "must be a list of token ids"),
+  tokens: z.custom<number[]>(
+    (value) => isTokenIds(value) || (Array.isArray(value) && value.length === 0),
+    "must be a list of token ids",
+  ),
 });
 
 export async function tokenize(

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
+import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import { fieldError } from "./parse-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
 import { HERMES_FRAMING, HermesParser } from "./tool-calls/hermes.ts";
@@ -21,7 +22,7 @@ const tool = z.strictObject({
 type Tool = z.output<typeof tool>;
 
 export const toolFields = {
-  tools: z.array(tool).max(128).nullish(),
+  tools: boundedList(tool, { max: LIST_LIMITS.tools }).nullish(),
   tool_choice: z
     .union(
       [
