@@ -54,6 +54,7 @@ function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
   return {
     name,
     dtype: type.dtype,
+    storedAs: type.name,
     shape,
     bytes() {
       const stored = file.read(startBytes, startBytes + sizeBytes);

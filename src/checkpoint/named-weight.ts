@@ -15,6 +15,8 @@ export interface NamedWeight {
   /** As Hugging Face's transformers names it, whatever the file's own naming. */
   readonly name: string;
   readonly dtype: WeightDType;
+  /** The file's own name of how it stores the elements, e.g. Q4_1; absent: as they leave. */
+  readonly storedAs?: string;
   /** Extents, outermost first. Elements are stored densely, last extent fastest. */
   readonly shape: Shape;
   /** Where `bytes` can be read without this process's help; absent where they are made. */

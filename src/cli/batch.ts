@@ -3,15 +3,14 @@ import { assert, EngineError, type ErrorCode, messageOf } from "#base";
 import { type GenerateOptions, type GenerateResult, type LLM, sequencesOf } from "#engine";
 import { Interrupted } from "./interruption.ts";
 import { Progress } from "./progress.ts";
-import type { PromptRow } from "./prompt-row.ts";
+import type { InputRow, PromptRow } from "./prompt-row.ts";
 import { InOrder, type ResultOutput } from "./result-output.ts";
 
-/** A prompt with all its options; they share one signal. */
-export interface ReadyRow extends PromptRow {
-  readonly options: GenerateOptions;
-}
-
 export interface BatchOptions {
+  /** All options of a row but its signal. */
+  readonly optionsOf: (row: PromptRow) => GenerateOptions;
+  /** Ends the whole batch. */
+  readonly signal: AbortSignal;
   readonly output: ResultOutput;
   /** JSON objects instead of text. */
   readonly json: boolean;
@@ -25,12 +24,12 @@ export interface BatchOptions {
   readonly showProgress: boolean;
 }
 
-/** What one prompt of many may be refused for while the others go on. */
-const OWN_FAILURES: ReadonlySet<ErrorCode> = new Set([
-  "INVALID_ARGUMENT",
-  "PROMPT_TOO_LONG",
-  "GRAMMAR_INVALID",
-  "ENGINE_STEP_FAILED",
+/** What ends the whole batch: all that comes after would fail alike. Else a row fails alone. */
+const SHARED_FAILURES: ReadonlySet<ErrorCode> = new Set([
+  "DEVICE_FAILED",
+  "ENGINE_DEAD",
+  "SHUTTING_DOWN",
+  "ABORTED",
 ]);
 
 /** All prompts had their turn, and these failed; each was told of where its result would stand. */
@@ -44,54 +43,71 @@ export class PromptsFailed extends Error {
 
 /**
  * Generates all rows. However it ends, what is finished has been written: throws Interrupted once
- * the rows' signal is aborted, PromptsFailed where some of many could not be generated, and at once
- * what fails all.
+ * the signal is aborted, PromptsFailed where some of many could not be generated, and at once what
+ * fails all.
  */
 export async function generateBatch(
   llm: LLM,
-  rows: readonly ReadyRow[],
-  { output, json, sequencesMax, showProgress, inWords, warn }: BatchOptions,
+  rows: readonly InputRow[],
+  options: BatchOptions,
 ): Promise<void> {
+  const { output, showProgress, signal } = options;
   const lines = new InOrder((text) => output.write(text));
   const progress = await Progress.start("generating", showProgress ? rows.length : 0);
   let finished = 0;
-  let failed = 0;
-  const fail = (place: number, thrown: unknown): void => {
-    const isOwn = thrown instanceof EngineError && OWN_FAILURES.has(thrown.code);
-    if (!isOwn || isAlone(rows)) throw thrown;
-    failed += 1;
-    const { code, message } = thrown;
-    lines.add(place, json ? errorLine(place, { code, message }) : "");
-    if (!json) warn(message);
-  };
-  const run = async (place: number, row: ReadyRow, signal: AbortSignal): Promise<void> => {
-    const { options } = row;
-    // JSON tells how likely a completion is: the sum of what its tokens are. Beams know theirs.
-    const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
-    const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
-    try {
-      const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
-      lines.add(place, json ? jsonLines(result, place, options) : textLines(result));
-      finished += 1;
-    } catch (thrown) {
-      fail(place, inWords(thrown));
-    }
+  const run = async (place: number, row: InputRow, stop: AbortSignal): Promise<void> => {
+    const { text, failure } = await resultOf(llm, row, { ...options, place, rows, signal: stop });
+    if (failure === null) finished += 1;
+    else if (!options.json) options.warn(failure);
+    lines.add(place, text);
     progress.advance();
   };
   try {
-    await runAll(rows, windowOf(rows, sequencesMax), run);
+    await runAll(rows, windowOf(rows, options), { run, signal });
   } catch (thrown) {
-    if (rows[0]?.options.signal?.aborted !== true) throw thrown;
+    if (!signal.aborted) throw thrown;
     throw new Interrupted(`${finished} of ${rows.length} prompts are finished`);
   } finally {
     progress.stop();
     lines.flush();
   }
-  if (failed > 0) throw new PromptsFailed(failed, rows.length);
+  if (finished < rows.length) throw new PromptsFailed(rows.length - finished, rows.length);
+}
+
+interface RowRun extends BatchOptions {
+  readonly rows: readonly InputRow[];
+  /** Of the row among them. */
+  readonly place: number;
+}
+
+/** What to write for a row, and what it failed with. Throws what fails all rows. */
+async function resultOf(
+  llm: LLM,
+  row: InputRow,
+  { optionsOf, signal, json, inWords, rows, place }: RowRun,
+): Promise<{ readonly text: string; readonly failure: string | null }> {
+  const failed = (code: ErrorCode, message: string) => ({
+    text: json ? errorLine(place, { code, message }) : "",
+    failure: message,
+  });
+  if ("refused" in row) return failed(row.refused.code, row.refused.message);
+  const options = optionsOf(row);
+  // JSON tells how likely a completion is: the sum of what its tokens are. Beams know theirs.
+  const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
+  const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
+  try {
+    const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
+    return { text: json ? jsonLines(result, place, options) : textLines(result), failure: null };
+  } catch (error) {
+    const thrown = inWords(error);
+    const isOwn = thrown instanceof EngineError && !SHARED_FAILURES.has(thrown.code);
+    if (!isOwn || isAlone(rows)) throw thrown;
+    return failed(thrown.code, thrown.message);
+  }
 }
 
 /** One prompt of the command line, not one of a file that happens to have one. */
-function isAlone(rows: readonly ReadyRow[]): boolean {
+function isAlone(rows: readonly InputRow[]): boolean {
   return rows.length === 1 && rows[0]?.place === null;
 }
 
@@ -104,24 +120,36 @@ function errorLine(
 }
 
 /** How many rows may run at a time, with as many sequences as the hungriest wants. */
-function windowOf(rows: readonly ReadyRow[], sequencesMax: number): number {
-  const most = rows.reduce((max, { options }) => Math.max(max, sequencesOf(options)), 1);
+function windowOf(
+  rows: readonly InputRow[],
+  { sequencesMax, optionsOf }: Pick<BatchOptions, "sequencesMax" | "optionsOf">,
+): number {
+  let most = 1;
+  for (const row of rows) {
+    if (!("refused" in row)) most = Math.max(most, sequencesOf(optionsOf(row)));
+  }
   return Math.max(1, Math.floor(sequencesMax / most));
+}
+
+interface Runner {
+  readonly run: (place: number, row: InputRow, signal: AbortSignal) => Promise<void>;
+  readonly signal: AbortSignal;
 }
 
 /** At most `window` rows at a time, from first to last. A failure cancels the others. */
 async function runAll(
-  rows: readonly ReadyRow[],
+  rows: readonly InputRow[],
   window: number,
-  run: (place: number, row: ReadyRow, signal: AbortSignal) => Promise<void>,
+  { run, signal }: Runner,
 ): Promise<void> {
   const stop = new AbortController();
+  const either = AbortSignal.any([stop.signal, signal]);
   const queue = rows.entries();
   const runner = async (): Promise<void> => {
     // All runners draw from one iterator.
     for (const [place, row] of queue) {
-      const { signal = stop.signal } = row.options;
-      await run(place, row, AbortSignal.any([stop.signal, signal]));
+      either.throwIfAborted();
+      await run(place, row, either);
     }
   };
   try {
@@ -135,7 +163,7 @@ async function runAll(
 /** Failures name the line that the prompt stands in. */
 async function generateRow(
   llm: LLM,
-  { prompt, place }: ReadyRow,
+  { prompt, place }: PromptRow,
   options: GenerateOptions,
 ): Promise<GenerateResult> {
   try {

@@ -15,7 +15,9 @@ export interface FieldSchema {
 }
 
 /** What a user writes for null. */
-export const NONE = "none";
+const NONE = "none";
+/** What that becomes: commander has no null, and the text may be a choice. */
+export const NO_VALUE: unique symbol = Symbol(NONE);
 
 type Parse = (text: string, previous: unknown) => unknown;
 
@@ -27,11 +29,12 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
     return new SwitchOption(flag, help, wordsOf(kinds));
   }
   const kind = kinds.find(({ type }) => type === "array") ?? kinds[0] ?? {};
-  const nullable = kinds.some(({ type }) => type === "null");
+  const isChoice = kind.enum?.includes(NONE) === true;
+  const nullable = kinds.some(({ type }) => type === "null") && !isChoice;
   const parse = parserOf(kind);
   const option = new Option(`--${flag} <${placeholderOf(kind)}>`, help + choicesOf(kind));
   return option.argParser((text: string, previous: unknown) =>
-    nullable && text === NONE ? NONE : parse(text, previous),
+    nullable && text === NONE ? NO_VALUE : parse(text, previous),
   );
 }
 

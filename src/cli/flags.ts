@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { z } from "zod";
 import { describeIssue, EngineError, issueText, type SettingProblem } from "#base";
-import { type FieldSchema, flagOption, NONE } from "./flag-option.ts";
+import { type FieldSchema, flagOption, NO_VALUE } from "./flag-option.ts";
 
 /**
  * Command-line flags made from zod schemas, so that a field, its default, its help and its check
@@ -62,7 +62,7 @@ export class SchemaFlags {
     const settings: Record<string, unknown> = {};
     for (const { path, flag } of this.#fields) {
       const value = values[attributeName(flag)] ?? this.#options.defaults?.[path.join(".")];
-      if (value !== undefined) assign(settings, path, value === NONE ? null : value);
+      if (value !== undefined) assign(settings, path, value === NO_VALUE ? null : value);
     }
     return settings;
   }

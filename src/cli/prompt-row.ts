@@ -1,5 +1,5 @@
 /** One prompt, and the lines of `generate --input` that bring one. */
-import { EngineError, type EngineErrorOptions } from "#base";
+import { EngineError, type EngineErrorOptions, type ErrorCode } from "#base";
 import type { Prompt, RetentionConfig } from "#engine";
 import { camelCase } from "./camel-case.ts";
 import type { FlagValues, SchemaFlags } from "./flags.ts";
@@ -15,6 +15,15 @@ export interface PromptRow {
   /** For messages, e.g. `prompts.jsonl, line 3`; null: on the command line. */
   readonly place: string | null;
 }
+
+/** A row of a file that brings no prompt. Files have a million of them: no stacks are kept. */
+export interface RefusedRow {
+  readonly place: string;
+  readonly refused: { readonly code: ErrorCode; readonly message: string };
+}
+
+/** A row of a file, whichever it is. */
+export type InputRow = PromptRow | RefusedRow;
 
 /** A prompt with nothing beside it. */
 export function plainRow(prompt: Prompt, place: string | null = null): PromptRow {
@@ -37,7 +46,7 @@ export function parsePromptLine(line: string, place: string, check: RowCheck): P
   const value = parseJson(line, place);
   if (typeof value === "string") return plainRow(value, place);
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  if (!isObject) throw refusal(place, "wanted a text or an object with a prompt");
+  if (!isObject) throw rowRefusal(place, "wanted a text or an object with a prompt");
   const { prompt, promptTokenIds, retention, ...sampling } = withCamelCase({ ...value });
   checkSampling(sampling, { ...value }, place, check);
   const kept = retention === undefined ? {} : { retention: rowRetention(retention, place) };
@@ -49,19 +58,19 @@ function promptOf(prompt: unknown, promptTokenIds: unknown, place: string): Prom
   if (Array.isArray(promptTokenIds) && prompt === undefined && promptTokenIds.length > 0) {
     if (promptTokenIds.every(isTokenId)) return { promptTokenIds };
   }
-  throw refusal(place, 'wanted either "prompt" (text) or "prompt_token_ids" (a list of ids)');
+  throw rowRefusal(place, 'wanted either "prompt" (text) or "prompt_token_ids" (a list of ids)');
 }
 
 function rowRetention(value: unknown, place: string): RetentionConfig {
   const param = "retention";
-  return readRetention(value, (problem) => refusal(place, `${param}: ${problem}`, { param }));
+  return readRetention(value, (problem) => rowRefusal(place, `${param}: ${problem}`, { param }));
 }
 
 function parseJson(line: string, place: string): unknown {
   try {
     return JSON.parse(line);
   } catch (cause) {
-    throw refusal(place, "wanted JSON, a text or an object with a prompt", { cause });
+    throw rowRefusal(place, "wanted JSON, a text or an object with a prompt", { cause });
   }
 }
 
@@ -75,22 +84,35 @@ function checkSampling(
   const stranger = Object.keys(written).find((key) => !isKnown(camelCase(key), check));
   if (stranger !== undefined) {
     const known = "known are prompt, prompt_token_ids and what perigee generate --help says of";
-    const problem = `${stranger} is not a known field; ${known} sampling, e.g. max_tokens`;
-    throw refusal(place, problem, { param: stranger });
+    const name = shortened(stranger);
+    const problem = `${name} is not a known field; ${known} sampling, e.g. max_tokens`;
+    throw rowRefusal(place, problem, { param: name });
   }
   const problem = check.sampling.findProblem(check.flags, sampling);
   if (problem === null) return;
   const [head = "", ...rest] = problem.param.split(".");
   const name = Object.keys(written).find((key) => camelCase(key) === head) ?? head;
   const field = [name, ...rest].join(".");
-  throw refusal(place, `${field} ${problem.text}`, { param: field });
+  throw rowRefusal(place, `${field} ${problem.text}`, { param: field });
 }
+
+/** Names are the file's: a message has room for the beginning of one. */
+function shortened(name: string): string {
+  return name.length > NAME_LENGTH_MAX ? `${name.slice(0, NAME_LENGTH_MAX)}…` : name;
+}
+
+const NAME_LENGTH_MAX = 80;
 
 function isKnown(name: string, check: RowCheck): boolean {
   return ["prompt", "promptTokenIds", "retention"].includes(name) || check.sampling.has(name);
 }
 
-function refusal(place: string, problem: string, options: EngineErrorOptions = {}): EngineError {
+/** INVALID_ARGUMENT that names the place of a row. */
+export function rowRefusal(
+  place: string,
+  problem: string,
+  options: EngineErrorOptions = {},
+): EngineError {
   return new EngineError("INVALID_ARGUMENT", `Cannot read ${place}: ${problem}`, options);
 }
 

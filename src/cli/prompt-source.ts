@@ -2,16 +2,19 @@
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { text as readText } from "node:stream/consumers";
 import { EngineError } from "#base";
 import { fileProblem } from "./file-problem.ts";
+import { type InputLine, readLines } from "./line-reader.ts";
 import {
+  type InputRow,
   isTokenId,
   type PromptRow,
   parsePromptLine,
   plainRow,
   type RowCheck,
+  rowRefusal,
 } from "./prompt-row.ts";
 
 /** Where prompts may stand on a command line. */
@@ -24,15 +27,16 @@ export interface PromptFlags {
 }
 
 /**
- * All prompts: texts, token ids, then those of the file; without any, the text of a pipe.
- * Throws INVALID_ARGUMENT and IO.
+ * All prompts: texts, token ids, then those of the file; without any, the text of a pipe. A row of
+ * the file that cannot be used stands refused in its place, among others that can. Throws
+ * INVALID_ARGUMENT, for the first of them where there are no others, and IO.
  */
-export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<PromptRow[]> {
-  const rows = [
+export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<InputRow[]> {
+  const rows: InputRow[] = [
     ...(flags.prompt ?? []).map((prompt) => plainRow(prompt)),
     ...(flags.promptIds ?? []).map((list) => plainRow({ promptTokenIds: parseIds(list) })),
   ];
-  if (flags.input !== undefined) rows.push(...(await readPromptFile(flags.input, check)));
+  if (flags.input !== undefined) await readPromptFile(flags.input, check, rows);
   else if (rows.length === 0 && !process.stdin.isTTY) rows.push(...(await readPipe()));
   if (rows.length > 0) return rows;
   const instead = flags.model === undefined ? "" : `, "${flags.model}" was taken as the model`;
@@ -60,19 +64,31 @@ function parseIds(list: string): number[] {
   });
 }
 
-async function readPromptFile(file: string, check: RowCheck): Promise<PromptRow[]> {
-  const rows: PromptRow[] = [];
+/** Appends the file's rows to `rows`. */
+async function readPromptFile(file: string, check: RowCheck, rows: InputRow[]): Promise<void> {
   const name = file === "-" ? "standard input" : file;
-  let number = 0;
-  for await (const line of createInterface({ input: await openInput(file) })) {
-    number += 1;
-    if (line.trim() !== "") rows.push(parsePromptLine(line, `${name}, line ${number}`, check));
+  let first: EngineError | null = null;
+  for await (const line of readLines(await openInput(file))) {
+    if ("text" in line && line.text.trim() === "") continue;
+    const place = `${name}, line ${line.number}`;
+    try {
+      rows.push(rowOf(line, place, check));
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
+      first ??= error;
+      rows.push({ place, refused: { code: error.code, message: error.message } });
+    }
   }
-  return rows;
+  if (first !== null && rows.every((row) => "refused" in row)) throw first;
+}
+
+function rowOf(line: InputLine, place: string, check: RowCheck): PromptRow {
+  if ("problem" in line) throw rowRefusal(place, line.problem);
+  return parsePromptLine(line.text, place, check);
 }
 
 /** Anything but a folder: pipes are read too, once. */
-async function openInput(file: string): Promise<NodeJS.ReadableStream> {
+async function openInput(file: string): Promise<Readable> {
   if (file === "-") return process.stdin;
   try {
     if ((await stat(file)).isDirectory()) throw new Error("it is a folder");

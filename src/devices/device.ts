@@ -170,6 +170,11 @@ export interface Device extends DeviceOps {
   readonly kind: DeviceKind;
   /** One line for people: chip, instruction set or compute capability, threads. */
   readonly description: string;
+  /**
+   * Names how this device rounds: equal texts mean that equal steps give equal bits. Its kind and
+   * its instruction set or chip, but nothing that only decides how fast it is.
+   */
+  readonly arithmetic: string;
   /** Formats that this device can keep weights in, best first. */
   readonly weightFormats: readonly WeightFormat[];
   /** Ops run after their calls return: a host that goes on meanwhile gains time. */

@@ -10,6 +10,7 @@ import type {
 } from "./api.ts";
 import { Channel } from "./channel.ts";
 import type { EngineRequest, PromptOutput, SequenceOutput } from "./protocol.ts";
+import { ReaderLag } from "./reader-lag.ts";
 import { SequenceText } from "./sequence-text.ts";
 import { joinItems } from "./stream-item.ts";
 
@@ -32,6 +33,10 @@ export interface ActiveRequestOptions {
   readonly listeners: ReadonlySet<EngineListener>;
   /** Tells the engine to give up one sequence, or all when `index` is absent. */
   readonly abort: (index?: number) => void;
+  /** Unread tokens of each sequence beyond which the request pauses. */
+  readonly unreadTokensMax: number;
+  /** Tells the engine to compute nothing for the request, or to go on. */
+  readonly setPaused: (paused: boolean) => void;
   /** Called once, when nothing more will come. */
   readonly onEnd: () => void;
 }
@@ -40,6 +45,7 @@ export interface ActiveRequestOptions {
 export class ActiveRequest {
   readonly #options: ActiveRequestOptions;
   readonly #channel: Channel<StreamItem>;
+  readonly #lag: ReaderLag;
   readonly #sequences: readonly SequenceState[];
   readonly #startedMs: number;
   #prompt: PromptInfo;
@@ -53,7 +59,15 @@ export class ActiveRequest {
     const { promptTokenIds, params } = request;
     this.#options = options;
     this.#startedMs = clock.nowMs();
-    this.#channel = new Channel(() => this.cancel());
+    this.#lag = new ReaderLag({
+      tokensMax: options.unreadTokensMax * params.n,
+      // Of one that has ended the engine knows nothing.
+      setPaused: (paused) => (this.#ended ? undefined : options.setPaused(paused)),
+    });
+    this.#channel = new Channel(
+      () => this.cancel(),
+      (item) => this.#lag.taken(item),
+    );
     this.#prompt = { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
     const hasText = tokenizer !== null && params.detokenize;
     this.#sequences = Array.from({ length: params.n }, () => ({
@@ -138,7 +152,9 @@ export class ActiveRequest {
     const isFirst = sequence.tokens === item.tokenIds.length;
     const due = isFirst || whole.tokenIds.length >= streamInterval || whole.finishReason !== null;
     sequence.held = due ? null : whole;
-    if (due) this.#channel.push(whole);
+    if (!due) return;
+    this.#channel.push(whole);
+    this.#lag.pushed(whole);
   }
 
   #measure(sequence: SequenceState, tokens: number): void {

@@ -1,3 +1,4 @@
+import type { MessagePort } from "node:worker_threads";
 import type { EngineError } from "#base";
 import type {
   BlockHashAlgorithm,
@@ -11,6 +12,7 @@ import type {
   RetentionOptions,
 } from "#kvcache";
 import type { PositionLogprobs, SamplingOptions } from "#sampling";
+import type { EngineOptions } from "./config.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
 export type Prompt = string | { readonly promptTokenIds: readonly number[] };
@@ -133,6 +135,8 @@ export interface ModelInfo {
 export interface EngineStats {
   readonly running: number;
   readonly waiting: number;
+  /** Of both, sequences whose readers are behind: nothing is computed for them. */
+  readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;
@@ -286,6 +290,19 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
   snapshot(): Promise<KvSnapshot>;
 }
 
+/** A way to a loaded model for another thread: plain data, and a port to be transferred. */
+export interface ModelConnection {
+  /** The caller's number at the engine: no two have the same. */
+  readonly client: number;
+  readonly port: MessagePort;
+  /** Where the model's files are. */
+  readonly path: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  readonly info: ModelInfo;
+  readonly settings: EngineOptions;
+}
+
 /** One model being served: what `LLM` is, and all that the server sees of the engine. */
 export interface ServedModel {
   readonly info: ModelInfo;
@@ -313,4 +330,9 @@ export interface ServedModel {
   requestsAtOnce(n: number): number;
   /** Finishes what runs and refuses what comes. */
   drain(): Promise<void>;
+  /**
+   * What another thread needs to serve this model too, with the same engine (`LLM.join` there);
+   * absent where that cannot be. Throws SHUTTING_DOWN and ENGINE_DEAD.
+   */
+  connect?(): ModelConnection;
 }

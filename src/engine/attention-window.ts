@@ -17,6 +17,14 @@ export function modelContextTokens(options: EngineOptions, spec: DecoderSpec): n
   return options.scheduler.contextTokensMax ?? spec.contextTokensMax;
 }
 
+/**
+ * Length of the longest sequence that is served, as far as the model was made for it and the
+ * options allow it. Memory has no part in it, so that what is computed never depends on the pool.
+ */
+export function servedTokens({ scheduler }: EngineOptions, spec: DecoderSpec): number {
+  return Math.min(spec.contextTokensMax, scheduler.contextTokensMax ?? spec.contextTokensMax);
+}
+
 /** Throws INVALID_ARGUMENT where a window is asked of a model that has no cache. */
 export function refuseWindow({ kvCache }: EngineOptions, architecture: string): void {
   if (kvCache.attentionWindow === null) return;

@@ -1,17 +1,19 @@
 /**
  * What one side pushes, the other iterates, in order. One reader, which asks for one item at a
- * time. Unbounded: what a request may write is bounded by its tokens.
+ * time. Unbounded: who pushes looks at what is taken.
  */
 export class Channel<T> implements AsyncIterableIterator<T> {
   readonly #items: T[] = [];
   readonly #onReturn: () => void;
+  readonly #onTake: (item: T) => void;
   #ended = false;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
-  /** `onReturn`: called when the reader leaves before the end. */
-  constructor(onReturn: () => void) {
+  /** `onReturn`: called when the reader leaves before the end; `onTake`: with what it takes. */
+  constructor(onReturn: () => void, onTake: (item: T) => void = () => {}) {
     this.#onReturn = onReturn;
+    this.#onTake = onTake;
   }
 
   push(item: T): void {
@@ -35,7 +37,10 @@ export class Channel<T> implements AsyncIterableIterator<T> {
   async next(): Promise<IteratorResult<T, undefined>> {
     for (;;) {
       const item = this.#items.shift();
-      if (item !== undefined) return { done: false, value: item };
+      if (item !== undefined) {
+        this.#onTake(item);
+        return { done: false, value: item };
+      }
       if (this.#failure !== null) {
         const { error } = this.#failure;
         this.#failure = null;

@@ -143,7 +143,10 @@ export const EngineOptions = z
     dtype: z
       .enum(["auto", "float32", "bfloat16"])
       .default("auto")
-      .describe("Weights; auto: float32 for float32 files on a processor, else bfloat16."),
+      .describe(
+        "Weights; auto: float32 for float32 files on a processor, else bfloat16; with " +
+          "quantization, those that are not quantised.",
+      ),
     randomWeights: z
       .boolean()
       .default(false)
@@ -184,6 +187,14 @@ export const EngineOptions = z
     cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
+    // Ordinary readers are behind by the tokens of one step.
+    unreadTokensMax: z
+      .int()
+      .positive()
+      .default(256)
+      .describe(
+        "Tokens of a streamed sequence that may wait for its reader; then the request pauses.",
+      ),
     chatTemplate: z
       .string()
       .nullable()
@@ -200,6 +211,10 @@ export const EngineOptions = z
         cacheDir: z.string().nullable().default(null).describe("Folder of downloaded models."),
       })
       .prefault({}),
+  })
+  .refine(({ dtype, quantization }) => quantization === "none" || dtype !== "float32", {
+    path: ["dtype"],
+    error: "must be auto or bfloat16 where quantization is int8, which keeps the rest in bfloat16",
   })
   .readonly();
 /** Validated, defaults filled in. */

@@ -1,12 +1,19 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor, KvCache } from "#devices";
 import type { Decoder } from "#models";
-import { candidatesOfRow, type Sampler, type SamplingRow, type StartedDraw } from "#sampling";
+import {
+  candidatesOfRow,
+  type SampledBatch,
+  type Sampler,
+  type SamplingRow,
+  type StartedDraw,
+} from "#sampling";
 import type { StepPlan } from "#scheduler";
 import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { StepBuilder } from "./step-builder.ts";
 import { isDrawing, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
+import { requestFailure } from "./wire-error.ts";
 
 export interface DecoderRunnerParts {
   readonly device: Device;
@@ -52,14 +59,11 @@ export class DecoderRunner implements ModelRunner {
     const end = draw ?? this.#markEnd();
     return {
       finish: async () => {
-        const { tokens, logprobs } = await end.take();
+        const drawn = await end.take();
         let row = 0;
-        return items.map((item) => {
-          if (!isDrawing(item)) return found.get(item) ?? undrawn(item);
-          const logprob = logprobs[row] ?? null;
-          const tokenIds = [tokens[row++] ?? 0];
-          return { tokenIds, logprobs: logprob === null ? null : [logprob], candidates: null };
-        });
+        return items.map((item) =>
+          isDrawing(item) ? resultOf(drawn, row++) : (found.get(item) ?? undrawn(item)),
+        );
       },
     };
   }
@@ -67,7 +71,8 @@ export class DecoderRunner implements ModelRunner {
   #markEnd(): StartedDraw {
     const { device, sampler } = this.#parts;
     const mark = device.readLater(device.rows(sampler.tokens, 0, 1));
-    return { take: async () => ({ tokens: await mark.take(), logprobs: [] }) };
+    const failures = new Map();
+    return { take: async () => ({ tokens: await mark.take(), logprobs: [], failures }) };
   }
 
   /** What a request wants of its prompt's rows, beside the next token. */
@@ -163,6 +168,17 @@ export class DecoderRunner implements ModelRunner {
     }
     return results;
   }
+}
+
+/** What was drawn in a row. */
+function resultOf({ tokens, logprobs, failures }: SampledBatch, row: number): ItemResult {
+  const logprob = logprobs[row] ?? null;
+  const result = {
+    tokenIds: [tokens[row] ?? 0],
+    logprobs: logprob === null ? null : [logprob],
+    candidates: null,
+  };
+  return failures.has(row) ? { ...result, failure: requestFailure(failures.get(row)) } : result;
 }
 
 function undrawn({ planned, task }: StepItem): ItemResult {

@@ -66,6 +66,11 @@ export class EncoderEngine {
     this.#waiting.push(request);
   }
 
+  /** What has not ended. */
+  get keys(): RequestKey[] {
+    return this.#waiting.map(({ key }) => key);
+  }
+
   /** Grammars have no use here. */
   useVocabulary(): void {}
 
@@ -73,6 +78,9 @@ export class EncoderEngine {
   abort(key: RequestKey): void {
     this.#waiting = this.#waiting.filter((text) => text.key !== key);
   }
+
+  /** Vectors are read when they are done: nobody is behind. */
+  setPaused(): void {}
 
   /** Null when nothing waits. Never rejects for a failing step. */
   async step(): Promise<StepOutput | null> {
@@ -95,6 +103,7 @@ export class EncoderEngine {
     return {
       running: this.#running,
       waiting: this.#waiting.length,
+      paused: 0,
       freeBlocks: 0,
       heldBlocks: 0,
       cachedBlocks: 0,

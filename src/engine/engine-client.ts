@@ -1,18 +1,21 @@
 import { setMaxListeners } from "node:events";
+import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { EngineError } from "#base";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
-import type {
-  FromEngine,
-  LoadMessage,
-  LoadProgress,
-  ReadyMessage,
-  RequestKey,
-  StepMessage,
-  StepStats,
+import {
+  FIRST_CLIENT,
+  type FromEngine,
+  firstKeyOf,
+  type LoadMessage,
+  type LoadProgress,
+  type ReadyMessage,
+  type RequestKey,
+  type StepMessage,
+  type StepStats,
 } from "./protocol.ts";
 import { unpackRows } from "./token-rows.ts";
 import { fromWire } from "./wire-error.ts";
@@ -27,6 +30,12 @@ interface PendingSnapshot {
   readonly reject: (error: unknown) => void;
 }
 
+/** One client's place at an engine: plain data and a port, which is to be transferred. */
+export interface EngineSeat {
+  readonly client: number;
+  readonly port: MessagePort;
+}
+
 /** What loading brought. */
 export type LoadedInfo = Pick<ReadyMessage, "info" | "phases">;
 
@@ -38,6 +47,7 @@ interface Loading {
 const NO_STATS: EngineStats = {
   running: 0,
   waiting: 0,
+  paused: 0,
   freeBlocks: 0,
   heldBlocks: 0,
   cachedBlocks: 0,
@@ -73,7 +83,9 @@ export class EngineClient {
   #loading: Loading | null = null;
   #health: EngineHealth = { state: "ready" };
   #stats: EngineStats = NO_STATS;
-  #nextKey = 1;
+  #nextKey: RequestKey;
+  /** The number of the client that was connected last. */
+  #newestClient = FIRST_CLIENT;
   #onIdle: (() => void)[] = [];
 
   /** Opens the link at once; the engine can be told what to load when that is known. */
@@ -82,7 +94,9 @@ export class EngineClient {
     onWarning: (message: string) => void,
     kvEvents = new KvEventLog(),
     onProgress: (progress: LoadProgress) => void = () => {},
+    client = FIRST_CLIENT,
   ) {
+    this.#nextKey = firstKeyOf(client);
     this.#onWarning = onWarning;
     this.#onProgress = onProgress;
     this.kvEvents = kvEvents;
@@ -105,6 +119,23 @@ export class EngineClient {
     });
     this.#link.keepAlive(false);
     return loaded;
+  }
+
+  /**
+   * A way to the engine for a client on another thread. Its requests end when its port closes, as
+   * it does with its thread. Throws as `checkReady` does.
+   */
+  connect(): EngineSeat {
+    this.checkReady();
+    const { port1, port2 } = new MessageChannel();
+    const client = ++this.#newestClient;
+    this.#link.post({ type: "connect", client, port: port1 });
+    return { client, port: port2 };
+  }
+
+  /** Tells whoever runs the engine, by way of the client that loaded the model. */
+  warn(message: string): void {
+    if (this.#health.state !== "dead") this.#link.post({ type: "warn", message });
   }
 
   /** A name for a request, used once. */
@@ -138,6 +169,12 @@ export class EngineClient {
   abort(key: RequestKey, index?: number): void {
     if (this.#health.state === "dead") return;
     this.#link.post({ type: "abort", key, ...(index === undefined ? {} : { index }) });
+  }
+
+  /** The request's reader is behind, or reads on; nothing happens when it has ended. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    if (this.#health.state === "dead") return;
+    this.#link.post({ type: paused ? "pause" : "resume", key });
   }
 
   /** Nobody waits for it any longer. */

@@ -3,6 +3,7 @@ import type { GrammarCompiler } from "#sampling";
 import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { StepReport } from "./api.ts";
+import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type {
   EmbeddingOutput,
@@ -18,17 +19,20 @@ import type {
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
-import { toWire } from "./wire-error.ts";
+import { requestFailure, stepFailure, toWire } from "./wire-error.ts";
 
 const MS_PER_SECOND = 1000;
 
 export interface EngineParts extends StepPipelineParts {
   /** What sequences of this model have in common. */
   readonly shape: RequestShape;
-  readonly createCompiler: (vocabulary: GrammarVocabulary) => GrammarCompiler;
+  readonly createCompiler: (vocabulary: GrammarVocabulary) => StructuredCompiler;
   /** Called when something outside a step made work possible. */
   readonly onWake: () => void;
 }
+
+/** Makes grammars of what requests want their output to match. */
+export type StructuredCompiler = Pick<GrammarCompiler, "compile" | "dispose">;
 
 /**
  * The step loop: plan, begin, forward, sample, commit. Steps are committed in the order they began;
@@ -40,16 +44,23 @@ export class Engine {
   readonly #records = new Map<RequestKey, RequestRecord>();
   readonly #bySequence = new Map<Sequence, RequestRecord>();
   #vocabulary: GrammarVocabulary | null = null;
-  #compiler: GrammarCompiler | null = null;
+  #compiler: StructuredCompiler | null = null;
   #nextSequence = 1;
   #steps = 0;
   readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
   /** Requests that failed since the last step's news. */
   #failures: RequestFailure[] = [];
+  /** Something was thrown that may be a mistake of ours, and may have left the books half done. */
+  #inDoubt = false;
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
+  }
+
+  /** What has not ended. */
+  get keys(): RequestKey[] {
+    return [...this.#records.keys()];
   }
 
   /** What grammars are made of. Without it, structured output is refused. */
@@ -88,20 +99,30 @@ export class Engine {
     });
   }
 
+  /** Computes nothing for a request, or goes on. Unknown ones have ended: nothing to do. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    const { scheduler } = this.#parts;
+    const record = this.#records.get(key);
+    if (record !== undefined) scheduler[paused ? "pause" : "resume"](record.group);
+  }
+
   /**
    * Brings one step to its end. Null when there is nothing to do, and no news: then none is under
-   * way. Never rejects for a failing step.
+   * way. What a request throws ends that request; what cannot be told apart ends the requests of
+   * the step. Rejects only where the books are out of order afterwards, or memory could not be
+   * moved: then no step may follow.
    */
   async step(): Promise<StepOutput | null> {
     const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
     if (step === null) return this.#news();
+    if ("unplanned" in step) {
+      this.#failAll(step.unplanned);
+      return this.#news();
+    }
     const { clock } = this.#parts;
     const takenMs = clock.nowMs();
-    const { outcome } = step;
-    const news =
-      "error" in outcome
-        ? await this.#fail(step.plan, outcome.error)
-        : this.#commit(step, outcome.results);
+    const news = await this.#takeIn(step);
+    this.#checkBooks();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
     return { ...news, failures: this.#takeFailures(), report: report(step, planMs) };
   }
@@ -120,9 +141,9 @@ export class Engine {
 
   /** Ends everything and frees the grammars. Not while `step` runs; what is under way is lost. */
   async dispose(): Promise<void> {
-    for (const key of [...this.#records.keys()]) this.abort(key);
+    for (const key of this.keys) this.abort(key);
     await this.#pipeline.dropAhead();
-    this.#compiler?.dispose();
+    disposeOf(this.#compiler);
   }
 
   #birth() {
@@ -164,13 +185,45 @@ export class Engine {
     return failures;
   }
 
-  /** Lets sequences grow, turns updates into outputs, and lets go of what finished. */
-  #commit(step: ComputedStep, results: readonly ItemResult[]) {
+  async #takeIn(step: ComputedStep): Promise<StepNews> {
+    const { plan, outcome } = step;
+    if ("error" in outcome) {
+      this.#inDoubt ||= outcome.inDoubt;
+      return await this.#fail(plan, outcome.error);
+    }
+    const { results } = outcome;
+    // Before the commit: what their sequences drew counts for nothing.
+    plan.items.forEach(({ sequence }, place) => {
+      const failure = results[place]?.failure;
+      const record = failure === undefined ? undefined : this.#bySequence.get(sequence);
+      if (failure !== undefined && record !== undefined) this.#failOwn(record, failure);
+    });
+    let updates: readonly SequenceUpdate[];
+    try {
+      updates = this.#commit(step, results);
+    } catch (error) {
+      this.#inDoubt = true;
+      return await this.#fail(plan, stepFailure(error));
+    }
+    return this.#deliver(step, results, updates);
+  }
+
+  /** Lets sequences grow. */
+  #commit(step: ComputedStep, results: readonly ItemResult[]): readonly SequenceUpdate[] {
     const { plan, computedMs: nowMs } = step;
     const drawn = plan.items.map(({ sequence }, place) =>
       sequence.group.kind === "beams" ? null : (results[place]?.tokenIds ?? []),
     );
-    const updates = this.#parts.scheduler.commit(plan, drawn, nowMs);
+    return this.#parts.scheduler.commit(plan, drawn, nowMs);
+  }
+
+  /** Turns updates into outputs, and lets go of what finished. */
+  #deliver(
+    step: ComputedStep,
+    results: readonly ItemResult[],
+    updates: readonly SequenceUpdate[],
+  ): StepNews {
+    const { plan, computedMs: nowMs } = step;
     const resultOf = new Map(plan.items.map((item, place) => [item.sequence, results[place]]));
     const outputs: SequenceOutput[] = [];
     const embeddings: EmbeddingOutput[] = [];
@@ -178,14 +231,37 @@ export class Engine {
       const { sequence } = update;
       const record = this.#bySequence.get(sequence);
       if (record === undefined) continue;
-      const embedding = record.embedding(sequence);
-      if (embedding !== null) embeddings.push({ key: record.key, embedding });
-      else this.#advance(record, update, resultOf.get(sequence), outputs);
-      if (sequence.finished) this.#forget(record, sequence);
+      this.#guard(record, () => {
+        const embedding = record.embedding(sequence);
+        if (embedding !== null) embeddings.push({ key: record.key, embedding });
+        else this.#advance(record, update, resultOf.get(sequence), outputs);
+        if (sequence.finished) this.#forget(record, sequence);
+      });
     }
     this.#searchOn(plan, results, nowMs, outputs);
     this.#countStep(step, outputs);
     return { outputs, embeddings };
+  }
+
+  /** Does what belongs to one request: what it throws ends that request. */
+  #guard(record: RequestRecord, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      // A mistake of ours may have left the books half done.
+      if (!(error instanceof EngineError)) this.#inDoubt = true;
+      this.#failOwn(record, requestFailure(error));
+    }
+  }
+
+  /** Ends a request that failed by itself. */
+  #failOwn(record: RequestRecord, error: WireError): void {
+    this.#failRequest(record, error);
+    if (!record.isStructured || error.code === "GRAMMAR_INVALID") return;
+    // The library may have broken. What is compiled from now on is compiled by a fresh one; what
+    // runs stays where it is.
+    disposeOf(this.#compiler);
+    this.#compiler = null;
   }
 
   /** Lets beams go on whose rows have all been computed. */
@@ -199,11 +275,9 @@ export class Engine {
       const candidates = results[place]?.candidates ?? null;
       const record = this.#bySequence.get(sequence);
       if (candidates === null || record === undefined || sequence.finished) return;
-      try {
+      this.#guard(record, () => {
         this.#advanceBeams(record, record.advanceBeams(sequence, candidates), nowMs, outputs);
-      } catch (error) {
-        this.#failRequest(record, toWire(error));
-      }
+      });
     });
   }
 
@@ -246,10 +320,7 @@ export class Engine {
   }
 
   /** Ends all requests that were in a step which threw, and in the one that began behind it. */
-  async #fail(
-    plan: StepPlan,
-    error: WireError,
-  ): Promise<Pick<StepOutput, "outputs" | "embeddings">> {
+  async #fail(plan: StepPlan, error: WireError): Promise<StepNews> {
     const behind = await this.#pipeline.dropAhead();
     this.#parts.scheduler.fail(plan);
     for (const { sequence } of [...plan.items, ...(behind?.items ?? [])]) {
@@ -257,6 +328,20 @@ export class Engine {
       if (record !== undefined) this.#failRequest(record, error);
     }
     return { outputs: [], embeddings: [] };
+  }
+
+  /** Ends all requests: what is left of them cannot be planned, and it is not known whose fault. */
+  #failAll(error: WireError): void {
+    for (const record of [...this.#records.values()]) this.#failRequest(record, error);
+    this.#inDoubt = true;
+    this.#checkBooks();
+  }
+
+  /** Throws where the books are out of order: nothing may run on them. */
+  #checkBooks(): void {
+    if (!this.#inDoubt) return;
+    this.#parts.scheduler.audit();
+    this.#inDoubt = false;
   }
 
   #failRequest(record: RequestRecord, error: WireError): void {
@@ -292,12 +377,15 @@ export class Engine {
     this.#parts.onWake();
   }
 
-  #grammarCompiler(): GrammarCompiler {
+  #grammarCompiler(): StructuredCompiler {
     assert(this.#vocabulary !== null, "Cannot compile a grammar without a vocabulary");
     this.#compiler ??= this.#parts.createCompiler(this.#vocabulary);
     return this.#compiler;
   }
 }
+
+/** What a step brought, its failures apart. */
+type StepNews = Pick<StepOutput, "outputs" | "embeddings">;
 
 function report({ plan, stepMs }: ComputedStep, planMs: number): StepReport {
   return {

@@ -12,7 +12,8 @@
  *   model-files.ts      what is read of a model's files on the caller's thread
  *   model-text.ts       tokenizer and chat template of a model; template-option.ts another template
  *   warn-once.ts        warnings about requests, each text once
- *   active-request.ts   a request seen by its caller; channel.ts its queue
+ *   active-request.ts   a request seen by its caller; channel.ts its queue, reader-lag.ts how
+ *                       far its reader is behind
  *   lazy-stream.ts      a stream that begins when it is read
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once
@@ -21,12 +22,15 @@
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
  *   token-rows.ts       what most steps bring, as numbers
  *   engine-thread.ts, service.ts             the engine's side of it
+ *   service-clients.ts  who gets what the engine says, where several threads ask it
  *   load-engine.ts      checkpoint to running engine; memory-plan.ts sizes it
  *   load-phases.ts      what loading takes; worst-step.ts what steps will need of a GPU
  *   cache-plan.ts       a cache before its memory is taken
+ *   kv-identity.ts      what keys and values follow from: tells stored ones apart
  *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
+ *   dispose-of.ts       lets go of what may have broken
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
  *   step-pipeline.ts    which steps are under way
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device

@@ -1,4 +1,5 @@
-import { EngineError, type Timer } from "#base";
+import { randomUUID } from "node:crypto";
+import { EngineError, systemTimer, type Timer } from "#base";
 import type {
   BlockHashAlgorithm,
   KvEventLog,
@@ -6,7 +7,12 @@ import type {
   KvSnapshot,
   NumberedKvEvent,
 } from "#kvcache";
-import type { KvEventSource } from "./api.ts";
+import type { KvEventSource, ModelInfo } from "./api.ts";
+import type { EngineOptions } from "./config.ts";
+import type { EngineClient } from "./engine-client.ts";
+
+/** Hexadecimal digits: two streams of one server never have the same name. */
+const STREAM_ID_LENGTH = 8;
 
 /** What a source is made from. */
 export interface KvEventsParts {
@@ -88,4 +94,22 @@ export class KvEvents implements KvEventSource {
   [Symbol.asyncIterator](): KvEventReader {
     return this.read();
   }
+}
+
+/** What a loaded model tells. An encoder keeps no keys and values, so that is nothing. */
+export function kvEventsOf(
+  client: EngineClient,
+  { kind }: ModelInfo,
+  { kvCache: { eventBufferMax, hashAlgorithm } }: EngineOptions,
+): KvEvents {
+  const enabled = kind === "decoder" && eventBufferMax > 0;
+  if (!enabled) client.kvEvents.close();
+  return new KvEvents({
+    log: client.kvEvents,
+    enabled,
+    hashAlgorithm,
+    streamId: randomUUID().slice(0, STREAM_ID_LENGTH),
+    takeSnapshot: () => client.kvSnapshot(),
+    timer: systemTimer,
+  });
 }

@@ -1,4 +1,4 @@
-import { Worker } from "node:worker_threads";
+import { type MessagePort, type Transferable, Worker } from "node:worker_threads";
 import { EngineError, messageOf, systemClock, systemTimer } from "#base";
 import type { FromEngine, RequestKey, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
@@ -39,28 +39,12 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
     over = true;
     onMessage({ type: "dead", error: engineDeath(reason, cause) });
   };
-  const outbox: RequestMessage[] = [];
-  const flush = () => {
-    const messages = outbox.splice(0);
-    if (messages.length === 0) return;
-    for (const { key, error } of postAll(worker, messages)) {
-      // Each on its own: a listener that throws keeps nothing from the others.
-      queueMicrotask(() => onMessage({ type: "refused", key, error: toWire(error) }));
-    }
-  };
+  const outbox = new Outbox(worker, onMessage);
   worker.on("message", onMessage);
   worker.on("error", (error) => died("the engine thread failed", error));
   worker.on("exit", (code) => died(`the engine thread ended with code ${code}`));
   return {
-    // Requests that are made together arrive together, so that one step begins with them all.
-    post: (message) => {
-      if (message.type === "add" || message.type === "embed") {
-        if (outbox.push(message) === 1) queueMicrotask(flush);
-        return;
-      }
-      flush();
-      worker.postMessage([message]);
-    },
+    post: (message) => outbox.post(message),
     keepAlive: (wanted) => {
       // Who closes waits for the end: what loading still reports must not let the process go.
       if (over) return;
@@ -71,27 +55,91 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
       over = true;
       // Whoever waits for the end hears of it, also when nothing else keeps the process alive.
       worker.ref();
-      flush();
-      worker.postMessage([{ type: "close" }] satisfies ToEngine[]);
+      outbox.post({ type: "close" });
       return exited;
     },
   };
+}
+
+/** The way of a client that another one connected: its own port to the engine. */
+export function linkOver(port: MessagePort): OpenLink {
+  return (onMessage) => {
+    let over = false;
+    const outbox = new Outbox(port, onMessage);
+    const closed = new Promise<void>((resolve) => port.once("close", () => resolve()));
+    port.on("message", onMessage);
+    void closed.then(() => {
+      if (over) return;
+      over = true;
+      onMessage({ type: "dead", error: engineDeath("the way to the engine was closed") });
+    });
+    return {
+      post: (message) => outbox.post(message),
+      keepAlive: (wanted) => (wanted ? port.ref() : port.unref()),
+      close: () => {
+        over = true;
+        outbox.flush();
+        port.close();
+        return closed;
+      },
+    };
+  };
+}
+
+/** Where messages can be posted to. */
+interface Postbox {
+  postMessage(messages: readonly ToEngine[], transfer?: readonly Transferable[]): void;
+}
+
+/**
+ * What is posted in order. Requests that are made together arrive together, so that one step begins
+ * with them all.
+ */
+class Outbox {
+  readonly #box: Postbox;
+  readonly #onMessage: (message: FromEngine) => void;
+  readonly #requests: RequestMessage[] = [];
+
+  constructor(box: Postbox, onMessage: (message: FromEngine) => void) {
+    this.#box = box;
+    this.#onMessage = onMessage;
+  }
+
+  post(message: ToEngine): void {
+    if (message.type === "add" || message.type === "embed") {
+      if (this.#requests.push(message) === 1) queueMicrotask(() => this.flush());
+      return;
+    }
+    this.flush();
+    if (message.type === "connect") this.#box.postMessage([message], [message.port]);
+    else this.#box.postMessage([message]);
+  }
+
+  /** Posts the requests that wait for others. */
+  flush(): void {
+    const messages = this.#requests.splice(0);
+    if (messages.length === 0) return;
+    for (const { key, error } of postAll(this.#box, messages)) {
+      // Each on its own: a listener that throws keeps nothing from the others.
+      queueMicrotask(() => this.#onMessage({ type: "refused", key, error: toWire(error) }));
+    }
+  }
 }
 
 type RequestMessage = Extract<ToEngine, { readonly type: "add" | "embed" }>;
 
 /** Posts requests; gives those with values that do not cross to another thread. */
 function postAll(
-  worker: Worker,
+  box: Postbox,
   messages: readonly RequestMessage[],
 ): { readonly key: RequestKey; readonly error: EngineError }[] {
   try {
-    worker.postMessage(messages);
+    box.postMessage(messages);
     return [];
   } catch (error) {
     const [only, ...others] = messages;
     if (only === undefined || others.length > 0) {
-      return messages.flatMap((message) => postAll(worker, [message]));
+      return messages.flatMap((message) => postAll(box, [message]));
     }
     return [{ key: only.request.key, error: uncrossable(error) }];
   }

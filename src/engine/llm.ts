@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { basename, dirname } from "node:path";
-import { EngineError, systemClock, systemTimer } from "#base";
+import { EngineError, systemClock } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
@@ -16,6 +15,7 @@ import type {
   GenerateOptions,
   GenerateResult,
   KvEventSource,
+  ModelConnection,
   ModelInfo,
   Prompt,
   ServedModel,
@@ -27,20 +27,17 @@ import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { SamplingDefaults } from "./generation-config.ts";
-import { KvEvents } from "./kv-events.ts";
+import { kvEventsOf } from "./kv-events.ts";
 import { LazyStream } from "./lazy-stream.ts";
-import { linkTo } from "./link.ts";
-import { type ModelFiles, readFiles } from "./model-files.ts";
+import { linkOver, linkTo } from "./link.ts";
+import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 import type { ModelText } from "./model-text.ts";
-import type { EngineInfo, EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
+import type { EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
 import { checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
 import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
-
-/** Hexadecimal digits: two streams of one server never have the same name. */
-const STREAM_ID_LENGTH = 8;
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
@@ -54,10 +51,16 @@ export interface LlmOptions extends LoadOptions {
 interface StartOptions {
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;
+  /** Default: no bound. */
+  readonly unreadTokensMax?: number;
 }
 
-/** A model's files, and how it was loaded. */
+/** The model's files, and how it was loaded. */
 interface ModelParts extends ModelFiles {
+  /** Where they are. */
+  readonly path: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
   readonly settings: EngineOptions;
   readonly phases: readonly LoadPhase[];
   readonly onWarning: (message: string) => void;
@@ -87,14 +90,16 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #warnOnce: (message: string) => void;
   /** Callers' names of requests, from the call until the request ended. */
   readonly #requestIds = new Set<string>();
+  readonly #source: Pick<ModelParts, "path" | "template">;
   #vocabularySent = false;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
+    this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
-    this.kvEvents = eventsOf(client, info, parts.settings);
+    this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
     this.loadPhases = parts.phases;
@@ -129,12 +134,51 @@ export class LLM implements ServedModel, AsyncDisposable {
       const loading = client.load({ type: "load", path, options: settings });
       const reading = readFiles(path, { name, template, settings, onWarning });
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
-      const parts = { ...files, settings, phases, onWarning };
+      const parts = { ...files, path, template, settings, phases, onWarning };
       return new LLM(client, describe(name, info, files), parts);
     } catch (error) {
       await client.close();
       throw error;
     }
+  }
+
+  /**
+   * A model that another thread loaded, over what its `connect` gave: with a text side of its own,
+   * and without events of the cache, which go to that thread. Disposing of it ends its own requests
+   * only. Throws what reading the files throws.
+   */
+  static async join(connection: ModelConnection): Promise<LLM> {
+    const { client: number, port, path, template, info } = connection;
+    const { kvCache, ...others } = connection.settings;
+    const settings = { ...others, kvCache: { ...kvCache, eventBufferMax: 0 } };
+    const client = new EngineClient(
+      linkOver(port),
+      () => {},
+      new KvEventLog(1),
+      () => {},
+      number,
+    );
+    try {
+      // What there is to warn of was said by the thread that loaded it.
+      const files = await readFiles(path, {
+        name: info.name,
+        template,
+        settings,
+        onWarning: () => {},
+      });
+      const onWarning = (message: string) => client.warn(message);
+      const parts = { ...files, path, template, settings, phases: [], onWarning };
+      return new LLM(client, info, parts);
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  /** For `LLM.join` on another thread. Throws SHUTTING_DOWN and ENGINE_DEAD. */
+  connect(): ModelConnection {
+    const { info } = this;
+    return { ...this.#client.connect(), ...this.#source, info, settings: this.#settings };
   }
 
   /** Encoding and decoding; null for a checkpoint without a tokenizer. */
@@ -190,12 +234,18 @@ export class LLM implements ServedModel, AsyncDisposable {
     }
   }
 
-  /** Streams one prompt's completion(s). Leaving the loop cancels the request. */
+  /**
+   * Streams one prompt's completion(s). Leaving the loop cancels the request. One that is not read
+   * for a while pauses at `unreadTokensMax` tokens; one that is never left waits so until its
+   * `signal` ends it, and gives its blocks and its place to others that want them.
+   */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
       const requestId = options.requestId ?? randomUUID();
       const wishes = this.#wishesOf(options);
-      const active = await this.#start(prompt, wishes, { requestId, signal: options.signal });
+      const { unreadTokensMax } = this.#settings;
+      const start = { requestId, signal: options.signal, unreadTokensMax };
+      const active = await this.#start(prompt, wishes, start);
       return active.items;
     });
   }
@@ -249,7 +299,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   async #start(
     prompt: Prompt,
     wishes: Wishes,
-    { requestId, signal }: StartOptions,
+    { requestId, signal, unreadTokensMax = Number.POSITIVE_INFINITY }: StartOptions,
   ): Promise<ActiveRequest> {
     if (this.#requestIds.has(requestId)) {
       throw new EngineError(
@@ -268,14 +318,17 @@ export class LLM implements ServedModel, AsyncDisposable {
         ...{ ...wishes, key: this.#client.takeKey(), requestId, promptTokenIds },
         seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
       };
-      return this.#submit(request, signal);
+      return this.#submit(request, { signal, unreadTokensMax });
     } catch (error) {
       this.#requestIds.delete(requestId);
       throw error;
     }
   }
 
-  #submit(request: EngineRequest, signal: AbortSignal | undefined): ActiveRequest {
+  #submit(
+    request: EngineRequest,
+    { signal, unreadTokensMax }: Required<Omit<StartOptions, "requestId">>,
+  ): ActiveRequest {
     const client = this.#client;
     client.checkReady();
     const onAbort = () => active.cancel(signal?.reason);
@@ -284,7 +337,9 @@ export class LLM implements ServedModel, AsyncDisposable {
       tokenizer: this.#text.tokenizer,
       clock: systemClock,
       listeners: client.listeners,
+      unreadTokensMax,
       abort: (index) => client.abort(request.key, index),
+      setPaused: (paused) => client.setPaused(request.key, paused),
       onEnd: () => {
         signal?.removeEventListener("abort", onAbort);
         this.#requestIds.delete(request.requestId);
@@ -321,11 +376,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 }
 
-/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
-function nameOf(model: string): string {
-  return basename(basename(model) === "config.json" ? dirname(model) : model);
-}
-
 function isList(prompts: Prompt | readonly Prompt[]): prompts is readonly Prompt[] {
   return Array.isArray(prompts);
 }
@@ -340,31 +390,4 @@ function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
 function requestName(given: string | undefined, place: number, count: number): string {
   if (given === undefined) return randomUUID();
   return count === 1 ? given : `${given}-${place}`;
-}
-
-/** An encoder keeps no keys and values, so there is nothing to tell. */
-function eventsOf(
-  client: EngineClient,
-  { kind }: ModelInfo,
-  { kvCache: { eventBufferMax, hashAlgorithm } }: EngineOptions,
-): KvEvents {
-  const enabled = kind === "decoder" && eventBufferMax > 0;
-  if (!enabled) client.kvEvents.close();
-  return new KvEvents({
-    log: client.kvEvents,
-    enabled,
-    hashAlgorithm,
-    streamId: randomUUID().slice(0, STREAM_ID_LENGTH),
-    takeSnapshot: () => client.kvSnapshot(),
-    timer: systemTimer,
-  });
-}
-
-function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
-  return {
-    ...engine,
-    name,
-    hasTokenizer: text.tokenizer !== null,
-    hasChatTemplate: text.hasTemplate,
-  };
 }

@@ -15,12 +15,13 @@ import {
 } from "#models";
 import { GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
-import { modelContextTokens, streamingOf } from "./attention-window.ts";
+import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
 import type { EngineOptions } from "./config.ts";
 import { DecoderRunner, type DecoderRunnerParts } from "./decoder-runner.ts";
 import { Engine } from "./engine.ts";
 import { idleSettings } from "./idle-settings.ts";
+import { kvIdentity } from "./kv-identity.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./load-engine.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 import { StepBuilder } from "./step-builder.ts";
@@ -149,14 +150,13 @@ async function openMemory(
   { message, context, checkpoint, device }: Loading,
   { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
 ): Promise<CacheMemory> {
-  const { kind } = device;
-  const { window } = plan;
+  const { options } = message;
   const weightFormat = weights.format;
   return await CacheMemory.open({
     device,
     memory: { ...plan.block, blocks: plan.blocks() },
-    settings: message.options.kvCache,
-    window,
+    settings: options.kvCache,
+    window: plan.window,
     attentionWeight: attentionWeight({
       parameters: weights.parameters,
       layers: spec.layers.length,
@@ -164,7 +164,7 @@ async function openMemory(
       headDim: spec.headDim,
     }),
     fingerprint: (layout) =>
-      modelFingerprint({ checkpoint, device: kind, weightFormat, layout, window }),
+      modelFingerprint(kvIdentity({ options, checkpoint, spec, device, weightFormat, layout })),
     clock: context.clock,
     timer: context.timer,
     hostBytesFree: hostMemory().availableBytes,
@@ -190,7 +190,10 @@ async function makeSteps(
   };
   const streaming = streamingOf(message.options);
   const { vocabularySize } = spec;
-  const decoder = new Decoder({ device, spec, weights, limits, streaming });
+  const decoder = new Decoder({
+    ...{ device, spec, weights, limits, streaming },
+    servedTokens: servedTokens(message.options, spec),
+  });
   const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
   if (device.kind === "cuda") {
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });

@@ -1,8 +1,11 @@
 /** What the calling thread reads of a model: everything but weights. */
+import { basename, dirname } from "node:path";
 import { openCheckpoint } from "#checkpoint";
+import type { ModelInfo } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
 import { ModelText } from "./model-text.ts";
+import type { EngineInfo } from "./protocol.ts";
 
 /** What the calling thread keeps of a model's files. */
 export interface ModelFiles {
@@ -37,4 +40,19 @@ export async function readFiles(
   } finally {
     checkpoint.close();
   }
+}
+
+/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
+export function nameOf(model: string): string {
+  return basename(basename(model) === "config.json" ? dirname(model) : model);
+}
+
+/** What is served, as its callers see it. */
+export function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
+  return {
+    ...engine,
+    name,
+    hasTokenizer: text.tokenizer !== null,
+    hasChatTemplate: text.hasTemplate,
+  };
 }

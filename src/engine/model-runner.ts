@@ -1,5 +1,6 @@
 import type { PositionLogprobs, TokenCandidates } from "#sampling";
 import type { StepPlan } from "#scheduler";
+import type { WireError } from "./protocol.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 
 /** What the forward pass brought for one item of a plan. */
@@ -10,6 +11,8 @@ export interface ItemResult {
   readonly logprobs: readonly PositionLogprobs[] | null;
   /** A beam's likeliest tokens, in place of a drawn one; one row. */
   readonly candidates: TokenCandidates | null;
+  /** Why the item's request must end, and nobody else: what it brings here counts for nothing. */
+  readonly failure?: WireError;
 }
 
 /** A step that was handed to the device, and may still run. */

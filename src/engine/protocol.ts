@@ -2,6 +2,7 @@
  * What crosses between the calling thread and the engine's: plain data, structured-cloneable.
  * Text stays on the calling thread; here are token ids only.
  */
+import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "#base";
 import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
@@ -22,6 +23,22 @@ import type { PackedOutputs } from "./token-rows.ts";
  * given up cannot reach another one, whatever ids the callers choose.
  */
 export type RequestKey = number;
+
+/** Client c takes its keys from c times this on: no two clients of an engine share a key. */
+const KEYS_PER_CLIENT = 2 ** 40;
+
+/** The client that loaded the model. Clients that came later have higher numbers. */
+export const FIRST_CLIENT = 0;
+
+/** The first key of a client's own. */
+export function firstKeyOf(client: number): RequestKey {
+  return client * KEYS_PER_CLIENT + 1;
+}
+
+/** Whose request it is. */
+export function clientOf(key: RequestKey): number {
+  return Math.floor(key / KEYS_PER_CLIENT);
+}
 
 /** One prompt to be continued, with everything resolved. */
 export interface EngineRequest {
@@ -89,8 +106,15 @@ export type ToEngine =
   | { readonly type: "embed"; readonly request: EmbedRequest }
   /** `index`: one sequence of the request; absent: all. */
   | { readonly type: "abort"; readonly key: RequestKey; readonly index?: number }
+  /** Its reader is behind, or reads on: nothing is computed for it in between. */
+  | { readonly type: "pause"; readonly key: RequestKey }
+  | { readonly type: "resume"; readonly key: RequestKey }
   /** All that the cache holds, wanted by a reader of its events. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
+  /** What another client than the first wants whoever runs the engine to know. */
+  | { readonly type: "warn"; readonly message: string }
+  /** One more client, on a thread of its own: `port`, which is handed over, is the way to it. */
+  | { readonly type: "connect"; readonly client: number; readonly port: MessagePort }
   | { readonly type: "close" };
 
 export interface WireError {

@@ -21,6 +21,7 @@ import {
   sequenceId,
 } from "#scheduler";
 import { BeamRecord } from "./beam-record.ts";
+import { disposeOf } from "./dispose-of.ts";
 import type {
   EmbedRequest,
   EngineRequest,
@@ -116,6 +117,11 @@ export class RequestRecord {
     return this.#ended.size === this.sequences.length;
   }
 
+  /** Its output follows a grammar. */
+  get isStructured(): boolean {
+    return this.#request.params.structuredOutput !== null;
+  }
+
   taskOf(sequence: Sequence): SequenceTask {
     const task = this.#tasks[this.sequences.indexOf(sequence)];
     assert(task !== undefined, "Cannot find a task: the sequence is another request's");
@@ -126,24 +132,25 @@ export class RequestRecord {
   end(sequence: Sequence): void {
     this.#ended.add(sequence);
     if (!this.done) return;
-    this.#grammar?.dispose();
+    const grammar = this.#grammar;
     this.#grammar = null;
+    disposeOf(grammar);
   }
 
   /** Compiles the request's grammar: its sequences can draw then. Throws GRAMMAR_INVALID. */
-  async compile(compiler: GrammarCompiler): Promise<void> {
+  async compile(compiler: Pick<GrammarCompiler, "compile">): Promise<void> {
     const { structuredOutput } = this.#request.params;
     assert(structuredOutput !== null, "Cannot compile: the request has no grammar");
     const grammar = await compiler.compile(structuredOutput);
     if (this.done) {
-      grammar.dispose();
+      disposeOf(grammar);
       return;
     }
     this.#grammar = grammar;
     for (const [place, sequence] of this.sequences.entries()) {
       if (this.#ended.has(sequence)) continue;
       const matcher = await grammar.createMatcher();
-      if (this.#ended.has(sequence)) matcher.dispose();
+      if (this.#ended.has(sequence)) disposeOf(matcher);
       else {
         const sampling = createSampling(this.#request, this.#shape, place, matcher);
         this.taskOf(sequence).sampling = sampling;

@@ -1,8 +1,16 @@
 import { assert, type Clock, EngineError, messageOf, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
-import type { FromEngine, LoadMessage, RequestKey, StepOutput, ToEngine } from "./protocol.ts";
-import { packOutputs } from "./token-rows.ts";
+import {
+  clientOf,
+  type FromEngine,
+  type LoadMessage,
+  type RequestKey,
+  type StepOutput,
+  type ToEngine,
+} from "./protocol.ts";
+import { ServiceClients } from "./service-clients.ts";
+import { warnOnce } from "./warn-once.ts";
 import { engineDeath, fromWire, toWire } from "./wire-error.ts";
 
 const NO_KV_EVENTS =
@@ -32,7 +40,9 @@ export class EngineService {
   readonly closed: Promise<void>;
   readonly #clock: Clock;
   readonly #timer: Timer;
-  readonly #post: (message: FromEngine) => void;
+  readonly #clients: ServiceClients;
+  /** Hands on what clients warn of, each text once. */
+  readonly #warn: (message: string) => void;
   #loaded: LoadedEngine | null = null;
   #running: Promise<void> = Promise.resolve();
   #closing = false;
@@ -50,7 +60,11 @@ export class EngineService {
   constructor({ clock, timer, post }: ServiceParts) {
     this.#clock = clock;
     this.#timer = timer;
-    this.#post = post;
+    this.#clients = new ServiceClients(post, {
+      onMessage: (message) => this.receive(message),
+      onGone: (client) => this.#abortAll(client),
+    });
+    this.#warn = warnOnce((text) => this.#clients.post({ type: "warning", message: text }));
     this.closed = new Promise((resolve) => {
       this.#markClosed = resolve;
     });
@@ -63,6 +77,14 @@ export class EngineService {
     }
     if (message.type === "load") {
       this.#running = this.#run(message);
+      return;
+    }
+    if (message.type === "connect") {
+      this.#clients.connect(message.client, message.port);
+      return;
+    }
+    if (message.type === "warn") {
+      this.#warn(message.message);
       return;
     }
     this.#statsStale = true;
@@ -79,6 +101,10 @@ export class EngineService {
       case "abort":
         this.#loaded?.engine.abort(message.key, message.index);
         break;
+      case "pause":
+      case "resume":
+        this.#loaded?.engine.setPaused(message.key, message.type === "pause");
+        break;
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
         break;
@@ -86,6 +112,14 @@ export class EngineService {
         // Built of other sources than what posts: better dead than silent.
         assert(false, "Cannot take a message of no known type: run npm run build");
     }
+    this.#notify();
+  }
+
+  /** Nobody waits for a client's requests any longer: its thread ended. */
+  #abortAll(client: number): void {
+    const engine = this.#loaded?.engine;
+    for (const key of engine?.keys ?? []) if (clientOf(key) === client) engine?.abort(key);
+    this.#statsStale = true;
     this.#notify();
   }
 
@@ -97,7 +131,7 @@ export class EngineService {
       }
       add(this.#loaded);
     } catch (error) {
-      this.#post({ type: "refused", key, error: toWire(error) });
+      this.#clients.post({ type: "refused", key, error: toWire(error) });
     }
   }
 
@@ -107,14 +141,14 @@ export class EngineService {
     this.#loaded = loaded;
     this.#postReport(loaded);
     const { info, engine, phases } = loaded;
-    this.#post({ type: "ready", info, stats: engine.stats(), phases });
+    this.#clients.post({ type: "ready", info, stats: engine.stats(), phases });
     this.#postEvents(loaded);
     try {
       while (!this.#closing) await this.#turn(loaded);
     } catch (error) {
       // A mistake in the books, or a device that broke: the engine must not go on.
       this.#dead = true;
-      this.#post({ type: "dead", error: engineDeath("the engine failed", error) });
+      this.#clients.post({ type: "dead", error: engineDeath("the engine failed", error) });
     }
   }
 
@@ -123,15 +157,15 @@ export class EngineService {
       return await loadEngine(message, {
         clock: this.#clock,
         timer: this.#timer,
-        warn: (text) => this.#post({ type: "warning", message: text }),
-        onProgress: (progress) => this.#post({ type: "loading", progress }),
+        warn: (text) => this.#clients.post({ type: "warning", message: text }),
+        onProgress: (progress) => this.#clients.post({ type: "loading", progress }),
         onWake: () => {
           this.#statsStale = true;
           this.#notify();
         },
       });
     } catch (error) {
-      this.#post({ type: "dead", error: toWire(error) });
+      this.#clients.post({ type: "dead", error: toWire(error) });
       return null;
     }
   }
@@ -147,7 +181,7 @@ export class EngineService {
       const isLast = stats.running + stats.waiting === 0;
       const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
       if (isLast || elapsedMs >= REPORT_INTERVAL_MS) this.#postReport(loaded);
-      this.#post({ type: "step", ...step, ...packOutputs(step.outputs), stats });
+      this.#clients.postStep(step, stats);
       throwIfDeviceBroke(step);
       // Lets messages in: cancellations take effect within one step.
       await new Promise((resolve) => setImmediate(resolve));
@@ -155,7 +189,7 @@ export class EngineService {
     }
     if (this.#statsStale) {
       this.#postReport(loaded);
-      this.#post({ type: "stats", stats: engine.stats() });
+      this.#clients.post({ type: "stats", stats: engine.stats() });
     }
     this.#statsStale = false;
     await this.#sleep();
@@ -164,13 +198,13 @@ export class EngineService {
   #postReport({ memory }: LoadedEngine): void {
     if (memory === null) return;
     this.#reportedMs = this.#clock.nowMs();
-    this.#post({ type: "cacheReport", report: cacheReport(memory) });
+    this.#clients.post({ type: "cacheReport", report: cacheReport(memory) });
   }
 
   /** What the cache told since the last call: once a step, and after what changed it between. */
   #postEvents({ kvEvents }: LoadedEngine): void {
     const events = kvEvents?.takeEvents() ?? [];
-    if (events.length > 0) this.#post({ type: "kvEvents", events });
+    if (events.length > 0) this.#clients.post({ type: "kvEvents", events });
   }
 
   /** The events that a snapshot contains are posted first: readers go on behind it. */
@@ -178,7 +212,7 @@ export class EngineService {
     this.#postEvents(loaded);
     const snapshot = loaded.kvEvents?.snapshot() ?? null;
     if (snapshot === null) throw new EngineError("INVALID_ARGUMENT", NO_KV_EVENTS);
-    this.#post({ type: "kvSnapshot", key, snapshot });
+    this.#clients.post({ type: "kvSnapshot", key, snapshot });
   }
 
   /** Until the next message, grammar or close. Uses no processor time. */
@@ -203,7 +237,7 @@ export class EngineService {
     const loaded = this.#loaded;
     this.#loaded = null;
     if (loaded !== null) await this.#unload(loaded);
-    this.#post({ type: "closed" });
+    this.#clients.close();
     this.#markClosed();
   }
 
@@ -224,7 +258,7 @@ export class EngineService {
         // It was told already, and memory of a broken device goes with the process.
         if (this.#dead && isDeviceFailure(error)) continue;
         const message = `Cannot close the engine in good order: ${messageOf(error)}`;
-        this.#post({ type: "warning", message });
+        this.#clients.post({ type: "warning", message });
       }
     }
     cancel();

@@ -8,6 +8,7 @@ import {
   type StepPlan,
   sequenceId,
 } from "#scheduler";
+import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 import type { WireError } from "./protocol.ts";
 import type { SequenceTask } from "./sequence-task.ts";
@@ -32,8 +33,20 @@ export interface StepPipelineParts {
   readonly overlapSteps?: boolean;
 }
 
+/** Why a step has no results. */
+export interface StepError {
+  readonly error: WireError;
+  /** It was thrown while blocks changed hands: the books are to be checked before they are used. */
+  readonly inDoubt: boolean;
+}
+
 /** What a device makes or made of a plan, or why it does not. */
-type Outcome<Made> = Made | { readonly error: WireError };
+type Outcome<Made> = Made | StepError;
+
+/** Nothing could be planned: it cannot be told who is the reason. No step is under way. */
+export interface UnplannedStep {
+  readonly unplanned: WireError;
+}
 
 /** A step that the device is through with. It is to be committed, or failed. */
 export interface ComputedStep {
@@ -73,8 +86,8 @@ const NOTHING_STARTED: StartedStep = { finish: async () => [] };
  */
 export class StepPipeline {
   readonly #parts: StepPipelineParts;
-  /** The step that began before the last one was committed. */
-  #ahead: BegunStep | null = null;
+  /** The step that began, or could not be planned, before the last one was committed. */
+  #ahead: BegunStep | UnplannedStep | null = null;
   /** When the last step was through: the device has worked on the next one since. */
   #computedMs = Number.NEGATIVE_INFINITY;
   /** While a step starts: tasks of sequences that ended meanwhile, which it may still use. */
@@ -88,10 +101,12 @@ export class StepPipeline {
    * The next step, computed. Null: there is nothing to do, and none is under way. Never rejects for
    * a failing step.
    */
-  async next(taskOf: (sequence: Sequence) => SequenceTask): Promise<ComputedStep | null> {
+  async next(
+    taskOf: (sequence: Sequence) => SequenceTask,
+  ): Promise<ComputedStep | UnplannedStep | null> {
     const step = this.#ahead ?? (await this.#begin(taskOf));
     this.#ahead = null;
-    if (step === null) return null;
+    if (step === null || "unplanned" in step) return step;
     // The device goes on with the next step while the host waits for this one and takes it in.
     if (this.#parts.overlapSteps === true && !step.holdsUp) this.#ahead = await this.#begin(taskOf);
     return await this.#end(step);
@@ -101,7 +116,7 @@ export class StepPipeline {
   async dropAhead(): Promise<StepPlan | null> {
     const step = this.#ahead;
     this.#ahead = null;
-    if (step === null) return null;
+    if (step === null || "unplanned" in step) return null;
     // If it fails, too, that changes nothing.
     await outcomeOf(step);
     return step.plan;
@@ -109,28 +124,50 @@ export class StepPipeline {
 
   /** Frees the task of a sequence that ended, once no step that starts uses it. */
   free(task: SequenceTask): void {
-    if (this.#endedTasks === null) task.sampling?.dispose();
+    if (this.#endedTasks === null) disposeOf(task.sampling);
     else this.#endedTasks.push(task);
   }
 
-  async #begin(taskOf: (sequence: Sequence) => SequenceTask): Promise<BegunStep | null> {
+  async #begin(
+    taskOf: (sequence: Sequence) => SequenceTask,
+  ): Promise<BegunStep | UnplannedStep | null> {
     const { scheduler, clock, memory } = this.#parts;
     const startedMs = clock.nowMs();
     for (const key of memory?.takeFinishedLoads() ?? []) scheduler.loadDone(sequenceId(key));
-    const plan = scheduler.plan();
+    const plan = this.#plan();
+    if ("unplanned" in plan) return plan;
     if (isEmptyPlan(plan)) {
       memory?.carryOut();
       return null;
     }
-    scheduler.begin(plan, startedMs);
+    const failure = this.#changeHands(plan, startedMs);
+    // Also what was decided before a failure: the books count on it.
     memory?.carryOut();
     const plannedMs = clock.nowMs();
     const admitted = admittedTokens(plan);
     const tasks = plan.items.map(({ sequence }) => taskOf(sequence));
-    const computing = await this.#start(plan, tasks);
+    const computing = failure ?? (await this.#start(plan, tasks));
     const holdsUp =
       "error" in computing || plan.items.some((item, place) => holdsUpNext(item, tasks[place]));
     return { plan, computing, holdsUp, admitted, startedMs, plannedMs };
+  }
+
+  #plan(): StepPlan | UnplannedStep {
+    try {
+      return this.#parts.scheduler.plan();
+    } catch (error) {
+      return { unplanned: stepFailure(error) };
+    }
+  }
+
+  /** Begins the plan. Null: that is done. It cannot fail, so an error is a mistake of ours. */
+  #changeHands(plan: StepPlan, startedMs: number): StepError | null {
+    try {
+      this.#parts.scheduler.begin(plan, startedMs);
+      return null;
+    } catch (error) {
+      return { error: stepFailure(error), inDoubt: true };
+    }
   }
 
   async #start(
@@ -143,10 +180,10 @@ export class StepPipeline {
     try {
       return { started: await this.#parts.runner.start(plan, tasks) };
     } catch (error) {
-      return { error: stepFailure(error) };
+      return { error: stepFailure(error), inDoubt: false };
     } finally {
       this.#endedTasks = null;
-      for (const task of ended) task.sampling?.dispose();
+      for (const task of ended) disposeOf(task.sampling);
     }
   }
 
@@ -177,7 +214,7 @@ async function outcomeOf({ computing }: BegunStep): Promise<ComputedStep["outcom
   try {
     return { results: await computing.started.finish() };
   } catch (error) {
-    return { error: stepFailure(error) };
+    return { error: stepFailure(error), inDoubt: false };
   }
 }
 

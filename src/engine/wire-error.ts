@@ -17,6 +17,11 @@ export function stepFailure(thrown: unknown): WireError {
   return { code: "ENGINE_STEP_FAILED", message, param: null };
 }
 
+/** What ended one request of a step. A mistake of ours is told as the step's. */
+export function requestFailure(thrown: unknown): WireError {
+  return thrown instanceof EngineError ? toWire(thrown) : stepFailure(thrown);
+}
+
 /** What ended the whole engine. */
 export function engineDeath(reason: string, cause?: unknown): WireError {
   const detail = cause === undefined ? "" : `: ${messageOf(cause)}`;

@@ -20,6 +20,11 @@ export interface DecoderOptions {
   readonly limits: DecoderLimits;
   /** Windows, and maybe sinks, for every layer. Default: only those of the model. */
   readonly streaming?: Streaming | null;
+  /**
+   * Length of the longest sequence that is served, as the model and the settings have it, and not
+   * the memory; the model's context by default. LongRoPE's factors follow from it.
+   */
+  readonly servedTokens?: number;
 }
 
 /** Decoders so far: several may share a device, and their replayed steps are told apart. */
@@ -57,6 +62,7 @@ export class Decoder {
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model cannot have. */
   constructor(options: DecoderOptions) {
     const { device, spec, weights, limits, streaming = null } = options;
+    const { servedTokens = spec.contextTokensMax } = options;
     if (streaming !== null) checkStreaming(spec, streaming);
     this.#streaming = streaming;
     this.spec = spec;
@@ -71,7 +77,7 @@ export class Decoder {
     const buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
     this.#buffers = buffers;
     this.#stage = new StepStage(device, limits);
-    const rope = this.#allocateRope();
+    const rope = this.#allocateRope(servedTokens);
     this.#layers = new DecoderLayers({ device, spec, weights, buffers, streaming, rope });
   }
 
@@ -181,13 +187,14 @@ export class Decoder {
     return this.#streaming?.sinkTokens ?? 0;
   }
 
-  #allocateRope(): DeviceTensor | null {
+  #allocateRope(servedTokens: number): DeviceTensor | null {
     const { positions, contextTokensMax: modelTokens } = this.spec;
     if (positions.kind !== "rope") return null;
     const wanted = this.#limits.contextTokensMax ?? modelTokens;
-    const contextTokens = this.#sinkTokens > 0 ? wanted : Math.min(wanted, modelTokens);
-    const table = this.#device.allocate("f32", [contextTokens, positions.rotaryDim]);
-    this.#device.write(table, ropeTable(positions, contextTokens, modelTokens));
+    const rows = this.#sinkTokens > 0 ? wanted : Math.min(wanted, modelTokens);
+    const table = this.#device.allocate("f32", [rows, positions.rotaryDim]);
+    const options = { positions: rows, modelTokens, servedTokens };
+    this.#device.write(table, ropeTable(positions, options));
     return table;
   }
 

@@ -46,8 +46,19 @@ export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
 export { randomWeights } from "./random-weights.ts";
 export { describeModel, modelTypes } from "./registry.ts";
-export { ropeFrequencies, ropeTable } from "./rope.ts";
+export {
+  type RopeTableOptions,
+  ropeAttentionFactor,
+  ropeFrequencies,
+  ropeTable,
+} from "./rope.ts";
 export type { StepInput } from "./step-input.ts";
-export { cacheWindow, checkStreaming, type DecoderWindow, type Streaming } from "./streaming.ts";
+export {
+  cacheWindow,
+  checkStreaming,
+  type DecoderWindow,
+  layerWindow,
+  type Streaming,
+} from "./streaming.ts";
 export { type WarmUpOptions, type WarmUpProgress, warmUp } from "./warm-up.ts";
 export type { WeightSources, WeightSupply } from "./weight-loader.ts";

@@ -7,25 +7,31 @@
  */
 import type { RopeScaling, RopeSpec } from "./decoder-spec.ts";
 
+/** Which angles a table has, and what they follow from. */
+export interface RopeTableOptions {
+  /** Rows: positions 0 up to this. Memory alone may bound it; no angle follows from it. */
+  readonly positions: number;
+  /**
+   * Positions that the model was made for, `positions` by default. Those behind, which only
+   * streaming reaches, have angles that are not rounded to f32: at position 10^6 that would be an
+   * error of 0.03 radians, and no other implementation is to be matched there.
+   */
+  readonly modelTokens?: number;
+  /** Length of the longest sequence that is served, `positions` by default: `ropeFrequencies`. */
+  readonly servedTokens?: number;
+}
+
 /**
- * [contextTokens, rotaryDim]: for each position the cosines of rotaryDim / 2 angles, then their
- * sines. With `longrope`, a context beyond the original one takes the long factors throughout, so
- * that keys in the cache never change their angles.
- *
- * `modelTokens`: positions that the model was made for. Those behind, which only streaming reaches,
- * change no frequency, and their angles are not rounded to f32: at position 10^6 that would be an
- * error of 0.03 radians, and no other implementation is to be matched there.
+ * [positions, rotaryDim]: for each position the cosines of rotaryDim / 2 angles, then their sines,
+ * all multiplied by the attention factor.
  */
-export function ropeTable(
-  rope: RopeSpec,
-  contextTokens: number,
-  modelTokens: number = contextTokens,
-): Float32Array {
-  const frequencies = ropeFrequencies(rope, Math.min(contextTokens, modelTokens));
-  const factor = attentionFactorOf(rope.scaling);
+export function ropeTable(rope: RopeSpec, options: RopeTableOptions): Float32Array {
+  const { positions, modelTokens = positions, servedTokens = positions } = options;
+  const frequencies = ropeFrequencies(rope, servedTokens);
+  const factor = ropeAttentionFactor(rope);
   const half = frequencies.length;
-  const table = new Float32Array(contextTokens * rope.rotaryDim);
-  for (let position = 0; position < contextTokens; position++) {
+  const table = new Float32Array(positions * rope.rotaryDim);
+  for (let position = 0; position < positions; position++) {
     const start = position * rope.rotaryDim;
     frequencies.forEach((frequency, i) => {
       const exact = position * frequency;
@@ -37,8 +43,16 @@ export function ropeTable(
   return table;
 }
 
-/** [rotaryDim / 2] radians per position, falling. */
-export function ropeFrequencies(rope: RopeSpec, contextTokens: number): Float32Array {
+/**
+ * [rotaryDim / 2] radians per position, falling. `servedTokens` is the length of the longest
+ * sequence that is served, as the model and the settings have it, whatever memory there is.
+ *
+ * With `longrope`, transformers takes the short factors for a sequence up to the original context
+ * and the long ones for a longer one, and computes everything again when a sequence grows past that
+ * length. Keys in a cache that sequences share cannot change their angles. So one list serves all:
+ * the long factors where a sequence may become longer than the original context.
+ */
+export function ropeFrequencies(rope: RopeSpec, servedTokens: number): Float32Array {
   const plain = Float32Array.from({ length: rope.rotaryDim / 2 }, (_, i) => {
     const exponent = Math.fround((2 * i) / rope.rotaryDim);
     return 1 / Math.fround(rope.theta ** exponent);
@@ -54,7 +68,7 @@ export function ropeFrequencies(rope: RopeSpec, contextTokens: number): Float32A
     case "yarn":
       return yarnFrequencies(plain, rope, scaling);
     case "longrope": {
-      const long = contextTokens > scaling.originalContextTokens;
+      const long = servedTokens > scaling.originalContextTokens;
       const factors = long ? scaling.longFactors : scaling.shortFactors;
       return plain.map((frequency, i) => frequency / (factors[i] ?? 1));
     }
@@ -94,6 +108,7 @@ function yarnFrequencies(
   });
 }
 
-function attentionFactorOf(scaling: RopeScaling): number {
+/** What cosines and sines are multiplied by. */
+export function ropeAttentionFactor({ scaling }: RopeSpec): number {
   return "attentionFactor" in scaling ? scaling.attentionFactor : 1;
 }

@@ -101,6 +101,16 @@ export class LogitEdits {
     this.#indexed = this.#entries;
   }
 
+  /** Takes back all that was said of the current row. */
+  clearRow(): void {
+    const row = this.#rows - 1;
+    assert(row >= 0, "Cannot clear a row before one has begun");
+    this.#entries = this.starts[row] ?? 0;
+    if (this.allowedRows[row] === 1) this.#masked--;
+    this.#rows--;
+    this.beginRow();
+  }
+
   /** Penalties of the current row; they act on tokens that have a count. */
   penalize(repetition: number, frequency: number, presence: number): void {
     this.repetition[this.#rows - 1] = repetition;

@@ -43,7 +43,12 @@ export interface SampledBatch {
   readonly tokens: Int32Array;
   /** [rows], null where nothing was asked for. Of the logits before any edit. */
   readonly logprobs: readonly (PositionLogprobs | null)[];
+  /** What rows threw whose wishes could not be carried out, by row: their tokens are no draws. */
+  readonly failures: RowFailures;
 }
+
+/** What each of some rows threw, by its place. */
+export type RowFailures = ReadonlyMap<number, unknown>;
 
 const topLogprobsDefault = 20;
 const editEntriesDefault = 1 << 18;
@@ -95,20 +100,20 @@ export class Sampler {
 
   /**
    * Enqueues a draw from `logits` [R, V], whose first rows belong to `rows` and may be overwritten.
-   * Waits before for grammars, and behind it where log-probabilities go over the host.
+   * Waits before for grammars, and behind it where log-probabilities go over the host. A row that
+   * throws fails alone.
    */
   async start(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<StartedDraw> {
     assert(rows.length <= this.#rowsMax, `Cannot sample ${rows.length} rows: room for fewer`);
-    const prepared = rows.filter(({ sampling }) => sampling.constrained);
-    if (prepared.length > 0) await Promise.all(prepared.map(({ sampling }) => sampling.prepare()));
-    this.#draw(logits, rows);
+    const failures = await prepareAll(rows);
+    this.#draw(logits, rows, failures);
     const drawn = this.#device.readLater(this.#device.rows(this.tokens, 0, rows.length));
     const scores = await this.#startScores(logits, rows);
     return {
       take: async () => {
         const tokens = await drawn.take();
         const logprobs = (await scores?.take(tokens)) ?? rows.map(() => null);
-        return { tokens, logprobs };
+        return { tokens, logprobs, failures };
       },
     };
   }
@@ -158,15 +163,19 @@ export class Sampler {
   }
 
   /** Enqueues edits and the draw. */
-  #draw(logits: DeviceTensor, rows: readonly SamplingRow[]): void {
+  #draw(logits: DeviceTensor, rows: readonly SamplingRow[], failures: Map<number, unknown>): void {
     const count = rows.length;
-    const changed = this.#edit(logits, rows);
+    const changed = this.#edit(logits, rows, failures);
     this.#mirror.writeDraws(rows);
     this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.draws });
   }
 
   /** The logits to draw from: the given ones where no row has to be edited. */
-  #edit(logits: DeviceTensor, rows: readonly SamplingRow[]): DeviceTensor {
+  #edit(
+    logits: DeviceTensor,
+    rows: readonly SamplingRow[],
+    failures: Map<number, unknown>,
+  ): DeviceTensor {
     if (!rows.some(({ sampling }) => sampling.edits)) return logits;
     const reports = rows.some(({ sampling }) => sampling.logprobs !== null);
     const out = reports ? this.#editedRows() : logits;
@@ -174,7 +183,14 @@ export class Sampler {
     let first = 0;
     rows.forEach(({ sampling, awaitedTokens }, row) => {
       this.#edits.beginRow();
-      if (sampling.edits) sampling.write(this.#edits, awaitedTokens);
+      if (sampling.edits && !failures.has(row)) {
+        try {
+          sampling.write(this.#edits, awaitedTokens);
+        } catch (error) {
+          this.#edits.clearRow();
+          failures.set(row, error);
+        }
+      }
       if (row + 1 < rows.length && this.#edits.entries < this.#editEntriesMax) return;
       this.#adjust(out, logits, first);
       this.#edits.reset();
@@ -215,4 +231,20 @@ export class Sampler {
     this.#candidates.dispose();
     this.#mirror.dispose();
   }
+}
+
+/** Asks the grammars of all rows for their masks. What some threw, by row. */
+async function prepareAll(rows: readonly SamplingRow[]): Promise<Map<number, unknown>> {
+  const failures = new Map<number, unknown>();
+  const constrained = [...rows.entries()].filter(([, { sampling }]) => sampling.constrained);
+  if (constrained.length === 0) return failures;
+  const prepare = async ([row, { sampling }]: readonly [number, SamplingRow]) => {
+    try {
+      await sampling.prepare();
+    } catch (error) {
+      failures.set(row, error);
+    }
+  };
+  await Promise.all(constrained.map(prepare));
+  return failures;
 }

@@ -9,6 +9,12 @@ const greedyBelow = 1e-5;
 const temperatureFloor = 0.01;
 const biasLimit = 100;
 const logprobTokenIdsMax = 128;
+/** Characters of a stop string: all that is kept back of a stream at most. */
+const stopLengthMax = 1024;
+const stopString = z.string().min(1).max(stopLengthMax);
+/** Each costs every step of its sequence a comparison. */
+const badWordsMax = 1024;
+const badWordLengthMax = 256;
 
 /** Fields of vLLM's that have no meaning here, with what to do instead. */
 const outputKind = z.undefined({ error: "is not an option: use generate() or stream()" });
@@ -81,10 +87,10 @@ export const SamplingParams = z
       .transform((value) => (value === undefined || value === -1 ? null : value))
       .describe("Same seed, same tokens, whatever else runs. null or -1: a fresh one."),
     stop: z
-      .union([z.string().min(1), z.array(z.string().min(1)).max(64)])
+      .union([stopString, z.array(stopString).max(64)])
       .default([])
       .transform((value) => (typeof value === "string" ? [value] : value))
-      .describe("Strings that end the output."),
+      .describe(`Strings that end the output: at most 64, of at most ${stopLengthMax} characters.`),
     stopTokenIds: z.array(tokenId).max(256).default([]).describe("Tokens that end the output."),
     includeStopStrInOutput: z.boolean().default(false).describe("Keep the stop string."),
     ignoreEos: z.boolean().default(false).describe("Do not end at the model's end tokens."),
@@ -131,7 +137,14 @@ export const SamplingParams = z
       .nullish()
       .transform((value) => value ?? null)
       .describe("Only these tokens may be drawn."),
-    badWords: z.array(z.string().min(1)).default([]).describe("Texts that must not appear."),
+    badWords: z
+      .array(z.string().min(1).max(badWordLengthMax))
+      .max(badWordsMax)
+      .default([])
+      .describe(
+        `Texts that must not appear: at most ${badWordsMax}, of at most ${badWordLengthMax} ` +
+          "characters.",
+      ),
     detokenize: z.boolean().default(true).describe("False: token ids only."),
     skipSpecialTokens: z.boolean().default(true).describe("Leave special tokens out of text."),
     spacesBetweenSpecialTokens: z

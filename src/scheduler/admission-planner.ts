@@ -22,7 +22,7 @@ export class AdmissionPlanner {
     // Preempted while a step draws its token: it cannot be recomputed before that arrives.
     if (sequence.awaitedTokens > 0) return false;
     const slots = draft.slotsFor([sequence]);
-    if (slots > draft.slots) return false;
+    if (slots > draft.slots) return this.#lackRoom();
     const prefix = this.#prefixes.find(sequence, sequence.tokens.view(0, lengthOf(sequence)));
     if (this.#planLoad(sequence, prefix)) return true;
     const done = this.#tryPrefix(sequence, prefix) || this.#tryWithoutPartial(sequence, prefix);
@@ -62,17 +62,23 @@ export class AdmissionPlanner {
     const behind = cache.blocksFor(length) - shared;
     const atOnce = draft.blocksAtOnce(length);
     // Seen at once, where counting what a long match costs takes as long as finding it.
-    if (Math.min(behind, atOnce) > room) return false;
+    if (Math.min(behind, atOnce) > room) return this.#lackRoom();
     const count = draft.capped(remaining);
     const first = cache.blocksFor(start + count) - shared;
     const claimed = draft.ledger.costOf(match);
     const needed = Math.max(claimed + first, Math.min(claimed + behind, atOnce));
-    if (needed + this.#roomForReturn(sequence) > room) return false;
+    if (needed + this.#roomForReturn(sequence) > room) return this.#lackRoom();
 
     draft.ledger.claim(match);
     draft.ledger.take(first);
     draft.add(sequence, start, count, match);
     return true;
+  }
+
+  /** It would fit if others gave way. */
+  #lackRoom(): false {
+    this.#draft.lacksRoom = true;
+    return false;
   }
 
   /**

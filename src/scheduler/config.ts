@@ -50,7 +50,10 @@ export const SchedulerConfig = z
       .min(2)
       .nullable()
       .default(null)
-      .describe("Most tokens of a sequence, prompt included; null: what the model allows."),
+      .describe(
+        "Most tokens of a sequence, prompt included; null: what the model allows. LongRoPE takes " +
+          "its short factors where this is at most the original context, else its long ones.",
+      ),
   })
   .refine((config) => config.stepTokensMax >= config.runningSequencesMax, {
     path: ["stepTokensMax"],

@@ -50,6 +50,8 @@ export class PlanDraft {
   slots: number;
   /** Blocks that prompts under way will yet take; admission leaves them alone. */
   reservedBlocks = 0;
+  /** Somebody who waits was left out because slots or blocks are short. */
+  lacksRoom = false;
   readonly #preempted: PlannedPreemption[] = [];
   /** Groups whose lead draws its first token in this step. */
   readonly #forking: Sequence[] = [];
@@ -61,9 +63,9 @@ export class PlanDraft {
     this.slots = state.config.runningSequencesMax - state.running.length - state.reservedSlots;
   }
 
-  /** Whether anybody else may start in this step. */
-  get hasRoom(): boolean {
-    return this.budget > 0 && this.slots > 0;
+  /** Whether somebody who did not run does so from this step on. */
+  get starts(): boolean {
+    return this.returning.length > 0 || this.items.some(({ admission }) => admission !== null);
   }
 
   /** Sequences that run in this step, but for those that give way. */

@@ -2,6 +2,7 @@
 import { AdmissionPlanner } from "./admission-planner.ts";
 import type { StepPlan } from "./plan.ts";
 import { PlanDraft, type PlanningState } from "./plan-draft.ts";
+import { chooseMode, choosePaused } from "./preemption.ts";
 import { byPriority } from "./queue.ts";
 import { ReturnPlanner } from "./return-planner.ts";
 import { RunningPlanner } from "./running-planner.ts";
@@ -12,13 +13,16 @@ export function planStep(state: PlanningState): StepPlan {
   const running = new RunningPlanner(draft);
   running.planAll();
   // Whoever lost its blocks comes back before anyone new takes them.
-  if (!draft.preempts) planWaiting(draft, new ReturnPlanner(draft, running));
+  if (draft.preempts) return draft.finish();
+  planWaiting(draft, new ReturnPlanner(draft, running));
+  // Blocks change hands in one direction: whoever wants those of paused groups starts a step later.
+  if (draft.lacksRoom && !draft.starts) preemptPaused(draft);
   return draft.finish();
 }
 
 /**
- * Strictly in order: who does not fit holds up all behind. Those whose contents are in host memory
- * come first; by priority, before those that are no more urgent.
+ * Strictly in order: who does not fit holds up all behind; paused groups are passed over. Those
+ * whose contents are in host memory come first; by priority, before those that are no more urgent.
  */
 function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   const admissions = new AdmissionPlanner(draft);
@@ -27,11 +31,25 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   const comesFirst = (unit: (typeof units)[number], than: Parameters<typeof byPriority>[1]) =>
     !isByPriority || unit.every((sequence) => byPriority(sequence, than) < 0);
   for (const sequence of draft.state.waiting) {
+    if (sequence.group.paused) continue;
     while (units[0] !== undefined && comesFirst(units[0], sequence)) {
-      if (!draft.hasRoom || !returns.tryReturn(units[0])) return;
+      if (draft.budget === 0 || !returns.tryReturn(units[0])) return;
       units.shift();
     }
-    if (!draft.hasRoom || !admissions.tryAdmit(sequence)) return;
+    if (draft.budget === 0 || !admissions.tryAdmit(sequence)) return;
   }
-  for (const unit of units) if (!draft.hasRoom || !returns.tryReturn(unit)) return;
+  for (const unit of units) if (draft.budget === 0 || !returns.tryReturn(unit)) return;
+}
+
+/** Paused groups give way to those that wait, last first: a sequence for each that does. */
+function preemptPaused(draft: PlanDraft): void {
+  const { waiting, swapped } = draft.state;
+  let victims = choosePaused(draft);
+  if (victims.length === 0) return;
+  let wanted = [...waiting, ...swapped].filter(({ group }) => !group.paused).length;
+  while (wanted > 0 && victims.length > 0) {
+    draft.preempt(victims, chooseMode(draft, victims));
+    wanted -= victims.length;
+    victims = choosePaused(draft);
+  }
 }

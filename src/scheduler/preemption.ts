@@ -7,23 +7,39 @@ import type { Sequence } from "./sequence.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 
 /**
- * The running sequences of the group that started last or, by policy, of the least urgent one. The
- * last group that runs gives way piece by piece, so that one sequence can always go on; beams,
- * which cannot be split, fit the pool together.
+ * The running sequences of the group that started last or, by policy, of the least urgent one;
+ * paused groups first. The last group that runs gives way piece by piece, so that one sequence can
+ * always go on; beams, which cannot be split, fit the pool together.
  */
 export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
+  const paused = choosePaused(draft);
+  if (paused.length > 0) return paused;
   const running = draft.state.running.filter((sequence) => !draft.yielding.has(sequence));
-  let victim = running.at(-1);
-  if (draft.state.config.policy === "priority") {
-    for (const sequence of running) {
-      if (victim === undefined || byPriority(victim, sequence) < 0) victim = sequence;
-    }
-  }
+  const victim = lastOf(running, draft);
   assert(victim !== undefined, "Cannot make room: no sequence holds blocks");
   const { group } = victim;
   const members = running.filter((sequence) => sequence.group === group);
   const isAlone = members.length === running.length;
   return isAlone && group.kind === "samples" ? members.slice(-1) : members;
+}
+
+/** All running sequences of one paused group, the next to give way; none: no such group runs. */
+export function choosePaused(draft: PlanDraft): readonly Sequence[] {
+  const paused = draft.state.running.filter(
+    (sequence) => sequence.group.paused && !draft.yielding.has(sequence),
+  );
+  const victim = lastOf(paused, draft);
+  return paused.filter(({ group }) => group === victim?.group);
+}
+
+/** Who started last or, by policy, is the least urgent. */
+function lastOf(running: readonly Sequence[], { state }: PlanDraft): Sequence | undefined {
+  let last = running.at(-1);
+  if (state.config.policy !== "priority") return last;
+  for (const sequence of running) {
+    if (last === undefined || byPriority(last, sequence) < 0) last = sequence;
+  }
+  return last;
 }
 
 /**

@@ -13,10 +13,11 @@ export class ReturnPlanner {
     this.#running = running;
   }
 
-  /** The swapped sequences of each group, in order of return. */
+  /** The swapped sequences of each group, in order of return. Paused groups stay where they are. */
   units(): readonly (readonly Sequence[])[] {
     const units = new Map<object, Sequence[]>();
     for (const sequence of this.#draft.state.swapped) {
+      if (sequence.group.paused) continue;
       const unit = units.get(sequence.group);
       if (unit === undefined) units.set(sequence.group, [sequence]);
       else unit.push(sequence);
@@ -46,13 +47,15 @@ export class ReturnPlanner {
 
   #fits(unit: readonly Sequence[]): boolean {
     const draft = this.#draft;
-    const slots = draft.slotsFor(unit);
-    if (slots > draft.slots || unit.length > draft.budget) return false;
+    if (unit.length > draft.budget) return false;
     const blocks = draft.swapBlocks(unit);
     // When nobody else runs nothing is asked for, so that somebody always goes on.
     const isAlone = unit.every((sequence) => !draft.othersRun(sequence));
     const room = isAlone ? 0 : draft.headroomFor(unit.length);
-    return blocks + room + draft.reservedBlocks <= draft.ledger.available;
+    const needed = blocks + room + draft.reservedBlocks;
+    const fits = draft.slotsFor(unit) <= draft.slots && needed <= draft.ledger.available;
+    if (!fits) draft.lacksRoom = true;
+    return fits;
   }
 
   /** They go on in this very step, as far as there are blocks: moves come before computing. */

@@ -37,6 +37,8 @@ export interface SchedulerOptions {
 export interface SchedulerStats extends SchedulerCounts {
   readonly running: number;
   readonly waiting: number;
+  /** Of both, those whose reader is behind. */
+  readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;
@@ -133,6 +135,24 @@ export class Scheduler {
     const sequence = this.find(id);
     if (sequence?.state.phase !== "waiting" || sequence.state.for !== "load") return;
     sequence.state = WAITING;
+    this.#revision++;
+  }
+
+  /**
+   * Its reader is behind: the group computes nothing until `resume`, holds what it has, and is the
+   * first to give way. What steps under way draw for it still comes. A search has no reader before
+   * its end, and goes on.
+   */
+  pause(group: SequenceGroup): void {
+    if (group.kind === "beams" || group.paused || group.live.length === 0) return;
+    this.#books.pause(group);
+    this.#revision++;
+  }
+
+  /** Undoes `pause`: the group goes on from where it is, or was when it gave way. */
+  resume(group: SequenceGroup): void {
+    if (!group.paused) return;
+    this.#books.unpause(group);
     this.#revision++;
   }
 
@@ -285,6 +305,7 @@ export class Scheduler {
       ...this.#statistics.counts(),
       running: this.#books.running.length,
       waiting: this.#books.waitingCount,
+      paused: this.#books.pausedCount,
       freeBlocks: free,
       heldBlocks: held,
       cachedBlocks: cached,
@@ -332,7 +353,9 @@ export class Scheduler {
 
   #checkQueue(coming: number): void {
     const most = this.#config.waitingSequencesMax;
-    const waiting = this.#books.waitingCount + coming;
+    if (this.#books.waitingCount + coming <= most) return;
+    // Paused ones wait for their readers, not for a turn: they keep nobody out.
+    const waiting = this.#books.waitingCount - this.#books.pausedWaitingCount + coming;
     if (waiting <= most) return;
     const cannot = `Cannot queue request: at most ${most} sequences may wait, current value is`;
     if (coming > most)

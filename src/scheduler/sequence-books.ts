@@ -32,6 +32,8 @@ export class SequenceBooks {
   readonly #forking = new Set<SequenceGroup>();
   /** Sequences that wait for a fork: they are in no queue. */
   #awaitingFork = 0;
+  /** Live sequences of paused groups. */
+  #paused = 0;
 
   constructor(config: SchedulerConfig, cache: KvCache) {
     this.#slots = config.runningSequencesMax;
@@ -60,6 +62,16 @@ export class SequenceBooks {
     return this.#sequences.size - this.#running.length;
   }
 
+  /** Live sequences of paused groups. */
+  get pausedCount(): number {
+    return this.#paused;
+  }
+
+  /** Those of them that do not run. */
+  get pausedWaitingCount(): number {
+    return this.#paused - this.#running.filter(({ group }) => group.paused).length;
+  }
+
   /** Slots that running leads keep for those that will fork from them. */
   get reservedSlots(): number {
     let slots = 0;
@@ -80,6 +92,17 @@ export class SequenceBooks {
     }
     this.#awaitingFork += group.sequences.length - 1;
     this.#waiting.add(group.lead);
+  }
+
+  /** All live sequences of a group stay where they are, until `unpause`. */
+  pause(group: SequenceGroup): void {
+    group.paused = true;
+    this.#paused += group.live.length;
+  }
+
+  unpause(group: SequenceGroup): void {
+    group.paused = false;
+    this.#paused -= group.live.length;
   }
 
   /** Sequences of the queue run from now on. Their tables have been filled. */
@@ -147,6 +170,7 @@ export class SequenceBooks {
   end(sequence: Sequence, end: SequenceEnd, keep: { readonly tail: boolean }): void {
     const { state, tokens, computedTokens } = sequence;
     this.#sequences.delete(sequence.id);
+    if (sequence.group.paused) this.#paused--;
     const heir = this.#heirOf(sequence);
     this.#leave(sequence, heir);
     if (heir !== null) {
@@ -175,8 +199,11 @@ export class SequenceBooks {
       assert(state.for !== "fork", "A sequence that waits for a fork is in the queue");
     }
     const running = new Set(this.#running);
-    for (const sequence of this.#sequences.values()) this.#auditSequence(sequence, running);
-    this.#cache.audit([...this.#sequences.values()].map(({ blockTable }) => blockTable));
+    const live = [...this.#sequences.values()];
+    const paused = live.filter(({ group }) => group.paused).length;
+    assert(paused === this.#paused, "More or fewer sequences are paused than are counted");
+    for (const sequence of live) this.#auditSequence(sequence, running);
+    this.#cache.audit(live.map(({ blockTable }) => blockTable));
   }
 
   #auditSequence(sequence: Sequence, running: ReadonlySet<Sequence>): void {

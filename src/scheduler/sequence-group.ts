@@ -29,6 +29,8 @@ export class SequenceGroup {
   lead: Sequence;
   /** The lead's first token is drawn, or being drawn: nobody waits for a fork any more. */
   forked = false;
+  /** Its reader is behind: nothing is computed for it. Set by the books. */
+  paused = false;
 
   constructor(options: SequenceGroupOptions) {
     const { requestId, sequences, kind } = options;

@@ -77,6 +77,7 @@ export function engineGauges(info: ModelInfo): readonly Metric[] {
   return [
     metric("num_requests_running", "Requests in the running batch.", (stats) => stats.running),
     metric("num_requests_waiting", "Requests waiting for a place.", (stats) => stats.waiting),
+    metric("num_requests_paused", "Of both, those with readers behind.", (stats) => stats.paused),
     {
       name: "num_requests_waiting_by_reason",
       help: "Requests waiting for a place, by reason.",

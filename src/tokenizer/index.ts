@@ -13,7 +13,7 @@
  *   decoder-config.ts    tokenizer.json's decoder as such a chain
  *   utf8-stream.ts       bytes to text, never half a character
  *   encode-worker.ts     long texts are encoded on a thread; tokenizer-worker.ts is that thread
- *   stop-strings.ts      finds stop strings in a stream of text
+ *   stop-strings.ts      finds stop strings in a stream of text; stop-pattern.ts one of them
  *   bad-words.ts         token sequences of forbidden words
  *   chat-template.ts     conversations to prompts, by the model's Jinja template
  *   template-content.ts  does a template take content parts or strings

@@ -1,4 +1,5 @@
 /** Finds stop strings in text that comes in pieces. */
+import { type StopPattern, stopPatterns } from "./stop-pattern.ts";
 
 export interface StopStringOptions {
   /** Keep the stop string at the end of the output. */
@@ -12,54 +13,32 @@ export interface StopResult {
   readonly stop: string | null;
 }
 
+/** A stop string in some text, by the index behind its last character. */
 interface Match {
   readonly stop: string;
-  readonly start: number;
   readonly end: number;
 }
 
-/** The match that ends first after `from`; of several that end there, the longest. */
-function earliestMatch(text: string, from: number, stops: readonly string[]): Match | null {
-  let best: Match | null = null;
-  for (const stop of stops) {
-    const start = text.indexOf(stop, Math.max(0, from - stop.length + 1));
-    if (start < 0) continue;
-    const end = start + stop.length;
-    if (best === null || end < best.end || (end === best.end && start < best.start)) {
-      best = { stop, start, end };
-    }
-  }
-  return best;
-}
-
-/** Length of the longest end of `text` that a stop string begins with. */
-function openLength(text: string, stops: readonly string[]): number {
-  let longest = 0;
-  for (const stop of stops) {
-    for (let length = Math.min(stop.length - 1, text.length); length > longest; length--) {
-      if (text.endsWith(stop.slice(0, length))) longest = length;
-    }
-  }
-  return longest;
-}
-
 /**
- * Watches one sequence's text. Only new text is searched. When the stop string is to be left out,
- * text that could be its beginning is held back: never more than the longest stop string less one.
+ * Watches one sequence's text. A character costs O(1) on average for each stop string, whatever
+ * their lengths. When the stop string is to be left out, text that could be its beginning is held
+ * back: never more than the longest stop string less one.
  */
 export class StopStrings {
   readonly #stops: readonly string[];
+  readonly #patterns: readonly StopPattern[];
+  /** By pattern: how much of it the text ends with. */
+  readonly #states: number[];
   readonly #include: boolean;
-  readonly #longest: number;
-  /** The newest text, enough to see a stop string that began in it. */
-  #tail = "";
-  /** How much of the tail's end was not returned yet. */
-  #held = 0;
+  /** The newest text, which was not returned yet. */
+  #held = "";
 
+  /** `stops`: none of them is empty; not changed afterwards. */
   constructor(stops: readonly string[], options: StopStringOptions) {
     this.#stops = stops;
+    this.#patterns = stopPatterns(stops);
+    this.#states = stops.map(() => 0);
     this.#include = options.includeInOutput;
-    this.#longest = Math.max(0, ...stops.map((stop) => stop.length));
   }
 
   /**
@@ -67,31 +46,64 @@ export class StopStrings {
    * ends in this text does not count.
    */
   push(text: string, armed = true): StopResult {
-    if (this.#longest === 0) return { text, stop: null };
-    const all = this.#tail + text;
-    const shown = this.#tail.length - this.#held;
-    const match = armed ? earliestMatch(all, this.#tail.length, this.#stops) : null;
+    if (this.#patterns.length === 0) return { text, stop: null };
+    const match = this.#advance(text, armed);
+    const all = this.#held + text;
     if (match !== null) {
-      this.#held = 0;
-      this.#tail = "";
-      return { text: all.slice(shown, this.#include ? match.end : match.start), stop: match.stop };
+      const end = this.#held.length + match.end;
+      this.#held = "";
+      return {
+        text: all.slice(0, this.#include ? end : end - match.stop.length),
+        stop: match.stop,
+      };
     }
-    this.#held = this.#include ? 0 : openLength(all, this.#stops);
-    this.#tail = all.slice(Math.max(0, all.length - this.#longest + 1));
-    return { text: all.slice(shown, all.length - this.#held), stop: null };
+    const open = this.#include ? 0 : this.#openLength();
+    const shown = all.length - open;
+    this.#held = all.slice(shown);
+    return { text: all.slice(0, shown), stop: null };
+  }
+
+  /** The match that ends first in `text`; of several that end there, the longest. */
+  #advance(text: string, armed: boolean): Match | null {
+    for (let i = 0; i < text.length; i++) {
+      const stop = this.#advanceBy(text.charCodeAt(i));
+      if (armed && stop !== null) return { stop, end: i + 1 };
+    }
+    return null;
+  }
+
+  /** The longest stop string that ends with this UTF-16 unit, or null. */
+  #advanceBy(unit: number): string | null {
+    let found: string | null = null;
+    for (const [i, pattern] of this.#patterns.entries()) {
+      const state = pattern.advance(this.#states[i] ?? 0, unit);
+      this.#states[i] = state;
+      const isLonger = found === null || state > found.length;
+      if (state === pattern.text.length && isLonger) found = pattern.text;
+    }
+    return found;
+  }
+
+  /** Length of the longest end of the text that a stop string begins with. */
+  #openLength(): number {
+    let longest = 0;
+    for (const [i, pattern] of this.#patterns.entries()) {
+      longest = Math.max(longest, pattern.openLength(this.#states[i] ?? 0));
+    }
+    return longest;
   }
 
   /** What is held, when the output ends for another reason. */
   flush(): string {
-    const text = this.#tail.slice(this.#tail.length - this.#held);
-    this.#held = 0;
+    const text = this.#held;
+    this.#held = "";
     return text;
   }
 
   /** An independent watcher in the same state. */
   fork(): StopStrings {
     const copy = new StopStrings(this.#stops, { includeInOutput: this.#include });
-    copy.#tail = this.#tail;
+    copy.#states.splice(0, this.#states.length, ...this.#states);
     copy.#held = this.#held;
     return copy;
   }

@@ -1,9 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { Command } from "commander";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
+import { writeGguf } from "../checkpoint/gguf-writer.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 import { built, jsonLines, perigee } from "./perigee.ts";
 
@@ -77,6 +81,31 @@ describe.runIf(built)("perigee", () => {
     );
     expect(found).toMatchObject({ modelType: "llama", tokenizer: false, dtypes: ["f32"] });
     expect(found.tensorList).toHaveLength(found.tensors);
+  });
+
+  test("models inspect says how a GGUF stores its tensors", async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "perigee-inspect-")), "q4.gguf");
+    onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+    const metadata = {
+      "general.architecture": ["string", "llama"],
+      "llama.embedding_length": ["u32", 32],
+      "llama.block_count": ["u32", 1],
+      "llama.attention.head_count": ["u32", 2],
+      "llama.feed_forward_length": ["u32", 32],
+      "llama.context_length": ["u32", 64],
+      "llama.attention.layer_norm_rms_epsilon": ["f32", 1e-5],
+    } as const;
+    const tensors = [
+      { name: "token_embd.weight", type: 0, shape: [4, 32], bytes: new Uint8Array(512) },
+      { name: "blk.0.attn_q.weight", type: 3, shape: [32, 32], bytes: new Uint8Array(32 * 20) },
+      { name: "output_norm.weight", type: 0, shape: [32], bytes: new Uint8Array(128) },
+    ];
+    writeFileSync(file, writeGguf({ metadata, tensors }));
+    const { stdout, stderr } = await perigee(["models", "inspect", file, "--json", "--tensors"]);
+    expect(stderr).toBe("");
+    const found = JSON.parse(stdout);
+    expect(found.dtypes).toEqual(["f32", "Q4_1"]);
+    expect(found.tensorList[1]).toMatchObject({ dtype: "Q4_1", shape: [32, 32] });
   });
 
   test("models list knows the bundled model, and an empty cache", async () => {

@@ -1,8 +1,11 @@
 import { Command } from "commander";
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { EngineOptions } from "#engine";
+import { ServerOptions } from "#server";
 import { engineFlags } from "../../src/cli/engine-flags.ts";
 import { withPlainSwitches } from "../../src/cli/flag-option.ts";
-import type { SchemaFlags } from "../../src/cli/flags.ts";
+import { SchemaFlags } from "../../src/cli/flags.ts";
 import { samplingFlags } from "../../src/cli/sampling-flags.ts";
 
 const sampling = samplingFlags({ maxTokens: 128 });
@@ -51,6 +54,59 @@ test("steps on a GPU have flags of their own; where its libraries are has none",
   const { settings } = settingsOf(["--cuda-graphs", "off", "--overlap-steps", "off"], engineFlags);
   expect(settings).toEqual({ cuda: { graphs: false }, overlapSteps: false });
   expect(() => settingsOf(["--home", "/usr/local/cuda"], engineFlags)).toThrow("unknown option");
+});
+
+interface EnumField {
+  readonly enum?: readonly string[];
+  readonly anyOf?: readonly EnumField[];
+  readonly properties?: Readonly<Record<string, EnumField>>;
+}
+
+/** Every word of every enum of a schema, behind its setting's path. */
+function wordsOf(schema: z.ZodType): [string, string][] {
+  const visit = (field: EnumField, path: readonly string[]): [string, string][] => [
+    ...(field.enum ?? []).map((word): [string, string] => [path.join("."), word]),
+    ...(field.anyOf ?? []).flatMap((kind) => visit(kind, path)),
+    ...Object.entries(field.properties ?? {}).flatMap(([key, inner]) =>
+      visit(inner, [...path, key]),
+    ),
+  ];
+  // The cast names the part of JSON Schema that enums stand in.
+  return visit(z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as EnumField, []);
+}
+
+const server = new SchemaFlags(ServerOptions);
+const renamed: Record<string, string> = {
+  "kvCache.dtype": "kv-cache-dtype",
+  "scheduler.policy": "scheduling-policy",
+};
+
+test.each([
+  ...wordsOf(EngineOptions).map((choice) => [...choice, engineFlags] as const),
+  ...wordsOf(ServerOptions).map((choice) => [...choice, server] as const),
+])("%s takes its word %s", (path, word, flags) => {
+  const name = path.split(".").at(-1) ?? "";
+  const flag = renamed[path] ?? name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const { settings } = settingsOf([`--${flag}`, word], flags);
+  expect(JSON.stringify(settings)).toContain(JSON.stringify(word));
+});
+
+test("float32 and int8 contradict each other, which is said", () => {
+  const words = ["--dtype", "float32", "--quantization", "int8"];
+  expect(() => settingsOf(words, engineFlags)).toThrow(
+    "Cannot use --dtype: must be auto or bfloat16 where quantization is int8, which keeps the " +
+      "rest in bfloat16, current value is float32",
+  );
+});
+
+test("none of a choice is that choice, none of anything else is no value", () => {
+  expect(settingsOf(["--quantization", "none"], engineFlags).settings.quantization).toBe("none");
+  expect(settingsOf(["--tool-call-parser", "none"], server).settings.toolCallParser).toBe("none");
+  expect(settingsOf(["--threads", "none"], engineFlags).settings.threads).toBeNull();
+  expect(settingsOf(["--isa", "none"], engineFlags).settings.isa).toBeNull();
+  expect(settingsOf(["--served-model-name", "none"], server).settings.servedModelName).toEqual([
+    "none",
+  ]);
 });
 
 test("lists are collected, and none is null", () => {

@@ -141,6 +141,29 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
     });
   });
 
+  test("goes on past rows that mean harm, each with an error of its own", async () => {
+    const rows = [
+      '{"prompt": "one"}',
+      '{"prompt": "x", "temperature": 1e308}',
+      '{"prompt": "x", "structured_output": {"regex": "("}}',
+      '{"prompt_token_ids": [99999999]}',
+      '{"prompt": "x", "structured_output": [null]}',
+      '{"prompt": "x", "nonsense": 1}',
+      "{",
+      '"two"',
+    ];
+    const ran = await perigee([...words, "--json"], { input: rows.join("\n") });
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toBe(
+      "perigee: Cannot generate all prompts: 6 of 8 failed; see their errors\n",
+    );
+    const lines = jsonLines(ran.stdout);
+    expect(lines.map(({ prompt_index }) => prompt_index)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(lines.map(({ error }) => error !== undefined)).toEqual(
+      rows.map((row) => !/one|two/.test(row)),
+    );
+  });
+
   test("names it on standard error where results are text", async () => {
     const ran = await perigee(words, { input: prompts.join("\n") });
     expect(ran.code).toBe(1);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { LINE_BYTES_MAX } from "../../src/cli/line-reader.ts";
 import { type PromptFlags, readPrompts } from "../../src/cli/prompt-source.ts";
 import { samplingFlags } from "../../src/cli/sampling-flags.ts";
 
@@ -15,7 +16,7 @@ test("texts come first, then token ids, then the lines of a file that say someth
   const input = join(scratch, "prompts.jsonl");
   writeFileSync(input, '"C"\n\n{"prompt": "D", "seed": 5}\n');
   const rows = await read({ input, promptIds: ["1,2", " 3"], prompt: ["A", "B"] });
-  expect(rows.map(({ prompt }) => prompt)).toEqual([
+  expect(rows.map((row) => ("prompt" in row ? row.prompt : row))).toEqual([
     "A",
     "B",
     { promptTokenIds: [1, 2] },
@@ -24,6 +25,63 @@ test("texts come first, then token ids, then the lines of a file that say someth
     "D",
   ]);
   expect(rows[5]).toMatchObject({ sampling: { seed: 5 }, place: `${input}, line 3` });
+});
+
+test("rows that cannot be used stand refused in their places, and the others are read", async () => {
+  const input = join(scratch, "hostile.jsonl");
+  const deep = "[".repeat(200_000);
+  const lines: (string | Buffer)[] = [
+    '{"prompt": "good"}',
+    Buffer.from([0x22, 0xff, 0xfe, 0x22]),
+    `{"prompt": "x", "${"y".repeat(5000)}": 1}`,
+    '{"prompt": "x", "__proto__": {"maxTokens": 3}}',
+    '{"prompt": "x", "constructor": 1}',
+    `{"prompt": ${deep}`,
+    '{"prompt": "x", "top_k": 1e308}',
+    '{"prompt": "x", "temperature": "1"}',
+    '{"prompt": null}',
+    "null",
+    `"${"z".repeat(LINE_BYTES_MAX)}"`,
+    '"good again"\r',
+  ];
+  writeFileSync(
+    input,
+    Buffer.concat(lines.flatMap((line) => [Buffer.from(line), Buffer.from("\n")])),
+  );
+  const rows = await read({ input });
+  expect(rows).toHaveLength(lines.length);
+  expect(rows[0]).toMatchObject({ prompt: "good" });
+  expect(rows.at(-1)).toMatchObject({ prompt: "good again", place: `${input}, line 12` });
+  const problems = rows.slice(1, -1).map((row) => ("refused" in row ? row.refused : null));
+  expect(problems).toEqual(
+    [
+      "wanted UTF-8, this line has other bytes",
+      `${"y".repeat(80)}… is not a known field`,
+      "__proto__ is not a known field",
+      "constructor is not a known field",
+      "wanted JSON",
+      "top_k must be ",
+      "temperature must be a number",
+      'wanted either "prompt" (text) or "prompt_token_ids"',
+      "wanted a text or an object",
+      `wanted a line of at most ${LINE_BYTES_MAX} bytes, this one has ${LINE_BYTES_MAX + 2}`,
+    ].map((problem, index) => ({
+      code: "INVALID_ARGUMENT",
+      message: expect.stringContaining(`Cannot read ${input}, line ${index + 2}: ${problem}`),
+    })),
+  );
+  for (const problem of problems) expect(problem?.message.length).toBeLessThan(400);
+  expect(Reflect.get({}, "maxTokens")).toBeUndefined();
+});
+
+test("a hundred thousand rows, half of them wrong, cost no more than their contents", async () => {
+  const input = join(scratch, "many.jsonl");
+  const pair = '{"prompt": "x", "max_tokens": 4}\n{"prompt": "x", "max_tokens": 0}\n';
+  writeFileSync(input, pair.repeat(50_000));
+  const before = process.memoryUsage().heapUsed;
+  const rows = await read({ input });
+  expect(rows.filter((row) => "refused" in row)).toHaveLength(50_000);
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(250e6);
 });
 
 test.for<[string, PromptFlags, string]>([

@@ -53,6 +53,8 @@ class ClientUnderTest {
       tokenizer: null,
       clock: systemClock,
       listeners: this.client.listeners,
+      unreadTokensMax: 4,
+      setPaused: (paused) => this.client.setPaused(key, paused),
       abort: (index) => this.client.abort(key, index),
       onEnd: () => this.client.forget(key),
     });

@@ -7,7 +7,7 @@ import {
   type TokenCandidates,
 } from "#sampling";
 import { Scheduler, SchedulerConfig, type StepPlan } from "#scheduler";
-import { Engine } from "../../src/engine/engine.ts";
+import { Engine, type StructuredCompiler } from "../../src/engine/engine.ts";
 import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/model-runner.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol.ts";
 import type { SequenceTask } from "../../src/engine/sequence-task.ts";
@@ -28,6 +28,8 @@ export interface ScriptedOptions {
   readonly scheduler?: Partial<SchedulerConfig>;
   /** A step starts before the one before is finished. Default: false. */
   readonly overlapSteps?: boolean;
+  /** Makes grammars, in place of the real ones. */
+  readonly createCompiler?: () => StructuredCompiler;
 }
 
 const END = 999;
@@ -46,7 +48,7 @@ export class ScriptedEngine implements ModelRunner {
 
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
-    const { cache: shape, scheduler, overlapSteps = false, ...limits } = rest;
+    const { cache: shape, scheduler, overlapSteps = false, createCompiler, ...limits } = rest;
     this.cache = new KvCache({ blocks, blockTokens, ...shape });
     this.disk = new SlowDisk(this.cache);
     const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
@@ -68,6 +70,7 @@ export class ScriptedEngine implements ModelRunner {
         blockTokens,
       },
       createCompiler: (vocabulary) =>
+        createCompiler?.() ??
         new GrammarCompiler({ ...vocabulary, vocabularySize: 1000, stopTokenIds: [END] }),
       onWake: () => {},
     });

@@ -2,6 +2,7 @@
 import { seedFrom, uniformAt } from "#base";
 import { type BlockMove, type CacheWindow, type DiskJob, EVICTION_POLICIES } from "#kvcache";
 import {
+  isEmptyPlan,
   type PlannedSequence,
   type Sequence,
   type SequenceGroup,
@@ -31,6 +32,8 @@ export interface LifeCounts {
   forks: number;
   regroupings: number;
   loads: number;
+  /** Groups that gave way to others while they were paused. */
+  yields: number;
 }
 
 /** One engine's life. `live` does one random thing and checks the books behind it. */
@@ -38,7 +41,7 @@ export class RandomLife {
   readonly harness: Harness;
   readonly counts: LifeCounts = {
     ...{ ended: 0, failures: 0, swaps: 0, returns: 0 },
-    ...{ copies: 0, forks: 0, regroupings: 0, loads: 0 },
+    ...{ copies: 0, forks: 0, regroupings: 0, loads: 0, yields: 0 },
   };
   readonly #device: PretendDevice;
   readonly #seed: { low: number; high: number };
@@ -90,6 +93,7 @@ export class RandomLife {
     else if (dice < 33) this.harness.scheduler.preemptAll();
     else if (dice < 35) this.harness.scheduler.resetPrefixCache();
     else if (dice < 38) this.#prioritiseSomeone();
+    else if (dice < 46) this.#pauseOrResume();
     else this.#step();
     if (this.#below(2) === 0) this.#workOnDisk();
     this.harness.scheduler.audit();
@@ -98,8 +102,9 @@ export class RandomLife {
 
   /** Steps until nobody lives and no job is left. */
   endAll(): void {
-    for (const { sequences } of this.#live) {
-      for (const { id } of sequences) this.harness.scheduler.grammarReady(id);
+    for (const group of this.#live) {
+      for (const { id } of group.sequences) this.harness.scheduler.grammarReady(id);
+      this.harness.scheduler.resume(group);
     }
     for (let turn = 0; this.#live.length + this.#jobs.length + this.#begun.length > 0; turn++) {
       if (turn > 20_000) throw new Error("Sequences do not end");
@@ -169,6 +174,27 @@ export class RandomLife {
     else scheduler.finishGroup(sequence.group, { reason: "abort", stopReason: null });
   }
 
+  /** Whose reader is behind; three in four of them read on soon. */
+  #pauseOrResume(): void {
+    const { scheduler } = this.harness;
+    const group = this.#someone()?.group;
+    if (group === undefined) return;
+    if (group.paused || this.#below(4) === 0) scheduler.resume(group);
+    else scheduler.pause(group);
+  }
+
+  /** Nothing is computed for paused groups, and none of them holds up who could run. */
+  #checkPaused(plan: StepPlan): void {
+    const starts = [...plan.items.map(({ sequence }) => sequence), ...plan.returning];
+    if (starts.some(({ group }) => group.paused)) throw new Error("A paused group is planned");
+    const { preempted } = plan;
+    this.counts.yields += preempted.filter(({ sequences }) => sequences[0]?.group.paused).length;
+    if (!isEmptyPlan(plan) || this.#begun.length > 0) return;
+    const waiting = this.#live.flatMap(({ paused, live }) => (paused ? [] : live));
+    const ready = waiting.some(({ state }) => state.phase !== "waiting" || state.for === "turn");
+    if (ready) throw new Error("Nothing is planned for those that could run");
+  }
+
   #prioritiseSomeone(): void {
     const sequence = this.#someone();
     if (sequence === null) return;
@@ -183,6 +209,7 @@ export class RandomLife {
     if (plan.tokens !== plan.items.reduce((sum, item) => sum + item.count, 0)) {
       throw new Error("A plan's tokens are not the sum of its counts");
     }
+    this.#checkPaused(plan);
     this.harness.nowMs++;
     const before = cache.stats().copiedBlocks;
     scheduler.begin(plan, this.harness.nowMs);
@@ -262,7 +289,9 @@ export class RandomLife {
       if (drew.filter(({ sequence }) => sequence.group === group).length < beams.length) {
         throw new Error("A search draws with some of its beams");
       }
-      if (first.generatedTokens + 1 >= (first.stop.maxTokens ?? 0)) {
+      const { contextTokensMax } = this.harness.scheduler;
+      const isLongest = first.tokens.length + 1 >= contextTokensMax;
+      if (isLongest || first.generatedTokens + 1 >= (first.stop.maxTokens ?? 0)) {
         this.harness.scheduler.finishGroup(group, { reason: "length", stopReason: null });
         continue;
       }

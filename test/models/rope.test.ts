@@ -9,7 +9,7 @@ const frequencies = (spec: RopeSpec, contextTokens = 16): number[] =>
   Array.from(ropeFrequencies(spec, contextTokens), (value) => Number(value.toPrecision(6)));
 
 test("a row holds cosines of falling frequencies, then their sines", () => {
-  const table = ropeTable(rope({ kind: "default" }), 2);
+  const table = ropeTable(rope({ kind: "default" }), { positions: 2 });
   const expected = [1, 1, 0, 0, Math.cos(1), Math.cos(0.01), Math.sin(1), Math.sin(0.01)];
   expected.forEach((value, i) => {
     expect(table[i]).toBeCloseTo(value, 6);
@@ -18,26 +18,20 @@ test("a row holds cosines of falling frequencies, then their sines", () => {
 
 test("angles are rounded to f32, as far out as contexts go", () => {
   const position = 131_071;
-  const table = ropeTable(rope({ kind: "default" }), position + 1);
+  const table = ropeTable(rope({ kind: "default" }), { positions: position + 1 });
   const angle = Math.fround(position * Math.fround(0.01));
   expect(table[position * 4 + 1]).toBe(Math.fround(Math.cos(angle)));
 });
 
 test("angles behind the model's context are exact, and change no frequency", () => {
   const position = 131_071;
-  const table = ropeTable(rope({ kind: "default" }), position + 1, 1000);
+  const table = ropeTable(rope({ kind: "default" }), {
+    ...{ positions: position + 1, modelTokens: 1000 },
+  });
   const exact = position * Math.fround(0.01);
   expect(table[position * 4 + 1]).toBe(Math.fround(Math.cos(exact)));
-  const within = ropeTable(rope({ kind: "default" }), 1000);
+  const within = ropeTable(rope({ kind: "default" }), { positions: 1000 });
   expect(table.subarray(0, within.length)).toEqual(within);
-  const longrope = rope({
-    kind: "longrope",
-    shortFactors: [1, 1],
-    longFactors: [2, 2],
-    ...{ attentionFactor: 1, originalContextTokens: 8 },
-  });
-  const short = ropeTable(longrope, 8);
-  expect(ropeTable(longrope, 20, 8).subarray(0, short.length)).toEqual(short);
 });
 
 describe("scalings", () => {
@@ -71,10 +65,10 @@ describe("scalings", () => {
     };
     // One turn in 2048 tokens is at dimension 2.51 of 8, 32 turns at 1.01: the ramp goes from 1 to 3.
     expect(frequencies(rope(scaling, 8))).toEqual([1, 0.1, 0.00625, 0.00025]);
-    expect(ropeTable(rope(scaling, 8), 1)[0]).toBe(2); // cosines are multiplied, too
+    expect(ropeTable(rope(scaling, 8), { positions: 1 })[0]).toBe(2); // cosines are multiplied, too
   });
 
-  test("longrope takes the long factors for contexts beyond the original one", () => {
+  test("longrope takes the long factors where sequences beyond the original context are served", () => {
     const scaling: RopeScaling = {
       kind: "longrope",
       shortFactors: [1, 2],
@@ -83,5 +77,15 @@ describe("scalings", () => {
     };
     expect(frequencies(rope(scaling), 16)).toEqual([1, 0.005]);
     expect(frequencies(rope(scaling), 17)).toEqual([0.25, 0.00125]);
+    // However few positions there is memory for, or however many streaming reaches.
+    for (const positions of [4, 16, 40]) {
+      for (const [servedTokens, factor] of [
+        [16, 1],
+        [17, 4],
+      ] as const) {
+        const table = ropeTable(rope(scaling), { positions, modelTokens: 40, servedTokens });
+        expect(table[4]).toBe(Math.fround(Math.fround(Math.cos(1 / factor)) * 1.5));
+      }
+    }
   });
 });

@@ -70,6 +70,36 @@ describe("Sampler", () => {
     expect(seen.size).toBeGreaterThan(4);
   });
 
+  test("a row that throws fails alone, and changes nothing beside it", async () => {
+    const accepted = [sequence({ temperature: 0 }), sequence({ temperature: 0, minTokens: 4 })];
+    const allowed = sequence({ temperature: 0, allowedTokenIds: [33, 64] });
+    const matcher = {
+      fillBitmask: async () => {
+        throw new Error("the library broke");
+      },
+      accept: () => true,
+      rollback: () => {},
+      isTerminated: () => false,
+      dispose: () => {},
+    };
+    const params = SamplingParams.parse({ structuredOutput: { regex: "a" } });
+    const options = { params, seed: 1, promptTokens: [0], vocabularySize, endTokenIds: [69] };
+    const broken = new SequenceSampling({ ...options, matcher });
+    // Found only while the row is written, behind a mask.
+    const odd = sequence({ allowedTokenIds: [1, 2], logitBias: { 5: 1, [vocabularySize]: 1 } });
+    const plain = await draw([...accepted, allowed, ...accepted]);
+    const { tokens, failures } = await draw([...accepted, allowed, broken, odd]);
+    expect([...failures]).toMatchObject([
+      [3, { message: "the library broke" }],
+      [4, { message: `Cannot edit the logit of token ${vocabularySize}: it has none` }],
+    ]);
+    expect(tokens.slice(0, 3)).toEqual(plain.tokens.slice(0, 3));
+    const again = await draw([odd, broken, allowed, ...accepted]);
+    expect(again.tokens[2]).toBe(tokens[2]);
+    expect([...again.failures.keys()].sort()).toEqual([0, 1]);
+    expect((await draw(accepted)).failures.size).toBe(0);
+  });
+
   test("a row's wishes change that row only", async () => {
     const best = argmax(rowOf(0));
     const banned = sequence({ temperature: 0, logitBias: { [best]: -100 } });
@@ -214,6 +244,9 @@ describe("draws that are under way", () => {
     const penalized = sequence({ temperature: 0, repetitionPenalty: 2 });
     expect(penalized.looksBack).toBe(true);
     const row = { sampling: penalized, position: 4, awaitedTokens: 1 };
-    await expect(sampler.start(logits, [row])).rejects.toThrow("Cannot look back");
+    const draw = await sampler.start(logits, [row]);
+    expect((await draw.take()).failures.get(0)).toMatchObject({
+      message: "Cannot look back at tokens still to be drawn",
+    });
   });
 });

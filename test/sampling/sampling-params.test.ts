@@ -90,7 +90,10 @@ describe("ranges", () => {
     ["presencePenalty", [-2.1, 2.1]],
     ["frequencyPenalty", [-2.1, 2.1]],
     ["seed", [1.5, "1"]],
-    ["stop", ["", [""]]],
+    [
+      "stop",
+      ["", [""], "x".repeat(1025), ["x".repeat(1025)], Array.from({ length: 65 }, () => "x")],
+    ],
     ["stopTokenIds", [[-1], [1.5]]],
     ["minTokens", [-1, 1.5]],
     ["maxTokens", [0, -1]],
@@ -98,7 +101,7 @@ describe("ranges", () => {
     ["promptLogprobs", [-2]],
     ["logprobTokenIds", [[], Array.from({ length: 129 }, (_, i) => i)]],
     ["allowedTokenIds", [[], [-1]]],
-    ["badWords", [[""]]],
+    ["badWords", [[""], ["x".repeat(257)], Array.from({ length: 1025 }, () => "x")]],
     ["thinkingTokenBudget", [-2, 0.5]],
     [
       "repetitionDetection",

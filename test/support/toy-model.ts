@@ -117,6 +117,7 @@ export class ToyModel implements ServedModel {
     return {
       running: this.#running,
       waiting: 0,
+      paused: 0,
       freeBlocks: this.info.blocks - this.#running,
       heldBlocks: this.#running,
       cachedBlocks: 0,

@@ -46,6 +46,27 @@ describe("StopStrings", () => {
     expect(watcher.push("b")).toEqual({ text: "", stop: "ab" });
   });
 
+  test("64 stop strings of 24,000 characters cost a token next to nothing", () => {
+    // Each text looks like the beginning of all of them: 3.5 s a token when ends were compared.
+    const stops = Array.from({ length: 64 }, (_, i) => `${"a".repeat(24_000 + i)}b`);
+    const watcher = new StopStrings(stops, { includeInOutput: false });
+    for (let token = 0; token < 10_000; token++) {
+      expect(watcher.push("aaaa")).toEqual({
+        text: token < 6_000 ? "" : expect.any(String),
+        stop: null,
+      });
+    }
+    expect(watcher.push("b").stop).toBe(stops.at(-1));
+  });
+
+  test("sequences of one request share what its stop strings were made into", () => {
+    const stops = ["ab"];
+    const [first, second] = [0, 1].map(() => new StopStrings(stops, { includeInOutput: false }));
+    expect(first?.push("xa").text).toBe("x");
+    expect(second?.push("b").text).toBe("b");
+    expect(first?.push("b").stop).toBe("ab");
+  });
+
   test("without stop strings, text passes through", () => {
     expect(run([], ["a", "b"])).toEqual({ text: "ab", stop: null });
   });

@@ -77,22 +77,24 @@ async function generate(model: string | undefined, given: GenerateFlags): Promis
       `Cannot use --logits-out: wanted one prompt, current value is ${rows.length}`,
     );
   }
-  const needsText = rows.some(({ prompt }) => typeof prompt === "string");
+  const needsText = rows.some((row) => "prompt" in row && typeof row.prompt === "string");
   await using llm = await loadModel({ model, values: flags, needsText });
   using interruption = new Interruption();
   const { signal } = interruption;
-  if (flags.logitsOut !== undefined && first !== undefined) {
+  if (flags.logitsOut !== undefined && first !== undefined && "prompt" in first) {
     await writeLogits(llm, first.prompt, flags.logitsOut);
   }
-  const ready = rows.map((row) => ({ ...row, options: { ...optionsOf(llm, flags, row), signal } }));
-  const [only] = ready;
-  if (only !== undefined && isReadAlong(ready, flags)) {
-    await showAsItComes(llm, only.prompt, only.options);
-    return;
+  const optionsFor = (row: PromptRow) => optionsOf(llm, flags, row);
+  if (rows.length === 1 && first !== undefined && "prompt" in first) {
+    const options = optionsFor(first);
+    if ((options.n ?? 1) === 1 && !wantsJson(flags)) {
+      await showAsItComes(llm, first.prompt, { ...options, signal });
+      return;
+    }
   }
   using output = new ResultOutput(flags.output);
-  await generateBatch(llm, ready, {
-    output,
+  await generateBatch(llm, rows, {
+    ...{ output, optionsOf: optionsFor, signal },
     json: wantsJson(flags),
     inWords: (thrown) => inFlags(thrown, sampling, engineFlags),
     warn: (message) => process.stderr.write(`perigee: ${message}\n`),
@@ -141,14 +143,6 @@ function optionsOf(llm: LLM, flags: CheckedFlags, row: PromptRow): GenerateOptio
 
 function wantsJson(flags: GenerateFlags): boolean {
   return flags.json === true || flags.output !== undefined;
-}
-
-/** One completion in plain text. */
-function isReadAlong(
-  rows: readonly { readonly options: GenerateOptions }[],
-  flags: GenerateFlags,
-): boolean {
-  return rows.length === 1 && (rows[0]?.options.n ?? 1) === 1 && !wantsJson(flags);
 }
 
 /** Prints text as it is made; token ids where the model has no words. */

@@ -80,9 +80,9 @@ async function inspect(
   const path = await resolveModel(model ?? bundledModel, hubOptions(flags));
   const checkpoint = openCheckpoint(path);
   try {
-    const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, shape }) => ({
+    const tensors = [...checkpoint.tensors.values()].map(({ name, dtype, storedAs, shape }) => ({
       name,
-      dtype,
+      dtype: storedAs ?? dtype,
       shape,
     }));
     const count = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);

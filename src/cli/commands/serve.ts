@@ -1,7 +1,8 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { EngineError } from "#base";
 import type { LLM } from "#engine";
 import { type RunningServer, ServerOptions, startServer } from "#server";
+import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
@@ -16,14 +17,25 @@ const serverFlags = new SchemaFlags(ServerOptions, {
     "defaultSampling.repetitionPenalty": "default-repetition-penalty",
     "defaultSampling.maxTokens": "default-max-tokens",
   },
+  help: {
+    apiKey:
+      "Key that clients may use as bearer token; may be given again. Other users see it in the " +
+      "list of processes, unlike a file or a variable. (default: open to all)",
+  },
 });
 
-type ServeFlags = Readonly<Record<string, unknown>>;
+const SERVER_HEADING = "Server:";
+
+interface ServeFlags extends Readonly<Record<string, unknown>> {
+  readonly apiKeyFile?: string;
+}
 
 /** `perigee serve`. */
 export function defineServe(command: Command): void {
   command.action((model: string | undefined, flags: ServeFlags) => serve(model, flags));
-  serverFlags.addTo(command, "Server:");
+  serverFlags.addTo(command, SERVER_HEADING);
+  const keyFile = new Option("--api-key-file <file>", API_KEY_FILE_HELP);
+  command.addOption(keyFile.helpGroup(SERVER_HEADING));
   addEngineFlags(command);
 }
 
@@ -32,6 +44,10 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName = options.servedModelName?.[0];
   const lines = startLines();
+  const apiKey = await readApiKeys({
+    ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
+    ...{ environment: process.env, warn: lines.warn },
+  });
   await using llm = await loadModel({
     ...{ model, values: flags },
     ...(servedName === undefined ? {} : { servedName }),
@@ -39,6 +55,7 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   });
   const server = await startServer(llm, {
     ...options,
+    apiKey,
     defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
   });
   announce(llm, server, lines.say);

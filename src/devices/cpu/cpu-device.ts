@@ -57,6 +57,7 @@ export interface CpuDeviceOptions {
 export class CpuDevice extends CpuOps implements Device {
   readonly kind = "cpu";
   readonly description: string;
+  readonly arithmetic: string;
   /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
   readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
   readonly runsLater = false;
@@ -73,6 +74,8 @@ export class CpuDevice extends CpuOps implements Device {
     this.#library = library;
     this.#memory = new CpuMemory(library);
     this.#pool = pool;
+    // No sum is split over threads, so their number changes no bit.
+    this.arithmetic = `cpu ${library.isa}`;
     const plural = threads === 1 ? "" : "s";
     this.description = `cpu: ${processorName()}, ${library.isa}, ${threads} thread${plural}`;
   }

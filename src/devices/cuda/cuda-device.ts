@@ -48,6 +48,7 @@ import { paddedBatch, paddedContext } from "./replays.ts";
 export class CudaDevice extends CudaOps implements Device {
   readonly kind = "cuda";
   readonly description: string;
+  readonly arithmetic: string;
   /** bf16 first: tensor cores multiply it as it is. */
   readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
   readonly runsLater = true;
@@ -62,6 +63,8 @@ export class CudaDevice extends CudaOps implements Device {
     this.replays = session.replays !== null;
     this.marks = session.marks;
     this.description = `cuda: ${gpuText(session.gpu)}, ${architectureOf(session.gpu)}`;
+    // How work is split over a chip, and so how sums are ordered, follows from all of that.
+    this.arithmetic = this.description;
   }
 
   /**

@@ -55,6 +55,7 @@ import { takeTokens } from "./take-tokens.ts";
 export class ReferenceDevice implements Device {
   readonly kind = "reference";
   readonly description = "reference: plain TypeScript, one thread";
+  readonly arithmetic = "reference";
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
   readonly runsLater = false;
 

@@ -4,17 +4,24 @@ import { readFileSync } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "#checkpoint";
-import type { DeviceKind, WeightFormat } from "#devices";
+import type { WeightFormat } from "#devices";
 
 /** All that a block's bytes follow from, but for its tokens. */
 export interface FingerprintInput {
   readonly checkpoint: Pick<Checkpoint, "path" | "config" | "tensors">;
-  readonly device: DeviceKind;
+  /** `Device.arithmetic`. */
+  readonly arithmetic: string;
   readonly weightFormat: WeightFormat;
   /** `KvCache.layout` of the device's cache: formats, shapes and their order in memory. */
   readonly layout: string;
-  /** What a query sees, where that is less than everything before it. */
-  readonly window: { readonly tokens: number; readonly sinkTokens: number } | null;
+  /** Whether weights are made up rather than read. */
+  readonly randomWeights: boolean;
+  /** Radians per position of each pair that turns, as served; null: positions are learned. */
+  readonly rope: { readonly frequencies: Float32Array; readonly attentionFactor: number } | null;
+  /** What each layer's queries see of what is before them; null: all. */
+  readonly layerWindows: readonly (number | null)[];
+  /** First positions that stay visible beside those windows. */
+  readonly sinkTokens: number;
   /** Version of this package; read from its manifest by default. */
   readonly release?: string;
 }
@@ -28,8 +35,8 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
 
 /**
  * 32 hexadecimal digits, different where keys and values may differ: another configuration, other
- * weights, another way to keep or compute them, another release (which may compute them
- * differently, or lay them out differently).
+ * weights, other angles of positions, another way to keep or compute them, another release (which
+ * may compute them differently, or lay them out differently).
  *
  * Weights are told apart by their names, types and shapes, and per file by its size and 256 pieces
  * of its contents. A change too small to be in one of them changes the file's time of writing,
@@ -37,14 +44,17 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
  * file, which loading reads whole anyway. Rejects where a file cannot be read.
  */
 export async function modelFingerprint(input: FingerprintInput): Promise<string> {
-  const { checkpoint, device, weightFormat, layout, window } = input;
-  const { release = packageRelease() } = input;
+  const { checkpoint, arithmetic, weightFormat, layout, randomWeights } = input;
+  const { rope, layerWindows, sinkTokens, release = packageRelease() } = input;
   const tensors = [...checkpoint.tensors.values()]
     .map(({ name, dtype, shape }) => [name, dtype, shape] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
   const files: string[] = [];
   for (const path of await weightFiles(checkpoint.path)) files.push(await fileIdentity(path));
-  const all = [release, device, weightFormat, layout, window, checkpoint.config, tensors, files];
+  const angles = rope && [...rope.frequencies, rope.attentionFactor];
+  const computed = [release, arithmetic, weightFormat, randomWeights];
+  const seen = [angles, layerWindows, sinkTokens];
+  const all = [...computed, layout, ...seen, checkpoint.config, tensors, files];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, DIGITS);
 }
 

@@ -169,7 +169,7 @@ class StreamedSequence {
     this.#cache = pair.make((device) =>
       device.allocateKvCache({ format: "f32", layers: 1, blocks, blockTokens, kvHeads, headDim }),
     );
-    this.#rope = pair.f32([tokens, headDim], ropeTable(given.rope, tokens));
+    this.#rope = pair.f32([tokens, headDim], ropeTable(given.rope, { positions: tokens }));
     this.#table = Array.from({ length: blocks }, (_, i) => blocks - 1 - i);
   }
 

@@ -32,10 +32,13 @@ function model() {
   const checkpoint = { path, config: { layers: 2 }, tensors };
   const input: FingerprintInput = {
     checkpoint,
-    device: "cpu",
+    arithmetic: "cpu avx2",
     weightFormat: "bf16",
     layout: "cpu bf16, layers 2",
-    window: null,
+    randomWeights: false,
+    rope: { frequencies: Float32Array.of(1, 0.5), attentionFactor: 1 },
+    layerWindows: [null, null],
+    sinkTokens: 0,
     release: "1.2.3",
   };
   return { path, write, input, checkpoint };
@@ -53,11 +56,16 @@ test("every part of what keys and values follow from changes it", async () => {
   const { input, checkpoint } = model();
   const variants: FingerprintInput[] = [
     input,
-    { ...input, device: "reference" },
+    { ...input, arithmetic: "cpu avx512" },
     { ...input, weightFormat: "i8" },
     { ...input, layout: "cpu i8, layers 2" },
-    { ...input, window: { tokens: 64, sinkTokens: 0 } },
-    { ...input, window: { tokens: 64, sinkTokens: 4 } },
+    { ...input, randomWeights: true },
+    { ...input, rope: null },
+    { ...input, rope: { frequencies: Float32Array.of(1, 0.25), attentionFactor: 1 } },
+    { ...input, rope: { frequencies: Float32Array.of(1, 0.5), attentionFactor: 1.5 } },
+    { ...input, layerWindows: [64, null] },
+    { ...input, layerWindows: [64, 64] },
+    { ...input, layerWindows: [64, 64], sinkTokens: 4 },
     { ...input, release: "1.2.4" },
     { ...input, checkpoint: { ...checkpoint, config: { layers: 3 } } },
     { ...input, checkpoint: { ...checkpoint, tensors: new Map([["a", weight("a")]]) } },

@@ -1,0 +1,90 @@
+/** API keys from where other users of the machine do not see them: a file, or the environment. */
+import { open } from "node:fs/promises";
+import { EngineError } from "#base";
+import { fileProblem } from "./file-problem.ts";
+
+/** Where keys may stand. */
+export interface KeySources {
+  /** `--api-key`, as often as given. `ps` shows it to everybody on the machine. */
+  readonly flags: readonly string[];
+  /** `--api-key-file`. */
+  readonly file: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly warn: (message: string) => void;
+}
+
+/** For `--help`. */
+export const API_KEY_FILE_HELP =
+  "File of such keys, one per line; # begins a comment. (default: PERIGEE_API_KEY has one)";
+
+const VARIABLE = "PERIGEE_API_KEY";
+const FILE_BYTES_MAX = 1 << 20;
+const OTHERS = 0o077;
+
+/**
+ * The keys of flags and file; where neither is given, that of PERIGEE_API_KEY. An empty list only
+ * where nobody asked for a key: an empty file or variable throws INVALID_ARGUMENT, since a server
+ * without keys is open to all. Throws IO where the file cannot be read.
+ */
+export async function readApiKeys({
+  flags,
+  file,
+  environment,
+  warn,
+}: KeySources): Promise<string[]> {
+  const inFile = file === undefined ? [] : await keysOfFile(file, warn);
+  const given = [...flags, ...inFile];
+  const inVariable = environment[VARIABLE];
+  if (given.length > 0 || inVariable === undefined) return given;
+  checkKey(inVariable, VARIABLE);
+  return [inVariable];
+}
+
+async function keysOfFile(file: string, warn: (message: string) => void): Promise<string[]> {
+  const lines = (await readKeyFile(file, warn)).split(/\r?\n/).map((line) => line.trim());
+  const keys: string[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (line === "" || line.startsWith("#")) continue;
+    checkKey(line, `${file}, line ${index + 1}`);
+    keys.push(line);
+  }
+  if (keys.length > 0) return keys;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use --api-key-file: ${file} must have a key, current value is none; without keys the ` +
+      "server would be open to all",
+    { param: "--api-key-file" },
+  );
+}
+
+async function readKeyFile(file: string, warn: (message: string) => void): Promise<string> {
+  try {
+    await using handle = await open(file);
+    const { mode } = await handle.stat();
+    if (process.getuid !== undefined && (mode & OTHERS) !== 0) {
+      warn(`Other users of this machine may read ${file}; take that right away: chmod 600`);
+    }
+    const bytes = Buffer.alloc(FILE_BYTES_MAX + 1);
+    let length = 0;
+    // A pipe, as of `--api-key-file <(command)`, comes in pieces.
+    for (let read = 1; read > 0 && length < bytes.length; length += read) {
+      read = (await handle.read(bytes, length, bytes.length - length)).bytesRead;
+    }
+    if (length > FILE_BYTES_MAX) throw new Error(`it has more than ${FILE_BYTES_MAX} bytes`);
+    return bytes.toString("utf8", 0, length);
+  } catch (cause) {
+    throw fileProblem({ action: "read", file, wanted: "a file of API keys", cause });
+  }
+}
+
+/** What a header cannot carry would lock everybody out. The key itself is never told. */
+function checkKey(key: string, place: string): void {
+  if (/^[\x21-\x7e]+$/.test(key)) return;
+  const value = key === "" ? "empty" : "another text";
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use the API key of ${place}: must be visible ASCII characters without spaces, ` +
+      `current value is ${value}`,
+    { param: "apiKey" },
+  );
+}

@@ -1,0 +1,35 @@
+import { expect, test } from "vitest";
+import { LINE_BYTES_MAX, readLines } from "../../src/cli/line-reader.ts";
+
+async function linesOf(...chunks: readonly (string | Uint8Array)[]) {
+  async function* source() {
+    yield* chunks;
+  }
+  const lines = [];
+  for await (const line of readLines(source())) lines.push(line);
+  return lines;
+}
+
+test("lines are found however they are cut, with either end and with none", async () => {
+  const expected = ["a", "", "\u00e9\u2192", "end"].map((text, index) => ({
+    number: index + 1,
+    text,
+  }));
+  const bytes = Buffer.from("a\n\r\n\u00e9\u2192\r\nend");
+  expect(await linesOf(bytes)).toEqual(expected);
+  expect(await linesOf(...[...bytes].map((byte) => Uint8Array.of(byte)))).toEqual(expected);
+});
+
+test("a mark of the byte order is no part of a text", async () => {
+  expect(await linesOf(Buffer.from('\ufeff"a"\n'))).toEqual([{ number: 1, text: '"a"' }]);
+});
+
+test("a line without end is told by its size, and the next one is read", async () => {
+  const piece = Buffer.alloc(2 ** 20, 0x61);
+  const long = Array.from({ length: 40 }, () => piece);
+  const before = process.memoryUsage().arrayBuffers;
+  const [first, second] = await linesOf(...long, "\nshort");
+  expect(first).toEqual({ number: 1, problem: expect.stringContaining(`has ${40 * 2 ** 20}`) });
+  expect(second).toEqual({ number: 2, text: "short" });
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 * LINE_BYTES_MAX);
+});
