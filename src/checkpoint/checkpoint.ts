@@ -1,5 +1,6 @@
 import type { JsonObject } from "./json-text.ts";
 import type { NamedWeight } from "./named-weight.ts";
+import type { SentenceFiles } from "./sentence-files.ts";
 
 /** What a tokenizer is made from, as Hugging Face's files hold it. */
 export interface TokenizerFiles {
@@ -26,6 +27,11 @@ export interface Checkpoint {
    * CHECKPOINT_INVALID; usable after `close()`.
    */
   readonly tokenizer: TokenizerFiles | null;
+  /**
+   * How the model makes vectors of texts. Null: the format has no word for it. Read on first use,
+   * which may throw CHECKPOINT_INVALID; usable after `close()`.
+   */
+  readonly sentence: SentenceFiles | null;
   /** Size of the weights as stored. */
   readonly totalBytes: number;
   /** What a user should know, e.g. a tokenizer that cannot be used. Sentences. */

@@ -40,6 +40,7 @@ export function ggufCheckpoint(file: FileBytes): Checkpoint {
     get tokenizer() {
       return tokenizer().files;
     },
+    sentence: null,
     totalBytes: storedBytes(header),
     get warnings() {
       const { warning } = tokenizer();

@@ -7,6 +7,7 @@ import type { Checkpoint } from "./checkpoint.ts";
 import { type JsonObject, readJsonObject } from "./json-text.ts";
 import { lazyValue } from "./lazy-value.ts";
 import type { NamedWeight } from "./named-weight.ts";
+import { readSentenceFiles } from "./sentence-files.ts";
 import { hasTokenizer, readTokenizerFiles } from "./tokenizer-files.ts";
 import {
   closeAll,
@@ -48,6 +49,7 @@ function checkpointOf(place: Place, weights: OpenWeights): Checkpoint {
   const generationConfig = generationConfigOf(place.directory, weights);
   // A tokenizer.json of 30 MB takes a while to parse, and not every thread needs it.
   const tokenizer = lazyValue(() => readTokenizerFiles(place.directory));
+  const sentence = lazyValue(() => readSentenceFiles(place.directory));
   return {
     path: place.path,
     format: "safetensors",
@@ -56,6 +58,9 @@ function checkpointOf(place: Place, weights: OpenWeights): Checkpoint {
     tensors: weights.tensors,
     get tokenizer() {
       return tokenizer();
+    },
+    get sentence() {
+      return sentence();
     },
     totalBytes: storedBytes(weights.tensors),
     warnings: hasTokenizer(place.directory) ? [] : [noTokenizer(place.directory)],

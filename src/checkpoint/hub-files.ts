@@ -2,6 +2,8 @@
 import { EngineError } from "#base";
 import type { HubFile } from "./hub-download.ts";
 
+/** How sentence-transformers pools, and what it does next: `1_Pooling/config.json`. */
+const MODULE_CONFIG = /^[0-9]+_[A-Za-z]+\/config\.json$/;
 const INDEX_NAME = "model.safetensors.index.json";
 
 /** What was asked for. */
@@ -12,18 +14,20 @@ export interface FileChoice {
 
 /**
  * The one file that was asked for; otherwise configuration, tokenizer, and the weights as
- * safetensors, small files first. Never pickles, other frameworks' weights or subfolders.
+ * safetensors, small files first. Never pickles, other frameworks' weights or subfolders, but for
+ * the modules of sentence-transformers.
  */
 export function chooseFiles(files: readonly HubFile[], choice: FileChoice): readonly HubFile[] {
   if (choice.file !== undefined) return [theFile(files, choice, choice.file)];
   const top = files.filter((file) => !file.path.includes("/"));
   const weights = weightsOf(top);
   if (weights.length === 0) throw noWeights(files, choice);
-  const texts = top.filter(({ path }) => isText(path));
+  const texts = files.filter(({ path }) => isText(path));
   return [...texts, ...weights].sort((a, b) => a.sizeBytes - b.sizeBytes);
 }
 
 function isText(path: string): boolean {
+  if (path.includes("/")) return MODULE_CONFIG.test(path);
   return /\.(json|jinja)$/.test(path) && !/\.(bin|h5|msgpack)\.index\.json$/.test(path);
 }
 

@@ -13,6 +13,7 @@
  *   safetensors*.ts         the format, read and written
  *   gguf-*.ts               the format, and the way from its words to transformers'
  *   tokenizer-files.ts      tokenizer.json and its kin, read when asked for
+ *   sentence-files.ts       what sentence-transformers wrote beside a model
  *   mapped-file.ts          files as memory; file-bytes.ts, byte-cursor.ts parts of them
  *   json-*.ts               JSON that may be broken, or say a name twice
  *   invalid-file.ts         the error of a broken file
@@ -36,3 +37,4 @@ export {
 export type { NamedWeight, WeightDType } from "./named-weight.ts";
 export { openCheckpoint } from "./open-checkpoint.ts";
 export { type TensorToWrite, writeSafetensors } from "./safetensors-writer.ts";
+export type { SentenceFiles, SentenceModule } from "./sentence-files.ts";

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { TokenizerFiles } from "./checkpoint.ts";
 import { invalidFile } from "./invalid-file.ts";
 import { type JsonObject, readJsonObject, readTextFile } from "./json-text.ts";
+import { readSentenceText } from "./sentence-files.ts";
 
 /** Whether `readTokenizerFiles` finds a tokenizer. */
 export function hasTokenizer(directory: string): boolean {
@@ -13,15 +14,26 @@ export function hasTokenizer(directory: string): boolean {
 export function readTokenizerFiles(directory: string): TokenizerFiles | null {
   const tokenizerJson = readJsonObject(join(directory, "tokenizer.json"));
   if (tokenizerJson === null) return null;
+  const isLowered = readSentenceText(directory)?.do_lower_case === true;
   const configPath = join(directory, "tokenizer_config.json");
   const config = readJsonObject(configPath);
   const special = readJsonObject(join(directory, "special_tokens_map.json"));
   return {
-    tokenizerJson,
+    tokenizerJson: isLowered ? lowered(tokenizerJson) : tokenizerJson,
     tokenizerConfig: config === null && special === null ? null : { ...special, ...config },
     chatTemplate:
       readTextFile(join(directory, "chat_template.jinja")) ?? templateIn(config ?? {}, configPath),
   };
+}
+
+/**
+ * The same tokenizer with texts in lower case first, as sentence-transformers makes it where
+ * `do_lower_case` is set, whatever the tokenizer itself does afterwards.
+ */
+function lowered(tokenizerJson: JsonObject): JsonObject {
+  const { normalizer } = tokenizerJson;
+  const normalizers = [{ type: "Lowercase" }, ...(normalizer ? [normalizer] : [])];
+  return { ...tokenizerJson, normalizer: { type: "Sequence", normalizers } };
 }
 
 /** `chat_template` is a string, or a list of { name, template } with one called `default`. */

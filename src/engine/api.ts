@@ -97,7 +97,7 @@ export interface GenerateResult extends PromptInfo {
 
 /** One input's vector. */
 export interface EmbedResult {
-  /** [hiddenSize], of length 1. */
+  /** [`ModelInfo.embedding.dimensions`]. */
   readonly embedding: Float32Array;
   readonly promptTokenIds: readonly number[];
 }
@@ -107,6 +107,18 @@ export interface ChatMessage {
   readonly role: string;
   readonly content?: string | readonly unknown[] | null;
   readonly [field: string]: unknown;
+}
+
+/** How a model makes vectors of texts. */
+export interface EmbeddingInfo {
+  /** What is made of the rows of a text, in sentence-transformers' words; several are joined. */
+  readonly pooling: readonly string[];
+  /** Vectors have length 1. */
+  readonly normalized: boolean;
+  /** Numbers of a vector. */
+  readonly dimensions: number;
+  /** Most tokens of a text, special ones included. */
+  readonly tokensMax: number;
 }
 
 /** What is served. */
@@ -121,6 +133,8 @@ export interface ModelInfo {
   /** Most positions that a token sees, where all layers have such a limit; null: all of them. */
   readonly attentionWindow: number | null;
   readonly hiddenSize: number;
+  /** How texts become vectors; null: they cannot, as the model's folder wants them made. */
+  readonly embedding: EmbeddingInfo | null;
   readonly device: string;
   readonly weightFormat: string;
   readonly kvFormat: string;

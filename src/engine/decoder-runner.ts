@@ -77,8 +77,8 @@ export class DecoderRunner implements ModelRunner {
 
   /** What a request wants of its prompt's rows, beside the next token. */
   async #runPrompt(item: StepItem): Promise<void> {
-    const { promptLogprobs, promptLogits, hiddenSum } = item.task;
-    if (hiddenSum !== null) await this.#sumHidden(item);
+    const { promptLogprobs, promptLogits, hiddenPool } = item.task;
+    if (hiddenPool !== null) await this.#poolHidden(item);
     if (promptLogprobs === null && promptLogits === null) return;
     const { sequence, start, count } = item.planned;
     const end = Math.min(start + count, sequence.promptLength);
@@ -108,12 +108,12 @@ export class DecoderRunner implements ModelRunner {
     });
   }
 
-  async #sumHidden({ task, planned, firstRow }: StepItem): Promise<void> {
+  async #poolHidden({ task, planned, firstRow }: StepItem): Promise<void> {
     const { decoder, device, logitRowsMax } = this.#parts;
     for (let place = 0; place < planned.count; place += logitRowsMax) {
       const count = Math.min(logitRowsMax, planned.count - place);
       const rows = await device.readF32(decoder.hidden(rowsFrom(firstRow + place, count)));
-      task.hiddenSum?.add(planned.start + place, rows);
+      task.hiddenPool?.add(planned.start + place, rows);
     }
   }
 
@@ -182,7 +182,7 @@ function resultOf({ tokens, logprobs, failures }: SampledBatch, row: number): It
 }
 
 function undrawn({ planned, task }: StepItem): ItemResult {
-  return planned.samples && task.hiddenSum !== null ? NO_TOKEN : NOTHING;
+  return planned.samples && task.hiddenPool !== null ? NO_TOKEN : NOTHING;
 }
 
 function rowsFrom(first: number, count: number): Int32Array {

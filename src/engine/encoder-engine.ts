@@ -1,6 +1,7 @@
 import { type Clock, EngineError } from "#base";
 import type { Device } from "#devices";
-import type { Encoder } from "#models";
+import { type Encoder, isMeanAlone, RowPool, type TextEmbedding } from "#models";
+import { checkEmbedLength } from "./embed-length.ts";
 import type {
   EmbeddingOutput,
   EmbedRequest,
@@ -16,6 +17,7 @@ const MS_PER_SECOND = 1000;
 export interface EncoderEngineParts {
   readonly device: Device;
   readonly encoder: Encoder;
+  readonly embedding: TextEmbedding;
   readonly clock: Clock;
   /** At least the longest text. */
   readonly stepTokensMax: number;
@@ -46,16 +48,8 @@ export class EncoderEngine {
 
   /** Throws PROMPT_TOO_LONG and QUEUE_FULL. */
   addEmbedding(request: EmbedRequest): void {
-    const { encoder, stepTokensMax, waitingMax } = this.#parts;
-    const most = Math.min(stepTokensMax, encoder.spec.contextTokensMax);
-    const { length } = request.promptTokenIds;
-    if (length > most) {
-      throw new EngineError(
-        "PROMPT_TOO_LONG",
-        `Cannot embed text: it must fit ${most} tokens, current value is ${length}; shorten it`,
-        { param: "input" },
-      );
-    }
+    const { embedding, waitingMax } = this.#parts;
+    checkEmbedLength(request, embedding.tokensMax);
     if (this.#waiting.length >= waitingMax) {
       throw new EngineError(
         "QUEUE_FULL",
@@ -137,7 +131,7 @@ export class EncoderEngine {
   }
 
   async #embed(batch: readonly EmbedRequest[]): Promise<EmbeddingOutput[]> {
-    const { device, encoder } = this.#parts;
+    const { encoder } = this.#parts;
     const tokenIds = Int32Array.from(batch.flatMap((text) => text.promptTokenIds));
     const positions = Int32Array.from(batch.flatMap((text) => [...text.promptTokenIds.keys()]));
     const starts = new Int32Array(batch.length + 1);
@@ -147,12 +141,26 @@ export class EncoderEngine {
     const { length: tokens } = tokenIds;
     encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
     encoder.forward();
-    const pooled = await device.readF32(encoder.meanPooled(true));
+    const vectors = await this.#pool(starts);
+    return batch.map(({ key }, row) => ({ key, embedding: vectors[row] ?? new Float32Array() }));
+  }
+
+  /** A vector of each text in the batch that was just computed. */
+  async #pool(starts: Int32Array): Promise<readonly Float32Array[]> {
+    const { device, encoder, embedding } = this.#parts;
+    const { pooling } = embedding;
     const size = encoder.spec.hiddenSize;
-    return batch.map(({ key }, row) => ({
-      key,
-      embedding: pooled.slice(row * size, (row + 1) * size),
-    }));
+    const texts = Array.from({ length: starts.length - 1 }, (_, text) => text);
+    if (isMeanAlone(pooling)) {
+      const pooled = await device.readF32(encoder.meanPooled(pooling.normalize));
+      return texts.map((text) => pooled.slice(text * size, (text + 1) * size));
+    }
+    const rows = await device.readF32(encoder.lastHidden());
+    return texts.map((text) => {
+      const pool = new RowPool(size, pooling);
+      pool.add(0, rows.subarray((starts[text] ?? 0) * size, (starts[text + 1] ?? 0) * size));
+      return pool.vector();
+    });
   }
 
   #takeBatch(): EmbedRequest[] {

@@ -36,6 +36,7 @@
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-item.ts        who computes what in a step; step-builder.ts as flat arrays
  *   encoder-engine.ts   embeddings by an encoder
+ *   embedding-info.ts   how a model embeds; embed-length.ts how long a text may be
  *
  * Invariant: text never crosses to the engine's thread, tensors never cross back.
  * Invariant: a failing step ends its own sequences; the engine goes on, unless its device broke.

@@ -257,7 +257,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 
-  /** One vector per input: mean over its tokens of the last hidden states, of length 1. */
+  /** One vector per input, made of its last hidden states as `info.embedding` says. */
   async embed(
     inputs: readonly Prompt[],
     options: { signal?: AbortSignal } = {},

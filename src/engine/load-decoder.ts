@@ -19,6 +19,7 @@ import { modelContextTokens, servedTokens, streamingOf } from "./attention-windo
 import { CachePlan } from "./cache-plan.ts";
 import type { EngineOptions } from "./config.ts";
 import { DecoderRunner, type DecoderRunnerParts } from "./decoder-runner.ts";
+import { decoderEmbedding } from "./embedding-info.ts";
 import { Engine } from "./engine.ts";
 import { idleSettings } from "./idle-settings.ts";
 import { kvIdentity } from "./kv-identity.ts";
@@ -84,6 +85,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
   const { contextTokensMax } = scheduler;
+  const embedding = decoderEmbedding(checkpoint, spec);
   const engine = new Engine({
     scheduler,
     runner,
@@ -94,6 +96,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     shape: {
       ...{ vocabularySize, hiddenSize, eosTokenIds, contextTokensMax },
       blockTokens: memory.blocks.blockTokens,
+      embedding: embedding.find,
     },
     createCompiler: (vocabulary) =>
       new GrammarCompiler({
@@ -112,6 +115,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     contextTokensMax,
     attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
     hiddenSize,
+    embedding: embedding.info,
     device: device.description,
     weightFormat: weights.format,
     kvFormat: blocks.format,

@@ -8,11 +8,13 @@ import {
   type EncoderModel,
   loadEncoderWeights,
   randomWeights,
+  textEmbedding,
   type WeightSupply,
 } from "#models";
 import { refuseWindow } from "./attention-window.ts";
 import type { EngineOptions } from "./config.ts";
 import { cudaSettings } from "./cuda-settings.ts";
+import { embeddingInfo } from "./embedding-info.ts";
 import { EncoderEngine } from "./encoder-engine.ts";
 import type { Engine } from "./engine.ts";
 import { loadDecoder } from "./load-decoder.ts";
@@ -125,6 +127,8 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
   const { options } = message;
   const { spec } = model;
   refuseWindow(options, spec.architecture);
+  const embedding = textEmbedding(checkpoint.sentence, spec);
+  for (const text of embedding.warnings) context.warn(text);
   const format: WeightFormat = weightFormatFor(options, checkpoint, device);
   const onProgress = watchWeights(loading);
   const weights = await phases.run("weights", () =>
@@ -136,6 +140,7 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
   const engine = new EncoderEngine({
     device,
     encoder: new Encoder({ device, spec, weights, limits }),
+    embedding,
     clock: context.clock,
     ...limits,
     waitingMax: options.scheduler.waitingSequencesMax,
@@ -146,9 +151,10 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     kind: "encoder",
     parameters: weights.parameters,
     vocabularySize: spec.vocabularySize,
-    contextTokensMax: spec.contextTokensMax,
+    contextTokensMax: embedding.tokensMax,
     attentionWindow: null,
     hiddenSize: spec.hiddenSize,
+    embedding: embeddingInfo(embedding, spec),
     device: device.description,
     weightFormat: format,
     kvFormat,

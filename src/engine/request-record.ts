@@ -1,5 +1,6 @@
 import { assert, EngineError } from "#base";
 import { decodeRetention, promptRetention } from "#kvcache";
+import { RowPool, type TextEmbedding } from "#models";
 import {
   type CompiledGrammar,
   type GrammarCompiler,
@@ -22,6 +23,7 @@ import {
 } from "#scheduler";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
+import { checkEmbedLength } from "./embed-length.ts";
 import type {
   EmbedRequest,
   EngineRequest,
@@ -29,7 +31,7 @@ import type {
   RequestKey,
   SequenceOutput,
 } from "./protocol.ts";
-import { HiddenSum, type SequenceTask } from "./sequence-task.ts";
+import type { SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -37,6 +39,8 @@ const MS_PER_SECOND = 1000;
 export interface RequestShape {
   readonly vocabularySize: number;
   readonly hiddenSize: number;
+  /** How texts are embedded. Throws what the model's files are refused for. */
+  readonly embedding: () => TextEmbedding;
   readonly eosTokenIds: readonly number[];
   /** Most tokens of a sequence, prompt included. */
   readonly contextTokensMax: number;
@@ -86,8 +90,10 @@ export class RequestRecord {
     this.#tasks = places.map((place) => createTask(request, shape, place, candidates));
   }
 
-  /** One sequence that draws nothing of use: its hidden states are summed up. */
+  /** One sequence that draws nothing of use: its hidden states are pooled. */
   static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
+    const { pooling, tokensMax } = shape.embedding();
+    checkEmbedLength(embed, tokensMax);
     const params = SamplingParams.parse({
       temperature: 0,
       maxTokens: 1,
@@ -108,7 +114,7 @@ export class RequestRecord {
     const record = new RequestRecord(request, shape, birth);
     const [task] = record.#tasks;
     assert(task !== undefined, "Cannot embed without a sequence");
-    task.hiddenSum = new HiddenSum(shape.hiddenSize);
+    task.hiddenPool = new RowPool(shape.hiddenSize, pooling);
     return record;
   }
 
@@ -160,8 +166,8 @@ export class RequestRecord {
 
   /** The finished embedding, for a sequence that was made for one. */
   embedding(sequence: Sequence): Float32Array | null {
-    const { hiddenSum } = this.taskOf(sequence);
-    return hiddenSum !== null && sequence.finished ? hiddenSum.normalized() : null;
+    const { hiddenPool } = this.taskOf(sequence);
+    return hiddenPool !== null && sequence.finished ? hiddenPool.vector() : null;
   }
 
   /**
@@ -325,7 +331,7 @@ function createTask(
     promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
-    hiddenSum: null,
+    hiddenPool: null,
     drawnRow: -1,
     beamCandidates,
   };

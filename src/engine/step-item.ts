@@ -40,15 +40,15 @@ export function drawFromAllRows(items: readonly StepItem[]): boolean {
 
 /** Something is wanted of rows of its prompt that this step computes. */
 export function wantsPromptRows({ planned, task }: StepItem): boolean {
-  const { promptLogprobs, promptLogits, hiddenSum } = task;
-  if (hiddenSum !== null) return true;
+  const { promptLogprobs, promptLogits, hiddenPool } = task;
+  if (hiddenPool !== null) return true;
   const wants = promptLogprobs !== null || promptLogits !== null;
   return wants && planned.start < planned.sequence.promptLength;
 }
 
 /** A token is drawn for it. */
 export function isDrawing({ planned, task }: StepItem): boolean {
-  return planned.samples && task.hiddenSum === null && task.beamCandidates === 0;
+  return planned.samples && task.hiddenPool === null && task.beamCandidates === 0;
 }
 
 /** Its likeliest tokens are wanted. A beam that forks shares its lead's row, and candidates. */

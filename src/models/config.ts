@@ -167,22 +167,35 @@ export type BertConfig = z.output<typeof BertConfig>;
 /** The one field that picks an architecture. */
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
 
-/** Reads `config` by a schema. Throws CHECKPOINT_INVALID, which names the first wrong field. */
-export function parseConfig<T>(schema: z.ZodType<T>, config: JsonConfig): T {
+/**
+ * Reads `config`, which is what `file` holds, by a schema. Throws CHECKPOINT_INVALID, which names
+ * the first wrong field.
+ */
+export function parseConfig<T>(schema: z.ZodType<T>, config: JsonConfig, file = "config.json"): T {
   const parsed = schema.safeParse(config);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const path = issue?.path ?? [];
   const value = path.reduce<unknown>((inside, key) => fieldOf(inside, key), config);
-  throw invalidConfig(path.join("."), (issue?.message ?? "").replace("Invalid input: ", ""), value);
+  throw invalidConfig(
+    path.join("."),
+    (issue?.message ?? "").replace("Invalid input: ", ""),
+    value,
+    file,
+  );
 }
 
 /** The error for a field that is missing or wrong; `wanted` completes "field: ...". */
-export function invalidConfig(field: string, wanted: string, value: unknown): EngineError {
+export function invalidConfig(
+  field: string,
+  wanted: string,
+  value: unknown,
+  file = "config.json",
+): EngineError {
   const current = value === undefined ? "missing" : JSON.stringify(value);
   return new EngineError(
     "CHECKPOINT_INVALID",
-    `Cannot read config.json: ${field}: ${wanted}, current value is ${current}`,
+    `Cannot read ${file}: ${field}: ${wanted}, current value is ${current}`,
     { param: field },
   );
 }

@@ -13,6 +13,7 @@
  *   weight-loader.ts     finds, checks and packs them
  *   decoder-weights.ts   the packed weights; encoder-weights.ts of an encoder
  *   kv-scales.ts         calibrated scales of keys and values, by name
+ *   pooling.ts           rows to one vector; pooling-config.ts how, by sentence-transformers' files
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        what one step must know
  *   streaming.ts         windows and attention sinks that a user asks for
@@ -44,6 +45,14 @@ export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } f
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
+export {
+  isMeanAlone,
+  meanPooling,
+  type PoolingMode,
+  type PoolingSpec,
+  RowPool,
+} from "./pooling.ts";
+export { type SentenceSource, type TextEmbedding, textEmbedding } from "./pooling-config.ts";
 export { randomWeights } from "./random-weights.ts";
 export { describeModel, modelTypes } from "./registry.ts";
 export {

@@ -124,6 +124,23 @@ describe("pulling a model", () => {
     ]);
   });
 
+  test("takes the configurations of sentence-transformers' modules, and no other subfolder", async () => {
+    const { options } = await setUp({
+      "config.json": Buffer.from("{}"),
+      "model.safetensors": Buffer.from("a"),
+      "1_Pooling/config.json": Buffer.from('{"pooling_mode_cls_token":true}'),
+      "onnx/config.json": Buffer.from("{}"),
+      "2_Dense/model.safetensors": Buffer.from("b"),
+    });
+    const directory = await pullModel(options);
+    expect(readdirSync(directory).sort()).toEqual([
+      "1_Pooling",
+      "config.json",
+      "model.safetensors",
+    ]);
+    expect(readFileSync(join(directory, "1_Pooling/config.json"), "utf8")).toContain("cls");
+  });
+
   test("sends the token, and refuses one that cannot be right", async () => {
     const { hub, options } = await setUp();
     await pullModel({ ...options, token: "hf_secret" });

@@ -1,5 +1,6 @@
 /** An engine whose forward pass is a script: every token is the one before it plus one. */
 import { KvCache, type KvCacheShape } from "#kvcache";
+import { meanPooling } from "#models";
 import {
   GrammarCompiler,
   type SamplingOptions,
@@ -68,6 +69,7 @@ export class ScriptedEngine implements ModelRunner {
         eosTokenIds: [END],
         contextTokensMax,
         blockTokens,
+        embedding: () => ({ pooling: meanPooling, tokensMax: contextTokensMax, warnings: [] }),
       },
       createCompiler: (vocabulary) =>
         createCompiler?.() ??

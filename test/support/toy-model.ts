@@ -88,6 +88,7 @@ export class ToyModel implements ServedModel {
       contextTokensMax: CONTEXT_MAX,
       attentionWindow: null,
       hiddenSize: 8,
+      embedding: { pooling: ["mean"], normalized: true, dimensions: 8, tokensMax: CONTEXT_MAX },
       device: "toy",
       weightFormat: "f32",
       kvFormat: "f32",

@@ -53,9 +53,9 @@ export async function embeddings(
 }
 
 function checkDimensions({ model }: ServerContext, dimensions: number | null): void {
-  const { hiddenSize } = model.info;
-  if (dimensions === null || dimensions <= hiddenSize) return;
-  throw fieldError("dimensions", `must be at most ${hiddenSize}, current value is ${dimensions}`);
+  const most = model.info.embedding?.dimensions ?? model.info.hiddenSize;
+  if (dimensions === null || dimensions <= most) return;
+  throw fieldError("dimensions", `must be at most ${most}, current value is ${dimensions}`);
 }
 
 async function prepareInputs(

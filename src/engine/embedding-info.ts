@@ -1,0 +1,43 @@
+/** How a loaded model embeds texts, for requests and for whoever asks. */
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import { type DecoderSpec, meanPooling, type TextEmbedding, textEmbedding } from "#models";
+import type { EmbeddingInfo } from "./api.ts";
+
+/** What clients may know of it. */
+export function embeddingInfo(
+  { pooling, tokensMax }: TextEmbedding,
+  { hiddenSize }: { readonly hiddenSize: number },
+): EmbeddingInfo {
+  const { modes, normalize: normalized } = pooling;
+  return { pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax };
+}
+
+/**
+ * A decoder's way to embed: as its folder says where sentence-transformers wrote it, else means of
+ * length 1. A decoder that cannot embed as its folder says still generates: what it is refused for
+ * is thrown when somebody asks for a vector.
+ */
+export function decoderEmbedding(
+  checkpoint: Checkpoint,
+  spec: DecoderSpec,
+): { readonly find: () => TextEmbedding; readonly info: EmbeddingInfo | null } {
+  const { contextTokensMax: tokensMax } = spec;
+  const { sentence } = checkpoint;
+  if (sentence?.modules == null) {
+    const embedding = { pooling: meanPooling, tokensMax, warnings: [] };
+    return { find: () => embedding, info: embeddingInfo(embedding, spec) };
+  }
+  try {
+    const embedding = textEmbedding(sentence, spec);
+    return { find: () => embedding, info: embeddingInfo(embedding, spec) };
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "UNSUPPORTED_MODEL") throw error;
+    return {
+      find: () => {
+        throw error;
+      },
+      info: null,
+    };
+  }
+}

@@ -1,0 +1,155 @@
+/** The files of sentence-transformers → how texts become vectors, or a refusal by name. */
+import { z } from "zod";
+import { EngineError } from "#base";
+import { type JsonConfig, parseConfig } from "./config.ts";
+import { meanPooling, POOLING_MODES, type PoolingMode, type PoolingSpec } from "./pooling.ts";
+
+/** What a model's folder says of vectors, as plain JSON: #checkpoint's `SentenceFiles`. */
+export interface SentenceSource {
+  readonly modules:
+    | readonly {
+        readonly type: string;
+        readonly path: string;
+        readonly config: JsonConfig | null;
+      }[]
+    | null;
+  readonly text: JsonConfig | null;
+  readonly settings: JsonConfig | null;
+  readonly tokenizerTokensMax: number | null;
+}
+
+/** How a model makes vectors. */
+export interface TextEmbedding {
+  readonly pooling: PoolingSpec;
+  /** Most tokens of a text, special ones included; no more than the model's context. */
+  readonly tokensMax: number;
+  /** What the folder says and nothing here does, a sentence each. */
+  readonly warnings: readonly string[];
+}
+
+const TextConfig = z.looseObject({ max_seq_length: z.int().positive().nullish() });
+const SettingsConfig = z.looseObject({
+  prompts: z.record(z.string(), z.string().nullable()).nullish(),
+  default_prompt_name: z.string().nullish(),
+});
+const Mode = z.enum(POOLING_MODES);
+const PoolingConfig = z.looseObject({
+  embedding_dimension: z.int().positive().nullish(),
+  word_embedding_dimension: z.int().positive().nullish(),
+  pooling_mode: z.union([Mode, z.array(Mode).min(1)]).nullish(),
+});
+
+/** Older folders have a flag for each mode. */
+const modeFlags: Readonly<Record<string, PoolingMode>> = {
+  pooling_mode_cls_token: "cls",
+  pooling_mode_max_tokens: "max",
+  pooling_mode_mean_tokens: "mean",
+  pooling_mode_mean_sqrt_len_tokens: "mean_sqrt_len_tokens",
+  pooling_mode_weightedmean_tokens: "weightedmean",
+  pooling_mode_lasttoken: "lasttoken",
+};
+
+/**
+ * How a model with these files makes vectors: as sentence-transformers does, or, for a folder that
+ * does not say, means of length 1. Throws UNSUPPORTED_MODEL for a module that has no counterpart
+ * here, and CHECKPOINT_INVALID for a file that contradicts the model.
+ */
+export function textEmbedding(
+  source: SentenceSource | null,
+  model: { readonly hiddenSize: number; readonly contextTokensMax: number },
+): TextEmbedding {
+  const { contextTokensMax } = model;
+  if (source === null) return { pooling: meanPooling, tokensMax: contextTokensMax, warnings: [] };
+  const { max_seq_length: own } = parse(TextConfig, source.text, "sentence_bert_config.json");
+  const tokensMax = Math.min(
+    own ?? source.tokenizerTokensMax ?? contextTokensMax,
+    contextTokensMax,
+  );
+  const pooling = source.modules === null ? meanPooling : poolingOf(source.modules, model);
+  return { pooling, tokensMax, warnings: promptWarnings(source.settings) };
+}
+
+function poolingOf(
+  modules: NonNullable<SentenceSource["modules"]>,
+  { hiddenSize }: { readonly hiddenSize: number },
+): PoolingSpec {
+  const kinds = modules.map(({ type }) => kindOf(type));
+  // A dropout changes nothing but training.
+  const order = kinds.filter((kind) => kind !== "Dropout").join(", ");
+  if (order !== "Transformer, Pooling" && order !== "Transformer, Pooling, Normalize") {
+    throw unsupported(
+      "modules.json",
+      "list Transformer, Pooling and at most Normalize",
+      modules.map(({ type }) => type).join(", "),
+    );
+  }
+  const transformer = modules[kinds.indexOf("Transformer")];
+  if (transformer?.path !== "") {
+    throw unsupported("modules.json", "have its Transformer at the top", transformer?.path);
+  }
+  const { path, config } = modules[kinds.indexOf("Pooling")] ?? { path: "", config: null };
+  const file = `${path}/config.json`;
+  if (config === null) throw invalid(file, "the pooling of modules.json", "missing");
+  const dimension = fieldsOf(config, file);
+  if (dimension !== undefined && dimension !== hiddenSize) {
+    throw invalid(file, `word_embedding_dimension ${hiddenSize}, the model's`, dimension);
+  }
+  return { modes: modesOf(config, file), normalize: kinds.includes("Normalize") };
+}
+
+/** The class's own name; a class of another package keeps its whole one, and is not known. */
+function kindOf(type: string): string {
+  return type.startsWith("sentence_transformers.") ? (type.split(".").at(-1) ?? type) : type;
+}
+
+function fieldsOf(config: JsonConfig, file: string): number | undefined {
+  const parsed = parse(PoolingConfig, config, file);
+  return parsed.embedding_dimension ?? parsed.word_embedding_dimension ?? undefined;
+}
+
+function modesOf(config: JsonConfig, file: string): readonly PoolingMode[] {
+  const { pooling_mode: named } = parse(PoolingConfig, config, file);
+  if (named) return typeof named === "string" ? [named] : named;
+  for (const [field, value] of Object.entries(config)) {
+    if (field.startsWith("pooling_mode_") && value === true && modeFlags[field] === undefined) {
+      throw unsupported(file, `pool by ${Object.keys(modeFlags).join(", ")}`, field);
+    }
+  }
+  const modes = Object.entries(modeFlags).flatMap(([field, mode]) =>
+    config[field] === true ? [mode] : [],
+  );
+  return modes.length > 0 ? modes : meanPooling.modes;
+}
+
+/** sentence-transformers puts this text before every other one unless it is told not to. */
+function promptWarnings(settings: JsonConfig | null): readonly string[] {
+  const parsed = parse(SettingsConfig, settings, "config_sentence_transformers.json");
+  const name = parsed.default_prompt_name;
+  const prompt = name ? parsed.prompts?.[name] : null;
+  if (!prompt) return [];
+  return [
+    `Texts are embedded as they are: config_sentence_transformers.json has the default prompt ` +
+      `${JSON.stringify(name)}; put ${JSON.stringify(prompt)} before each text to get what ` +
+      "sentence-transformers gives",
+  ];
+}
+
+function parse<T>(schema: z.ZodType<T>, config: JsonConfig | null, file: string): T {
+  return parseConfig(schema, config ?? {}, file);
+}
+
+function unsupported(file: string, wanted: string, value: unknown): EngineError {
+  return new EngineError(
+    "UNSUPPORTED_MODEL",
+    `Cannot embed with this model: ${file} must ${wanted}, current value is ${String(value)}`,
+    { param: file },
+  );
+}
+
+function invalid(file: string, wanted: string, value: unknown): EngineError {
+  return new EngineError(
+    "CHECKPOINT_INVALID",
+    `Cannot read ${file}: it must have ${wanted}, current value is ${String(value)}`,
+    { param: file },
+  );
+}

@@ -1,0 +1,1 @@
+"""What other implementations make of tiny models: recordings that tests compare with."""
