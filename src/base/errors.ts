@@ -17,6 +17,7 @@ export type ErrorCode =
   | "QUEUE_FULL" // too many waiting requests; try later
   | "ENGINE_DEAD" // the engine is gone: only loading the model again helps
   | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine goes on
+  | "NOT_READY" // the model is still being loaded; try later
   | "SHUTTING_DOWN" // the server stops or the model is closed: no new work is taken
   | "ABORTED" // a download was cancelled, a client hung up; calls reject with their signal's reason
   | "UNAUTHORIZED" // a missing or wrong API key or hub token

@@ -1,22 +1,31 @@
 import { assert, EngineError } from "#base";
+import { SharedPlaces } from "./answering/shared-places.ts";
 
-/** Who is being served: limits how many at once, and lets a shutdown wait for them or end them. */
+/**
+ * Who is being served by one thread: limits how many all threads serve at once, and lets a shutdown
+ * wait for this one's or end them.
+ */
 export class Admission {
   readonly #limit: number;
+  readonly #places: SharedPlaces;
+  readonly #place: number;
   readonly #running = new Set<AbortController>();
   readonly #waiters: (() => void)[] = [];
-  #draining = false;
 
-  constructor(limit: number) {
+  /** `places`: what all threads count, this one at `place`. */
+  constructor(limit: number, places: SharedPlaces = SharedPlaces.create(1), place = 0) {
     this.#limit = limit;
+    this.#places = places;
+    this.#place = place;
   }
 
+  /** Of all threads. */
   get runningCount(): number {
-    return this.#running.size;
+    return this.#places.running;
   }
 
   get draining(): boolean {
-    return this.#draining;
+    return this.#places.draining;
   }
 
   /**
@@ -24,12 +33,13 @@ export class Admission {
    * aborts it when the client goes. Throws SHUTTING_DOWN or QUEUE_FULL. Pairs with `leave`.
    */
   enter(): AbortController {
-    if (this.#draining) throw shuttingDown();
-    if (this.#running.size >= this.#limit) {
+    if (this.draining) throw shuttingDown();
+    const others = this.#places.enter(this.#place, this.#limit);
+    if (others >= this.#limit) {
       throw new EngineError(
         "QUEUE_FULL",
         `Cannot accept request: at most ${this.#limit} may be in work, current value is ` +
-          `${this.#running.size}; try again later`,
+          `${others}; try again later`,
       );
     }
     const controller = new AbortController();
@@ -40,18 +50,19 @@ export class Admission {
   leave(controller: AbortController): void {
     const wasRunning = this.#running.delete(controller);
     assert(wasRunning, "Cannot leave: this request is not running");
+    this.#places.leave(this.#place);
     if (this.#running.size > 0) return;
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
 
-  /** Refuses what comes from now on; resolves when nothing runs. */
+  /** All threads refuse what comes from now on; resolves when nothing runs on this one. */
   drain(): Promise<void> {
-    this.#draining = true;
+    this.#places.startDraining();
     if (this.#running.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Ends all running requests with SHUTTING_DOWN. */
+  /** Ends all requests that run on this thread with SHUTTING_DOWN. */
   abortAll(): void {
     for (const controller of this.#running) controller.abort(shuttingDown());
   }

@@ -12,7 +12,7 @@ import { checkBodyShape } from "./body-shape.ts";
 import { answerBrokenRequest, answerConnect } from "./broken-request.ts";
 import type { ServerConfig } from "./config.ts";
 import type { ServerContext } from "./context.ts";
-import { generationRoute } from "./generation-route.ts";
+import { type CallHandler, generationRoute } from "./generation-route.ts";
 import { HttpError, httpFailure } from "./http-errors.ts";
 import { kvEventRoutes } from "./kv-events/kv-event-routes.ts";
 import { chatCompletions } from "./openai/chat-completions.ts";
@@ -27,6 +27,17 @@ import { logFailure, logRequests } from "./request-log.ts";
 const standardError = 2;
 const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
+
+const GENERATION: readonly (readonly [string, CallHandler])[] = [
+  ["/v1/chat/completions", chatCompletions],
+  ["/v1/completions", completions],
+  ["/v1/embeddings", embeddings],
+  ["/tokenize", tokenize],
+  ["/detokenize", detokenize],
+];
+
+/** Paths to which requests are posted that need the model, and nothing else of the server. */
+export const GENERATION_PATHS: ReadonlySet<string> = new Set(GENERATION.map(([path]) => path));
 
 /** Builds the application; it does not listen yet. */
 export function createApp(context: ServerContext): FastifyInstance {
@@ -45,11 +56,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   operationRoutes(app, context);
   kvEventRoutes(app, context);
   modelRoutes(app, context);
-  generationRoute(app, context, "/v1/chat/completions", chatCompletions);
-  generationRoute(app, context, "/v1/completions", completions);
-  generationRoute(app, context, "/v1/embeddings", embeddings);
-  generationRoute(app, context, "/tokenize", tokenize);
-  generationRoute(app, context, "/detokenize", detokenize);
+  for (const [path, handler] of GENERATION) generationRoute(app, context, path, handler);
   return app;
 }
 

@@ -37,6 +37,16 @@ export const ServerOptions = z
       .positive()
       .default(100_000)
       .describe("Most values in a request body, in lists and fields; token ids apart."),
+    answeringThreads: z
+      .int()
+      .min(0)
+      .max(64)
+      .nullable()
+      .default(0)
+      .describe(
+        "Threads beside the main one that read requests and write answers; null: by the number " +
+          "of cores.",
+      ),
     concurrentRequestsMax: z
       .int()
       .positive()

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { ServedModel } from "#engine";
 import type { Admission } from "./admission.ts";
 import type { ServerConfig } from "./config.ts";
@@ -21,6 +22,17 @@ export interface ServerContext {
   newId(): string;
   /** Unix time in whole seconds. */
   nowSeconds(): number;
+}
+
+const msPerSecond = 1000;
+
+/** With names and time as the system gives them. */
+export function createContext(parts: Omit<ServerContext, "newId" | "nowSeconds">): ServerContext {
+  return {
+    ...parts,
+    newId: () => randomUUID(),
+    nowSeconds: () => Math.floor(Date.now() / msPerSecond),
+  };
 }
 
 /** One request in work. */

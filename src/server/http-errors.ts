@@ -55,6 +55,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   },
   ENGINE_DEAD: broken("engine_dead", 503),
   ENGINE_STEP_FAILED: broken("engine_step_failed"),
+  NOT_READY: { ...broken("not_ready", 503), retryAfterSeconds: 1 },
   SHUTTING_DOWN: { ...broken("shutting_down", 503), retryAfterSeconds: 5 },
   ABORTED: invalid("aborted", 499),
   UNAUTHORIZED: { status: 401, type: "authentication_error", code: "invalid_api_key" },

@@ -4,7 +4,9 @@
  * One request: access and limits (app.ts), a place among those in work (generation-route.ts), the
  * body's schema (openai/), the engine, and its tokens as one JSON answer or as events.
  *
- *   server.ts             starts and stops it
+ *   server.ts             starts and stops it; listener.ts holds the address from the start
+ *   not-ready.ts          answers while the model is loaded
+ *   answering/            threads that answer: connections handed over, what only one may know
  *   config.ts             its options
  *   app.ts                routes, and answers to requests that are not right
  *   generation-route.ts   routes that make the engine work; hang-ups
@@ -30,4 +32,4 @@
  */
 export { SamplingDefaults, ServerOptions } from "./config.ts";
 export { type ErrorBody, HTTP_ERRORS } from "./http-errors.ts";
-export { type RunningServer, startServer } from "./server.ts";
+export { type ReservedServer, type RunningServer, reserveServer, startServer } from "./server.ts";

@@ -3,7 +3,14 @@
  * work: each metric is kept once, as `perigee:NAME`, and printed a second time as `vllm:NAME`, and
  * once more under names that older boards ask for.
  */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import {
+  AggregatorRegistry,
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  Registry,
+} from "prom-client";
 import type { EngineListener, RequestSummary, RequestTimes, ServedModel } from "#engine";
 import {
   engineCounters,
@@ -25,6 +32,22 @@ const COUNTED_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 /** Memory, event loop and garbage collection: one per process, however many servers it has. */
 let processRegistry: Registry | null = null;
 
+/** What one thread has counted, as plain data. */
+export type MetricsSnapshot = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
+
+/** What beside requests is counted here. */
+export interface MetricsScope {
+  /** The engine's own books; not where another thread keeps them. Default: true. */
+  readonly books?: boolean;
+  /** What other threads counted: added to what this one did. */
+  readonly others?: () => Promise<readonly MetricsSnapshot[]>;
+}
+
+/** All counts added up. */
+export function sumOf(snapshots: readonly MetricsSnapshot[]): Registry {
+  return AggregatorRegistry.aggregate([...snapshots]);
+}
+
 /** What `/metrics` shows of one model. Listens from construction until `close`. */
 export class EngineMetrics {
   readonly contentType: string = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -33,25 +56,33 @@ export class EngineMetrics {
   readonly #histograms = new Map<HistogramName, Histogram.Internal<string>>();
   readonly #finished: Counter;
   readonly #requests: Counter;
+  readonly #others: () => Promise<readonly MetricsSnapshot[]>;
   readonly #stop: () => void;
 
-  constructor(model: ServedModel, modelName: string) {
+  constructor(model: ServedModel, modelName: string, scope: MetricsScope = {}) {
+    const { books = true, others = async () => [] } = scope;
+    this.#others = others;
     this.#labels = { model_name: modelName, engine: "0" };
     this.#finished = this.#makeFinishedCounter();
     this.#requests = this.#makeRequestCounter();
     for (const [name, { help, buckets }] of Object.entries(HISTOGRAMS)) {
       this.#makeHistogram(name as HistogramName, help, [...buckets]); // a key of the same table
     }
-    this.#makeGauges(model);
-    this.#makeCounters(model);
-    this.#stop = model.listen(this.#listener());
+    if (books) {
+      this.#makeGauges(model);
+      this.#makeCounters(model);
+    }
+    this.#stop = model.listen(this.#listener(books));
   }
 
   /** Everything in Prometheus' text format. */
   async text(): Promise<string> {
     const parts: string[] = [];
-    for (const { name } of this.#registry.getMetricsAsArray()) {
-      const text = await this.#registry.getSingleMetricAsString(name);
+    const others = await this.#others();
+    const registry =
+      others.length === 0 ? this.#registry : sumOf([await this.snapshot(), ...others]);
+    for (const { name } of registry.getMetricsAsArray()) {
+      const text = await registry.getSingleMetricAsString(name);
       parts.push(text);
       const short = name.slice(OWN_PREFIX.length);
       parts.push(renamed(text, name, VLLM_PREFIX + short));
@@ -60,6 +91,11 @@ export class EngineMetrics {
     processRegistry ??= makeProcessRegistry();
     parts.push(withoutNaN(await processRegistry.metrics()));
     return `${parts.join("\n\n")}\n`;
+  }
+
+  /** What was counted here, for the thread that answers `/metrics`. */
+  snapshot(): Promise<MetricsSnapshot> {
+    return this.#registry.getMetricsAsJSON();
   }
 
   /** Counts an answered HTTP request by route, method and status: 429s are those turned away. */
@@ -77,9 +113,12 @@ export class EngineMetrics {
     this.#registry.clear();
   }
 
-  #listener(): EngineListener {
+  #listener(books: boolean): EngineListener {
     return {
-      onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens),
+      // Every thread hears of steps, and one counts them.
+      ...(books
+        ? { onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens) }
+        : {}),
       onFirstToken: (_id, seconds) => this.#observe("time_to_first_token_seconds", seconds),
       onTokens: (_id, _count, seconds) => this.#observe("inter_token_latency_seconds", seconds),
       onRequestEnd: (times, summary) => this.#onRequestEnd(times, summary),

@@ -1,15 +1,29 @@
-import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import type { Duplex } from "node:stream";
+import type { MessagePort } from "node:worker_threads";
 import type { FastifyInstance } from "fastify";
 import { EngineError, messageOf } from "#base";
 import type { ServedModel } from "#engine";
 import { Admission } from "./admission.ts";
+import {
+  type AnsweringParts,
+  AnsweringThreads,
+  defaultThreads,
+} from "./answering/answering-threads.ts";
+import { PortStream } from "./answering/port-stream.ts";
 import { createApp } from "./app.ts";
-import { parseServerConfig, type ServerConfig, type ServerOptions } from "./config.ts";
-import type { ServerContext } from "./context.ts";
+import {
+  parseServerConfig,
+  type SamplingDefaults,
+  type ServerConfig,
+  type ServerOptions,
+} from "./config.ts";
+import { createContext, type ServerContext } from "./context.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
 import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
+import { Listener } from "./listener.ts";
 import { EngineMetrics } from "./metrics.ts";
+import { answerNotReady } from "./not-ready.ts";
 
 const msPerSecond = 1000;
 
@@ -27,6 +41,16 @@ export interface RunningServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** An address that is held, and threads that start, while a model is loaded. */
+export interface ReservedServer extends AsyncDisposable {
+  /** Where it will serve: until then every request gets 503. */
+  readonly url: string;
+  /** Serves the model until closed. `defaultSampling`: instead of the option of that name. */
+  serve(model: ServedModel, defaultSampling?: SamplingDefaults): Promise<RunningServer>;
+  /** Gives the address back where nothing is served. */
+  close(): Promise<void>;
+}
+
 /**
  * Serves a model over HTTP until closed.
  *
@@ -36,28 +60,106 @@ export async function startServer(
   model: ServedModel,
   options: ServerOptions = {},
 ): Promise<RunningServer> {
-  const config = parseServerConfig(options);
-  const kvPublisher = await startKvPublisher(model, config);
-  const context = createContext(model, config, kvPublisher);
-  const app = createApp(context);
+  const mayConnect = model.connect !== undefined;
+  const reserved = await reserveServer(mayConnect ? options : { ...options, answeringThreads: 0 });
   try {
-    await listen(app, config);
+    return await reserved.serve(model);
   } catch (error) {
-    await kvPublisher?.close();
+    await reserved.close();
     throw error;
   }
+}
+
+/**
+ * Holds the address and starts what takes time, before a model is loaded. Throws as `startServer`
+ * does.
+ */
+export async function reserveServer(options: ServerOptions = {}): Promise<ReservedServer> {
+  const config = parseServerConfig(options);
+  const waiting = answerNotReady();
+  const listener = await Listener.open(config.host, config.port, (socket) => waiting.take(socket));
+  const threads = AnsweringThreads.start(config.answeringThreads ?? defaultThreads());
+  let served = false;
+  const close = async () => {
+    if (served) return;
+    listener.stop();
+    waiting.close();
+    await threads.close();
+  };
+  return {
+    url: listener.url,
+    serve: async (model, defaultSampling = config.defaultSampling) => {
+      const own = { ...config, defaultSampling };
+      const server = await serve(model, own, { listener, threads });
+      served = true;
+      waiting.close();
+      return server;
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** What was begun before the model was there. */
+interface Reserved {
+  readonly listener: Listener;
+  readonly threads: AnsweringThreads;
+}
+
+async function serve(
+  model: ServedModel,
+  config: ServerConfig,
+  { listener, threads }: Reserved,
+): Promise<RunningServer> {
+  const kvPublisher = await startKvPublisher(model, config);
+  const [first = model.info.name, ...others] = config.servedModelName;
+  const modelNames = [first, ...others] as const;
+  const version = ownVersion();
+  const { concurrentRequestsMax } = config;
+  const context = createContext({
+    ...{ model, config, modelNames, version, kvPublisher },
+    admission: new Admission(concurrentRequestsMax, threads.places, threads.ownPlace),
+    metrics: new EngineMetrics(model, first, { others: () => threads.metrics() }),
+  });
+  const app = createApp(context);
+  const answerHere = await openApp(app);
+  if (isShared(model)) {
+    const { log } = app;
+    const onForward = (port: MessagePort) => answerHere(new PortStream(port));
+    await threads.serve({ model, config, modelNames, version, log, onForward });
+  }
+  listener.direct((socket) => {
+    if (!threads.take(socket)) answerHere(socket);
+  });
+  warnWhereOpen(app, config);
   const publishing = publishKvEvents(app, context);
   let closing: Promise<void> | null = null;
   const close = (): Promise<void> => {
-    if (closing === null) closing = shutDown({ app, context, publishing });
-    else context.admission.abortAll();
+    if (closing === null) closing = shutDown({ app, context, publishing, listener, threads });
+    else abortAll(context, threads);
     return closing;
   };
   return {
-    url: urlOf(app),
+    url: listener.url,
     kvEvents: kvPublisher?.description ?? null,
     close,
     [Symbol.asyncDispose]: close,
+  };
+}
+
+/** Other threads can serve it, too. */
+function isShared(model: ServedModel): model is AnsweringParts["model"] {
+  return model.connect !== undefined;
+}
+
+/** The application without an address of its own: what takes its connections. */
+async function openApp(app: FastifyInstance): Promise<(connection: Duplex) => void> {
+  await app.ready();
+  // Node looks for slow requests only in servers that listen; this one gets its connections.
+  app.server.emit("listening");
+  return (connection) => {
+    app.server.emit("connection", connection);
+    connection.resume();
   };
 }
 
@@ -95,63 +197,37 @@ function publishKvEvents(
   });
 }
 
-function createContext(
-  model: ServedModel,
-  config: ServerConfig,
-  kvPublisher: ZmqKvPublisher | null,
-): ServerContext {
-  const [first = model.info.name, ...others] = config.servedModelName;
-  return {
-    model,
-    config,
-    modelNames: [first, ...others],
-    admission: new Admission(config.concurrentRequestsMax),
-    metrics: new EngineMetrics(model, first),
-    kvPublisher,
-    version: ownVersion(),
-    newId: () => randomUUID(),
-    nowSeconds: () => Math.floor(Date.now() / msPerSecond),
-  };
-}
-
-async function listen(app: FastifyInstance, { host, port, apiKey }: ServerConfig): Promise<void> {
-  const { level } = app.log;
-  app.log.level = "silent"; // whoever starts a server says where it listens: Fastify need not
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    const message = `Cannot listen on ${host}:${port}: ${messageOf(error)}; choose another port`;
-    throw new EngineError("IO", message, { cause: error, param: "port" });
-  } finally {
-    app.log.level = level;
-  }
-  if (apiKey.length === 0 && !["127.0.0.1", "::1", "localhost"].includes(host)) {
-    app.log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);
-  }
+function warnWhereOpen({ log }: FastifyInstance, { host, port, apiKey }: ServerConfig): void {
+  if (apiKey.length > 0 || ["127.0.0.1", "::1", "localhost"].includes(host)) return;
+  log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);
 }
 
 /** What is to be closed. */
-interface Parts {
+interface Parts extends Reserved {
   readonly app: FastifyInstance;
   readonly context: ServerContext;
   readonly publishing: KvPublishing | null;
 }
 
-async function shutDown({ app, context, publishing }: Parts): Promise<void> {
+async function shutDown(parts: Parts): Promise<void> {
+  const { app, context, publishing, listener, threads } = parts;
   const { admission, metrics, config } = context;
-  const timer = setTimeout(() => admission.abortAll(), config.shutdownTimeoutMs);
-  await admission.drain();
+  const timer = setTimeout(() => abortAll(context, threads), config.shutdownTimeoutMs);
+  await Promise.all([admission.drain(), threads.drain()]);
   clearTimeout(timer);
+  listener.stop();
   await app.close();
+  // Threads let answers out that this one gave them, so its own connections end last.
+  await threads.close();
+  app.server.closeAllConnections();
   await publishing?.close();
   metrics.close();
 }
 
-function urlOf(app: FastifyInstance): string {
-  const address = app.server.address();
-  if (address === null || typeof address === "string") return "";
-  const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
-  return `http://${host}:${address.port}`;
+/** Ends what runs, on all threads. */
+function abortAll({ admission }: ServerContext, threads: AnsweringThreads): void {
+  admission.abortAll();
+  threads.abortAll();
 }
 
 function ownVersion(): string {

@@ -12,13 +12,16 @@ const messages = [{ role: "user" as const, content: "Hello, who are you?" }];
 const greedy = { model: "pocket", temperature: 0, max_tokens: 12 };
 const abortSeed = { low: 200, high: 0 };
 
+/** test/server/served-llm-threads.test.ts runs all this once more, with others than 0. */
+const answeringThreads = Number(process.env.PERIGEE_TEST_ANSWERING_THREADS ?? 0);
+
 let llm: LLM;
 let server: RunningServer;
 let client: OpenAI;
 
 beforeAll(async () => {
   llm = await LLM.load("models/pocket", { engineThread: false });
-  server = await startServer(llm, { port: 0, logLevel: "silent" });
+  server = await startServer(llm, { port: 0, logLevel: "silent", answeringThreads });
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
 });
 

@@ -1,0 +1,152 @@
+/**
+ * A thread that answers: the whole HTTP application over its own way to the engine. Connections are
+ * handed to it; what only the main thread knows, it lets that one answer.
+ */
+import { closeSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { MessageChannel, type MessagePort, parentPort, workerData } from "node:worker_threads";
+import type { FastifyInstance } from "fastify";
+import { assert, messageOf } from "#base";
+import { LLM } from "#engine";
+import { Admission } from "../admission.ts";
+import { createApp, GENERATION_PATHS } from "../app.ts";
+import { createContext } from "../context.ts";
+import { EngineMetrics } from "../metrics.ts";
+import { forward } from "./forward.ts";
+import { SharedPlaces } from "./shared-places.ts";
+import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
+
+/** How long answers of the main thread may still take at the end. */
+const FORWARDS_MS = 1000;
+
+/** All that serves. */
+interface Serving {
+  readonly model: LLM;
+  readonly app: FastifyInstance;
+  readonly admission: Admission;
+  readonly metrics: EngineMetrics;
+}
+
+class AnsweringThread {
+  readonly #place: number;
+  readonly #places: SharedPlaces;
+  readonly #port: MessagePort;
+  readonly #forwards = new Set<Promise<void>>();
+  #serving: Serving | null = null;
+
+  constructor({ place, counters }: ThreadData, port: MessagePort) {
+    this.#place = place;
+    this.#places = new SharedPlaces(counters);
+    this.#port = port;
+  }
+
+  receive(message: ToThread): void {
+    switch (message.type) {
+      case "serve":
+        void this.#serve(message.work);
+        break;
+      case "connection":
+        this.#adopt(message.descriptor);
+        break;
+      case "metrics":
+        void this.#tellMetrics(message.ask);
+        break;
+      case "drain":
+        void this.#serving?.admission.drain().then(() => this.#post({ type: "drained" }));
+        break;
+      case "abort":
+        this.#serving?.admission.abortAll();
+        break;
+      case "close":
+        void this.#close();
+        break;
+    }
+  }
+
+  async #serve(work: ThreadWork): Promise<void> {
+    try {
+      this.#serving = await this.#build(work);
+      this.#post({ type: "ready" });
+    } catch (error) {
+      this.#post({ type: "failed", message: messageOf(error) });
+      this.#port.close();
+    }
+  }
+
+  async #build({ connection, config, modelNames, version }: ThreadWork): Promise<Serving> {
+    const model = await LLM.join(connection);
+    const admission = new Admission(config.concurrentRequestsMax, this.#places, this.#place);
+    const metrics = new EngineMetrics(model, modelNames[0], { books: false });
+    const parts = { model, config, modelNames, admission, metrics, version, kvPublisher: null };
+    const app = createApp(createContext(parts));
+    await app.ready();
+    const [answer] = app.server.listeners("request");
+    assert(answer !== undefined, "The application answers requests");
+    app.server.removeAllListeners("request");
+    app.server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+      if (isGeneration(request)) answer.call(app.server, request, response);
+      else this.#forward(request, response);
+    });
+    // Node looks for slow requests only in servers that listen; this one gets its connections.
+    app.server.emit("listening");
+    return { model, app, admission, metrics };
+  }
+
+  #adopt(descriptor: number): void {
+    // Said first: if this thread ended right here, nobody must close what may be another's by then.
+    this.#places.adopt(this.#place);
+    try {
+      assert(this.#serving !== null, "Connections come when the thread is ready");
+      const options = { fd: descriptor, readable: true, writable: true, allowHalfOpen: true };
+      const socket = new Socket(options);
+      socket.once("close", () => this.#places.disconnect(this.#place));
+      this.#serving.app.server.emit("connection", socket);
+    } catch (error) {
+      this.#places.disconnect(this.#place);
+      this.#serving?.app.log.error(`Cannot take a connection over: ${messageOf(error)}`);
+      closeSync(descriptor);
+    }
+  }
+
+  #forward(request: IncomingMessage, response: ServerResponse): void {
+    const { port1, port2 } = new MessageChannel();
+    this.#port.postMessage({ type: "forward", port: port2 } satisfies FromThread, [port2]);
+    const done = forward(request, response, port1);
+    this.#forwards.add(done);
+    void done.then(() => this.#forwards.delete(done));
+  }
+
+  async #tellMetrics(ask: number): Promise<void> {
+    const metrics = (await this.#serving?.metrics.snapshot()) ?? [];
+    this.#post({ type: "metrics", ask, metrics });
+  }
+
+  /** What the main thread has answered goes out; then all connections end. */
+  async #close(): Promise<void> {
+    const late = new Promise((resolve) => setTimeout(resolve, FORWARDS_MS).unref());
+    await Promise.race([Promise.all(this.#forwards), late]);
+    if (this.#serving !== null) {
+      const { app, metrics, model } = this.#serving;
+      await app.close();
+      app.server.closeAllConnections();
+      metrics.close();
+      await model[Symbol.asyncDispose]();
+    }
+    this.#port.close();
+  }
+
+  #post(message: FromThread): void {
+    this.#port.postMessage(message);
+  }
+}
+
+/** What this thread answers itself; all else, mistakes included, is the main thread's. */
+function isGeneration({ method, url = "" }: IncomingMessage): boolean {
+  return method === "POST" && GENERATION_PATHS.has(url.split("?", 1)[0] ?? "");
+}
+
+const port = parentPort;
+assert(port !== null, "answering-thread.js is started by AnsweringThreads, as a worker");
+const thread = new AnsweringThread(workerData as ThreadData, port); // as AnsweringThreads gives it
+port.on("message", (message: ToThread) => thread.receive(message));

@@ -1,0 +1,163 @@
+import type { Socket } from "node:net";
+import { availableParallelism } from "node:os";
+import type { MessagePort } from "node:worker_threads";
+import type { FastifyBaseLogger } from "fastify";
+import { messageOf } from "#base";
+import type { ServedModel } from "#engine";
+import { type MetricsSnapshot, sumOf } from "../metrics.ts";
+import { canHandOver, handOver } from "./handover.ts";
+import { SharedPlaces } from "./shared-places.ts";
+import { closeDescriptors, ThreadHandle } from "./thread-handle.ts";
+import type { ThreadWork } from "./thread-messages.ts";
+
+/** How many threads answer where nobody says; see `answeringThreads` in ../config.ts. */
+export function defaultThreads(cores: number = availableParallelism()): number {
+  const CORES_PER_THREAD = 3;
+  const CORES_MIN = 8;
+  const THREADS_MAX = 8;
+  if (cores < CORES_MIN) return 0;
+  return Math.min(THREADS_MAX, Math.floor(cores / CORES_PER_THREAD));
+}
+
+/** What threads answer with, and what stays with the main thread. */
+export interface AnsweringParts extends Omit<ThreadWork, "connection"> {
+  readonly model: ServedModel & Required<Pick<ServedModel, "connect">>;
+  readonly log: FastifyBaseLogger;
+  /** Answers here a request that only this thread can answer: a connection's other end. */
+  readonly onForward: (port: MessagePort) => void;
+}
+
+/**
+ * The threads that answer: each connection goes to the one with the least in work. One that crashes
+ * is replaced; its connections end, what it was to get goes to others.
+ */
+export class AnsweringThreads {
+  /** Counters of all threads; the last place is the main thread's. */
+  readonly places: SharedPlaces;
+  readonly #threads: ThreadHandle[];
+  #parts: AnsweringParts | null = null;
+  #closing = false;
+  /** What threads counted that are gone. */
+  #ended: MetricsSnapshot[] = [];
+
+  private constructor(count: number) {
+    this.places = SharedPlaces.create(count + 1);
+    this.#threads = Array.from({ length: count }, (_, place) => this.#start(place));
+  }
+
+  /** Starts so many threads; none where connections cannot be handed over. */
+  static start(count: number): AnsweringThreads {
+    return new AnsweringThreads(count > 0 && canHandOver() ? count : 0);
+  }
+
+  /** The main thread's place among the counters. */
+  get ownPlace(): number {
+    return this.#threads.length;
+  }
+
+  /** Settles when all of them are ready, or known not to become so. */
+  async serve(parts: AnsweringParts): Promise<void> {
+    this.#parts = parts;
+    await Promise.all(this.#threads.map((thread) => this.#serve(thread, parts)));
+  }
+
+  /** Gives a connection to a thread. False where none can take it: it is the caller's. */
+  take(socket: Socket): boolean {
+    const thread = this.#leastBusy();
+    const descriptor = thread === null ? null : handOver(socket);
+    if (thread === null || descriptor === null) return false;
+    thread.give(descriptor);
+    return true;
+  }
+
+  /** What they counted, those included that are gone. */
+  async metrics(): Promise<readonly MetricsSnapshot[]> {
+    const told = await Promise.all(this.#ready().map((thread) => thread.metrics()));
+    return [...this.#ended, ...told.filter((snapshot) => snapshot !== null)];
+  }
+
+  /** Settles when nothing runs on any of them. */
+  async drain(): Promise<void> {
+    await Promise.all(this.#ready().map((thread) => thread.drain()));
+  }
+
+  abortAll(): void {
+    for (const thread of this.#ready()) thread.abortAll();
+  }
+
+  /** Ends them with their connections. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+
+  #start(place: number): ThreadHandle {
+    const thread: ThreadHandle = new ThreadHandle(place, this.places, {
+      onForward: ({ port }) => this.#forward(port),
+      onEnd: (reason, descriptors) => void this.#replace(thread, reason, descriptors),
+    });
+    return thread;
+  }
+
+  #forward(port: MessagePort): void {
+    if (this.#parts === null || this.#closing) port.close();
+    else this.#parts.onForward(port);
+  }
+
+  async #serve(thread: ThreadHandle, parts: AnsweringParts): Promise<void> {
+    const { model, config, modelNames, version } = parts;
+    try {
+      const connection = model.connect();
+      if (await thread.serve({ connection, config, modelNames, version })) return;
+      if (!this.#closing) parts.log.error(`${nameOf(thread)} cannot serve: others answer`);
+    } catch (error) {
+      parts.log.error(`${nameOf(thread)} cannot serve: ${messageOf(error)}`);
+    }
+  }
+
+  /** A thread that was ready once is replaced; one that never was would not be the next time. */
+  async #replace(
+    thread: ThreadHandle,
+    reason: string,
+    descriptors: readonly number[],
+  ): Promise<void> {
+    const parts = this.#parts;
+    const { lastMetrics } = thread;
+    if (lastMetrics !== null) {
+      this.#ended = [await sumOf([...this.#ended, lastMetrics]).getMetricsAsJSON()];
+    }
+    if (this.#closing || parts === null) {
+      closeDescriptors(descriptors);
+      return;
+    }
+    parts.log.error(`${nameOf(thread)} ended: ${reason}`);
+    if (thread.wasReady) {
+      const next = this.#start(thread.place);
+      this.#threads[thread.place] = next;
+      await this.#serve(next, parts);
+    }
+    for (const descriptor of descriptors) {
+      const taker = this.#leastBusy();
+      if (taker === null) closeDescriptors([descriptor]);
+      else taker.give(descriptor);
+    }
+  }
+
+  #ready(): ThreadHandle[] {
+    return this.#threads.filter((thread) => thread.isReady);
+  }
+
+  #leastBusy(): ThreadHandle | null {
+    let best: ThreadHandle | null = null;
+    let least = Number.POSITIVE_INFINITY;
+    for (const thread of this.#ready()) {
+      const load = this.places.loadOf(thread.place);
+      if (load < least) [best, least] = [thread, load];
+    }
+    return best;
+  }
+}
+
+function nameOf({ place }: ThreadHandle): string {
+  return `Answering thread ${place + 1}`;
+}

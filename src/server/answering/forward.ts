@@ -1,0 +1,59 @@
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as openRequest,
+  type ServerResponse,
+} from "node:http";
+import type { MessagePort } from "node:worker_threads";
+import { PortStream } from "./port-stream.ts";
+
+/** Headers about one connection; the next one has its own. */
+const HOP_HEADERS = new Set(["connection", "keep-alive", "proxy-connection", "expect", "upgrade"]);
+/** Whether a body comes in chunks, too, is a matter of each connection. */
+const ANSWER_HOP_HEADERS = new Set([...HOP_HEADERS, "transfer-encoding"]);
+
+/**
+ * Lets another thread's server answer, over a port to it: request and answer are its own, byte for
+ * byte. Settles when the answer is out, or one of the two sides is gone.
+ */
+export function forward(
+  request: IncomingMessage,
+  response: ServerResponse,
+  port: MessagePort,
+): Promise<void> {
+  const headers = endToEnd(request.rawHeaders, HOP_HEADERS);
+  // So that an end of the connection is the other server's wish, and not the rule.
+  headers.push("connection", "keep-alive");
+  const onward = openRequest({
+    method: request.method ?? "GET",
+    path: request.url ?? "/",
+    headers: headers as unknown as OutgoingHttpHeaders, // as Node takes them, not its types
+    createConnection: () => new PortStream(port),
+  });
+  onward.on("response", (answer) => {
+    const { statusCode = 502, statusMessage = "", rawHeaders } = answer;
+    const own = endToEnd(rawHeaders, ANSWER_HOP_HEADERS);
+    if (answer.headers.connection === "close") own.push("connection", "close");
+    response.writeHead(statusCode, statusMessage, own);
+    answer.on("error", () => response.destroy());
+    answer.pipe(response);
+  });
+  onward.on("error", () => response.destroy());
+  request.pipe(onward);
+  return new Promise((resolve) => {
+    response.once("close", () => {
+      onward.destroy();
+      resolve();
+    });
+  });
+}
+
+/** Names and values in turn, as they came, without those in `skipped`. */
+function endToEnd(raw: readonly string[], skipped: ReadonlySet<string>): string[] {
+  const headers: string[] = [];
+  for (let place = 0; place + 1 < raw.length; place += 2) {
+    const [name = "", value = ""] = raw.slice(place, place + 2);
+    if (!skipped.has(name.toLowerCase())) headers.push(name, value);
+  }
+  return headers;
+}

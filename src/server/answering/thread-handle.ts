@@ -1,0 +1,183 @@
+import { closeSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import type { MetricsSnapshot } from "../metrics.ts";
+import type { SharedPlaces } from "./shared-places.ts";
+import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
+
+/** How long a thread may take to say what it counted: after that, what it said before is used. */
+const METRICS_MS = 500;
+
+/** How long a thread may take to end by itself. */
+const CLOSING_MS = 3000;
+
+export interface ThreadEvents {
+  /** A request that this thread is to answer. */
+  readonly onForward: (message: Extract<FromThread, { readonly type: "forward" }>) => void;
+  /** It ended, and its descriptors that nobody took over are this thread's again. */
+  readonly onEnd: (reason: string, descriptors: readonly number[]) => void;
+}
+
+/** Node 20 cannot run TypeScript: from source, the thread runs the built file. */
+function threadUrl(): URL {
+  const fromSource = import.meta.url.endsWith(".ts");
+  const file = fromSource ? "../../../dist/server/answering" : ".";
+  return new URL(`${file}/answering-thread.js`, import.meta.url);
+}
+
+/** One answering thread as the main thread sees it. */
+export class ThreadHandle {
+  readonly place: number;
+  readonly #places: SharedPlaces;
+  readonly #worker: Worker;
+  readonly #exited: Promise<void>;
+  readonly #ready: Promise<boolean>;
+  #markReady: (isReady: boolean) => void = () => {};
+  #isReady = false;
+  #wasReady = false;
+  /** Descriptors in the order in which they were given, from the `#forgotten`th on. */
+  #given: number[] = [];
+  #forgotten = 0;
+  #reason = "it ended";
+  #metrics: MetricsSnapshot | null = null;
+  #asks = 0;
+  readonly #asked = new Map<number, () => void>();
+  #onDrained: (() => void) | null = null;
+
+  /** Starts the thread, which loads its code at once. */
+  constructor(place: number, places: SharedPlaces, events: ThreadEvents) {
+    this.place = place;
+    this.#places = places;
+    const data: ThreadData = { place, counters: places.buffer };
+    const name = `perigee-answering-${place + 1}`;
+    this.#worker = new Worker(threadUrl(), { name, execArgv: [], workerData: data });
+    this.#ready = new Promise((resolve) => {
+      this.#markReady = resolve;
+    });
+    this.#worker.on("message", (message: FromThread) => this.#receive(message, events));
+    this.#worker.on("error", (error) => {
+      this.#reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    });
+    this.#exited = new Promise((resolve) => {
+      this.#worker.once("exit", () => {
+        const descriptors = this.#takeBack();
+        this.#forget();
+        events.onEnd(this.#reason, descriptors);
+        resolve();
+      });
+    });
+  }
+
+  /** It took connections, and may do so no more. */
+  get wasReady(): boolean {
+    return this.#wasReady;
+  }
+
+  /** It takes connections. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** What it said last about its counts; null where it never did. */
+  get lastMetrics(): MetricsSnapshot | null {
+    return this.#metrics;
+  }
+
+  /** Settles with true when it takes connections, with false when it never will. */
+  serve(work: ThreadWork): Promise<boolean> {
+    this.#worker.postMessage({ type: "serve", work } satisfies ToThread, [work.connection.port]);
+    return this.#ready;
+  }
+
+  /** The descriptor is the thread's from now on. */
+  give(descriptor: number): void {
+    this.#places.connect(this.place);
+    const adopted = this.#places.adoptedAt(this.place);
+    this.#given.splice(0, adopted - this.#forgotten);
+    this.#forgotten = adopted;
+    this.#given.push(descriptor);
+    this.#post({ type: "connection", descriptor });
+  }
+
+  /** What it has counted; what it said the last time where it does not say now. */
+  async metrics(): Promise<MetricsSnapshot | null> {
+    const ask = ++this.#asks;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#asked.set(ask, resolve);
+      timer = setTimeout(resolve, METRICS_MS);
+      this.#post({ type: "metrics", ask });
+    });
+    clearTimeout(timer);
+    this.#asked.delete(ask);
+    return this.#metrics;
+  }
+
+  /** Takes no new requests; settles when none runs. */
+  drain(): Promise<void> {
+    const drained = new Promise<void>((resolve) => {
+      this.#onDrained = resolve;
+      if (!this.#isReady) resolve();
+    });
+    this.#post({ type: "drain" });
+    return Promise.race([drained, this.#exited]);
+  }
+
+  abortAll(): void {
+    this.#post({ type: "abort" });
+  }
+
+  /** Ends the thread with all its connections. */
+  async close(): Promise<void> {
+    if (this.#isReady) this.#post({ type: "close" });
+    else void this.#worker.terminate();
+    const timer = setTimeout(() => void this.#worker.terminate(), CLOSING_MS);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+
+  #receive(message: FromThread, { onForward }: ThreadEvents): void {
+    switch (message.type) {
+      case "ready":
+        this.#isReady = true;
+        this.#wasReady = true;
+        this.#markReady(true);
+        break;
+      case "failed":
+        this.#reason = message.message;
+        break;
+      case "forward":
+        onForward(message);
+        break;
+      case "metrics":
+        this.#metrics = message.metrics;
+        this.#asked.get(message.ask)?.();
+        break;
+      case "drained":
+        this.#onDrained?.();
+        break;
+    }
+  }
+
+  /** Descriptors that it was given and never took over. */
+  #takeBack(): readonly number[] {
+    const adopted = this.#places.adoptedAt(this.place) - this.#forgotten;
+    return this.#given.slice(adopted);
+  }
+
+  #forget(): void {
+    this.#isReady = false;
+    this.#markReady(false);
+    this.#given = [];
+    for (const resolve of this.#asked.values()) resolve();
+    this.#places.clear(this.place);
+  }
+
+  #post(message: ToThread): void {
+    this.#worker.postMessage(message);
+  }
+}
+
+/** For connections that nobody will answer. */
+export function closeDescriptors(descriptors: readonly number[]): void {
+  for (const descriptor of descriptors) closeSync(descriptor);
+}
