@@ -236,6 +236,8 @@ export interface ChatOptions extends GenerateOptions {
   readonly addGenerationPrompt?: boolean;
   /** Leave the last message open, for the model to go on with. Default: false. */
   readonly continueFinalMessage?: boolean;
+  /** Refuse a conversation that has more tokens in any case. Default: no limit. */
+  readonly tokensMax?: number | null;
 }
 
 /** Takes work; finishes what runs and takes no more; or is gone, with the reason. */
@@ -264,10 +266,36 @@ export interface RequestSummary {
   readonly maxTokens: number | null;
 }
 
-/** The text side of a model. Encoding of long texts may run off the calling thread. */
+/** How a text is encoded. */
+export interface EncodeTextOptions {
+  /** Add what the model wants around a text (`<s>`, `[CLS]`); true by default. */
+  readonly addSpecialTokens?: boolean;
+  /** Refuse a text that has more tokens in any case, without encoding it. Default: no limit. */
+  readonly tokensMax?: number | null;
+  /** What messages call the text; `prompt` by default. */
+  readonly param?: string;
+  /** Rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** How ids become text. */
+export interface DecodeTextOptions {
+  /** Leave out special tokens; true by default. */
+  readonly skipSpecialTokens?: boolean;
+  /** Rejects with its reason, where decoding may take long. */
+  readonly signal?: AbortSignal;
+}
+
+/** The text side of a model. All but short texts are encoded and decoded on other threads. */
 export interface TextCodec {
-  encode(text: string, options?: { addSpecialTokens?: boolean }): Promise<number[]>;
-  decode(ids: readonly number[], options?: { skipSpecialTokens?: boolean }): string;
+  /** Rejects with PROMPT_TOO_LONG, and with INVALID_ARGUMENT for what takes too long. */
+  encode(text: string, options?: EncodeTextOptions): Promise<number[]>;
+  /** The same for many texts, in order. */
+  encodeAll(texts: readonly string[], options?: EncodeTextOptions): Promise<number[][]>;
+  /** On the calling thread: for as many ids as a context has. */
+  decode(ids: readonly number[], options?: DecodeTextOptions): string;
+  /** For any number of ids. */
+  decodeLong(ids: readonly number[], options?: DecodeTextOptions): Promise<string>;
   /** The piece that an id stands for, as bytes (a token may be half a character). */
   tokenBytes(id: number): Uint8Array;
 }

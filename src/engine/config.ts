@@ -200,6 +200,33 @@ export const EngineOptions = z
       .nullable()
       .default(null)
       .describe("Jinja template, or a file with one, instead of the model's."),
+    promptBytesMax: byteCount
+      .nullable()
+      .default(null)
+      .describe(
+        "Longest text of a prompt or a rendered conversation; null: 16 bytes for each token of " +
+          "the context, at least 512 KiB.",
+      ),
+    textWorkers: z
+      .int()
+      .min(1)
+      .max(64)
+      .default(3)
+      .describe(
+        "Most threads that render chat templates and encode long texts; the first takes short " +
+          "texts only, the second none above 64 Ki characters.",
+      ),
+    textDeadlineMs: z
+      .int()
+      .min(1)
+      .default(10_000)
+      .describe("Longest that one text may keep such a thread; then it is stopped."),
+    textQueueMax: z.int().min(1).default(4096).describe("Texts that may wait for such a thread."),
+    textMemoryBytes: z
+      .int()
+      .min(64 * 2 ** 20)
+      .default(2 ** 30)
+      .describe("Most memory of such a thread, with its copy of the tokenizer."),
     servedName: z.string().nullable().default(null).describe("Name of the model for clients."),
     engineThread: z
       .boolean()

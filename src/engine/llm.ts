@@ -97,6 +97,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#client = client;
     this.#settings = parts.settings;
     this.#text = parts.text;
+    this.#text.useContext(info.contextTokensMax);
     this.#source = { path: parts.path, template: parts.template };
     this.#warnOnce = warnOnce(parts.onWarning);
     this.kvEvents = kvEventsOf(client, info, parts.settings);
@@ -183,7 +184,7 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Encoding and decoding; null for a checkpoint without a tokenizer. */
   get codec(): TextCodec | null {
-    return this.#text.tokenizer;
+    return this.#text.codec;
   }
 
   health(): EngineHealth {
@@ -209,7 +210,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
     const list = isList(prompts) ? prompts : [prompts];
-    const wishes = this.#wishesOf(options);
+    const wishes = await this.#wishesOf(options);
     const { signal } = options;
     const stop = new AbortController();
     // A signal of AbortSignal.any would stay with the caller's for as long as that lives.
@@ -242,7 +243,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
       const requestId = options.requestId ?? randomUUID();
-      const wishes = this.#wishesOf(options);
+      const wishes = await this.#wishesOf(options);
       const { unreadTokensMax } = this.#settings;
       const start = { requestId, signal: options.signal, unreadTokensMax };
       const active = await this.#start(prompt, wishes, start);
@@ -264,7 +265,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   ): Promise<EmbedResult[]> {
     checkSignal(options.signal);
     return boundedMap(inputs, this.requestsAtOnce(1), async (input) => {
-      const promptTokenIds = await this.#encode(input);
+      const promptTokenIds = await this.#encode(input, options.signal);
       const embedding = await this.#client.embed(promptTokenIds, options.signal);
       return { embedding, promptTokenIds };
     });
@@ -272,7 +273,7 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
   async promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
-    const wishes = this.#wishesOf({ maxTokens: 1, temperature: 0, promptLogits: true });
+    const wishes = await this.#wishesOf({ maxTokens: 1, temperature: 0, promptLogits: true });
     const requestId = randomUUID();
     const active = await this.#start(prompt, wishes, { requestId });
     const result = await collectResult(requestId, active.items);
@@ -311,7 +312,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#requestIds.add(requestId);
     try {
       signal?.throwIfAborted();
-      const promptTokenIds = await this.#encode(prompt);
+      const promptTokenIds = await this.#encode(prompt, signal);
       signal?.throwIfAborted();
       const { seed } = wishes.params;
       const request = {
@@ -358,18 +359,18 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
   }
 
-  /** Throws INVALID_ARGUMENT. */
-  #wishesOf(options: WishOptions): Wishes {
+  /** Rejects with INVALID_ARGUMENT. */
+  #wishesOf(options: WishOptions): Promise<Wishes> {
     const { vocabularySize } = this.info;
     return wishesOf(options, { text: this.#text, vocabularySize, warn: this.#warnOnce });
   }
 
   /** Throws also when the engine ended, or was told to, while a long text was encoded. */
-  async #encode(prompt: Prompt): Promise<readonly number[]> {
+  async #encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
     this.#client.checkReady();
     checkPrompt(prompt);
     // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
-    const ids = Array.from(await this.#text.encode(prompt));
+    const ids = Array.from(await this.#text.encode(prompt, signal));
     checkTokenIds(ids, this.info.vocabularySize);
     this.#client.checkReady();
     return ids;

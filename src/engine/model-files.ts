@@ -1,11 +1,14 @@
 /** What the calling thread reads of a model: everything but weights. */
 import { basename, dirname } from "node:path";
+import { systemClock, systemTimer } from "#base";
 import { openCheckpoint } from "#checkpoint";
+import type { TextLimits } from "#tokenizer";
 import type { ModelInfo } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
-import { ModelText } from "./model-text.ts";
+import { ModelText, type ModelTextOptions } from "./model-text.ts";
 import type { EngineInfo } from "./protocol.ts";
+import { warnOnce } from "./warn-once.ts";
 
 /** What the calling thread keeps of a model's files. */
 export interface ModelFiles {
@@ -34,12 +37,22 @@ export async function readFiles(
   try {
     for (const warning of checkpoint.warnings) onWarning(warning);
     return {
-      text: new ModelText(checkpoint.tokenizer, name, template),
+      text: new ModelText(checkpoint.tokenizer, {
+        ...{ name, template, clock: systemClock, timer: systemTimer, warn: warnOnce(onWarning) },
+        ...textSettings(settings),
+      }),
       defaultSampling: defaultSamplingFrom(checkpoint.generationConfig),
     };
   } finally {
     checkpoint.close();
   }
+}
+
+function textSettings(
+  settings: EngineOptions,
+): Pick<ModelTextOptions, keyof TextLimits | "promptBytesMax"> {
+  const { textWorkers, textDeadlineMs, textQueueMax, textMemoryBytes, promptBytesMax } = settings;
+  return { textWorkers, textDeadlineMs, textQueueMax, textMemoryBytes, promptBytesMax };
 }
 
 /** The last part of a path or of a hub's name; a bare configuration is called as its folder. */

@@ -1,8 +1,18 @@
-import { EngineError } from "#base";
+import { type Clock, EngineError, type Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { ThinkingMarks } from "#sampling";
-import { badWordTokens, ChatTemplate, missingTemplate, Tokenizer } from "#tokenizer";
-import type { ChatMessage, ChatOptions, Prompt } from "./api.ts";
+import {
+  badWordTokens,
+  ChatTemplate,
+  missingTemplate,
+  type TemplateSource,
+  type TextLimits,
+  TextPool,
+  Tokenizer,
+  tooManyBytes,
+} from "#tokenizer";
+import type { ChatMessage, ChatOptions, Prompt, TextCodec } from "./api.ts";
+import { ModelCodec } from "./model-codec.ts";
 
 /** Begin and end of a reasoning model's thoughts, in the families that have them as tokens. */
 const THINKING_MARKS = [
@@ -11,29 +21,69 @@ const THINKING_MARKS = [
   ["<seed:think>", "</seed:think>"],
 ] as const;
 
-/** The text side of one model: its tokenizer and chat template, where it has them. */
+/** What the calling thread may be asked for without going to a thread. */
+const INLINE_WORDS_MAX = 16;
+const INLINE_WORD_UNITS_MAX = 256;
+
+/** What a message of a conversation counts beside its text. */
+const VALUE_UNITS = 16;
+
+/** Bytes of a prompt that every model takes, and for each token of its context. */
+const PROMPT_BYTES = 512 * 2 ** 10;
+const TOKEN_BYTES = 16;
+
+export interface ModelTextOptions extends TextLimits {
+  readonly name: string;
+  /** The text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  /** Longest text of a prompt; null: by the model's context. */
+  readonly promptBytesMax: number | null;
+  readonly clock: Clock;
+  readonly timer: Timer;
+  /** Hears of what went another way than asked. */
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * The text side of one model: its tokenizer and chat template, where it has them. Templates are
+ * rendered, and all but short texts encoded, by threads that can be stopped; they start when they
+ * are needed.
+ */
 export class ModelText {
   readonly tokenizer: Tokenizer | null;
-  readonly #template: ChatTemplate | null;
-  readonly #name: string;
+  /** The tokenizer for callers that must not block. */
+  readonly codec: TextCodec | null;
+  readonly hasTemplate: boolean;
+  readonly #options: ModelTextOptions;
+  readonly #pool: TextPool | null;
+  #contextTokens: number | null = null;
 
-  /** `template`: the text of a chat template instead of the model's own. */
-  constructor(files: Checkpoint["tokenizer"], name: string, template: string | null) {
-    this.#name = name;
-    this.tokenizer = files === null ? null : new Tokenizer(files);
+  /** Throws TOKENIZER_INVALID, and INVALID_ARGUMENT for another template than the model's. */
+  constructor(files: Checkpoint["tokenizer"], options: ModelTextOptions) {
+    this.#options = options;
+    const { template: other } = options;
     const own = files?.chatTemplate ?? null;
-    const source = template ?? own;
-    this.#template =
-      source === null
-        ? null
-        : new ChatTemplate(source, {
-            ...this.#templateScope(),
-            source: template === null ? "model" : "request",
-          });
+    const text = other ?? own;
+    const template: TemplateSource | null =
+      text === null ? null : { text, from: other === null ? "model" : "request" };
+    this.hasTemplate = template !== null;
+    // Parsed here for its mistakes alone; it never runs on this thread.
+    if (template !== null) new ChatTemplate(template.text, { source: template.from });
+    if (files === null) {
+      this.tokenizer = null;
+      this.codec = null;
+      this.#pool = null;
+      return;
+    }
+    const { tokenizerJson, tokenizerConfig } = files;
+    this.tokenizer = new Tokenizer(files);
+    this.#pool = new TextPool({ files: { tokenizerJson, tokenizerConfig }, template }, options);
+    this.codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
   }
 
-  get hasTemplate(): boolean {
-    return this.#template !== null;
+  /** Once the model is known: prompts that fit no context are refused before they are encoded. */
+  useContext(tokens: number): void {
+    this.#contextTokens = tokens;
   }
 
   /** The tokenizer, for something that cannot do without. Throws TOKENIZER_MISSING. */
@@ -41,17 +91,29 @@ export class ModelText {
     if (this.tokenizer !== null) return this.tokenizer;
     throw new EngineError(
       "TOKENIZER_MISSING",
-      `Cannot ${action}: ${this.#name} has no tokenizer (give token ids instead of text)`,
+      `Cannot ${action}: ${this.#options.name} has no tokenizer (give token ids instead of text)`,
     );
   }
 
-  async encode(prompt: Prompt): Promise<readonly number[]> {
+  async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
     if (typeof prompt !== "string") return prompt.promptTokenIds;
-    return this.require("encode text").encode(prompt, { addSpecialTokens: true });
+    this.require("encode text");
+    const tokensMax = this.#contextTokens;
+    const options = { tokensMax, ...(signal === undefined ? {} : { signal }) };
+    return (await this.codec?.encode(prompt, options)) ?? [];
   }
 
-  badWords(words: readonly string[]): number[][] {
-    return words.length === 0 ? [] : badWordTokens(this.require("forbid words"), words);
+  /** Token sequences that spell the words. Throws INVALID_ARGUMENT for a word without tokens. */
+  async badWords(
+    words: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<readonly (readonly number[])[]> {
+    if (words.length === 0) return [];
+    const tokenizer = this.require("forbid words");
+    const size = words.reduce((sum, word) => sum + word.length, 0);
+    const isSmall = words.length <= INLINE_WORDS_MAX && size <= INLINE_WORD_UNITS_MAX;
+    if (isSmall || this.#pool === null) return badWordTokens(tokenizer, words);
+    return this.#pool.run({ kind: "badWords", words }, { size: size * words.length, signal });
   }
 
   /** The tokens between which the model thinks. Throws INVALID_ARGUMENT where it has none. */
@@ -68,42 +130,72 @@ export class ModelText {
     throw new EngineError(
       "INVALID_ARGUMENT",
       `Cannot limit the model's thinking: its tokens must include one of ${known}, ` +
-        `those of ${this.#name} do not; leave thinkingTokenBudget out`,
+        `those of ${this.#options.name} do not; leave thinkingTokenBudget out`,
       { param: "thinkingTokenBudget" },
     );
   }
 
-  /** Stops what the tokenizer runs beside this thread. */
+  /** Stops what runs beside this thread. */
   async dispose(): Promise<void> {
-    await this.tokenizer?.dispose();
+    await this.#pool?.close();
   }
 
   /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */
   async encodeChat(messages: readonly ChatMessage[], options: ChatOptions): Promise<number[]> {
-    const tokenizer = this.require("render a chat");
-    const text = this.#templateFor(options).render(messages, {
-      continueFinalMessage: options.continueFinalMessage ?? false,
-      ...(options.addGenerationPrompt === undefined
-        ? {}
-        : { addGenerationPrompt: options.addGenerationPrompt }),
-      ...(options.tools === undefined ? {} : { tools: options.tools }),
-      ...(options.templateVariables === undefined ? {} : { variables: options.templateVariables }),
-    });
-    return tokenizer.encode(text, { addSpecialTokens: false });
+    this.require("render a chat");
+    const { chatTemplate: brought, tools, templateVariables: variables, signal } = options;
+    const { addGenerationPrompt, continueFinalMessage = false, tokensMax = null } = options;
+    if (brought === undefined && !this.hasTemplate) throw missingTemplate(this.#options.name);
+    const bytesMax = this.#promptBytesMax();
+    const size = unitsOf([messages, tools, variables], bytesMax);
+    if (size > bytesMax) throw tooManyBytes(size, bytesMax, "messages");
+    const answer = await this.#pool?.run(
+      {
+        kind: "chat",
+        messages,
+        options: {
+          continueFinalMessage,
+          ...(addGenerationPrompt === undefined ? {} : { addGenerationPrompt }),
+          ...(tools === undefined ? {} : { tools }),
+          ...(variables === undefined ? {} : { variables }),
+        },
+        template: brought ?? null,
+        bytesMax,
+        tokensMax,
+      },
+      // Nobody knows what a template costs that a client wrote.
+      { size: brought === undefined ? size : Number.POSITIVE_INFINITY, signal },
+    );
+    if (answer?.toolsAsText === true) this.#options.warn(toolsWarning(this.#options.name));
+    return Array.from(answer?.ids ?? []);
   }
 
-  #templateFor(options: ChatOptions): ChatTemplate {
-    if (options.chatTemplate !== undefined) {
-      return new ChatTemplate(options.chatTemplate, {
-        ...this.#templateScope(),
-        source: "request",
-      });
+  #promptBytesMax(): number {
+    const byContext = Math.max(PROMPT_BYTES, (this.#contextTokens ?? 0) * TOKEN_BYTES);
+    return this.#options.promptBytesMax ?? byContext;
+  }
+}
+
+function toolsWarning(name: string): string {
+  return (
+    `the chat template of ${name} has no place for tools, their calls or their results: they are ` +
+    "put into the conversation as text, and the model may not have been trained on that"
+  );
+}
+
+/** UTF-16 units of a value's texts, and some for each value in it; counts little beyond `most`. */
+function unitsOf(value: unknown, most: number): number {
+  let units = 0;
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0 && units <= most) {
+    const next = waiting.pop();
+    units += VALUE_UNITS;
+    if (typeof next === "string") units += next.length;
+    if (typeof next !== "object" || next === null) continue;
+    for (const [key, inner] of Object.entries(next)) {
+      if (!Array.isArray(next)) units += key.length;
+      waiting.push(inner);
     }
-    if (this.#template === null) throw missingTemplate(this.#name);
-    return this.#template;
   }
-
-  #templateScope() {
-    return this.tokenizer === null ? {} : { namedTokens: this.tokenizer.namedTokens };
-  }
+  return units;
 }

@@ -20,8 +20,11 @@ interface WishScope {
   readonly warn: (message: string) => void;
 }
 
-/** Throws INVALID_ARGUMENT. */
-export function wishesOf(options: WishOptions, { text, vocabularySize, warn }: WishScope): Wishes {
+/** Rejects with INVALID_ARGUMENT. */
+export async function wishesOf(
+  options: WishOptions,
+  { text, vocabularySize, warn }: WishScope,
+): Promise<Wishes> {
   checkKinds(options);
   const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } = options;
   const params = parseSampling(sampling, vocabularySize);
@@ -31,7 +34,7 @@ export function wishesOf(options: WishOptions, { text, vocabularySize, warn }: W
     cacheSalt: cacheSalt ?? null,
     retention: retentionOf(retention, warn),
     priority: priority ?? 0,
-    badWordTokenIds: text.badWords(params.badWords),
+    badWordTokenIds: await text.badWords(params.badWords, signal),
     thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
     promptLogits: promptLogits ?? false,
   };

@@ -1,6 +1,8 @@
 import { Template } from "@huggingface/jinja";
 import { EngineError, type ErrorCode, messageOf } from "#base";
-import { loopsOverContent } from "./template-content.ts";
+import { BOUNDED_RANGE, boundedRange } from "./bounded-range.ts";
+import { withCallArguments, withObjectArguments } from "./call-arguments.ts";
+import { loopsOverContent, renameCalls } from "./template-content.ts";
 import { isObject, type NamedTokens } from "./tokenizer-files.ts";
 
 /** One turn: `role`, `content` and whatever else the template knows (`tool_calls`, `name`). */
@@ -43,9 +45,10 @@ export class ChatTemplate {
 
   /** Throws TOKENIZER_INVALID (or INVALID_ARGUMENT for a request's own template). */
   constructor(source: string, options: ChatTemplateOptions = {}) {
-    this.#template = parsed(source, options.source ?? "model");
     this.#namedTokens = options.namedTokens ?? {};
-    this.#takesParts = loopsOverContent(this.#template.parsed);
+    const { template, takesParts } = parsed(source, options.source ?? "model");
+    this.#template = template;
+    this.#takesParts = takesParts;
   }
 
   /**
@@ -63,8 +66,19 @@ export class ChatTemplate {
     }
     const plain = messages.map((message, i) => withCallArguments(this.#withContent(message, i)));
     const marked = continues ? withMark(plain) : plain;
-    const text = this.#run(marked, { ...options, addGenerationPrompt: generates });
+    const text = this.#runKindly(marked, { ...options, addGenerationPrompt: generates });
     return continues ? beforeMark(text) : text;
+  }
+
+  /** Templates that walk over the arguments of calls get objects, whatever a model wrote. */
+  #runKindly(messages: readonly TemplateMessage[], options: RenderOptions): string {
+    try {
+      return this.#run(messages, options);
+    } catch (error) {
+      const objects = messages.map(withObjectArguments);
+      if (objects.every((message, i) => message === messages[i])) throw error;
+      return this.#run(objects, options);
+    }
   }
 
   #run(messages: readonly TemplateMessage[], options: RenderOptions): string {
@@ -73,6 +87,7 @@ export class ChatTemplate {
     const tools = options.tools ?? [];
     try {
       return this.#template.render({
+        [BOUNDED_RANGE]: boundedRange,
         ...tokens,
         ...options.variables,
         messages,
@@ -95,9 +110,17 @@ export class ChatTemplate {
   }
 }
 
-function parsed(source: string, from: "model" | "request"): Template {
+interface Parsed {
+  readonly template: Template;
+  readonly takesParts: boolean;
+}
+
+/** A template that is nested too deeply to be walked cannot be parsed either. */
+function parsed(source: string, from: "model" | "request"): Parsed {
   try {
-    return new Template(source);
+    const template = new Template(source);
+    renameCalls(template.parsed, "range", BOUNDED_RANGE);
+    return { template, takesParts: loopsOverContent(template.parsed) };
   } catch (error) {
     const code: ErrorCode = from === "model" ? "TOKENIZER_INVALID" : "INVALID_ARGUMENT";
     const wanted = "Cannot use the chat template: it must be a Jinja template";
@@ -117,28 +140,6 @@ function partText(part: unknown, index: number): string {
   throw refused(`Cannot render message ${index}: ${wanted}, ${found}`, {
     param: `messages[${index}].content`,
   });
-}
-
-/** Tool calls with their arguments as objects: templates print them with `tojson`. */
-function withCallArguments(message: TemplateMessage): TemplateMessage {
-  const { tool_calls: calls } = message;
-  if (!Array.isArray(calls)) return message;
-  const parsedCalls = calls.map((call: unknown) => {
-    const target = isObject(call) ? call.function : null;
-    if (!isObject(call) || !isObject(target) || typeof target.arguments !== "string") return call;
-    return { ...call, function: { ...target, arguments: parsedArguments(target.arguments) } };
-  });
-  return { ...message, tool_calls: parsedCalls };
-}
-
-/** Arguments that are no JSON (a model may write anything) stay the text they are. */
-function parsedArguments(text: string): unknown {
-  if (text.trim() === "") return {};
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text; // an everyday answer: the template shows it as it came
-  }
 }
 
 /** The messages with the mark after the last one's text. */

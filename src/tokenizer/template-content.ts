@@ -1,4 +1,7 @@
-/** Does a chat template walk over a message's content parts, or does it want one string? */
+/**
+ * What is seen in a parsed chat template, and changed: does it walk over a message's content
+ * parts, or does it want one string; what do its calls go to.
+ */
 
 type Node = Readonly<Record<string, unknown>>;
 
@@ -32,4 +35,15 @@ export function loopsOverContent(program: unknown): boolean {
       .map((node) => (isNode(node.assignee) ? node.assignee.value : undefined)),
   );
   return nodes.some((node) => node.type === "For" && isContent(node.iterable, aliases));
+}
+
+/** Makes calls of one function calls of another. */
+export function renameCalls(program: unknown, from: string, to: string): void {
+  for (const node of nodesOf(program)) {
+    const { callee } = node;
+    const isCall = node.type === "CallExpression" && isNode(callee);
+    if (isCall && callee.type === "Identifier" && callee.value === from) {
+      Object.assign(callee, { value: to });
+    }
+  }
 }

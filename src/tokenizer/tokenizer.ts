@@ -1,8 +1,8 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { createStages } from "./decoder-config.ts";
 import type { Stage } from "./decoder-stages.ts";
-import { EncodeWorker } from "./encode-worker.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
+import { bytesPerToken } from "./token-bound.ts";
 import {
   forLibrary,
   invalid,
@@ -20,9 +20,6 @@ export interface EncodeOptions {
   /** Add what the model wants around a text (`<s>`, `[CLS]`); true by default. */
   readonly addSpecialTokens?: boolean;
 }
-
-/** Texts at least this long (UTF-16 units) go to a worker: some 2,000 tokens, 5 to 40 ms. */
-const longText = 8_192;
 
 /** What a grammar compiler needs of a vocabulary; plain data. */
 export interface GrammarVocabulary {
@@ -45,7 +42,8 @@ export class Tokenizer {
   readonly #encoder: HuggingFaceTokenizer;
   /** Never pushed to: each stream forks them. */
   readonly #stages: readonly Stage[];
-  readonly #worker: EncodeWorker;
+  /** Most bytes of a text that one token stands for, where that is known. */
+  readonly #bytesPerToken: number | null;
 
   /** Throws TOKENIZER_INVALID. */
   constructor(files: TokenizerFiles) {
@@ -55,7 +53,7 @@ export class Tokenizer {
     this.namedTokens = namedTokensOf(config);
     this.#stages = createStages(json.decoder);
     this.#encoder = createEncoder(json, config);
-    this.#worker = new EncodeWorker(files);
+    this.#bytesPerToken = bytesPerToken(json, this.vocabulary);
   }
 
   /** One more than the largest token id; a model's logits may have more columns. */
@@ -79,13 +77,10 @@ export class Tokenizer {
     return this.#encoder.token_to_id(token) ?? null;
   }
 
-  /** Encodes without blocking: long texts go to a worker thread (in a built package). */
-  async encode(text: string, options: EncodeOptions = {}): Promise<number[]> {
-    if (text.length < longText || !EncodeWorker.available) return this.encodeNow(text, options);
-    return await this.#worker.encode(text, options.addSpecialTokens ?? true);
-  }
-
-  /** Encodes on this thread: about 1.5 MB of text per second. */
+  /**
+   * Encodes on this thread: about 1.5 MB of ordinary text per second. Texts can be made that cost
+   * a hundred times that, or the square of their length: long ones belong to a `TextPool`.
+   */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
     return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
   }
@@ -111,17 +106,28 @@ export class Tokenizer {
     return { tokens: this.vocabulary.spellings(), type: this.vocabulary.kind };
   }
 
-  /** Stops the worker, if one was started. The tokenizer can still be used. */
-  async dispose(): Promise<void> {
-    await this.#worker.stop();
+  /** So many tokens `text` has in any case, without encoding it; 0 where nothing is known. */
+  tokensAtLeast(text: string): number {
+    if (this.#bytesPerToken === null) return 0;
+    return Math.ceil(Buffer.byteLength(text) / this.#bytesPerToken);
   }
 }
 
 /** The library's tokenizer. Throws TOKENIZER_INVALID. */
 function createEncoder(json: Json, config: Json): HuggingFaceTokenizer {
   try {
-    return new HuggingFaceTokenizer(forLibrary(json), config);
+    const encoder = new HuggingFaceTokenizer(forLibrary(json), config);
+    boundCache(encoder);
+    return encoder;
   } catch (error) {
     throw invalid("tokenizer.json must be one that Hugging Face's library reads", error);
   }
+}
+
+/** Longest word, in characters, that the library remembers the tokens of; it keeps 10,000. */
+const CACHED_WORD_MAX = 32;
+
+/** Its own limit of 256 characters lets a client fill 100 MB with words that never come again. */
+function boundCache({ model }: HuggingFaceTokenizer): void {
+  if (model !== null && "max_length_to_cache" in model) model.max_length_to_cache = CACHED_WORD_MAX;
 }

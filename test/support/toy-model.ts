@@ -420,6 +420,8 @@ function bytesOf(text: string): number[] {
 
 const byteCodec: TextCodec = {
   encode: async (text) => bytesOf(text),
+  encodeAll: async (texts) => texts.map(bytesOf),
   decode: (ids) => new TextDecoder().decode(Uint8Array.from(ids.filter((id) => id < END))),
+  decodeLong: async (ids) => byteCodec.decode(ids),
   tokenBytes: (id) => (id < END ? Uint8Array.of(id) : new TextEncoder().encode("<end>")),
 };

@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { Tokenizer } from "#tokenizer";
 import {
@@ -14,10 +14,10 @@ describe.each(tokenizerKinds)("%s", (kind) => {
   const tokenizer = loadTokenizer(kind);
   const recorded = recordedTexts(kind);
 
-  test("encodes as Hugging Face's tokenizers did", async () => {
+  test("encodes as Hugging Face's tokenizers did", () => {
     for (const { text, ids, ids_plain } of recorded) {
-      expect(await tokenizer.encode(text)).toEqual(ids);
-      expect(await tokenizer.encode(text, { addSpecialTokens: false })).toEqual(ids_plain);
+      expect(tokenizer.encodeNow(text)).toEqual(ids);
+      expect(tokenizer.encodeNow(text, { addSpecialTokens: false })).toEqual(ids_plain);
     }
   });
 
@@ -147,50 +147,46 @@ describe("a tokenizer that cannot be used", () => {
   });
 });
 
-describe("long texts", () => {
-  const text = hardTexts.join(" ").repeat(200);
-  const kinds = ["gpt2-byte-bpe", "llama2-style-sp-bpe", "unigram-metaspace"];
+describe("the least number of tokens of a text", () => {
+  const texts = [
+    ...hardTexts,
+    " ".repeat(5000),
+    "a".repeat(5000),
+    "\u1100\u1161\u11a8".repeat(999),
+  ];
 
-  test.each(kinds)("%s encodes and decodes a long text", async (kind) => {
+  test.each(tokenizerKinds)("of %s is never more than it has", (kind) => {
     const tokenizer = loadTokenizer(kind);
-    expect(text.length).toBeGreaterThan(16_384);
-    const ids = await tokenizer.encode(text, { addSpecialTokens: false });
-    expect(ids).toEqual(tokenizer.encodeNow(text, { addSpecialTokens: false }));
-    await tokenizer.dispose();
+    for (const text of texts) {
+      const { length } = tokenizer.encodeNow(text, { addSpecialTokens: false });
+      expect(tokenizer.tokensAtLeast(text)).toBeLessThanOrEqual(length);
+    }
   });
 
-  // The thread runs built code.
-  const built = new URL("../../dist/tokenizer/index.js", import.meta.url);
-
-  // In a process of its own: the test runner's conditions would lead the thread back to the source.
-  const script = `
-    const { Tokenizer } = await import(process.argv[1]);
-    const { text, tokenizerJson } = JSON.parse(await new Response(process.stdin).text());
-    const tokenizer = new Tokenizer({ tokenizerJson });
-    let ticks = 0;
-    const timer = setInterval(() => ticks++, 1);
-    const [ids] = await Promise.all([tokenizer.encode(text), tokenizer.encode(text + "!")]);
-    clearInterval(timer);
-    const closed = tokenizer.encode(text).catch((error) => error.code);
-    await tokenizer.dispose();
-    const again = await tokenizer.encode(text);
-    console.log(JSON.stringify({ ids, ticks, closed: await closed, same: again.length === ids.length }));
-  `;
-
-  test.skipIf(!existsSync(built))("the built package encodes them on a thread", () => {
-    const answer = execFileSync(
-      process.execPath,
-      ["--input-type=module", "-e", script, built.href],
-      {
-        input: JSON.stringify({ text, tokenizerJson: tokenizerJson("gpt2-byte-bpe") }),
-        encoding: "utf8",
-        maxBuffer: 2 ** 26,
-      },
-    );
-    const { ids, ticks, closed, same } = JSON.parse(answer);
-    expect(ids).toEqual(loadTokenizer("gpt2-byte-bpe").encodeNow(text));
-    expect(ticks).toBeGreaterThan(0);
-    expect(closed).toBe("ENGINE_DEAD");
-    expect(same).toBe(true);
+  test.each([
+    ["gpt2-byte-bpe", true],
+    ["llama3-style-byte-bpe", true],
+    ["llama2-style-sp-bpe", true],
+    ["bert-wordpiece", false],
+    ["unigram-metaspace", false],
+  ] as const)("of %s is known where every byte has a token: %s", (kind, isKnown) => {
+    expect(loadTokenizer(kind).tokensAtLeast("a".repeat(5000)) > 0).toBe(isKnown);
   });
+});
+
+test("words that are remembered take a bounded memory, whatever a client writes", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const tokenizer = loadTokenizer("gpt2-byte-bpe");
+  const letters = (i: number) =>
+    i.toString(2).padStart(12, "0").replaceAll("0", "q").replaceAll("1", "z");
+  const heap = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  tokenizer.encodeNow(letters(1));
+  const before = heap();
+  // One word of 240 letters each: 13 MB when the library remembered them.
+  for (let i = 0; i < 2_000; i++) tokenizer.encodeNow(letters(i).repeat(20));
+  expect(heap() - before).toBeLessThan(4 * 2 ** 20);
 });

@@ -47,8 +47,12 @@ export async function chatGeneration(
     ),
     ...deliveryOptions(request, call),
   };
-  const ids = await chatTokens(context, request, tools.shown);
   const { contextTokensMax } = model.info;
+  const ids = await chatTokens(context, request, {
+    tools: tools.shown,
+    tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
+    signal: call.signal,
+  });
   const promptTokenIds = truncatePrompt(ids, request, {
     contextTokensMax,
     maxTokens: options.maxTokens ?? null,
@@ -79,11 +83,19 @@ export type ConversationRequest = Pick<
   | "continue_final_message"
 >;
 
+/** What of a call is beside its conversation. */
+interface Conversing {
+  readonly tools: readonly unknown[];
+  /** Conversations of more tokens are refused where that is seen early; null: no limit. */
+  readonly tokensMax: number | null;
+  readonly signal: AbortSignal;
+}
+
 /** Tokens of a rendered conversation. */
 export async function chatTokens(
   { model, config }: ServerContext,
   request: ConversationRequest,
-  tools: readonly unknown[],
+  { tools, tokensMax, signal }: Conversing,
 ): Promise<number[]> {
   const continues = request.continue_final_message === true;
   const generates = request.add_generation_prompt ?? !continues;
@@ -100,6 +112,8 @@ export async function chatTokens(
   const { promptTokenIds } = await model.chatPrompt(templateMessages(request.messages), {
     addGenerationPrompt: generates,
     continueFinalMessage: continues,
+    tokensMax,
+    signal,
     ...(tools.length > 0 ? { tools } : {}),
     ...(typeof template === "string" ? { chatTemplate: template } : {}),
     ...(variables === null || variables === undefined ? {} : { templateVariables: variables }),

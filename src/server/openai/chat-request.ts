@@ -11,7 +11,6 @@ import {
   unsupported,
   unsupportedFields,
 } from "./fields.ts";
-import { fieldError } from "./parse-request.ts";
 import { toolFields } from "./tools.ts";
 
 const contentPart = z.union(
@@ -80,30 +79,26 @@ export type ChatRequest = z.output<typeof ChatRequest>;
 
 /** Messages as templates expect them: arguments of calls are values, `developer` is `system`. */
 export function templateMessages(messages: readonly Message[]): ChatMessage[] {
-  return messages.map((source, index) => {
-    const { tool_calls: calls, role, content, ...rest } = source;
-    return {
-      ...rest,
-      role: role === "developer" ? "system" : role,
-      content: content ?? "",
-      ...(calls === null || calls === undefined
-        ? {}
-        : { tool_calls: calls.map((call) => templateCall(call, index)) }),
-    };
-  });
+  return messages.map(({ role, content, tool_calls: calls, ...rest }) => ({
+    ...rest,
+    role: role === "developer" ? "system" : role,
+    content: content ?? "",
+    ...(calls === null || calls === undefined ? {} : { tool_calls: calls.map(templateCall) }),
+  }));
 }
 
-function templateCall(call: z.output<typeof toolCall>, index: number): unknown {
+function templateCall(call: z.output<typeof toolCall>): unknown {
   const { arguments: given } = call.function;
   if (typeof given !== "string") return call;
-  return { ...call, function: { ...call.function, arguments: parsedArguments(given, index) } };
+  return { ...call, function: { ...call.function, arguments: parsedArguments(given) } };
 }
 
-function parsedArguments(text: string, index: number): unknown {
+/** What is no JSON stays text: a model wrote it, and its agent must be able to go on. */
+function parsedArguments(text: string): unknown {
   if (text.trim() === "") return {};
   try {
     return JSON.parse(text);
   } catch {
-    throw fieldError(`messages[${index}].tool_calls`, "must have JSON as arguments");
+    return text;
   }
 }

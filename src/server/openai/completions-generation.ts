@@ -38,7 +38,7 @@ export async function completionsGeneration(
   const { codec } = context.model;
   const promptOnly = request.echo === true && request.max_tokens === 0;
   const options = generateOptions(context, request, promptOnly, call);
-  const prompts = await preparePrompts(context, request, options);
+  const prompts = await preparePrompts(context, request, { options, signal: call.signal });
   return {
     request,
     prompts: prompts.map(({ prompt }) => prompt),
@@ -88,12 +88,14 @@ interface ReadyPrompt {
 async function preparePrompts(
   { model }: ServerContext,
   request: CompletionsRequest,
-  options: GenerateOptions,
+  { options, signal }: { readonly options: GenerateOptions; readonly signal: AbortSignal },
 ): Promise<ReadyPrompt[]> {
   const { contextTokensMax } = model.info;
   const room = { contextTokensMax, maxTokens: options.maxTokens ?? null };
   const encoded = await encodePrompts(model.codec, request.prompt, {
     addSpecialTokens: request.add_special_tokens ?? true,
+    tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
+    signal,
   });
   return encoded.map(({ text, tokenIds }) => {
     const promptTokenIds = truncatePrompt(tokenIds, request, room);

@@ -29,7 +29,7 @@ export async function embeddings(
   const request = parseRequest(EmbeddingsRequest, body);
   checkModelName(context, request.model);
   checkDimensions(context, request.dimensions ?? null);
-  const inputs = await prepareInputs(context, request);
+  const inputs = await prepareInputs(context, request, call);
   const results = await context.model.embed(inputs, { signal: call.signal });
   results.forEach(({ promptTokenIds }, index) => {
     call.usage.add(index, { promptTokenIds, cachedTokens: 0, promptLogprobs: null }, 0);
@@ -61,9 +61,14 @@ function checkDimensions({ model }: ServerContext, dimensions: number | null): v
 async function prepareInputs(
   { model }: ServerContext,
   request: EmbeddingsRequest,
+  { signal }: Call,
 ): Promise<Prompt[]> {
   const room = { contextTokensMax: model.info.contextTokensMax, maxTokens: 0 };
-  const encoded = await encodePrompts(model.codec, request.input, { addSpecialTokens: true });
+  const encoded = await encodePrompts(model.codec, request.input, {
+    addSpecialTokens: true,
+    param: "input",
+    signal,
+  });
   return encoded.map(({ tokenIds }) => ({
     promptTokenIds: truncatePrompt(tokenIds, request, room),
   }));

@@ -1,7 +1,7 @@
 /** Prompts as completions and embeddings take them: texts or token ids, one or many. */
 import { z } from "zod";
 import { EngineError } from "#base";
-import type { TextCodec } from "#engine";
+import type { EncodeTextOptions, TextCodec } from "#engine";
 import { LIST_LIMITS } from "./bounded.ts";
 import { isTokenIds } from "./fields.ts";
 
@@ -33,14 +33,18 @@ export interface EncodedPrompt {
 export async function encodePrompts(
   codec: TextCodec | null,
   field: PromptField,
-  options: { readonly addSpecialTokens: boolean },
+  options: EncodeTextOptions,
 ): Promise<EncodedPrompt[]> {
-  return Promise.all(
-    promptList(field).map(async (prompt) => {
-      if (typeof prompt !== "string") return { text: null, tokenIds: prompt };
-      return { text: prompt, tokenIds: await needCodec(codec).encode(prompt, options) };
-    }),
-  );
+  const prompts = promptList(field);
+  const texts = prompts.filter((prompt) => typeof prompt === "string");
+  // A field has texts or ids, never both.
+  if (texts.length === 0) return idsOf(prompts).map((tokenIds) => ({ text: null, tokenIds }));
+  const encoded = await needCodec(codec).encodeAll(texts, options);
+  return encoded.map((tokenIds, i) => ({ text: texts[i] ?? null, tokenIds }));
+}
+
+function idsOf(prompts: readonly (string | number[])[]): number[][] {
+  return prompts.filter((prompt) => typeof prompt !== "string");
 }
 
 /** Throws TOKENIZER_MISSING for a model that has token ids only. */

@@ -36,44 +36,64 @@ export const DetokenizeRequest = z.strictObject({
   ),
 });
 
-export async function tokenize(
-  context: ServerContext,
-  body: unknown,
-  _call: Call,
-): Promise<Answer> {
+/** Tokens that are spelled before other requests get their turn: some 5 ms. */
+const SPELLED_AT_ONCE = 4_096;
+
+export async function tokenize(context: ServerContext, body: unknown, call: Call): Promise<Answer> {
   const request = parseRequest(TokenizeRequest, body);
   checkModelName(context, request.model);
-  const tokens = await tokensOf(context, request);
-  const writer = new TokenWriter(context.model.codec, false);
-  const texts = tokens.map((id) => writer.write(id).text);
+  const tokens = await tokensOf(context, request, call);
+  const isSpelled = request.return_token_strs === true;
   return {
     kind: "json",
     value: {
       count: tokens.length,
       max_model_len: context.model.info.contextTokensMax,
       tokens,
-      token_strs: request.return_token_strs === true ? texts : null,
+      token_strs: isSpelled ? await spellings(context, tokens, call) : null,
     },
   };
 }
 
-async function tokensOf(context: ServerContext, request: TokenizeRequest): Promise<number[]> {
+/** Each token's text. Rejects with the call's reason when its client leaves meanwhile. */
+async function spellings(
+  { model }: ServerContext,
+  tokens: readonly number[],
+  { signal }: Call,
+): Promise<string[]> {
+  const writer = new TokenWriter(model.codec, false);
+  const texts: string[] = [];
+  for (const id of tokens) {
+    texts.push(writer.write(id).text);
+    if (texts.length % SPELLED_AT_ONCE > 0) continue;
+    await new Promise((resolve) => setImmediate(resolve));
+    signal.throwIfAborted();
+  }
+  return texts;
+}
+
+async function tokensOf(
+  context: ServerContext,
+  request: TokenizeRequest,
+  { signal }: Call,
+): Promise<number[]> {
   const { prompt, messages } = request;
   const hasPrompt = prompt !== null && prompt !== undefined;
   if (hasPrompt === (messages !== undefined)) {
     throw fieldError("prompt", "one of prompt and messages must be given, and not both");
   }
   if (messages !== undefined) {
-    return chatTokens(context, { ...request, messages }, request.tools ?? []);
+    const tools = request.tools ?? [];
+    return chatTokens(context, { ...request, messages }, { tools, tokensMax: null, signal });
   }
   const addSpecialTokens = request.add_special_tokens ?? true;
-  return needCodec(context.model.codec).encode(prompt ?? "", { addSpecialTokens });
+  return needCodec(context.model.codec).encode(prompt ?? "", { addSpecialTokens, signal });
 }
 
 export async function detokenize(
   context: ServerContext,
   body: unknown,
-  _call: Call,
+  { signal }: Call,
 ): Promise<Answer> {
   const request = parseRequest(DetokenizeRequest, body);
   checkModelName(context, request.model);
@@ -82,8 +102,7 @@ export async function detokenize(
   if (unknown !== undefined) {
     throw fieldError("tokens", `must be below ${vocabularySize}, current value is ${unknown}`);
   }
-  const prompt = needCodec(context.model.codec).decode(request.tokens, {
-    skipSpecialTokens: false,
-  });
+  const options = { skipSpecialTokens: false, signal };
+  const prompt = await needCodec(context.model.codec).decodeLong(request.tokens, options);
   return { kind: "json", value: { prompt } };
 }

@@ -1,0 +1,41 @@
+/** Arguments of tool calls in a conversation, as chat templates want them. */
+import type { TemplateMessage } from "./chat-template.ts";
+import { isObject } from "./tokenizer-files.ts";
+
+/** Tool calls with their arguments as objects: templates print them with `tojson`. */
+export function withCallArguments(message: TemplateMessage): TemplateMessage {
+  const { tool_calls: calls } = message;
+  if (!Array.isArray(calls)) return message;
+  const parsedCalls = calls.map((call: unknown) => {
+    const target = isObject(call) ? call.function : null;
+    if (!isObject(call) || !isObject(target) || typeof target.arguments !== "string") return call;
+    return { ...call, function: { ...target, arguments: parsedArguments(target.arguments) } };
+  });
+  return { ...message, tool_calls: parsedCalls };
+}
+
+/** Arguments that are no JSON (a model may write anything) stay the text they are. */
+function parsedArguments(text: string): unknown {
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // an everyday answer: the template shows it as it came
+  }
+}
+
+/** Arguments that are no object as the field of one; the same message where all are. */
+export function withObjectArguments(message: TemplateMessage): TemplateMessage {
+  const { tool_calls: calls } = message;
+  if (!Array.isArray(calls) || calls.every(hasObjectArguments)) return message;
+  const objectCalls = calls.map((call: unknown) => {
+    const target = isObject(call) ? call.function : null;
+    if (!isObject(call) || !isObject(target) || isObject(target.arguments)) return call;
+    return { ...call, function: { ...target, arguments: { arguments: target.arguments ?? null } } };
+  });
+  return { ...message, tool_calls: objectCalls };
+}
+
+function hasObjectArguments(call: unknown): boolean {
+  return isObject(call) && isObject(call.function) && isObject(call.function.arguments);
+}

@@ -1,0 +1,125 @@
+/** What is handed to a text thread, and what it answers: plain data that crosses threads. */
+import { EngineError, type ErrorCode } from "#base";
+import type { RenderOptions, TemplateMessage } from "./chat-template.ts";
+import type { TokenizerFiles } from "./tokenizer-files.ts";
+
+/** The model's chat template: its text, and whose mistake it is when it cannot be parsed. */
+export interface TemplateSource {
+  readonly text: string;
+  readonly from: "model" | "request";
+}
+
+/** Texts to token ids. */
+export interface EncodeJob {
+  readonly kind: "encode";
+  readonly texts: readonly string[];
+  readonly addSpecialTokens: boolean;
+}
+
+/** A conversation to token ids. */
+export interface ChatJob {
+  readonly kind: "chat";
+  readonly messages: readonly TemplateMessage[];
+  readonly options: RenderOptions;
+  /** A template that the request brought; null: the model's. */
+  readonly template: string | null;
+  /** Longest rendered text, in bytes. */
+  readonly bytesMax: number;
+  /** Most tokens that the prompt may have, as far as is known before encoding; null: no limit. */
+  readonly tokensMax: number | null;
+}
+
+/** Words to the token sequences that spell them. */
+export interface BadWordsJob {
+  readonly kind: "badWords";
+  readonly words: readonly string[];
+}
+
+/** Token ids to text. */
+export interface DecodeJob {
+  readonly kind: "decode";
+  readonly ids: readonly number[];
+  readonly skipSpecialTokens: boolean;
+}
+
+export type TextJob = EncodeJob | ChatJob | BadWordsJob | DecodeJob;
+
+/** A rendered and encoded conversation. */
+export interface ChatAnswer {
+  readonly ids: Int32Array;
+  /** The template has no place for tools: they were put into the conversation as text. */
+  readonly toolsAsText: boolean;
+}
+
+/** What each kind of job brings. */
+export interface TextAnswers {
+  readonly encode: readonly Int32Array[];
+  readonly chat: ChatAnswer;
+  readonly badWords: readonly (readonly number[])[];
+  readonly decode: string;
+}
+
+export type TextAnswer = TextAnswers[TextJob["kind"]];
+
+/** What a text thread is started with. Memory is shared: nothing is copied for another thread. */
+export interface TextThreadData {
+  /** JSON of `SharedText` as UTF-8. */
+  readonly shared: SharedArrayBuffer;
+  /** [id of the job under way or 0, jobs begun]: seen by the pool while the thread is busy. */
+  readonly status: SharedArrayBuffer;
+  /** How long a thread waits for work before it ends. */
+  readonly idleMs: number;
+}
+
+/** What all text threads of a model know. */
+export interface SharedText {
+  readonly files: TokenizerFiles;
+  readonly template: TemplateSource | null;
+}
+
+/** Places in `TextThreadData.status`. */
+export const STATUS_JOB = 0;
+export const STATUS_BEGUN = 1;
+export const STATUS_LENGTH = 2;
+
+/** To a text thread. Ids count from 1. */
+export interface TextCall {
+  readonly id: number;
+  readonly job: TextJob;
+}
+
+/** An `EngineError` as plain data. */
+export interface TextFailure {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly param: string | null;
+}
+
+/** From a text thread: once when it is ready, then once for each call. */
+export type TextReply =
+  | { readonly id: 0 }
+  | { readonly id: number; readonly answer: TextAnswer }
+  | { readonly id: number; readonly failure: TextFailure };
+
+/** Any thrown value as data; what is no `EngineError` is the text's mistake, as far as is known. */
+export function failureOf(thrown: unknown, job: TextJob): TextFailure {
+  if (thrown instanceof EngineError) {
+    const { code, message, param } = thrown;
+    return { code, message, param };
+  }
+  const reason = thrown instanceof Error ? thrown.message : String(thrown);
+  const [action, param] = WORDS[job.kind];
+  return { code: "INVALID_ARGUMENT", message: `Cannot ${action}: ${reason}`, param };
+}
+
+/** What a job does, and the field of a request that it is about. */
+export const WORDS: Readonly<Record<TextJob["kind"], readonly [action: string, param: string]>> = {
+  encode: ["encode the prompt", "prompt"],
+  chat: ["render the conversation", "messages"],
+  badWords: ["encode the words to forbid", "badWords"],
+  decode: ["decode tokens", "tokens"],
+};
+
+export function errorOf({ code, message, param }: TextFailure): EngineError {
+  return new EngineError(code, message, param === null ? {} : { param });
+}

@@ -1,0 +1,64 @@
+/** A text thread: does the jobs that it is sent, in order. Started by `text-pool.ts`. */
+import { getHeapStatistics } from "node:v8";
+import { parentPort, workerData } from "node:worker_threads";
+import { assert, systemTimer } from "#base";
+import {
+  failureOf,
+  STATUS_BEGUN,
+  STATUS_JOB,
+  type TextAnswer,
+  type TextCall,
+  type TextReply,
+  type TextThreadData,
+} from "./text-jobs.ts";
+import { readShared, TextWork } from "./text-work.ts";
+
+/** A thread whose heap grew by more than this for a large text gives it back by ending. */
+const GARBAGE_BYTES_MAX = 32 * 2 ** 20;
+const GARBAGE_IDLE_MS = 1_000;
+
+const port = parentPort;
+assert(port !== null, "text-thread.js is started by TextPool, as a worker");
+const { shared, status, idleMs }: TextThreadData = workerData;
+const state = new Int32Array(status);
+const work = new TextWork(readShared(shared));
+const heapAtStart = getHeapStatistics().total_heap_size;
+let stopWaiting = () => {};
+
+port.on("message", ({ id, job }: TextCall) => {
+  stopWaiting();
+  Atomics.add(state, STATUS_BEGUN, 1);
+  Atomics.store(state, STATUS_JOB, id);
+  try {
+    const answer = work.run(job);
+    post({ id, answer }, buffersOf(answer));
+  } catch (error) {
+    post({ id, failure: failureOf(error, job) });
+  }
+  Atomics.store(state, STATUS_JOB, 0);
+  waitForWork();
+});
+post({ id: 0 });
+waitForWork();
+
+/** Ends this thread after a while without work: sooner where that gives much memory back. */
+function waitForWork(): void {
+  const grown = getHeapStatistics().total_heap_size - heapAtStart;
+  const ms = grown > GARBAGE_BYTES_MAX ? Math.min(GARBAGE_IDLE_MS, idleMs) : idleMs;
+  stopWaiting = systemTimer.after(ms, () => port?.close());
+}
+
+function post(reply: TextReply, transfer: ArrayBuffer[] = []): void {
+  port?.postMessage(reply, transfer);
+}
+
+/** Token ids change hands instead of being copied. */
+function buffersOf(answer: TextAnswer): ArrayBuffer[] {
+  if (typeof answer === "string") return [];
+  const lists = "ids" in answer ? [answer.ids] : answer;
+  return lists.flatMap((list) => (list instanceof Int32Array ? bufferOf(list) : []));
+}
+
+function bufferOf({ buffer }: Int32Array): ArrayBuffer[] {
+  return buffer instanceof ArrayBuffer ? [buffer] : [];
+}

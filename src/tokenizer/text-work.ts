@@ -1,0 +1,88 @@
+/** The work of a text thread, on whatever thread it runs. */
+import { EngineError } from "#base";
+import { badWordTokens } from "./bad-words.ts";
+import { ChatTemplate, missingTemplate } from "./chat-template.ts";
+import { TemplateCache } from "./template-cache.ts";
+import type { ChatAnswer, ChatJob, SharedText, TextAnswer, TextJob } from "./text-jobs.ts";
+import { promptTooLong } from "./token-bound.ts";
+import { Tokenizer } from "./tokenizer.ts";
+import { renderWithTools } from "./tool-text.ts";
+
+const utf8 = { encoder: new TextEncoder(), decoder: new TextDecoder() };
+
+/** What all text threads know, as bytes that they share. */
+export function shareText(text: SharedText): SharedArrayBuffer {
+  const bytes = utf8.encoder.encode(JSON.stringify(text));
+  const shared = new SharedArrayBuffer(bytes.length);
+  new Uint8Array(shared).set(bytes);
+  return shared;
+}
+
+export function readShared(shared: SharedArrayBuffer): SharedText {
+  // A decoder takes no shared memory.
+  return JSON.parse(utf8.decoder.decode(new Uint8Array(shared).slice()));
+}
+
+/** A model's tokenizer and templates, and the jobs that need them. */
+export class TextWork {
+  readonly #tokenizer: Tokenizer;
+  readonly #templates: TemplateCache;
+  readonly #own: ChatTemplate | null;
+
+  constructor({ files, template }: SharedText) {
+    this.#tokenizer = new Tokenizer(files);
+    const { namedTokens } = this.#tokenizer;
+    this.#templates = new TemplateCache(
+      (source) => new ChatTemplate(source, { namedTokens, source: "request" }),
+    );
+    this.#own =
+      template === null
+        ? null
+        : new ChatTemplate(template.text, { namedTokens, source: template.from });
+  }
+
+  /** Throws what the job's request is told. */
+  run(job: TextJob): TextAnswer {
+    switch (job.kind) {
+      case "encode":
+        return job.texts.map((text) => this.#encode(text, job.addSpecialTokens));
+      case "chat":
+        return this.#chat(job);
+      case "badWords":
+        return badWordTokens(this.#tokenizer, job.words);
+      case "decode": {
+        const { ids, skipSpecialTokens } = job;
+        return this.#tokenizer.decode(ids, { skipSpecialTokens });
+      }
+    }
+  }
+
+  #chat({ messages, options, template: source, bytesMax, tokensMax }: ChatJob): ChatAnswer {
+    const template = source === null ? this.#own : this.#templates.get(source);
+    if (template === null) throw missingTemplate("the model");
+    const { text, toolsAsText } = renderWithTools(template, messages, options);
+    checkBytes(text, bytesMax);
+    const tooLong = promptTooLong(this.#tokenizer.tokensAtLeast(text), tokensMax, "messages");
+    if (tooLong !== null) throw tooLong;
+    return { ids: this.#encode(text, false), toolsAsText };
+  }
+
+  #encode(text: string, addSpecialTokens: boolean): Int32Array {
+    return Int32Array.from(this.#tokenizer.encodeNow(text, { addSpecialTokens }));
+  }
+}
+
+function checkBytes(text: string, bytesMax: number): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > bytesMax) throw tooManyBytes(bytes, bytesMax, "messages");
+}
+
+/** A text that is longer than the operator allows. */
+export function tooManyBytes(bytes: number, bytesMax: number, param: string): EngineError {
+  return new EngineError(
+    "PROMPT_TOO_LONG",
+    `Cannot use ${param}: its text must have at most ${bytesMax} bytes (promptBytesMax), ` +
+      `current value is ${bytes}; shorten it`,
+    { param },
+  );
+}
