@@ -20,6 +20,14 @@ export function activationOf(field: string, name: string): ActivationKind {
   throw unsupportedConfig(field, `one of ${Object.keys(activationKinds).join(", ")}`, name);
 }
 
+/** Tokens that end an output. A family's default may lie beyond a small vocabulary. */
+export function endTokensOf(config: {
+  readonly eos_token_id: readonly number[];
+  readonly vocab_size: number;
+}): readonly number[] {
+  return config.eos_token_id.filter((id) => id < config.vocab_size);
+}
+
 export interface HeadShape {
   readonly heads: number;
   readonly kvHeads: number;

@@ -60,6 +60,7 @@ export const RopeConfig = z.looseObject({
   rope_theta: positive.nullish(),
   rope_scaling: RopeParameters.nullish(),
   rope_parameters: RopeParameters.nullish(),
+  layer_types: z.array(z.string()).nullish(),
 });
 export type RopeConfig = z.output<typeof RopeConfig>;
 
@@ -81,7 +82,6 @@ export const DecoderConfig = RopeConfig.extend({
   sliding_window: size.nullish(),
   use_sliding_window: flag,
   max_window_layers: z.int().nonnegative().nullish(),
-  layer_types: z.array(z.string()).nullish(),
   eos_token_id: tokenIds,
 });
 export type DecoderConfig = z.output<typeof DecoderConfig>;

@@ -15,7 +15,7 @@ export interface RopeDefaults {
 
 /** Rope from a config of either dialect. */
 export function ropeFrom(config: RopeConfig, defaults: RopeDefaults): RopeSpec {
-  const parameters = config.rope_parameters ?? config.rope_scaling ?? {};
+  const parameters = parametersOf(config);
   const rotaryFactor =
     parameters.partial_rotary_factor ?? config.partial_rotary_factor ?? defaults.rotaryFactor ?? 1;
   const rotaryDim = Math.floor(defaults.headDim * rotaryFactor);
@@ -28,6 +28,19 @@ export function ropeFrom(config: RopeConfig, defaults: RopeDefaults): RopeSpec {
     theta: parameters.rope_theta ?? config.rope_theta ?? defaults.theta,
     scaling: scalingFrom(parameters, config, rotaryDim),
   };
+}
+
+/** The older name counts where both are there, and an object that says nothing counts as none. */
+function parametersOf(config: RopeConfig): RopeParameters {
+  const said = [config.rope_scaling, config.rope_parameters].find(
+    (found) => found && Object.keys(found).length > 0,
+  );
+  for (const type of config.layer_types ?? []) {
+    if (said && Object.hasOwn(said, type)) {
+      throw unsupportedConfig("rope_parameters", "the same for all layers", Object.keys(said));
+    }
+  }
+  return said ?? {};
 }
 
 /** Positions that a model can use. Configs often switch YaRN on without the new length. */
@@ -53,10 +66,10 @@ function scalingFrom(
     case "llama3":
       return {
         kind: "llama3",
+        originalContextTokens: originalTokensOf(parameters, config),
         factor: wanted(parameters, "factor"),
         lowFrequencyFactor: wanted(parameters, "low_freq_factor"),
         highFrequencyFactor: wanted(parameters, "high_freq_factor"),
-        originalContextTokens: wanted(parameters, "original_max_position_embeddings"),
       };
     case "yarn":
       return yarnFrom(parameters, config);
@@ -73,7 +86,8 @@ function scalingFrom(
 }
 
 function yarnFrom(parameters: RopeParameters, config: RopeConfig): RopeScaling {
-  const factor = wanted(parameters, "factor");
+  const originalContextTokens = originalTokensOf(parameters, config);
+  const factor = parameters.factor ?? config.max_position_embeddings / originalContextTokens;
   return {
     kind: "yarn",
     factor,
@@ -81,9 +95,17 @@ function yarnFrom(parameters: RopeParameters, config: RopeConfig): RopeScaling {
     betaSlow: parameters.beta_slow ?? 1,
     truncate: parameters.truncate ?? true,
     attentionFactor: parameters.attention_factor ?? yarnAttentionFactor(parameters, factor),
-    originalContextTokens:
-      parameters.original_max_position_embeddings ?? config.max_position_embeddings,
+    originalContextTokens,
   };
+}
+
+/** The length before stretching: the config's own field counts before that of the parameters. */
+function originalTokensOf(parameters: RopeParameters, config: RopeConfig): number {
+  return (
+    config.original_max_position_embeddings ??
+    parameters.original_max_position_embeddings ??
+    config.max_position_embeddings
+  );
 }
 
 /** YaRN's temperature; DeepSeek's `mscale` pair replaces it by a ratio. */
@@ -95,17 +117,14 @@ function yarnAttentionFactor(parameters: RopeParameters, factor: number): number
   return temperature(1);
 }
 
-/** A config that says both the original and the stretched context means their ratio. */
+/** A config without a factor means the ratio of the stretched context to the original one. */
 function longropeFrom(
   parameters: RopeParameters,
   config: RopeConfig,
   rotaryDim: number,
 ): RopeScaling {
-  const context = config.max_position_embeddings;
-  const known =
-    config.original_max_position_embeddings ?? parameters.original_max_position_embeddings;
-  const stretch = known ? context / known : (parameters.factor ?? 1);
-  const original = known ?? context;
+  const original = originalTokensOf(parameters, config);
+  const stretch = parameters.factor ?? config.max_position_embeddings / original;
   const attentionFactor = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(original));
   return {
     kind: "longrope",
@@ -128,7 +147,7 @@ function factorsOf(
 
 function wanted(
   parameters: RopeParameters,
-  field: "factor" | "low_freq_factor" | "high_freq_factor" | "original_max_position_embeddings",
+  field: "factor" | "low_freq_factor" | "high_freq_factor",
 ): number {
   const value = parameters[field];
   if (value === undefined || value === null) {

@@ -26,7 +26,14 @@ TEXTS = [
     "A short one",
     "Every request waits for the blocks of its prefix, and every block that nobody holds may go.",
 ]
-FLAGS = ["cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken"]
+FLAGS = [
+    "cls_token",
+    "max_tokens",
+    "mean_tokens",
+    "mean_sqrt_len_tokens",
+    "weightedmean_tokens",
+    "lasttoken",
+]
 
 
 def flags(*modes: str) -> dict:
@@ -37,7 +44,9 @@ def flags(*modes: str) -> dict:
 
 def variant(pooling: dict | None, normalize: bool = False, **more) -> dict:
     """The files of one folder. `more`: those of sentence_bert_config.json."""
-    files: dict = {"sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False, **more}}
+    files: dict = {
+        "sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False, **more}
+    }
     if pooling is None:
         return files
     kinds = ["Transformer", "Pooling"] + (["Normalize"] if normalize else [])
@@ -63,8 +72,12 @@ VARIANTS = {
     "mean_sqrt_len_tokens": variant(flags("mean_sqrt_len_tokens")),
     "weightedmean": variant(flags("weightedmean_tokens")),
     "lasttoken": variant(flags("lasttoken")),
-    "three joined, of length 1": variant(flags("cls_token", "max_tokens", "mean_tokens"), normalize=True),
-    "a list of modes": variant({"embedding_dimension": HIDDEN, "pooling_mode": ["lasttoken", "cls"]}),
+    "three joined, of length 1": variant(
+        flags("cls_token", "max_tokens", "mean_tokens"), normalize=True
+    ),
+    "a list of modes": variant(
+        {"embedding_dimension": HIDDEN, "pooling_mode": ["lasttoken", "cls"]}
+    ),
     "no flag": variant(flags()),
     "texts of 16 tokens": variant(flags("mean_tokens"), max_seq_length=16),
     "lower case first": variant(flags("mean_tokens"), do_lower_case=True),
@@ -95,7 +108,9 @@ def make_model() -> BertModel:
 def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     model = make_model()
-    weights = {name: weight.bfloat16().contiguous() for name, weight in model.state_dict().items()}
+    weights = {
+        name: weight.bfloat16().contiguous() for name, weight in model.state_dict().items()
+    }
     weights = {name: weight for name, weight in weights.items() if "position_ids" not in name}
     save_file(weights, OUT / "model.safetensors", metadata={"format": "pt"})
     config = {**model.config.to_dict(), "dtype": "float32", "architectures": ["BertModel"]}
@@ -110,19 +125,28 @@ def main() -> None:
                 tokenizer["normalizer"]["lowercase"] = False
             Path(folder, "tokenizer.json").write_text(json.dumps(tokenizer))
             tokens = {"tokenizer_class": "BertTokenizerFast", "model_max_length": 512}
-            tokens |= {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+            tokens |= {
+                "pad_token": "[PAD]",
+                "cls_token": "[CLS]",
+                "sep_token": "[SEP]",
+                "unk_token": "[UNK]",
+            }
             tokens |= {"do_lower_case": tokenizer["normalizer"]["lowercase"]}
             Path(folder, "tokenizer_config.json").write_text(json.dumps(tokens))
             for path, content in files.items():
                 Path(folder, path).parent.mkdir(exist_ok=True)
                 Path(folder, path).write_text(json.dumps(content))
             Path(folder, "2_Normalize").mkdir(exist_ok=True)
-            encoder = SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": torch.float32})
+            encoder = SentenceTransformer(
+                folder, device="cpu", model_kwargs={"dtype": torch.float32}
+            )
             vectors = encoder.encode(TEXTS, batch_size=1)
             recorded[name] = {
                 "files": files,
                 "tokens": [len(encoder.tokenize([text])["input_ids"][0]) for text in TEXTS],
-                "vectors": [[float(f"{value:.8g}") for value in vector] for vector in vectors.tolist()],
+                "vectors": [
+                    [float(f"{value:.8g}") for value in vector] for vector in vectors.tolist()
+                ],
             }
     out = {"texts": TEXTS, "variants": recorded}
     (OUT / "expected.json").write_text(json.dumps(out, indent=1) + "\n")

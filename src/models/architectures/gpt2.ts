@@ -1,6 +1,6 @@
 import type { Architecture } from "../architecture.ts";
 import { Gpt2Config, parseConfig, unsupportedConfig } from "../config.ts";
-import { activationOf, headShapeOf } from "../config-parts.ts";
+import { activationOf, endTokensOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames, LinearNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
@@ -9,7 +9,7 @@ import { linearNames } from "./llama-like.ts";
 export const gpt2: Architecture = {
   modelTypes: ["gpt2"],
   describe(json) {
-    const config = parseConfig(Gpt2Config, json);
+    const config = parseConfig(Gpt2Config, { eos_token_id: 50_256, ...json });
     if (config.scale_attn_by_inverse_layer_idx) {
       throw unsupportedConfig("scale_attn_by_inverse_layer_idx", "false", true);
     }
@@ -44,7 +44,7 @@ function specOf(config: Gpt2Config): DecoderSpec {
     embeddingScale: 1,
     finalSoftcap: null,
     tied: config.tie_word_embeddings,
-    eosTokenIds: config.eos_token_id,
+    eosTokenIds: endTokensOf(config),
   };
 }
 

@@ -1,6 +1,6 @@
 /** What Llama and its many relatives share; a family states its differences. */
 import type { DecoderConfig } from "../config.ts";
-import { activationOf, headShapeOf } from "../config-parts.ts";
+import { activationOf, endTokensOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec, FeedForwardSpec } from "../decoder-spec.ts";
 import { contextTokensOf, ropeFrom } from "../rope-config.ts";
 import type { DecoderNames, FeedForwardNames, LayerNames, LinearNames } from "../weight-names.ts";
@@ -45,7 +45,7 @@ export function llamaLikeSpec(config: DecoderConfig, traits: SpecTraits = {}): D
     embeddingScale: 1,
     finalSoftcap: null,
     tied: config.tie_word_embeddings ?? traits.tied ?? false,
-    eosTokenIds: config.eos_token_id,
+    eosTokenIds: endTokensOf(config),
   };
 }
 

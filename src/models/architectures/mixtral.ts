@@ -4,11 +4,14 @@ import { activationOf, windowsOf } from "../config-parts.ts";
 import type { FeedForwardNames } from "../weight-names.ts";
 import { linearNames, llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
+/** What a config without these fields means. */
+const defaults = { num_key_value_heads: 8, rms_norm_eps: 1e-5, eos_token_id: 2 };
+
 /** Mixtral: Mistral with experts in every layer. */
 export const mixtral: Architecture = {
   modelTypes: ["mixtral"],
   describe(json) {
-    const config = parseConfig(MixtralConfig, json);
+    const config = parseConfig(MixtralConfig, { ...defaults, ...json });
     const spec = llamaLikeSpec(config, {
       windows: windowsOf(config, () => Boolean(config.sliding_window)),
       ropeTheta: 1e6,

@@ -1,6 +1,6 @@
 import type { Architecture } from "../architecture.ts";
 import { OptConfig, parseConfig, unsupportedConfig } from "../config.ts";
-import { activationOf, headShapeOf } from "../config-parts.ts";
+import { activationOf, endTokensOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
@@ -12,7 +12,7 @@ const positionOffset = 2;
 export const opt: Architecture = {
   modelTypes: ["opt"],
   describe(json) {
-    const config = parseConfig(OptConfig, json);
+    const config = parseConfig(OptConfig, { eos_token_id: 2, ...json });
     refuseVariants(config);
     return { kind: "decoder", spec: specOf(config), names: namesOf(config) };
   },
@@ -59,7 +59,7 @@ function specOf(config: OptConfig): DecoderSpec {
     embeddingScale: 1,
     finalSoftcap: null,
     tied: config.tie_word_embeddings,
-    eosTokenIds: config.eos_token_id,
+    eosTokenIds: endTokensOf(config),
   };
 }
 

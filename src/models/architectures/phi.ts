@@ -4,11 +4,14 @@ import { activationOf } from "../config-parts.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames, llamaLikeSpec } from "./llama-like.ts";
 
+/** What a config without these fields means. */
+const defaults = { hidden_act: "gelu_new", eos_token_id: 2 };
+
 /** Phi-1, 1.5 and 2: attention and feed-forward side by side, rope on a part of each head. */
 export const phi: Architecture = {
   modelTypes: ["phi"],
   describe(json) {
-    const config = parseConfig(PhiConfig, { hidden_act: "gelu_new", ...json });
+    const config = parseConfig(PhiConfig, { ...defaults, ...json });
     if (config.qk_layernorm === true) throw unsupportedConfig("qk_layernorm", "false", true);
     const spec = llamaLikeSpec(config, {
       rotaryFactor: 0.5,

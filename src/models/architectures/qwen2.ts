@@ -3,11 +3,16 @@ import { DecoderConfig, parseConfig } from "../config.ts";
 import { windowsOf } from "../config-parts.ts";
 import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
+/** What a config of Qwen 2 or 3 without these fields means; windows need switching on, too. */
+export const qwenDefaults = {
+  ...{ num_key_value_heads: 32, sliding_window: 4096, max_window_layers: 28 },
+};
+
 /** Qwen 1.5, 2 and 2.5: Llama with biases on queries, keys and values. */
 export const qwen2: Architecture = {
   modelTypes: ["qwen2"],
   describe(json) {
-    const config = parseConfig(DecoderConfig, json);
+    const config = parseConfig(DecoderConfig, { ...qwenDefaults, ...json });
     const spec = llamaLikeSpec(config, { windows: qwenWindows(config) });
     return { kind: "decoder", spec, names: llamaLikeNames({ qkvBias: true }) };
   },

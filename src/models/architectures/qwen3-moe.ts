@@ -11,11 +11,14 @@ import {
   llamaLikeSpec,
 } from "./llama-like.ts";
 
+/** What a config without these fields means; the window needs switching on, too. */
+const defaults = { num_key_value_heads: 4, sliding_window: 4096 };
+
 /** Qwen 3 with experts in all layers but those that the config names. */
 export const qwen3Moe: Architecture = {
   modelTypes: ["qwen3_moe"],
   describe(json) {
-    const config = parseConfig(Qwen3MoeConfig, json);
+    const config = parseConfig(Qwen3MoeConfig, { ...defaults, ...json });
     const bias = config.attention_bias ?? false;
     const slides = config.use_sliding_window === true && Boolean(config.sliding_window);
     const experts = expertsOf(config);

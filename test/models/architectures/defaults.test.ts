@@ -22,19 +22,23 @@ const windowsOf = (config: JsonConfig) => specOf(config).layers.map(({ window })
 
 test("Llama without kv heads, head size, ties or ends of text", () => {
   const spec = specOf(llama);
-  expect(spec).toMatchObject({ kvHeads: 4, headDim: 16, tied: false, eosTokenIds: [] });
-  expect(specOf({ ...llama, eos_token_id: 2 }).eosTokenIds).toEqual([2]);
+  expect(spec).toMatchObject({ kvHeads: 4, headDim: 16, tied: false, eosTokenIds: [2] });
+  expect(specOf({ ...llama, eos_token_id: 5 }).eosTokenIds).toEqual([5]);
+  expect(specOf({ ...llama, eos_token_id: null }).eosTokenIds).toEqual([]);
   expect(specOf({ ...llama, eos_token_id: [2, 3] }).eosTokenIds).toEqual([2, 3]);
 });
 
 test("Mistral's window is 4096 where the field is missing, and none where it is null", () => {
-  const mistral = { ...llama, model_type: "mistral" };
+  const mistral = { ...llama, model_type: "mistral", num_key_value_heads: 4 };
   expect(windowsOf(mistral)).toEqual([4096, 4096, 4096, 4096]);
   expect(windowsOf({ ...mistral, sliding_window: null })).toEqual([null, null, null, null]);
 });
 
 test("Qwen's windows need switching on and begin at max_window_layers", () => {
-  const qwen = { ...llama, model_type: "qwen2", sliding_window: 64, max_window_layers: 2 };
+  const qwen = {
+    ...{ ...llama, model_type: "qwen2", num_key_value_heads: 4 },
+    ...{ sliding_window: 64, max_window_layers: 2 },
+  };
   expect(windowsOf(qwen)).toEqual([null, null, null, null]);
   expect(windowsOf({ ...qwen, use_sliding_window: true })).toEqual([null, null, 64, 64]);
 });
@@ -47,7 +51,7 @@ test("Gemma 2 slides in every second layer, ties, scales embeddings, and has hea
 });
 
 test("Qwen 3 has heads of 128 and norms on them", () => {
-  const qwen3 = specOf({ ...llama, model_type: "qwen3" });
+  const qwen3 = specOf({ ...llama, model_type: "qwen3", num_key_value_heads: 4 });
   expect(qwen3).toMatchObject({ headDim: 128, queryKeyNorm: true });
 });
 
