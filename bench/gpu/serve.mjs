@@ -113,7 +113,8 @@ async function drive(server, url, model, rounds) {
         new Promise((resolve, reject) => {
           client.once("message", resolve);
           client.once("error", reject);
-          client.once("exit", (code) => reject(new Error(`a client ended, code ${code}`)));
+          // Not at its exit, which may come before the last message was read.
+          client.once("disconnect", () => reject(new Error("a client ended without a result")));
           client.send("begin");
         }),
     ),
