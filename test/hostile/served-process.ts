@@ -32,6 +32,8 @@ export class ServedProcess {
       cwd: root,
       stdio: ["ignore", "ignore", "pipe"],
     });
+    // A test that is interrupted leaves no server behind.
+    process.once("exit", () => child.kill("SIGKILL"));
     const log: string[] = [];
     const url = await new Promise<string>((resolve, reject) => {
       const timer = setTimeout(

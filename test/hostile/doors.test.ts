@@ -1,0 +1,124 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { HTTP_ERRORS } from "#server";
+import { perigee } from "../cli/perigee.ts";
+import { sized } from "../support/full.ts";
+import { checkAnswer } from "./answer-check.ts";
+import { bodyOf, sendBody } from "./case-sender.ts";
+import { chosenValues, type DoorCase, doorCases, TRANSLATIONS } from "./doors.ts";
+import { type LlmCall, LlmProcess } from "./llm-process.ts";
+import { ServedProcess } from "./served-process.ts";
+
+const seed = 7;
+const valuesPerField = sized(5, 100);
+
+/** What only HTTP refuses: its own limits to bodies, before any field is looked at. */
+const BODY_CODES = ["invalid_json_body", "nested_too_deeply", "too_many_values", "body_too_large"];
+
+const cases = Object.keys(TRANSLATIONS).flatMap((field) => doorCases(field, valuesPerField, seed));
+const httpCode = new Map(Object.entries(HTTP_ERRORS).map(([code, { code: name }]) => [code, name]));
+const folder = mkdtempSync(join(tmpdir(), "perigee-doors-"));
+
+let llm: LlmProcess;
+let codes: string[];
+
+/** The server's verdict of each case; null where it did not come as far as the field. */
+async function askServer(): Promise<string[]> {
+  const server = await ServedProcess.start(".");
+  try {
+    const verdicts: string[] = [];
+    for (const { http } of cases) {
+      const answer = await sendBody(server.url, http.path, bodyOf(http, "whole"));
+      const { code, problems } = checkAnswer(http, "whole", answer);
+      verdicts.push(problems.length > 0 ? problems.join("; ") : code);
+    }
+    return verdicts;
+  } finally {
+    server.kill();
+  }
+}
+
+beforeAll(async () => {
+  codes = await askServer();
+  llm = await LlmProcess.start();
+});
+
+afterAll(() => {
+  llm?.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const shown = ({ field, value }: DoorCase) => `${field}: ${value.slice(0, 100)}`;
+
+/** Cases whose field the server looked at, with its verdict. */
+function compared(): { readonly one: DoorCase; readonly code: string }[] {
+  return cases
+    .map((one, at) => ({ one, code: codes[at] ?? "" }))
+    .filter(({ code }) => !BODY_CODES.includes(code));
+}
+
+test("TypeScript refuses what HTTP refuses, by the same code, at once and as a stream", async () => {
+  const differences: string[] = [];
+  for (const { one, code } of compared()) {
+    for (const call of ["generate", "stream"] as const) {
+      const verdict = await llm.call({ call, prompt: one.prompt, text: one.options });
+      const own = httpCode.get(verdict.code) ?? verdict.code;
+      if (own !== code) differences.push(`${shown(one)}: ${code}, by ${call} ${own}`);
+    }
+  }
+  expect(differences).toEqual([]);
+});
+
+test("a row of --input is refused where HTTP refuses it, alone, and by the same code", async () => {
+  const rows = compared().filter(({ one }) => one.row !== null);
+  const input = join(folder, "rows.jsonl");
+  const output = join(folder, "results.jsonl");
+  writeFileSync(input, rows.map(({ one }) => `${one.row}\n`).join(""));
+  const flags = ["--input", input, "--output", output, "--dtype", "float32"];
+  await perigee(["generate", "models/pocket", ...flags]);
+  const verdicts = new Map<number, string>();
+  for (const line of readFileSync(output, "utf8").trim().split("\n")) {
+    const { prompt_index: place, error } = JSON.parse(line);
+    verdicts.set(place, error === undefined ? "ok" : (httpCode.get(error.code) ?? error.code));
+  }
+  const differences = rows
+    .map(({ one, code }, at) => ({ one, code, own: verdicts.get(at) ?? "nothing" }))
+    .filter(({ code, own }) => own !== code)
+    .map(({ one, code, own }) => `${shown(one)}: ${code}, in a row ${own}`);
+  expect(differences).toEqual([]);
+});
+
+test("values that no JSON can say are refused with an EngineError, or mean nothing", async () => {
+  const strange: string[] = [];
+  const fields = [...new Set(Object.values(TRANSLATIONS).map(({ field }) => field))];
+  for (const field of [...fields, "signal", "retention", "requestId", "extraArgs"]) {
+    for (const exotic of llm.exotic) {
+      const text = '{"maxTokens":1,"temperature":0}';
+      const { code } = await llm.call({
+        ...{ call: "generate", prompt: '"a"', text, field, exotic },
+      });
+      if (code.startsWith("not ours")) strange.push(`${field}: ${exotic}: ${code}`);
+    }
+  }
+  expect(strange).toEqual([]);
+});
+
+test("prompts and conversations of every kind are taken or refused, and nothing stays held", async () => {
+  const strange: string[] = [];
+  for (const field of ["prompt", "messages", "messages[].content"]) {
+    for (const value of chosenValues(field, 2 * valuesPerField, seed)) {
+      const { code } = await llm.call(callOf(field, value));
+      if (code.startsWith("not ours")) strange.push(`${field}: ${value.slice(0, 80)}: ${code}`);
+    }
+  }
+  expect(strange).toEqual([]);
+  expect(await llm.end()).toEqual({ heldBlocks: 0, exitCode: 0 });
+});
+
+function callOf(field: string, value: string): LlmCall {
+  if (field === "prompt") return { call: "generate", prompt: value, text: '{"maxTokens":1}' };
+  const messages = field === "messages" ? value : `[{"role":"user","content":${value}}]`;
+  return { call: "chatPrompt", messages };
+}
