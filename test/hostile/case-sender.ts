@@ -1,6 +1,6 @@
 /** Sends cases to a server, and brings back what it said. */
 import { Agent, request as httpRequest } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import type { BodyCase, WireCase } from "./hostile-case.ts";
 
 /**
@@ -62,8 +62,35 @@ export function sendBody(url: string, path: string, body: string): Promise<Answe
   });
 }
 
-/** Sends bytes, then says that nothing follows. Never rejects. */
-export function sendBytes(url: string, one: WireCase): Promise<Answer> {
+/** Time after which a client leaves, or goes on with something else. */
+const leaveMs = 150;
+
+const NO_ANSWER: Answer = { status: 0, headers: {}, text: "", failure: null };
+
+/** Connections whose clients read nothing. */
+const stalled = new Set<Socket>();
+
+/** Closes the connections of clients that read nothing. */
+export function endStalled(): void {
+  for (const socket of stalled) socket.destroy();
+  stalled.clear();
+}
+
+/** Sends bytes, and does what the case says then. Never rejects. */
+export async function sendBytes(url: string, one: WireCase): Promise<Answer> {
+  if (one.end === "reads") return readAll(url, one);
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => {}); // the server may have closed it
+  socket.pause();
+  await writeAll(socket, one.pieces, false);
+  await new Promise((resolve) => setTimeout(resolve, leaveMs));
+  if (one.end === "leaves") socket.destroy();
+  else stalled.add(socket);
+  return NO_ANSWER;
+}
+
+function readAll(url: string, one: WireCase): Promise<Answer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -79,18 +106,17 @@ export function sendBytes(url: string, one: WireCase): Promise<Answer> {
     socket.on("data", (chunk) => chunks.push(chunk));
     socket.on("close", () => end(null));
     socket.on("error", () => {}); // a reset is an answer, too; "close" follows
-    void writeAll(socket, one.pieces);
+    void writeAll(socket, one.pieces, true);
   });
 }
 
-async function writeAll(
-  socket: ReturnType<typeof connect>,
-  pieces: readonly Buffer[],
-): Promise<void> {
+async function writeAll(socket: Socket, pieces: readonly Buffer[], isAll: boolean): Promise<void> {
   for (const piece of pieces) {
     if (socket.destroyed) return;
-    await new Promise<void>((resolve) => socket.write(piece, () => resolve()));
+    await new Promise<void>((resolve) => {
+      socket.once("close", resolve).write(piece, () => resolve());
+    });
     if (pieces.length > 1) await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
-  if (!socket.destroyed) socket.end();
+  if (isAll && !socket.destroyed) socket.end();
 }

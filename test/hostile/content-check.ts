@@ -1,6 +1,7 @@
 /** What must hold of every right answer, whatever was asked for. */
 import { type Fields, fieldsOf, listOf } from "./answer-check.ts";
 
+const VOCABULARY = 4096;
 const REASONS = new Set(["stop", "length", "tool_calls"]);
 
 interface Content {
@@ -11,6 +12,10 @@ interface Content {
 /** `request`: as the server read it; `value`: the whole answer, or a stream's chunks put together. */
 export function contentProblems(path: string, request: Fields | null, value: Fields): Content {
   const asked = request ?? {};
+  const strangers = unknownIds(asked);
+  if (strangers.length > 0) {
+    return { texts: null, problems: [`tokens ${strangers} are not in the vocabulary`] };
+  }
   switch (path) {
     case "/v1/completions":
     case "/v1/chat/completions":
@@ -25,6 +30,15 @@ export function contentProblems(path: string, request: Fields | null, value: Fie
         problems: typeof value.prompt === "string" ? [] : ["no text of the tokens"],
       };
   }
+}
+
+/** Ids that the bundled model does not know. */
+function unknownIds(asked: Fields): number[] {
+  const { prompt, input, tokens, stop_token_ids: stops, allowed_token_ids: allowed } = asked;
+  const lists = [prompt, input, tokens, stops, allowed].map(listOf);
+  const biased = Object.keys(fieldsOf(asked.logit_bias) ?? {}).map(Number);
+  const ids = [...lists.flatMap((list) => list.flat()), ...biased];
+  return ids.filter((id): id is number => typeof id === "number" && id >= VOCABULARY).slice(0, 5);
 }
 
 function generationProblems(path: string, asked: Fields, value: Fields): Content {

@@ -17,8 +17,13 @@ export interface BodyCase {
 export interface WireCase {
   readonly kind: "wire";
   readonly name: string;
-  /** Written one after the other; then the sender says that nothing follows. */
+  /** Written one after the other. */
   readonly pieces: readonly Buffer[];
+  /**
+   * Then the sender says that nothing follows and reads to the end; or goes away while it is being
+   * answered; or stays and reads nothing until the run is over.
+   */
+  readonly end: "reads" | "leaves" | "stalls";
 }
 
 export type HostileCase = BodyCase | WireCase;

@@ -1,6 +1,6 @@
 /** Hostile cases against a server while ordinary streams run: what must hold, and what did not. */
 import { checkAnswer, checkWire, type Verdict } from "./answer-check.ts";
-import { bodyOf, sendBody, sendBytes } from "./case-sender.ts";
+import { bodyOf, endStalled, sendBody, sendBytes } from "./case-sender.ts";
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
 import { OrdinaryStreams } from "./ordinary-streams.ts";
 import { ServedProcess } from "./served-process.ts";
@@ -12,7 +12,22 @@ export const KEPT_BYTES_MAX = 64 * 2 ** 20;
 const WARM_REQUESTS = 500;
 const CASES_AT_ONCE = 4;
 
-export type Check = "alive" | "answer" | "ways" | "stream" | "blocks" | "memory" | "log" | "exit";
+/** Longer than an ordinary stream's longest pause when it is not disturbed. */
+export const PAUSE_MS_MAX = 250;
+const QUIET_MS = 10_000;
+/** Cases whose pauses are measured again; more would be a failure in any case. */
+const SUSPECTS_MAX = 100;
+
+export type Check =
+  | "pause"
+  | "alive"
+  | "answer"
+  | "ways"
+  | "stream"
+  | "blocks"
+  | "memory"
+  | "log"
+  | "exit";
 
 export interface Failure {
   readonly check: Check;
@@ -36,6 +51,22 @@ export interface RunReport {
     readonly end: number;
   };
   readonly seconds: number;
+  /** Null where pauses are not looked at. */
+  readonly pauses: PauseReport | null;
+}
+
+/** Times between two tokens of an ordinary stream, in ms. */
+export interface PauseReport {
+  readonly undisturbedMs: number;
+  /** The longest of all cases, each by its median. */
+  readonly worstMs: number;
+  readonly worstCase: string;
+}
+
+/** A case during which a stream paused. */
+interface Suspect {
+  readonly one: HostileCase;
+  readonly pausesMs: number[];
 }
 
 export interface RunOptions {
@@ -46,6 +77,8 @@ export interface RunOptions {
   readonly requests: number;
   /** Stops at the first failure. */
   readonly failFast?: boolean;
+  /** How often a pause is measured: the median counts. Default: 0, pauses are not looked at. */
+  readonly pauseRuns?: number;
   /** Servers begun, one after the other, where one ends or hangs. Default: 1. */
   readonly serversMax?: number;
 }
@@ -64,6 +97,8 @@ class HostileRun {
   #requests = 0;
   #cases = 0;
   #ordinaryStreams = 0;
+  readonly #suspects: Suspect[] = [];
+  #pauses: PauseReport | null = null;
   #memory = { start: 0, warm: 0, most: 0, end: 0 };
 
   constructor(options: RunOptions) {
@@ -84,6 +119,7 @@ class HostileRun {
       ...{ requests: this.#requests, cases: this.#cases, failures: this.#failures },
       ordinaryStreams: this.#ordinaryStreams,
       codes: this.#codes,
+      pauses: this.#pauses,
       memory: { start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },
       seconds: Math.round((performance.now() - startMs) / 100) / 10,
     };
@@ -96,15 +132,17 @@ class HostileRun {
       const texts = await OrdinaryStreams.alone(server.url);
       await warmUp(server.url);
       this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
+      const streams = OrdinaryStreams.start(server.url, texts);
       const life: Life = {
-        server,
-        streams: OrdinaryStreams.start(server.url, texts),
+        ...{ server, streams },
+        undisturbedMs: await this.#undisturbedMs(streams),
         firstRequest: this.#requests,
         problemsSeen: 0,
         over: false,
       };
       const watch = setInterval(() => this.#watch(life), 100);
       await this.#sendAll(life);
+      if (!life.over) await this.#measureAgain(life);
       clearInterval(watch);
       if (life.over) return false;
       await life.streams.stop();
@@ -113,6 +151,7 @@ class HostileRun {
       await this.#checkRest(life);
       return true;
     } finally {
+      endStalled();
       server.kill();
     }
   }
@@ -137,13 +176,50 @@ class HostileRun {
         const next = this.#queue.next();
         if (next.done === true) return;
         this.#inFlight.add(next.value);
+        const window = life.streams.openWindow();
         await this.#send(life, next.value);
+        this.#notePause(life, next.value, life.streams.closeWindow(window));
         this.#noteStreams(life, [...this.#inFlight]);
         this.#inFlight.delete(next.value);
         this.#noteMemory(life);
       }
     };
     await Promise.all(Array.from({ length: CASES_AT_ONCE }, sender));
+  }
+
+  /** The streams' longest pause while nothing else is there. */
+  async #undisturbedMs(streams: OrdinaryStreams): Promise<number> {
+    if (this.#options.pauseRuns === undefined) return 0;
+    const window = streams.openWindow();
+    await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+    return streams.closeWindow(window);
+  }
+
+  /** Cases that streams paused at are sent again, one at a time: a machine pauses, too. */
+  async #measureAgain(life: Life): Promise<void> {
+    const { pauseRuns = 0 } = this.#options;
+    const { streams, undisturbedMs } = life;
+    let worst: PauseReport = { undisturbedMs, worstMs: undisturbedMs, worstCase: "none" };
+    for (const { one, pausesMs } of this.#suspects.splice(0, SUSPECTS_MAX)) {
+      while (pausesMs.length < pauseRuns && !life.over) {
+        const window = streams.openWindow();
+        await this.#send(life, one);
+        pausesMs.push(streams.closeWindow(window));
+      }
+      const worstMs = median(pausesMs);
+      if (worstMs > worst.worstMs) worst = { ...worst, worstMs, worstCase: describeCase(one) };
+      if (worstMs - undisturbedMs > PAUSE_MS_MAX) {
+        this.#fail("pause", life, [one], `a stream paused ${pausesMs.map(Math.round)} ms`);
+      }
+    }
+    if (pauseRuns > 0) this.#pauses = worst;
+  }
+
+  #notePause(life: Life, one: HostileCase, pauseMs: number): void {
+    const isLong = pauseMs - life.undisturbedMs > PAUSE_MS_MAX;
+    if (this.#options.pauseRuns !== undefined && isLong) {
+      this.#suspects.push({ one, pausesMs: [pauseMs] });
+    }
   }
 
   #isOver(life: Life): boolean {
@@ -198,8 +274,13 @@ class HostileRun {
   /** What must hold when all is over. */
   async #checkRest(life: Life): Promise<void> {
     const { server } = life;
-    const { requests, heldBlocks } = await server.settled();
-    if (requests + heldBlocks > 0) {
+    const left = await server.settled();
+    if (left === null) {
+      this.#fail("alive", life, [], `the process has ended: ${server.log.slice(-5).join("\n")}`);
+      return;
+    }
+    if (left.requests + left.heldBlocks !== 0) {
+      const { requests, heldBlocks } = left;
       this.#fail("blocks", life, [], `${heldBlocks} blocks held, ${requests} requests in work`);
     }
     this.#memory.end = server.residentBytes();
@@ -238,10 +319,17 @@ class HostileRun {
 interface Life {
   readonly server: ServedProcess;
   readonly streams: OrdinaryStreams;
+  /** Their longest pause before the first case. */
+  readonly undisturbedMs: number;
   /** Requests made before this server was begun. */
   readonly firstRequest: number;
   problemsSeen: number;
   over: boolean;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
 function describeCase(one: HostileCase): string {

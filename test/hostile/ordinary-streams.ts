@@ -25,12 +25,17 @@ export interface StreamProblem {
   readonly atMs: number;
 }
 
+/** The longest time between two tokens of a stream while the window is open. */
+export interface GapWindow {
+  worstMs: number;
+}
+
 export class OrdinaryStreams {
   readonly #url: string;
   readonly #texts: readonly string[];
   readonly #problems: StreamProblem[] = [];
   #stopped = false;
-  #worstGapMs = 0;
+  readonly #windows = new Set<GapWindow>();
   #lastMs = performance.now();
   #read = 0;
   #running: Promise<unknown> = Promise.resolve();
@@ -68,11 +73,16 @@ export class OrdinaryStreams {
     return performance.now() - this.#lastMs > STALL_MS;
   }
 
-  /** The longest time between two tokens since the last call. */
-  takeWorstGapMs(): number {
-    const worst = this.#worstGapMs;
-    this.#worstGapMs = 0;
-    return worst;
+  /** Opens a window; its value is right once it is closed. */
+  openWindow(): GapWindow {
+    const window = { worstMs: 0 };
+    this.#windows.add(window);
+    return window;
+  }
+
+  closeWindow(window: GapWindow): number {
+    this.#windows.delete(window);
+    return window.worstMs;
   }
 
   /** Waits until each has ended. */
@@ -85,7 +95,7 @@ export class OrdinaryStreams {
     while (!this.#stopped) {
       try {
         const { text } = await readStream(this.#url, prompt, (gapMs) => {
-          this.#worstGapMs = Math.max(this.#worstGapMs, gapMs);
+          for (const window of this.#windows) window.worstMs = Math.max(window.worstMs, gapMs);
           this.#lastMs = performance.now();
         });
         this.#read += 1;

@@ -76,19 +76,26 @@ export class ServedProcess {
     return family.reduce((sum, one) => sum + residentBytesOf(one), 0);
   }
 
-  /** Waits until no request is in work and no block is held; what is left after a while. */
-  async settled(): Promise<{ readonly requests: number; readonly heldBlocks: number }> {
+  /**
+   * Waits until no request is in work and no block is held; what is left after a while. Null: the
+   * process has ended.
+   */
+  async settled(): Promise<{ readonly requests: number; readonly heldBlocks: number } | null> {
     const deadlineMs = performance.now() + settleTimeoutMs;
-    for (;;) {
-      const signal = AbortSignal.timeout(settleTimeoutMs);
-      const info = await json(fetch(`${this.url}/server_info`, { signal }));
-      const requests = Number(info.requests_in_work);
-      const heldBlocks = Number(info.stats?.heldBlocks);
-      if (requests + heldBlocks === 0 || performance.now() > deadlineMs) {
-        return { requests, heldBlocks };
+    let left = { requests: Number.NaN, heldBlocks: Number.NaN };
+    while (this.alive && performance.now() < deadlineMs) {
+      try {
+        const signal = AbortSignal.timeout(settleTimeoutMs);
+        const info = await json(fetch(`${this.url}/server_info`, { signal }));
+        const heldBlocks = Number(info.stats?.heldBlocks);
+        left = { requests: Number(info.requests_in_work), heldBlocks };
+        if (left.requests + heldBlocks === 0) return left;
+      } catch {
+        // It is ending, or does not answer: the loop's conditions tell.
       }
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+    return this.alive ? left : null;
   }
 
   /** Ends it as an operator does; its exit code, null where it had to be killed. */

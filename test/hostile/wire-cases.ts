@@ -147,9 +147,28 @@ const ALL_PATHS = [
 
 /** A wire case; its name says its kind. */
 export function wireCase(name: string, dice: Dice): WireCase {
-  const pieces = draw(kinds, dice)(dice);
+  const kind = dice.below(100);
+  if (kind < LEAVING_PERCENT) return { ...leaving(name, dice), end: "leaves" };
+  if (kind < STALLING_PERCENT) return { ...leaving(name, dice), end: "stalls" };
+  return { kind: "wire", name, pieces: draw(kinds, dice)(dice), end: "reads" };
+}
+
+const LEAVING_PERCENT = 8;
+const STALLING_PERCENT = 12;
+
+/** A right request whose answer is long, or one that breaks off. */
+function leaving(name: string, dice: Dice): Omit<WireCase, "end"> {
+  const body = draw(longAnswers, dice);
+  const whole = post(body);
+  const pieces = dice.below(4) === 0 ? [whole.subarray(0, dice.below(whole.length))] : [whole];
   return { kind: "wire", name, pieces };
 }
+
+const longAnswers = [
+  '{"prompt":"A cache is","max_tokens":1000,"ignore_eos":true,"stream":true,"logprobs":20}',
+  '{"prompt":"A mutex is","max_tokens":1000,"ignore_eos":true,"n":4,"temperature":1}',
+  '{"prompt":"An index is","max_tokens":500,"ignore_eos":true,"stream":true,"n":8,"temperature":1}',
+];
 
 /** The message in several pieces. */
 function cut(bytes: Buffer, pieces: number): Buffer[] {

@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { full } from "../support/full.ts";
+import { runHostile } from "./hostile-run.ts";
+import { plant, plantedFiles, WEAKNESSES } from "./weaknesses.ts";
+
+test.each(WEAKNESSES)("a planted weakness can still be planted: $name", (weakness) => {
+  expect(plantedFiles(weakness).size).toBeGreaterThan(0);
+});
+
+test.each(WEAKNESSES.filter(({ quick }) => quick || full))(
+  "the suite finds a planted weakness: $name",
+  async (weakness) => {
+    const { root, remove } = plant(weakness);
+    try {
+      const { cases } = weakness;
+      const report = await runHostile({ root, cases, requests: 1000, failFast: true });
+      const found = report.failures.map(({ check }) => check);
+      expect(weakness.foundBy).toContain(found[0]);
+    } finally {
+      remove();
+    }
+  },
+);

@@ -1,0 +1,161 @@
+/**
+ * Weaknesses planted into a copy of the build, to see that the suite finds them. The build itself
+ * has no switch for them: a copy's files are changed as text.
+ */
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { BodyCase, HostileCase, WireCase } from "./hostile-case.ts";
+import type { Check } from "./hostile-run.ts";
+import { objectText, repeated } from "./json-text.ts";
+
+interface Change {
+  /** Within `dist`. */
+  readonly file: string;
+  readonly find: string;
+  readonly put: string;
+}
+
+export interface Weakness {
+  readonly name: string;
+  readonly changes: readonly Change[];
+  /** What such a weakness shows itself by; the generated cases have them too. */
+  readonly cases: readonly HostileCase[];
+  readonly foundBy: readonly Check[];
+  /** Quick enough for every run. */
+  readonly quick: boolean;
+}
+
+function body(name: string, fields: Readonly<Record<string, string>>): BodyCase {
+  const base = { prompt: '"A cache is"', max_tokens: "2", temperature: "0" };
+  return {
+    ...{ kind: "body", name, path: "/v1/completions", fields: Object.keys(fields) },
+    ...{ body: objectText({ ...base, ...fields }), ways: ["whole"] },
+  };
+}
+
+function leaving(text: string): WireCase {
+  const head = "POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
+  const bytes = Buffer.from(`${head}content-length: ${text.length}\r\n\r\n${text}`);
+  return { kind: "wire", name: "a client that leaves", pieces: [bytes], end: "leaves" };
+}
+
+const times = <Item>(count: number, item: Item): Item[] => new Array<Item>(count).fill(item);
+
+export const WEAKNESSES: readonly Weakness[] = [
+  {
+    name: "lists are not counted before they are looked at",
+    changes: [
+      {
+        file: "server/openai/bounded.js",
+        find: "if (count >= min && count <= max)",
+        put: "if (count >= 0)",
+      },
+      { file: "server/body-shape.js", find: "if (values > valuesMax)", put: "if (false)" },
+    ],
+    cases: times(4, body("null", { stop_token_ids: repeated("null", 1_000_000) })),
+    foundBy: ["memory", "alive"],
+    quick: false,
+  },
+  {
+    name: "what a request throws leaves the step loop",
+    changes: [
+      {
+        file: "engine/engine.js",
+        find: "this.#failOwn(record, requestFailure(error));",
+        put: "throw error;",
+      },
+      {
+        file: "engine/engine.js",
+        find: "const verdict = record.acceptTokens(sequence, tokenIds);",
+        put:
+          "if (sequence.priority === 666) throw new Error('planted');" +
+          "const verdict = record.acceptTokens(sequence, tokenIds);",
+      },
+    ],
+    cases: [body("throws", { priority: "666" })],
+    foundBy: ["alive"],
+    quick: true,
+  },
+  {
+    name: "a request goes on when its client is gone",
+    changes: [
+      { file: "server/generation-route.js", find: "controller.abort(hungUp());", put: ";" },
+    ],
+    cases: times(
+      4,
+      leaving('{"prompt":"A cache is","max_tokens":1900,"ignore_eos":true,"n":64,"temperature":1}'),
+    ),
+    foundBy: ["blocks"],
+    quick: false,
+  },
+  {
+    name: "ids of tokens are not checked against the vocabulary",
+    changes: [
+      {
+        file: "engine/request-check.js",
+        find: "!Number.isInteger(id) || id < 0 || id >= vocabularySize",
+        put: "!Number.isInteger(id) || id < 0",
+      },
+    ],
+    cases: [body("unknown id", { prompt: "[4096]" }), body("bias", { logit_bias: '{"4096":1}' })],
+    foundBy: ["answer", "alive", "stream"],
+    quick: true,
+  },
+  {
+    name: "what is computed depends on where in the pool it is",
+    changes: [
+      {
+        file: "engine/step-builder.js",
+        find: "this.#positions[first + place] = position;",
+        put: "this.#positions[first + place] = position + (block % 7 === 6 ? 1 : 0);",
+      },
+    ],
+    cases: times(40, body("ordinary", {})),
+    foundBy: ["stream"],
+    quick: false,
+  },
+  {
+    name: "a map keeps something of each request",
+    changes: [
+      {
+        file: "server/admission.js",
+        find: "this.#running.add(controller);",
+        put:
+          "this.#running.add(controller);" +
+          "(globalThis.kept ??= new Map()).set(controller, Buffer.alloc(4 * 2 ** 20, 1));",
+      },
+    ],
+    cases: times(120, body("ordinary", {})),
+    foundBy: ["memory"],
+    quick: false,
+  },
+];
+
+/** The files of the build as the weakness has them. Throws where they are not what it is made for. */
+export function plantedFiles({ name, changes }: Weakness): ReadonlyMap<string, string> {
+  const files = new Map<string, string>();
+  for (const { file, find, put } of changes) {
+    const text = files.get(file) ?? readFileSync(join("dist", file), "utf8");
+    if (text.split(find).length !== 2) {
+      throw new Error(`Cannot plant "${name}": ${file} must have this once: ${find}`);
+    }
+    files.set(
+      file,
+      text.replace(find, () => put),
+    );
+  }
+  return files;
+}
+
+/** A folder that is run like the repository, with the weakness in its build. Remove it at the end. */
+export function plant(weakness: Weakness): { readonly root: string; remove(): void } {
+  const root = mkdtempSync(join(tmpdir(), "perigee-weak-"));
+  cpSync("dist", join(root, "dist"), { recursive: true });
+  cpSync("package.json", join(root, "package.json"));
+  for (const folder of ["node_modules", "native", "models"]) {
+    symlinkSync(resolve(folder), join(root, folder));
+  }
+  for (const [file, text] of plantedFiles(weakness)) writeFileSync(join(root, "dist", file), text);
+  return { root, remove: () => rmSync(root, { recursive: true, force: true }) };
+}

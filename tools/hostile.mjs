@@ -1,0 +1,62 @@
+/**
+ * npm run hostile -- [--requests 100000] [--seed 1] [--runs 3] [--servers 20] [--only CASE]
+ *
+ * The suite of test/hostile, for as long as wanted, and with times: no ordinary stream may pause
+ * more than 250 ms longer than undisturbed. What a pause is suspected of is sent again alone; the
+ * median of `runs` counts. After a server that ended or hangs, the next one takes over, `servers`
+ * in all. Prints a table, and each failure with what reproduces it. Needs `npm run build`.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { readFlags } from "./flags.mjs";
+
+const MILLISECONDS_MAX = 24 * 60 * 60 * 1000;
+const { values: flags } = readFlags({
+  options: {
+    requests: { type: "number", default: 100_000, min: 1 },
+    seed: { type: "number", default: 1 },
+    runs: { type: "number", default: 3, min: 1 },
+    servers: { type: "number", default: 20, min: 1 },
+    only: { type: "number", min: 0 },
+  },
+});
+const folder = mkdtempSync(join(tmpdir(), "perigee-hostile-"));
+const report = join(folder, "report.json");
+const { status } = spawnSync(
+  "npx",
+  [
+    ...["vitest", "run", "test/hostile/hostile.test.ts", "--reporter", "dot"],
+    ...["--testTimeout", String(MILLISECONDS_MAX)],
+  ],
+  {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: { ...process.env, PERIGEE_HOSTILE: JSON.stringify({ ...flags, report }) },
+  },
+);
+try {
+  print(JSON.parse(readFileSync(report, "utf8")));
+} finally {
+  rmSync(folder, { recursive: true });
+}
+process.exit(status ?? 1);
+
+function print({ failures, codes, memory, pauses, ...counts }) {
+  const answers = Object.entries(codes).map(([code, count]) => `${code} ${count}`);
+  const rows = {
+    requests: `${counts.requests} in ${counts.cases} cases, ${counts.seconds} s`,
+    "ordinary streams": `${counts.ordinaryStreams} read to the end`,
+    answers: answers.join(", "),
+    "memory, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
+    "after 500 requests": `${memory.warm} MiB`,
+    "longest pause": pauses
+      ? `${Math.round(pauses.worstMs)} ms (${pauses.worstCase}), undisturbed ${Math.round(pauses.undisturbedMs)} ms`
+      : "not measured",
+    failures: String(failures.length),
+  };
+  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(20)}${value}`);
+  for (const { check, cases, detail, reproduction } of failures) {
+    console.log(`\n${check}: ${detail}\n  ${cases.join("\n  ")}\n${reproduction}`);
+  }
+}
