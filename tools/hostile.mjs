@@ -50,13 +50,15 @@ function print({ failures, codes, memory, pauses, ...counts }) {
     answers: answers.join(", "),
     "memory, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
     "after 500 requests": `${memory.warm} MiB`,
-    "longest pause": pauses
-      ? `${Math.round(pauses.worstMs)} ms (${pauses.worstCase}), undisturbed ${Math.round(pauses.undisturbedMs)} ms`
-      : "not measured",
+    "longest pause": pauses === null ? "not measured" : pauseText(pauses),
     failures: String(failures.length),
   };
   for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(20)}${value}`);
   for (const { check, cases, detail, reproduction } of failures) {
     console.log(`\n${check}: ${detail}\n  ${cases.join("\n  ")}\n${reproduction}`);
   }
+}
+
+function pauseText({ worstMs, worstCase, undisturbedMs }) {
+  return `${Math.round(worstMs)} ms (${worstCase}), undisturbed ${Math.round(undisturbedMs)} ms`;
 }

@@ -33,7 +33,7 @@ import { linkOver, linkTo } from "./link.ts";
 import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
-import { checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
+import { checkMessages, checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
 import { collectResult } from "./stream-item.ts";
 import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
@@ -255,6 +255,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     messages: readonly ChatMessage[],
     options: ChatOptions = {},
   ): Promise<{ readonly promptTokenIds: number[] }> {
+    checkMessages(messages);
     return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 

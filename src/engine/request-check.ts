@@ -1,6 +1,6 @@
 import { EngineError, invalidSetting, issueText } from "#base";
 import { type SamplingOptions, SamplingParams } from "#sampling";
-import type { Prompt } from "./api.ts";
+import type { ChatMessage, Prompt } from "./api.ts";
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
@@ -36,6 +36,14 @@ export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
   const { promptTokenIds } = (prompt ?? {}) as { promptTokenIds?: unknown };
   if (Array.isArray(promptTokenIds) || ArrayBuffer.isView(promptTokenIds)) return;
   throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt);
+}
+
+/** A conversation is a list of objects; what they hold is the template's business. */
+export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
+  if (!Array.isArray(messages)) throw wrongKind("messages", "a list of messages", messages);
+  const wrong = messages.findIndex((message) => typeof message !== "object" || message === null);
+  if (wrong < 0) return;
+  throw wrongKind(`messages[${wrong}]`, "an object with a role", messages[wrong]);
 }
 
 /** Throws INVALID_ARGUMENT. */

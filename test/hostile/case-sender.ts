@@ -114,7 +114,10 @@ async function writeAll(socket: Socket, pieces: readonly Buffer[], isAll: boolea
   for (const piece of pieces) {
     if (socket.destroyed) return;
     await new Promise<void>((resolve) => {
-      socket.once("close", resolve).write(piece, () => resolve());
+      socket.once("close", resolve).write(piece, () => {
+        socket.off("close", resolve);
+        resolve();
+      });
     });
     if (pieces.length > 1) await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }

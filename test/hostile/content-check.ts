@@ -89,7 +89,8 @@ function stopProblems(asked: Fields, text: string): string[] {
 function structureProblems(asked: Fields, text: string): string[] {
   const outputs = fieldsOf(asked.structured_outputs) ?? {};
   const choices = listOf(asked.guided_choice ?? outputs.choice);
-  if (choices.length > 0 && !choices.includes(text)) {
+  const isText = choices.every((choice) => String(choice).isWellFormed());
+  if (isText && choices.length > 0 && !choices.includes(text)) {
     return [`${JSON.stringify(text)} is none of the choices`];
   }
   const format = fieldsOf(asked.response_format)?.type;
