@@ -7,6 +7,9 @@ export interface Clock {
 /** The machine's monotonic clock. */
 export const systemClock: Clock = { nowMs: () => performance.now() };
 
+/** The same time on all threads of the process; a thread's own clock begins with the thread. */
+export const processClock: Clock = { nowMs: () => performance.timeOrigin + performance.now() };
+
 /** Ends of waits as an argument. */
 export interface Timer {
   /** Calls `run` once after so many milliseconds, unless the returned function is called before. */

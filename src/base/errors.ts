@@ -16,6 +16,7 @@ export type ErrorCode =
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
   | "ENGINE_DEAD" // the engine is gone: only loading the model again helps
+  | "ENGINE_STUCK" // a step takes longer than any should: only a new process helps
   | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine goes on
   | "NOT_READY" // the model is still being loaded; try later
   | "SHUTTING_DOWN" // the server stops or the model is closed: no new work is taken

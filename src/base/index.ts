@@ -14,7 +14,7 @@
  * @module
  */
 export { AssertionError, assert } from "./assert.ts";
-export { type Clock, systemClock, systemTimer, type Timer } from "./clock.ts";
+export { type Clock, processClock, systemClock, systemTimer, type Timer } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
 export { foreignWriter, type Ownership } from "./foreign-writer.ts";
 export { IntList, intAt } from "./int-list.ts";

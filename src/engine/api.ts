@@ -352,6 +352,11 @@ export interface ServedModel {
   readonly kvEvents: KvEventSource;
   health(): EngineHealth;
   stats(): EngineStats;
+  /**
+   * How long the engine's present turn takes, in ms, 0 while it has nothing to do: one that is far
+   * too long will not end. Absent where that cannot be known.
+   */
+  turnMs?(): number;
   /** Returns the way to stop listening. */
   listen(listener: EngineListener): () => void;
   generate(

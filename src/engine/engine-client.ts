@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
-import { EngineError } from "#base";
+import { EngineError, processClock } from "#base";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { ActiveRequest } from "./active-request.ts";
@@ -105,6 +105,11 @@ export class EngineClient {
 
   get health(): EngineHealth {
     return this.#health;
+  }
+
+  /** How long the engine's present turn takes, in ms; 0 while it has nothing to do. */
+  get turnMs(): number {
+    return this.#link.heartbeat?.turnMs(processClock.nowMs()) ?? 0;
   }
 
   get stats(): EngineStats {

@@ -1,6 +1,7 @@
 /** The engine's own thread: connects the message port to an `EngineService`, nothing else. */
-import { parentPort } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import { assert, systemClock, systemTimer } from "#base";
+import { Heartbeat } from "./heartbeat.ts";
 import type { FromEngine, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
 
@@ -10,6 +11,7 @@ assert(port !== null, "engine-thread.js is started by openLink, as a worker");
 const service = new EngineService({
   clock: systemClock,
   timer: systemTimer,
+  heartbeat: new Heartbeat(workerData as SharedArrayBuffer), // as openLink gives it
   post: (message: FromEngine) => port.postMessage(message),
 });
 port.on("message", (messages: readonly ToEngine[]) => {

@@ -20,6 +20,7 @@
  *   cache-report.ts     what all levels of the cache counted, for metrics
  *   kv-events.ts        what the cache tells, for readers on the caller's thread
  *   link.ts, protocol.ts, wire-error.ts      the way between the threads
+ *   heartbeat.ts        whether the engine goes on, for those who cannot ask it
  *   token-rows.ts       what most steps bring, as numbers
  *   engine-thread.ts, service.ts             the engine's side of it
  *   service-clients.ts  who gets what the engine says, where several threads ask it

@@ -1,11 +1,14 @@
 import { type MessagePort, type Transferable, Worker } from "node:worker_threads";
 import { EngineError, messageOf, systemClock, systemTimer } from "#base";
+import { Heartbeat } from "./heartbeat.ts";
 import type { FromEngine, RequestKey, ToEngine } from "./protocol.ts";
 import { EngineService } from "./service.ts";
 import { engineDeath, toWire } from "./wire-error.ts";
 
 /** The way to an engine and back. */
 export interface EngineLink {
+  /** Of the engine, where this link started it. */
+  readonly heartbeat?: Heartbeat;
   post(message: ToEngine): void;
   /** Whether the engine keeps the process alive. At first it does. */
   keepAlive(wanted: boolean): void;
@@ -31,7 +34,9 @@ function threadUrl(): URL {
 }
 
 function openThread(onMessage: (message: FromEngine) => void): EngineLink {
-  const worker = new Worker(threadUrl(), { name: "perigee-engine", execArgv: [] });
+  const heartbeat = new Heartbeat();
+  const name = "perigee-engine";
+  const worker = new Worker(threadUrl(), { name, execArgv: [], workerData: heartbeat.buffer });
   const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
   let over = false;
   const died = (reason: string, cause?: unknown) => {
@@ -44,6 +49,7 @@ function openThread(onMessage: (message: FromEngine) => void): EngineLink {
   worker.on("error", (error) => died("the engine thread failed", error));
   worker.on("exit", (code) => died(`the engine thread ended with code ${code}`));
   return {
+    heartbeat,
     post: (message) => outbox.post(message),
     keepAlive: (wanted) => {
       // Who closes waits for the end: what loading still reports must not let the process go.

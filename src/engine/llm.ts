@@ -191,6 +191,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     return this.#client.health;
   }
 
+  turnMs(): number {
+    return this.#client.turnMs;
+  }
+
   stats(): EngineStats {
     return this.#client.stats;
   }

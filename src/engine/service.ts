@@ -1,5 +1,6 @@
-import { assert, type Clock, EngineError, messageOf, type Timer } from "#base";
+import { assert, type Clock, EngineError, messageOf, processClock, type Timer } from "#base";
 import { cacheReport } from "./cache-report.ts";
+import { Heartbeat } from "./heartbeat.ts";
 import { type LoadedEngine, loadEngine } from "./load-engine.ts";
 import {
   clientOf,
@@ -27,6 +28,8 @@ const CLOSING_MS_MAX = 10_000;
 export interface ServiceParts {
   readonly clock: Clock;
   readonly timer: Timer;
+  /** Tells other threads whether turns end. Default: nobody looks. */
+  readonly heartbeat?: Heartbeat;
   /** Takes what the engine says to the other side. */
   readonly post: (message: FromEngine) => void;
 }
@@ -40,6 +43,7 @@ export class EngineService {
   readonly closed: Promise<void>;
   readonly #clock: Clock;
   readonly #timer: Timer;
+  readonly #heartbeat: Heartbeat;
   readonly #clients: ServiceClients;
   /** Hands on what clients warn of, each text once. */
   readonly #warn: (message: string) => void;
@@ -57,9 +61,10 @@ export class EngineService {
   #reportedMs = Number.NEGATIVE_INFINITY;
   #markClosed: () => void = () => {};
 
-  constructor({ clock, timer, post }: ServiceParts) {
+  constructor({ clock, timer, post, heartbeat = new Heartbeat() }: ServiceParts) {
     this.#clock = clock;
     this.#timer = timer;
+    this.#heartbeat = heartbeat;
     this.#clients = new ServiceClients(post, {
       onMessage: (message) => this.receive(message),
       onGone: (client) => this.#abortAll(client),
@@ -88,6 +93,8 @@ export class EngineService {
       return;
     }
     this.#statsStale = true;
+    // A request may be stuck before any step has it.
+    if (this.#wake !== null) this.#beat();
     switch (message.type) {
       case "vocabulary":
         this.#loaded?.engine.useVocabulary(message.vocabulary);
@@ -173,6 +180,7 @@ export class EngineService {
   async #turn(loaded: LoadedEngine): Promise<void> {
     const { engine } = loaded;
     this.#woken = false;
+    this.#beat();
     const step = await engine.step();
     this.#postEvents(loaded);
     if (step !== null) {
@@ -218,9 +226,14 @@ export class EngineService {
   /** Until the next message, grammar or close. Uses no processor time. */
   async #sleep(): Promise<void> {
     if (this.#closing || this.#woken) return;
+    this.#heartbeat.rest();
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
+  }
+
+  #beat(): void {
+    this.#heartbeat.beat(processClock.nowMs());
   }
 
   #notify(): void {
@@ -232,6 +245,7 @@ export class EngineService {
 
   async #close(): Promise<void> {
     this.#closing = true;
+    this.#heartbeat.rest();
     this.#notify();
     await this.#running;
     const loaded = this.#loaded;

@@ -4,7 +4,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 
 /** Answers that tell nothing about prompts, for load balancers and scrapers. */
-const OPEN_PATHS = new Set(["/", "/health", "/ping", "/version", "/metrics"]);
+const OPEN_PATHS = new Set([
+  "/",
+  "/health",
+  "/health/live",
+  "/health/ready",
+  "/ping",
+  "/version",
+  "/metrics",
+]);
 const PREFLIGHT_SECONDS = 600;
 
 /** Asks every request but those to open paths for one of the keys. Without keys all may call. */

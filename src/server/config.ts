@@ -42,11 +42,16 @@ export const ServerOptions = z
       .min(0)
       .max(64)
       .nullable()
-      .default(0)
+      .default(null)
       .describe(
         "Threads beside the main one that read requests and write answers; null: by the number " +
           "of cores.",
       ),
+    stuckAfterMs: z
+      .int()
+      .nonnegative()
+      .default(120_000)
+      .describe("Longest step of the engine before health answers are 503; 0: no limit."),
     concurrentRequestsMax: z
       .int()
       .positive()

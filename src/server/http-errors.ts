@@ -54,6 +54,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
     retryAfterSeconds: 1,
   },
   ENGINE_DEAD: broken("engine_dead", 503),
+  ENGINE_STUCK: broken("engine_stuck", 503),
   ENGINE_STEP_FAILED: broken("engine_step_failed"),
   NOT_READY: { ...broken("not_ready", 503), retryAfterSeconds: 1 },
   SHUTTING_DOWN: { ...broken("shutting_down", 503), retryAfterSeconds: 5 },

@@ -5,11 +5,13 @@ import type { EngineHealth } from "#engine";
 import type { ServerContext } from "./context.ts";
 import { httpFailure } from "./http-errors.ts";
 
+const MS_PER_SECOND = 1000;
+
 export function operationRoutes(app: FastifyInstance, context: ServerContext): void {
   const { model, metrics, version } = context;
-  for (const path of ["/health", "/ping"]) {
+  for (const [path, problemOf] of HEALTH) {
     app.get(path, async (_request, reply) => {
-      const problem = healthProblem(serverHealth(context));
+      const problem = problemOf(context);
       if (problem === null) return reply.code(200).send();
       const failure = httpFailure(problem);
       return reply.code(failure.status).send(failure.body);
@@ -30,6 +32,16 @@ export function operationRoutes(app: FastifyInstance, context: ServerContext): v
   }));
 }
 
+type Check = (context: ServerContext) => EngineError | null;
+
+/** `live`: whether a new process would help; `ready`: whether it takes requests; else both. */
+const HEALTH: readonly (readonly [string, Check])[] = [
+  ["/health", readinessProblem],
+  ["/ping", readinessProblem],
+  ["/health/ready", readinessProblem],
+  ["/health/live", livenessProblem],
+];
+
 const ENDPOINTS = [
   "POST /v1/chat/completions",
   "POST /v1/completions",
@@ -40,6 +52,8 @@ const ENDPOINTS = [
   "POST /kv_cache_events",
   "GET /kv_cache_events/stream",
   "GET /health",
+  "GET /health/live",
+  "GET /health/ready",
   "GET /metrics",
   "GET /server_info",
 ];
@@ -50,15 +64,22 @@ function serverHealth({ model, admission }: ServerContext): EngineHealth {
   return health.state === "ready" && admission.draining ? { state: "draining" } : health;
 }
 
-function healthProblem(health: EngineHealth): EngineError | null {
-  switch (health.state) {
-    case "ready":
-      return null;
-    case "draining":
-      return new EngineError("SHUTTING_DOWN", "The server finishes what runs and takes no more");
-    case "dead":
-      return new EngineError("ENGINE_DEAD", `The engine is gone: ${health.reason}`);
+/** A server that finishes what runs is live all the same. */
+function livenessProblem({ model, config }: ServerContext): EngineError | null {
+  const health = model.health();
+  if (health.state === "dead") {
+    return new EngineError("ENGINE_DEAD", `The engine is gone: ${health.reason}`);
   }
+  const turnMs = model.turnMs?.() ?? 0;
+  if (config.stuckAfterMs === 0 || turnMs <= config.stuckAfterMs) return null;
+  const seconds = Math.round(turnMs / MS_PER_SECOND);
+  return new EngineError("ENGINE_STUCK", `The engine is stuck: its step takes ${seconds} s so far`);
+}
+
+function readinessProblem(context: ServerContext): EngineError | null {
+  const problem = livenessProblem(context);
+  if (problem !== null || serverHealth(context).state !== "draining") return problem;
+  return new EngineError("SHUTTING_DOWN", "The server finishes what runs and takes no more");
 }
 
 /** Everything an operator may want to see, keys left out. */
@@ -70,6 +91,7 @@ function serverInfo(context: ServerContext): unknown {
     model: model.info,
     served_model_names: modelNames,
     health: serverHealth(context),
+    engine_turn_ms: model.turnMs?.() ?? null,
     stats: model.stats(),
     requests_in_work: admission.runningCount,
     tokens_per_block: model.info.blockTokens,

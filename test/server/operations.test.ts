@@ -6,7 +6,7 @@ closeToyServers();
 
 test("health is an empty 200 while all is well", async () => {
   const { get } = await serveToy();
-  for (const path of ["/health", "/ping"]) {
+  for (const path of ["/health", "/ping", "/health/live", "/health/ready"]) {
     const answer = await get(path);
     expect(answer.status).toBe(200);
     expect(await answer.text()).toBe("");
@@ -16,9 +16,30 @@ test("health is an empty 200 while all is well", async () => {
 test("a draining model is a 503", async () => {
   const { get, model } = await serveToy();
   await model.drain();
-  const answer = await get("/health");
-  expect(answer.status).toBe(503);
-  expect((await json(answer)).error?.code).toBe("shutting_down");
+  for (const path of ["/health", "/health/ready"]) {
+    const answer = await get(path);
+    expect(answer.status).toBe(503);
+    expect((await json(answer)).error?.code).toBe("shutting_down");
+  }
+  expect((await get("/health/live")).status).toBe(200);
+});
+
+test("health says 503 while the engine is stuck, and 200 when it goes on", async () => {
+  const { get, model } = await serveToy({}, { stuckAfterMs: 60_000 });
+  const statuses = async () =>
+    Promise.all(
+      ["/health", "/health/live", "/health/ready", "/ping"].map(async (path) => {
+        const answer = await get(path);
+        return [answer.status, answer.status === 200 ? null : (await json(answer)).error?.code];
+      }),
+    );
+  Object.assign(model, { turnMs: () => 59_000 });
+  expect(await statuses()).toEqual(Array(4).fill([200, null]));
+  Object.assign(model, { turnMs: () => 180_000 });
+  expect(await statuses()).toEqual(Array(4).fill([503, "engine_stuck"]));
+  expect(await json(get("/server_info"))).toMatchObject({ engine_turn_ms: 180_000 });
+  Object.assign(model, { turnMs: () => 0 });
+  expect(await statuses()).toEqual(Array(4).fill([200, null]));
 });
 
 test("version, server_info and the front page say what runs", async () => {

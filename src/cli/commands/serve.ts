@@ -1,12 +1,19 @@
+import { constants } from "node:os";
 import { type Command, Option } from "commander";
 import type { EngineError } from "#base";
 import type { LLM } from "#engine";
-import { type RunningServer, ServerOptions, startServer } from "#server";
+import { type RunningServer, reserveServer, ServerOptions } from "#server";
 import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
 import { type Announce, startLines } from "../start-lines.ts";
+
+/** Exit codes of what a signal ended are this and the signal's number, as in every shell. */
+const SIGNALLED = 128;
+
+/** How often a server looks whether npm, which started it, is still there. */
+const PARENT_CHECK_MS = 500;
 
 const serverFlags = new SchemaFlags(ServerOptions, {
   rename: {
@@ -48,16 +55,15 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
     ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
     ...{ environment: process.env, warn: lines.warn },
   });
+  // First of all: that a port is in use is found before a model is loaded.
+  await using reserved = await reserveServer({ ...options, apiKey });
   await using llm = await loadModel({
     ...{ model, values: flags },
     ...(servedName === undefined ? {} : { servedName }),
     warn: lines.warn,
   });
-  const server = await startServer(llm, {
-    ...options,
-    apiKey,
-    defaultSampling: { ...llm.defaultSampling, ...options.defaultSampling },
-  });
+  const defaults = { ...llm.defaultSampling, ...options.defaultSampling };
+  const server = await reserved.serve(llm, defaults);
   announce(llm, server, lines.say);
   await Promise.race([
     untilStopped(() => server.close(), lines.say),
@@ -82,17 +88,33 @@ async function untilDead(llm: LLM, close: () => Promise<void>): Promise<never> {
   throw error;
 }
 
-/** The first signal finishes what runs; the second leaves at once. */
+/** The first signal finishes what runs; the second leaves at once, with the code of its kind. */
 async function untilStopped(close: () => Promise<void>, say: Announce): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let stopping = false;
     const stop = (signal: NodeJS.Signals) => {
-      if (stopping) process.exit(1);
+      if (stopping) process.exit(SIGNALLED + constants.signals[signal]);
       stopping = true;
       say(`${signal}, finishing what runs`);
       close().then(resolve, reject);
     };
     process.on("SIGTERM", stop);
     process.on("SIGINT", stop);
+    onParentGone(() => stop("SIGTERM"));
   });
+}
+
+/**
+ * Under `npm start` a shell stands between npm and this process, and keeps npm's signals to itself:
+ * that it is gone is all that tells.
+ */
+function onParentGone(stop: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_CHECK_MS);
+  timer.unref();
 }
