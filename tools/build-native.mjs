@@ -1,7 +1,11 @@
 // Compiles native/cpu into one shared library per instruction set:
 // native/build/<platform>-<arch>/libperigee-<isa>.{so,dylib}. The device picks one at run time.
 //
-//   node tools/build-native.mjs [--force] [--if-missing]
+//   node tools/build-native.mjs [--force] [--if-missing] [--sanitize] [--isa avx2]
+//
+// --sanitize checks addresses and undefined behaviour (GCC's or Clang's sanitizers) and puts the
+// libraries into native/build/sanitized, where tools/fuzz-checkpoints.mjs takes them from.
+// --isa builds one of the libraries.
 //
 // A source file is compiled again only when it, a header, the flags or the compiler changed.
 // Without a compiler nothing is built and the exit code is 0: the reference device still runs.
@@ -40,6 +44,14 @@ if (process.platform === "linux") LINK_FLAGS.push("-Wl,-z,nodelete");
 
 const AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi2"];
 const AVX512 = ["f", "bw", "dq", "vl", "vnni", "bf16"].map((part) => `-mavx512${part}`);
+
+const SANITIZE = process.argv.includes("--sanitize");
+// What is wrong ends the process; frames are kept, so that a report names its callers.
+const SANITIZE_FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined".split(" ");
+if (SANITIZE) {
+  FLAGS.push(...SANITIZE_FLAGS, "-O1", "-g1", "-fno-omit-frame-pointer");
+  LINK_FLAGS.push(...SANITIZE_FLAGS);
+}
 
 /** Instruction sets of this machine's architecture, and the flags that unlock them. */
 function instructionSets() {
@@ -144,7 +156,7 @@ async function link(compiler, { isa, inputs, stamp }, output) {
   if (fresh && readFileSync(stampFile, "utf8") === stamp) return false;
 
   // GNU's run-time library is linked in, so that a library built here also loads elsewhere.
-  const gnu = process.platform === "linux" && !compiler.version.includes("clang");
+  const gnu = process.platform === "linux" && !compiler.version.includes("clang") && !SANITIZE;
   const runtime = gnu ? ["-static-libstdc++", "-static-libgcc"] : [];
   const part = `${library}.${process.pid}.part`;
   await run(compiler.name, [...LINK_FLAGS, ...runtime, ...inputs, "-o", part]);
@@ -161,7 +173,10 @@ function removeOld(paths) {
 }
 
 async function main() {
-  const sets = Object.entries(instructionSets());
+  const only = process.argv.indexOf("--isa") + 1;
+  const sets = Object.entries(instructionSets()).filter(
+    ([isa]) => only === 0 || isa === process.argv[only],
+  );
   if (sets.length === 0) {
     console.warn(
       `perigee: no native kernels for ${process.platform}-${process.arch}; ` +
@@ -169,7 +184,8 @@ async function main() {
     );
     return;
   }
-  const output = join(ROOT, "native", "build", `${process.platform}-${process.arch}`);
+  const folder = SANITIZE ? "sanitized" : `${process.platform}-${process.arch}`;
+  const output = join(ROOT, "native", "build", folder);
   // An installed package carries the libraries of the platform that it was packed on.
   const complete = sets.every(([isa]) => existsSync(libraryPath(isa, output)));
   if (process.argv.includes("--if-missing") && complete) return;

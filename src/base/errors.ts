@@ -42,10 +42,21 @@ export class EngineError extends Error {
   readonly param: string | null;
 
   constructor(code: ErrorCode, message: string, options: EngineErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(bounded(message), options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.param = options.param ?? null;
   }
+}
+
+/** Longest message, in UTF-16 units: what is quoted in one may be of any length. */
+const MESSAGE_LENGTH_MAX = 1500;
+/** Of a longer one this much of the end stays, where the remedy is. */
+const END_LENGTH = 300;
+
+function bounded(message: string): string {
+  if (message.length <= MESSAGE_LENGTH_MAX) return message;
+  const start = message.slice(0, MESSAGE_LENGTH_MAX - END_LENGTH);
+  return `${start} … ${message.slice(-END_LENGTH)}`;
 }
 
 /** The message of whatever was thrown. */

@@ -8,6 +8,7 @@
  *   foreign-writer.ts   who else can change a file
  *   int-list.ts a growing list of 32-bit integers
  *   rng.ts      counter-based randomness, keyed by seed and position
+ *   value-text.ts   what others wrote, as messages show it
  *
  * Invariant: imports no other folder and no package.
  *
@@ -26,3 +27,4 @@ export {
   type SettingProblem,
 } from "./issue-text.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
+export { shortText, valueText } from "./value-text.ts";

@@ -3,6 +3,7 @@
  * this folder imports no package.
  */
 import { EngineError } from "./errors.ts";
+import { shortText, valueText } from "./value-text.ts";
 
 /** The fields of an issue that say something; which ones there are depends on its code. */
 export interface SettingIssue {
@@ -57,7 +58,7 @@ export function describeIssue(issue: SettingIssue, settings: unknown): SettingPr
   const { path = [], message } = issue;
   const [unknownKey] = issue.keys ?? [];
   if (issue.code === "unrecognized_keys" && unknownKey !== undefined) {
-    return { param: dotted([...path, unknownKey]), text: issueText(issue) };
+    return { param: shortText(dotted([...path, unknownKey])), text: issueText(issue) };
   }
   const value = path.length === 0 ? undefined : valueAt(settings, path);
   const current = value === undefined ? "" : `, current value is ${valueText(value)}`;
@@ -129,22 +130,4 @@ function valueAt(settings: unknown, path: readonly PropertyKey[]): unknown {
     value = Reflect.get(value, key);
   }
   return value;
-}
-
-/** Longest value in a message, in characters. */
-const VALUE_LENGTH_MAX = 80;
-
-function valueText(value: unknown): string {
-  const text = typeof value === "string" && value !== "" ? value : jsonOf(value);
-  return text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
-}
-
-/** Callers may give anything: what JSON does not know is called by its type. */
-function jsonOf(value: unknown): string {
-  if (typeof value === "bigint") return String(value);
-  try {
-    return JSON.stringify(value) ?? `a ${typeof value}`;
-  } catch {
-    return `a ${typeof value}`; // a circle, or a bigint inside
-  }
 }

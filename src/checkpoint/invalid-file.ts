@@ -1,4 +1,4 @@
-import { EngineError } from "#base";
+import { EngineError, shortText, valueText } from "#base";
 
 /** What is wrong with a model file, and where. */
 export interface FileFault {
@@ -12,20 +12,17 @@ export interface FileFault {
   readonly cause?: unknown;
 }
 
+/** A hostile file cannot flood the log: names, too, are its own. */
 const SHOWN_CHARACTERS_MAX = 200;
 
 /** CHECKPOINT_INVALID: the file contradicts itself or its format. */
 export function invalidFile(fault: FileFault): EngineError {
+  const field = shortText(fault.field, SHOWN_CHARACTERS_MAX);
+  const must = shortText(fault.must, SHOWN_CHARACTERS_MAX);
   return new EngineError(
     "CHECKPOINT_INVALID",
-    `Cannot load ${fault.path}: ${fault.field} ${fault.must}, current value is ` +
-      `${shown(fault.actual)}; download or convert the file again`,
-    { param: fault.field, cause: fault.cause },
+    `Cannot load ${fault.path}: ${field} ${must}, current value is ` +
+      `${valueText(fault.actual, SHOWN_CHARACTERS_MAX)}; download or convert the file again`,
+    { param: field, cause: fault.cause },
   );
-}
-
-/** A value as messages print it; a hostile file cannot flood the log. */
-function shown(value: unknown): string {
-  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
-  return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
 }

@@ -16,7 +16,10 @@ export function readJsonObject(path: string): JsonObject | null {
 /** Reads UTF-8 text. Null if there is no such file. Throws IO, or CHECKPOINT_INVALID by size. */
 export function readTextFile(path: string): string | null {
   try {
-    const sizeBytes = statSync(path).size;
+    const status = statSync(path);
+    // A pipe would wait for its writer, a device has no end.
+    if (!status.isFile()) throw new Error("it is no regular file");
+    const sizeBytes = status.size;
     if (sizeBytes > JSON_BYTES_MAX) {
       const must = `must be at most ${JSON_BYTES_MAX} bytes`;
       throw invalidFile({ path, field: "file size", must, actual: sizeBytes });
@@ -44,5 +47,29 @@ export function parseJsonObject(
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalidFile({ ...at, must: "must be a JSON object", actual: typeof value });
   }
+  if (isDeeperThan(value, DEPTH_MAX)) {
+    throw invalidFile({ ...at, must: `must nest at most ${DEPTH_MAX} deep`, actual: "deeper" });
+  }
   return value as JsonObject; // An object, and JSON's keys are strings.
+}
+
+/** Readers of what was parsed go down by calls. Real files nest less than 20 deep. */
+const DEPTH_MAX = 200;
+
+/** Whether objects and lists stand in each other more than `most` times. */
+function isDeeperThan(root: object, most: number): boolean {
+  let level: readonly object[] = [root];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > most) return true;
+    const inner: object[] = [];
+    for (const container of level) {
+      // Vocabularies have a million entries: no list is made of them.
+      for (const key in container) {
+        const child: unknown = Reflect.get(container, key);
+        if (typeof child === "object" && child !== null) inner.push(child);
+      }
+    }
+    level = inner;
+  }
+  return false;
 }

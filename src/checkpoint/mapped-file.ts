@@ -30,8 +30,7 @@ export function openFileBytes(path: string, options: OpenFileOptions = {}): File
     if (memoryMap === null || address === null) {
       return new ReadFile(path, status.size, descriptor);
     }
-    closeSync(descriptor); // A mapping outlives its descriptor.
-    return new MappedFile(path, status.size, { memoryMap, address });
+    return new MappedFile(path, status.size, { memoryMap, address, descriptor });
   } catch (error) {
     closeSync(descriptor);
     throw error;
@@ -54,9 +53,16 @@ function openOrThrow(path: string): number {
 interface Mapping {
   readonly memoryMap: MemoryMap;
   readonly address: bigint;
+  /** Stays open, to ask for the file's size. */
+  readonly descriptor: number;
 }
 
-/** A file in the address space. Reading touches pages; `discard` lets them go. */
+/**
+ * A file in the address space. Reading touches pages; `discard` lets them go. Whoever cuts the file
+ * off takes pages away, and touching those ends the process (SIGBUS): so the size is asked for
+ * before each range is handed out. One that is cut off while a range is in use still ends it; files
+ * of models are replaced by a rename, as downloads here do it, never written over.
+ */
 class MappedFile implements FileBytes {
   readonly path: string;
   readonly sizeBytes: number;
@@ -69,9 +75,10 @@ class MappedFile implements FileBytes {
   }
 
   read(start: number, end: number): Uint8Array {
-    const { memoryMap, address } = this.#get(start, end);
+    const { memoryMap, address, descriptor } = this.#get(start, end);
     if (start === end) return new Uint8Array(0);
     if (end - start > VIEW_BYTES_MAX) throw tooLarge(this.path, end - start);
+    if (fstatSync(descriptor).size < this.sizeBytes) throw shrunk(this.path);
     // The view begins on an alignment boundary, so that byteOffset tells the true alignment.
     const lead = start % ALIGNMENT_BYTES;
     const buffer = memoryMap.view(address + BigInt(start - lead), end - start + lead);
@@ -89,7 +96,9 @@ class MappedFile implements FileBytes {
   close(): void {
     const mapping = this.#mapping;
     this.#mapping = null;
-    mapping?.memoryMap.unmap(mapping.address, this.sizeBytes);
+    if (mapping === null) return;
+    mapping.memoryMap.unmap(mapping.address, this.sizeBytes);
+    closeSync(mapping.descriptor);
   }
 
   #get(start: number, end: number): Mapping {

@@ -3,21 +3,21 @@ import type { ActivationKind } from "#devices";
 import { type DecoderConfig, invalidConfig, unsupportedConfig } from "./config.ts";
 
 /** Hugging Face's names of activations. */
-const activationKinds: Readonly<Record<string, ActivationKind>> = {
-  silu: "silu",
-  swish: "silu",
-  gelu: "gelu",
-  gelu_new: "gelu-tanh",
-  gelu_fast: "gelu-tanh",
-  gelu_pytorch_tanh: "gelu-tanh",
-  relu: "relu",
-};
+const activationKinds: ReadonlyMap<string, ActivationKind> = new Map([
+  ["silu", "silu"],
+  ["swish", "silu"],
+  ["gelu", "gelu"],
+  ["gelu_new", "gelu-tanh"],
+  ["gelu_fast", "gelu-tanh"],
+  ["gelu_pytorch_tanh", "gelu-tanh"],
+  ["relu", "relu"],
+]);
 
 /** The activation called `name`, which came from `field`. */
 export function activationOf(field: string, name: string): ActivationKind {
-  const kind = activationKinds[name];
+  const kind = activationKinds.get(name);
   if (kind !== undefined) return kind;
-  throw unsupportedConfig(field, `one of ${Object.keys(activationKinds).join(", ")}`, name);
+  throw unsupportedConfig(field, `one of ${[...activationKinds.keys()].join(", ")}`, name);
 }
 
 /** Tokens that end an output. A family's default may lie beyond a small vocabulary. */

@@ -4,7 +4,7 @@
  * and 5 (`rope_parameters`).
  */
 import { z } from "zod";
-import { EngineError } from "#base";
+import { EngineError, shortText, valueText } from "#base";
 
 /** config.json as it was parsed. */
 export type JsonConfig = Readonly<Record<string, unknown>>;
@@ -192,7 +192,7 @@ export function invalidConfig(
   value: unknown,
   file = "config.json",
 ): EngineError {
-  const current = value === undefined ? "missing" : JSON.stringify(value);
+  const current = value === undefined ? "missing" : quoted(value);
   return new EngineError(
     "CHECKPOINT_INVALID",
     `Cannot read ${file}: ${field}: ${wanted}, current value is ${current}`,
@@ -204,9 +204,14 @@ export function invalidConfig(
 export function unsupportedConfig(field: string, wanted: string, value: unknown): EngineError {
   return new EngineError(
     "UNSUPPORTED_MODEL",
-    `Cannot run this model: ${field} must be ${wanted}, current value is ${JSON.stringify(value)}`,
+    `Cannot run this model: ${field} must be ${wanted}, current value is ${quoted(value)}`,
     { param: field },
   );
+}
+
+/** A text in quotes, so that "12" and 12 can be told apart. */
+export function quoted(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(shortText(value)) : valueText(value);
 }
 
 function fieldOf(value: unknown, key: PropertyKey): unknown {

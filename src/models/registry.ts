@@ -12,7 +12,7 @@ import { phi3 } from "./architectures/phi3.ts";
 import { qwen2 } from "./architectures/qwen2.ts";
 import { qwen3 } from "./architectures/qwen3.ts";
 import { qwen3Moe } from "./architectures/qwen3-moe.ts";
-import { type JsonConfig, ModelTypeConfig, parseConfig } from "./config.ts";
+import { type JsonConfig, ModelTypeConfig, parseConfig, quoted } from "./config.ts";
 
 const architectures: readonly Architecture[] = [
   bert,
@@ -45,7 +45,7 @@ export function describeModel(config: JsonConfig): Model {
   throw new EngineError(
     "UNSUPPORTED_MODEL",
     `Cannot run this model: model_type must be one of ${modelTypes.join(", ")}, ` +
-      `current value is ${JSON.stringify(modelType)}`,
+      `current value is ${quoted(modelType)}`,
     { param: "model_type" },
   );
 }

@@ -104,8 +104,11 @@ function addedTokensOf(tokenizer: Json): AddedToken[] {
 /** What the library encodes with. */
 const modelTypes = ["BPE", "Unigram", "WordLevel", "WordPiece"];
 
-/** Largest id that a tokenizer file may use; far above any real vocabulary. */
-const idLimit = 1 << 24;
+/**
+ * Ids lie below this, some times those of the largest real vocabulary: one token of a small file
+ * must not make tables for all ids below its own.
+ */
+const idLimit = 1 << 21;
 
 /** Token strings by id, of the model and added. */
 function tokensOf(model: Json, added: readonly AddedToken[]): (string | undefined)[] {
@@ -166,7 +169,11 @@ export function vocabularyOf(tokenizer: Json, config: Json): Vocabulary {
   }
   const added = addedTokensOf(tokenizer);
   const tokens = tokensOf(model, added);
-  const idByToken = new Map(tokens.map((token, id) => [token, id]));
+  const idByToken = new Map<string, number>();
+  // Ids may have gaps, which forEach passes over.
+  tokens.forEach((token, id) => {
+    if (token !== undefined) idByToken.set(token, id);
+  });
   const fromConfig = configSpecials(config)
     .map((text) => idByToken.get(text))
     .filter((id) => id !== undefined);

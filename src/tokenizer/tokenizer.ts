@@ -80,9 +80,16 @@ export class Tokenizer {
   /**
    * Encodes on this thread: about 1.5 MB of ordinary text per second. Texts can be made that cost
    * a hundred times that, or the square of their length: long ones belong to a `TextPool`.
+   * Throws TOKENIZER_INVALID.
    */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
-    return this.#encoder.encode(text, { add_special_tokens: options.addSpecialTokens ?? true }).ids;
+    const add_special_tokens = options.addSpecialTokens ?? true;
+    try {
+      return this.#encoder.encode(text, { add_special_tokens }).ids;
+    } catch (error) {
+      // The library finds some faults of a file only here, and by accident.
+      throw invalid("tokenizer.json must be one that texts can be encoded with", error);
+    }
   }
 
   /** Text of the ids. Unknown ids have none. */

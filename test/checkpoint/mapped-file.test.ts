@@ -1,4 +1,4 @@
-import { closeSync, ftruncateSync, openSync, writeFileSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { openFileBytes } from "../../src/checkpoint/mapped-file.ts";
@@ -46,6 +46,25 @@ describe.each([
     expect(file.sizeBytes).toBe(0);
     expect(file.read(0, 0)).toHaveLength(0);
     file.close();
+    file.close();
+  });
+
+  test("that was cut off while it was open is refused, not touched", () => {
+    const path = written(content);
+    const file = openFileBytes(path, options);
+    expect(file.read(0, 10)).toHaveLength(10);
+    truncateSync(path, 100_000);
+    for (const [start, end] of [
+      [200_000, 200_010],
+      [0, 300_000],
+    ] as const) {
+      expect(() => file.read(start, end)).toThrow(
+        expect.objectContaining({
+          code: "CHECKPOINT_INVALID",
+          message: expect.stringContaining("became shorter while it was open"),
+        }),
+      );
+    }
     file.close();
   });
 

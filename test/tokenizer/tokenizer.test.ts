@@ -147,6 +147,39 @@ describe("a tokenizer that cannot be used", () => {
   });
 });
 
+describe("a tokenizer from a stranger", () => {
+  const model = { type: "WordLevel", vocab: { a: 0, b: 5 }, unk_token: "a" };
+  const json = {
+    ...{ model, added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null },
+    decoder: null,
+  };
+
+  test("may leave ids out", () => {
+    const tokenizer = new Tokenizer({ tokenizerJson: json });
+    expect(tokenizer.vocabularySize).toBe(6);
+    expect(tokenizer.decode([5, 3, 0])).toMatch(/^b ?a$/);
+  });
+
+  test("cannot make tables for ids that no vocabulary has", () => {
+    for (const id of [2 ** 21, 2 ** 31, 2 ** 53, -1, 0.5]) {
+      const vocab = { a: 0, b: id };
+      expect(
+        () => new Tokenizer({ tokenizerJson: { ...json, model: { ...model, vocab } } }),
+      ).toThrow(expect.objectContaining({ code: "TOKENIZER_INVALID" }));
+    }
+  });
+
+  test("whose fault shows only at a text is called invalid then", () => {
+    const post_processor = {
+      ...{ type: "TemplateProcessing", single: [65_536], pair: [], special_tokens: {} },
+    };
+    const tokenizer = new Tokenizer({ tokenizerJson: { ...json, post_processor } });
+    expect(() => tokenizer.encodeNow("a")).toThrow(
+      expect.objectContaining({ code: "TOKENIZER_INVALID" }),
+    );
+  });
+});
+
 describe("the least number of tokens of a text", () => {
   const texts = [
     ...hardTexts,

@@ -104,6 +104,11 @@ export class CpuMatrix implements WeightMatrix {
 
 const foreign = "Cannot use another device's memory on cpu";
 
+/** Kernels take counts as they are: -1 and 0.5 are less than what any buffer has. */
+function holds(there: number, wanted: number): boolean {
+  return Number.isInteger(wanted) && wanted >= 0 && there >= wanted;
+}
+
 /** The tensor behind a handle, with at least `rows` rows of `columns` elements of `dtype`. */
 export function tensorOf(
   handle: DeviceTensor,
@@ -113,7 +118,7 @@ export function tensorOf(
 ): CpuTensor {
   assert(handle instanceof CpuTensor, foreign);
   assert(
-    handle.dtype === dtype && handle.rows >= rows && handle.columns === columns,
+    handle.dtype === dtype && holds(handle.rows, rows) && handle.columns === columns,
     `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ` +
       `${dtype} [${rows}, ${columns}] wanted`,
   );
@@ -124,7 +129,7 @@ export function tensorOf(
 export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): bigint {
   assert(handle instanceof CpuTensor, foreign);
   assert(
-    handle.dtype === dtype && handle.rows * handle.columns >= count,
+    handle.dtype === dtype && holds(handle.rows * handle.columns, count),
     `Cannot use ${handle.dtype} ${formatShape(handle.shape)}: ${count} elements of ${dtype} wanted`,
   );
   return handle.address;
@@ -134,7 +139,7 @@ export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): big
 export function activationOf(handle: Activation, rows: number, columns: number): CpuActivation {
   assert(handle instanceof CpuActivation, foreign);
   assert(
-    handle.rows >= rows && handle.columns === columns,
+    holds(handle.rows, rows) && handle.columns === columns,
     `Cannot use an activation [${handle.rows}, ${handle.columns}]: [${rows}, ${columns}] wanted`,
   );
   return handle;

@@ -1,0 +1,163 @@
+/** Small whole checkpoints, one a folder, of which mutants are made. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ggufFile } from "./gguf-file.mjs";
+
+const SIZES = {
+  hidden_size: 32,
+  intermediate_size: 32,
+  num_hidden_layers: 2,
+  num_attention_heads: 2,
+  num_key_value_heads: 1,
+  head_dim: 16,
+  vocab_size: 512,
+  max_position_embeddings: 128,
+  eos_token_id: 2,
+  torch_dtype: "float32",
+};
+const PHI3_FACTORS = Array.from({ length: 8 }, (_, index) => 1 + index / 4);
+
+/** By folder: config.json, and the tokenizer of test/fixtures that goes with it. */
+const CONFIGS = {
+  llama: {
+    config: {
+      ...{ ...SIZES, model_type: "llama", rms_norm_eps: 1e-6, hidden_act: "silu" },
+      rope_scaling: {
+        ...{ rope_type: "llama3", factor: 8, low_freq_factor: 1, high_freq_factor: 4 },
+        original_max_position_embeddings: 64,
+      },
+    },
+    tokenizer: "llama3-style-byte-bpe",
+    shards: 2,
+  },
+  phi3: {
+    config: {
+      ...{ ...SIZES, model_type: "phi3", original_max_position_embeddings: 64 },
+      rope_scaling: { type: "longrope", short_factor: PHI3_FACTORS, long_factor: PHI3_FACTORS },
+    },
+    tokenizer: "llama2-style-sp-bpe",
+  },
+  gemma2: {
+    config: {
+      ...{ ...SIZES, model_type: "gemma2", sliding_window: 16, query_pre_attn_scalar: 16 },
+      ...{ attn_logit_softcapping: 50, final_logit_softcapping: 30 },
+      layer_types: ["sliding_attention", "full_attention"],
+    },
+    tokenizer: "unigram-metaspace",
+  },
+  "qwen3-moe": {
+    config: {
+      ...{ ...SIZES, model_type: "qwen3_moe", num_experts: 4, num_experts_per_tok: 2 },
+      ...{ moe_intermediate_size: 16, norm_topk_prob: true, mlp_only_layers: [] },
+    },
+    tokenizer: "gpt2-byte-bpe",
+  },
+  gpt2: {
+    config: {
+      ...{ model_type: "gpt2", n_embd: 32, n_layer: 2, n_head: 2, n_positions: 128 },
+      ...{ vocab_size: 512, eos_token_id: 2, activation_function: "gelu_new" },
+    },
+  },
+  opt: {
+    config: {
+      ...{ model_type: "opt", hidden_size: 32, ffn_dim: 32, num_hidden_layers: 2 },
+      ...{ num_attention_heads: 2, vocab_size: 512, max_position_embeddings: 128 },
+    },
+  },
+  bert: {
+    config: {
+      ...{ model_type: "bert", hidden_size: 32, intermediate_size: 32, num_hidden_layers: 2 },
+      ...{ num_attention_heads: 2, vocab_size: 512, max_position_embeddings: 128 },
+    },
+    tokenizer: "bert-wordpiece",
+    isEncoder: true,
+  },
+};
+
+const TEMPLATE =
+  "{% for message in messages %}{{ '<' + message['role'] + '>' + message['content'] }}" +
+  "{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}";
+
+const TOKENIZER_CONFIG = {
+  ...{ bos_token: "<s>", eos_token: { content: "</s>", special: true }, add_bos_token: true },
+  ...{ chat_template: TEMPLATE, model_max_length: 128, tokenizer_class: "PreTrainedTokenizerFast" },
+};
+
+/** Writes all seeds below `folder`; returns their names. `modules` are those of a build. */
+export async function writeSeeds(folder, modules) {
+  for (const [name, seed] of Object.entries(CONFIGS)) {
+    const directory = join(folder, name);
+    mkdirSync(directory, { recursive: true });
+    const write = (file, value) => writeFileSync(join(directory, file), JSON.stringify(value));
+    write("config.json", seed.config);
+    write("generation_config.json", { eos_token_id: [2], temperature: 0.7, top_k: 20, top_p: 0.9 });
+    writeWeights(directory, await weightsOf(seed, modules), seed.shards ?? 1, modules);
+    if (seed.tokenizer === undefined) continue;
+    write("tokenizer.json", smallTokenizer(seed.tokenizer));
+    write("tokenizer_config.json", TOKENIZER_CONFIG);
+    write("special_tokens_map.json", { unk_token: "<unk>" });
+    if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
+  }
+  for (const type of ["F32", "Q8_0", "Q4_K"]) {
+    const directory = join(folder, `gguf-${type}`);
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, "model.gguf"), ggufFile(type));
+  }
+  return [...Object.keys(CONFIGS), "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
+}
+
+/** A tokenizer of test/fixtures with fewer merges: it is read again for every mutant. */
+function smallTokenizer(name) {
+  const file = `test/fixtures/tokenizers/${name}/tokenizer.json`;
+  const tokenizer = JSON.parse(readFileSync(file, "utf8"));
+  if (tokenizer.model.merges !== undefined) tokenizer.model.merges.length = MERGES;
+  return tokenizer;
+}
+
+const MERGES = 64;
+
+/** The tensors that the loader asks for, by name. */
+async function weightsOf({ config, isEncoder }, { models, devices }) {
+  const found = new Map();
+  const made = models.randomWeights();
+  const sources = {
+    size: 1,
+    get(name, shape) {
+      const source = made.get(name, shape);
+      found.set(name, source);
+      return source;
+    },
+  };
+  const device = await devices.openDevice({ kind: "reference", warn() {} });
+  const load = isEncoder ? models.loadEncoderWeights : models.loadDecoderWeights;
+  load(device, models.describeModel(config), { sources, format: "f32" });
+  device.dispose();
+  return [...found.values()];
+}
+
+function writeWeights(directory, tensors, shards, { checkpoint }) {
+  const plain = tensors.map(({ name, dtype, shape, bytes }) => ({
+    name,
+    dtype,
+    shape,
+    bytes: bytes(),
+  }));
+  if (shards === 1) {
+    checkpoint.writeSafetensors(join(directory, "model.safetensors"), plain);
+    return;
+  }
+  const weight_map = {};
+  for (let shard = 0; shard < shards; shard++) {
+    const file = `model-0000${shard + 1}-of-0000${shards}.safetensors`;
+    const own = plain.filter((_, index) => index % shards === shard);
+    for (const { name } of own) weight_map[name] = file;
+    checkpoint.writeSafetensors(join(directory, file), own);
+  }
+  const index = JSON.stringify({ metadata: { total_size: 1 }, weight_map });
+  writeFileSync(join(directory, "model.safetensors.index.json"), index);
+}
+
+/** The files of a seed, by name. */
+export function readSeed(directory, names) {
+  return new Map(names.map((name) => [name, readFileSync(join(directory, name))]));
+}
