@@ -7,6 +7,7 @@
  *   clock.ts    time as an argument, and ends of waits
  *   foreign-writer.ts   who else can change a file
  *   int-list.ts a growing list of 32-bit integers
+ *   token-list.ts   the same behind an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   value-text.ts   what others wrote, as messages show it
  *
@@ -27,4 +28,5 @@ export {
   type SettingProblem,
 } from "./issue-text.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
+export { TokenList } from "./token-list.ts";
 export { shortText, valueText } from "./value-text.ts";

@@ -187,6 +187,13 @@ export const EngineOptions = z
     cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
+    promptLogprobsMax: z
+      .int()
+      .positive()
+      .default(262_144)
+      .describe(
+        "Most log-probabilities of a prompt in one request: its tokens times those of each.",
+      ),
     // Ordinary readers are behind by the tokens of one step.
     unreadTokensMax: z
       .int()

@@ -1,10 +1,10 @@
 import { assert, EngineError } from "#base";
-import type { GrammarCompiler } from "#sampling";
+import { type GrammarCompiler, sequencesOf } from "#sampling";
 import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
-import type { StepReport } from "./api.ts";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
+import { checkPromptRows } from "./prompt-rows.ts";
 import type {
   EmbeddingOutput,
   EmbedRequest,
@@ -19,9 +19,8 @@ import type {
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
+import { NO_STEP, reportOf } from "./step-report.ts";
 import { requestFailure, stepFailure, toWire } from "./wire-error.ts";
-
-const MS_PER_SECOND = 1000;
 
 export interface EngineParts extends StepPipelineParts {
   /** What sequences of this model have in common. */
@@ -77,7 +76,11 @@ export class Engine {
         "Cannot constrain the output: the model must have a tokenizer, this one has none",
       );
     }
-    const record = new RequestRecord(request, this.#parts.shape, this.#birth());
+    const { scheduler, shape } = this.#parts;
+    // What comes in any number is counted before it is made.
+    scheduler.checkRoom(request.promptTokenIds.length, sequencesOf(request.params));
+    checkPromptRows(request, shape);
+    const record = new RequestRecord(request, shape, this.#birth());
     this.#register(record);
     if (structured) void this.#prepareGrammar(record);
   }
@@ -124,7 +127,7 @@ export class Engine {
     const news = await this.#takeIn(step);
     this.#checkBooks();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
-    return { ...news, failures: this.#takeFailures(), report: report(step, planMs) };
+    return { ...news, failures: this.#takeFailures(), report: reportOf(step, planMs) };
   }
 
   stats(): StepStats {
@@ -175,8 +178,8 @@ export class Engine {
   /** What happened outside of steps: grammars that failed. */
   #news(): StepOutput | null {
     if (this.#failures.length === 0) return null;
-    const report = { stepTokens: 0, sequences: 0, seconds: 0, planSeconds: 0 };
-    return { outputs: [], embeddings: [], failures: this.#takeFailures(), report };
+    const failures = this.#takeFailures();
+    return { outputs: [], embeddings: [], failures, report: NO_STEP };
   }
 
   #takeFailures(): RequestFailure[] {
@@ -386,12 +389,3 @@ export class Engine {
 
 /** What a step brought, its failures apart. */
 type StepNews = Pick<StepOutput, "outputs" | "embeddings">;
-
-function report({ plan, stepMs }: ComputedStep, planMs: number): StepReport {
-  return {
-    stepTokens: plan.tokens,
-    sequences: plan.items.length,
-    seconds: stepMs / MS_PER_SECOND,
-    planSeconds: planMs / MS_PER_SECOND,
-  };
-}

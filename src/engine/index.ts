@@ -31,9 +31,10 @@
  *   cuda-settings.ts    where the cuda device looks for its libraries
  *   engine.ts           the step loop: plan, begin, forward, sample, commit
  *   request-record.ts, sequence-task.ts      a request inside the engine
+ *   prompt-rows.ts      how much a request may want of its prompt's tokens
  *   dispose-of.ts       lets go of what may have broken
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
- *   step-pipeline.ts    which steps are under way
+ *   step-pipeline.ts    which steps are under way; step-report.ts what they took
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-item.ts        who computes what in a step; step-builder.ts as flat arrays
  *   encoder-engine.ts   embeddings by an encoder

@@ -367,7 +367,10 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** Rejects with INVALID_ARGUMENT. */
   #wishesOf(options: WishOptions): Promise<Wishes> {
     const { vocabularySize } = this.info;
-    return wishesOf(options, { text: this.#text, vocabularySize, warn: this.#warnOnce });
+    return wishesOf(options, {
+      ...{ text: this.#text, vocabularySize, warn: this.#warnOnce },
+      sequencesMax: this.#settings.scheduler.waitingSequencesMax,
+    });
   }
 
   /** Throws also when the engine ended, or was told to, while a long text was encoded. */

@@ -97,6 +97,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       ...{ vocabularySize, hiddenSize, eosTokenIds, contextTokensMax },
       blockTokens: memory.blocks.blockTokens,
       embedding: embedding.find,
+      promptLogprobsMax: options.promptLogprobsMax,
     },
     createCompiler: (vocabulary) =>
       new GrammarCompiler({

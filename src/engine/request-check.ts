@@ -18,6 +18,19 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
   return params;
 }
 
+/** Neither thread makes more sequences than may wait. Throws INVALID_ARGUMENT. */
+export function checkCount(params: SamplingParams, sequencesMax: number): void {
+  const { n, beamWidth } = params;
+  const [param, count] = beamWidth === null ? ["n", n] : ["beamWidth", beamWidth];
+  if (count <= sequencesMax) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be at most ${sequencesMax} (waitingSequencesMax), ` +
+      `current value is ${count}; ask for fewer`,
+    { param },
+  );
+}
+
 /** Each beam needs a token to go on with and one in reserve, as it does at Hugging Face. */
 function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void {
   const most = Math.floor(vocabularySize / 2);

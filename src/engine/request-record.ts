@@ -4,9 +4,9 @@ import { RowPool, type TextEmbedding } from "#models";
 import {
   type CompiledGrammar,
   type GrammarCompiler,
-  type GrammarMatcher,
   type LogprobRequest,
   type PositionLogprobs,
+  RequestSampling,
   SamplingParams,
   SequenceSampling,
   type TokenCandidates,
@@ -16,6 +16,7 @@ import {
   generatedTokensMax,
   Sequence,
   SequenceGroup,
+  type SequenceOptions,
   type SequenceRetention,
   type SequenceUpdate,
   type StopRules,
@@ -24,6 +25,7 @@ import {
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import { checkEmbedLength } from "./embed-length.ts";
+import { likeliestOf } from "./prompt-rows.ts";
 import type {
   EmbedRequest,
   EngineRequest,
@@ -45,6 +47,8 @@ export interface RequestShape {
   /** Most tokens of a sequence, prompt included. */
   readonly contextTokensMax: number;
   readonly blockTokens: number;
+  /** Most log-probabilities of a prompt's tokens in one request. */
+  readonly promptLogprobsMax: number;
 }
 
 /** The number of a request's first sequence, and when it came. */
@@ -64,7 +68,10 @@ export class RequestRecord {
   readonly #candidates = new Map<Sequence, TokenCandidates>();
   readonly #request: EngineRequest;
   readonly #shape: RequestShape;
-  readonly #tasks: readonly SequenceTask[];
+  /** What the sequences' sampling has in common. */
+  readonly #sampling: RequestSampling;
+  readonly #tasks: ReadonlyMap<Sequence, SequenceTask>;
+  readonly #places: ReadonlyMap<Sequence, number>;
   readonly #ended = new Set<Sequence>();
   readonly #arrivalMs: number;
   #grammar: CompiledGrammar | null = null;
@@ -78,7 +85,9 @@ export class RequestRecord {
     this.key = request.key;
     const { n, beamWidth } = request.params;
     const places = Array.from({ length: beamWidth ?? n }, (_, place) => place);
-    this.sequences = places.map((place) => createSequence(request, shape, place, birth));
+    const common = commonOptions(request, shape, birth);
+    this.sequences = places.map((place) => createSequence(request, common, place, birth));
+    this.#places = new Map(this.sequences.map((sequence, place) => [sequence, place]));
     const kind = beamWidth === null ? "samples" : "beams";
     this.group = new SequenceGroup({
       requestId: request.requestId,
@@ -87,7 +96,14 @@ export class RequestRecord {
     });
     this.#beams = beamWidth === null ? null : this.#createBeams();
     const candidates = this.#beams?.candidatesPerBeam ?? 0;
-    this.#tasks = places.map((place) => createTask(request, shape, place, candidates));
+    this.#sampling = samplingOf(request, shape);
+    const isFree = request.params.structuredOutput === null;
+    this.#tasks = new Map(
+      this.sequences.map((sequence, place) => {
+        const sampling = isFree ? this.#createSampling(place, null) : null;
+        return [sequence, createTask(request, shape, { place, candidates, sampling })];
+      }),
+    );
   }
 
   /** One sequence that draws nothing of use: its hidden states are pooled. */
@@ -112,9 +128,9 @@ export class RequestRecord {
       promptLogits: false,
     };
     const record = new RequestRecord(request, shape, birth);
-    const [task] = record.#tasks;
-    assert(task !== undefined, "Cannot embed without a sequence");
-    task.hiddenPool = new RowPool(shape.hiddenSize, pooling);
+    const [lead] = record.sequences;
+    assert(lead !== undefined, "Cannot embed without a sequence");
+    record.taskOf(lead).hiddenPool = new RowPool(shape.hiddenSize, pooling);
     return record;
   }
 
@@ -129,7 +145,7 @@ export class RequestRecord {
   }
 
   taskOf(sequence: Sequence): SequenceTask {
-    const task = this.#tasks[this.sequences.indexOf(sequence)];
+    const task = this.#tasks.get(sequence);
     assert(task !== undefined, "Cannot find a task: the sequence is another request's");
     return task;
   }
@@ -153,14 +169,9 @@ export class RequestRecord {
       return;
     }
     this.#grammar = grammar;
-    for (const [place, sequence] of this.sequences.entries()) {
+    for (const [sequence, place] of this.#places) {
       if (this.#ended.has(sequence)) continue;
-      const matcher = await grammar.createMatcher();
-      if (this.#ended.has(sequence)) disposeOf(matcher);
-      else {
-        const sampling = createSampling(this.#request, this.#shape, place, matcher);
-        this.taskOf(sequence).sampling = sampling;
-      }
+      this.taskOf(sequence).sampling = this.#createSampling(place, grammar);
     }
   }
 
@@ -192,7 +203,7 @@ export class RequestRecord {
     const { state } = sequence;
     return {
       key: this.key,
-      index: this.sequences.indexOf(sequence),
+      index: this.#placeOf(sequence),
       tokenIds,
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
@@ -235,6 +246,18 @@ export class RequestRecord {
     return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
   }
 
+  #placeOf(sequence: Sequence): number {
+    const place = this.#places.get(sequence);
+    assert(place !== undefined, "Cannot place a sequence of another request");
+    return place;
+  }
+
+  #createSampling(place: number, grammar: CompiledGrammar | null): SequenceSampling {
+    const seed = this.#request.seed + BigInt(place);
+    const matcher = grammar === null ? null : () => grammar.createMatcher();
+    return new SequenceSampling({ seed, matcher, request: this.#sampling });
+  }
+
   #createBeams(): BeamRecord {
     const [lead] = this.sequences;
     assert(lead !== undefined, "Cannot search without a sequence");
@@ -263,22 +286,35 @@ export class RequestRecord {
   }
 }
 
-function createSequence(
+/** What all sequences of a request share: made once, however many there are. */
+type CommonOptions = Pick<SequenceOptions, "promptTokenIds" | "stop" | "arrivalMs" | "retention">;
+
+function commonOptions(
   request: EngineRequest,
   shape: RequestShape,
+  { nowMs }: Birth,
+): CommonOptions {
+  return {
+    promptTokenIds: Int32Array.from(request.promptTokenIds),
+    stop: stopRules(request.params, shape),
+    arrivalMs: nowMs,
+    retention: sequenceRetention(request, shape),
+  };
+}
+
+function createSequence(
+  request: EngineRequest,
+  common: CommonOptions,
   place: number,
-  { firstId, nowMs }: Birth,
+  { firstId }: Birth,
 ): Sequence {
   const { params } = request;
   return new Sequence({
+    ...common,
     id: sequenceId(firstId + place),
     requestId: request.requestId,
-    promptTokenIds: request.promptTokenIds,
-    stop: stopRules(params, shape),
-    arrivalMs: nowMs,
     priority: request.priority,
     cacheSalt: request.cacheSalt,
-    retention: sequenceRetention(request, shape),
     skipReadingPrefixCache:
       params.skipReadingPrefixCache || (place === 0 && wantsPromptRows(request)),
     awaitsGrammar: params.structuredOutput !== null,
@@ -313,11 +349,17 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
   };
 }
 
+interface TaskOptions {
+  readonly place: number;
+  /** Of each beam's row; 0: the sequence draws. */
+  readonly candidates: number;
+  readonly sampling: SequenceSampling | null;
+}
+
 function createTask(
   request: EngineRequest,
   shape: RequestShape,
-  place: number,
-  beamCandidates: number,
+  { place, candidates, sampling }: TaskOptions,
 ): SequenceTask {
   const { params, promptTokenIds } = request;
   const { vocabularySize } = shape;
@@ -327,41 +369,32 @@ function createTask(
   const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
   const values = () => new Float32Array(tokens * vocabularySize);
   return {
-    sampling: params.structuredOutput === null ? createSampling(request, shape, place, null) : null,
+    sampling,
     promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
     drawnRow: -1,
-    beamCandidates,
+    beamCandidates: candidates,
   };
 }
 
-function createSampling(
-  request: EngineRequest,
-  shape: RequestShape,
-  place: number,
-  matcher: GrammarMatcher | null,
-): SequenceSampling {
-  return new SequenceSampling({
+function samplingOf(request: EngineRequest, shape: RequestShape): RequestSampling {
+  return new RequestSampling({
     params: request.params,
-    seed: request.seed + BigInt(place),
     promptTokens: request.promptTokenIds,
     vocabularySize: shape.vocabularySize,
     endTokenIds: shape.eosTokenIds,
     badWords: request.badWordTokenIds,
     thinking: request.thinking,
-    matcher,
   });
 }
 
-/** -1 means the whole vocabulary. */
 function promptLogprobRequest(
   params: SamplingParams,
   vocabularySize: number,
 ): LogprobRequest | null {
   const { promptLogprobs } = params;
   if (promptLogprobs === null) return null;
-  const count = promptLogprobs < 0 ? vocabularySize : promptLogprobs;
-  return { kind: "top", count: Math.min(count, vocabularySize) };
+  return { kind: "top", count: likeliestOf(promptLogprobs, vocabularySize) };
 }

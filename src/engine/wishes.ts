@@ -4,7 +4,7 @@ import type { SamplingParams } from "#sampling";
 import type { GenerateOptions } from "./api.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest } from "./protocol.ts";
-import { checkSignal, checkText, parseSampling, wrongKind } from "./request-check.ts";
+import { checkCount, checkSignal, checkText, parseSampling, wrongKind } from "./request-check.ts";
 
 export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
@@ -17,17 +17,18 @@ export interface WishOptions extends GenerateOptions {
 interface WishScope {
   readonly text: ModelText;
   readonly vocabularySize: number;
+  /** Most sequences of one request: as many as may wait. */
+  readonly sequencesMax: number;
   readonly warn: (message: string) => void;
 }
 
 /** Rejects with INVALID_ARGUMENT. */
-export async function wishesOf(
-  options: WishOptions,
-  { text, vocabularySize, warn }: WishScope,
-): Promise<Wishes> {
+export async function wishesOf(options: WishOptions, scope: WishScope): Promise<Wishes> {
+  const { text, vocabularySize, sequencesMax, warn } = scope;
   checkKinds(options);
   const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } = options;
   const params = parseSampling(sampling, vocabularySize);
+  checkCount(params, sequencesMax);
   requireTokenizer(params, text);
   return {
     params,

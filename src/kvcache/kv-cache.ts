@@ -19,7 +19,7 @@ import { KvEventQueue } from "./kv-event-queue.ts";
 import { NO_MATCH, type PrefixMatch } from "./prefix-match.ts";
 import { PrefixReuse } from "./prefix-reuse.ts";
 import type { NodeId } from "./prefix-tree.ts";
-import { Publisher, type StoredTail } from "./publisher.ts";
+import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
 import type { BlockRetention } from "./retention.ts";
 import { createObserver } from "./store-observer.ts";
 import { Swap } from "./swap.ts";
@@ -242,7 +242,12 @@ export class KvCache {
    * known yet. `tokens` are the sequence's, at least `filled` of them. `log` gets what
    * `forgetPublished` needs to take it back.
    */
-  publish(table: BlockTable, tokens: IntList, filled: number, log: IntList | null = null): void {
+  publish(
+    table: BlockTable,
+    tokens: TokenSource,
+    filled: number,
+    log: IntList | null = null,
+  ): void {
     if (!this.prefixCaching) return;
     this.#publisher.publish(table, { tokens, computed: filled }, log);
   }

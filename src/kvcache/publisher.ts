@@ -2,12 +2,19 @@ import { assert, type IntList } from "#base";
 import { nodeId } from "./block-place.ts";
 import type { BlockTable } from "./block-table.ts";
 import type { CacheBooks } from "./cache-books.ts";
-import { placeOf } from "./look-up.ts";
+import { extraOf } from "./content-keys.ts";
 import type { BlockPlace } from "./prefix-tree.ts";
+
+/** A sequence's tokens: a list that shows parts of itself. */
+export interface TokenSource {
+  readonly length: number;
+  /** Those from `start` up to `end`; valid until the list changes. */
+  view(start: number, end: number): Int32Array;
+}
 
 /** The part of a sequence that was computed when it ended. */
 export interface StoredTail {
-  readonly tokens: IntList;
+  readonly tokens: TokenSource;
   /** Positions whose keys and values were written. */
   readonly computed: number;
 }
@@ -30,11 +37,10 @@ export class Publisher {
     assert(!table.swapped, "Cannot publish what is not on the device");
     const { index, device } = this.#books;
     const full = Math.floor(computed / this.#blockTokens);
-    const view = tokens.view();
     while (table.publishedBlocks < full && this.#canGoOn(table)) {
       const block = table.get(table.publishedBlocks);
       const known = index.nodeOf(block);
-      const node = known ?? index.insert(this.#nextPlace(table, view, this.#blockTokens), block);
+      const node = known ?? index.insert(this.#nextPlace(table, tokens, this.#blockTokens), block);
       index.setTip(table, node);
       table.publishedBlocks++;
       // Tables that came back from host memory together share blocks that none had published.
@@ -54,7 +60,7 @@ export class Publisher {
     if (count <= 0 || count >= this.#blockTokens || !this.#canGoOn(table)) return;
     const block = table.get(at);
     if (device.holders(block) > 1) return;
-    const place = this.#nextPlace(table, tail.tokens.view(), count);
+    const place = this.#nextPlace(table, tail.tokens, count);
     if (index.find(place) !== null) return;
     index.insert(place, block);
     device.publish(block);
@@ -76,9 +82,11 @@ export class Publisher {
     return !table.broken;
   }
 
-  #nextPlace(table: BlockTable, tokens: Int32Array, count: number): BlockPlace {
-    const { scope, keys, tip, publishedBlocks } = table;
+  #nextPlace(table: BlockTable, source: TokenSource, count: number): BlockPlace {
+    const { scope, keys, tip: parent, publishedBlocks } = table;
     const start = publishedBlocks * this.#blockTokens;
-    return placeOf({ scope, tokens, keys }, tip, start, count);
+    const tokens = source.view(start, start + count);
+    const extra = extraOf(keys, start, start + count);
+    return { scope, parent, tokens, start: 0, count, extra };
   }
 }

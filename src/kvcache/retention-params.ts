@@ -10,6 +10,9 @@ import {
 const priority = z.number().default(PRIORITY_DEFAULT);
 const durationMs = z.number().nullable().default(null);
 
+/** As many as the pieces that a long conversation has. */
+const RANGES_MAX = 1024;
+
 const TokenRange = z.strictObject({
   start: z.number().describe("First token of the range, from 0."),
   end: z.number().nullable().default(null).describe("Token behind the last; null: to the end."),
@@ -20,7 +23,11 @@ const TokenRange = z.strictObject({
 /** What a request wants kept, as callers write it: the schema of `RetentionConfig`. */
 export const RetentionParams = z
   .strictObject({
-    ranges: z.array(TokenRange).default([]).describe("Ranges of the prompt; must not overlap."),
+    ranges: z
+      .array(TokenRange)
+      .max(RANGES_MAX)
+      .default([])
+      .describe(`Ranges of the prompt, at most ${RANGES_MAX}; must not overlap.`),
     decodePriority: priority.describe("Priority of blocks of generated tokens."),
     decodeDurationMs: durationMs.describe("How long it holds once unused; null: for ever."),
   })

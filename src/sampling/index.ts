@@ -6,7 +6,8 @@
  *
  *   sampling-params.ts      what a request may ask, with defaults and ranges
  *   beam-params.ts          beam search's part of that, and what it excludes
- *   sequence-sampling.ts    one sequence's parameters and history, and its edits
+ *   request-sampling.ts     what the sequences of a request have in common
+ *   sequence-sampling.ts    one sequence's history, and its edits
  *   logit-edits.ts          a batch's edits in the device's layout
  *   sampler.ts              edits, draws and reports a batch, on the device
  *   mirror.ts               the sampler's inputs on the device, written when they change
@@ -34,6 +35,7 @@ export {
   type GrammarMatcher,
 } from "./grammar.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
+export { RequestSampling } from "./request-sampling.ts";
 export {
   type SampledBatch,
   Sampler,

@@ -1,4 +1,5 @@
 import { assert } from "#base";
+import type { TokenHistory } from "./token-history.ts";
 
 const firstCapacity = 1024;
 
@@ -124,17 +125,13 @@ export class LogitEdits {
     this.#biases[entry] = (this.#biases[entry] ?? 0) + value;
   }
 
-  /**
-   * Says how often each of `tokens` was drawn; -1: it is in the prompt only. Comes first in a row,
-   * and names no token twice.
-   */
-  count(tokens: Int32Array, counts: Int32Array): void {
+  /** Says how often tokens were drawn. Comes first in a row. */
+  count(history: TokenHistory): void {
     const start = this.#entries;
     assert(start === this.starts[this.#rows - 1], "Cannot count tokens: the row has entries");
-    this.#entries += tokens.length;
+    this.#entries += history.length;
     this.#makeRoom();
-    this.#tokens.set(tokens, start);
-    this.#counts.set(counts, start);
+    history.copyTo(this.#tokens, this.#counts, start);
     this.#biases.fill(0, start, this.#entries);
     this.starts[this.#rows] = this.#entries;
   }

@@ -7,8 +7,19 @@ const penalty = z.number().min(-2).max(2).default(0);
 /** Temperatures below this are greedy; between it and `temperatureFloor` they are raised. */
 const greedyBelow = 1e-5;
 const temperatureFloor = 0.01;
+const topPFloor = 1e-6;
 const biasLimit = 100;
 const logprobTokenIdsMax = 128;
+const logitBiasMax = 16_384;
+/** As many as the largest vocabularies have tokens. */
+const allowedTokensMax = 262_144;
+/** Every token of a sequence is compared with those of every pattern. */
+const patternTokensMost = 256;
+const patternCountMost = 1024;
+const INT32_MAX = 2 ** 31 - 1;
+/** Seeds are 64 bits, with a sign or without. */
+const SEED_MIN = -(2n ** 63n);
+const SEED_MAX = 2n ** 64n - 1n;
 /** Characters of a stop string: all that is kept back of a stream at most. */
 const stopLengthMax = 1024;
 const stopString = z.string().min(1).max(stopLengthMax);
@@ -44,9 +55,9 @@ export type StructuredOutput = z.output<typeof StructuredOutput>;
 /** Ends a sequence that repeats itself: one pattern, `count` times in a row, at its end. */
 const RepetitionDetection = z
   .strictObject({
-    patternTokensMax: z.int().min(1).describe("Longest pattern, in tokens."),
+    patternTokensMax: z.int().min(1).max(patternTokensMost).describe("Longest pattern, in tokens."),
     patternTokensMin: z.int().min(1).default(1).describe("Shortest pattern, in tokens."),
-    count: z.int().min(2).describe("Times in a row."),
+    count: z.int().min(2).max(patternCountMost).describe("Times in a row."),
   })
   .refine((rule) => rule.patternTokensMin <= rule.patternTokensMax, {
     path: ["patternTokensMin"],
@@ -65,24 +76,32 @@ export const SamplingParams = z
       .default(1)
       .transform((value) => (value < greedyBelow ? 0 : Math.max(value, temperatureFloor)))
       .describe("0 is greedy; values in (0, 0.01) are raised to 0.01."),
-    topP: z.number().gt(0).max(1).default(1).describe("Nucleus: smallest set with this mass."),
+    topP: z
+      .number()
+      .gt(0)
+      .max(1)
+      .default(1)
+      // Devices take 32 bits, where less may be 0: a set of none. The likeliest token has more.
+      .transform((value) => Math.max(value, topPFloor))
+      .describe("Nucleus: smallest set with this mass."),
     topK: z
       .int()
       .min(-1)
       .default(0)
-      .transform((value) => Math.max(value, 0))
+      // Devices take 32 bits; no vocabulary has as many tokens.
+      .transform((value) => Math.min(Math.max(value, 0), INT32_MAX))
       .describe("Keep the k likeliest; -1 and 0: all."),
     minP: z.number().min(0).max(1).default(0).describe("Drop below this share of the likeliest."),
     repetitionPenalty: z
       .number()
-      .gt(0)
+      .min(1e-6)
       .max(1e6)
       .default(1)
       .describe("Above 1: tokens of prompt and output become less likely."),
     presencePenalty: penalty.describe("Subtracted from logits of tokens in the output."),
     frequencyPenalty: penalty.describe("The same, times how often each was drawn."),
     seed: z
-      .union([z.int(), z.bigint()])
+      .union([z.int(), z.bigint().min(SEED_MIN).max(SEED_MAX)])
       .nullish()
       .transform((value) => (value === undefined || value === -1 ? null : value))
       .describe("Same seed, same tokens, whatever else runs. null or -1: a fresh one."),
@@ -123,6 +142,9 @@ export const SamplingParams = z
       .describe("Log-probabilities of these tokens beside the drawn one, not of the likeliest."),
     logitBias: z
       .record(z.string().regex(/^\d+$/), z.number())
+      .refine((bias) => Object.keys(bias).length <= logitBiasMax, {
+        error: `must name at most ${logitBiasMax} tokens`,
+      })
       .default({})
       .transform((bias) =>
         Object.entries(bias).map(([token, value]) => ({
@@ -130,13 +152,16 @@ export const SamplingParams = z
           value: Math.min(Math.max(value, -biasLimit), biasLimit),
         })),
       )
-      .describe("Added to logits, by token id; clamped to ±100."),
+      .describe(
+        `Added to logits, by token id, of at most ${logitBiasMax} tokens; clamped to ±100.`,
+      ),
     allowedTokenIds: z
       .array(tokenId)
       .min(1)
+      .max(allowedTokensMax)
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Only these tokens may be drawn."),
+      .describe(`Only these tokens, at most ${allowedTokensMax}, may be drawn.`),
     badWords: z
       .array(z.string().min(1).max(badWordLengthMax))
       .max(badWordsMax)
@@ -164,7 +189,10 @@ export const SamplingParams = z
       .min(-1)
       .nullish()
       .transform((value) => (value === undefined || value === -1 ? null : value))
-      .describe("Most tokens between a reasoning model's marks; null or -1: no limit."),
+      .describe(
+        "Most tokens between a reasoning model's marks; null or -1: no limit. With it, what " +
+          "structuredOutput asks for holds behind the marks.",
+      ),
     repetitionDetection: RepetitionDetection.nullish()
       .transform((value) => value ?? null)
       .describe("Ends a sequence that repeats one pattern at its end."),

@@ -1,66 +1,74 @@
-import { assert, type Seed, seedFrom } from "#base";
+import { assert, EngineError, type Seed, seedFrom } from "#base";
 import { forbiddenNext } from "./bad-word-matcher.ts";
 import type { GrammarMatcher } from "./grammar.ts";
 import type { LogitEdits } from "./logit-edits.ts";
 import type { LogprobRequest } from "./logprobs.ts";
+import { RequestSampling, type RequestSamplingOptions } from "./request-sampling.ts";
 import type { SamplingParams } from "./sampling-params.ts";
-import { ThinkingBudget, type ThinkingMarks } from "./thinking-budget.ts";
+import { ThinkingBudget } from "./thinking-budget.ts";
 import { TokenHistory } from "./token-history.ts";
-import { allow, allowsOther, intersect, maskOf } from "./token-mask.ts";
+import { allow, allows, allowsOther, intersect, maskOf } from "./token-mask.ts";
 
-export interface SequenceSamplingOptions {
-  readonly params: SamplingParams;
+/** What is a sequence's own. */
+interface OwnOptions {
   /** The request's seed, or a fresh one; sequence i of a request draws with seed + i. */
   readonly seed: number | bigint;
-  readonly promptTokens: readonly number[];
-  /** Columns of the logits. */
-  readonly vocabularySize: number;
-  /** The model's end tokens. */
-  readonly endTokenIds: readonly number[];
-  /** Token sequences of `params.badWords`. */
-  readonly badWords?: readonly (readonly number[])[];
-  /** Owned from now on: disposed with the sequence. */
-  readonly matcher?: GrammarMatcher | null;
-  /** Needed for `thinkingTokenBudget` to have an effect. */
-  readonly thinking?: ThinkingMarks | null;
+  /**
+   * Its place in the grammar, or how to get one at the first draw: what waits costs nothing. Owned
+   * from now on: disposed with the sequence.
+   */
+  readonly matcher?: GrammarMatcher | (() => Promise<GrammarMatcher>) | null;
 }
+
+/** A sequence of a request of several, or of one that is a request's only one. */
+export type SequenceSamplingOptions = OwnOptions &
+  ({ readonly request: RequestSampling } | RequestSamplingOptions);
 
 /**
  * What one sequence's sampling depends on: its parameters, and its history as far as penalties,
  * bad words and grammars look back. Kept up to date token by token; survives preemption.
+ *
+ * A grammar is about the answer. Where thoughts are limited, it neither constrains nor sees a
+ * token of theirs, and the model may open them before its answer begins, not inside of it.
  */
 export class SequenceSampling {
-  readonly params: SamplingParams;
   readonly seed: Seed;
-  /** What to report beside each token, or null for nothing. */
-  readonly logprobs: LogprobRequest | null;
+  readonly #request: RequestSampling;
   /** Kept only where penalties ask for it. */
   readonly #history: TokenHistory | null;
   readonly #generated: number[] = [];
-  readonly #badWords: readonly (readonly number[])[];
-  readonly #matcher: GrammarMatcher | null;
-  readonly #grammarMask: Uint32Array | null;
-  readonly #allowedMask: Uint32Array | null;
-  readonly #endTokenIds: readonly number[];
-  readonly #stopTokens: readonly number[];
+  readonly #createMatcher: (() => Promise<GrammarMatcher>) | null;
+  /** Null: there is no grammar, or nothing was drawn yet. */
+  #matcher: GrammarMatcher | null;
+  /** The grammar's mask at the next token; null before it was asked for. */
+  #grammarMask: Uint32Array | null = null;
   readonly #thinking: ThinkingBudget | null;
+  /** The grammar took a token: there are no thoughts from here on. */
+  #answering = false;
+  #disposed = false;
 
   constructor(options: SequenceSamplingOptions) {
-    const { params, vocabularySize, promptTokens, endTokenIds } = options;
-    const words = Math.ceil(vocabularySize / 32);
-    const { allowedTokenIds } = params;
-    this.params = params;
+    const request = "request" in options ? options.request : new RequestSampling(options);
+    const { matcher = null } = options;
+    this.#request = request;
     this.seed = seedFrom(options.seed);
-    this.logprobs = logprobRequest(params, vocabularySize);
-    this.#history = historyFor(params, promptTokens);
-    this.#badWords = options.badWords ?? [];
-    this.#matcher = options.matcher ?? null;
-    this.#grammarMask = this.#matcher === null ? null : new Uint32Array(words);
-    this.#allowedMask = allowedTokenIds === null ? null : maskOf(allowedTokenIds, words);
-    const known = (token: number): boolean => token < vocabularySize;
-    this.#endTokenIds = endTokenIds.filter(known);
-    this.#stopTokens = [...new Set([...endTokenIds, ...params.stopTokenIds])].filter(known);
-    this.#thinking = thinkingBudget(options);
+    this.#history = request.penalizes ? new TokenHistory(request.promptTokens) : null;
+    this.#createMatcher = typeof matcher === "function" ? matcher : null;
+    this.#matcher = typeof matcher === "function" ? null : matcher;
+    const { thinkingTokenBudget: budget } = request.params;
+    this.#thinking =
+      budget === null || request.thoughts === null
+        ? null
+        : new ThinkingBudget(budget, request.thoughts);
+  }
+
+  get params(): SamplingParams {
+    return this.#request.params;
+  }
+
+  /** What to report beside each token, or null for nothing. */
+  get logprobs(): LogprobRequest | null {
+    return this.#request.logprobs;
   }
 
   /** Tokens drawn so far. */
@@ -73,23 +81,9 @@ export class SequenceSampling {
     return this.#matcher?.isTerminated() ?? false;
   }
 
-  /**
-   * Takes note of the token that was drawn. False: the grammar does not allow it, the sequence
-   * must end with an error.
-   */
-  accept(token: number): boolean {
-    if (this.#matcher !== null && !this.#matcher.isTerminated() && !this.#matcher.accept(token)) {
-      return false;
-    }
-    this.#generated.push(token);
-    this.#history?.add(token);
-    this.#thinking?.accept(this.#generated);
-    return true;
-  }
-
   /** There is a grammar, so `prepare` must be called before each draw. */
   get constrained(): boolean {
-    return this.#matcher !== null;
+    return this.#createMatcher !== null || this.#matcher !== null;
   }
 
   /**
@@ -99,37 +93,57 @@ export class SequenceSampling {
   get looksBack(): boolean {
     return (
       this.#history !== null ||
-      this.#badWords.length > 0 ||
-      this.#matcher !== null ||
+      this.#request.badWords.length > 0 ||
+      this.constrained ||
       this.#thinking !== null
     );
   }
 
   /** Whether this sequence's logits may have to be changed before the next draw. */
   get edits(): boolean {
-    const { params } = this;
+    const { params, allowedMask } = this.#request;
     return (
       this.looksBack ||
       params.logitBias.length > 0 ||
-      this.#allowedMask !== null ||
+      allowedMask !== null ||
       this.#generated.length < params.minTokens
     );
   }
 
+  /**
+   * Takes note of the token that was drawn. False: the grammar does not allow it, the sequence
+   * must end with an error. Throws what the grammar's library throws.
+   */
+  accept(token: number): boolean {
+    if (!this.#isThought(token)) {
+      this.#answering = this.constrained;
+      const matcher = this.#matcher;
+      if (matcher !== null && !matcher.isTerminated() && !matcher.accept(token)) return false;
+    }
+    this.#generated.push(token);
+    this.#history?.add(token);
+    if (!this.#answering) this.#thinking?.accept(this.#generated);
+    return true;
+  }
+
   /** Asks the grammar for the next mask. Needed before `write` when there is a grammar. */
   async prepare(): Promise<void> {
-    if (this.#matcher === null || this.#grammarMask === null) return;
-    await this.#matcher.fillBitmask(this.#grammarMask);
+    if (!this.constrained || this.#thinks) return;
+    this.#matcher ??= (await this.#createMatcher?.()) ?? null;
+    this.#grammarMask ??= new Uint32Array(Math.ceil(this.#request.vocabularySize / 32));
+    if (this.#disposed) this.dispose();
+    else await this.#matcher?.fillBitmask(this.#grammarMask);
   }
 
   /**
    * Writes this sequence's edits as the current row of `edits`. `awaitedTokens`: drawn ones that
-   * `accept` has not heard of, none where the sequence looks back.
+   * `accept` has not heard of, none where the sequence looks back. Throws GRAMMAR_INVALID or
+   * INVALID_ARGUMENT where no token may come next.
    */
   write(edits: LogitEdits, awaitedTokens = 0): void {
     assert(!this.looksBack || awaitedTokens === 0, "Cannot look back at tokens still to be drawn");
     const forced = this.#thinking?.forced() ?? null;
-    if (forced !== null) {
+    if (forced !== null && this.#thinks) {
       edits.mask().set(maskOf([forced], edits.wordsPerRow));
       return;
     }
@@ -138,24 +152,61 @@ export class SequenceSampling {
     for (const { token, value } of this.params.logitBias) {
       edits.bias(token, value);
     }
-    for (const token of forbiddenNext(this.#generated, this.#badWords)) {
-      edits.bias(token, Number.NEGATIVE_INFINITY);
-    }
+    const forbidden = forbiddenNext(this.#generated, this.#request.badWords);
+    if (!this.#leavesOthers(mask, forbidden)) throw this.#deadEnd(mask);
+    const stops = this.#mayEnd(awaitedTokens) ? [] : this.#request.stopTokens;
     // A grammar that is complete can only end, and that goes before minTokens.
-    const mayNotEnd = this.#generated.length + awaitedTokens < this.params.minTokens;
-    if (mayNotEnd && (mask === null || allowsOther(mask, this.#stopTokens))) {
-      for (const token of this.#stopTokens) edits.bias(token, Number.NEGATIVE_INFINITY);
+    const mayForbidStops = stops.length > 0 && this.#leavesOthers(mask, [...forbidden, ...stops]);
+    for (const token of mayForbidStops ? [...forbidden, ...stops] : forbidden) {
+      edits.bias(token, Number.NEGATIVE_INFINITY);
     }
   }
 
+  /** Gives the grammar's memory back. */
+  dispose(): void {
+    this.#disposed = true;
+    this.#matcher?.dispose();
+  }
+
+  /** The next token is one of thoughts that the grammar does not see. */
+  get #thinks(): boolean {
+    return this.#thinking?.thinking === true && !this.#answering;
+  }
+
+  /** Whether a drawn token belongs to thoughts, their marks included. */
+  #isThought(token: number): boolean {
+    if (this.#thinks) return true;
+    return this.constrained && !this.#answering && token === this.#thinking?.opener;
+  }
+
+  /** Not before minTokens; and what must match a grammar ends behind its thoughts. */
+  #mayEnd(awaitedTokens: number): boolean {
+    if (this.constrained && this.#thinks) return false;
+    return this.#generated.length + awaitedTokens >= this.params.minTokens;
+  }
+
+  /** Whether something may be drawn that is not in `except`. */
+  #leavesOthers(mask: Uint32Array | null, except: readonly number[]): boolean {
+    if (mask !== null) return allowsOther(mask, except);
+    const { vocabularySize } = this.#request;
+    return except.length < vocabularySize || new Set(except).size < vocabularySize;
+  }
+
   #writeMask(edits: LogitEdits): Uint32Array | null {
-    if (this.#grammarMask === null && this.#allowedMask === null) return null;
+    const { allowedMask, endTokenIds } = this.#request;
+    const grammarMask = this.#thinks ? null : this.#grammarMask;
+    if (grammarMask === null && allowedMask === null) return null;
     const mask = edits.mask();
-    mask.set(this.#grammarMask ?? this.#allowedMask ?? []);
-    if (this.#grammarMask !== null && this.#allowedMask !== null) {
-      intersect(mask, this.#allowedMask);
-      // Nothing satisfies both: better an early end than a token that the grammar refuses.
-      if (!allowsOther(mask, [])) for (const token of this.#endTokenIds) allow(mask, token);
+    mask.set(grammarMask ?? allowedMask ?? []);
+    if (grammarMask === null) return mask;
+    if (!allowsOther(mask, [])) throw emptyGrammar();
+    const opener = this.#answering ? null : (this.#thinking?.opener ?? null);
+    if (opener !== null) allow(mask, opener);
+    if (allowedMask === null) return mask;
+    intersect(mask, allowedMask);
+    // An answer that is complete may end, allowed or not.
+    if (!allowsOther(mask, [])) {
+      for (const token of endTokenIds) if (allows(grammarMask, token)) allow(mask, token);
     }
     return mask;
   }
@@ -164,33 +215,32 @@ export class SequenceSampling {
     if (this.#history === null) return;
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = this.params;
     edits.penalize(repetitionPenalty, frequencyPenalty, presencePenalty);
-    edits.count(this.#history.tokens, this.#history.counts);
+    edits.count(this.#history);
   }
 
-  /** Gives the grammar's memory back. */
-  dispose(): void {
-    this.#matcher?.dispose();
+  /** Why no token may come next. */
+  #deadEnd(mask: Uint32Array | null): EngineError {
+    const { allowedMask, badWords } = this.#request;
+    const wishes = [
+      ...(this.#grammarMask === null ? [] : ["the structured output"]),
+      ...(allowedMask === null ? [] : ["allowedTokenIds"]),
+      ...(badWords.length === 0 ? [] : ["badWords"]),
+    ];
+    const param = allowedMask !== null ? "allowedTokenIds" : "badWords";
+    const left = mask === null ? "the vocabulary has no other" : "they leave none";
+    return new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot draw token ${this.#generated.length + 1}: ${wishes.join(" and ")} must leave one ` +
+        `that may come next, ${left}`,
+      { param },
+    );
   }
 }
 
-/** The repetition penalty looks at the prompt too; without any penalty nothing is kept. */
-function historyFor(params: SamplingParams, promptTokens: readonly number[]): TokenHistory | null {
-  if (params.repetitionPenalty !== 1) return new TokenHistory(promptTokens);
-  const penalized = params.frequencyPenalty !== 0 || params.presencePenalty !== 0;
-  return penalized ? new TokenHistory([]) : null;
-}
-
-/** `logprobs` and `logprobTokenIds` as one wish; the ids win. */
-function logprobRequest(params: SamplingParams, vocabularySize: number): LogprobRequest | null {
-  if (params.logprobTokenIds !== null) return { kind: "tokens", tokenIds: params.logprobTokenIds };
-  if (params.logprobs === null) return null;
-  const count = params.logprobs === -1 ? vocabularySize : Math.min(params.logprobs, vocabularySize);
-  return { kind: "top", count };
-}
-
-function thinkingBudget(options: SequenceSamplingOptions): ThinkingBudget | null {
-  const { params, thinking, promptTokens } = options;
-  if (params.thinkingTokenBudget === null || !thinking) return null;
-  assert(thinking.endTokenIds.length > 0, "Cannot limit thinking: its end mark has no tokens");
-  return new ThinkingBudget(params.thinkingTokenBudget, thinking, promptTokens);
+function emptyGrammar(): EngineError {
+  return new EngineError(
+    "GRAMMAR_INVALID",
+    "Cannot follow the grammar: it must allow a token that may come next, it allows none",
+    { param: "structured_output" },
+  );
 }

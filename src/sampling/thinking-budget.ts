@@ -4,7 +4,22 @@ export interface ThinkingMarks {
   readonly endTokenIds: readonly number[];
 }
 
-function endsWith(tokens: readonly number[], mark: readonly number[]): boolean {
+/** What a prompt says of thoughts: templates may open them. */
+export interface PromptThoughts {
+  readonly marks: ThinkingMarks;
+  /** Tokens of thoughts that the prompt begins; null: it does not end in thoughts. */
+  readonly opened: number | null;
+}
+
+/** Finds out, once for all sequences of the prompt. */
+export function promptThoughts(marks: ThinkingMarks, prompt: ArrayLike<number>): PromptThoughts {
+  const opened = lastIndexOfMark(prompt, marks.startTokenIds);
+  const closed = lastIndexOfMark(prompt, marks.endTokenIds);
+  const thinks = opened > closed;
+  return { marks, opened: thinks ? prompt.length - opened - marks.startTokenIds.length : null };
+}
+
+function endsWith(tokens: ArrayLike<number>, mark: readonly number[]): boolean {
   const start = tokens.length - mark.length;
   return mark.length > 0 && start >= 0 && mark.every((token, i) => tokens[start + i] === token);
 }
@@ -16,22 +31,31 @@ function endsWith(tokens: readonly number[], mark: readonly number[]): boolean {
 export class ThinkingBudget {
   readonly #marks: ThinkingMarks;
   readonly #budget: number;
-  #thinking = false;
+  #thinking: boolean;
   /** Tokens since the start mark. */
-  #used = 0;
+  #used: number;
   /** Tokens of the end mark that were forced already. */
   #forced = 0;
+  /** Thoughts have ended. */
+  #ended = false;
 
-  /** `prompt` may have opened the thoughts (templates do). */
-  constructor(budget: number, marks: ThinkingMarks, prompt: readonly number[]) {
+  constructor(budget: number, { marks, opened }: PromptThoughts) {
     this.#marks = marks;
     this.#budget = budget;
-    const opened = lastIndexOfMark(prompt, marks.startTokenIds);
-    const closed = lastIndexOfMark(prompt, marks.endTokenIds);
-    if (opened > closed) {
-      this.#thinking = true;
-      this.#used = prompt.length - opened - marks.startTokenIds.length;
-    }
+    this.#thinking = opened !== null;
+    this.#used = opened ?? 0;
+  }
+
+  /** Whether the next token is one of thoughts, or of the mark that ends them. */
+  get thinking(): boolean {
+    return this.#thinking;
+  }
+
+  /** The token that opens the first thoughts, where one does so alone and some may follow. */
+  get opener(): number | null {
+    const [first] = this.#marks.startTokenIds;
+    const opensAlone = this.#marks.startTokenIds.length === 1 && this.#budget > 0;
+    return opensAlone && !this.#ended ? (first ?? null) : null;
   }
 
   /** The token that must come next, or null. */
@@ -47,6 +71,7 @@ export class ThinkingBudget {
     if (this.#thinking) this.#used++;
     if (endsWith(generated, this.#marks.endTokenIds)) {
       this.#thinking = false;
+      this.#ended = true;
       this.#forced = 0;
     } else if (endsWith(generated, this.#marks.startTokenIds)) {
       this.#thinking = true;
@@ -55,7 +80,7 @@ export class ThinkingBudget {
   }
 }
 
-function lastIndexOfMark(tokens: readonly number[], mark: readonly number[]): number {
+function lastIndexOfMark(tokens: ArrayLike<number>, mark: readonly number[]): number {
   for (let start = tokens.length - mark.length; start >= 0 && mark.length > 0; start--) {
     if (mark.every((token, i) => tokens[start + i] === token)) return start;
   }

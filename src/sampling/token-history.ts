@@ -2,49 +2,93 @@
 
 const firstCapacity = 64;
 
-/** Each token once, in order of first sight. In arrays, so that a step copies and does not walk. */
+/** The tokens of a prompt, each once, in order of first sight. What its sequences share. */
+export class PromptTokens {
+  /** [n]. */
+  readonly tokens: Int32Array;
+  readonly #places = new Map<number, number>();
+
+  constructor(promptTokens: Iterable<number>) {
+    for (const token of promptTokens) {
+      if (!this.#places.has(token)) this.#places.set(token, this.#places.size);
+    }
+    this.tokens = Int32Array.from(this.#places.keys());
+  }
+
+  /** Where a token is in `tokens`; null: the prompt does not have it. */
+  placeOf(token: number): number | null {
+    return this.#places.get(token) ?? null;
+  }
+}
+
+/**
+ * Each token once: the prompt's, then others in the order in which they were drawn. A sequence keeps
+ * what it drew itself, in arrays, so that a step copies and does not walk.
+ */
 export class TokenHistory {
+  readonly #prompt: PromptTokens | null;
+  /** Tokens that were drawn, in order of their first draw. */
   #tokens = new Int32Array(firstCapacity);
+  /** Where each goes: in the prompt's part, or behind it. */
+  #targets = new Int32Array(firstCapacity);
   #counts = new Int32Array(firstCapacity);
-  #length = 0;
+  #drawn = 0;
+  /** Those of them that the prompt does not have. */
+  #beyond = 0;
   /** Where a token is in the arrays. */
   readonly #places = new Map<number, number>();
 
-  /** `promptTokens` are seen, and not drawn. */
-  constructor(promptTokens: Iterable<number>) {
-    for (const token of promptTokens) if (!this.#places.has(token)) this.#append(token, -1);
+  /** The prompt's tokens are seen, and not drawn; null: penalties do not look at them. */
+  constructor(prompt: PromptTokens | null) {
+    this.#prompt = prompt;
   }
 
-  /** [n]. A view, valid until the next `add`. */
-  get tokens(): Int32Array {
-    return this.#tokens.subarray(0, this.#length);
+  /** Tokens seen, each counted once. */
+  get length(): number {
+    return this.#promptLength + this.#beyond;
   }
 
-  /** [n] Times drawn; -1: in the prompt only. */
-  get counts(): Int32Array {
-    return this.#counts.subarray(0, this.#length);
+  /** Writes tokens, and how often each was drawn, to `start` and up; -1: in the prompt only. */
+  copyTo(tokens: Int32Array, counts: Int32Array, start: number): void {
+    const behind = start + this.#promptLength;
+    if (this.#prompt !== null) tokens.set(this.#prompt.tokens, start);
+    counts.fill(-1, start, behind);
+    for (let place = 0; place < this.#drawn; place++) {
+      const target = start + (this.#targets[place] ?? 0);
+      tokens[target] = this.#tokens[place] ?? 0;
+      counts[target] = this.#counts[place] ?? 0;
+    }
   }
 
   /** One more draw of `token`. */
   add(token: number): void {
     const place = this.#places.get(token);
-    if (place === undefined) this.#append(token, 1);
-    else this.#counts[place] = Math.max(0, this.#counts[place] ?? 0) + 1;
+    if (place === undefined) this.#append(token);
+    else this.#counts[place] = (this.#counts[place] ?? 0) + 1;
   }
 
-  #append(token: number, count: number): void {
-    if (this.#length === this.#tokens.length) this.#grow();
-    this.#tokens[this.#length] = token;
-    this.#counts[this.#length] = count;
-    this.#places.set(token, this.#length);
-    this.#length++;
+  get #promptLength(): number {
+    return this.#prompt?.tokens.length ?? 0;
+  }
+
+  #append(token: number): void {
+    if (this.#drawn === this.#tokens.length) this.#grow();
+    const place = this.#drawn++;
+    this.#tokens[place] = token;
+    this.#targets[place] = this.#prompt?.placeOf(token) ?? this.#promptLength + this.#beyond++;
+    this.#counts[place] = 1;
+    this.#places.set(token, place);
   }
 
   #grow(): void {
-    const [tokens, counts] = [this.#tokens, this.#counts];
-    this.#tokens = new Int32Array(2 * tokens.length);
-    this.#counts = new Int32Array(2 * counts.length);
-    this.#tokens.set(tokens);
-    this.#counts.set(counts);
+    this.#tokens = doubled(this.#tokens);
+    this.#targets = doubled(this.#targets);
+    this.#counts = doubled(this.#counts);
   }
+}
+
+function doubled(values: Int32Array): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(2 * values.length);
+  grown.set(values);
+  return grown;
 }

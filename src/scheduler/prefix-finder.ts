@@ -66,7 +66,8 @@ export class PrefixFinder {
       if (other.blockTable.keys !== null) continue;
       const filled = Math.min(limit, Math.floor((start + count) / blockTokens));
       if (filled <= best) continue;
-      best = Math.max(best, commonBlocks(other.tokens.view(), tokens, blockTokens, filled, best));
+      const others = other.tokens.view(0, filled * blockTokens);
+      best = Math.max(best, commonBlocks(others, tokens, blockTokens, filled, best));
     }
     return best;
   }

@@ -108,10 +108,19 @@ export class Scheduler {
    * to wait, or beams too many to run.
    */
   add(...groups: readonly SequenceGroup[]): void {
-    for (const group of groups) this.#checkLength(group);
+    for (const group of groups) {
+      this.#checkLength(group.lead.promptLength);
+      this.#checkBeams(group);
+    }
     this.#checkQueue(groups.reduce((sum, { sequences }) => sum + sequences.length, 0));
     for (const group of groups) this.#books.add(group);
     this.#revision++;
+  }
+
+  /** Throws what `add` would for so long a prompt and so many sequences, before they are made. */
+  checkRoom(promptLength: number, sequences: number): void {
+    this.#checkLength(promptLength);
+    this.#checkQueue(sequences);
   }
 
   /** The live sequence of that id; null when it ended or never was. */
@@ -327,28 +336,27 @@ export class Scheduler {
     this.#books.preempt(returned, "recompute");
   }
 
-  #checkLength(group: SequenceGroup): void {
-    const { promptLength } = group.lead;
+  #checkLength(promptLength: number): void {
     assert(promptLength > 0, "Cannot continue an empty prompt");
     const most = this.contextTokensMax - 1;
     if (promptLength > most) {
+      const { totalBlocks, blockTokens } = this.#cache;
+      // Otherwise it is the model or the configuration that bounds sequences.
+      const isPoolBound = most === totalBlocks * blockTokens;
       throw new EngineError(
         "PROMPT_TOO_LONG",
         `Cannot admit request: prompt must fit ${most} tokens, ` +
-          `current value is ${promptLength}; ${this.#isPoolBound() ? MORE_ROOM : "shorten it"}`,
+          `current value is ${promptLength}; ${isPoolBound ? MORE_ROOM : "shorten it"}`,
         { param: "prompt" },
       );
     }
+  }
+
+  #checkBeams(group: SequenceGroup): void {
     if (group.kind === "samples") return;
     const { contextTokensMax } = this;
     const { runningSequencesMax } = this.#config;
     checkBeams(group, { cache: this.#cache, contextTokensMax, runningSequencesMax });
-  }
-
-  /** Whether it is the pool that bounds sequences, not the model or the configuration. */
-  #isPoolBound(): boolean {
-    const { totalBlocks, blockTokens } = this.#cache;
-    return this.contextTokensMax === totalBlocks * blockTokens + 1;
   }
 
   #checkQueue(coming: number): void {

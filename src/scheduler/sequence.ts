@@ -1,4 +1,4 @@
-import { assert, IntList } from "#base";
+import { assert, TokenList } from "#base";
 import { type BlockRetention, BlockTable, type ContentKeys, scopeKey } from "#kvcache";
 import type { SequenceGroup } from "./sequence-group.ts";
 import type { SequenceEnd, StopRules } from "./stop.ts";
@@ -36,7 +36,7 @@ export interface SequenceRetention {
 export interface SequenceOptions {
   readonly id: SequenceId;
   readonly requestId: string;
-  /** Copied. At least one. */
+  /** At least one. An Int32Array is shared, and must not change any more; others are copied. */
   readonly promptTokenIds: ArrayLike<number>;
   readonly stop: StopRules;
   readonly arrivalMs: number;
@@ -70,7 +70,7 @@ export class Sequence {
   readonly id: SequenceId;
   readonly requestId: string;
   /** Prompt, then what was drawn. */
-  readonly tokens: IntList;
+  readonly tokens: TokenList;
   readonly promptLength: number;
   readonly blockTable: BlockTable;
   readonly stop: StopRules;
@@ -99,7 +99,8 @@ export class Sequence {
   constructor(options: SequenceOptions) {
     this.id = options.id;
     this.requestId = options.requestId;
-    this.tokens = new IntList(options.promptTokenIds);
+    const { promptTokenIds: prompt } = options;
+    this.tokens = new TokenList(prompt instanceof Int32Array ? prompt : Int32Array.from(prompt));
     this.promptLength = this.tokens.length;
     const { cacheSalt = null, contentKeys = null } = options;
     this.blockTable = new BlockTable(scopeKey({ loraId: null, cacheSalt }), contentKeys);

@@ -1,4 +1,4 @@
-import type { IntList } from "#base";
+import type { TokenList } from "#base";
 
 /** Why a sequence ended. The engine's `FinishReason`. */
 export type EndReason = "stop" | "length" | "abort" | "error";
@@ -54,7 +54,7 @@ export interface StopContext {
  * before stop tokens, these before lengths, and repetition comes last.
  */
 export function endAfterNewest(
-  tokens: IntList,
+  tokens: TokenList,
   rules: StopRules,
   context: StopContext,
 ): SequenceEnd | null {
@@ -80,7 +80,7 @@ export function generatedTokensMax(rules: StopRules, context: StopContext): numb
   return Math.min(rules.maxTokens ?? room, room);
 }
 
-function repeats(tokens: IntList, generated: number, rule: RepetitionRule): boolean {
+function repeats(tokens: TokenList, generated: number, rule: RepetitionRule): boolean {
   for (let size = rule.patternTokensMin; size <= rule.patternTokensMax; size++) {
     const span = size * rule.count;
     if (span > generated) return false;

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
 import type { StepOutput } from "../../src/engine/protocol.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
@@ -171,6 +171,55 @@ test("requests that cannot be taken are refused, and leave nothing behind", asyn
   const regex = { structuredOutput: { regex: "a" } };
   expect(codeOf(() => scripted.add([3], regex))).toBe("TOKENIZER_MISSING");
   expect(Object.values(tokensOf(await scripted.drain()))).toEqual([[2], [3]]);
+});
+
+describe("what comes in any number", () => {
+  const prompt = Array.from({ length: 30_000 }, (_, place) => place);
+  const large = { blocks: 8000, contextTokensMax: 32_000 };
+  /** Bytes of objects and arrays that `run` leaves behind. */
+  const bytesOf = (run: () => void): number => {
+    const used = () => process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
+    const before = used();
+    run();
+    return used() - before;
+  };
+
+  test("16,384 samples of a long prompt are refused before one is made", () => {
+    const scripted = new ScriptedEngine(large);
+    const bytes = bytesOf(() => {
+      expect(codeOf(() => scripted.add(prompt, { n: 16_384 }))).toBe("INVALID_ARGUMENT");
+    });
+    expect(bytes).toBeLessThan(16 * 2 ** 20);
+    expect(scripted.engine.stats().waiting).toBe(0);
+  });
+
+  test("1,024 samples with a penalty share their prompt, and what penalties see of it", async () => {
+    const scripted = new ScriptedEngine({ ...large, scheduler: { stepTokensMax: 32_000 } });
+    const bytes = bytesOf(() => {
+      scripted.add(prompt, { n: 1024, repetitionPenalty: 1.1, maxTokens: 2 });
+    });
+    // 1.6 GiB when each had its own.
+    expect(bytes).toBeLessThan(32 * 2 ** 20);
+    const more = await new Promise<number>((resolve) => {
+      let before = process.memoryUsage().arrayBuffers;
+      scripted.duringStep = () => {
+        scripted.duringStep = () => resolve(process.memoryUsage().arrayBuffers - before);
+        before = process.memoryUsage().arrayBuffers;
+      };
+      void scripted.drain(100);
+    });
+    expect(more).toBeLessThan(64 * 2 ** 20);
+  });
+
+  test("log-probabilities of a prompt are counted before they are made", () => {
+    const scripted = new ScriptedEngine();
+    const ask = (tokens: number, promptLogprobs: number) =>
+      codeOf(() => scripted.add(prompt.slice(0, tokens), { promptLogprobs, maxTokens: 1 }));
+    expect(ask(50, 1)).toBeNull();
+    expect(ask(51, 1)).toBe("INVALID_ARGUMENT");
+    expect(ask(1, -1)).toBe("INVALID_ARGUMENT");
+    expect(ask(10, 9)).toBeNull();
+  });
 });
 
 test("a grammar that cannot be compiled fails its request, though nothing else runs", async () => {

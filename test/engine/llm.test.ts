@@ -227,6 +227,47 @@ describe("structured output", () => {
   });
 });
 
+describe("wishes that contradict each other", () => {
+  const word = "the";
+  const idsOf = async (text: string) => (await llm.codec?.encode(text)) ?? [];
+
+  test("a choice and allowed tokens that share none are refused, and others go on", async () => {
+    const other = complete(greedy);
+    const allowedTokenIds = await idsOf("x");
+    const both = complete({ structuredOutput: { choice: ["yes", "no"] }, allowedTokenIds });
+    await expect(both).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      param: "allowedTokenIds",
+    });
+    expect((await other).finishReason).toBe("length");
+  });
+
+  test("allowed tokens that are all bad words are refused, not drawn", async () => {
+    const allowedTokenIds = await idsOf(` ${word}`);
+    expect(allowedTokenIds).toHaveLength(1);
+    const none = complete({ allowedTokenIds, badWords: [word] });
+    await expect(none).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      param: "allowedTokenIds",
+    });
+  });
+
+  test("so many samples that they could never wait are refused before they are made", async () => {
+    for (const wish of [{ n: 1025 }, { n: 16_384, logprobs: 20 }]) {
+      const many = complete({ ...wish, maxTokens: 1 });
+      await expect(many).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "n" });
+    }
+  });
+
+  test("more log-probabilities of a prompt than may be asked for are refused", async () => {
+    const promptTokenIds = Array.from({ length: 100 }, () => 5);
+    const all = llm.generate({ promptTokenIds }, { maxTokens: 1, promptLogprobs: -1 });
+    await expect(all).rejects.toMatchObject({ code: "INVALID_ARGUMENT", param: "promptLogprobs" });
+    const [some] = await llm.generate({ promptTokenIds }, { maxTokens: 1, promptLogprobs: 20 });
+    expect(some?.promptLogprobs).toHaveLength(100);
+  });
+});
+
 describe("leaving", () => {
   test.for([
     ["cacheSalt", 5],

@@ -70,6 +70,7 @@ export class ScriptedEngine implements ModelRunner {
         contextTokensMax,
         blockTokens,
         embedding: () => ({ pooling: meanPooling, tokensMax: contextTokensMax, warnings: [] }),
+        promptLogprobsMax: 100,
       },
       createCompiler: (vocabulary) =>
         createCompiler?.() ??
@@ -79,6 +80,7 @@ export class ScriptedEngine implements ModelRunner {
   }
 
   async start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep> {
+    for (const { sampling } of tasks) await sampling?.prepare();
     const results = this.#resultsOf(plan, tasks);
     return {
       finish: async () => {

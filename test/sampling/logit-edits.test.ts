@@ -1,15 +1,22 @@
 import { describe, expect, test } from "vitest";
 import { LogitEdits } from "../../src/sampling/logit-edits.ts";
+import { PromptTokens, TokenHistory } from "../../src/sampling/token-history.ts";
+
+function historyOf(prompt: readonly number[], drawn: readonly number[]): TokenHistory {
+  const history = new TokenHistory(new PromptTokens(prompt));
+  for (const token of drawn) history.add(token);
+  return history;
+}
 
 describe("LogitEdits", () => {
   test("wishes for one token become one entry of its row", () => {
     const edits = new LogitEdits(2, 40);
     edits.beginRow();
-    edits.count(Int32Array.of(3), Int32Array.of(2));
+    edits.count(historyOf([], [3, 3]));
     edits.bias(3, 1);
     edits.bias(3, -4);
     edits.beginRow();
-    edits.count(Int32Array.of(3), Int32Array.of(-1));
+    edits.count(historyOf([3], []));
     expect(Array.from(edits.starts)).toEqual([0, 1, 2]);
     expect(Array.from(edits.tokens)).toEqual([3, 3]);
     expect(Array.from(edits.biases)).toEqual([-3, 0]);
@@ -36,10 +43,11 @@ describe("LogitEdits", () => {
     const edits = new LogitEdits(1, 5000);
     edits.beginRow();
     const seen = Int32Array.from({ length: 2500 }, (_, token) => token);
-    edits.count(seen, seen);
+    edits.count(historyOf([...seen], []));
     for (let token = 0; token < 5000; token++) edits.bias(token, token);
     expect(edits.entries).toBe(5000);
-    expect(edits.counts.subarray(0, 2500)).toEqual(seen);
+    expect(edits.tokens.subarray(0, 2500)).toEqual(seen);
+    expect(edits.counts.subarray(0, 2500)).toEqual(new Int32Array(2500).fill(-1));
     expect(edits.counts[2500]).toBe(0);
     expect(edits.biases[4999]).toBe(4999);
   });

@@ -70,6 +70,17 @@ describe("Sampler", () => {
     expect(seen.size).toBeGreaterThan(4);
   });
 
+  test("a top k beyond 32 bits keeps all, a top p of nearly nothing the likeliest", async () => {
+    const wild = { temperature: 2 };
+    const all = await draw(Array.from({ length: rowsMax }, (_, seed) => sequence(wild, seed)));
+    for (const topK of [2 ** 32 + 1, 2 ** 53 - 1]) {
+      const rows = Array.from({ length: rowsMax }, (_, seed) => sequence({ ...wild, topK }, seed));
+      expect((await draw(rows)).tokens).toEqual(all.tokens);
+    }
+    const nearly = await draw([sequence({ ...wild, topP: 1e-300 })]);
+    expect(nearly.tokens[0]).toBe(argmax(rowOf(0)));
+  });
+
   test("a row that throws fails alone, and changes nothing beside it", async () => {
     const accepted = [sequence({ temperature: 0 }), sequence({ temperature: 0, minTokens: 4 })];
     const allowed = sequence({ temperature: 0, allowedTokenIds: [33, 64] });

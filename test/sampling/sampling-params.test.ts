@@ -86,7 +86,12 @@ describe("ranges", () => {
     ["topP", [0, -1, 1.01]],
     ["topK", [-2, 0.5]],
     ["minP", [-0.1, 1.1]],
-    ["repetitionPenalty", [0, -1, Number.POSITIVE_INFINITY]],
+    ["repetitionPenalty", [0, -1, 1e-300, 1e7, Number.POSITIVE_INFINITY]],
+    ["n", [0, 1.5, 16385, 2 ** 53, Number.NaN]],
+    ["seed", [2 ** 53, 2n ** 64n, -(2n ** 63n) - 1n, 10n ** 400n]],
+    ["logitBias", [{ 3: Number.NaN }, { 3: Number.POSITIVE_INFINITY }, { "-1": 1 }, { "1e3": 1 }]],
+    ["logitBias", [Object.fromEntries(Array.from({ length: 16_385 }, (_, i) => [i, 1]))]],
+    ["allowedTokenIds", [Array.from({ length: 262_145 }, () => 1)]],
     ["presencePenalty", [-2.1, 2.1]],
     ["frequencyPenalty", [-2.1, 2.1]],
     ["seed", [1.5, "1"]],
@@ -108,6 +113,8 @@ describe("ranges", () => {
       [
         { patternTokensMax: 0, count: 2 },
         { patternTokensMax: 2, count: 1 },
+        { patternTokensMax: 257, count: 2 },
+        { patternTokensMax: 2, count: 1025 },
       ],
     ],
     ["structuredOutput", [{}, { regex: "a", jsonObject: true }, { choice: [] }]],
@@ -165,6 +172,19 @@ describe("values that are changed", () => {
 
   test("one stop string is a list of one", () => {
     expect(parse({ stop: "end" }).stop).toEqual(["end"]);
+  });
+
+  test("numbers that devices take in 32 bits do not wrap, and do not become nothing", () => {
+    for (const topK of [2 ** 31, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER]) {
+      expect(parse({ topK }).topK).toBe(2 ** 31 - 1);
+    }
+    for (const topP of [1e-300, 1e-46, 1e-7]) expect(parse({ topP }).topP).toBe(1e-6);
+    expect(Math.fround(parse({ repetitionPenalty: 1e-6 }).repetitionPenalty)).toBeGreaterThan(0);
+    const zeros = { temperature: -0, minP: -0, presencePenalty: -0, frequencyPenalty: -0 };
+    expect(parse({ ...zeros, minTokens: -0 })).toMatchObject({ temperature: 0, topP: 1, topK: 0 });
+    for (const maxTokens of [2 ** 32, Number.MAX_SAFE_INTEGER]) {
+      expect(parse({ maxTokens, minTokens: maxTokens }).maxTokens).toBe(maxTokens);
+    }
   });
 
   test("logit biases are clamped", () => {

@@ -110,11 +110,34 @@ describe("SequenceSampling", () => {
     expect((await editsOf(sampling)).allowed).toEqual([3, 33]);
   });
 
-  test("a grammar and allowed tokens must both agree; where nothing does, the end may come", async () => {
+  test("a grammar and allowed tokens must both agree; a complete answer may end all the same", async () => {
     const both = sequence({ allowedTokenIds: [3, 4] }, { matcher: fixedGrammar([4, 5]) });
     expect((await editsOf(both)).allowed).toEqual([4]);
-    const neither = sequence({ allowedTokenIds: [3] }, { matcher: fixedGrammar([5]) });
-    expect((await editsOf(neither)).allowed).toEqual([end]);
+    const complete = sequence({ allowedTokenIds: [3] }, { matcher: fixedGrammar([5, end]) });
+    expect((await editsOf(complete)).allowed).toEqual([end]);
+  });
+
+  test.for<[string, SamplingOptions, number[] | null, string]>([
+    ["a choice that has no allowed token", { allowedTokenIds: [3] }, [5], "INVALID_ARGUMENT"],
+    ["a grammar that allows nothing", {}, [], "GRAMMAR_INVALID"],
+    ["a grammar of bad words", {}, [6], "INVALID_ARGUMENT"],
+    ["allowed tokens that are bad words", { allowedTokenIds: [6] }, null, "INVALID_ARGUMENT"],
+    ["the same with a minimum", { allowedTokenIds: [6, 8], minTokens: 2 }, [6], "INVALID_ARGUMENT"],
+  ])("%s cannot be drawn from", async ([, options, grammar, code]) => {
+    const matcher = grammar === null ? null : fixedGrammar(grammar);
+    const sampling = sequence({ ...options, badWords: ["x"] }, { matcher, badWords: [[6]] });
+    await expect(editsOf(sampling)).rejects.toMatchObject({ code });
+  });
+
+  test("bad words that are the whole vocabulary cannot be drawn from", async () => {
+    const badWords = Array.from({ length: vocabularySize }, (_, token) => [token]);
+    const all = sequence({ badWords: ["x"] }, { badWords: [...badWords, ...badWords] });
+    await expect(editsOf(all)).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      param: "badWords",
+    });
+    const most = sequence({ badWords: ["x"], minTokens: 1 }, { badWords: badWords.slice(0, end) });
+    expect((await editsOf(most)).biases[end]).toBeUndefined();
   });
 
   test("a grammar that can only end goes before minTokens", async () => {
@@ -139,6 +162,75 @@ describe("SequenceSampling", () => {
     expect(await editsOf(sampling)).toMatchObject({ allowed: [31], biases: {} });
     sampling.accept(31);
     expect(await editsOf(sampling)).toMatchObject({ allowed: null, biases: { 3: 1 } });
+  });
+
+  describe("thoughts and a grammar", () => {
+    const thinking = { startTokenIds: [30], endTokenIds: [31] };
+    const seen: number[] = [];
+    const answers = (promptTokens: number[], budget = 3) => {
+      seen.length = 0;
+      const grammar = fixedGrammar([4, 5, 30, end]);
+      const accept = (token: number) => grammar.accept(token) && seen.push(token) > 0;
+      const options = { thinkingTokenBudget: budget, minTokens: 0 };
+      return sequence(options, { thinking, promptTokens, matcher: { ...grammar, accept } });
+    };
+
+    test("that a prompt opened are free, and cannot end the output", async () => {
+      const sampling = answers([1, 30]);
+      expect(await editsOf(sampling)).toMatchObject({
+        allowed: null,
+        biases: { [end]: forbidden },
+      });
+      for (const token of [7, 8]) expect(sampling.accept(token)).toBe(true);
+      expect((await editsOf(sampling)).allowed).toBeNull();
+      sampling.accept(9);
+      expect((await editsOf(sampling)).allowed).toEqual([31]);
+      expect(sampling.accept(31)).toBe(true);
+      expect((await editsOf(sampling)).allowed).toEqual([4, 5, 30, end]);
+      expect(sampling.accept(7)).toBe(false);
+      expect(sampling.accept(4)).toBe(true);
+      expect(seen).toEqual([4]);
+    });
+
+    test("may be opened before the answer, and not inside of it", async () => {
+      const sampling = sequence(
+        { thinkingTokenBudget: 3 },
+        { thinking, matcher: fixedGrammar([4, end]) },
+      );
+      expect((await editsOf(sampling)).allowed).toEqual([4, 30, end]);
+      for (const token of [30, 7, 31]) expect(sampling.accept(token)).toBe(true);
+      expect((await editsOf(sampling)).allowed).toEqual([4, end]);
+      expect(sampling.accept(30)).toBe(false);
+
+      const answering = answers([1]);
+      for (const token of [4, 30, 5]) expect(answering.accept(token)).toBe(true);
+      expect((await editsOf(answering)).allowed).toEqual([4, 5, 30, end]);
+      expect(seen).toEqual([4, 30, 5]);
+    });
+
+    test("of no tokens are not opened", async () => {
+      const none = { thinking, matcher: fixedGrammar([4, end]) };
+      const sampling = sequence({ thinkingTokenBudget: 0 }, none);
+      expect((await editsOf(sampling)).allowed).toEqual([4, end]);
+      expect((await editsOf(answers([1, 30], 0))).allowed).toEqual([31]);
+    });
+  });
+
+  test("a grammar's place is asked for at the first draw, and given back once", async () => {
+    let [created, disposed] = [0, 0];
+    const matcher = async () => {
+      created++;
+      return { ...fixedGrammar([4]), dispose: () => disposed++ };
+    };
+    const sampling = sequence({}, { matcher });
+    expect([sampling.constrained, sampling.looksBack, created]).toEqual([true, true, 0]);
+    expect((await editsOf(sampling)).allowed).toEqual([4]);
+    await editsOf(sampling);
+    expect(created).toBe(1);
+    sampling.dispose();
+    expect(disposed).toBe(1);
+    sequence({}, { matcher }).dispose();
+    expect([created, disposed]).toEqual([1, 1]);
   });
 
   test("log-probabilities: -1 is the whole vocabulary, and chosen tokens win", () => {

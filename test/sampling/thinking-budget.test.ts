@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { ThinkingBudget } from "../../src/sampling/thinking-budget.ts";
+import { promptThoughts, ThinkingBudget } from "../../src/sampling/thinking-budget.ts";
 
 const marks = { startTokenIds: [90], endTokenIds: [91, 92] };
 
 /** What is forced after each token, when forced tokens are drawn. */
 function run(budget: number, prompt: number[], tokens: number[]): number[] {
-  const thinking = new ThinkingBudget(budget, marks, prompt);
+  const thinking = new ThinkingBudget(budget, promptThoughts(marks, prompt));
   const generated: number[] = [];
   for (const token of tokens) {
     generated.push(thinking.forced() ?? token);

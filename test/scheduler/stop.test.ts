@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { IntList } from "#base";
+import { TokenList } from "#base";
 import { endAfterNewest, NO_STOP_RULES, type StopRules } from "#scheduler";
 
 const END = 2;
@@ -12,7 +12,8 @@ const base: StopRules = {
 
 /** The end after the last of `generated`, behind a prompt of 4 tokens. */
 function endAfter(generated: number[], rules: Partial<StopRules> = {}, contextTokensMax = 1000) {
-  const tokens = new IntList([END, 42, 42, END, ...generated]);
+  const tokens = new TokenList(Int32Array.of(END, 42, 42, END));
+  for (const token of generated) tokens.push(token);
   return endAfterNewest(tokens, { ...base, ...rules }, { promptLength: 4, contextTokensMax });
 }
 
