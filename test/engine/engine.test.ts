@@ -228,7 +228,7 @@ test("a grammar that cannot be compiled fails its request, though nothing else r
   const key = scripted.add([1], { structuredOutput: { grammar: "root ::= (" } });
   expect(await scripted.engine.step()).toBeNull();
   await expect
-    .poll(async () => (await scripted.engine.step())?.failures)
+    .poll(async () => (await scripted.engine.step())?.failures, { timeout: 50_000 })
     .toMatchObject([{ key, error: { code: "GRAMMAR_INVALID" } }]);
   expect(scripted.engine.stats()).toMatchObject({ waiting: 0, running: 0 });
   scripted.engine.dispose();
