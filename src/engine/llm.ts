@@ -213,7 +213,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     prompts: Prompt | readonly Prompt[],
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
-    const list = isList(prompts) ? prompts : [prompts];
+    const list: readonly Prompt[] = isList(prompts) ? prompts : [prompts];
     const wishes = await this.#wishesOf(options);
     const { signal } = options;
     const stop = new AbortController();
@@ -367,10 +367,9 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** Rejects with INVALID_ARGUMENT. */
   #wishesOf(options: WishOptions): Promise<Wishes> {
     const { vocabularySize } = this.info;
-    return wishesOf(options, {
-      ...{ text: this.#text, vocabularySize, warn: this.#warnOnce },
-      sequencesMax: this.#settings.scheduler.waitingSequencesMax,
-    });
+    const { waitingSequencesMax: sequencesMax } = this.#settings.scheduler;
+    const scope = { text: this.#text, vocabularySize, sequencesMax, warn: this.#warnOnce };
+    return wishesOf(options, scope);
   }
 
   /** Throws also when the engine ended, or was told to, while a long text was encoded. */
@@ -385,9 +384,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 }
 
-function isList(prompts: Prompt | readonly Prompt[]): prompts is readonly Prompt[] {
-  return Array.isArray(prompts);
-}
+const isList: (value: unknown) => value is readonly unknown[] = Array.isArray;
 
 /** One signal may stop any number of requests; Node takes more than ten listeners for a leak. */
 function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {

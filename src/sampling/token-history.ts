@@ -22,7 +22,7 @@ export class PromptTokens {
 }
 
 /**
- * Each token once: the prompt's, then others in the order in which they were drawn. A sequence keeps
+ * Each token once: the prompt's, then others in the order in which they were drawn. A sequence has
  * what it drew itself, in arrays, so that a step copies and does not walk.
  */
 export class TokenHistory {
