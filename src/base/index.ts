@@ -10,6 +10,7 @@
  *   token-list.ts   the same behind an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
  *   value-text.ts   what others wrote, as messages show it
+ *   warning.ts  where warnings go that nobody listens for
  *
  * Invariant: imports no other folder and no package.
  *
@@ -30,3 +31,4 @@ export {
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";
 export { shortText, valueText } from "./value-text.ts";
+export { warnOnStandardError } from "./warning.ts";

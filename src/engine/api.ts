@@ -119,6 +119,8 @@ export interface EmbeddingInfo {
   readonly dimensions: number;
   /** Most tokens of a text, special ones included. */
   readonly tokensMax: number;
+  /** The model's folder says all this; false: it says nothing, and means are a guess. */
+  readonly declared: boolean;
 }
 
 /** What is served. */
@@ -278,6 +280,12 @@ export interface EncodeTextOptions {
   readonly signal?: AbortSignal;
 }
 
+/** Ids that a model wants around a text, e.g. `[CLS]` and `[SEP]`; none where it wants none. */
+export interface TextFrame {
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+}
+
 /** How ids become text. */
 export interface DecodeTextOptions {
   /** Leave out special tokens; true by default. */
@@ -296,6 +304,8 @@ export interface TextCodec {
   decode(ids: readonly number[], options?: DecodeTextOptions): string;
   /** For any number of ids. */
   decodeLong(ids: readonly number[], options?: DecodeTextOptions): Promise<string>;
+  /** What `addSpecialTokens` puts around a text. */
+  readonly frame: TextFrame;
   /** The piece that an id stands for, as bytes (a token may be half a character). */
   tokenBytes(id: number): Uint8Array;
 }

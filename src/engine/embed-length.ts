@@ -1,4 +1,6 @@
+/** Texts to embed that are too long, and what else is told about them. */
 import { EngineError } from "#base";
+import type { ModelInfo } from "./api.ts";
 import type { EmbedRequest } from "./protocol.ts";
 
 /** Throws PROMPT_TOO_LONG. A text that was cut in silence would have the vector of another one. */
@@ -9,5 +11,26 @@ export function checkEmbedLength({ promptTokenIds }: EmbedRequest, tokensMax: nu
     "PROMPT_TOO_LONG",
     `Cannot embed text: it must fit ${tokensMax} tokens, current value is ${length}; shorten it`,
     { param: "input" },
+  );
+}
+
+/** The same failure with the place of the text, where it is one of many. */
+export function embedFailure(thrown: unknown, place: number, count: number): unknown {
+  const isOwn = thrown instanceof EngineError && thrown.code === "PROMPT_TOO_LONG";
+  if (!isOwn || count === 1) return thrown;
+  const name = `input[${place}]`;
+  const message = thrown.message.replace(/^Cannot (use|embed) \w+/, `Cannot $1 ${name}`);
+  return new EngineError(thrown.code, message, { cause: thrown, param: name });
+}
+
+/** Vectors of a model that was never trained to make any are worth a word. */
+export function warnOfGuess(
+  { name, kind, embedding }: ModelInfo,
+  warn: (text: string) => void,
+): void {
+  if (kind !== "decoder" || embedding === null || embedding.declared) return;
+  warn(
+    `${name} generates text, and its files do not say how to embed: its vectors are means of the ` +
+      "last hidden states, which search worse than those of a model that was trained for it",
   );
 }

@@ -8,9 +8,10 @@ import type { EmbeddingInfo } from "./api.ts";
 export function embeddingInfo(
   { pooling, tokensMax }: TextEmbedding,
   { hiddenSize }: { readonly hiddenSize: number },
+  declared: boolean,
 ): EmbeddingInfo {
   const { modes, normalize: normalized } = pooling;
-  return { pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax };
+  return { pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax, declared };
 }
 
 /**
@@ -26,11 +27,11 @@ export function decoderEmbedding(
   const { sentence } = checkpoint;
   if (sentence?.modules == null) {
     const embedding = { pooling: meanPooling, tokensMax, warnings: [] };
-    return { find: () => embedding, info: embeddingInfo(embedding, spec) };
+    return { find: () => embedding, info: embeddingInfo(embedding, spec, false) };
   }
   try {
     const embedding = textEmbedding(sentence, spec);
-    return { find: () => embedding, info: embeddingInfo(embedding, spec) };
+    return { find: () => embedding, info: embeddingInfo(embedding, spec, true) };
   } catch (error) {
     if (!(error instanceof EngineError) || error.code !== "UNSUPPORTED_MODEL") throw error;
     return {

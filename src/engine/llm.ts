@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
-import { EngineError, systemClock } from "#base";
+import { EngineError, systemClock, warnOnStandardError } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
@@ -25,6 +25,7 @@ import type {
 import { boundedMap } from "./bounded-map.ts";
 import { bundledModel } from "./bundled-model.ts";
 import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
+import { embedFailure, warnOfGuess } from "./embed-length.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { SamplingDefaults } from "./generation-config.ts";
 import { kvEventsOf } from "./kv-events.ts";
@@ -41,7 +42,7 @@ import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
 
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
-  /** Hears what went another way than asked, e.g. no native library. */
+  /** Hears what went another way than asked, e.g. no native library. Default: standard error. */
   readonly onWarning?: (message: string) => void;
   /** Hears how far the parts of loading are that take long. */
   readonly onProgress?: (progress: LoadProgress) => void;
@@ -114,7 +115,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    *   INVALID_ARGUMENT, DEVICE_UNAVAILABLE, OUT_OF_MEMORY
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
-    const { onWarning = () => {}, onProgress, ...rest } = options;
+    const { onWarning = warnOnStandardError, onProgress, ...rest } = options;
     const settings = parseEngineOptions(rest);
     const { revision, cacheDir } = settings.hub;
     const name = settings.servedName ?? nameOf(model);
@@ -269,10 +270,15 @@ export class LLM implements ServedModel, AsyncDisposable {
     options: { signal?: AbortSignal } = {},
   ): Promise<EmbedResult[]> {
     checkSignal(options.signal);
-    return boundedMap(inputs, this.requestsAtOnce(1), async (input) => {
-      const promptTokenIds = await this.#encode(input, options.signal);
-      const embedding = await this.#client.embed(promptTokenIds, options.signal);
-      return { embedding, promptTokenIds };
+    warnOfGuess(this.info, this.#warnOnce);
+    return boundedMap(inputs, this.requestsAtOnce(1), async (input, place) => {
+      try {
+        const promptTokenIds = await this.#encode(input, options.signal);
+        const embedding = await this.#client.embed(promptTokenIds, options.signal);
+        return { embedding, promptTokenIds };
+      } catch (error) {
+        throw embedFailure(error, place, inputs.length);
+      }
     });
   }
 

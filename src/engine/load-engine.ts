@@ -154,7 +154,7 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     contextTokensMax: embedding.tokensMax,
     attentionWindow: null,
     hiddenSize: spec.hiddenSize,
-    embedding: embeddingInfo(embedding, spec),
+    embedding: embeddingInfo(embedding, spec, checkpoint.sentence?.modules != null),
     device: device.description,
     weightFormat: format,
     kvFormat,

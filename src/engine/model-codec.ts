@@ -1,7 +1,7 @@
 /** A tokenizer for callers that must not block: long texts go to threads. */
 import type { TextPool, Tokenizer } from "#tokenizer";
 import { promptTooLong, tooManyBytes } from "#tokenizer";
-import type { DecodeTextOptions, EncodeTextOptions, TextCodec } from "./api.ts";
+import type { DecodeTextOptions, EncodeTextOptions, TextCodec, TextFrame } from "./api.ts";
 import { boundedMap } from "./bounded-map.ts";
 
 /**
@@ -48,8 +48,9 @@ export class ModelCodec implements TextCodec {
   async encodeAll(texts: readonly string[], options: EncodeTextOptions = {}): Promise<number[][]> {
     const { addSpecialTokens = true, signal } = options;
     let size = 0;
-    for (const text of texts) {
-      this.#check(text, options);
+    const { param = "prompt" } = options;
+    for (const [i, text] of texts.entries()) {
+      this.#check(text, { ...options, param: texts.length > 1 ? `${param}[${i}]` : param });
       size += text.length;
     }
     if (size <= INLINE_UNITS_MAX) {
@@ -71,6 +72,10 @@ export class ModelCodec implements TextCodec {
     const { skipSpecialTokens = true } = options;
     const { signal } = options;
     return this.#pool.run({ kind: "decode", ids, skipSpecialTokens }, { size: ids.length, signal });
+  }
+
+  get frame(): TextFrame {
+    return this.#tokenizer.frame;
   }
 
   tokenBytes(id: number): Uint8Array {

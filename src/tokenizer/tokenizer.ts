@@ -92,6 +92,18 @@ export class Tokenizer {
     }
   }
 
+  /** The ids that `addSpecialTokens` puts around a text. */
+  get frame(): { readonly before: readonly number[]; readonly after: readonly number[] } {
+    const framed = this.encodeNow("a");
+    const bare = this.encodeNow("a", { addSpecialTokens: false });
+    const more = framed.length - bare.length;
+    for (let start = 0; start <= more; start++) {
+      if (!bare.every((id, i) => framed[start + i] === id)) continue;
+      return { before: framed.slice(0, start), after: framed.slice(start + bare.length) };
+    }
+    return { before: [], after: [] };
+  }
+
   /** Text of the ids. Unknown ids have none. */
   decode(ids: readonly number[], options: DecodeOptions = {}): string {
     const decoder = this.stream(options);

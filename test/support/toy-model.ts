@@ -19,6 +19,7 @@ import type {
   ServedModel,
   StreamItem,
   TextCodec,
+  TextFrame,
 } from "#engine";
 import { SamplingParams } from "#engine";
 import { boundedMap } from "../../src/engine/bounded-map.ts";
@@ -40,6 +41,8 @@ export interface ToyOptions {
   readonly msPerToken?: number;
   /** Requests beyond it are refused with QUEUE_FULL. */
   readonly runningMax?: number;
+  /** Ids that stand around every text: `[CLS]` and `[SEP]` of an encoder. */
+  readonly frame?: TextFrame;
   /** Throws like a failed step after this many tokens. */
   readonly failAfterTokens?: number;
   readonly hasTokenizer?: boolean;
@@ -76,7 +79,7 @@ export class ToyModel implements ServedModel {
   constructor(options: ToyOptions = {}) {
     this.#options = options;
     const hasTokenizer = options.hasTokenizer ?? true;
-    this.codec = hasTokenizer ? byteCodec : null;
+    this.codec = hasTokenizer ? framed(byteCodec, options.frame) : null;
     this.cache = new ScriptedEvents(options.eventBufferMax);
     this.kvEvents = this.cache.source;
     this.info = {
@@ -88,7 +91,13 @@ export class ToyModel implements ServedModel {
       contextTokensMax: CONTEXT_MAX,
       attentionWindow: null,
       hiddenSize: 8,
-      embedding: { pooling: ["mean"], normalized: true, dimensions: 8, tokensMax: CONTEXT_MAX },
+      embedding: {
+        pooling: ["mean"],
+        normalized: true,
+        dimensions: 8,
+        tokensMax: CONTEXT_MAX,
+        declared: true,
+      },
       device: "toy",
       weightFormat: "f32",
       kvFormat: "f32",
@@ -423,5 +432,11 @@ const byteCodec: TextCodec = {
   encodeAll: async (texts) => texts.map(bytesOf),
   decode: (ids) => new TextDecoder().decode(Uint8Array.from(ids.filter((id) => id < END))),
   decodeLong: async (ids) => byteCodec.decode(ids),
+  frame: { before: [], after: [] },
   tokenBytes: (id) => (id < END ? Uint8Array.of(id) : new TextEncoder().encode("<end>")),
 };
+
+function framed(codec: TextCodec, frame: TextFrame = codec.frame): TextCodec {
+  const encode = async (text: string) => [...frame.before, ...bytesOf(text), ...frame.after];
+  return { ...codec, frame, encode, encodeAll: (texts) => Promise.all(texts.map(encode)) };
+}

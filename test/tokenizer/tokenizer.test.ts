@@ -180,6 +180,13 @@ describe("a tokenizer from a stranger", () => {
   });
 });
 
+test("what stands around a text is known", () => {
+  const tokenizer = loadTokenizer("bert-wordpiece");
+  const [cls, sep] = [tokenizer.tokenId("[CLS]"), tokenizer.tokenId("[SEP]")];
+  expect(tokenizer.frame).toEqual({ before: [cls], after: [sep] });
+  expect(loadTokenizer("gpt2-byte-bpe").frame).toEqual({ before: [], after: [] });
+});
+
 describe("the least number of tokens of a text", () => {
   const texts = [
     ...hardTexts,

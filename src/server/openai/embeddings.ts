@@ -1,9 +1,9 @@
 /** POST /v1/embeddings. */
 import { z } from "zod";
-import type { EmbedResult, Prompt } from "#engine";
+import type { EmbedResult, Prompt, TextFrame } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import type { Answer } from "./answer.ts";
-import { checkModelName, truncatePrompt } from "./delivery.ts";
+import { checkModelName } from "./delivery.ts";
 import { deliveryFields, ignoredFields } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
 import { encodePrompts, promptField } from "./prompts.ts";
@@ -63,15 +63,37 @@ async function prepareInputs(
   request: EmbeddingsRequest,
   { signal }: Call,
 ): Promise<Prompt[]> {
-  const room = { contextTokensMax: model.info.contextTokensMax, maxTokens: 0 };
+  const { truncate_prompt_tokens: wanted } = request;
+  const tokensMax = model.info.embedding?.tokensMax ?? model.info.contextTokensMax;
   const encoded = await encodePrompts(model.codec, request.input, {
     addSpecialTokens: true,
     param: "input",
     signal,
   });
-  return encoded.map(({ tokenIds }) => ({
-    promptTokenIds: truncatePrompt(tokenIds, request, room),
-  }));
+  if (wanted == null) return encoded.map(({ tokenIds }) => ({ promptTokenIds: tokenIds }));
+  const frame = model.codec?.frame ?? { before: [], after: [] };
+  const kept = wanted === -1 ? tokensMax : Math.max(1, wanted);
+  return encoded.map(({ tokenIds }) => ({ promptTokenIds: beginning(tokenIds, kept, frame) }));
+}
+
+/**
+ * The first tokens of a text, as encoders were trained on texts that are cut: what stands around it
+ * (`[CLS]`, `[SEP]`) stays, and counts. Throws INVALID_ARGUMENT where that leaves no room for text.
+ */
+function beginning(ids: number[], kept: number, { before, after }: TextFrame): number[] {
+  if (ids.length <= kept) return ids;
+  const isFramed =
+    before.every((id, i) => ids[i] === id) &&
+    after.every((id, i) => ids[ids.length - after.length + i] === id);
+  if (!isFramed) return ids.slice(0, kept);
+  const least = before.length + after.length + 1;
+  if (kept < least) {
+    throw fieldError(
+      "truncate_prompt_tokens",
+      `must be at least ${least} (${least - 1} stand around every text), current value is ${kept}`,
+    );
+  }
+  return [...ids.slice(0, kept - after.length), ...after];
 }
 
 /** The vector's first `dimensions`, brought to length 1 again when cut, in the wanted encoding. */

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { json } from "../../support/json.ts";
 import { closeToyServers, serveToy } from "../../support/toy-server.ts";
 
@@ -44,10 +44,23 @@ test("dimensions cuts the vector and brings it back to length 1", async () => {
   expect(Math.hypot(...vector)).toBeCloseTo(1, 6);
 });
 
-test("truncate_prompt_tokens keeps the input's end", async () => {
-  const { post } = await serveToy();
+test("truncate_prompt_tokens keeps the input's beginning, and what stands around it", async () => {
+  const frame = { before: [1], after: [2] };
+  const { post, model } = await serveToy({ frame });
+  const embed = vi.spyOn(model, "embed");
+  for (const [wanted, kept] of [
+    [4, [1, 97, 98, 2]],
+    [3, [1, 97, 2]],
+    [8, [1, 97, 98, 99, 100, 101, 102, 2]],
+    [-1, [1, 97, 98, 99, 100, 101, 102, 2]],
+  ] as const) {
+    const body = { input: "abcdef", truncate_prompt_tokens: wanted };
+    expect((await post("/v1/embeddings", body)).status).toBe(200);
+    expect(embed.mock.lastCall?.[0]).toEqual([{ promptTokenIds: kept }]);
+  }
   const body = { input: "abcdef", truncate_prompt_tokens: 2 };
-  expect(await json(post("/v1/embeddings", body))).toMatchObject({ usage: { prompt_tokens: 2 } });
+  const answer = await post("/v1/embeddings", body);
+  expect((await json(answer)).error?.message).toContain("must be at least 3");
 });
 
 test.for([
