@@ -1,8 +1,8 @@
-import { setMaxListeners } from "node:events";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { EngineError, processClock } from "#base";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
+import { listenTo } from "./abort-listener.ts";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
@@ -196,8 +196,7 @@ export class EngineClient {
       this.abort(key);
       this.#settle(key, { error: signal?.reason });
     };
-    if (signal !== undefined) setMaxListeners(0, signal);
-    signal?.addEventListener("abort", onAbort, { once: true });
+    listenTo(signal, onAbort);
     try {
       return await new Promise<Float32Array>((resolve, reject) => {
         this.#embeddings.set(key, { resolve, reject });

@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { setMaxListeners } from "node:events";
 import { EngineError, systemClock, warnOnStandardError } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
+import { listenTo } from "./abort-listener.ts";
 import { ActiveRequest } from "./active-request.ts";
 import type {
   ChatMessage,
@@ -391,13 +391,6 @@ export class LLM implements ServedModel, AsyncDisposable {
 }
 
 const isList: (value: unknown) => value is readonly unknown[] = Array.isArray;
-
-/** One signal may stop any number of requests; Node takes more than ten listeners for a leak. */
-function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
-  if (signal === undefined) return;
-  setMaxListeners(0, signal);
-  signal.addEventListener("abort", onAbort, { once: true });
-}
 
 function requestName(given: string | undefined, place: number, count: number): string {
   if (given === undefined) return randomUUID();
