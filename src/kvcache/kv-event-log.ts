@@ -119,11 +119,14 @@ export class KvEventLog {
     return new KvEventReader(this, afterId + 1);
   }
 
-  /** Events from `id` on, and before them the loss of those that are not kept any more. */
-  itemsFrom(id: number): readonly KvEventItem[] {
+  /**
+   * Events from `id` on, at most `most`, and before them the loss of those that are not kept any
+   * more.
+   */
+  itemsFrom(id: number, most = Number.POSITIVE_INFINITY): readonly KvEventItem[] {
     const { firstId } = this;
-    if (id >= firstId) return this.#slice(id);
-    return [{ type: "lost", fromId: id, toId: firstId - 1 }, ...this.#slice(firstId)];
+    if (id >= firstId) return this.#slice(id, most);
+    return [{ type: "lost", fromId: id, toId: firstId - 1 }, ...this.#slice(firstId, most)];
   }
 
   /** Settles at the next event, the end, or the signal. */
@@ -147,9 +150,9 @@ export class KvEventLog {
     this.#events[place] = null;
   }
 
-  #slice(id: number): NumberedKvEvent[] {
+  #slice(id: number, most = Number.POSITIVE_INFINITY): NumberedKvEvent[] {
     const place = id % this.capacity;
-    const count = this.#nextId - id;
+    const count = Math.min(most, this.#nextId - id);
     const head = this.#events.slice(place, place + count);
     const events = [...head, ...this.#events.slice(0, count - head.length)];
     return events.filter((event) => event !== null);
@@ -165,9 +168,13 @@ function tokensOf({ event }: NumberedKvEvent): number {
   return event.blocks.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
 }
 
+/** Most events that a reader takes out of the log at a time: it keeps them while it is slow. */
+const TAKEN_MAX = 256;
+
 /**
- * One reader's place in a log. `for await` gives items one by one, `take` all that are there; ask
- * for the next when the last has come. Leaving the loop, or `return`, ends it, also while it waits.
+ * One reader's place in a log. `for await` gives items one by one, `take` many of those that are
+ * there; ask for the next when the last has come. Leaving the loop, or `return`, ends it, also
+ * while it waits.
  */
 export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
   readonly #log: KvEventLog;
@@ -183,7 +190,7 @@ export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
     this.#nextId = nextId;
   }
 
-  /** All that came since the last item, at least one; null at the end. */
+  /** What came since the last item, at least one and at most some hundred; null at the end. */
   async take(): Promise<readonly KvEventItem[] | null> {
     if (!(await this.#fill())) return null;
     const items = this.#items.slice(this.#place);
@@ -215,9 +222,10 @@ export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
     while (!signal.aborted) {
       if (this.#place < this.#items.length) return true;
       if (this.#nextId < this.#log.nextId) {
-        this.#items = this.#log.itemsFrom(this.#nextId);
+        const from = Math.max(this.#nextId, this.#log.firstId);
+        this.#items = this.#log.itemsFrom(this.#nextId, TAKEN_MAX);
         this.#place = 0;
-        this.#nextId = this.#log.nextId;
+        this.#nextId = Math.min(from + TAKEN_MAX, this.#log.nextId);
         return true;
       }
       if (this.#log.closed) return false;

@@ -1,6 +1,9 @@
 import { assert, EngineError } from "#base";
 import { SharedPlaces } from "./answering/shared-places.ts";
 
+/** What requests that were ended get to say so: then nobody waits for them any longer. */
+const LAST_WORDS_MS = 500;
+
 /**
  * Who is being served by one thread: limits how many all threads serve at once, and lets a shutdown
  * wait for this one's or end them.
@@ -51,11 +54,14 @@ export class Admission {
     const wasRunning = this.#running.delete(controller);
     assert(wasRunning, "Cannot leave: this request is not running");
     this.#places.leave(this.#place);
-    if (this.#running.size > 0) return;
-    for (const resolve of this.#waiters.splice(0)) resolve();
+    if (this.#running.size === 0) this.#wake();
   }
 
-  /** All threads refuse what comes from now on; resolves when nothing runs on this one. */
+  /**
+   * All threads refuse what comes from now on; resolves when nothing runs on this one, or soon
+   * after `abortAll`: what still runs then waits for a reader, or for something that cannot be
+   * stopped.
+   */
   drain(): Promise<void> {
     this.#places.startDraining();
     if (this.#running.size === 0) return Promise.resolve();
@@ -65,6 +71,12 @@ export class Admission {
   /** Ends all requests that run on this thread with SHUTTING_DOWN. */
   abortAll(): void {
     for (const controller of this.#running) controller.abort(shuttingDown());
+    const timer = setTimeout(() => this.#wake(), LAST_WORDS_MS);
+    timer.unref();
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }
 

@@ -23,9 +23,15 @@ import { detokenize, tokenize } from "./openai/tokenize.ts";
 import { operationRoutes } from "./operations.ts";
 import { headerRequestId } from "./request-id.ts";
 import { logFailure, logRequests } from "./request-log.ts";
+import { sliceLongAnswers } from "./sliced-answer.ts";
+import { enforceWriteDeadline } from "./write-deadline.ts";
 
 const standardError = 2;
 const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
+const HEADER_BYTES_MAX = 2 ** 14;
+const TCP_KEEP_ALIVE_MS = 30_000;
+const CONNECTION_CHECK_MS_MAX = 5000;
+const CHECKS_PER_LIMIT = 4;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 const GENERATION: readonly (readonly [string, CallHandler])[] = [
@@ -44,6 +50,8 @@ export function createApp(context: ServerContext): FastifyInstance {
   const { config } = context;
   const app = newFastify(context);
   app.removeContentTypeParser("text/plain");
+  limitConnections(app, config);
+  sliceLongAnswers(app);
   app.server.on("connect", (_request, socket) => answerConnect(socket));
   app.addHook("preValidation", async (request) =>
     checkBodyShape(request.body, config.requestValuesMax),
@@ -67,6 +75,8 @@ function newFastify({ config, newId }: ServerContext): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }), // see logRequests
     bodyLimit: config.requestBytesMax,
     requestTimeout: config.requestTimeoutMs,
+    keepAliveTimeout: config.idleTimeoutMs,
+    http: connectionOptions(config),
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 512 },
@@ -78,8 +88,31 @@ function newFastify({ config, newId }: ServerContext): FastifyInstance {
   });
 }
 
+/** Headers and bodies that come slowly, or not to an end; peers that vanished without a word. */
+function connectionOptions({ headersTimeoutMs, requestTimeoutMs }: ServerConfig) {
+  const limits = [headersTimeoutMs, requestTimeoutMs].filter((limit) => limit > 0);
+  const shortest = Math.min(...limits, CONNECTION_CHECK_MS_MAX * CHECKS_PER_LIMIT);
+  return {
+    headersTimeout: headersTimeoutMs,
+    connectionsCheckingInterval: Math.ceil(shortest / CHECKS_PER_LIMIT),
+    maxHeaderSize: HEADER_BYTES_MAX,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+  };
+}
+
 function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
   return pino({ level: logLevel }, pino.destination(standardError));
+}
+
+function limitConnections(app: FastifyInstance, config: ServerConfig): void {
+  app.server.maxConnections = config.connectionsMax;
+  enforceWriteDeadline(app.server, config.writeTimeoutMs, (address) => {
+    app.log.info(
+      { address, ms: config.writeTimeoutMs },
+      "closed a connection: nobody reads what it was sent",
+    );
+  });
 }
 
 function echoRequestIds(app: FastifyInstance): void {

@@ -62,6 +62,34 @@ export const ServerOptions = z
       .nonnegative()
       .default(60_000)
       .describe("Time a client has to send a whole request; 0: no limit."),
+    headersTimeoutMs: z
+      .int()
+      .nonnegative()
+      .default(15_000)
+      .describe("Time a client has to send a request's headers; 0: no limit."),
+    writeTimeoutMs: z
+      .int()
+      .positive()
+      .default(30_000)
+      .describe(
+        "Time in which a client must take some of what waits for it; then its connection is " +
+          "closed, and its request ends.",
+      ),
+    idleTimeoutMs: z
+      .int()
+      .positive()
+      .default(72_000)
+      .describe("Time that a connection stays open between requests."),
+    connectionsMax: z
+      .int()
+      .positive()
+      .default(4096)
+      .describe("Open connections; further ones are closed at once."),
+    kvEventStreamsMax: z
+      .int()
+      .positive()
+      .default(64)
+      .describe("Clients that may follow KV events at once; more get 429."),
     streamKeepAliveMs: z
       .int()
       .positive()

@@ -26,9 +26,12 @@ export function generationRoute(
     const onClose = () => {
       if (!reply.raw.writableFinished) controller.abort(hungUp());
     };
+    // Of the connection, too: an answer that waits behind another one on it is never told.
+    const { socket } = request.raw;
+    socket.setMaxListeners(0).once("close", onClose);
     reply.raw.once("close", onClose);
     // A client that left while its body was read has closed already: no event will tell.
-    if (reply.raw.destroyed || request.raw.socket.destroyed) onClose();
+    if (reply.raw.destroyed || socket.destroyed) onClose();
     try {
       signal.throwIfAborted();
       checkHealth(context);
@@ -49,6 +52,7 @@ export function generationRoute(
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {
+      socket.off("close", onClose);
       reply.raw.off("close", onClose);
       controller.abort(); // whatever of it still runs has no one to answer to
       admission.leave(controller);
@@ -77,11 +81,11 @@ async function sendEvents(
   const isLate = await outlasts(first, keepAliveMs);
   signal.throwIfAborted();
   reply.hijack();
-  const stream = new EventStream(reply.raw, reply.getHeaders(), keepAliveMs);
+  const stream = new EventStream(reply.raw, { headers: reply.getHeaders(), keepAliveMs, signal });
   try {
     if (isLate) stream.comment("keep-alive");
     let next = await first;
-    while (next.done !== true && !stream.closed) {
+    while (next.done !== true && !stream.closed && !signal.aborted) {
       const full = stream.send(next.value);
       if (full !== null) await full;
       next = await events.next();
@@ -91,7 +95,9 @@ async function sendEvents(
     const failure = httpFailure(signal.aborted ? signal.reason : error);
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
-      await stream.send(eventText(failure.body));
+      // Told to whoever reads; nobody waits for one that does not.
+      void stream.send(eventText(failure.body));
+      if (signal.aborted) stream.cutOff();
     }
   } finally {
     await endGenerator(events, request);
@@ -128,9 +134,16 @@ async function endGenerator(
 
 /** Waits until the last byte is handed to the system, or the reader is gone. */
 function finished(response: ServerResponse): Promise<void> {
-  if (response.writableFinished || response.destroyed) return Promise.resolve();
+  const { socket } = response.req;
+  if (response.writableFinished || response.destroyed || socket.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
-    response.once("finish", resolve).once("close", resolve);
+    const done = () => {
+      response.off("finish", done).off("close", done);
+      socket.off("close", done);
+      resolve();
+    };
+    response.once("finish", done).once("close", done);
+    socket.once("close", done);
   });
 }
 

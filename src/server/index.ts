@@ -24,6 +24,8 @@
  *   body-shape.ts         limits to how deep bodies are nested, and to how many values they have
  *   error-text.ts         how much of a client's content an error says
  *   event-stream.ts       server-sent events that wait for slow readers
+ *   sliced-answer.ts      long answers, piece by piece
+ *   write-deadline.ts     ends connections whose readers take nothing
  *
  * Invariant: sees the engine through `ServedModel` only, and never a token of a prompt in a log.
  * Invariant: a client that hangs up aborts its request at once.

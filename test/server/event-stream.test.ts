@@ -22,7 +22,7 @@ async function serve(answer: (response: ServerResponse) => Promise<void>): Promi
 
 /** Three events, a turn of the event loop apart, with characters of several bytes. */
 async function sendThree(response: ServerResponse): Promise<void> {
-  const stream = new EventStream(response, {}, 10_000);
+  const stream = new EventStream(response, { headers: {}, keepAliveMs: 10_000 });
   for (const text of ["a", "é→", "😀"]) {
     await stream.send(eventText({ text }));
     await sleep(1);
@@ -66,7 +66,7 @@ test("an answer that waits behind another one on its connection is not lost", as
 
 test("silence is broken when it has lasted so long, and not while events come", async () => {
   const port = await serve(async (response) => {
-    const stream = new EventStream(response, {}, 60);
+    const stream = new EventStream(response, { headers: {}, keepAliveMs: 60 });
     for (let sent = 0; sent < 8; sent++) {
       await stream.send("data: x\n\n");
       await sleep(10);

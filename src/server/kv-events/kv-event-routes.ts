@@ -1,5 +1,6 @@
 /** What the cache tells, over HTTP: polled as at TensorRT-LLM's servers, or followed. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { EngineError } from "#base";
 import type { ModelInfo } from "#engine";
 import { kvEventsJson } from "#kvcache";
 import type { ServerContext } from "../context.ts";
@@ -62,9 +63,19 @@ async function follow(
         "serve a decoder with --event-buffer-max above 0",
     );
   }
+  if (feeds.size >= config.kvEventStreamsMax) {
+    throw new EngineError(
+      "QUEUE_FULL",
+      `Cannot stream KV events: at most ${config.kvEventStreamsMax} clients may follow them, ` +
+        `current value is ${feeds.size}; try again later or raise kvEventStreamsMax`,
+    );
+  }
   const from = parseResumePoint(lastEventId(request) ?? queryValue(request.query, "after"));
   reply.hijack();
-  const stream = new EventStream(reply.raw, reply.getHeaders(), config.streamKeepAliveMs);
+  const stream = new EventStream(reply.raw, {
+    headers: reply.getHeaders(),
+    keepAliveMs: config.streamKeepAliveMs,
+  });
   const feed = new EventFeed(source, stream, windowOf(model.info));
   reply.raw.once("close", () => feed.leave());
   feeds.add(feed);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import {
   KvMirror,
@@ -10,6 +11,7 @@ import {
 } from "#kvcache";
 import { json } from "../../support/json.ts";
 import { RandomHistory, removed, stored, storedBlock } from "../../support/kv-events.ts";
+import { RawClient } from "../../support/raw-client.ts";
 import { STREAM_ID } from "../../support/scripted-events.ts";
 import { SseReader } from "../../support/sse.ts";
 import { closeToyServers, serveToy, type ToyServer } from "../../support/toy-server.ts";
@@ -290,3 +292,34 @@ class Follower {
     if (event === null || !this.mirror.apply(event)) throw new Error("The stream has a gap");
   }
 }
+
+test("a reader that stalls is cut, and its place is free; the events it misses are not kept", async () => {
+  const options = { writeTimeoutMs: 400, kvEventStreamsMax: 1 };
+  const toy = await serveToy({ eventBufferMax: 2000 }, options);
+  const stalled = new RawClient(toy.server.url).get("/kv_cache_events/stream?after=-1");
+  const refused = async () => (await toy.get("/kv_cache_events/stream")).status;
+  await expect.poll(refused, { timeout: 10_000 }).toBe(429);
+  const tokenIds = Array.from({ length: 2000 }, (_, place) => 100_000 + place);
+  const block = { ...storedBlock(1n), tokenIds };
+  const before = process.memoryUsage().rss;
+  // 20,000 events of some 20 kB as text: a stalled reader must not have 400 MB of them.
+  for (let turn = 0; turn < 200; turn++) {
+    for (let event = 0; event < 100; event++) {
+      toy.model.cache.queue({ type: "stored", parentHash: null, blocks: [block] });
+    }
+    toy.model.cache.flush();
+    await sleep(5);
+  }
+  expect(process.memoryUsage().rss - before).toBeLessThan(256 * 2 ** 20);
+  await expect
+    .poll(
+      async () => {
+        const answer = await toy.get("/kv_cache_events/stream");
+        await answer.body?.cancel();
+        return answer.status;
+      },
+      { timeout: 20_000 },
+    )
+    .toBe(200);
+  await stalled.cut();
+});
