@@ -29,7 +29,6 @@ import { enforceWriteDeadline } from "./write-deadline.ts";
 const standardError = 2;
 const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
 const HEADER_BYTES_MAX = 2 ** 14;
-const TCP_KEEP_ALIVE_MS = 30_000;
 const CONNECTION_CHECK_MS_MAX = 5000;
 const CHECKS_PER_LIMIT = 4;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
@@ -88,7 +87,7 @@ function newFastify({ config, newId }: ServerContext): FastifyInstance {
   });
 }
 
-/** Headers and bodies that come slowly, or not to an end; peers that vanished without a word. */
+/** Headers and bodies that come slowly, or not to an end. */
 function connectionOptions({ headersTimeoutMs, requestTimeoutMs }: ServerConfig) {
   const limits = [headersTimeoutMs, requestTimeoutMs].filter((limit) => limit > 0);
   const shortest = Math.min(...limits, CONNECTION_CHECK_MS_MAX * CHECKS_PER_LIMIT);
@@ -96,8 +95,6 @@ function connectionOptions({ headersTimeoutMs, requestTimeoutMs }: ServerConfig)
     headersTimeout: headersTimeoutMs,
     connectionsCheckingInterval: Math.ceil(shortest / CHECKS_PER_LIMIT),
     maxHeaderSize: HEADER_BYTES_MAX,
-    keepAlive: true,
-    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
   };
 }
 
@@ -106,13 +103,13 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
 }
 
 function limitConnections(app: FastifyInstance, config: ServerConfig): void {
-  app.server.maxConnections = config.connectionsMax;
-  enforceWriteDeadline(app.server, config.writeTimeoutMs, (address) => {
+  const stop = enforceWriteDeadline(app.server, config.writeTimeoutMs, (address) => {
     app.log.info(
       { address, ms: config.writeTimeoutMs },
       "closed a connection: nobody reads what it was sent",
     );
   });
+  app.addHook("onClose", async () => stop());
 }
 
 function echoRequestIds(app: FastifyInstance): void {

@@ -5,6 +5,8 @@ import { EngineError, messageOf } from "#base";
 /** A name that stands for addresses of both families: whoever asks for it wants them all. */
 const LOCALHOST = "localhost";
 
+const TCP_KEEP_ALIVE_MS = 30_000;
+
 /** Takes a connection of which nothing is read before `socket.resume()`. */
 export type TakeConnection = (socket: Socket) => void;
 
@@ -69,7 +71,11 @@ async function addressesOf(host: string): Promise<string[]> {
 
 /** As Node's HTTP server would: half-open connections are its own business. */
 function listen(host: string, port: number): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true });
+  const server = createServer({
+    ...{ allowHalfOpen: true, noDelay: true, pauseOnConnect: true },
+    // Peers that vanish without a word are asked, in the end, whether they are there.
+    ...{ keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS },
+  });
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen({ host, port }, () => {

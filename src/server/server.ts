@@ -21,7 +21,7 @@ import {
 import { createContext, type ServerContext } from "./context.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
 import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
-import { Listener } from "./listener.ts";
+import { Listener, type TakeConnection } from "./listener.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { answerNotReady } from "./not-ready.ts";
 
@@ -128,9 +128,7 @@ async function serve(
     const onForward = (port: MessagePort) => answerHere(new PortStream(port));
     await threads.serve({ model, config, modelNames, version, log, onForward });
   }
-  listener.direct((socket) => {
-    if (!threads.take(socket)) answerHere(socket);
-  });
+  listener.direct(bounded(config.connectionsMax, threads, answerHere));
   warnWhereOpen(app, config);
   const publishing = publishKvEvents(app, context);
   let closing: Promise<void> | null = null;
@@ -160,6 +158,24 @@ async function openApp(app: FastifyInstance): Promise<(connection: Duplex) => vo
   return (connection) => {
     app.server.emit("connection", connection);
     connection.resume();
+  };
+}
+
+/** Gives connections to the threads, or answers them here; closes those that are too many. */
+function bounded(
+  connectionsMax: number,
+  threads: AnsweringThreads,
+  answerHere: TakeConnection,
+): TakeConnection {
+  let own = 0;
+  return (socket) => {
+    if (own + threads.places.connections >= connectionsMax) {
+      socket.destroy();
+    } else if (!threads.take(socket)) {
+      own++;
+      socket.once("close", () => own--);
+      answerHere(socket);
+    }
   };
 }
 

@@ -45,3 +45,14 @@ test("leaving twice is a bug", () => {
   admission.leave(controller);
   expect(() => admission.leave(controller)).toThrow(AssertionError);
 });
+
+test("draining does not wait for one that was told to end and does not", async () => {
+  const admission = new Admission(4);
+  const controller = admission.enter();
+  const drained = admission.drain();
+  admission.abortAll();
+  expect(controller.signal.aborted).toBe(true);
+  await drained;
+  expect(admission.runningCount).toBe(1);
+  admission.leave(controller);
+});

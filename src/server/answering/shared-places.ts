@@ -63,6 +63,15 @@ export class SharedPlaces {
     Atomics.sub(this.#fields, fieldOf(place, PLACE_CONNECTIONS), 1);
   }
 
+  /** Open ones of all places, but for those of the thread that gives them. */
+  get connections(): number {
+    let sum = 0;
+    for (let field = FIRST_PLACE; field < this.#fields.length; field += PLACE_FIELDS) {
+      sum += Atomics.load(this.#fields, field + PLACE_CONNECTIONS);
+    }
+    return sum;
+  }
+
   /** The thread at `place` takes over the descriptor that was given to it next. */
   adopt(place: number): void {
     Atomics.add(this.#fields, fieldOf(place, PLACE_ADOPTED), 1);
