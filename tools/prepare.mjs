@@ -16,3 +16,4 @@ if (existsSync(`${root}/src`) && existsSync(tsc)) {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json"]);
 }
 run(process.execPath, ["tools/build-native.mjs"]);
+run(process.execPath, ["tools/build-grammar.mjs", "--if-missing"]);

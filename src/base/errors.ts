@@ -11,6 +11,7 @@ export type ErrorCode =
   | "TOKENIZER_MISSING" // text was asked of a model that has token ids only
   | "TOKENIZER_INVALID" // tokenizer files cannot be used
   | "GRAMMAR_INVALID" // a structured-output grammar cannot be compiled
+  | "GRAMMAR_UNAVAILABLE" // structured output needs a library that is not there for this platform
   | "DEVICE_UNAVAILABLE" // a device, its library or its instruction set is missing
   | "DEVICE_FAILED" // a GPU or its context broke in the middle of work: only a new process helps
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
+import { GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
@@ -202,6 +203,7 @@ export const EngineOptions = z
       .describe(
         "Tokens of a streamed sequence that may wait for its reader; then the request pauses.",
       ),
+    grammar: GrammarOptions.prefault({}),
     chatTemplate: z
       .string()
       .nullable()

@@ -101,8 +101,8 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     },
     createCompiler: (vocabulary) =>
       new GrammarCompiler({
-        tokens: vocabulary.tokens.slice(0, vocabularySize),
-        type: vocabulary.type,
+        tokens: { bytes: vocabulary.bytes, ends: vocabulary.ends.slice(0, vocabularySize) },
+        options: options.grammar,
         vocabularySize,
         stopTokenIds: eosTokenIds,
       }),

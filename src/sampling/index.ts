@@ -18,9 +18,25 @@
  *   token-mask.ts           sets of tokens as bits
  *   bad-word-matcher.ts     which tokens would complete a forbidden sequence
  *   thinking-budget.ts      ends a reasoning model's thoughts in time
- *   grammar.ts              structured output: which tokens a grammar allows next
- *   grammar-source.ts       what a request asks, as a schema, an EBNF grammar or a tag
- *   xgrammar-module.ts      loads the grammar library
+ *   config.ts               what structured output may cost
+ *   grammar/                structured output: which tokens a grammar allows next
+ *     grammar-compiler.ts   from what a request asks to matchers
+ *     grammar-source.ts     what a request asks, checked for its size
+ *     grammar-trials.ts     tries grammars out in processes of their own
+ *     grammar-process.ts    such a process
+ *     prepared-grammar.ts   a source in a language that the library reads
+ *     json-schema.ts        JSON schemas, closed and spaced
+ *     structural-tag.ts     free text with constrained parts, as Lark
+ *     ebnf-syntax.ts        reads EBNF
+ *     ebnf-rules.ts         what its rules need, and whether they end
+ *     ebnf-lark.ts          EBNF as Lark
+ *     terminal-conflicts.ts which parts of EBNF the lexer may take as a whole
+ *     position-automaton.ts regular expressions as automata
+ *     char-set.ts           sets of characters
+ *     lark-text.ts          literals of Lark
+ *     grammar-cache.ts      compiled grammars for the next requests
+ *     grammar-matcher.ts    follows a sequence through a grammar
+ *     grammar-library.ts    native/grammar by its C functions
  *
  * Invariant: knows token ids, never text. Words and marks come as token sequences.
  * Invariant: what is drawn is a function of logits, parameters, seed and position alone.
@@ -28,12 +44,14 @@
  * @module
  */
 export { sequencesOf } from "./beam-params.ts";
+export { GrammarOptions } from "./config.ts";
 export {
   type CompiledGrammar,
   GrammarCompiler,
   type GrammarCompilerOptions,
-  type GrammarMatcher,
-} from "./grammar.ts";
+} from "./grammar/grammar-compiler.ts";
+export { grammarLibraryPath, type TokenBytes } from "./grammar/grammar-library.ts";
+export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { RequestSampling } from "./request-sampling.ts";
 export {

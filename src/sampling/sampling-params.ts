@@ -45,7 +45,7 @@ export const StructuredOutput = z
     structuralTag: z
       .union([z.string(), z.record(z.string(), z.unknown())])
       .optional()
-      .describe("Structural tags (xgrammar): free text with constrained parts."),
+      .describe("Structural tags (in xgrammar's form): free text with constrained parts."),
   })
   .refine((kinds) => Object.values(kinds).filter((kind) => kind !== undefined).length === 1, {
     error: "needs exactly one of json, jsonObject, regex, choice, grammar, structuralTag",

@@ -1,6 +1,6 @@
 import { assert, EngineError, type Seed, seedFrom } from "#base";
 import { forbiddenNext } from "./bad-word-matcher.ts";
-import type { GrammarMatcher } from "./grammar.ts";
+import type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 import type { LogitEdits } from "./logit-edits.ts";
 import type { LogprobRequest } from "./logprobs.ts";
 import { RequestSampling, type RequestSamplingOptions } from "./request-sampling.ts";

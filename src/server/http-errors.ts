@@ -44,6 +44,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   TOKENIZER_MISSING: invalid("tokenizer_missing"),
   TOKENIZER_INVALID: broken("tokenizer_invalid"),
   GRAMMAR_INVALID: invalid("grammar_invalid"),
+  GRAMMAR_UNAVAILABLE: broken("grammar_unavailable", 501),
   DEVICE_UNAVAILABLE: broken("device_unavailable", 503),
   DEVICE_FAILED: broken("device_failed"),
   OUT_OF_MEMORY: broken("out_of_memory"),

@@ -14,7 +14,7 @@ import {
   type TokenizerFiles,
   vocabularyOf,
 } from "./tokenizer-files.ts";
-import type { Vocabulary, VocabularyKind } from "./vocabulary.ts";
+import type { Vocabulary } from "./vocabulary.ts";
 
 export interface EncodeOptions {
   /** Add what the model wants around a text (`<s>`, `[CLS]`); true by default. */
@@ -23,9 +23,10 @@ export interface EncodeOptions {
 
 /** What a grammar compiler needs of a vocabulary; plain data. */
 export interface GrammarVocabulary {
-  /** Token spellings by id, "" for special tokens and for ids without a token. */
-  readonly tokens: readonly string[];
-  readonly type: VocabularyKind;
+  /** Bytes of all tokens by id, one after another: none of special tokens, ids without a token. */
+  readonly bytes: Uint8Array;
+  /** Where each token's bytes end. */
+  readonly ends: Uint32Array;
 }
 
 /**
@@ -122,7 +123,7 @@ export class Tokenizer {
   }
 
   grammarVocabulary(): GrammarVocabulary {
-    return { tokens: this.vocabulary.spellings(), type: this.vocabulary.kind };
+    return this.vocabulary.textBytes();
   }
 
   /** So many tokens `text` has in any case, without encoding it; 0 where nothing is known. */

@@ -59,14 +59,20 @@ export class Vocabulary {
   }
 
   /**
-   * Spellings by id, what grammars are compiled against. "" for holes, and for special tokens:
-   * they leave no text, so no text can ask for them. Byte tokens do, whatever a file calls them.
+   * Bytes by id, what grammars are compiled against. None for holes, and for special tokens: they
+   * leave no text, so no text can ask for them. Byte tokens do, whatever a file calls them.
    */
-  spellings(): string[] {
-    return Array.from(this.#tokens, (token = "", id) => {
+  textBytes(): { bytes: Uint8Array; ends: Uint32Array } {
+    const none = new Uint8Array(0);
+    const all = this.#tokens.map((token = "", id) => {
       const silent = this.isSpecial(id) && byteOfFallback(token) === null;
-      return silent ? "" : token;
+      return silent ? none : this.bytes(id);
     });
+    let length = 0;
+    const ends = Uint32Array.from(all, (bytes) => (length += bytes.length));
+    const bytes = new Uint8Array(length);
+    for (const [id, word] of all.entries()) bytes.set(word, (ends[id] ?? 0) - word.length);
+    return { bytes, ends };
   }
 
   /** Bytes that a token adds to a text; none for an unknown id. A word piece loses its mark. */

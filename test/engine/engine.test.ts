@@ -2,6 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
 import type { StepOutput } from "../../src/engine/protocol.ts";
+import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
 const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -224,7 +225,7 @@ describe("what comes in any number", () => {
 
 test("a grammar that cannot be compiled fails its request, though nothing else runs", async () => {
   const scripted = new ScriptedEngine();
-  scripted.engine.useVocabulary({ tokens: ["a", "b", "c"], type: "raw" });
+  scripted.engine.useVocabulary(tokenBytesOf(["a", "b", "c"]));
   const key = scripted.add([1], { structuredOutput: { grammar: "root ::= (" } });
   expect(await scripted.engine.step()).toBeNull();
   await expect
@@ -236,7 +237,7 @@ test("a grammar that cannot be compiled fails its request, though nothing else r
 
 test("a token that the grammar refuses fails its request, and others go on", async () => {
   const scripted = new ScriptedEngine();
-  scripted.engine.useVocabulary({ tokens: ["a", "b", "c", "d"], type: "raw" });
+  scripted.engine.useVocabulary(tokenBytesOf(["a", "b", "c", "d"]));
   const bad = scripted.add([1], { structuredOutput: { choice: ["ab"] }, maxTokens: 4 });
   const good = scripted.add([50], { maxTokens: 60 });
   const steps: StepOutput[] = [];

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 import type { StepPlan } from "#scheduler";
+import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
 const seeds = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -69,7 +70,7 @@ describe("steps", () => {
 
   test("that grammars draw in wait for each other", async () => {
     const { scripted, underWay } = aheadEngine();
-    scripted.engine.useVocabulary({ tokens: ["a", "b", "c", "d"], type: "raw" });
+    scripted.engine.useVocabulary(tokenBytesOf(["a", "b", "c", "d"]));
     scripted.add([0], { structuredOutput: { regex: "b" }, maxTokens: 4 });
     // Grammars are compiled between steps, the first one when its compiler is loaded.
     const untilFirstStep = async () => {

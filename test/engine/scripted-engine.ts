@@ -3,6 +3,7 @@ import { KvCache, type KvCacheShape } from "#kvcache";
 import { meanPooling } from "#models";
 import {
   GrammarCompiler,
+  GrammarOptions,
   type SamplingOptions,
   SamplingParams,
   type TokenCandidates,
@@ -74,7 +75,12 @@ export class ScriptedEngine implements ModelRunner {
       },
       createCompiler: (vocabulary) =>
         createCompiler?.() ??
-        new GrammarCompiler({ ...vocabulary, vocabularySize: 1000, stopTokenIds: [END] }),
+        new GrammarCompiler({
+          tokens: vocabulary,
+          vocabularySize: 1000,
+          stopTokenIds: [END],
+          options: GrammarOptions.parse({}),
+        }),
       onWake: () => {},
     });
   }

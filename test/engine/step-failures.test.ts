@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { CompiledGrammar, GrammarMatcher } from "#sampling";
 import type { StructuredCompiler } from "../../src/engine/engine.ts";
 import type { StepOutput } from "../../src/engine/protocol.ts";
+import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, type ScriptedOptions, tokensOf } from "./scripted-engine.ts";
 
 const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };
@@ -53,7 +54,7 @@ function grammarEngine(matcher: Partial<GrammarMatcher>, options: ScriptedOption
     return compiler;
   };
   const scripted = new ScriptedEngine({ ...options, createCompiler });
-  scripted.engine.useVocabulary({ tokens: ["a"], type: "raw" });
+  scripted.engine.useVocabulary(tokenBytesOf(["a"]));
   return { scripted, made };
 }
 

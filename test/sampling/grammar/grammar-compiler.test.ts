@@ -1,19 +1,25 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
-import { GrammarCompiler, type GrammarMatcher, type StructuredOutput } from "#sampling";
-import { allows } from "../../src/sampling/token-mask.ts";
-import { loadTokenizer } from "../tokenizer/fixtures.ts";
+import {
+  GrammarCompiler,
+  type GrammarMatcher,
+  GrammarOptions,
+  type StructuredOutput,
+} from "#sampling";
+import { allows } from "../../../src/sampling/token-mask.ts";
+import { loadTokenizer } from "../../tokenizer/fixtures.ts";
 
 const padding = 37;
 
 /** A compiler for one of the fixtures; `stop` is its end token. */
-function compilerFor(kind: string, stop: string) {
+function compilerFor(kind: string, stop: string, limits: object = {}) {
   const tokenizer = loadTokenizer(kind);
-  const { tokens, type } = tokenizer.grammarVocabulary();
+  const tokens = tokenizer.grammarVocabulary();
   const stopTokenId = tokenizer.tokenId(stop) ?? -1;
-  const vocabularySize = tokens.length + padding;
+  const vocabularySize = tokens.ends.length + padding;
   const stopTokenIds = [stopTokenId];
-  const compiler = new GrammarCompiler({ tokens, type, vocabularySize, stopTokenIds });
+  const options = GrammarOptions.parse(limits);
+  const compiler = new GrammarCompiler({ tokens, vocabularySize, stopTokenIds, options });
   return { tokenizer, compiler, vocabularySize, stopTokenId };
 }
 type Setup = ReturnType<typeof compilerFor>;
@@ -199,12 +205,12 @@ describe("GrammarCompiler", () => {
     ["a grammar without a root", { grammar: 'start ::= "a"' }, "root"],
     ["a schema that is no JSON", { json: "{nope" }, "must be JSON"],
     ["an unknown type", { json: { type: "strange" } }, "strange"],
-    ["a contradiction", { json: { type: "string", minLength: 5, maxLength: 2 } }, "maxLength 2"],
-    ["a regular expression", { regex: "([a" }, "Unclosed"],
-    ["a lookahead", { regex: "(?=a)b" }, "Lookahead"],
-    ["a structural tag", { structuralTag: { type: "strange" } }, "no reason"],
-    ["a deep schema", { json: `${'{"items":'.repeat(200)}{}${"}".repeat(200)}` }, "32 levels"],
-    ["a deep grammar", { grammar: `root ::= ${"(".repeat(99)}"a"${")".repeat(99)}` }, "32 levels"],
+    ["a contradiction", { json: { type: "string", minLength: 5, maxLength: 2 } }, "maxLength (2)"],
+    ["a regular expression", { regex: "([a" }, "unclosed"],
+    ["a lookahead", { regex: "(?=a)b" }, "look-ahead"],
+    ["a structural tag", { structuralTag: { type: "strange" } }, 'it is "strange"'],
+    ["a deep schema", { json: `${'{"items":'.repeat(200)}{}${"}".repeat(200)}` }, "64 levels"],
+    ["a deep grammar", { grammar: `root ::= ${"(".repeat(99)}"a"${")".repeat(99)}` }, "64 levels"],
     ["a huge schema", { json: { description: "x".repeat(300_000) } }, "262144 characters"],
   ];
 

@@ -1,0 +1,159 @@
+//! Follows one output through a grammar.
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use llguidance::api::StopReason;
+
+use crate::memory;
+
+/// Why a matcher cannot go on.
+pub enum Failure {
+    Error(String),
+    /// The grammar wants more than the limits allow.
+    Limit(String),
+}
+
+pub struct Matcher {
+    inner: ManuallyDrop<llguidance::Matcher>,
+    stops: Arc<[u32]>,
+    /// A stop token was accepted.
+    ended: bool,
+    /// Bytes of the grammar with all its matchers.
+    held: Arc<AtomicI64>,
+    limit: i64,
+}
+
+impl Matcher {
+    pub fn new(
+        inner: llguidance::Matcher,
+        stops: Arc<[u32]>,
+        held: Arc<AtomicI64>,
+        limit: i64,
+    ) -> Self {
+        Matcher { inner: ManuallyDrop::new(inner), stops, ended: false, held, limit }
+    }
+
+    pub fn mask(&mut self, mask: &mut [u32]) -> Result<(), Failure> {
+        mask.fill(0);
+        // Nothing can follow: the output is complete, whether its stop token came or not.
+        let open = !self.ended && self.inner.stop_reason() == StopReason::NotStopped;
+        let complete = if open { self.open_mask(mask)? } else { self.complete()? };
+        if complete {
+            for &stop in self.stops.iter() {
+                if let Some(word) = mask.get_mut(stop as usize / 32) {
+                    *word |= 1 << (stop % 32);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens that continue the output. Whether it may also end.
+    fn open_mask(&mut self, mask: &mut [u32]) -> Result<bool, Failure> {
+        let complete = self.metered(|inner| inner.is_accepting())?;
+        let allowed = self.metered(|inner| inner.compute_mask());
+        match allowed {
+            Ok(allowed) => {
+                let words = allowed.as_slice();
+                let count = words.len().min(mask.len());
+                mask[..count].copy_from_slice(&words[..count]);
+                self.hide_marker(mask);
+                Ok(complete)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// llguidance's own end token is none of the model's.
+    fn hide_marker(&self, mask: &mut [u32]) {
+        if let Ok(env) = self.inner.tok_env() {
+            let marker = env.tok_trie().eos_token() as usize;
+            if let Some(word) = mask.get_mut(marker / 32) {
+                *word &= !(1 << (marker % 32));
+            }
+        }
+    }
+
+    fn complete(&mut self) -> Result<bool, Failure> {
+        if self.ended || self.inner.stop_reason() == StopReason::NoExtension {
+            return Ok(true);
+        }
+        self.metered(|inner| inner.is_accepting())
+    }
+
+    pub fn accept(&mut self, token: u32) -> Result<bool, Failure> {
+        if self.ended {
+            return Ok(false);
+        }
+        if self.stops.contains(&token) {
+            self.ended = self.complete()?;
+            return Ok(self.ended);
+        }
+        if self.inner.stop_reason() != StopReason::NotStopped {
+            return self.failure_or(false);
+        }
+        let vocabulary = self.inner.tok_env().map_err(error_of)?.tok_trie().vocab_size();
+        // The last is llguidance's end token.
+        if token as usize + 1 >= vocabulary {
+            return Ok(false);
+        }
+        self.metered(|inner| inner.try_consume_tokens(&[token])).map(|count| count == 1)
+    }
+
+    pub fn rollback(&mut self, count: usize) -> Result<(), Failure> {
+        if count == 0 {
+            return Ok(());
+        }
+        let taken = if self.ended { count - 1 } else { count };
+        self.ended = false;
+        self.metered(|inner| inner.rollback(taken))
+    }
+
+    fn failure_or<T>(&self, value: T) -> Result<T, Failure> {
+        match self.inner.get_error() {
+            Some(error) => Err(self.failure(error)),
+            None => Ok(value),
+        }
+    }
+
+    /// Does `work` and counts what it allocates.
+    fn metered<T, E: std::fmt::Display>(
+        &mut self,
+        work: impl FnOnce(&mut llguidance::Matcher) -> Result<T, E>,
+    ) -> Result<T, Failure> {
+        let before = memory::held();
+        let done = work(&mut self.inner);
+        let grown = memory::held() - before;
+        let held = self.held.fetch_add(grown, Ordering::Relaxed) + grown;
+        match done {
+            Err(error) => Err(self.failure(error.to_string())),
+            Ok(_) if held > self.limit => Err(Failure::Limit("bytes".to_string())),
+            Ok(value) => Ok(value),
+        }
+    }
+
+    fn failure(&self, message: String) -> Failure {
+        let message = message.replace("<non-verbose/>", "").trim().to_string();
+        let limits = ["too many", "too complex", "TooComplex", "fuel", "limit"];
+        if limits.iter().any(|word| message.contains(word)) {
+            Failure::Limit(message)
+        } else {
+            Failure::Error(message)
+        }
+    }
+}
+
+fn error_of(error: impl std::fmt::Display) -> Failure {
+    Failure::Error(error.to_string())
+}
+
+impl Drop for Matcher {
+    fn drop(&mut self) {
+        // What stays is what the grammar's lexer learned.
+        let before = memory::held();
+        // Not used after this: the object is being dropped.
+        unsafe { ManuallyDrop::drop(&mut self.inner) };
+        self.held.fetch_add(memory::held() - before, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,67 @@
+import { z } from "zod";
+
+const mebibyte = 2 ** 20;
+
+/** What structured output may cost the server. A grammar beyond a limit is refused by its name. */
+export const GrammarOptions = z
+  .strictObject({
+    sourceCharsMax: z
+      .int()
+      .positive()
+      .default(262_144)
+      .describe("Longest schema, grammar, regular expression or list of choices, in characters."),
+    nestingMax: z
+      .int()
+      .min(1)
+      .max(1024)
+      .default(64)
+      .describe("Deepest nesting of brackets in such a source."),
+    compileMsMax: z
+      .int()
+      .positive()
+      .max(600_000)
+      .default(5_000)
+      .describe("Longest time that a grammar may take to compile, in a process of its own."),
+    memoryBytesMax: z
+      .int()
+      .min(mebibyte)
+      .default(128 * mebibyte)
+      .describe("Most memory of one compiled grammar with the outputs that follow it."),
+    lexerStatesMax: z
+      .int()
+      .min(16)
+      .default(50_000)
+      .describe("Most states of one grammar's lexer: large repetitions of patterns need many."),
+    tokenWorkMax: z
+      .int()
+      .min(1_000)
+      .default(100_000)
+      .describe("Most work of the lexer for one token; 14,000 take about a millisecond."),
+    tokenItemsMax: z
+      .int()
+      .min(1_000)
+      .default(50_000)
+      .describe("Most parser items for one token; 20,000 take about a millisecond."),
+    ambiguityMax: z
+      .int()
+      .min(100)
+      .default(20_000)
+      .describe("Most parser items at one place of an output: ambiguous grammars need many."),
+    cacheBytesMax: z
+      .int()
+      .nonnegative()
+      .default(64 * mebibyte)
+      .describe("Memory of compiled grammars that are kept for the next request."),
+    whitespaceMax: z
+      .int()
+      .min(0)
+      .max(1024)
+      .default(0)
+      .describe(
+        "Most whitespace characters between two JSON tokens; 0: compact JSON, with at most " +
+          "one space behind a comma or a colon.",
+      ),
+  })
+  .readonly();
+/** Validated, defaults filled in. */
+export type GrammarOptions = z.output<typeof GrammarOptions>;

@@ -1,0 +1,129 @@
+import { createHash } from "node:crypto";
+import { assert } from "#base";
+import type { GrammarOptions } from "../config.ts";
+import type { StructuredOutput } from "../sampling-params.ts";
+import { GrammarCache, type SharedGrammar } from "./grammar-cache.ts";
+import {
+  GrammarFailure,
+  type GrammarLibrary,
+  loadGrammarLibrary,
+  type TokenBytes,
+} from "./grammar-library.ts";
+import type { GrammarMatcher } from "./grammar-matcher.ts";
+import { type GrammarSource, grammarInvalid, grammarSource } from "./grammar-source.ts";
+import { GrammarTrials, nativeLimits } from "./grammar-trials.ts";
+
+/** The vocabulary that grammars are compiled against, and what they may cost. */
+export interface GrammarCompilerOptions {
+  /** Tokens' bytes by id; none for ids that no grammar may ask for. */
+  readonly tokens: TokenBytes;
+  /** Columns of the logits; tokens beyond `tokens` are never allowed. */
+  readonly vocabularySize: number;
+  /** Tokens that end an output: allowed when, and only when, the grammar is complete. */
+  readonly stopTokenIds: readonly number[];
+  readonly options: GrammarOptions;
+}
+
+/** A grammar for a request's sequences. */
+export interface CompiledGrammar {
+  /** A matcher at the grammar's beginning, for one sequence. */
+  createMatcher(): Promise<GrammarMatcher>;
+  /** The request needs no more matchers; those it has live on. */
+  dispose(): void;
+}
+
+/** The library with the vocabulary read. */
+interface Home {
+  readonly library: GrammarLibrary;
+  readonly vocabulary: unknown;
+}
+
+/**
+ * Structured output to matchers, by llguidance.
+ *
+ * Nothing of it is compiled on the calling thread. A grammar is first tried out in a process of its
+ * own, which its deadline, its memory or a fault of the library may end; what passes is compiled
+ * again on another thread of this process, at a cost that is known by then. Masks have limits of
+ * their own, counted in work, not in time.
+ */
+export class GrammarCompiler {
+  readonly #options: GrammarCompilerOptions;
+  readonly #cache: GrammarCache;
+  readonly #trials: GrammarTrials;
+  /** Grammars that are being compiled, so that nobody compiles them a second time. */
+  readonly #underWay = new Map<string, Promise<SharedGrammar>>();
+  #home: Promise<Home> | null = null;
+  #disposed = false;
+
+  constructor(options: GrammarCompilerOptions) {
+    this.#options = options;
+    this.#cache = new GrammarCache(options.options.cacheBytesMax);
+    this.#trials = new GrammarTrials(options.options);
+  }
+
+  /**
+   * Compiles, or finds it compiled. The caller disposes of the result. Throws GRAMMAR_INVALID, and
+   * GRAMMAR_UNAVAILABLE where the library is missing.
+   */
+  async compile(output: StructuredOutput): Promise<CompiledGrammar> {
+    const source = grammarSource(output, this.#options.options);
+    const key = createHash("sha256").update(`${source.kind}:${source.text}`).digest("base64");
+    const known = this.#cache.find(key) ?? (await this.#underWay.get(key));
+    // What was compiled for somebody else may be forgotten by now.
+    if (known !== undefined && !known.freed) return known.lend();
+    const made = this.#compile(key, source);
+    this.#underWay.set(key, made);
+    try {
+      return (await made).lend();
+    } finally {
+      if (this.#underWay.get(key) === made) this.#underWay.delete(key);
+    }
+  }
+
+  async #compile(key: string, source: GrammarSource): Promise<SharedGrammar> {
+    const refused = this.#cache.refusal(key);
+    if (refused !== null) throw refused;
+    const home = this.#openHome();
+    // A library that is missing says more than a process that does not start.
+    loadGrammarLibrary();
+    home.catch(() => null); // heard of below
+    try {
+      const prepared = await this.#trials.prepare(source);
+      const { library, vocabulary } = await home;
+      const limits = nativeLimits(this.#options.options);
+      const grammar = await library.compile(vocabulary, prepared.language, prepared.text, limits);
+      return this.#cache.add(key, { library, grammar, stopTokenIds: this.#options.stopTokenIds });
+    } catch (error) {
+      const invalid =
+        error instanceof GrammarFailure ? grammarInvalid(error.message, error) : error;
+      this.#cache.refuse(key, invalid);
+      throw invalid;
+    }
+  }
+
+  #openHome(): Promise<Home> {
+    assert(!this.#disposed, "Cannot compile a grammar: the compiler was disposed");
+    this.#home ??= openHome(this.#options);
+    return this.#home;
+  }
+
+  /** Ends what is being compiled, and gives cached grammars back. Matchers live on. */
+  dispose(): void {
+    this.#disposed = true;
+    this.#trials.dispose();
+    this.#cache.clear();
+    // Grammars hold the vocabulary for as long as they need it.
+    void this.#home?.then(
+      ({ library, vocabulary }) => library.freeVocabulary(vocabulary),
+      () => null,
+    );
+    this.#home = null;
+  }
+}
+
+async function openHome({ tokens, vocabularySize, stopTokenIds }: GrammarCompilerOptions) {
+  const count = tokens.ends.length;
+  assert(count <= vocabularySize, "Cannot compile grammars: more tokens than logits");
+  const library = loadGrammarLibrary();
+  return { library, vocabulary: await library.createVocabulary(tokens, stopTokenIds) };
+}

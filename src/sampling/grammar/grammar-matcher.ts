@@ -1,0 +1,117 @@
+import { assert, EngineError } from "#base";
+import { GrammarFailure, type GrammarLibrary } from "./grammar-library.ts";
+import { grammarInvalid } from "./grammar-source.ts";
+
+/** Follows one sequence through a grammar. */
+export interface GrammarMatcher {
+  /**
+   * Overwrites `row` [ceil(V / 32)] with the tokens that may come next, bit set = allowed. After
+   * the end, only stop tokens. Throws GRAMMAR_INVALID where the grammar reaches a limit.
+   */
+  fillBitmask(row: Uint32Array): Promise<void>;
+  /** Takes the next token. False, and nothing changes, when the grammar does not allow it. */
+  accept(token: number): boolean;
+  /** Takes back the last `count` tokens. */
+  rollback(count: number): void;
+  /** A stop token was accepted: the output is complete. */
+  isTerminated(): boolean;
+  /** Gives its memory back. The matcher must not be used afterwards. */
+  dispose(): void;
+}
+
+export interface MatcherParts {
+  readonly library: GrammarLibrary;
+  /** Made when it is first asked for: sequences that wait need none. */
+  readonly create: () => unknown;
+  readonly stopTokenIds: ReadonlySet<number>;
+  /** Hears of a failure of the library, after which the grammar should not be lent again. */
+  readonly onFailure: () => void;
+  /** Hears that the matcher was disposed of. */
+  readonly onDispose: () => void;
+}
+
+/** Which setting a limit of the library's is, by a word of what it says. */
+const settings: readonly (readonly [RegExp, string])[] = [
+  [/bytes/, "grammar.memoryBytesMax"],
+  [/state/, "grammar.lexerStatesMax"],
+  [/row/, "grammar.ambiguityMax"],
+  [/item/, "grammar.tokenItemsMax"],
+  [/expression|fuel|lexer/, "grammar.tokenWorkMax"],
+];
+
+function limitReached(failure: GrammarFailure): EngineError {
+  const setting = settings.find(([pattern]) => pattern.test(failure.message))?.[1];
+  const named = setting === undefined ? "the limits" : `the limit ${setting}`;
+  return grammarInvalid(
+    `its output must stay within ${named}, it does not (${failure.message}); simplify it`,
+    failure,
+  );
+}
+
+/** A matcher of the library's. */
+export class NativeMatcher implements GrammarMatcher {
+  readonly #parts: MatcherParts;
+  #matcher: unknown = null;
+  #accepted = 0;
+  #terminated = false;
+  #disposed = false;
+
+  constructor(parts: MatcherParts) {
+    this.#parts = parts;
+  }
+
+  async fillBitmask(row: Uint32Array): Promise<void> {
+    const matcher = this.#opened();
+    this.#guarded(() => this.#parts.library.fillMask(matcher, row));
+  }
+
+  accept(token: number): boolean {
+    const matcher = this.#opened();
+    const taken = this.#guarded(() => this.#parts.library.accept(matcher, token));
+    if (!taken) return false;
+    this.#accepted++;
+    this.#terminated = this.#parts.stopTokenIds.has(token);
+    return true;
+  }
+
+  rollback(count: number): void {
+    assert(count <= this.#accepted, `Cannot roll back ${count} tokens: ${this.#accepted} accepted`);
+    if (count === 0) return;
+    const matcher = this.#opened();
+    this.#guarded(() => this.#parts.library.rollback(matcher, count));
+    this.#accepted -= count;
+    this.#terminated = false;
+  }
+
+  isTerminated(): boolean {
+    return this.#terminated;
+  }
+
+  #opened(): unknown {
+    assert(!this.#disposed, "Cannot use a matcher: it was disposed");
+    this.#matcher ??= this.#parts.create();
+    return this.#matcher;
+  }
+
+  #guarded<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      this.#parts.onFailure();
+      if (error instanceof GrammarFailure && error.isLimit) throw limitReached(error);
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new EngineError(
+        "ENGINE_STEP_FAILED",
+        `Cannot follow the grammar: the library must accept it, ${reason}`,
+        { cause: error },
+      );
+    }
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    if (this.#matcher !== null) this.#parts.library.freeMatcher(this.#matcher);
+    this.#parts.onDispose();
+  }
+}
