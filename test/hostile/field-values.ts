@@ -287,7 +287,10 @@ const conversation: Readonly<Record<string, FieldValues>> = {
   parallel_tool_calls: { ...flag, beside: { tools: `[${tool}]` } },
   add_generation_prompt: flag,
   continue_final_message: { ...flag, beside: { add_generation_prompt: "false" } },
-  chat_template: { ...text, right: ["null"] },
+  chat_template: {
+    right: ["null", '"{% for m in messages %}{{ m.content }}{% endfor %}"'],
+    hostile: [...text.hostile, ...grammar.templates, ...grammar.longTemplates],
+  },
   chat_template_kwargs: object(
     ['{"enable_thinking":false}'],
     ['{"messages":[]}', '{"tools":1}', '{"raise_exception":null}', '{"range":1e9}'],

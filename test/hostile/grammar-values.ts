@@ -1,4 +1,4 @@
-/** Grammars of every kind that are large, deep, ambiguous, empty, or wrong. */
+/** Grammars and templates of every kind that are large, deep, ambiguous, endless, empty, or wrong. */
 import { objectText, repeated } from "./json-text.ts";
 import type { Value } from "./value-families.ts";
 
@@ -149,4 +149,33 @@ export const choices: readonly Value[] = [
   '["a\\nb","a"]',
   () => `[${Array.from({ length: 20_000 }, (_, at) => `"choice ${at}"`).join(",")}]`,
   () => repeated(JSON.stringify("a".repeat(10_000)), 20),
+];
+
+/** Chat templates: loops without end, texts that double, recursion, what is not there. */
+export const templates: readonly Value[] = [
+  ...["{% for a in range(3000000) %}x{% endfor %}", "{{ messages.__proto__.polluted }}", "{{"],
+  ...["{% for a in range(10**9) %}{% endfor %}", "{{ range(10**9) | list | length }}", "{% if %}"],
+  ...[
+    '{% set ns = namespace(t="a") %}{% for a in range(40) %}{% set ns.t = ns.t + ns.t %}{% endfor %}',
+  ],
+  ...[
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{{ raise_exception('\u0000\n' * 100000) }}",
+  ],
+  ...[
+    "{{ 'a' * 10**9 }}",
+    "{{ constructor.constructor('return process')().exit() }}",
+    "{{ nothing }}",
+  ],
+  ...[
+    "{{ messages[0].content.constructor }}",
+    "{{ ''.join(messages) }}",
+    "{{ messages | tojson }}",
+  ],
+].map(quoted);
+
+export const longTemplates: readonly Value[] = [
+  () => quoted("{{ 1 }}".repeat(50_000)),
+  () => quoted(`{{ ${"(".repeat(5_000)}1${")".repeat(5_000)} }}`),
+  () => quoted(`${"{% if true %}".repeat(5_000)}x${"{% endif %}".repeat(5_000)}`),
 ];

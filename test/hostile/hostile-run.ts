@@ -359,14 +359,13 @@ function isLogLine(line: string): boolean {
   }
 }
 
-/** Fills the pool and the workers once, so that what grows later is something else. */
+/** Fills the pool and begins all workers once, so that what grows later is something else. */
 async function warmUp(url: string): Promise<void> {
   const texts = Array.from({ length: 8 }, (_, at) => `${at} ${"word ".repeat(1_500)}`);
   for (const prompt of texts) {
-    await sendBody(
-      url,
-      "/v1/completions",
-      JSON.stringify({ prompt, max_tokens: 1, n: 2, seed: 1 }),
-    );
+    const body = JSON.stringify({ prompt, max_tokens: 1, n: 2, seed: 1 });
+    await sendBody(url, "/v1/completions", body);
   }
+  const long = JSON.stringify({ prompt: "word ".repeat(80_000) });
+  await Promise.all(texts.map(() => sendBody(url, "/tokenize", long)));
 }

@@ -80,6 +80,9 @@ export const REGRESSIONS: readonly BodyCase[] = [
   pinned("a choice and tokens that cannot write it", completions, {
     ...{ guided_choice: '["yes","no"]', allowed_token_ids: "[200,201]" },
   }),
+  pinned("a template of three million turns", chat, {
+    chat_template: '"{% for a in range(3000000) %}x{% endfor %}"',
+  }),
   pinned("a broken call in the history", chat, {
     messages:
       '[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[{"type":"function",' +

@@ -10,9 +10,13 @@ const bytesPerKib = 1024;
 
 /**
  * float32, because its tokens never depend on the batch; a small pool, so that it is soon full and
- * what grows is something else.
+ * what grows is something else; everything that clients can be allowed; and short deadlines.
  */
-const FLAGS = ["--port", "0", "--dtype", "float32", "--kv-pool-bytes", String(128 * 2 ** 20)];
+const FLAGS = [
+  ...["--port", "0", "--dtype", "float32", "--kv-pool-bytes", String(128 * 2 ** 20)],
+  ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
+  ...["--text-deadline-ms", "3000"],
+];
 
 export class ServedProcess {
   readonly url: string;

@@ -15,7 +15,7 @@ test.each(WEAKNESSES.filter(({ quick }) => quick || full))(
       const { cases } = weakness;
       const report = await runHostile({ root, cases, requests: 1000, failFast: true });
       const found = report.failures.map(({ check }) => check);
-      expect(weakness.foundBy).toContain(found[0]);
+      expect(found.filter((check) => weakness.foundBy.includes(check))).not.toEqual([]);
     } finally {
       remove();
     }
