@@ -9,6 +9,7 @@ import type {
   StreamItem,
 } from "./api.ts";
 import { Channel } from "./channel.ts";
+import type { Paced, Pacer } from "./pacer.ts";
 import type { EngineRequest, PromptOutput, SequenceOutput } from "./protocol.ts";
 import { ReaderLag } from "./reader-lag.ts";
 import { SequenceText } from "./sequence-text.ts";
@@ -20,7 +21,7 @@ const MS_PER_SECOND = 1000;
 interface SequenceState {
   readonly text: SequenceText | null;
   tokens: number;
-  /** Not yet delivered: fewer tokens than the stream's interval. */
+  /** Not yet delivered: fewer tokens than the stream's interval, or held by the pacer. */
   held: StreamItem | null;
   lastTokenMs: number | null;
   finishReason: FinishReason | null;
@@ -37,12 +38,14 @@ export interface ActiveRequestOptions {
   readonly unreadTokensMax: number;
   /** Tells the engine to compute nothing for the request, or to go on. */
   readonly setPaused: (paused: boolean) => void;
+  /** Lets tokens wait for each other where many requests are read. Absent: none waits. */
+  readonly pacer?: Pacer;
   /** Called once, when nothing more will come. */
   readonly onEnd: () => void;
 }
 
 /** A request on its way: turns the engine's tokens into stream items, and measures it. */
-export class ActiveRequest {
+export class ActiveRequest implements Paced {
   readonly #options: ActiveRequestOptions;
   readonly #channel: Channel<StreamItem>;
   readonly #lag: ReaderLag;
@@ -77,6 +80,7 @@ export class ActiveRequest {
       lastTokenMs: null,
       finishReason: null,
     }));
+    options.pacer?.enter(params.n);
   }
 
   get request(): EngineRequest {
@@ -103,6 +107,17 @@ export class ActiveRequest {
     if (this.#sequences.every((known) => known.finishReason !== null)) this.#end();
   }
 
+  /** Hands on what waited for more, as far as the request's own interval lets it go. */
+  flush(): void {
+    if (this.#ended) return;
+    for (const sequence of this.#sequences) {
+      const { held } = sequence;
+      if (held === null || !this.#isLongEnough(held)) continue;
+      sequence.held = null;
+      this.#push(held);
+    }
+  }
+
   /** Ends the stream with an error; the engine is told to forget the request. */
   fail(error: unknown): void {
     this.#giveUp("error", { error });
@@ -115,6 +130,7 @@ export class ActiveRequest {
 
   #giveUp(finishReason: FinishReason, failure: { readonly error: unknown } | null): void {
     if (this.#ended) return;
+    this.flush();
     this.#options.abort();
     for (const sequence of this.#sequences) sequence.finishReason ??= finishReason;
     if (failure !== null) this.#channel.fail(failure.error);
@@ -147,14 +163,24 @@ export class ActiveRequest {
 
   /** The first and the last item at once; between them at least the interval's tokens per item. */
   #deliver(sequence: SequenceState, item: StreamItem): void {
-    const { streamInterval } = this.#options.request.params;
+    const { pacer } = this.#options;
     const whole = sequence.held === null ? item : joinItems(sequence.held, item);
     const isFirst = sequence.tokens === item.tokenIds.length;
-    const due = isFirst || whole.tokenIds.length >= streamInterval || whole.finishReason !== null;
+    const isPaced = pacer !== undefined && pacer.intervalMs > 0;
+    const isOver = isFirst || whole.finishReason !== null;
+    const due = isOver || (!isPaced && this.#isLongEnough(whole));
     sequence.held = due ? null : whole;
-    if (!due) return;
-    this.#channel.push(whole);
-    this.#lag.pushed(whole);
+    if (due) this.#push(whole);
+    else if (isPaced) pacer.hold(this);
+  }
+
+  #isLongEnough({ tokenIds }: StreamItem): boolean {
+    return tokenIds.length >= this.#options.request.params.streamInterval;
+  }
+
+  #push(item: StreamItem): void {
+    this.#channel.push(item);
+    this.#lag.pushed(item);
   }
 
   #measure(sequence: SequenceState, tokens: number): void {
@@ -177,7 +203,8 @@ export class ActiveRequest {
   #end(): void {
     this.#ended = true;
     this.#channel.end();
-    const { listeners, onEnd } = this.#options;
+    const { listeners, onEnd, pacer, request } = this.#options;
+    pacer?.leave(this, request.params.n);
     onEnd();
     for (const listener of listeners) listener.onRequestEnd?.(this.#times(), this.#summary());
   }

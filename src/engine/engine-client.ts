@@ -1,11 +1,12 @@
 import { MessageChannel, type MessagePort } from "node:worker_threads";
-import { EngineError, processClock } from "#base";
+import { EngineError, processClock, systemTimer } from "#base";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
 import { listenTo } from "./abort-listener.ts";
 import type { ActiveRequest } from "./active-request.ts";
 import type { EngineHealth, EngineListener, EngineStats } from "./api.ts";
 import type { EngineLink, OpenLink } from "./link.ts";
+import { Pacer } from "./pacer.ts";
 import {
   FIRST_CLIENT,
   type FromEngine,
@@ -72,6 +73,8 @@ const NO_STATS: EngineStats = {
  */
 export class EngineClient {
   readonly listeners = new Set<EngineListener>();
+  /** Of all its requests: their readers share this thread. */
+  readonly pacer: Pacer = new Pacer(systemTimer);
   /** What the cache told; ends with the engine. */
   readonly kvEvents: KvEventLog;
   readonly #link: EngineLink;

@@ -15,6 +15,7 @@
  *   active-request.ts   a request seen by its caller; channel.ts its queue, reader-lag.ts how
  *                       far its reader is behind
  *   abort-listener.ts   many requests that listen to one signal
+ *   pacer.ts            tokens that wait for each other where many are read
  *   lazy-stream.ts      a stream that begins when it is read
  *   sequence-text.ts    tokens to text, stop strings
  *   engine-client.ts    who waits for what; bounded-map.ts keeps many from coming at once

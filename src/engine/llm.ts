@@ -349,6 +349,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       tokenizer: this.#text.tokenizer,
       clock: systemClock,
       listeners: client.listeners,
+      pacer: client.pacer,
       unreadTokensMax,
       abort: (index) => client.abort(request.key, index),
       setPaused: (paused) => client.setPaused(request.key, paused),

@@ -1,0 +1,130 @@
+/** Tokens wait for each other only where many are read, and then not for long. */
+import { expect, test } from "vitest";
+import { systemClock } from "#base";
+import { SamplingParams } from "#engine";
+import { ActiveRequest } from "../../src/engine/active-request.ts";
+import { Pacer } from "../../src/engine/pacer.ts";
+import type { EngineRequest, PromptOutput, SequenceOutput } from "../../src/engine/protocol.ts";
+
+/** A pacer whose time is over when the test says so. */
+function scriptedPacer() {
+  const timers: { ms: number; run: () => void }[] = [];
+  const pacer = new Pacer({
+    after: (ms, run) => {
+      timers.push({ ms, run });
+      return () => {};
+    },
+  });
+  const tick = () => {
+    for (const { run } of timers.splice(0)) run();
+  };
+  return { pacer, timers, tick };
+}
+
+const PROMPT: PromptOutput = {
+  ...{ cachedTokens: 0, queueSeconds: 0, promptLogprobs: null, promptLogits: null },
+};
+
+function startRequest(pacer: Pacer, key: number, params: Record<string, unknown> = {}) {
+  const request: EngineRequest = {
+    ...{ key, requestId: String(key), promptTokenIds: [1], seed: 0n, cacheSalt: null },
+    params: SamplingParams.parse({ maxTokens: 100, ...params }),
+    ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
+  };
+  const active = new ActiveRequest({
+    ...{ request, tokenizer: null, clock: systemClock, listeners: new Set(), pacer },
+    unreadTokensMax: Number.POSITIVE_INFINITY,
+    abort: () => {},
+    setPaused: () => {},
+    onEnd: () => {},
+  });
+  const got: number[][] = [];
+  const failures: unknown[] = [];
+  void (async () => {
+    try {
+      for await (const { tokenIds } of active.items) got.push([...tokenIds]);
+    } catch (error) {
+      failures.push(error);
+    }
+  })();
+  let first = true;
+  const accept = (tokenId: number, finishReason: SequenceOutput["finishReason"] = null) => {
+    const prompt = first ? PROMPT : null;
+    first = false;
+    const rest = { logprobs: null, stopReason: null, beam: null };
+    active.accept({ key, index: 0, tokenIds: [tokenId], finishReason, prompt, ...rest });
+  };
+  return { active, accept, got, failures };
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test("few streams bring every token when it comes", async () => {
+  const { pacer, timers } = scriptedPacer();
+  const requests = Array.from({ length: 8 }, (_, key) => startRequest(pacer, key));
+  for (const token of [1, 2, 3]) {
+    for (const { accept } of requests) accept(token);
+    await settled();
+  }
+  for (const { got } of requests) expect(got).toEqual([[1], [2], [3]]);
+  expect(timers).toHaveLength(0);
+});
+
+test("of many streams tokens wait for each other, a first one and an end never", async () => {
+  const { pacer, timers, tick } = scriptedPacer();
+  const requests = Array.from({ length: 64 }, (_, key) => startRequest(pacer, key));
+  for (const token of [1, 2, 3]) {
+    for (const { accept } of requests) accept(token);
+    await settled();
+  }
+  for (const { got } of requests) expect(got).toEqual([[1]]);
+  expect(timers.map(({ ms }) => ms)).toEqual([6.4]);
+  tick();
+  await settled();
+  for (const { got } of requests) expect(got).toEqual([[1], [2, 3]]);
+  for (const { accept } of requests) accept(4);
+  for (const { accept } of requests) accept(5, "length");
+  await settled();
+  for (const { got } of requests) expect(got).toEqual([[1], [2, 3], [4, 5]]);
+  expect(pacer.intervalMs).toBe(0);
+  tick();
+  await settled();
+  expect(requests[0]?.got).toHaveLength(3);
+});
+
+test("what waits is handed on before a failure, and lost with a caller that leaves", async () => {
+  const { pacer } = scriptedPacer();
+  const requests = Array.from({ length: 16 }, (_, key) => startRequest(pacer, key));
+  for (const token of [1, 2]) for (const { accept } of requests) accept(token);
+  const [failing, leaving] = requests;
+  failing?.active.fail(new Error("a step failed"));
+  leaving?.active.cancel();
+  await settled();
+  expect(failing).toMatchObject({ got: [[1], [2]], failures: [{ message: "a step failed" }] });
+  expect(leaving?.failures).toEqual([]);
+  expect(pacer.intervalMs).toBeCloseTo(1.4);
+});
+
+test("an interval of tokens that the request asked for is kept to", async () => {
+  const { pacer, tick } = scriptedPacer();
+  const requests = Array.from({ length: 16 }, (_, key) =>
+    startRequest(pacer, key, { streamInterval: 4 }),
+  );
+  const accept = (token: number) => {
+    for (const request of requests) request.accept(token);
+  };
+  for (const token of [1, 2, 3]) accept(token);
+  tick();
+  await settled();
+  expect(requests[0]?.got).toEqual([[1]]);
+  for (const token of [4, 5]) accept(token);
+  tick();
+  await settled();
+  expect(requests[0]?.got).toEqual([[1], [2, 3, 4, 5]]);
+});
+
+test("no silence is longer than 50 ms because of others", () => {
+  const { pacer } = scriptedPacer();
+  pacer.enter(10_000);
+  expect(pacer.intervalMs).toBe(50);
+});
