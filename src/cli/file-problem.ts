@@ -25,6 +25,7 @@ export function fileProblem({ action, file, wanted, cause }: FileFailure): Engin
   return new EngineError("IO", `Cannot ${action} ${file}: wanted ${wanted}, ${problem}`, { cause });
 }
 
-function codeOf(cause: unknown): string {
+/** The system's name of a failure; empty where it has none. */
+export function codeOf(cause: unknown): string {
   return cause instanceof Error && "code" in cause ? String(cause.code) : "";
 }

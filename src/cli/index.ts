@@ -14,6 +14,7 @@
  *   prompt-source.ts prompts from flags, files and pipes; prompt-row.ts one of them
  *   batch.ts         many prompts at once
  *   result-output.ts where results go, and in which order
+ *   standard-output.ts  slow and closed pipes, full disks
  *   interruption.ts  Ctrl-C
  *   file-problem.ts  files that cannot be used, in words
  *   progress.ts      a bar on a terminal, nothing in a pipe

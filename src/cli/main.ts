@@ -7,6 +7,7 @@ import { EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG_USE } from "./exit-codes.ts";
 import { withPlainSwitches } from "./flag-option.ts";
 import { Interrupted } from "./interruption.ts";
 import { packageVersion } from "./package-root.ts";
+import { watchStandardOutput } from "./standard-output.ts";
 
 /** Failures that the user mends by calling differently. */
 const WRONG_USE = new Set([
@@ -81,11 +82,7 @@ function optionsOf(command: Command): Option[] {
 
 async function main(): Promise<void> {
   const verbose = process.argv.includes("--verbose");
-  // A closed pipe (`perigee … | head`) is the reader's choice, not a failure.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") process.exit(0);
-    throw error;
-  });
+  watchStandardOutput();
   try {
     const words = process.argv.slice(2);
     const root = await program(wantedCommand(words));

@@ -5,6 +5,7 @@ import type { ChatMessage, GenerateOptions, LLM } from "#engine";
 import { addEngineFlags, engineFlags, loadModel } from "../engine-flags.ts";
 import { inFlags } from "../flags.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
+import { print } from "../standard-output.ts";
 
 interface ChatFlags extends Readonly<Record<string, unknown>> {
   readonly system?: string;
@@ -121,14 +122,14 @@ class Conversation {
       const options = { ...this.#options, signal: stop.signal };
       for await (const item of this.#llm.stream(prompt, options)) {
         said += item.text ?? "";
-        process.stdout.write(item.text ?? "");
+        await print(item.text ?? "");
       }
     } catch (thrown) {
       if (!stop.signal.aborted) throw thrown;
     } finally {
       this.#terminal.off("SIGINT", interrupt);
     }
-    process.stdout.write("\n");
+    await print("\n");
     this.#messages.push({ role: "assistant", content: said });
   }
 }

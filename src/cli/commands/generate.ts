@@ -12,6 +12,7 @@ import { readPrompts } from "../prompt-source.ts";
 import { ResultOutput } from "../result-output.ts";
 import { RETENTION_HELP, retentionFromFlag } from "../retention.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
+import { print } from "../standard-output.ts";
 
 /** Longer than the API's 16 tokens: somebody reads it. */
 const MAX_TOKENS_DEFAULT = 128;
@@ -151,15 +152,15 @@ async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions)
   try {
     for await (const { text, tokenIds } of llm.stream(prompt, options)) {
       const ids = () => (tokens === 0 || tokenIds.length === 0 ? "" : ",") + tokenIds.join(",");
-      process.stdout.write(text ?? ids());
+      await print(text ?? ids());
       tokens += tokenIds.length;
     }
   } catch (thrown) {
-    if (tokens > 0) process.stdout.write("\n");
+    if (tokens > 0) await print("\n");
     if (options.signal?.aborted !== true) throw thrown;
     throw new Interrupted(`${tokens} tokens were made`);
   }
-  process.stdout.write("\n");
+  await print("\n");
 }
 
 async function writeLogits(llm: LLM, prompt: Prompt, file: string): Promise<void> {
