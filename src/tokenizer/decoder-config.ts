@@ -1,5 +1,5 @@
 /** Reads tokenizer.json's `decoder` into stages (`decoder-stages.ts`). */
-import { EngineError, messageOf } from "#base";
+import { EngineError, messageOf, shortText, valueText } from "#base";
 import {
   ByteFallbackStage,
   ByteLevelStage,
@@ -68,11 +68,20 @@ function replaceStage(config: DecoderConfig, fused: boolean): Stage {
   return new MapStage((text) => text.replaceAll(pattern, () => content));
 }
 
+/**
+ * Decoding has no deadline, so a pattern must not take long for any text: one repetition without
+ * end, and none of a group, cannot take more than the square of a token's length.
+ */
 function regularExpression(source: string): RegExp {
+  const plain = source.replaceAll(/\\.|\[(?:\\.|[^\]\\])*\]/gs, "x");
+  const endless = plain.match(/[*+]|\{\d+,\}/g)?.length ?? 0;
+  if (endless > 1 || /\)[*+?{]/.test(plain) || /\\[1-9k]/.test(source)) {
+    throw unsupported(`a replacement of ${shortText(source)}, which may take without end,`);
+  }
   try {
     return new RegExp(source, "gu");
   } catch (error) {
-    throw unsupported(`a replacement of ${source} (${messageOf(error)})`);
+    throw unsupported(`a replacement of ${shortText(source)} (${messageOf(error)})`);
   }
 }
 
@@ -113,8 +122,33 @@ function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
     case "Sequence":
       return sequenceStages(config.decoders ?? []);
     default:
-      throw unsupported(String(config.type));
+      throw unsupported(valueText(config.type));
   }
+}
+
+const TEXTS = ["prefix", "suffix", "replacement", "prepend_scheme", "content"];
+const FIELD_TYPES: ReadonlyMap<string, string> = new Map([
+  ...TEXTS.map((field): [string, string] => [field, "string"]),
+  ...["cleanup", "add_prefix_space"].map((field): [string, string] => [field, "boolean"]),
+  ...["start", "stop"].map((field): [string, string] => [field, "number"]),
+  ["pattern", "object"],
+]);
+
+/** A decoder and those in it, with fields of the types that are read. Throws TOKENIZER_INVALID. */
+function checked(value: unknown): DecoderConfig {
+  if (typeof value !== "object" || value === null) throw unsupported(valueText(value));
+  for (const [field, type] of FIELD_TYPES) {
+    const found: unknown = Reflect.get(value, field);
+    const isRight = found === undefined || found === null || typeof found === type;
+    if (!isRight) throw unsupported(`one whose ${field} is ${valueText(found)}`);
+  }
+  for (const part of Object.values(Reflect.get(value, "pattern") ?? {})) {
+    if (typeof part !== "string") throw unsupported(`one whose pattern is ${valueText(part)}`);
+  }
+  const decoders: unknown = Reflect.get(value, "decoders") ?? [];
+  if (!Array.isArray(decoders)) throw unsupported(`one whose decoders are ${valueText(decoders)}`);
+  for (const decoder of decoders) checked(decoder);
+  return value as DecoderConfig; // Every field that is read was seen to have its type.
 }
 
 function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
@@ -130,6 +164,5 @@ export function createStages(decoder: unknown): Stage[] {
   if (decoder === null || decoder === undefined) {
     return [new MapStage((text, first) => (first ? text : ` ${text}`))];
   }
-  // tokenizer.json is Hugging Face's format; fields are checked where a stage reads them.
-  return stagesOf(decoder as DecoderConfig, false);
+  return stagesOf(checked(decoder), false);
 }

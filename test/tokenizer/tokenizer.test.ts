@@ -170,6 +170,31 @@ describe("a tokenizer from a stranger", () => {
     }
   });
 
+  test.each([
+    ["no list of decoders", { type: "Sequence", decoders: 3 }],
+    ["a part that is a number", { type: "Sequence", decoders: [3] }],
+    ["a prefix that is a number", { type: "WordPiece", prefix: 3 }],
+    ["a pattern that is a number", { type: "Replace", pattern: { String: 3 } }],
+    ["a count that is a text", { type: "Strip", start: "all" }],
+    ["groups that repeat", { type: "Replace", pattern: { Regex: "(a+)+$" } }],
+    ["two repetitions", { type: "Replace", pattern: { Regex: "a*a*b" } }],
+    ["what was seen before", { type: "Replace", pattern: { Regex: "(a)\\1*" } }],
+    ["no known type", { type: "constructor" }],
+  ])("cannot decode by %s", (_, decoder) => {
+    expect(() => new Tokenizer({ tokenizerJson: { ...json, decoder } })).toThrow(
+      expect.objectContaining({ code: "TOKENIZER_INVALID" }),
+    );
+  });
+
+  test("may decode by a pattern that takes no longer than its text", () => {
+    const decoder = { type: "Replace", pattern: { Regex: "[*+(]*\\+" }, content: "b" };
+    const vocab = { a: 0, "*(+a": 1 };
+    const tokenizer = new Tokenizer({
+      tokenizerJson: { ...json, decoder, model: { ...model, vocab } },
+    });
+    expect(tokenizer.decode([0, 1])).toBe("aba");
+  });
+
   test("whose fault shows only at a text is called invalid then", () => {
     const post_processor = {
       ...{ type: "TemplateProcessing", single: [65_536], pair: [], special_tokens: {} },
