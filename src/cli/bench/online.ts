@@ -1,6 +1,6 @@
-import { EngineError, philox, seedFrom, systemClock } from "#base";
+import { EngineError, philox, seedFrom, shortText, systemClock } from "#base";
 import { Progress } from "../progress.ts";
-import { randomPrompts } from "./random-prompts.ts";
+import { type OnlinePrompt, onlinePrompts } from "./online-prompts.ts";
 import { summarize } from "./statistics.ts";
 
 const MS_PER_SECOND = 1000;
@@ -17,7 +17,16 @@ export interface OnlineOptions {
   readonly requestRate: number;
   readonly concurrencyMax: number;
   readonly vocabularySize: number;
+  /** Of prompts that are made up and of arrivals: the same one again meets the server's cache. */
   readonly seed: number;
+  /** Made-up prompts are text; token ids otherwise. */
+  readonly text: boolean;
+  /** /v1/chat/completions; /v1/completions otherwise. */
+  readonly chat: boolean;
+  /** A file with prompts; null: they are made up. */
+  readonly dataset: string | null;
+  /** Requests with prompts of their own that are sent before, and not counted. */
+  readonly warmups: number;
 }
 
 interface RequestTiming {
@@ -25,31 +34,30 @@ interface RequestTiming {
   readonly gapsMs: readonly number[];
   readonly endToEndMs: number;
   readonly tokens: number;
+  readonly promptTokens: number;
+  /** Of these, tokens that the server found in its cache. */
+  readonly cachedTokens: number;
 }
 
 /** Drives a server with streaming completions; reports first-token, inter-token, total times. */
 export async function benchServe(options: OnlineOptions) {
-  const prompts = randomPrompts(
-    options.prompts,
-    options.inputLength,
-    options.vocabularySize,
-    options.seed,
-  );
-  const progress = await Progress.start("requests", options.prompts);
+  const prompts = await onlinePrompts(options);
+  await warmUp(options);
+  const progress = await Progress.start("requests", prompts.length);
   const started = systemClock.nowMs();
   const arrivals = arrivalTimes(options);
   const gate = new Gate(options.concurrencyMax);
   const timings: RequestTiming[] = [];
   let failed = 0;
   await Promise.all(
-    prompts.map(async ({ promptTokenIds }, place) => {
+    prompts.map(async (prompt, place) => {
       await waitUntil(started + (arrivals[place] ?? 0));
       await gate.enter();
       try {
-        timings.push(await timeRequest(options, promptTokenIds));
+        timings.push(await timeRequest(options, prompt));
       } catch (error) {
         failed += 1;
-        if (failed === options.prompts) throw error;
+        if (failed === prompts.length) throw error;
       } finally {
         gate.leave();
         progress.advance();
@@ -60,6 +68,15 @@ export async function benchServe(options: OnlineOptions) {
   return summary(options, timings, failed, (systemClock.nowMs() - started) / MS_PER_SECOND);
 }
 
+/** Other prompts than those that are measured, or these would be in the cache then. */
+async function warmUp(options: OnlineOptions): Promise<void> {
+  const { warmups, seed, chat } = options;
+  if (warmups === 0) return;
+  const others = { ...options, prompts: warmups, seed: seed + 0x5eed, dataset: null };
+  const prompts = await onlinePrompts({ ...others, text: options.text || chat });
+  for (const prompt of prompts) await timeRequest(options, prompt);
+}
+
 function summary(
   options: OnlineOptions,
   timings: readonly RequestTiming[],
@@ -67,6 +84,8 @@ function summary(
   seconds: number,
 ) {
   const tokens = timings.reduce((sum, timing) => sum + timing.tokens, 0);
+  const promptTokens = timings.reduce((sum, timing) => sum + timing.promptTokens, 0);
+  const cachedTokens = timings.reduce((sum, timing) => sum + timing.cachedTokens, 0);
   return {
     benchmark: "serve",
     ...options,
@@ -76,6 +95,9 @@ function summary(
     seconds,
     requestsPerSecond: timings.length / seconds,
     outputTokensPerSecond: tokens / seconds,
+    promptTokens,
+    cachedTokens,
+    cachedShare: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
     timeToFirstTokenMs: summarize(timings.map((timing) => timing.firstTokenMs)),
     interTokenMs: summarize(timings.flatMap((timing) => timing.gapsMs)),
     endToEndMs: summarize(timings.map((timing) => timing.endToEndMs)),
@@ -98,36 +120,57 @@ async function waitUntil(timeMs: number): Promise<void> {
   if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
 }
 
-async function timeRequest(
-  options: OnlineOptions,
-  promptTokenIds: readonly number[],
-): Promise<RequestTiming> {
+async function timeRequest(options: OnlineOptions, prompt: OnlinePrompt): Promise<RequestTiming> {
   const started = systemClock.nowMs();
-  const body = await openStream(options, promptTokenIds);
+  const body = await openStream(options, prompt);
   const times: number[] = [];
-  let tokens = 0;
+  let usage: Usage = {};
   for await (const chunk of serverSentEvents(body)) {
-    const event = JSON.parse(chunk) as {
-      choices?: unknown[];
-      usage?: { completion_tokens: number };
-    };
-    if ((event.choices?.length ?? 0) > 0) times.push(systemClock.nowMs());
-    tokens = event.usage?.completion_tokens ?? tokens;
+    const event = JSON.parse(chunk) as StreamEvent;
+    if (event.choices?.some(hasText) === true) times.push(systemClock.nowMs());
+    usage = event.usage ?? usage;
   }
   const [first = systemClock.nowMs()] = times;
   return {
     firstTokenMs: first - started,
     gapsMs: times.slice(1).map((time, place) => time - (times[place] ?? time)),
     endToEndMs: systemClock.nowMs() - started,
-    tokens,
+    tokens: usage.completion_tokens ?? 0,
+    promptTokens: usage.prompt_tokens ?? 0,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
   };
+}
+
+interface Usage {
+  readonly prompt_tokens?: number;
+  readonly completion_tokens?: number;
+  readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
+}
+
+/** Of an event, as OpenAI's servers send it, what is measured. */
+interface StreamEvent {
+  readonly choices?: readonly StreamChoice[];
+  readonly usage?: Usage | null;
+}
+
+interface StreamChoice {
+  readonly text?: string;
+  readonly delta?: { readonly role?: string; readonly content?: string | null };
+  readonly finish_reason?: string | null;
+}
+
+/** The first chunk of a chat says who speaks, and is no token yet. */
+function hasText({ delta, finish_reason: reason }: StreamChoice): boolean {
+  if (delta === undefined || (reason ?? null) !== null) return true;
+  return delta.role === undefined || (delta.content ?? "") !== "";
 }
 
 async function openStream(
   options: OnlineOptions,
-  prompt: readonly number[],
+  prompt: OnlinePrompt,
 ): Promise<ReadableStream<Uint8Array>> {
-  const response = await fetch(new URL("/v1/completions", options.url), {
+  const route = "messages" in prompt ? "/v1/chat/completions" : "/v1/completions";
+  const response = await fetch(new URL(route, options.url), {
     method: "POST",
     headers: {
       "content-type": "application/json",
@@ -135,7 +178,7 @@ async function openStream(
     },
     body: JSON.stringify({
       model: options.model,
-      prompt,
+      ...prompt,
       max_tokens: options.outputLength,
       temperature: 0,
       ignore_eos: true,
@@ -145,8 +188,12 @@ async function openStream(
   });
   if (response.ok && response.body !== null) return response.body;
   const text = await response.text();
-  throw new EngineError("NETWORK", `Cannot use ${options.url}: status ${response.status}, ${text}`);
+  const said = shortText(text, ANSWER_LENGTH_MAX);
+  throw new EngineError("NETWORK", `Cannot use ${options.url}: status ${response.status}, ${said}`);
 }
+
+/** Of a refusal, in a message. */
+const ANSWER_LENGTH_MAX = 500;
 
 /** The `data:` lines of a stream, up to [DONE]. */
 async function* serverSentEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {

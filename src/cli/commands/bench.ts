@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { type Command, InvalidArgumentError } from "commander";
 import { EngineError } from "#base";
 import { gpuLimits } from "../bench/gpu-limits.ts";
@@ -12,10 +13,10 @@ interface BenchFlags extends Record<string, unknown> {
   readonly prompts: number;
   readonly warmups: number;
   readonly iterations: number;
-  readonly seed: number;
 }
 
 interface OfflineFlags extends BenchFlags {
+  readonly seed: number;
   readonly device?: unknown;
   readonly isa?: unknown;
   readonly table?: boolean;
@@ -23,6 +24,10 @@ interface OfflineFlags extends BenchFlags {
 
 interface ServeFlags extends BenchFlags {
   readonly url: string;
+  readonly seed?: number;
+  readonly chat?: boolean;
+  readonly text?: boolean;
+  readonly dataset?: string;
   readonly apiKey?: string;
   readonly requestRate?: number;
   readonly concurrency: number;
@@ -32,10 +37,23 @@ interface ServeFlags extends BenchFlags {
 export function defineBench(bench: Command): void {
   offline(bench, "latency", "time of one batch, end to end", 8, benchLatency);
   offline(bench, "throughput", "requests and tokens per second", 64, benchThroughput);
-  addLoadFlags(bench.command("serve"), 64)
+  addLengthFlags(bench.command("serve"), 64)
     .description("Drive a running server: time to first token, between tokens, end to end.")
+    .option(
+      "--seed <n>",
+      "Seed of prompts and arrivals. (default: another one each time, which is printed: the same " +
+        "prompts again would be in the server's cache)",
+      whole,
+    )
+    .option("--chat", "Ask the chat route, with a user's message each.")
+    .option("--text", "Make up text instead of token ids, of about as many tokens.")
+    .option(
+      "--dataset <file>",
+      'Prompts from JSON lines: texts, or objects with "prompt" or "messages".',
+    )
+    .option("--warmups <n>", "Requests before, with other prompts, that are not counted.", whole, 1)
     .option("--url <url>", "Base address of the server.", "http://127.0.0.1:8000")
-    .option("--api-key <text>", "Sent as a bearer token.")
+    .option("--api-key <text>", "Sent as a bearer token. (default: PERIGEE_API_KEY)")
     .option(
       "--request-rate <n>",
       "Requests per second, Poisson arrivals. (default: all at once)",
@@ -74,17 +92,25 @@ function offline(
 }
 
 function addLoadFlags(command: Command, prompts: number): Command {
+  return addLengthFlags(command, prompts).option(
+    "--seed <n>",
+    "Seed of the random prompts.",
+    whole,
+    0,
+  );
+}
+
+function addLengthFlags(command: Command, prompts: number): Command {
   return command
     .option("--input-length <n>", "Tokens of each prompt.", count, 32)
     .option("--output-length <n>", "Tokens to generate for each prompt.", count, 128)
-    .option("--prompts <n>", "Prompts.", count, prompts)
-    .option("--seed <n>", "Seed of the random prompts.", whole, 0);
+    .option("--prompts <n>", "Prompts.", count, prompts);
 }
 
 async function serve(flags: ServeFlags) {
-  const apiKey = flags.apiKey ?? null;
+  const apiKey = flags.apiKey ?? process.env.PERIGEE_API_KEY ?? null;
   const { model, vocabularySize } = await describeServer(flags.url, apiKey);
-  return benchServe({
+  const result = await benchServe({
     url: flags.url,
     apiKey,
     model,
@@ -94,9 +120,25 @@ async function serve(flags: ServeFlags) {
     outputLength: flags.outputLength,
     requestRate: flags.requestRate ?? Number.POSITIVE_INFINITY,
     concurrencyMax: flags.concurrency,
-    seed: flags.seed,
+    seed: flags.seed ?? randomInt(SEED_LIMIT),
+    chat: flags.chat === true,
+    text: flags.text === true,
+    dataset: flags.dataset ?? null,
+    warmups: flags.warmups,
   });
+  if (result.cachedShare >= TOLD_SHARE) {
+    const percent = (100 * result.cachedShare).toFixed(0);
+    process.stderr.write(
+      `perigee: ${percent} % of the prompts' tokens came out of the server's cache: first tokens ` +
+        "come sooner than of prompts that it has not seen\n",
+    );
+  }
+  return result;
 }
+
+const SEED_LIMIT = 2 ** 31;
+/** Prompts that begin alike by chance share less, and what a chat template begins with little. */
+const TOLD_SHARE = 0.2;
 
 const SAFE_VOCABULARY = 1000;
 
