@@ -5,6 +5,7 @@ import {
   badWordTokens,
   ChatTemplate,
   missingTemplate,
+  pickTemplate,
   type TemplateSource,
   type TextLimits,
   TextPool,
@@ -24,6 +25,8 @@ const THINKING_MARKS = [
 /** What the calling thread may be asked for without going to a thread. */
 const INLINE_WORDS_MAX = 16;
 const INLINE_WORD_UNITS_MAX = 256;
+/** A short word costs about as much as a text of so many times its length. */
+const WORD_COST = 8;
 
 /** What a message of a conversation counts beside its text. */
 const VALUE_UNITS = 16;
@@ -67,8 +70,11 @@ export class ModelText {
     const template: TemplateSource | null =
       text === null ? null : { text, from: other === null ? "model" : "request" };
     this.hasTemplate = template !== null;
-    // Parsed here for its mistakes alone; it never runs on this thread.
-    if (template !== null) new ChatTemplate(template.text, { source: template.from });
+    const toolTemplate = other === null ? toolTemplateOf(files) : null;
+    // Parsed here for their mistakes alone; they never run on this thread.
+    for (const source of [template, toolTemplate]) {
+      if (source !== null) new ChatTemplate(source.text, { source: source.from });
+    }
     if (files === null) {
       this.tokenizer = null;
       this.codec = null;
@@ -77,7 +83,10 @@ export class ModelText {
     }
     const { tokenizerJson, tokenizerConfig } = files;
     this.tokenizer = new Tokenizer(files);
-    this.#pool = new TextPool({ files: { tokenizerJson, tokenizerConfig }, template }, options);
+    this.#pool = new TextPool(
+      { files: { tokenizerJson, tokenizerConfig }, template, toolTemplate },
+      options,
+    );
     this.codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
   }
 
@@ -113,7 +122,7 @@ export class ModelText {
     const size = words.reduce((sum, word) => sum + word.length, 0);
     const isSmall = words.length <= INLINE_WORDS_MAX && size <= INLINE_WORD_UNITS_MAX;
     if (isSmall || this.#pool === null) return badWordTokens(tokenizer, words);
-    return this.#pool.run({ kind: "badWords", words }, { size: size * words.length, signal });
+    return this.#pool.run({ kind: "badWords", words }, { size: size * WORD_COST, signal });
   }
 
   /** The tokens between which the model thinks. Throws INVALID_ARGUMENT where it has none. */
@@ -174,6 +183,15 @@ export class ModelText {
     const byContext = Math.max(PROMPT_BYTES, (this.#contextTokens ?? 0) * TOKEN_BYTES);
     return this.#options.promptBytesMax ?? byContext;
   }
+}
+
+/** The template for tools beside the model's own, where tokenizer_config.json lists both. */
+function toolTemplateOf(files: Checkpoint["tokenizer"]): TemplateSource | null {
+  const listed = files?.tokenizerConfig?.chat_template;
+  const text = Array.isArray(listed) ? pickTemplate(listed, true) : null;
+  // A template in a file of its own counts more than the list.
+  const isListed = Array.isArray(listed) && pickTemplate(listed, false) === files?.chatTemplate;
+  return text === null || !isListed ? null : { text, from: "model" };
 }
 
 function toolsWarning(name: string): string {

@@ -75,6 +75,8 @@ export interface TextThreadData {
 export interface SharedText {
   readonly files: TokenizerFiles;
   readonly template: TemplateSource | null;
+  /** The model's other template for conversations with tools, if it has one. */
+  readonly toolTemplate: TemplateSource | null;
 }
 
 /** Places in `TextThreadData.status`. */

@@ -3,7 +3,14 @@ import { EngineError } from "#base";
 import { badWordTokens } from "./bad-words.ts";
 import { ChatTemplate, missingTemplate } from "./chat-template.ts";
 import { TemplateCache } from "./template-cache.ts";
-import type { ChatAnswer, ChatJob, SharedText, TextAnswer, TextJob } from "./text-jobs.ts";
+import type {
+  ChatAnswer,
+  ChatJob,
+  SharedText,
+  TemplateSource,
+  TextAnswer,
+  TextJob,
+} from "./text-jobs.ts";
 import { promptTooLong } from "./token-bound.ts";
 import { Tokenizer } from "./tokenizer.ts";
 import { renderWithTools } from "./tool-text.ts";
@@ -28,17 +35,18 @@ export class TextWork {
   readonly #tokenizer: Tokenizer;
   readonly #templates: TemplateCache;
   readonly #own: ChatTemplate | null;
+  readonly #ownWithTools: ChatTemplate | null;
 
-  constructor({ files, template }: SharedText) {
+  constructor({ files, template, toolTemplate }: SharedText) {
     this.#tokenizer = new Tokenizer(files);
     const { namedTokens } = this.#tokenizer;
     this.#templates = new TemplateCache(
       (source) => new ChatTemplate(source, { namedTokens, source: "request" }),
     );
-    this.#own =
-      template === null
-        ? null
-        : new ChatTemplate(template.text, { namedTokens, source: template.from });
+    const parsed = (own: TemplateSource | null): ChatTemplate | null =>
+      own === null ? null : new ChatTemplate(own.text, { namedTokens, source: own.from });
+    this.#own = parsed(template);
+    this.#ownWithTools = parsed(toolTemplate);
   }
 
   /** Throws what the job's request is told. */
@@ -58,7 +66,9 @@ export class TextWork {
   }
 
   #chat({ messages, options, template: source, bytesMax, tokensMax }: ChatJob): ChatAnswer {
-    const template = source === null ? this.#own : this.#templates.get(source);
+    const hasTools = (options.tools ?? []).length > 0;
+    const own = (hasTools ? this.#ownWithTools : null) ?? this.#own;
+    const template = source === null ? own : this.#templates.get(source);
     if (template === null) throw missingTemplate("the model");
     const { text, toolsAsText } = renderWithTools(template, messages, options);
     checkBytes(text, bytesMax);

@@ -20,6 +20,7 @@ function openPool(options: Partial<TextPoolOptions> = {}, kind = "gpt2-byte-bpe"
     {
       files: { tokenizerJson: tokenizerJson(kind) },
       template: { text: template, from: "model" },
+      toolTemplate: { text: "{{ tools[0].function.name }} is called", from: "model" },
     },
     {
       ...{ textWorkers: 3, textDeadlineMs: 10_000, textQueueMax: 100, textMemoryBytes: 2 ** 28 },
@@ -149,6 +150,18 @@ describe.runIf(existsSync("dist/tokenizer/text-thread.js"))("the text pool", () 
     expect(await Promise.all(jobs)).toEqual(["ENGINE_DEAD", "ENGINE_DEAD"]);
     expect(pool.threadCount).toBe(0);
     expect(await pool.run(encoding("a"), { size: 1 })).toHaveLength(1);
+  });
+
+  test("the model's own template for tools is taken for a conversation with tools", async () => {
+    const pool = openPool();
+    const tools = [{ type: "function", function: { name: "perigee_probe_tool" } }];
+    const { ids, toolsAsText } = await pool.run(
+      { ...chat(null, "x"), options: { tools } },
+      { size: 1 },
+    );
+    expect(toolsAsText).toBe(false);
+    const text = loadTokenizer("gpt2-byte-bpe").decode([...ids]);
+    expect(text).toBe("perigee_probe_tool is called");
   });
 
   test("threads start when they are needed, and end when they are not", async () => {
