@@ -53,10 +53,11 @@ export function ropeTable(rope: RopeSpec, options: RopeTableOptions): Float32Arr
  * the long factors where a sequence may become longer than the original context.
  */
 export function ropeFrequencies(rope: RopeSpec, servedTokens: number): Float32Array {
-  const plain = Float32Array.from({ length: rope.rotaryDim / 2 }, (_, i) => {
+  const periods = Float32Array.from({ length: rope.rotaryDim / 2 }, (_, i) => {
     const exponent = Math.fround((2 * i) / rope.rotaryDim);
-    return 1 / Math.fround(rope.theta ** exponent);
+    return rope.theta ** exponent;
   });
+  const plain = periods.map((period) => 1 / period);
   const { scaling } = rope;
   switch (scaling.kind) {
     case "default":
@@ -70,22 +71,29 @@ export function ropeFrequencies(rope: RopeSpec, servedTokens: number): Float32Ar
     case "longrope": {
       const long = servedTokens > scaling.originalContextTokens;
       const factors = long ? scaling.longFactors : scaling.shortFactors;
-      return plain.map((frequency, i) => frequency / (factors[i] ?? 1));
+      // The product is rounded, and not the quotient a second time.
+      return periods.map((period, i) => 1 / Math.fround(period * Math.fround(factors[i] ?? 1)));
     }
   }
 }
 
-/** Slow frequencies are divided, fast ones kept, those between blended. */
+/**
+ * Slow frequencies are divided, fast ones kept, those between blended. Rounded after every step, as
+ * there: a last bit of a frequency is 0.008 of it in the angle of position 131,071.
+ */
 function llama3Frequency(
   frequency: number,
   scaling: Extract<RopeScaling, { kind: "llama3" }>,
 ): number {
   const { factor, lowFrequencyFactor, highFrequencyFactor, originalContextTokens } = scaling;
-  const waves = (originalContextTokens * frequency) / (2 * Math.PI);
-  if (waves < lowFrequencyFactor) return frequency / factor;
-  if (waves > highFrequencyFactor) return frequency;
-  const kept = (waves - lowFrequencyFactor) / (highFrequencyFactor - lowFrequencyFactor);
-  return (1 - kept) * (frequency / factor) + kept * frequency;
+  const { fround } = Math;
+  const wave = fround(fround(2 * Math.PI) / frequency);
+  if (wave > originalContextTokens / lowFrequencyFactor) return frequency / factor;
+  if (wave < originalContextTokens / highFrequencyFactor) return frequency;
+  const above = fround(fround(originalContextTokens / wave) - lowFrequencyFactor);
+  const kept = fround(above / (highFrequencyFactor - lowFrequencyFactor));
+  const divided = fround(fround(fround(1 - kept) * frequency) / factor);
+  return divided + fround(kept * frequency);
 }
 
 /** The same idea with a ramp over dimensions rather than over wave counts. */

@@ -1,6 +1,14 @@
 import { EngineError } from "#base";
 import type { Device, DeviceTensor, LinearInput, WeightFormat, WeightSource } from "#devices";
-import { bytesOf, decodeFloats, elementCount, formatShape, type Shape, sameShape } from "#tensor";
+import {
+  bytesOf,
+  decodeFloats,
+  elementCount,
+  findNonFinite,
+  formatShape,
+  type Shape,
+  sameShape,
+} from "#tensor";
 import type { LinearNames } from "./weight-names.ts";
 
 /** A packed matrix with its bias, ready to be spread into `Device.linear`. */
@@ -124,7 +132,7 @@ export class WeightLoader {
       );
     }
     this.#count(source);
-    return source;
+    return source.random === undefined ? checked(source) : source;
   }
 
   /** The name as it should be, then as other checkpoints have it. */
@@ -150,6 +158,29 @@ export class WeightLoader {
     this.#counted.add(source.name);
     this.#parameters += elementCount(source.shape);
   }
+}
+
+/**
+ * The same weights, looked at when their bytes are read: a number that is infinite or none makes
+ * every token after it arbitrary, and in int8 nobody would see it. A device that reads the file
+ * itself does not ask for bytes, so that matrices on a GPU are taken as they are.
+ */
+function checked(source: WeightSource): WeightSource {
+  const { name, dtype, shape, file } = source;
+  const bytes = (): Uint8Array => {
+    const read = source.bytes();
+    const found = findNonFinite(read, dtype);
+    if (found === null) return read;
+    const value = decodeFloats(read, dtype)[found];
+    throw new EngineError(
+      "CHECKPOINT_INVALID",
+      `Cannot load ${name}: all of its numbers must be finite, element ${found} is ${value}; ` +
+        "fetch the file again, or take another checkpoint of the model",
+      { param: name },
+    );
+  };
+  const discard = (): void => source.discard();
+  return { name, dtype, shape, ...(file === undefined ? {} : { file }), bytes, discard };
 }
 
 function concatenate(parts: readonly Float32Array[]): Float32Array {

@@ -5,12 +5,14 @@
  *   shape.ts        extents
  *   float-bits.ts   f32 to and from f16 and bf16
  *   decode.ts       floats of a file as f32
+ *   finite.ts       finds numbers that are infinite or none
  *   vector.ts       arithmetic on rows
  *
  * @module
  */
 export { decodeFloats } from "./decode.ts";
 export { bytesOf, type DType } from "./dtype.ts";
+export { findNonFinite } from "./finite.ts";
 export {
   bf16FromF32,
   bitsOf,

@@ -92,3 +92,10 @@ export function softmax(row: ArrayLike<number>): Float64Array {
   scaleRow(out, 1 / sum);
   return out;
 }
+
+/** Or of `(word & mask) + carry` over all words, each modulo 2^32. */
+export function carriedBits(words: Int32Array, mask: number, carry: number): number {
+  let bits = 0;
+  for (let i = 0; i < words.length; i++) bits |= ((words[i]! & mask) + carry) | 0;
+  return bits;
+}

@@ -78,6 +78,12 @@ const keeping: Readonly<Record<string, Change>> = {
   chatTemplate: { to: { chatTemplate: "{{ messages[0].content }}" } },
   servedName: { to: { servedName: "another" } },
   engineThread: { to: { engineThread: true } },
+  unreadTokensMax: { to: { unreadTokensMax: 8 } },
+  promptBytesMax: { to: { promptBytesMax: 2 ** 20 } },
+  textWorkers: { to: { textWorkers: 1 } },
+  textDeadlineMs: { to: { textDeadlineMs: 20_000 } },
+  textQueueMax: { to: { textQueueMax: 8 } },
+  textMemoryBytes: { to: { textMemoryBytes: 2 ** 28 } },
   "hub.cacheDir": { to: { "hub.cacheDir": "/nonexistent" } },
 };
 

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { EngineError } from "#base";
 import { ReferenceDevice, type WeightSource } from "#devices";
 import { loadDecoderWeights, loadEncoderWeights, type Model, type WeightSources } from "#models";
+import { decodeFloats } from "#tensor";
 import { openRecordedModel } from "../contracts/recorded-model.ts";
 import { tensorSource } from "../devices/reference/sources.ts";
 
@@ -100,4 +101,23 @@ test("BERT's first checkpoints have a prefix, and norms called gamma and beta", 
     return [`bert.${older}`, source] as const;
   });
   expect(() => load(model, new Map(renamed))).not.toThrow();
+});
+
+test.for([
+  ["model.embed_tokens.weight", Number.NaN],
+  ["model.layers.0.self_attn.q_proj.weight", Number.POSITIVE_INFINITY],
+  ["model.layers.1.mlp.down_proj.weight", Number.NaN],
+  ["model.norm.weight", Number.NEGATIVE_INFINITY],
+  ["lm_head.weight", Number.NaN],
+] as const)("a weight that is no number is refused by name: %s, %d", ([name, bad]) => {
+  const { model, sources } = openRecordedModel("llama");
+  const source = sources.get(name);
+  if (source === undefined) throw new Error(`The recorded model has no ${name}`);
+  const values = decodeFloats(source.bytes(), source.dtype).slice();
+  values[7] = bad;
+  const broken = new Map(sources).set(name, tensorSource(name, source.shape, values));
+  const error = errorOf(model, broken);
+  expect(error.code).toBe("CHECKPOINT_INVALID");
+  expect(error.message).toContain(`Cannot load ${name}: all of its numbers must be finite`);
+  expect(error.message).toContain(`element 7 is ${bad}`);
 });

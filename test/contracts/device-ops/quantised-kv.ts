@@ -21,6 +21,14 @@ const spans: readonly Span[] = [
 const contexts = spans.map(({ context }) => context);
 const rows = spans.reduce((sum, span) => sum + span.rows, 0);
 
+/** Outliers, float32's largest numbers and small ones. Below 10^-28 a device may give 0 for all. */
+const extremes: number[][] = [
+  [1e30, 1, -1, 0],
+  [3.4028234663852886e38, -3.4028234663852886e38, 1e38, 0],
+  [1e-24, -1e-24, 5e-25, 0],
+  [127, -127, 63.5, -0.5],
+];
+
 /** Keys and values in 8 bits: with calibrated scales, and beside f32. */
 export function quantisedKv(pair: () => DevicePair): void {
   const calibrated = formats.flatMap((format) =>
@@ -67,6 +75,22 @@ export function quantisedKv(pair: () => DevicePair): void {
     }
     expect(await valuesSeen(pair().tested, format, [0, -0, 0, 0])).toEqual([0, 0, 0, 0]);
   });
+
+  test.for(formats.flatMap((format) => extremes.map((vector) => [format, vector] as const)))(
+    "a vector of extremes is kept as the definition keeps it, %s: %s",
+    async ([format, vector]) => {
+      const defined = await valuesSeen(pair().defined, format, vector);
+      const tested = await valuesSeen(pair().tested, format, vector);
+      const largest = Math.max(...vector.map(Math.abs));
+      for (const [place, value] of defined.entries()) {
+        expect(Number.isFinite(value)).toBe(true);
+        const error = Math.abs((tested[place] ?? Number.NaN) - value);
+        expect(error).toBeLessThanOrEqual(largest * 1e-6);
+        // Eight bits of the largest: no more is promised, and no less.
+        expect(Math.abs(value - (vector[place] ?? 0))).toBeLessThanOrEqual(largest / 16);
+      }
+    },
+  );
 
   test("one block in 8 bits takes little more than half of bf16", () => {
     const blockOf = (format: KvFormat, headDim: number, given?: KvScales) => {
