@@ -1,10 +1,12 @@
 // node bench/gpu/contracts.mjs --build               (where TypeScript is)
-// node bench/gpu/engine.mjs [--only REGEX] [--verbose] [--device cpu]   (where the GPU is)
+// node bench/gpu/engine.mjs [--only REGEX] [--verbose] [--device cpu] [--fault-requests N]
+//                                                    (where the GPU is)
 //
 // Models through the whole engine (LLM.load) on the cuda device, in fp32 beside what Hugging Face
 // computed: tokens alone, in batches, in chunks and by preemption, logits, beams; samples, forks,
 // swaps, all levels of the cache, windows and 8-bit keys beside the engine's own plain run. Then
-// weights in fewer bits, an encoder, constrained output, and the bundled model if it is there.
+// weights in fewer bits, an encoder, constrained output, and the bundled model if it is there; and
+// many requests beside planted failures: of the device, of grammars, of begin and commit.
 // Prints failures, a line per suite, and exits 1 if anything failed.
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -18,6 +20,7 @@ import { openOrGiveUp } from "./gpu-bench.mjs";
 
 const contracts = openBuilt();
 const { engineParityContract } = await import(new URL("engine-parity.js", contracts));
+const { engineFaultsContract } = await import(new URL("engine-faults.js", contracts));
 const { cacheModesContract } = await import(new URL("engine-parity/cache-modes.js", contracts));
 const { decoderFixtures, fixturePath, openRecordedModel, worstDifference } = await import(
   new URL("recorded-model.js", contracts)
@@ -28,6 +31,7 @@ const { values: flags } = readFlags({
     only: { type: "string" },
     verbose: { type: "boolean" },
     device: { type: "string", default: "cuda" },
+    "fault-requests": { type: "number", min: 1, default: 10_000 },
   },
 });
 const { device } = flags;
@@ -145,6 +149,7 @@ describe("cache", () =>
     ...{ device, cuda, together: decoderFixtures, varied: ["llama"] },
     apart: ["llama", "gemma2", "mistral-sliding-window"],
   }));
+describe("faults", () => engineFaultsContract({ device, cuda, requests: flags["fault-requests"] }));
 describe("formats", () =>
   describe.for(["llama", "gemma2", "qwen3-moe", "gpt2"])("%s", formatTests));
 describe("text", () => {
