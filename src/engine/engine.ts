@@ -199,7 +199,7 @@ export class Engine {
     plan.items.forEach(({ sequence }, place) => {
       const failure = results[place]?.failure;
       const record = failure === undefined ? undefined : this.#bySequence.get(sequence);
-      if (failure !== undefined && record !== undefined) this.#failOwn(record, failure);
+      if (failure !== undefined && record !== undefined) this.#failRequest(record, failure);
     });
     let updates: readonly SequenceUpdate[];
     try {
@@ -253,18 +253,8 @@ export class Engine {
     } catch (error) {
       // A mistake of ours may have left the books half done.
       if (!(error instanceof EngineError)) this.#inDoubt = true;
-      this.#failOwn(record, requestFailure(error));
+      this.#failRequest(record, requestFailure(error));
     }
-  }
-
-  /** Ends a request that failed by itself. */
-  #failOwn(record: RequestRecord, error: WireError): void {
-    this.#failRequest(record, error);
-    if (!record.isStructured || error.code === "GRAMMAR_INVALID") return;
-    // The library may have broken. What is compiled from now on is compiled by a fresh one; what
-    // runs stays where it is.
-    disposeOf(this.#compiler);
-    this.#compiler = null;
   }
 
   /** Lets beams go on whose rows have all been computed. */

@@ -139,11 +139,6 @@ export class RequestRecord {
     return this.#ended.size === this.sequences.length;
   }
 
-  /** Its output follows a grammar. */
-  get isStructured(): boolean {
-    return this.#request.params.structuredOutput !== null;
-  }
-
   taskOf(sequence: Sequence): SequenceTask {
     const task = this.#tasks.get(sequence);
     assert(task !== undefined, "Cannot find a task: the sequence is another request's");

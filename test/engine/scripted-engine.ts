@@ -13,6 +13,7 @@ import { Engine, type StructuredCompiler } from "../../src/engine/engine.ts";
 import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/model-runner.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol.ts";
 import type { SequenceTask } from "../../src/engine/sequence-task.ts";
+import { requestFailure } from "../../src/engine/wire-error.ts";
 import { SlowDisk } from "./slow-disk.ts";
 
 /** What the script does in a step before its results are there. */
@@ -86,8 +87,15 @@ export class ScriptedEngine implements ModelRunner {
   }
 
   async start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep> {
-    for (const { sampling } of tasks) await sampling?.prepare();
     const results = this.#resultsOf(plan, tasks);
+    for (const [place, { sampling }] of tasks.entries()) {
+      try {
+        await sampling?.prepare();
+      } catch (error) {
+        const result = results[place];
+        if (result !== undefined) results[place] = { ...result, failure: requestFailure(error) };
+      }
+    }
     return {
       finish: async () => {
         await this.duringStep(plan);
