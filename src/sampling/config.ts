@@ -42,6 +42,14 @@ export const GrammarOptions = z
       .min(1_000)
       .default(50_000)
       .describe("Most parser items for one token; 20,000 take about a millisecond."),
+    averageWorkMax: z
+      .int()
+      .min(100)
+      .default(20_000)
+      .describe(
+        "Most such work and items for a token of a request on average, beyond what 64 tokens " +
+          "may take: what a step that others share waits for.",
+      ),
     ambiguityMax: z
       .int()
       .min(100)

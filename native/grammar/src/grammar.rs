@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
-use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use llguidance::Logger;
+use llguidance::api::{GrammarInit, ParserLimits, TopLevelGrammar};
 use llguidance::toktrie::InferenceCapabilities;
 
 use crate::matcher::Matcher;

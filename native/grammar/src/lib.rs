@@ -22,7 +22,7 @@ use matcher::{Failure, Matcher};
 use vocabulary::Vocabulary;
 
 /// The caller checks that it speaks to the library that it was written for.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Where the caller wants the reason of a failure.
 #[repr(C)]
@@ -165,7 +165,8 @@ pub extern "C" fn perigee_matcher_create(grammar: &Grammar, error: &ErrorText) -
     boxed(error, || Ok(grammar.matcher()))
 }
 
-/// Writes the tokens that may come next into `mask` [words], bit set = allowed. 0, or -1, -2.
+/// Writes the tokens that may come next into `mask` [words], bit set = allowed. The
+/// work that it took, or -1, -2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perigee_matcher_mask(
     matcher: &mut Matcher,
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn perigee_matcher_mask(
     error: &ErrorText,
 ) -> i64 {
     let mask = unsafe { std::slice::from_raw_parts_mut(mask, words as usize) };
-    counted(error, || matcher.mask(mask).map(|()| 0))
+    counted(error, || matcher.mask(mask))
 }
 
 /// Takes the next token: 1. 0, and nothing changes, where it is not allowed. -1 or -2.

@@ -34,11 +34,14 @@ impl Matcher {
         Matcher { inner: ManuallyDrop::new(inner), stops, ended: false, held, limit }
     }
 
-    pub fn mask(&mut self, mask: &mut [u32]) -> Result<(), Failure> {
+    /// Writes the mask. The work that it took: items of the parser, and steps of the lexer.
+    pub fn mask(&mut self, mask: &mut [u32]) -> Result<i64, Failure> {
         mask.fill(0);
         // Nothing can follow: the output is complete, whether its stop token came or not.
         let open = !self.ended && self.inner.stop_reason() == StopReason::NotStopped;
         let complete = if open { self.open_mask(mask)? } else { self.complete()? };
+        let stats = self.inner.last_step_stats().map_err(error_of)?;
+        let work = if open { stats.all_items as i64 + stats.lexer_cost as i64 } else { 0 };
         if complete {
             for &stop in self.stops.iter() {
                 if let Some(word) = mask.get_mut(stop as usize / 32) {
@@ -46,7 +49,7 @@ impl Matcher {
                 }
             }
         }
-        Ok(())
+        Ok(work)
     }
 
     /// Tokens that continue the output. Whether it may also end.

@@ -2,9 +2,7 @@
 use std::sync::Arc;
 
 use llguidance::ParserFactory;
-use llguidance::toktrie::{
-    ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie,
-};
+use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 pub struct Vocabulary {
     pub factory: Arc<ParserFactory>,

@@ -1,11 +1,13 @@
 import { assert, EngineError } from "#base";
 import type { GrammarLibrary } from "./grammar-library.ts";
-import { type GrammarMatcher, NativeMatcher } from "./grammar-matcher.ts";
+import { type GrammarMatcher, NativeMatcher, WorkBudget } from "./grammar-matcher.ts";
 
 interface SharedGrammarParts {
   readonly library: GrammarLibrary;
   readonly grammar: unknown;
   readonly stopTokenIds: readonly number[];
+  /** What a request's masks may cost for a token on average. */
+  readonly averageWorkMax: number;
 }
 
 interface GrammarHooks {
@@ -57,10 +59,11 @@ export class SharedGrammar {
   lend() {
     this.retain();
     let lent = true;
+    const budget = new WorkBudget(this.#parts.averageWorkMax);
     return {
       createMatcher: async (): Promise<GrammarMatcher> => {
         assert(lent, "Cannot create a matcher: the grammar was disposed");
-        return this.#createMatcher();
+        return this.#createMatcher(budget);
       },
       dispose: () => {
         if (!lent) return;
@@ -71,13 +74,14 @@ export class SharedGrammar {
     };
   }
 
-  #createMatcher(): GrammarMatcher {
+  #createMatcher(budget: WorkBudget): GrammarMatcher {
     const { library, grammar } = this.#parts;
     this.retain();
     return new NativeMatcher({
       library,
       create: () => library.createMatcher(grammar),
       stopTokenIds: this.#stopTokenIds,
+      budget,
       onFailure: this.#hooks.onFailure,
       onDispose: () => this.release(),
     });

@@ -92,7 +92,9 @@ export class GrammarCompiler {
       const { library, vocabulary } = await home;
       const limits = nativeLimits(this.#options.options);
       const grammar = await library.compile(vocabulary, prepared.language, prepared.text, limits);
-      return this.#cache.add(key, { library, grammar, stopTokenIds: this.#options.stopTokenIds });
+      const { stopTokenIds } = this.#options;
+      const { averageWorkMax } = this.#options.options;
+      return this.#cache.add(key, { library, grammar, stopTokenIds, averageWorkMax });
     } catch (error) {
       const invalid =
         error instanceof GrammarFailure ? grammarInvalid(error.message, error) : error;

@@ -47,8 +47,8 @@ export interface GrammarLibrary {
   grammarBytes(grammar: unknown): number;
   freeGrammar(grammar: unknown): void;
   createMatcher(grammar: unknown): unknown;
-  /** Throws GrammarFailure, as `accept` and `rollback` do. */
-  fillMask(matcher: unknown, mask: Uint32Array): void;
+  /** The work that it took. Throws GrammarFailure, as `accept` and `rollback` do. */
+  fillMask(matcher: unknown, mask: Uint32Array): number;
   accept(matcher: unknown, token: number): boolean;
   rollback(matcher: unknown, count: number): void;
   freeMatcher(matcher: unknown): void;
@@ -67,7 +67,7 @@ export class GrammarFailure extends Error {
 }
 
 /** What native/grammar/src/lib.rs says of itself. */
-const abi = 1;
+const abi = 2;
 const errorBytes = 2_048;
 
 const extensions: Readonly<Record<string, string>> = { darwin: "dylib", win32: "dll" };
@@ -136,7 +136,8 @@ class ErrorText {
   failure(isLimit = false): GrammarFailure {
     const end = this.#text.indexOf(0);
     const text = this.#text.toString("utf8", 0, end === -1 ? errorBytes : end);
-    return new GrammarFailure(inOneLine(text), isLimit);
+    // Of rows that are too long, llguidance speaks as of errors of the parser.
+    return new GrammarFailure(inOneLine(text), isLimit || /row has \d+ items/.test(text));
   }
 }
 
@@ -221,9 +222,8 @@ function bind(handle: LibraryHandle): GrammarLibrary {
     compileNow: (...given) => made(native.compile(...compileArguments(...given), reason.struct)),
     grammarBytes: (grammar) => Number(native.grammarBytes(grammar)),
     createMatcher: (grammar) => made(native.createMatcher(grammar, reason.struct)),
-    fillMask: (matcher, mask) => {
-      checked(Number(native.fillMask(matcher, mask, mask.length, reason.struct)));
-    },
+    fillMask: (matcher, mask) =>
+      checked(Number(native.fillMask(matcher, mask, mask.length, reason.struct))),
     accept: (matcher, token) => checked(Number(native.accept(matcher, token, reason.struct))) === 1,
     rollback: (matcher, count) => {
       checked(Number(native.rollback(matcher, count, reason.struct)));

@@ -19,11 +19,37 @@ export interface GrammarMatcher {
   dispose(): void;
 }
 
+/** Tokens whose work may be done at once. */
+const burstTokens = 64;
+
+/** What the masks of one request may cost on average, all its sequences together. */
+export class WorkBudget {
+  readonly #perToken: number;
+  #left: number;
+
+  constructor(perToken: number) {
+    this.#perToken = perToken;
+    this.#left = perToken * burstTokens;
+  }
+
+  /** Takes note of a mask's work. Throws GRAMMAR_INVALID when there was too much of it. */
+  spend(work: number): void {
+    const most = this.#perToken * burstTokens;
+    this.#left = Math.min(this.#left + this.#perToken, most) - work;
+    if (this.#left >= 0) return;
+    const wanted = `its output must take at most ${this.#perToken} steps of work for a token`;
+    throw grammarInvalid(
+      `${wanted} on average (grammar.averageWorkMax), it takes more; simplify it`,
+    );
+  }
+}
+
 export interface MatcherParts {
   readonly library: GrammarLibrary;
   /** Made when it is first asked for: sequences that wait need none. */
   readonly create: () => unknown;
   readonly stopTokenIds: ReadonlySet<number>;
+  readonly budget: WorkBudget;
   /** Hears of a failure of the library, after which the grammar should not be lent again. */
   readonly onFailure: () => void;
   /** Hears that the matcher was disposed of. */
@@ -62,7 +88,7 @@ export class NativeMatcher implements GrammarMatcher {
 
   async fillBitmask(row: Uint32Array): Promise<void> {
     const matcher = this.#opened();
-    this.#guarded(() => this.#parts.library.fillMask(matcher, row));
+    this.#parts.budget.spend(this.#guarded(() => this.#parts.library.fillMask(matcher, row)));
   }
 
   accept(token: number): boolean {
