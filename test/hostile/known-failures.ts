@@ -9,15 +9,7 @@ interface KnownFailure {
   readonly reason: string;
 }
 
-const grammarFields =
-  /"(guided_|structured_outputs"|response_format"|tool_choice":("required"|\{)|\w*_format")/;
-
-export const KNOWN_FAILURES: readonly KnownFailure[] = [
-  {
-    matches: ({ body }) => grammarFields.test(body),
-    reason: "grammars are compiled on the engine's thread, without a limit to what that costs",
-  },
-];
+export const KNOWN_FAILURES: readonly KnownFailure[] = [];
 
 /** Whether the case is not sent. */
 export function isKnownFailure(one: BodyCase): boolean {

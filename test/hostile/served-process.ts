@@ -5,7 +5,7 @@ import { json } from "../support/json.ts";
 
 const startTimeoutMs = 60_000;
 const stopTimeoutMs = 60_000;
-const settleTimeoutMs = 30_000;
+const settleTimeoutMs = 90_000;
 const bytesPerKib = 1024;
 
 /**
@@ -15,7 +15,7 @@ const bytesPerKib = 1024;
 const FLAGS = [
   ...["--port", "0", "--dtype", "float32", "--kv-pool-bytes", String(128 * 2 ** 20)],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
-  ...["--text-deadline-ms", "3000"],
+  ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
 ];
 
 export class ServedProcess {

@@ -34,10 +34,10 @@ function body(name: string, fields: Readonly<Record<string, string>>): BodyCase 
   };
 }
 
-function leaving(text: string): WireCase {
+function client(text: string, end: WireCase["end"]): WireCase {
   const head = "POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
   const bytes = Buffer.from(`${head}content-length: ${text.length}\r\n\r\n${text}`);
-  return { kind: "wire", name: "a client that leaves", pieces: [bytes], end: "leaves" };
+  return { kind: "wire", name: `a client that ${end}`, pieces: [bytes], end };
 }
 
 const times = <Item>(count: number, item: Item): Item[] => new Array<Item>(count).fill(item);
@@ -84,7 +84,30 @@ export const WEAKNESSES: readonly Weakness[] = [
     ],
     cases: times(
       4,
-      leaving('{"prompt":"A cache is","max_tokens":1900,"ignore_eos":true,"n":64,"temperature":1}'),
+      client(
+        '{"prompt":"A cache is","max_tokens":1900,"ignore_eos":true,"n":64,"temperature":1}',
+        "leaves",
+      ),
+    ),
+    foundBy: ["blocks"],
+    quick: false,
+  },
+  {
+    name: "a client that reads nothing is waited for",
+    changes: [
+      {
+        file: "server/write-deadline.js",
+        find: "nowMs - mark.sinceMs >= timeoutMs",
+        put: "nowMs < 0",
+      },
+    ],
+    cases: times(
+      1,
+      client(
+        '{"prompt":"A cache is","max_tokens":800,"ignore_eos":true,"n":16,"temperature":1,' +
+          '"stream":true,"logprobs":20}',
+        "stalls",
+      ),
     ),
     foundBy: ["blocks"],
     quick: false,
