@@ -7,7 +7,7 @@ import type { BodyCase, WireCase } from "./hostile-case.ts";
  * Time in which a server must have answered. No measure of speed: on a loaded machine everything is
  * slow; what takes longer than this hangs.
  */
-export const ANSWER_MS_MAX = 120_000;
+export const ANSWER_MS_MAX = 300_000;
 /** How long a connection may be silent before its sender says that nothing follows. */
 const pauseMs = 20;
 

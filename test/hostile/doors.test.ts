@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { HTTP_ERRORS } from "#server";
 import { perigee } from "../cli/perigee.ts";
 import { sized } from "../support/full.ts";
@@ -10,6 +10,9 @@ import { bodyOf, sendBody } from "./case-sender.ts";
 import { chosenValues, type DoorCase, doorCases, TRANSLATIONS } from "./doors.ts";
 import { type LlmCall, LlmProcess } from "./llm-process.ts";
 import { ServedProcess } from "./served-process.ts";
+
+const timeoutMs = 15 * 60_000;
+vi.setConfig({ testTimeout: timeoutMs, hookTimeout: timeoutMs });
 
 const seed = 7;
 const valuesPerField = sized(5, 100);

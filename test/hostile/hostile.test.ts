@@ -28,7 +28,13 @@ function* cases(): Generator<HostileCase> {
   }
 }
 
-test(`${requests} hostile requests harm neither the server nor eight ordinary streams`, async () => {
+const minuteMs = 60_000;
+/** A loaded machine takes its time; a server that hangs is found by the run itself. */
+const timeout = sized(15, 120) * minuteMs;
+
+test(`${requests} hostile requests harm neither the server nor eight ordinary streams`, {
+  timeout,
+}, async () => {
   const found = await runHostile({
     ...{ root: ".", cases: cases(), requests, serversMax: servers ?? 1 },
     ...(runs === undefined ? {} : { pauseRuns: runs }),

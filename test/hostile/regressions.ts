@@ -2,6 +2,7 @@
  * Requests that once ended the server, stopped everybody or filled its memory; and cases that the
  * generator found. Each is sent in every run, before the generated ones.
  */
+import { sized } from "../support/full.ts";
 import { largeGrammars } from "./grammar-values.ts";
 import type { BodyCase } from "./hostile-case.ts";
 import { type JsonFields, objectText, repeated } from "./json-text.ts";
@@ -38,7 +39,7 @@ export const REGRESSIONS: readonly BodyCase[] = [
   }),
   pinned("a grammar that exhausts its memory while tokens are accepted", completions, {
     ...{ structured_outputs: `{"grammar":${ambiguous}}`, n: "24", temperature: "1" },
-    ...{ logit_bias: '{"69":100}', max_tokens: "1900" },
+    ...{ logit_bias: '{"69":100}', max_tokens: sized("300", "1900") },
   }),
   pinned("12,000 rules, each of which is the next", completions, {
     guided_grammar: textOf(largeGrammars[0] ?? "null"),

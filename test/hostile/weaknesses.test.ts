@@ -20,4 +20,5 @@ test.each(WEAKNESSES.filter(({ quick }) => quick || full))(
       remove();
     }
   },
+  15 * 60_000,
 );
