@@ -1,14 +1,16 @@
 /**
  * node bench/answering.mjs [--threads 1] [--streams 128] [--output-tokens 128] [--rounds 4]
- *     [--step-ms 0] [--profile FOLDER]
+ *     [--step-ms 0] [--profile FILE]
  *
  * What answering costs, without a model: an engine whose steps cost nothing gives every stream a
  * token each `--step-ms` (0: as soon as the last tokens were posted), and clients in a process of
  * their own read. Prints tokens per second, the time to the first event, and the processor time
- * that a token costs the threads that answer (Linux).
+ * that a token costs the threads that answer (Linux). `--profile` writes what the main thread did
+ * while it was measured: with `--threads 0` it answers.
  */
 import { fork } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { Session } from "node:inspector/promises";
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
@@ -148,6 +150,7 @@ async function measure() {
       "output-tokens": { type: "number", default: 128, min: 2 },
       rounds: { type: "number", default: 4, min: 1 },
       "step-ms": { type: "number", default: 0 },
+      profile: { type: "string" },
     },
   });
   const { LLM } = await import("../dist/engine/index.js");
@@ -175,7 +178,9 @@ async function measure() {
   await drive({ port, streams, rounds: 2, outputTokens });
   const before = threadSeconds();
   const begun = performance.now();
+  const endProfile = flags.profile === undefined ? null : await beginProfile();
   const result = await drive({ port, streams, rounds, outputTokens });
+  if (endProfile !== null) writeFileSync(flags.profile, JSON.stringify(await endProfile()));
   const seconds = (performance.now() - begun) / 1000;
   const used = [...threadSeconds()].map(([id, after]) => after - (before.get(id) ?? 0));
   const tokens = streams * rounds * outputTokens;
@@ -199,6 +204,15 @@ async function measure() {
   await alone?.[Symbol.asyncDispose]();
   await engine.terminate();
   await llm[Symbol.asyncDispose]();
+}
+
+/** Gives the way to end it, which brings the profile. */
+async function beginProfile() {
+  const session = new Session();
+  session.connect();
+  await session.post("Profiler.enable");
+  await session.post("Profiler.start");
+  return async () => (await session.post("Profiler.stop")).profile;
 }
 
 /** A model's connection whose engine is the script. */

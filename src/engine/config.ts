@@ -222,8 +222,9 @@ export const EngineOptions = z
       .max(64)
       .default(3)
       .describe(
-        "Most threads that render chat templates and encode long texts; the first takes short " +
-          "texts only, the second none above 64 Ki characters.",
+        "Most threads that render chat templates and encode long texts, at least two for each " +
+          "answering thread; the first takes short texts only, the second none above 64 Ki " +
+          "characters.",
       ),
     textDeadlineMs: z
       .int()

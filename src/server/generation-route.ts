@@ -12,6 +12,9 @@ import { logFailure, noteCall } from "./request-log.ts";
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
+/** Made once: an error of its own for each request would cost it a stack trace. */
+const OVER = new EngineError("ABORTED", "Cannot go on: the answer is out");
+
 /** Registers `POST path`. The handler's signal is aborted the moment the client hangs up. */
 export function generationRoute(
   app: FastifyInstance,
@@ -54,7 +57,7 @@ export function generationRoute(
     } finally {
       socket.off("close", onClose);
       reply.raw.off("close", onClose);
-      controller.abort(); // whatever of it still runs has no one to answer to
+      controller.abort(OVER); // whatever of it still runs has no one to answer to
       admission.leave(controller);
     }
   });

@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import type { MessagePort } from "node:worker_threads";
 import type { FastifyBaseLogger } from "fastify";
 import { messageOf } from "#base";
-import type { ServedModel } from "#engine";
+import type { ModelConnection, ServedModel } from "#engine";
 import { type MetricsSnapshot, sumOf } from "../metrics.ts";
 import { canHandOver, handOver } from "./handover.ts";
 import { SharedPlaces } from "./shared-places.ts";
@@ -107,7 +107,7 @@ export class AnsweringThreads {
   async #serve(thread: ThreadHandle, parts: AnsweringParts): Promise<void> {
     const { model, config, modelNames, version } = parts;
     try {
-      const connection = model.connect();
+      const connection = withShare(model.connect(), this.#threads.length);
       if (await thread.serve({ connection, config, modelNames, version })) return;
       if (!this.#closing) parts.log.error(`${nameOf(thread)} cannot serve: others answer`);
     } catch (error) {
@@ -156,6 +156,18 @@ export class AnsweringThreads {
     }
     return best;
   }
+}
+
+/**
+ * The connection for one of so many threads: each has text threads of its own, and all of them
+ * together are as many as the model's settings say. Two are the least with which a short text does
+ * not wait behind a long one.
+ */
+export function withShare(connection: ModelConnection, threads: number): ModelConnection {
+  const { settings } = connection;
+  const wanted = settings.textWorkers;
+  const textWorkers = Math.min(wanted, Math.max(2, Math.ceil(wanted / threads)));
+  return { ...connection, settings: { ...settings, textWorkers } };
 }
 
 function nameOf({ place }: ThreadHandle): string {

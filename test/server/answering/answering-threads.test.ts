@@ -7,7 +7,7 @@ import { Worker } from "node:worker_threads";
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, type ServerOptions, startServer } from "#server";
-import { defaultThreads } from "../../../src/server/answering/answering-threads.ts";
+import { defaultThreads, withShare } from "../../../src/server/answering/answering-threads.ts";
 import { readEvents } from "../../support/events.ts";
 import { json } from "../../support/json.ts";
 
@@ -401,6 +401,19 @@ describe.runIf(built)("connections", () => {
     expect((await served.get("/version")).status).toBe(200);
     expect((await served.post({ ...endless, max_tokens: 1 })).status).toBe(200);
   });
+});
+
+test.each([
+  [3, 1, 3],
+  [3, 2, 2],
+  [3, 8, 2],
+  [16, 4, 4],
+  [1, 4, 1],
+])("%d text threads among %d answering threads are %d each", async (textWorkers, threads, each) => {
+  await using llm = await LLM.load(model, { device: "reference", textWorkers });
+  const connection = llm.connect();
+  connection.port.close();
+  expect(withShare(connection, threads).settings.textWorkers).toBe(each);
 });
 
 test("few cores answer on the main thread, many on several", () => {
