@@ -29,7 +29,10 @@ interface Change {
 
 const hasBothIsas = availableIsas().filter(isBuilt).length > 1;
 
-/** Options that keys and values depend on: what is stored belongs to one value alone. */
+/**
+ * Options that keys and values depend on, one a case: what is stored belongs to one value alone. A
+ * new option goes here with a value that changes them, or below with one that does not.
+ */
 const changing: Readonly<Record<string, Change>> = {
   device: { to: { device: "reference" } },
   dtype: { to: { dtype: "bfloat16" } },
@@ -46,7 +49,10 @@ const changing: Readonly<Record<string, Change>> = {
   "scheduler.contextTokensMax": { to: { "scheduler.contextTokensMax": 128 }, model: "longrope" },
 };
 
-/** Options that they do not depend on: what one life stored is read by the next one. */
+/**
+ * Options that they do not depend on: what one life stored is read by the next one. Some, which have
+ * little to do with steps, are changed together.
+ */
 const keeping: Readonly<Record<string, Change>> = {
   ...(!hasBothIsas && { isa: { to: { isa: availableIsas()[0] } } }),
   threads: { to: { threads: 2 } },
@@ -78,12 +84,20 @@ const keeping: Readonly<Record<string, Change>> = {
   chatTemplate: { to: { chatTemplate: "{{ messages[0].content }}" } },
   servedName: { to: { servedName: "another" } },
   engineThread: { to: { engineThread: true } },
-  unreadTokensMax: { to: { unreadTokensMax: 8 } },
-  promptBytesMax: { to: { promptBytesMax: 2 ** 20 } },
-  textWorkers: { to: { textWorkers: 1 } },
-  textDeadlineMs: { to: { textDeadlineMs: 20_000 } },
-  textQueueMax: { to: { textQueueMax: 8 } },
-  textMemoryBytes: { to: { textMemoryBytes: 2 ** 28 } },
+  "limits of requests": {
+    to: { unreadTokensMax: 8, promptLogprobsMax: 1000, promptBytesMax: 2 ** 20 },
+  },
+  "work on texts": {
+    to: { textWorkers: 1, textDeadlineMs: 20_000, textQueueMax: 8, textMemoryBytes: 2 ** 28 },
+  },
+  grammars: {
+    to: {
+      ...{ "grammar.sourceCharsMax": 1000, "grammar.nestingMax": 8, "grammar.compileMsMax": 100 },
+      ...{ "grammar.memoryBytesMax": 2 ** 21, "grammar.lexerStatesMax": 100 },
+      ...{ "grammar.tokenWorkMax": 2000, "grammar.tokenItemsMax": 2000 },
+      ...{ "grammar.ambiguityMax": 200, "grammar.cacheBytesMax": 0, "grammar.whitespaceMax": 4 },
+    },
+  },
   "hub.cacheDir": { to: { "hub.cacheDir": "/nonexistent" } },
 };
 
@@ -237,8 +251,11 @@ describe("an option that they do not depend on", () => {
 });
 
 test("every option of the schema says which side it is on", () => {
-  const said = [changing, keeping, naming].flatMap((side) => Object.keys(side));
-  expect(said.toSorted()).toEqual(optionPaths().toSorted());
+  const change = Object.values(changing).flatMap(({ to }) => Object.keys(to));
+  const keep = Object.values(keeping).flatMap(({ to }) => Object.keys(to));
+  const said = new Set([...change, ...keep, ...Object.keys(naming)]);
+  expect([...said].toSorted()).toEqual(optionPaths().toSorted());
+  expect(change.filter((option) => keep.includes(option))).toEqual([]);
 });
 
 interface SchemaNode {
