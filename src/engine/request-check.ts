@@ -18,6 +18,38 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
   return params;
 }
 
+/**
+ * The same as what can be handed to another thread, whatever objects a caller put into it: requests
+ * cross together, and one that cannot would hold up the others. Throws GRAMMAR_INVALID.
+ */
+export function plainParams(params: SamplingParams): SamplingParams {
+  const { structuredOutput } = params;
+  if (structuredOutput === null) return { ...params, extraArgs: null };
+  const { json, structuralTag, ...rest } = structuredOutput;
+  const plain = {
+    ...rest,
+    ...(json !== undefined && { json: jsonText(json) }),
+    ...(structuralTag !== undefined && { structuralTag: jsonText(structuralTag) }),
+  };
+  return { ...params, extraArgs: null, structuredOutput: plain };
+}
+
+function jsonText(value: unknown): string {
+  if (typeof value === "string") return value;
+  let [text, cause]: [string | undefined, unknown] = [undefined, null];
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    cause = error;
+  }
+  if (text !== undefined) return text;
+  throw new EngineError(
+    "GRAMMAR_INVALID",
+    "Cannot compile the grammar: it must be an object that JSON can say, it is not",
+    { cause, param: "structured_output" },
+  );
+}
+
 /** Neither thread makes more sequences than may wait. Throws INVALID_ARGUMENT. */
 export function checkCount(params: SamplingParams, sequencesMax: number): void {
   const { n, beamWidth } = params;

@@ -4,7 +4,14 @@ import type { SamplingParams } from "#sampling";
 import type { GenerateOptions } from "./api.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest } from "./protocol.ts";
-import { checkCount, checkSignal, checkText, parseSampling, wrongKind } from "./request-check.ts";
+import {
+  checkCount,
+  checkSignal,
+  checkText,
+  parseSampling,
+  plainParams,
+  wrongKind,
+} from "./request-check.ts";
 
 export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
@@ -31,7 +38,7 @@ export async function wishesOf(options: WishOptions, scope: WishScope): Promise<
   checkCount(params, sequencesMax);
   requireTokenizer(params, text);
   return {
-    params,
+    params: plainParams(params),
     cacheSalt: cacheSalt ?? null,
     retention: retentionOf(retention, warn),
     priority: priority ?? 0,
