@@ -62,7 +62,7 @@ export const WEAKNESSES: readonly Weakness[] = [
     changes: [
       {
         file: "engine/engine.js",
-        find: "this.#failOwn(record, requestFailure(error));",
+        find: "this.#failRequest(record, requestFailure(error));",
         put: "throw error;",
       },
       {
