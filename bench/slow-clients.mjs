@@ -9,7 +9,7 @@
  * server's memory stays flat, places come back by the deadline, SIGTERM ends in its time.
  */
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -112,6 +112,7 @@ async function goodClient(place, counts, signal) {
 /** What the good clients and the server's memory do for so long. */
 async function measure(ms) {
   const stop = new AbortController();
+  setMaxListeners(0, stop.signal);
   const counts = { tokens: 0, requests: 0 };
   const clients = Array.from({ length: goodCount }, (_, place) =>
     goodClient(place, counts, stop.signal),
