@@ -6,6 +6,7 @@ import { type FlagValues, inFlags, SchemaFlags } from "./flags.ts";
 import { hubFromEnvironment } from "./hub-environment.ts";
 import { LoadingBar } from "./loading-bar.ts";
 import { bundledModel } from "./package-root.ts";
+import { plainText } from "./terminal-text.ts";
 
 /** Flags of everything that loads a model. */
 export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
@@ -82,7 +83,7 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
 }
 
 function warnOnStandardError(message: string): void {
-  process.stderr.write(`warning: ${message}\n`);
+  process.stderr.write(`warning: ${plainText(message)}\n`);
 }
 
 /** `perigee: loading: files 0.01 s; device 0.42 s; weights 3.10 s, 15.0 GiB; …` */

@@ -8,6 +8,7 @@ import { withPlainSwitches } from "./flag-option.ts";
 import { Interrupted } from "./interruption.ts";
 import { packageVersion } from "./package-root.ts";
 import { watchStandardOutput } from "./standard-output.ts";
+import { plainText } from "./terminal-text.ts";
 
 /** Failures that the user mends by calling differently. */
 const WRONG_USE = new Set([
@@ -58,9 +59,9 @@ function report(thrown: unknown, verbose: boolean): number {
     // Commander has printed its own line; help and version end with 0.
     return thrown.exitCode === 0 ? 0 : EXIT_WRONG_USE;
   }
-  process.stderr.write(`perigee: ${messageOf(thrown)}\n`);
+  process.stderr.write(`perigee: ${plainText(messageOf(thrown))}\n`);
   if (thrown instanceof Interrupted) return EXIT_INTERRUPTED;
-  if (verbose && thrown instanceof Error) process.stderr.write(`${stackOf(thrown)}\n`);
+  if (verbose && thrown instanceof Error) process.stderr.write(`${plainText(stackOf(thrown))}\n`);
   return thrown instanceof EngineError && WRONG_USE.has(thrown.code) ? EXIT_WRONG_USE : EXIT_FAILED;
 }
 

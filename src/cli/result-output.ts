@@ -1,5 +1,6 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { fileProblem } from "./file-problem.ts";
+import { shownText } from "./terminal-text.ts";
 
 /** Where results go: a file, or standard output. */
 export class ResultOutput implements Disposable {
@@ -14,7 +15,7 @@ export class ResultOutput implements Disposable {
 
   write(text: string): void {
     const descriptor = this.#descriptor;
-    if (descriptor === null) process.stdout.write(text);
+    if (descriptor === null) process.stdout.write(shownText(text));
     else this.#using(() => writeAll(descriptor, text));
   }
 

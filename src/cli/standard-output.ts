@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { messageOf } from "#base";
 import { EXIT_FAILED } from "./exit-codes.ts";
 import { codeOf, fileProblem } from "./file-problem.ts";
+import { shownText } from "./terminal-text.ts";
 
 const STANDARD_OUTPUT = 1;
 /** Until a pipe that may not be waited for has room again. */
@@ -12,11 +13,11 @@ const RETRY_MS = 5;
 const writeTo = promisify(write);
 
 /**
- * Writes text, and settles when the reader took it: who streams waits here, and the stream pauses
+ * Writes text (on a terminal without its control characters), and settles when the reader took it: who streams waits here, and the stream pauses
  * in the engine. `process.stdout` would hold up the whole thread. Throws IO for a full disk.
  */
 export async function print(text: string): Promise<void> {
-  let rest = Buffer.from(text);
+  let rest = Buffer.from(shownText(text));
   while (rest.length > 0) {
     try {
       const { bytesWritten } = await writeTo(STANDARD_OUTPUT, rest);

@@ -3,6 +3,7 @@
  * elsewhere, as the server's log is, so that whoever collects the log can parse every line.
  */
 import { pino } from "pino";
+import { plainText } from "./terminal-text.ts";
 
 const STANDARD_ERROR = 2;
 
@@ -19,8 +20,8 @@ export interface StartLines {
 export function startLines(terminal: boolean = process.stderr.isTTY === true): StartLines {
   if (terminal) {
     return {
-      say: (message) => process.stderr.write(`perigee: ${message}\n`),
-      warn: (message) => process.stderr.write(`warning: ${message}\n`),
+      say: (message) => process.stderr.write(`perigee: ${plainText(message)}\n`),
+      warn: (message) => process.stderr.write(`warning: ${plainText(message)}\n`),
     };
   }
   const log = pino({}, pino.destination({ dest: STANDARD_ERROR, sync: true }));

@@ -13,6 +13,7 @@ import { ResultOutput } from "../result-output.ts";
 import { RETENTION_HELP, retentionFromFlag } from "../retention.ts";
 import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 import { print } from "../standard-output.ts";
+import { plainText } from "../terminal-text.ts";
 
 /** Longer than the API's 16 tokens: somebody reads it. */
 const MAX_TOKENS_DEFAULT = 128;
@@ -98,7 +99,7 @@ async function generate(model: string | undefined, given: GenerateFlags): Promis
     ...{ output, optionsOf: optionsFor, signal },
     json: wantsJson(flags),
     inWords: (thrown) => inFlags(thrown, sampling, engineFlags),
-    warn: (message) => process.stderr.write(`perigee: ${message}\n`),
+    warn: (message) => process.stderr.write(`perigee: ${plainText(message)}\n`),
     sequencesMax: flags.waitingSequencesMax ?? SEQUENCES_MAX,
     showProgress: flags.output !== undefined || !process.stdout.isTTY,
   });

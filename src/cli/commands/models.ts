@@ -10,6 +10,7 @@ import {
 import { hubFromEnvironment } from "../hub-environment.ts";
 import { bundledModel } from "../package-root.ts";
 import { Progress } from "../progress.ts";
+import { plainText } from "../terminal-text.ts";
 
 interface HubFlags {
   readonly revision?: string;
@@ -69,8 +70,8 @@ async function list(flags: HubFlags & { json?: boolean }): Promise<void> {
     ? [{ name: "(bundled) pocket", path: bundledModel }]
     : [];
   const rows = [...bundled, ...cached];
-  if (flags.json === true) process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
-  else for (const row of rows) process.stdout.write(`${row.name}\t${row.path}\n`);
+  if (flags.json === true) say(JSON.stringify(rows, null, 2));
+  else for (const row of rows) say(`${row.name}\t${row.path}`);
 }
 
 async function inspect(
@@ -108,12 +109,17 @@ async function inspect(
 
 function print(summary: Readonly<Record<string, unknown>>, json: boolean): void {
   if (json) {
-    process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
+    say(JSON.stringify(summary, null, 2));
     return;
   }
   for (const [name, value] of Object.entries(summary)) {
-    process.stdout.write(`${name.padEnd(14)} ${shown(value)}\n`);
+    say(`${name.padEnd(14)} ${shown(value)}`);
   }
+}
+
+/** A line; names in it are a stranger's. In JSON, escapes are JSON's own. */
+function say(line: string): void {
+  process.stdout.write(`${plainText(line)}\n`);
 }
 
 /** A list of plain values on one line, one of objects with a line each, an object on many. */
@@ -136,7 +142,7 @@ async function pull(name: string, flags: HubFlags): Promise<void> {
       ...(flags.file === undefined ? {} : { file: flags.file }),
       onProgress: (progress) => bar.show(progress),
     });
-    process.stdout.write(`${path}\n`);
+    say(path);
   } finally {
     await bar.stop();
   }
