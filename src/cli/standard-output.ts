@@ -13,8 +13,9 @@ const RETRY_MS = 5;
 const writeTo = promisify(write);
 
 /**
- * Writes text (on a terminal without its control characters), and settles when the reader took it: who streams waits here, and the stream pauses
- * in the engine. `process.stdout` would hold up the whole thread. Throws IO for a full disk.
+ * Writes text, on a terminal without control characters, and settles when the reader took it: who
+ * streams waits here, and the stream pauses in the engine. `process.stdout` would hold up the whole
+ * thread. Throws IO for a full disk.
  */
 export async function print(text: string): Promise<void> {
   let rest = Buffer.from(shownText(text));

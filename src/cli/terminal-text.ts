@@ -1,15 +1,13 @@
 /**
  * Text of others on a terminal: names in checkpoints and repositories, messages that quote them,
  * and what models write. Control characters there move the cursor, hide lines, set the window's
- * title or answer on the user's behalf; marks of the writing direction show a text in another order.
+ * title or answer on the user's behalf; marks of writing direction show a text in another order.
  */
 
 /** All but tab and newline; a carriage return only where it ends a line. */
-const CONTROLS =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)/g;
+const CONTROLS = /(?![\t\n\r])\p{Cc}|\r(?!\n)|\p{Bidi_Control}/gu;
 
-/** The text with `\u001b` for an escape, as JSON has it, and the like: nothing acts, all is seen. */
+/** The text with `\u001b` for an escape and so on, as in JSON: nothing acts, all is seen. */
 export function plainText(text: string): string {
   return text.replace(
     CONTROLS,

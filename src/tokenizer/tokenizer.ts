@@ -85,12 +85,17 @@ export class Tokenizer {
    */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
     const add_special_tokens = options.addSpecialTokens ?? true;
+    const wanted = "tokenizer.json must be one that texts can be encoded with";
+    let ids: number[];
     try {
-      return this.#encoder.encode(text, { add_special_tokens }).ids;
+      ids = this.#encoder.encode(text, { add_special_tokens }).ids;
     } catch (error) {
       // The library finds some faults of a file only here, and by accident.
-      throw invalid("tokenizer.json must be one that texts can be encoded with", error);
+      throw invalid(wanted, error);
     }
+    // What a template of the file puts around a text may be anything.
+    if (ids.every(Number.isSafeInteger)) return ids;
+    throw invalid(`${wanted}, an id is no integer`);
   }
 
   /** The ids that `addSpecialTokens` puts around a text. */

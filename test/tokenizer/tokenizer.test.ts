@@ -195,6 +195,21 @@ describe("a tokenizer from a stranger", () => {
     expect(tokenizer.decode([0, 1])).toBe("aba");
   });
 
+  test.each(["toString", null, 0.5])("cannot put the id %j around a text", (id) => {
+    const single = [
+      { SpecialToken: { id: "a", type_id: 0 } },
+      { Sequence: { id: "A", type_id: 0 } },
+    ];
+    const special_tokens = { a: { id: "a", ids: [id], tokens: ["a"] } };
+    const vocab = { a: id, b: 5 };
+    const post_processor = { type: "TemplateProcessing", single, pair: [], special_tokens };
+    const load = () => {
+      const files = { ...json, post_processor, model: { ...model, vocab } };
+      new Tokenizer({ tokenizerJson: files }).encodeNow("b");
+    };
+    expect(load).toThrow(expect.objectContaining({ code: "TOKENIZER_INVALID" }));
+  });
+
   test("whose fault shows only at a text is called invalid then", () => {
     const post_processor = {
       ...{ type: "TemplateProcessing", single: [65_536], pair: [], special_tokens: {} },
