@@ -85,6 +85,7 @@ const keeping: Readonly<Record<string, Change>> = {
   servedName: { to: { servedName: "another" } },
   promptLogprobsMax: { to: { promptLogprobsMax: 1 } },
   "grammar.ambiguityMax": { to: { "grammar.ambiguityMax": 100 } },
+  "grammar.averageWorkMax": { to: { "grammar.averageWorkMax": 1000 } },
   "grammar.cacheBytesMax": { to: { "grammar.cacheBytesMax": 0 } },
   "grammar.compileMsMax": { to: { "grammar.compileMsMax": 1 } },
   "grammar.lexerStatesMax": { to: { "grammar.lexerStatesMax": 16 } },
