@@ -368,6 +368,13 @@ async function warmUp(url: string): Promise<void> {
   }
   const batch = JSON.stringify({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
   await sendBody(url, "/v1/completions", batch);
+  const schemas = texts.map((_, at) => ({ type: "object", properties: { [`p${at}`]: {} } }));
+  await Promise.all(
+    schemas.map((guided_json) => {
+      const body = JSON.stringify({ prompt: "A", max_tokens: 4, guided_json });
+      return sendBody(url, "/v1/completions", body);
+    }),
+  );
   const long = JSON.stringify({ prompt: "word ".repeat(80_000) });
   await Promise.all(texts.map(() => sendBody(url, "/tokenize", long)));
 }
