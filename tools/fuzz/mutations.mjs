@@ -86,7 +86,7 @@ function changeInside(root, dice) {
   for (;;) {
     const keys = Object.keys(parent);
     if (keys.length === 0) {
-      put(parent, "extra", dice.pick(VALUES));
+      put(parent, "extra", structuredClone(dice.pick(VALUES)));
       return;
     }
     const key = dice.pick(keys);
@@ -114,14 +114,14 @@ function changeAt(parent, key, dice) {
     case 2:
       if (typeof old === "number") parent[key] = dice.pick([-old, old + 1, old * 2, old / 3]);
       else if (typeof old === "string") parent[key] = old.slice(dice.below(old.length + 1));
-      else parent[key] = dice.pick(VALUES);
+      else parent[key] = structuredClone(dice.pick(VALUES));
       return;
     case 3:
       if (Array.isArray(old)) parent[key] = Array.from({ length: 10_000 }, () => old[0] ?? null);
       else parent[key] = [old, old];
       return;
     default:
-      parent[key] = dice.pick(VALUES);
+      parent[key] = structuredClone(dice.pick(VALUES));
   }
 }
 
