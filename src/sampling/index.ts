@@ -50,7 +50,7 @@ export {
   GrammarCompiler,
   type GrammarCompilerOptions,
 } from "./grammar/grammar-compiler.ts";
-export { grammarLibraryPath, type TokenBytes } from "./grammar/grammar-library.ts";
+export { grammarProblem, type TokenBytes } from "./grammar/grammar-library.ts";
 export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { RequestSampling } from "./request-sampling.ts";

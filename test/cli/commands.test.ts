@@ -75,10 +75,12 @@ describe.runIf(built)("perigee", () => {
     expect(stdout).toMatch(
       /ok {6}KV cache of this model: device \d+ blocks, \d+ tokens, .* [MG]iB/,
     );
+    expect(stdout).toMatch(/\nok {6}structured output\n/);
     expect(stdout).toMatch(/\nready.*: models run on (cuda|cpu|reference).*\n$/);
     expect(stdout).not.toMatch(/missing cuda|cpu cpu/);
     const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
     expect(found).toMatchObject({ node: process.version, bundledModel: true, problem: null });
+    expect(found.grammarProblem).toBeNull();
     expect(found.kvCache).toMatchObject([{ level: "device", blocks: expect.any(Number) }]);
     expect(found.devices.map(({ kind }: { kind: string }) => kind)).toContain("reference");
   });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { messageOf } from "#base";
 import { describeDevices } from "#devices";
-import { LLM } from "#engine";
+import { grammarProblem, LLM } from "#engine";
 import { cacheSizes, type LevelSize, sizesText } from "../cache-sizes.ts";
 import { cudaFromEnvironment } from "../cuda-environment.ts";
 import { bundledModel, packageVersion } from "../package-root.ts";
@@ -25,6 +25,8 @@ interface Findings {
   readonly platform: string;
   readonly devices: readonly DeviceReport[];
   readonly bundledModel: boolean;
+  /** Why there is no structured output; null where there is. */
+  readonly grammarProblem: string | null;
   /** What that model's cache holds by default; null where the model does not load. */
   readonly kvCache: readonly LevelSize[] | null;
   /** Why it does not; null where it does. */
@@ -42,6 +44,7 @@ async function examine(): Promise<Findings> {
     platform: `${process.platform}-${process.arch}`,
     devices,
     bundledModel: existsSync(join(bundledModel, "config.json")),
+    grammarProblem: grammarProblem(),
     ...loaded,
     verdict: verdictOn(devices),
   };
@@ -76,6 +79,9 @@ function format(found: Findings): string {
     ...found.devices.flatMap(deviceLines),
     `${found.bundledModel ? "ok     " : "missing"} bundled model (models/pocket)`,
     ...cacheLines(found),
+    found.grammarProblem === null
+      ? "ok      structured output"
+      : `missing structured output: ${found.grammarProblem}`,
     found.verdict,
   ];
   return `${lines.join("\n")}\n`;

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle, type TypeObject } from "koffi";
-import { EngineError } from "#base";
+import { EngineError, messageOf } from "#base";
 
 /** What one grammar may cost, as native/grammar/src/grammar.rs explains it. */
 export interface NativeLimits {
@@ -83,11 +83,6 @@ function libraryPaths(): readonly string[] {
 
 const remedy = "install Rust (https://rustup.rs) and run node tools/build-grammar.mjs";
 
-/** Where the library is, or null where there is none for this platform. */
-export function grammarLibraryPath(): string | null {
-  return libraryPaths().find((path) => existsSync(path)) ?? null;
-}
-
 let loaded: GrammarLibrary | null = null;
 
 /** Throws GRAMMAR_UNAVAILABLE where there is no library for this platform. */
@@ -96,14 +91,24 @@ export function loadGrammarLibrary(): GrammarLibrary {
   return loaded;
 }
 
+/** Why structured output cannot be had on this machine, with the remedy; null where it can. */
+export function grammarProblem(): string | null {
+  try {
+    loadGrammarLibrary();
+    return null;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
 function unavailable(reason: string, cause?: unknown): EngineError {
   const message = `Cannot constrain the output: the grammar library must be there, ${reason}`;
   return new EngineError("GRAMMAR_UNAVAILABLE", `${message}; ${remedy}`, { cause });
 }
 
 function open(): GrammarLibrary {
-  const path = grammarLibraryPath();
-  if (path === null) throw unavailable(`none for ${process.platform}-${process.arch} is`);
+  const path = libraryPaths().find((each) => existsSync(each));
+  if (path === undefined) throw unavailable(`none for ${process.platform}-${process.arch} is`);
   let handle: LibraryHandle;
   try {
     handle = koffi.load(path);
@@ -115,9 +120,12 @@ function open(): GrammarLibrary {
   return bind(handle);
 }
 
+/** What is wrong with a grammar that leads to where nothing can follow. */
+export const noOutput = "it must allow an output, it allows none";
+
 /** What llguidance says in several lines, with its own names for things. */
 function inOneLine(text: string): string {
-  if (text.startsWith("NoExtensionBias")) return "it must allow an output, it allows none";
+  if (text.startsWith("NoExtensionBias")) return noOutput;
   const regex = /regex parse error:[\s\S]*?^error: (.*)$/m.exec(text)?.[1];
   if (regex !== undefined)
     return `a regular expression must be readable, this one is not: ${regex}`;

@@ -1,5 +1,5 @@
 import { assert, EngineError } from "#base";
-import { GrammarFailure, type GrammarLibrary } from "./grammar-library.ts";
+import { GrammarFailure, type GrammarLibrary, noOutput } from "./grammar-library.ts";
 import { grammarInvalid } from "./grammar-source.ts";
 
 /** Follows one sequence through a grammar. */
@@ -126,6 +126,8 @@ export class NativeMatcher implements GrammarMatcher {
       this.#parts.onFailure();
       if (error instanceof GrammarFailure && error.isLimit) throw limitReached(error);
       const reason = error instanceof Error ? error.message : String(error);
+      // Seen only when the output gets there: parts of it may end, and the whole never.
+      if (reason === noOutput) throw grammarInvalid(`${reason} that begins like this one`, error);
       throw new EngineError(
         "ENGINE_STEP_FAILED",
         `Cannot follow the grammar: the library must accept it, ${reason}`,

@@ -210,6 +210,13 @@ describe("what a grammar may cost while it is followed", () => {
 });
 
 describe("grammars without an output are refused", () => {
+  test("at the place where nothing can follow, if that shows only there", async () => {
+    const never = { type: "json_schema", json_schema: { $ref: "#" } };
+    const start = { type: "grammar", grammar: 'root ::= "a"' };
+    const structuralTag = { format: { type: "sequence", elements: [start, never] } };
+    await expect(read({ structuralTag }, "a")).rejects.toMatchObject(refused("allows none"));
+  });
+
   test.each<[string, StructuredOutput]>([
     ["a rule that only repeats itself", { grammar: 'root ::= root "a"' }],
     ["rules that never end", { grammar: 'root ::= "a" x\nx ::= "b" root' }],
