@@ -64,8 +64,7 @@ export class ActiveRequest implements Paced {
     this.#startedMs = clock.nowMs();
     this.#lag = new ReaderLag({
       tokensMax: options.unreadTokensMax * params.n,
-      // Of one that has ended the engine knows nothing.
-      setPaused: (paused) => (this.#ended ? undefined : options.setPaused(paused)),
+      setPaused: (paused) => this.#setPaused(paused),
     });
     this.#channel = new Channel(
       () => this.cancel(),
@@ -126,6 +125,15 @@ export class ActiveRequest implements Paced {
   /** The caller left: blocks are given back within one step. With a reason, the reader gets it. */
   cancel(reason?: unknown): void {
     this.#giveUp("abort", reason === undefined ? null : { error: reason });
+  }
+
+  #setPaused(paused: boolean): void {
+    // Of one that has ended the engine knows nothing.
+    if (this.#ended) return;
+    const { pacer, request, setPaused } = this.#options;
+    if (paused) pacer?.pause(request.params.n);
+    else pacer?.resume(request.params.n);
+    setPaused(paused);
   }
 
   #giveUp(finishReason: FinishReason, failure: { readonly error: unknown } | null): void {
@@ -204,6 +212,7 @@ export class ActiveRequest implements Paced {
     this.#ended = true;
     this.#channel.end();
     const { listeners, onEnd, pacer, request } = this.#options;
+    if (this.#lag.paused) pacer?.resume(request.params.n);
     pacer?.leave(this, request.params.n);
     onEnd();
     for (const listener of listeners) listener.onRequestEnd?.(this.#times(), this.#summary());

@@ -49,6 +49,15 @@ export class Pacer {
     this.#waiting.delete(request);
   }
 
+  /** Nobody reads these sequences for now: they make no work, so others need not wait for them. */
+  pause(sequences: number): void {
+    this.#sequences -= sequences;
+  }
+
+  resume(sequences: number): void {
+    this.#sequences += sequences;
+  }
+
   /** The request is flushed when the interval is over. */
   hold(request: Paced): void {
     this.#waiting.add(request);

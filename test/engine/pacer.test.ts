@@ -25,12 +25,16 @@ const PROMPT: PromptOutput = {
   ...{ cachedTokens: 0, queueSeconds: 0, promptLogprobs: null, promptLogits: null },
 };
 
-function startRequest(pacer: Pacer, key: number, params: Record<string, unknown> = {}) {
-  const request: EngineRequest = {
+function requestOf(key: number, params: Record<string, unknown> = {}): EngineRequest {
+  return {
     ...{ key, requestId: String(key), promptTokenIds: [1], seed: 0n, cacheSalt: null },
     params: SamplingParams.parse({ maxTokens: 100, ...params }),
     ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
   };
+}
+
+function startRequest(pacer: Pacer, key: number, params: Record<string, unknown> = {}) {
+  const request = requestOf(key, params);
   const active = new ActiveRequest({
     ...{ request, tokenizer: null, clock: systemClock, listeners: new Set(), pacer },
     unreadTokensMax: Number.POSITIVE_INFINITY,
@@ -127,4 +131,32 @@ test("no silence is longer than 50 ms because of others", () => {
   const { pacer } = scriptedPacer();
   pacer.enter(10_000);
   expect(pacer.intervalMs).toBe(50);
+});
+
+test("streams whose readers stall let no others wait", async () => {
+  const { pacer } = scriptedPacer();
+  const stalled = Array.from({ length: 64 }, (_, key) => {
+    const request: EngineRequest = requestOf(key);
+    return new ActiveRequest({
+      ...{ request, tokenizer: null, clock: systemClock, listeners: new Set(), pacer },
+      unreadTokensMax: 2,
+      abort: () => {},
+      setPaused: () => {},
+      onEnd: () => {},
+    });
+  });
+  expect(pacer.intervalMs).toBeCloseTo(6.4);
+  const output = { index: 0, finishReason: null, logprobs: null, stopReason: null, beam: null };
+  const [first] = stalled;
+  for (const active of stalled) {
+    const { key } = active.request;
+    active.accept({ key, tokenIds: [1, 2, 3], prompt: PROMPT, ...output });
+  }
+  expect(pacer.intervalMs).toBe(0);
+  for (let key = 100; key < 109; key++) startRequest(pacer, key);
+  expect(pacer.intervalMs).toBeCloseTo(0.9);
+  await first?.items.next();
+  expect(pacer.intervalMs).toBeCloseTo(1);
+  for (const active of stalled) active.cancel();
+  expect(pacer.intervalMs).toBeCloseTo(0.9);
 });
