@@ -1,5 +1,7 @@
+import { assert } from "#base";
+
 /**
- * Maps a list with at most `limit` calls under way; results stand in the list's order. Rejects with
+ * Maps a list with at most `limit` calls, 1 or more, under way; results stand in the list's order. Rejects with
  * the first failure, and begins no further calls after it.
  */
 export async function boundedMap<T, R>(
@@ -7,6 +9,7 @@ export async function boundedMap<T, R>(
   limit: number,
   map: (item: T, place: number) => Promise<R>,
 ): Promise<R[]> {
+  assert(limit >= 1, `Cannot map a list with at most ${limit} calls at once`);
   const results = new Array<R>(list.length);
   // All lanes draw from one iterator, so each item is taken once.
   const entries = list.entries();

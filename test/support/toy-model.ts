@@ -153,7 +153,7 @@ export class ToyModel implements ServedModel {
   }
 
   requestsAtOnce(): number {
-    return this.#options.runningMax ?? Number.POSITIVE_INFINITY;
+    return Math.max(1, this.#options.runningMax ?? Number.POSITIVE_INFINITY);
   }
 
   async generate(
