@@ -1,8 +1,8 @@
 import { assert } from "#base";
 
 /**
- * Maps a list with at most `limit` calls, 1 or more, under way; results stand in the list's order. Rejects with
- * the first failure, and begins no further calls after it.
+ * Maps a list with at most `limit` calls, 1 or more, under way; results stand in the list's order.
+ * Rejects with the first failure, and begins no further calls after it.
  */
 export async function boundedMap<T, R>(
   list: readonly T[],

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { LLM } from "#engine";
 import { describeModel, type JsonConfig, type RopeSpec, ropeTable } from "#models";
-import { fixturePath, worstDifference } from "../contracts/recorded-model.ts";
+import { worstDifference } from "../contracts/recorded-model.ts";
 import { sized } from "../support/full.ts";
 
 interface Recorded {
@@ -19,7 +19,7 @@ interface Recorded {
   readonly angles: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>;
 }
 
-const folder = fixturePath("long-context");
+const folder = "test/fixtures/long-context";
 const recorded: Readonly<Record<string, Recorded>> = JSON.parse(
   readFileSync(join(folder, "expected.json"), "utf8"),
 );

@@ -5,8 +5,7 @@ import { ChatTemplate, type TemplateMessage } from "#tokenizer";
 import { renderWithTools } from "../../src/tokenizer/tool-text.ts";
 
 const turns = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
-const noSystem =
-  "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + turns;
+const noSystem = `{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}${turns}`;
 /** Gemma's rule: user and assistant take turns. */
 const alternating =
   "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}" +

@@ -3,7 +3,7 @@
     pip install torch transformers
     python -m training.recordings.long_context
 
-writes test/fixtures/models/long-context: the weights of a Llama of 2 layers (bf16, computed with
+writes test/fixtures/long-context: the weights of a Llama of 2 layers (bf16, computed with
 in fp32), and expected.json with the configurations, the cosines and sines of far positions, and
 the logits of the last two positions of prompts of 4,096 to 131,072 tokens.
 """
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-OUT = Path(__file__).resolve().parents[2] / "test/fixtures/models/long-context"
+OUT = Path(__file__).resolve().parents[2] / "test/fixtures/long-context"
 VOCABULARY = 64
 CONTEXT, ORIGINAL = 131_072, 4096
 LENGTHS = [4096, 32_768, 131_072]
