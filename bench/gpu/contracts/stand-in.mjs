@@ -87,6 +87,7 @@ const checks = {
   toBeGreaterThan: (value, wanted) => value > wanted,
   toBeLessThan: (value, wanted) => value < wanted,
   toBeLessThanOrEqual: (value, wanted) => value <= wanted,
+  toBeCloseTo: (value, wanted, digits = 2) => Math.abs(value - wanted) < 10 ** -digits / 2,
   toThrow: (call, wanted) => {
     try {
       call();
@@ -104,8 +105,8 @@ export function expect(value) {
     Object.fromEntries(
       Object.entries(checks).map(([name, check]) => [
         name,
-        (wanted) => {
-          if (check(value, wanted) === !negated) return;
+        (wanted, ...more) => {
+          if (check(value, wanted, ...more) === !negated) return;
           const not = negated ? "not " : "";
           throw new Error(`expected ${shown(value)} ${not}${name} ${shown(wanted)}`);
         },
