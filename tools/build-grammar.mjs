@@ -43,13 +43,24 @@ function hasCargo() {
   return spawnSync("cargo", ["--version"], { stdio: "ignore" }).status === 0;
 }
 
+/** Where cargo keeps the sources of crates: a folder for each registry, called after its address. */
+function registriesOf(home) {
+  const sources = join(home, "registry", "src");
+  return existsSync(sources) ? readdirSync(sources).map((name) => join(sources, name)) : [];
+}
+
 /** Cargo's folder lies outside the checkout: it is large, and no part of it. */
 function build(folder) {
   const { made, ours } = fileNames();
   const target = process.env.CARGO_TARGET_DIR ?? join(tmpdir(), "perigee-grammar-target");
   // Names of this machine's folders are nobody's business.
   const home = process.env.CARGO_HOME ?? join(process.env.HOME ?? "", ".cargo");
-  const flags = [`--remap-path-prefix=${home}=cargo`, `--remap-path-prefix=${SOURCES}=grammar`];
+  const renamed = [
+    [home, "cargo"],
+    ...registriesOf(home).map((registry) => [registry, "crates"]),
+    [SOURCES, "grammar"],
+  ];
+  const flags = renamed.map(([path, name]) => `--remap-path-prefix=${path}=${name}`);
   const result = spawnSync("cargo", ["build", "--release", "--locked"], {
     cwd: SOURCES,
     stdio: "inherit",
