@@ -43,7 +43,7 @@ function hasCargo() {
   return spawnSync("cargo", ["--version"], { stdio: "ignore" }).status === 0;
 }
 
-/** Where cargo keeps the sources of crates: a folder for each registry, called after its address. */
+/** Where cargo keeps sources of crates: a folder for each registry, called after its address. */
 function registriesOf(home) {
   const sources = join(home, "registry", "src");
   return existsSync(sources) ? readdirSync(sources).map((name) => join(sources, name)) : [];
