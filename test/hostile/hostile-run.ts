@@ -81,6 +81,8 @@ export interface RunOptions {
   readonly pauseRuns?: number;
   /** Servers begun, one after the other, where one ends or hangs. Default: 1. */
   readonly serversMax?: number;
+  /** Most that the server's memory may grow by. Default: `GROWTH_BYTES_MAX`. */
+  readonly growthBytesMax?: number;
 }
 
 /** Runs the cases in order, a few at a time. */
@@ -294,7 +296,7 @@ class HostileRun {
 
   #checkMemory(life: Life): void {
     const { start, warm, most, end } = this.#memory;
-    if (most - start > GROWTH_BYTES_MAX) {
+    if (most - start > (this.#options.growthBytesMax ?? GROWTH_BYTES_MAX)) {
       this.#fail("memory", life, [], `${most - start} bytes more than before, while it ran`);
     }
     const isLong = this.#requests - life.firstRequest > 2 * WARM_REQUESTS;
