@@ -2,17 +2,10 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
+import { PROBE_PATHS } from "./request-log.ts";
 
 /** Answers that tell nothing about prompts, for load balancers and scrapers. */
-const OPEN_PATHS = new Set([
-  "/",
-  "/health",
-  "/health/live",
-  "/health/ready",
-  "/ping",
-  "/version",
-  "/metrics",
-]);
+const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ...PROBE_PATHS]);
 const PREFLIGHT_SECONDS = 600;
 
 /** Asks every request but those to open paths for one of the keys. Without keys all may call. */

@@ -8,7 +8,7 @@ import type { HttpFailure } from "./http-errors.ts";
 const hungUpStatus = 499;
 
 /** Paths that load balancers and scrapers ask every few seconds. */
-const PROBE_PATHS = new Set([
+export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/health",
   "/health/live",
   "/health/ready",
