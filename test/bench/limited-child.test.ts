@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { runLimited } from "../../bench/gpu/limited-child.mjs";
+import { isAlive } from "../support/process-alive.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-limited-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -21,16 +22,6 @@ const child = `
   const hang = "console.log(process.pid); setInterval(() => {}, 1000)";
   const child = spawn(process.execPath, ["-e", hang], { stdio: ["ignore", "pipe", "ignore"] });
 `;
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    // A zombie, until its new parent looks after it, answers, too.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-}
 
 test("a command's end and its output are its own", async () => {
   expect(await run(`console.log("some"); console.error("more"); process.exit(3)`, 60)).toEqual({

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { json } from "../support/json.ts";
+import { isAlive } from "../support/process-alive.ts";
 import { built } from "./perigee.ts";
 
 const model = "test/fixtures/models/llama";
@@ -26,15 +27,6 @@ async function serving(command: string, words: readonly string[]) {
     if (isAlive(pid)) process.kill(pid, "SIGKILL");
   });
   return { child, url: found[1] ?? "", pid };
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** A request that keeps the server at work until it is ended. */

@@ -15,6 +15,9 @@ const SIGNALLED = 128;
 /** How often a server looks whether npm, which started it, is still there. */
 const PARENT_CHECK_MS = 500;
 
+/** Who started this process. Asked at once: once the model is loaded it may be gone already. */
+const PARENT = process.ppid;
+
 const serverFlags = new SchemaFlags(ServerOptions, {
   rename: {
     "defaultSampling.temperature": "default-temperature",
@@ -110,9 +113,8 @@ async function untilStopped(close: () => Promise<void>, say: Announce): Promise<
  */
 function onParentGone(stop: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return;
-  const parent = process.ppid;
   const timer = setInterval(() => {
-    if (process.ppid === parent) return;
+    if (process.ppid === PARENT) return;
     clearInterval(timer);
     stop();
   }, PARENT_CHECK_MS);
