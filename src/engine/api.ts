@@ -360,6 +360,8 @@ export interface ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
   readonly kvEvents: KvEventSource;
+  /** Makes ready now what the first request would otherwise wait for. */
+  warmUp?(): void;
   health(): EngineHealth;
   stats(): EngineStats;
   /**
@@ -374,6 +376,8 @@ export interface ServedModel {
     options?: GenerateOptions,
   ): Promise<GenerateResult[]>;
   stream(prompt: Prompt, options?: GenerateOptions): AsyncIterable<StreamItem>;
+  /** A stream for each prompt, begun when it is first read. Options are checked once for all. */
+  streams(prompts: readonly Prompt[], options?: GenerateOptions): AsyncIterable<StreamItem>[];
   /** Renders and encodes a conversation; feed the result to `generate` or `stream`. */
   chatPrompt(
     messages: readonly ChatMessage[],

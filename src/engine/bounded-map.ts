@@ -1,4 +1,8 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { assert } from "#base";
+
+/** Calls begun in one turn of the event loop: others have theirs between them. */
+const BEGUN_AT_ONCE = 64;
 
 /**
  * Maps a list with at most `limit` calls, 1 or more, under way; results stand in the list's order.
@@ -14,7 +18,8 @@ export async function boundedMap<T, R>(
   // All lanes draw from one iterator, so each item is taken once.
   const entries = list.entries();
   let failed = false;
-  const lane = async () => {
+  const lane = async (turn: Promise<void> | null) => {
+    if (turn !== null) await turn;
     for (const [place, item] of entries) {
       if (failed) return;
       try {
@@ -25,6 +30,16 @@ export async function boundedMap<T, R>(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(limit, list.length) }, lane));
+  let turn: Promise<void> | null = null;
+  const lanes = Array.from({ length: Math.min(limit, list.length) }, (_, index) => {
+    if (index > 0 && index % BEGUN_AT_ONCE === 0) turn = turnAfter(turn);
+    return lane(turn);
+  });
+  await Promise.all(lanes);
   return results;
+}
+
+async function turnAfter(turn: Promise<void> | null): Promise<void> {
+  await turn;
+  await nextTurn();
 }

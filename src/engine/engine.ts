@@ -18,6 +18,7 @@ import type {
 } from "./protocol.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
+import { SlowMasks } from "./slow-masks.ts";
 import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
 import { NO_STEP, reportOf } from "./step-report.ts";
 import { requestFailure, stepFailure, toWire } from "./wire-error.ts";
@@ -40,6 +41,7 @@ export type StructuredCompiler = Pick<GrammarCompiler, "compile" | "dispose">;
 export class Engine {
   readonly #parts: EngineParts;
   readonly #pipeline: StepPipeline;
+  readonly #slowMasks: SlowMasks;
   readonly #records = new Map<RequestKey, RequestRecord>();
   readonly #bySequence = new Map<Sequence, RequestRecord>();
   #vocabulary: GrammarVocabulary | null = null;
@@ -55,6 +57,7 @@ export class Engine {
   constructor(parts: EngineParts) {
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
+    this.#slowMasks = new SlowMasks(parts.clock);
   }
 
   /** What has not ended. */
@@ -116,7 +119,7 @@ export class Engine {
    * moved: then no step may follow.
    */
   async step(): Promise<StepOutput | null> {
-    const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
+    const step = await this.#next();
     if (step === null) return this.#news();
     if ("unplanned" in step) {
       this.#failAll(step.unplanned);
@@ -128,6 +131,19 @@ export class Engine {
     this.#checkBooks();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
     return { ...news, failures: this.#takeFailures(), report: reportOf(step, planMs) };
+  }
+
+  /** The next step, of those who are prepared for it. */
+  async #next(): ReturnType<StepPipeline["next"]> {
+    for (;;) {
+      await this.#slowMasks.prepare((sequence, error) => {
+        const record = this.#bySequence.get(sequence);
+        if (record !== undefined) this.#failRequest(record, requestFailure(error));
+      });
+      const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
+      // Who is prepared may lack blocks that somebody holds who is not.
+      if (step !== null || this.#slowMasks.idle) return step;
+    }
   }
 
   stats(): StepStats {
@@ -164,6 +180,7 @@ export class Engine {
   /** Drops a sequence that the scheduler ended. Its task is freed when no step uses it. */
   #forget(record: RequestRecord, sequence: Sequence): void {
     if (!this.#bySequence.delete(sequence)) return;
+    this.#slowMasks.forget(sequence);
     record.end(sequence);
     if (record.done) this.#records.delete(record.key);
     this.#pipeline.free(record.taskOf(sequence));
@@ -293,7 +310,7 @@ export class Engine {
     }
   }
 
-  /** One update as output. A token that the grammar refuses ends the request with an error. */
+  /** One update as output. */
   #advance(
     record: RequestRecord,
     update: SequenceUpdate,
@@ -302,13 +319,11 @@ export class Engine {
   ): void {
     const { sequence, tokenIds } = update;
     const verdict = record.acceptTokens(sequence, tokenIds);
-    if (verdict instanceof EngineError) {
-      this.#failRequest(record, toWire(verdict));
-      return;
-    }
     if (verdict === "complete" && !sequence.finished) {
       this.#parts.scheduler.finish(sequence.id, { reason: "stop", stopReason: null });
     }
+    const { sampling } = record.taskOf(sequence);
+    if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
     outputs.push(record.output(update, result?.logprobs ?? null));
   }
 

@@ -12,6 +12,7 @@
  *   model-files.ts      what is read of a model's files on the caller's thread
  *   model-text.ts       tokenizer and chat template of a model; template-option.ts another template
  *   warn-once.ts        warnings about requests, each text once
+ *   request-starter.ts  a prompt and its checked wishes become a request
  *   active-request.ts   a request seen by its caller; channel.ts its queue, reader-lag.ts how
  *                       far its reader is behind
  *   abort-listener.ts   many requests that listen to one signal
@@ -37,6 +38,8 @@
  *   dispose-of.ts       lets go of what may have broken
  *   beam-search.ts      which beams go on, and when they are done; beam-record.ts in the engine
  *   step-pipeline.ts    which steps are under way; step-report.ts what they took
+ *   prefill-pace.ts     how many prompt tokens a step may have beside those that decode
+ *   slow-masks.ts       grammars that a step does not wait for
  *   model-runner.ts     the contract of a forward pass; decoder-runner.ts on a device
  *   step-item.ts        who computes what in a step; step-builder.ts as flat arrays
  *   encoder-engine.ts   embeddings by an encoder
@@ -61,7 +64,13 @@ export {
   RetentionParams,
 } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
-export { grammarProblem, SamplingParams, StructuredOutput, sequencesOf } from "#sampling";
+export {
+  anyObject,
+  grammarProblem,
+  SamplingParams,
+  StructuredOutput,
+  sequencesOf,
+} from "#sampling";
 export type * from "./api.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";

@@ -1,10 +1,9 @@
-import { randomBytes, randomUUID } from "node:crypto";
-import { EngineError, systemClock, warnOnStandardError } from "#base";
+import { randomUUID } from "node:crypto";
+import { EngineError, warnOnStandardError } from "#base";
 import { resolveModel } from "#checkpoint";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 import { listenTo } from "./abort-listener.ts";
-import { ActiveRequest } from "./active-request.ts";
 import type {
   ChatMessage,
   ChatOptions,
@@ -33,8 +32,9 @@ import { LazyStream } from "./lazy-stream.ts";
 import { linkOver, linkTo } from "./link.ts";
 import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 import type { ModelText } from "./model-text.ts";
-import type { EngineRequest, LoadPhase, LoadProgress } from "./protocol.ts";
-import { checkMessages, checkPrompt, checkSignal, checkTokenIds } from "./request-check.ts";
+import type { LoadPhase, LoadProgress } from "./protocol.ts";
+import { checkMessages, checkSignal } from "./request-check.ts";
+import { RequestStarter, type StartOptions } from "./request-starter.ts";
 import { collectResult } from "./stream-item.ts";
 import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
@@ -46,14 +46,6 @@ export interface LlmOptions extends LoadOptions {
   readonly onWarning?: (message: string) => void;
   /** Hears how far the parts of loading are that take long. */
   readonly onProgress?: (progress: LoadProgress) => void;
-}
-
-/** What is a request's own beside its prompt. */
-interface StartOptions {
-  readonly requestId: string;
-  readonly signal?: AbortSignal | undefined;
-  /** Default: no bound. */
-  readonly unreadTokensMax?: number;
 }
 
 /** The model's files, and how it was loaded. */
@@ -89,10 +81,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   readonly #text: ModelText;
   readonly #settings: EngineOptions;
   readonly #warnOnce: (message: string) => void;
-  /** Callers' names of requests, from the call until the request ended. */
-  readonly #requestIds = new Set<string>();
+  readonly #starter: RequestStarter;
   readonly #source: Pick<ModelParts, "path" | "template">;
-  #vocabularySent = false;
 
   private constructor(client: EngineClient, info: ModelInfo, parts: ModelParts) {
     this.#client = client;
@@ -104,6 +94,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
+    this.#starter = new RequestStarter(client, parts.text, info.vocabularySize);
     this.loadPhases = parts.phases;
   }
 
@@ -188,6 +179,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     return this.#text.codec;
   }
 
+  warmUp(): void {
+    this.#text.warmUp();
+  }
+
   health(): EngineHealth {
     return this.#client.health;
   }
@@ -228,7 +223,10 @@ export class LLM implements ServedModel, AsyncDisposable {
         this.requestsAtOnce(sequencesOf(options)),
         async (prompt, place) => {
           const requestId = requestName(options.requestId, place, list.length);
-          const active = await this.#start(prompt, wishes, { requestId, signal: stop.signal });
+          const active = await this.#starter.start(prompt, wishes, {
+            requestId,
+            signal: stop.signal,
+          });
           return collectResult(requestId, active.items);
         },
       );
@@ -246,12 +244,38 @@ export class LLM implements ServedModel, AsyncDisposable {
    * `signal` ends it, and gives its blocks and its place to others that want them.
    */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
+    return this.#lazyStream(prompt, () => this.#wishesOf(options), {
+      requestId: options.requestId ?? randomUUID(),
+      signal: options.signal,
+    });
+  }
+
+  streams(
+    prompts: readonly Prompt[],
+    options: GenerateOptions = {},
+  ): AsyncIterableIterator<StreamItem>[] {
+    let wishes: Promise<Wishes> | null = null;
+    const checked = () => {
+      wishes ??= this.#wishesOf(options);
+      return wishes;
+    };
+    return prompts.map((prompt, place) =>
+      this.#lazyStream(prompt, checked, {
+        requestId: requestName(options.requestId, place, prompts.length),
+        signal: options.signal,
+      }),
+    );
+  }
+
+  #lazyStream(
+    prompt: Prompt,
+    checked: () => Promise<Wishes>,
+    options: StartOptions,
+  ): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
-      const requestId = options.requestId ?? randomUUID();
-      const wishes = await this.#wishesOf(options);
+      const wishes = await checked();
       const { unreadTokensMax } = this.#settings;
-      const start = { requestId, signal: options.signal, unreadTokensMax };
-      const active = await this.#start(prompt, wishes, start);
+      const active = await this.#starter.start(prompt, wishes, { ...options, unreadTokensMax });
       return active.items;
     });
   }
@@ -273,7 +297,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     warnOfGuess(this.info, this.#warnOnce);
     return boundedMap(inputs, this.requestsAtOnce(1), async (input, place) => {
       try {
-        const promptTokenIds = await this.#encode(input, options.signal);
+        const promptTokenIds = await this.#starter.encode(input, options.signal);
         const embedding = await this.#client.embed(promptTokenIds, options.signal);
         return { embedding, promptTokenIds };
       } catch (error) {
@@ -286,7 +310,7 @@ export class LLM implements ServedModel, AsyncDisposable {
   async promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
     const wishes = await this.#wishesOf({ maxTokens: 1, temperature: 0, promptLogits: true });
     const requestId = randomUUID();
-    const active = await this.#start(prompt, wishes, { requestId });
+    const active = await this.#starter.start(prompt, wishes, { requestId });
     const result = await collectResult(requestId, active.items);
     const logits = active.promptLogits;
     if (logits === null) throw new EngineError("ENGINE_STEP_FAILED", "Cannot read the logits");
@@ -307,87 +331,12 @@ export class LLM implements ServedModel, AsyncDisposable {
     await Promise.all([this.#client.close(), this.#text.dispose()]);
   }
 
-  /** Checks a request, hands it to the engine, and registers it. */
-  async #start(
-    prompt: Prompt,
-    wishes: Wishes,
-    { requestId, signal, unreadTokensMax = Number.POSITIVE_INFINITY }: StartOptions,
-  ): Promise<ActiveRequest> {
-    if (this.#requestIds.has(requestId)) {
-      throw new EngineError(
-        "INVALID_ARGUMENT",
-        `Cannot start request: its id must not be in use, current value is ${requestId}`,
-        { param: "requestId" },
-      );
-    }
-    this.#requestIds.add(requestId);
-    try {
-      signal?.throwIfAborted();
-      const promptTokenIds = await this.#encode(prompt, signal);
-      signal?.throwIfAborted();
-      const { seed } = wishes.params;
-      const request = {
-        ...{ ...wishes, key: this.#client.takeKey(), requestId, promptTokenIds },
-        seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
-      };
-      return this.#submit(request, { signal, unreadTokensMax });
-    } catch (error) {
-      this.#requestIds.delete(requestId);
-      throw error;
-    }
-  }
-
-  #submit(
-    request: EngineRequest,
-    { signal, unreadTokensMax }: Required<Omit<StartOptions, "requestId">>,
-  ): ActiveRequest {
-    const client = this.#client;
-    client.checkReady();
-    const onAbort = () => active.cancel(signal?.reason);
-    const active = new ActiveRequest({
-      request,
-      tokenizer: this.#text.tokenizer,
-      clock: systemClock,
-      listeners: client.listeners,
-      pacer: client.pacer,
-      unreadTokensMax,
-      abort: (index) => client.abort(request.key, index),
-      setPaused: (paused) => client.setPaused(request.key, paused),
-      onEnd: () => {
-        signal?.removeEventListener("abort", onAbort);
-        this.#requestIds.delete(request.requestId);
-        client.forget(request.key);
-      },
-    });
-    listenTo(signal, onAbort);
-    if (request.params.structuredOutput !== null) this.#sendVocabulary();
-    client.start(active);
-    return active;
-  }
-
-  #sendVocabulary(): void {
-    if (this.#vocabularySent) return;
-    this.#vocabularySent = true;
-    this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
-  }
-
   /** Rejects with INVALID_ARGUMENT. */
   #wishesOf(options: WishOptions): Promise<Wishes> {
     const { vocabularySize } = this.info;
     const { waitingSequencesMax: sequencesMax } = this.#settings.scheduler;
     const scope = { text: this.#text, vocabularySize, sequencesMax, warn: this.#warnOnce };
     return wishesOf(options, scope);
-  }
-
-  /** Throws also when the engine ended, or was told to, while a long text was encoded. */
-  async #encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
-    this.#client.checkReady();
-    checkPrompt(prompt);
-    // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
-    const ids = Array.from(await this.#text.encode(prompt, signal));
-    checkTokenIds(ids, this.info.vocabularySize);
-    this.#client.checkReady();
-    return ids;
   }
 }
 

@@ -33,6 +33,9 @@ import { runWorstSteps } from "./worst-step.ts";
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
 
+/** Longest that prompts hold up others' tokens, in ms, where nothing is said of it. */
+const CPU_PREFILL_MS = 50;
+
 /**
  * Throws what reading weights and making room for them and the cache throw, and INVALID_ARGUMENT
  * for attention sinks that the model cannot have.
@@ -91,6 +94,8 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     runner,
     memory,
     overlapSteps,
+    prefillMsMax:
+      options.scheduler.prefillMsMax ?? (device.kind === "cuda" ? null : CPU_PREFILL_MS),
     clock: context.clock,
     onWake: context.onWake,
     shape: {
@@ -105,6 +110,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
         options: options.grammar,
         vocabularySize,
         stopTokenIds: eosTokenIds,
+        clock: context.clock,
       }),
   });
   const { blocks } = memory;

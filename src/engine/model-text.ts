@@ -95,6 +95,11 @@ export class ModelText {
     this.#contextTokens = tokens;
   }
 
+  /** Makes ready now what the first text would otherwise wait for. */
+  warmUp(): void {
+    this.#pool?.warmUp();
+  }
+
   /** The tokenizer, for something that cannot do without. Throws TOKENIZER_MISSING. */
   require(action: string): Tokenizer {
     if (this.tokenizer !== null) return this.tokenizer;

@@ -1,4 +1,4 @@
-import { assert, EngineError } from "#base";
+import { assert } from "#base";
 import { decodeRetention, promptRetention } from "#kvcache";
 import { RowPool, type TextEmbedding } from "#models";
 import {
@@ -178,18 +178,12 @@ export class RequestRecord {
 
   /**
    * Moves the sequence's penalties and grammar on. `complete`: its structured output ended,
-   * whatever the stop rules say. An error when the grammar refuses a token.
+   * whatever the stop rules say.
    */
-  acceptTokens(sequence: Sequence, tokenIds: readonly number[]): "open" | "complete" | EngineError {
+  acceptTokens(sequence: Sequence, tokenIds: readonly number[]): "open" | "complete" {
     const { sampling } = this.taskOf(sequence);
     assert(sampling !== null, "Cannot accept tokens before the grammar is compiled");
-    for (const token of tokenIds) {
-      if (sampling.accept(token)) continue;
-      return new EngineError(
-        "ENGINE_STEP_FAILED",
-        `Cannot go on: the grammar must allow what is drawn, it refuses token ${token}`,
-      );
-    }
+    for (const token of tokenIds) sampling.accept(token);
     return sampling.terminated ? "complete" : "open";
   }
 

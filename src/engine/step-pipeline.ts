@@ -10,6 +10,7 @@ import {
 } from "#scheduler";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
+import { PrefillPace } from "./prefill-pace.ts";
 import type { WireError } from "./protocol.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { CacheMemory } from "./tiers/cache-memory.ts";
@@ -31,6 +32,8 @@ export interface StepPipelineParts {
    * Default: false.
    */
   readonly overlapSteps?: boolean;
+  /** What prompts may add to a step in which sequences decode. Default: null, what they take. */
+  readonly prefillMsMax?: number | null;
 }
 
 /** Why a step has no results. */
@@ -86,6 +89,7 @@ const NOTHING_STARTED: StartedStep = { finish: async () => [] };
  */
 export class StepPipeline {
   readonly #parts: StepPipelineParts;
+  readonly #prefillPace: PrefillPace;
   /** The step that began, or could not be planned, before the last one was committed. */
   #ahead: BegunStep | UnplannedStep | null = null;
   /** When the last step was through: the device has worked on the next one since. */
@@ -95,6 +99,7 @@ export class StepPipeline {
 
   constructor(parts: StepPipelineParts) {
     this.#parts = parts;
+    this.#prefillPace = new PrefillPace(parts.prefillMsMax ?? null);
   }
 
   /**
@@ -154,7 +159,7 @@ export class StepPipeline {
 
   #plan(): StepPlan | UnplannedStep {
     try {
-      return this.#parts.scheduler.plan();
+      return this.#parts.scheduler.plan(this.#prefillPace.tokensMax);
     } catch (error) {
       return { unplanned: stepFailure(error) };
     }
@@ -198,8 +203,9 @@ export class StepPipeline {
     return { plan, outcome, admitted, computedMs, stepMs, planMs: plannedMs - startedMs };
   }
 
-  /** Where one prompt made up the step, its time says how fast prompts are computed. */
+  /** Where one prompt made up the step, its time says what computing it again would cost. */
   #measure(plan: StepPlan, ms: number): void {
+    this.#prefillPace.record(plan, ms);
     const { memory } = this.#parts;
     for (const { start, count } of plan.items) {
       if (count < PREFILL_TOKENS_MIN || count < plan.tokens * PREFILL_SHARE_MIN) continue;

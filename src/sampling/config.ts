@@ -2,6 +2,16 @@ import { z } from "zod";
 
 const mebibyte = 2 ** 20;
 
+/**
+ * An object whose fields are read by somebody else, as it is: `z.record` would look at each of its
+ * keys, of which a client may send many.
+ */
+export const anyObject = z.unknown().check((context) => {
+  const { value, issues } = context;
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isObject) issues.push({ code: "invalid_type", expected: "record", input: value });
+}) as unknown as z.ZodType<Readonly<Record<string, unknown>>>;
+
 /** What structured output may cost the server. A grammar beyond a limit is refused by its name. */
 export const GrammarOptions = z
   .strictObject({

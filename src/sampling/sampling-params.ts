@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { beamFields, beamProblems } from "./beam-params.ts";
+import { anyObject } from "./config.ts";
 
 const tokenId = z.int().nonnegative();
 const penalty = z.number().min(-2).max(2).default(0);
@@ -34,16 +35,13 @@ const flatLogprobs = z.undefined({ error: "is not an option: it is a memory layo
 /** What the output must match: exactly one of the kinds. */
 export const StructuredOutput = z
   .strictObject({
-    json: z
-      .union([z.string(), z.record(z.string(), z.unknown())])
-      .optional()
-      .describe("JSON schema, as text or object."),
+    json: z.union([z.string(), anyObject]).optional().describe("JSON schema, as text or object."),
     jsonObject: z.literal(true).optional().describe("Any JSON object."),
     regex: z.string().min(1).optional().describe("Regular expression, matched as a whole."),
     choice: z.array(z.string().min(1)).min(1).optional().describe("One of these strings."),
     grammar: z.string().min(1).optional().describe("EBNF grammar with a `root` rule."),
     structuralTag: z
-      .union([z.string(), z.record(z.string(), z.unknown())])
+      .union([z.string(), anyObject])
       .optional()
       .describe("Structural tags (in xgrammar's form): free text with constrained parts."),
   })
@@ -197,8 +195,7 @@ export const SamplingParams = z
       .transform((value) => value ?? null)
       .describe("Ends a sequence that repeats one pattern at its end."),
     streamInterval: z.int().min(1).default(1).describe("Tokens per item of a stream, at least."),
-    extraArgs: z
-      .record(z.string(), z.unknown())
+    extraArgs: anyObject
       .nullish()
       .transform((value) => value ?? null)
       .describe("Handed through untouched."),

@@ -45,6 +45,11 @@ export class SequenceSampling {
   readonly #thinking: ThinkingBudget | null;
   /** The grammar took a token: there are no thoughts from here on. */
   #answering = false;
+  /** Tokens of the answer that the grammar was not told of: that may take as long as a mask. */
+  #untold: number[] = [];
+  /** The mask is that of the next token. */
+  #prepared = false;
+  #terminated = false;
   #disposed = false;
 
   constructor(options: SequenceSamplingOptions) {
@@ -78,7 +83,12 @@ export class SequenceSampling {
 
   /** The structured output is complete and its end token was drawn: the sequence must end. */
   get terminated(): boolean {
-    return this.#matcher?.isTerminated() ?? false;
+    return this.#terminated;
+  }
+
+  /** `prepare` is likely to take long. */
+  get slow(): boolean {
+    return this.#matcher?.slow ?? false;
   }
 
   /** There is a grammar, so `prepare` must be called before each draw. */
@@ -110,29 +120,45 @@ export class SequenceSampling {
     );
   }
 
-  /**
-   * Takes note of the token that was drawn. False: the grammar does not allow it, the sequence
-   * must end with an error. Throws what the grammar's library throws.
-   */
-  accept(token: number): boolean {
+  /** Takes note of the token that was drawn. The grammar hears of it with `prepare`. */
+  accept(token: number): void {
     if (!this.#isThought(token)) {
       this.#answering = this.constrained;
-      const matcher = this.#matcher;
-      if (matcher !== null && !matcher.isTerminated() && !matcher.accept(token)) return false;
+      if (this.#matcher !== null && !this.#terminated) {
+        this.#untold.push(token);
+        this.#terminated = this.#matcher.ends(token);
+      }
     }
+    this.#prepared = false;
     this.#generated.push(token);
     this.#history?.add(token);
     if (!this.#answering) this.#thinking?.accept(this.#generated);
-    return true;
   }
 
-  /** Asks the grammar for the next mask. Needed before `write` when there is a grammar. */
+  /**
+   * Tells the grammar what was drawn and asks for the next mask, unless that was done. Needed
+   * before `write` when there is a grammar. Throws ENGINE_STEP_FAILED where it refuses what was
+   * drawn, and what its library throws.
+   */
   async prepare(): Promise<void> {
-    if (!this.constrained || this.#thinks) return;
+    if (!this.constrained || this.#thinks || this.#prepared) return;
     this.#matcher ??= (await this.#createMatcher?.()) ?? null;
     this.#grammarMask ??= new Uint32Array(Math.ceil(this.#request.vocabularySize / 32));
-    if (this.#disposed) this.dispose();
-    else await this.#matcher?.fillBitmask(this.#grammarMask);
+    if (this.#disposed) {
+      this.dispose();
+      return;
+    }
+    for (const token of this.#untold.splice(0)) this.#tell(token);
+    await this.#matcher?.fillBitmask(this.#grammarMask);
+    this.#prepared = true;
+  }
+
+  #tell(token: number): void {
+    if (this.#matcher?.accept(token) !== false) return;
+    throw new EngineError(
+      "ENGINE_STEP_FAILED",
+      `Cannot go on: the grammar must allow what is drawn, it refuses token ${token}`,
+    );
   }
 
   /**

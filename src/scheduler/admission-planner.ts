@@ -64,6 +64,7 @@ export class AdmissionPlanner {
     // Seen at once, where counting what a long match costs takes as long as finding it.
     if (Math.min(behind, atOnce) > room) return this.#lackRoom();
     const count = draft.capped(remaining);
+    if (count === 0) return false;
     const first = cache.blocksFor(start + count) - shared;
     const claimed = draft.ledger.costOf(match);
     const needed = Math.max(claimed + first, Math.min(claimed + behind, atOnce));

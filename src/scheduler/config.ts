@@ -26,6 +26,16 @@ export const SchedulerConfig = z
       .nullable()
       .default(null)
       .describe("Most prompt tokens of one sequence in a step; null: what the step has room for."),
+    // A full batch's step takes a tenth of a second on a CPU: with this it stays below two.
+    prefillMsMax: z
+      .number()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe(
+        "Longest that prompts should hold up a step in which sequences decode, in ms: what does " +
+          "not fit comes in later steps; null: 50 on a CPU, whatever they take on a GPU.",
+      ),
     chunkedPrefill: z
       .boolean()
       .default(true)

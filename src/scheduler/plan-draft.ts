@@ -31,6 +31,8 @@ export interface PlanningState {
   readonly swapped: Iterable<Sequence>;
   /** Slots that running leads keep for those that will fork from them. */
   readonly reservedSlots: number;
+  /** Most prompt tokens of a step in which sequences decode. */
+  readonly prefillTokensMax: number;
   readonly revision: number;
 }
 
@@ -46,6 +48,8 @@ export class PlanDraft {
   readonly loads: PlannedLoad[] = [];
   /** Tokens that the step still has room for. */
   budget: number;
+  /** Of these, tokens of prompts. */
+  prefillBudget: number;
   /** Sequences that may still start. */
   slots: number;
   /** Blocks that prompts under way will yet take; admission leaves them alone. */
@@ -60,6 +64,7 @@ export class PlanDraft {
     this.state = state;
     this.ledger = new BlockLedger(state.cache);
     this.budget = state.config.stepTokensMax;
+    this.prefillBudget = prefillBudget(state);
     this.slots = state.config.runningSequencesMax - state.running.length - state.reservedSlots;
   }
 
@@ -117,6 +122,7 @@ export class PlanDraft {
     const samples = end === this.knownTokens(sequence);
     this.items.push({ sequence, start, count, samples, admission, forkOf: null });
     this.budget -= count;
+    if (count > 1) this.prefillBudget -= count;
     if (!samples) this.reservedBlocks += this.blocksBehind(sequence, end);
     else if (end === sequence.promptLength && !sequence.group.forked) this.#forking.push(sequence);
   }
@@ -165,7 +171,8 @@ export class PlanDraft {
   capped(count: number): number {
     const { config, windowBound } = this.state;
     const longest = config.longPrefillTokensMax ?? count;
-    return Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
+    const most = Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
+    return most > 1 ? Math.min(most, Math.max(0, this.prefillBudget)) : most;
   }
 
   /** Blocks that a sequence of `tokens` holds at most at a time until all are computed. */
@@ -196,6 +203,7 @@ export class PlanDraft {
     if (planned === undefined) return;
     const end = planned.start + planned.count;
     this.budget += planned.count;
+    if (planned.count > 1) this.prefillBudget += planned.count;
     this.reservedBlocks -= this.blocksBehind(victim, end);
     this.ledger.refund(this.newBlocks(victim, end));
     this.ledger.undoCopy(victim.blockTable);
@@ -212,4 +220,12 @@ export class PlanDraft {
       this.items.push({ sequence, start, count: 0, samples: true, admission: null, forkOf });
     }
   }
+}
+
+/** Nobody waits for prompts where nobody decodes; and what cannot come in pieces comes whole. */
+function prefillBudget({ config, running, prefillTokensMax }: PlanningState): number {
+  const isBounded = Number.isFinite(prefillTokensMax) && config.chunkedPrefill;
+  const decodes = ({ state, group, held }: Sequence) =>
+    state.phase === "decoding" && !group.paused && !held;
+  return isBounded && running.some(decodes) ? prefillTokensMax : Number.POSITIVE_INFINITY;
 }

@@ -19,7 +19,7 @@ export class RunningPlanner {
     const draft = this.#draft;
     for (const sequence of draft.state.running) {
       if (draft.budget === 0) return;
-      if (sequence.group.paused) continue;
+      if (sequence.group.paused || sequence.held) continue;
       if (draft.preempts && draft.yielding.has(sequence)) continue;
       const count = this.countOf(sequence);
       if (count === 0) continue;

@@ -186,8 +186,8 @@ export class Scheduler {
     return sequence;
   }
 
-  /** What the next step should do. Changes nothing. */
-  plan(): StepPlan {
+  /** What the next step should do (SC29 for `prefillTokensMax`). Changes nothing. */
+  plan(prefillTokensMax = Number.POSITIVE_INFINITY): StepPlan {
     return planStep({
       config: this.#config,
       cache: this.#cache,
@@ -199,6 +199,7 @@ export class Scheduler {
       waiting: this.#books.waiting,
       swapped: this.#books.swapped,
       reservedSlots: this.#books.reservedSlots,
+      prefillTokensMax,
       revision: this.#revision,
     });
   }

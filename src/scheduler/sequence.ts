@@ -85,6 +85,8 @@ export class Sequence {
   awaitedTokens = 0;
   /** What is on disk of it was fetched, or could not be: it is not tried again. */
   loaded = false;
+  /** Computes nothing, though it runs: its next draw is not prepared (SC30). */
+  held = false;
   /** The block that its next token goes to may be another's, too: it was forked, or forks. */
   maySharePartialBlock = false;
   /** Prompt tokens found in the cache when it, or its group's lead, was first admitted. */

@@ -128,6 +128,7 @@ async function serve(
     const onForward = (port: MessagePort) => answerHere(new PortStream(port));
     await threads.serve({ model, config, modelNames, version, log, onForward });
   }
+  if (threads.ownPlace === 0) model.warmUp?.();
   listener.direct(bounded(config.connectionsMax, threads, answerHere));
   warnWhereOpen(app, config);
   const publishing = publishKvEvents(app, context);

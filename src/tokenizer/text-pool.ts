@@ -68,6 +68,11 @@ export class TextPool {
     return this.#threads.filter((thread) => thread !== null).length;
   }
 
+  /** Starts the thread of short texts now, so that the first of them does not wait for it. */
+  warmUp(): void {
+    if (this.#threads[0] === null) this.#start(0);
+  }
+
   /** How many jobs wait for a thread. */
   get waitingCount(): number {
     return this.#queues.reduce((sum, queue) => sum + queue.length, 0);

@@ -1,4 +1,5 @@
 /** A text thread: does the jobs that it is sent, in order. Started by `text-pool.ts`. */
+import { setPriority } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import { assert, systemTimer } from "#base";
@@ -17,9 +18,13 @@ import { readShared, TextWork } from "./text-work.ts";
 const GARBAGE_BYTES_MAX = 32 * 2 ** 20;
 const GARBAGE_IDLE_MS = 1_000;
 
+/** A third of the processor's time beside a thread that generates, where there is one for both. */
+const NICENESS = 5;
+
 const port = parentPort;
 assert(port !== null, "text-thread.js is started by TextPool, as a worker");
 const { shared, status, idleMs }: TextThreadData = workerData;
+lowerPriority();
 const state = new Int32Array(status);
 const work = new TextWork(readShared(shared));
 const heapAtStart = getHeapStatistics().total_heap_size;
@@ -40,6 +45,19 @@ port.on("message", ({ id, job }: TextCall) => {
 });
 post({ id: 0 });
 waitForWork();
+
+/**
+ * What generates goes first: its threads wait for each other, so that one that is interrupted holds
+ * up all. On Linux a thread has a priority of its own; elsewhere this would be the process's.
+ */
+function lowerPriority(): void {
+  if (process.platform !== "linux") return;
+  try {
+    setPriority(0, NICENESS);
+  } catch {
+    // Some systems let nobody do that: it is a courtesy.
+  }
+}
 
 /** Ends this thread after a while without work: sooner where that gives much memory back. */
 function waitForWork(): void {

@@ -77,6 +77,7 @@ const keeping: Readonly<Record<string, Change>> = {
   "scheduler.runningSequencesMax": { to: { "scheduler.runningSequencesMax": 2 } },
   "scheduler.waitingSequencesMax": { to: { "scheduler.waitingSequencesMax": 2 } },
   "scheduler.longPrefillTokensMax": { to: { "scheduler.longPrefillTokensMax": 7 } },
+  "scheduler.prefillMsMax": { to: { "scheduler.prefillMsMax": 0.001 } },
   "scheduler.chunkedPrefill": { to: { "scheduler.chunkedPrefill": false } },
   "scheduler.policy": { to: { "scheduler.policy": "priority" } },
   "scheduler.preemption": { to: { "scheduler.preemption": "recompute" } },

@@ -1,41 +1,12 @@
 /** What goes wrong inside a step: whom it ends, and that nobody else hears of it. */
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { GrammarMatcher } from "#sampling";
-import type { StructuredCompiler } from "../../src/engine/engine.ts";
 import type { StepOutput } from "../../src/engine/protocol.ts";
-import { tokenBytesOf } from "../support/token-bytes.ts";
-import { ScriptedEngine, type ScriptedOptions, tokensOf } from "./scripted-engine.ts";
+import { broken, grammarEngine } from "./pretend-grammars.ts";
+import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
 const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };
-const broken = () => {
-  throw new Error("memory access out of bounds");
-};
-
 const structuredOutput = { regex: "a+" };
-
-/** A grammar that allows everything, but for what a test replaces; freeing any of it fails. */
-function pretendGrammars(replaced: Partial<GrammarMatcher>): StructuredCompiler {
-  const matcher: GrammarMatcher = {
-    fillBitmask: async (row) => {
-      row.fill(0xffffffff);
-    },
-    accept: () => true,
-    rollback: () => {},
-    isTerminated: () => false,
-    dispose: () => {},
-    ...replaced,
-  };
-  const compiled = { createMatcher: async () => matcher, dispose: broken };
-  return { compile: async () => compiled, dispose: broken };
-}
-
-function grammarEngine(matcher: Partial<GrammarMatcher>, options: ScriptedOptions) {
-  const createCompiler = () => pretendGrammars(matcher);
-  const scripted = new ScriptedEngine({ ...options, createCompiler });
-  scripted.engine.useVocabulary(tokenBytesOf(["a"]));
-  return scripted;
-}
 
 /** Steps until so many requests have failed and all others are through. */
 async function stepsUntil(scripted: ScriptedEngine, failures: number): Promise<StepOutput[]> {
@@ -51,7 +22,7 @@ async function stepsUntil(scripted: ScriptedEngine, failures: number): Promise<S
 }
 
 describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
-  test.each(["fillBitmask", "accept", "isTerminated", "dispose"] as const)(
+  test.each(["fillBitmask", "accept", "ends", "dispose"] as const)(
     "a grammar whose %s throws ends its request, and no other",
     async (method) => {
       const matcher = method === "dispose" ? { accept: broken } : {};

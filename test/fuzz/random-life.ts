@@ -94,6 +94,7 @@ export class RandomLife {
     else if (dice < 35) this.harness.scheduler.resetPrefixCache();
     else if (dice < 38) this.#prioritiseSomeone();
     else if (dice < 46) this.#pauseOrResume();
+    else if (dice < 48) this.#holdOrRelease();
     else this.#step();
     if (this.#below(2) === 0) this.#workOnDisk();
     this.harness.scheduler.audit();
@@ -105,6 +106,7 @@ export class RandomLife {
     for (const group of this.#live) {
       for (const { id } of group.sequences) this.harness.scheduler.grammarReady(id);
       this.harness.scheduler.resume(group);
+      for (const sequence of group.sequences) sequence.held = false;
     }
     for (let turn = 0; this.#live.length + this.#jobs.length + this.#begun.length > 0; turn++) {
       if (turn > 20_000) throw new Error("Sequences do not end");
@@ -183,14 +185,28 @@ export class RandomLife {
     else scheduler.pause(group);
   }
 
+  #holdOrRelease(): void {
+    const sequence = this.#someone();
+    if (sequence !== null && !sequence.isBeam) sequence.held = !sequence.held;
+  }
+
   /** Nothing is computed for paused groups, and none of them holds up who could run. */
   #checkPaused(plan: StepPlan): void {
     const starts = [...plan.items.map(({ sequence }) => sequence), ...plan.returning];
     if (starts.some(({ group }) => group.paused)) throw new Error("A paused group is planned");
     const { preempted } = plan;
+    const goOn = plan.items.filter(
+      ({ admission, forkOf }) => admission === null && forkOf === null,
+    );
+    const returning = new Set(plan.returning);
+    if (goOn.some(({ sequence }) => sequence.held && !returning.has(sequence))) {
+      throw new Error("A held sequence is planned");
+    }
     this.counts.yields += preempted.filter(({ sequences }) => sequences[0]?.group.paused).length;
     if (!isEmptyPlan(plan) || this.#begun.length > 0) return;
     const waiting = this.#live.flatMap(({ paused, live }) => (paused ? [] : live));
+    // Whoever waits may lack what a held one has.
+    if (this.#live.some(({ live }) => live.some(({ held }) => held))) return;
     const ready = waiting.some(({ state }) => state.phase !== "waiting" || state.for === "turn");
     if (ready) throw new Error("Nothing is planned for those that could run");
   }
@@ -205,7 +221,7 @@ export class RandomLife {
 
   #step(): void {
     const { scheduler, cache } = this.harness;
-    const plan = scheduler.plan();
+    const plan = scheduler.plan(this.#below(3) === 0 ? 2 + this.#below(12) : undefined);
     if (plan.tokens !== plan.items.reduce((sum, item) => sum + item.count, 0)) {
       throw new Error("A plan's tokens are not the sum of its counts");
     }

@@ -91,6 +91,8 @@ describe("Sampler", () => {
       accept: () => true,
       rollback: () => {},
       isTerminated: () => false,
+      ends: () => false,
+      slow: false,
       dispose: () => {},
     };
     const params = SamplingParams.parse({ structuredOutput: { regex: "a" } });

@@ -35,6 +35,8 @@ function fixedGrammar(tokens: readonly number[]): GrammarMatcher {
     accept: (token) => tokens.includes(token),
     rollback: () => {},
     isTerminated: () => false,
+    ends: () => false,
+    slow: false,
     dispose: () => {},
   };
 }
@@ -147,12 +149,31 @@ describe("SequenceSampling", () => {
     expect((await editsOf(complete)).biases).toEqual({});
   });
 
-  test("a token that the grammar refuses is not taken", () => {
+  test("a token that the grammar refuses is said when the next one is prepared", async () => {
     const sampling = sequence({}, { matcher: fixedGrammar([4]) });
-    expect(sampling.accept(5)).toBe(false);
-    expect(sampling.generatedTokens).toBe(0);
-    expect(sampling.accept(4)).toBe(true);
-    expect(sampling.generatedTokens).toBe(1);
+    sampling.accept(4);
+    await sampling.prepare();
+    sampling.accept(5);
+    await expect(sampling.prepare()).rejects.toMatchObject({
+      code: "ENGINE_STEP_FAILED",
+      message: "Cannot go on: the grammar must allow what is drawn, it refuses token 5",
+    });
+  });
+
+  test("a mask is asked for once for each token", async () => {
+    let asked = 0;
+    const grammar = fixedGrammar([4]);
+    const fillBitmask = (row: Uint32Array) => {
+      asked++;
+      return grammar.fillBitmask(row);
+    };
+    const sampling = sequence({}, { matcher: { ...grammar, fillBitmask } });
+    for (let round = 1; round <= 3; round++) {
+      await sampling.prepare();
+      await sampling.prepare();
+      expect(asked).toBe(round);
+      sampling.accept(4);
+    }
   });
 
   test("thoughts that are too long are ended by force", async () => {
@@ -181,15 +202,17 @@ describe("SequenceSampling", () => {
         allowed: null,
         biases: { [end]: forbidden },
       });
-      for (const token of [7, 8]) expect(sampling.accept(token)).toBe(true);
+      for (const token of [7, 8]) sampling.accept(token);
       expect((await editsOf(sampling)).allowed).toBeNull();
       sampling.accept(9);
       expect((await editsOf(sampling)).allowed).toEqual([31]);
-      expect(sampling.accept(31)).toBe(true);
+      sampling.accept(31);
       expect((await editsOf(sampling)).allowed).toEqual([4, 5, 30, end]);
-      expect(sampling.accept(7)).toBe(false);
-      expect(sampling.accept(4)).toBe(true);
+      sampling.accept(4);
+      await sampling.prepare();
       expect(seen).toEqual([4]);
+      sampling.accept(7);
+      await expect(sampling.prepare()).rejects.toThrow("it refuses token 7");
     });
 
     test("may be opened before the answer, and not inside of it", async () => {
@@ -198,12 +221,13 @@ describe("SequenceSampling", () => {
         { thinking, matcher: fixedGrammar([4, end]) },
       );
       expect((await editsOf(sampling)).allowed).toEqual([4, 30, end]);
-      for (const token of [30, 7, 31]) expect(sampling.accept(token)).toBe(true);
+      for (const token of [30, 7, 31]) sampling.accept(token);
       expect((await editsOf(sampling)).allowed).toEqual([4, end]);
-      expect(sampling.accept(30)).toBe(false);
+      sampling.accept(30);
+      await expect(sampling.prepare()).rejects.toThrow("it refuses token 30");
 
       const answering = answers([1]);
-      for (const token of [4, 30, 5]) expect(answering.accept(token)).toBe(true);
+      for (const token of [4, 30, 5]) answering.accept(token);
       expect((await editsOf(answering)).allowed).toEqual([4, 5, 30, end]);
       expect(seen).toEqual([4, 30, 5]);
     });

@@ -7,6 +7,7 @@ test("[SC1] an empty configuration is a full one", () => {
     runningSequencesMax: 256,
     waitingSequencesMax: 1024,
     longPrefillTokensMax: null,
+    prefillMsMax: null,
     chunkedPrefill: true,
     policy: "fcfs",
     preemption: "auto",

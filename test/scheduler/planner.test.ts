@@ -247,3 +247,68 @@ describe("[SC7] admission", () => {
     expect(refused.state.phase).toBe("waiting");
   });
 });
+
+describe("[SC29] prompts beside sequences that decode", () => {
+  const beside = (harness: Harness, most: number) => {
+    const plan = harness.scheduler.plan(most);
+    harness.scheduler.begin(plan, ++harness.nowMs);
+    harness.commit(plan);
+    return counts(plan);
+  };
+
+  test("share what a step may have of them, in order", () => {
+    const harness = new Harness();
+    harness.addLengths(20, 100, 30);
+    expect(beside(harness, 48)).toEqual([20, 100, 30]);
+    harness.add(distinct(7, 100));
+    harness.add(distinct(8, 30));
+    expect(beside(harness, 48)).toEqual([1, 1, 1, 48]);
+    expect(beside(harness, 64)).toEqual([1, 1, 1, 52, 12]);
+    expect(beside(harness, 0)).toEqual([1, 1, 1, 1]);
+    expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 16]);
+    expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 2]);
+  });
+
+  test("come whole where they cannot be cut, and where those that decode are paused", () => {
+    const whole = new Harness({ chunkedPrefill: false });
+    whole.addLengths(20);
+    expect(beside(whole, 8)).toEqual([20]);
+    whole.add(distinct(7, 100));
+    expect(beside(whole, 8)).toEqual([1, 100]);
+
+    const paused = new Harness();
+    const [reader] = paused.addLengths(20);
+    expect(beside(paused, 8)).toEqual([20]);
+    if (reader !== undefined) paused.scheduler.pause(reader.group);
+    paused.add(distinct(7, 100));
+    expect(beside(paused, 8)).toEqual([100]);
+  });
+});
+
+describe("[SC30] a held sequence", () => {
+  test("computes nothing until it is not held any more, and the others go on", () => {
+    const harness = new Harness();
+    const [held, other] = harness.addLengths(20, 30);
+    harness.step();
+    if (held === undefined || other === undefined) return expect.fail();
+    held.held = true;
+    for (let step = 0; step < 3; step++) expect(sequences(harness.step())).toEqual([other]);
+    expect(harness.scheduler.stats()).toMatchObject({ running: 2, heldBlocks: 5 });
+    held.held = false;
+    expect(sequences(harness.step())).toEqual([held, other]);
+    expect([held, other].map(({ tokens }) => tokens.length)).toEqual([22, 35]);
+  });
+
+  test("gives way like others, and comes back when there is room", () => {
+    const harness = new Harness({ blocks: 4, preemption: "recompute" });
+    const [first, held] = harness.addLengths(30, 30);
+    harness.step();
+    if (first === undefined || held === undefined) return expect.fail();
+    held.held = true;
+    while (held.preemptions === 0) harness.step();
+    expect(harness.scheduler.stats()).toMatchObject({ running: 1, waiting: 1 });
+    harness.scheduler.abort(first.id);
+    held.held = false;
+    expect(sequences(harness.step())).toEqual([held]);
+  });
+});

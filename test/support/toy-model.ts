@@ -164,6 +164,10 @@ export class ToyModel implements ServedModel {
     return boundedMap(list, this.requestsAtOnce(), (prompt) => this.#collect(prompt, options));
   }
 
+  streams(prompts: readonly Prompt[], options: GenerateOptions = {}): AsyncGenerator<StreamItem>[] {
+    return prompts.map((prompt) => this.stream(prompt, options));
+  }
+
   async *stream(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<StreamItem> {
     const params = this.#admit(options);
     const ids = this.#encode(prompt);

@@ -173,6 +173,15 @@ describe.runIf(existsSync("dist/tokenizer/text-thread.js"))("the text pool", () 
     expect(await pool.run(encoding("a"), { size: 1 })).toHaveLength(1);
   });
 
+  test("the thread of short texts can be started before it is needed", async () => {
+    const pool = openPool();
+    pool.warmUp();
+    pool.warmUp();
+    expect(pool.threadCount).toBe(1);
+    expect(await pool.run(encoding("a"), { size: 1 })).toHaveLength(1);
+    expect(pool.threadCount).toBe(1);
+  });
+
   test("what does not cross to a thread is refused, and nothing else", async () => {
     const pool = openPool();
     const job = { ...chat(null, "x"), options: { variables: { f: () => 1 } } };

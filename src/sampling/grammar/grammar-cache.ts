@@ -1,6 +1,6 @@
-import { assert, EngineError } from "#base";
+import { assert, type Clock, EngineError } from "#base";
 import type { GrammarLibrary } from "./grammar-library.ts";
-import { type GrammarMatcher, NativeMatcher, WorkBudget } from "./grammar-matcher.ts";
+import { type GrammarMatcher, GrammarPace, NativeMatcher, WorkBudget } from "./grammar-matcher.ts";
 
 interface SharedGrammarParts {
   readonly library: GrammarLibrary;
@@ -8,6 +8,7 @@ interface SharedGrammarParts {
   readonly stopTokenIds: readonly number[];
   /** What a request's masks may cost for a token on average. */
   readonly averageWorkMax: number;
+  readonly clock: Clock;
 }
 
 interface GrammarHooks {
@@ -27,12 +28,14 @@ export class SharedGrammar {
   readonly #parts: SharedGrammarParts;
   readonly #stopTokenIds: ReadonlySet<number>;
   readonly #hooks: GrammarHooks;
+  readonly #pace: GrammarPace;
   #holders = 0;
 
   constructor(parts: SharedGrammarParts, hooks: GrammarHooks) {
     this.#parts = parts;
     this.#stopTokenIds = new Set(parts.stopTokenIds);
     this.#hooks = hooks;
+    this.#pace = new GrammarPace(parts.clock);
   }
 
   /** Nobody holds it any more. */
@@ -79,6 +82,7 @@ export class SharedGrammar {
     this.retain();
     return new NativeMatcher({
       library,
+      pace: this.#pace,
       create: () => library.createMatcher(grammar),
       stopTokenIds: this.#stopTokenIds,
       budget,

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { assert } from "#base";
+import { assert, type Clock, systemClock } from "#base";
 import type { GrammarOptions } from "../config.ts";
 import type { StructuredOutput } from "../sampling-params.ts";
 import { GrammarCache, type SharedGrammar } from "./grammar-cache.ts";
@@ -22,6 +22,8 @@ export interface GrammarCompilerOptions {
   /** Tokens that end an output: allowed when, and only when, the grammar is complete. */
   readonly stopTokenIds: readonly number[];
   readonly options: GrammarOptions;
+  /** Tells which grammars are slow. Default: the machine's. */
+  readonly clock?: Clock;
 }
 
 /** A grammar for a request's sequences. */
@@ -92,9 +94,9 @@ export class GrammarCompiler {
       const { library, vocabulary } = await home;
       const limits = nativeLimits(this.#options.options);
       const grammar = await library.compile(vocabulary, prepared.language, prepared.text, limits);
-      const { stopTokenIds } = this.#options;
+      const { stopTokenIds, clock = systemClock } = this.#options;
       const { averageWorkMax } = this.#options.options;
-      return this.#cache.add(key, { library, grammar, stopTokenIds, averageWorkMax });
+      return this.#cache.add(key, { library, grammar, stopTokenIds, averageWorkMax, clock });
     } catch (error) {
       const invalid =
         error instanceof GrammarFailure ? grammarInvalid(error.message, error) : error;

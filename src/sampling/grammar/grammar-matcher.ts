@@ -1,4 +1,4 @@
-import { assert, EngineError } from "#base";
+import { assert, type Clock, EngineError } from "#base";
 import { GrammarFailure, type GrammarLibrary, noOutput } from "./grammar-library.ts";
 import { grammarInvalid } from "./grammar-source.ts";
 
@@ -15,8 +15,43 @@ export interface GrammarMatcher {
   rollback(count: number): void;
   /** A stop token was accepted: the output is complete. */
   isTerminated(): boolean;
+  /** Whether the output is complete with this token, before it is accepted. */
+  ends(token: number): boolean;
+  /** Its grammar's masks take so long that a step should not wait for many of them. */
+  readonly slow: boolean;
   /** Gives its memory back. The matcher must not be used afterwards. */
   dispose(): void;
+}
+
+/** A call of the library that takes longer makes its grammar a slow one. */
+const slowMs = 1;
+/** So many calls in a row that take less make it a quick one again. */
+const quickCalls = 64;
+
+/**
+ * Whether a grammar is slow, by what was seen of it so far; one of which nothing was seen is. Work
+ * alone does not tell: the library counts what it looks at, not how long that takes.
+ */
+export class GrammarPace {
+  readonly #clock: Clock;
+  #quick = 0;
+  slow = true;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Does something for the grammar, and takes note of how long that takes. */
+  timed<Result>(work: () => Result): Result {
+    const startMs = this.#clock.nowMs();
+    try {
+      return work();
+    } finally {
+      const isQuick = this.#clock.nowMs() - startMs <= slowMs;
+      this.#quick = isQuick ? this.#quick + 1 : 0;
+      this.slow = isQuick ? this.slow && this.#quick < quickCalls : true;
+    }
+  }
 }
 
 /** Tokens whose work may be done at once. */
@@ -50,6 +85,7 @@ export interface MatcherParts {
   readonly create: () => unknown;
   readonly stopTokenIds: ReadonlySet<number>;
   readonly budget: WorkBudget;
+  readonly pace: GrammarPace;
   /** Hears of a failure of the library, after which the grammar should not be lent again. */
   readonly onFailure: () => void;
   /** Hears that the matcher was disposed of. */
@@ -96,7 +132,7 @@ export class NativeMatcher implements GrammarMatcher {
     const taken = this.#guarded(() => this.#parts.library.accept(matcher, token));
     if (!taken) return false;
     this.#accepted++;
-    this.#terminated = this.#parts.stopTokenIds.has(token);
+    this.#terminated = this.ends(token);
     return true;
   }
 
@@ -113,6 +149,14 @@ export class NativeMatcher implements GrammarMatcher {
     return this.#terminated;
   }
 
+  ends(token: number): boolean {
+    return this.#parts.stopTokenIds.has(token);
+  }
+
+  get slow(): boolean {
+    return this.#parts.pace.slow;
+  }
+
   #opened(): unknown {
     assert(!this.#disposed, "Cannot use a matcher: it was disposed");
     this.#matcher ??= this.#parts.create();
@@ -121,7 +165,7 @@ export class NativeMatcher implements GrammarMatcher {
 
   #guarded<Result>(work: () => Result): Result {
     try {
-      return work();
+      return this.#parts.pace.timed(work);
     } catch (error) {
       this.#parts.onFailure();
       if (error instanceof GrammarFailure && error.isLimit) throw limitReached(error);

@@ -26,6 +26,12 @@ export type TrialAnswer =
 /** Lower than what generates. */
 const niceness = 10;
 
+try {
+  setPriority(niceness);
+} catch {
+  // Some systems let nobody do that: it is a courtesy.
+}
+
 const library = loadGrammarLibrary();
 const ends = Uint32Array.from({ length: 256 }, (_, byte) => byte + 1);
 const bytes = Uint8Array.from({ length: 256 }, (_, byte) => byte);
@@ -57,10 +63,5 @@ function answerTo(job: TrialJob): TrialAnswer {
   }
 }
 
-try {
-  setPriority(niceness);
-} catch {
-  // Some systems let nobody do that: it is a courtesy.
-}
 process.on("message", (job: TrialJob) => process.send?.(answerTo(job)));
 process.send?.({ ready: true } satisfies TrialAnswer);

@@ -81,6 +81,7 @@ class AnsweringThread {
     const parts = { model, config, modelNames, admission, metrics, version, kvPublisher: null };
     const app = createApp(createContext(parts));
     await app.ready();
+    model.warmUp();
     const [answer] = app.server.listeners("request");
     assert(answer !== undefined, "The application answers requests");
     app.server.removeAllListeners("request");

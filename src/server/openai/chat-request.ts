@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ChatMessage } from "#engine";
+import { anyObject, type ChatMessage } from "#engine";
 import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import {
   deliveryFields,
@@ -64,7 +64,7 @@ export const ChatRequest = z.strictObject({
   continue_final_message: z.boolean().nullish(),
   add_special_tokens: unsupported(false), // the chat template writes them
   chat_template: z.string().min(1).nullish(),
-  chat_template_kwargs: z.record(z.string(), z.unknown()).nullish(),
+  chat_template_kwargs: anyObject.nullish(),
   ...unsupportedFields,
   audio: unsupported(),
   functions: z.null("is superseded: use tools").optional(),

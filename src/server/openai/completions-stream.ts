@@ -17,9 +17,7 @@ export async function* completionsEvents(
   const wanted = streamUsage(request);
   const chunks = new ChunkWriter(generation, "text_completion");
   const sequences = new Map<number, CompletionSequence>();
-  const streams = generation.prompts.map((prompt, promptIndex) =>
-    model.stream(prompt, { ...options, requestId: `${options.requestId}-${promptIndex}` }),
-  );
+  const streams = model.streams(generation.prompts, options);
   const atOnce = model.requestsAtOnce(sequencesOf(options));
   for await (const { source: promptIndex, item } of mergeStreams(streams, atOnce)) {
     usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length);

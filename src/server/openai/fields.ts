@@ -1,5 +1,6 @@
 /** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
 import { z } from "zod";
+import { anyObject } from "#engine";
 import { boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
 import { retentionField } from "./retention-request.ts";
 
@@ -30,7 +31,7 @@ const count = z.int().nullish();
 const number = z.number().nullish();
 const flag = z.boolean().nullish();
 const text = z.string().nullish();
-const schemaText = z.union([z.string(), z.record(z.string(), z.unknown())]);
+const schemaText = z.union([z.string(), anyObject]);
 
 /** vLLM's `structured_outputs`. */
 const structuredOutputs = z.strictObject({
@@ -57,7 +58,7 @@ const responseFormat = z.discriminatedUnion(
       json_schema: z.strictObject({
         name: z.string(),
         description: text,
-        schema: z.record(z.string(), z.unknown()).nullish(),
+        schema: anyObject.nullish(),
         strict: flag,
       }),
     }),

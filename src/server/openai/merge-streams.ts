@@ -43,6 +43,9 @@ function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterableIterator<Merg
   };
 }
 
+/** Streams opened in one turn of the event loop: a request may have a thousand. */
+const OPENED_AT_ONCE = 32;
+
 class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
   readonly #streams: readonly AsyncIterable<Item>[];
   readonly #atOnce: number;
@@ -52,6 +55,7 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
   readonly #arrivals: Arrival<Item>[] = [];
   #opened = 0;
   #wake: (() => void) | null = null;
+  #rests = false;
 
   constructor(streams: readonly AsyncIterable<Item>[], atOnce: number) {
     this.#streams = streams;
@@ -63,7 +67,7 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
       this.#openMore();
       const arrival = this.#arrivals.shift();
       if (arrival === undefined) {
-        if (this.#open.size === 0) return { done: true, value: undefined };
+        if (this.#open.size === 0 && !this.#rests) return { done: true, value: undefined };
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
@@ -94,13 +98,28 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
   }
 
   #openMore(): void {
-    while (this.#open.size < this.#atOnce && this.#opened < this.#streams.length) {
+    if (this.#rests) return;
+    for (let opened = 0; this.#open.size < this.#atOnce; opened++) {
+      if (this.#opened === this.#streams.length) return;
+      if (opened === OPENED_AT_ONCE) {
+        this.#rest();
+        return;
+      }
       const source = this.#opened++;
       const stream = this.#streams[source];
       if (stream === undefined) continue;
       this.#open.set(source, stream[Symbol.asyncIterator]());
       this.#ask(source);
     }
+  }
+
+  /** Others have their turn before the next ones are opened. */
+  #rest(): void {
+    this.#rests = true;
+    setImmediate(() => {
+      this.#rests = false;
+      this.#openMore();
+    });
   }
 
   /** One reaction to one promise: waiting for several at a time adds to those that still wait. */

@@ -1,6 +1,6 @@
 /** Tools of a chat request: what the template shows, and how calls are forced and parsed. */
 import { z } from "zod";
-import type { StructuredOutput } from "#engine";
+import { anyObject, type StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
 import { boundedList, LIST_LIMITS } from "./bounded.ts";
 import { fieldError } from "./parse-request.ts";
@@ -15,7 +15,7 @@ const tool = z.strictObject({
   function: z.strictObject({
     name: toolName,
     description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish(),
+    parameters: anyObject.nullish(),
     strict: z.boolean().nullish(),
   }),
 });

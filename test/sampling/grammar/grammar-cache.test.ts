@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import { EngineError } from "#base";
+import { EngineError, systemClock } from "#base";
 import { GrammarCache } from "../../../src/sampling/grammar/grammar-cache.ts";
 import type { GrammarLibrary } from "../../../src/sampling/grammar/grammar-library.ts";
+import { GrammarPace } from "../../../src/sampling/grammar/grammar-matcher.ts";
 
 const kilobyte = 1_000;
 
@@ -21,7 +22,13 @@ function sizedLibrary() {
 }
 
 function partsOf(library: GrammarLibrary, bytes: number) {
-  return { library, grammar: { bytes }, stopTokenIds: [0], averageWorkMax: 1_000 };
+  return {
+    library,
+    grammar: { bytes },
+    stopTokenIds: [0],
+    averageWorkMax: 1_000,
+    clock: systemClock,
+  };
 }
 
 test("many tiny grammars are kept within the cache's bytes, the last used of them", () => {
@@ -77,4 +84,22 @@ test("refusals are remembered, the last 256 of them, and no other failures", () 
   expect(cache.refusal("0")).toBeNull();
   expect(cache.refusal("299")).toBe(refused);
   expect(cache.refusal("other")).toBeNull();
+});
+
+test("a grammar is slow until its calls were quick for a while, and again after a slow one", () => {
+  let nowMs = 0;
+  const pace = new GrammarPace({ nowMs: () => nowMs });
+  const call = (ms: number) => pace.timed(() => (nowMs += ms));
+  expect(pace.slow).toBe(true);
+  for (let round = 0; round < 63; round++) call(1);
+  expect(pace.slow).toBe(true);
+  call(0);
+  expect(pace.slow).toBe(false);
+  expect(() =>
+    pace.timed(() => {
+      nowMs += 2;
+      throw new Error("it failed");
+    }),
+  ).toThrow("it failed");
+  expect(pace.slow).toBe(true);
 });

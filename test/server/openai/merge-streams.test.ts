@@ -54,6 +54,17 @@ describe("merged streams", () => {
     expect(await itemsOf(mergeStreams<string>([]))).toEqual([]);
   });
 
+  test("are opened a few in a turn of the event loop, and all are read", async () => {
+    const sources = Array.from({ length: 200 }, (_, place) => new Source(`${place}.`, 1));
+    const merged = mergeStreams(sources);
+    const first = merged.next();
+    const asked = () => sources.filter((source) => source.asked > 0).length;
+    expect(asked()).toBe(32);
+    await first;
+    expect(asked()).toBeLessThan(200);
+    expect(await itemsOf(merged)).toHaveLength(199);
+  });
+
   test("ask each stream for one item ahead, and for no more while nobody reads", async () => {
     const sources = [new Source("a", 100), new Source("b", 100)];
     const merged = mergeStreams(sources);
