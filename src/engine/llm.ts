@@ -94,7 +94,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
-    this.#starter = new RequestStarter(client, parts.text, info.vocabularySize);
+    this.#starter = new RequestStarter(client, parts.text, info);
     this.loadPhases = parts.phases;
   }
 

@@ -123,6 +123,20 @@ export function wrongKind(param: string, wanted: string, value: unknown): Engine
   return new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
+/** So many tokens may be looked at and sent to the engine, which says more about its limits. */
+const LOOKED_AT = 65_536;
+
+/** Refuses millions of tokens that fit no context, before they are copied. */
+export function checkPromptLength(tokens: number, contextTokensMax: number): void {
+  if (tokens <= Math.max(LOOKED_AT, contextTokensMax)) return;
+  throw new EngineError(
+    "PROMPT_TOO_LONG",
+    `Cannot admit request: prompt must fit ${contextTokensMax - 1} tokens, ` +
+      `current value is ${tokens}; shorten it`,
+    { param: "prompt" },
+  );
+}
+
 /** A prompt needs at least one token, all of them in the vocabulary. */
 export function checkTokenIds(ids: readonly number[], vocabularySize: number): void {
   if (ids.length === 0) {
@@ -133,12 +147,18 @@ export function checkTokenIds(ids: readonly number[], vocabularySize: number): v
 }
 
 function checkVocabulary(param: string, ids: readonly number[], vocabularySize: number): void {
-  const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabularySize);
-  if (wrong === undefined) return;
+  let place = 0;
+  // By index: there may be millions, and a typed array's view of them may be anything.
+  while (place < ids.length && isToken(ids[place], vocabularySize)) place++;
+  if (place === ids.length) return;
   throw new EngineError(
     "INVALID_ARGUMENT",
     `Cannot use ${param}: token ids must be integers from 0 to ${vocabularySize - 1}, ` +
-      `current value is ${wrong}`,
+      `current value is ${ids[place]}`,
     { param },
   );
+}
+
+function isToken(id: number | undefined, vocabularySize: number): boolean {
+  return id !== undefined && Number.isInteger(id) && id >= 0 && id < vocabularySize;
 }

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { EngineError, systemClock } from "#base";
 import { listenTo } from "./abort-listener.ts";
 import { ActiveRequest } from "./active-request.ts";
-import type { Prompt } from "./api.ts";
+import type { ModelInfo, Prompt } from "./api.ts";
 import type { EngineClient } from "./engine-client.ts";
 import type { ModelText } from "./model-text.ts";
 import type { EngineRequest } from "./protocol.ts";
-import { checkPrompt, checkTokenIds } from "./request-check.ts";
+import { checkPrompt, checkPromptLength, checkTokenIds } from "./request-check.ts";
 import type { Wishes } from "./wishes.ts";
 
 /** What is a request's own beside its prompt. */
@@ -17,19 +17,21 @@ export interface StartOptions {
   readonly unreadTokensMax?: number;
 }
 
+type TokenLimits = Pick<ModelInfo, "vocabularySize" | "contextTokensMax">;
+
 /** Prompts and checked wishes to requests that the engine works on. */
 export class RequestStarter {
   readonly #client: EngineClient;
   readonly #text: ModelText;
-  readonly #vocabularySize: number;
+  readonly #limits: TokenLimits;
   /** Callers' names of requests, from the call until the request ended. */
   readonly #requestIds = new Set<string>();
   #vocabularySent = false;
 
-  constructor(client: EngineClient, text: ModelText, vocabularySize: number) {
+  constructor(client: EngineClient, text: ModelText, limits: TokenLimits) {
     this.#client = client;
     this.#text = text;
-    this.#vocabularySize = vocabularySize;
+    this.#limits = limits;
   }
 
   /**
@@ -103,9 +105,13 @@ export class RequestStarter {
   async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
     this.#client.checkReady();
     checkPrompt(prompt);
+    const { vocabularySize, contextTokensMax } = this.#limits;
+    if (typeof prompt !== "string") {
+      checkPromptLength(prompt.promptTokenIds.length, contextTokensMax);
+    }
     // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
     const ids = Array.from(await this.#text.encode(prompt, signal));
-    checkTokenIds(ids, this.#vocabularySize);
+    checkTokenIds(ids, vocabularySize);
     this.#client.checkReady();
     return ids;
   }

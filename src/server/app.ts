@@ -8,7 +8,7 @@ import fastify, {
 } from "fastify";
 import { pino } from "pino";
 import { allowOrigins, requireApiKey } from "./access.ts";
-import { checkBodyShape } from "./body-shape.ts";
+import { checkBodyShape, checkTextShape } from "./body-shape.ts";
 import { answerBrokenRequest, answerConnect } from "./broken-request.ts";
 import type { ServerConfig } from "./config.ts";
 import type { ServerContext } from "./context.ts";
@@ -31,6 +31,7 @@ const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
 const HEADER_BYTES_MAX = 2 ** 14;
 const CONNECTION_CHECK_MS_MAX = 5000;
 const CHECKS_PER_LIMIT = 4;
+const DISCARDED_BYTES_MAX = 64 * 2 ** 20;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
 const GENERATION: readonly (readonly [string, CallHandler])[] = [
@@ -49,6 +50,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   const { config } = context;
   const app = newFastify(context);
   app.removeContentTypeParser("text/plain");
+  parseJson(app, config.requestValuesMax);
   limitConnections(app, config);
   sliceLongAnswers(app);
   app.server.on("connect", (_request, socket) => answerConnect(socket));
@@ -102,6 +104,24 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
   return pino({ level: logLevel }, pino.destination(standardError));
 }
 
+/** JSON as Fastify reads it, once a look at the text has shown what that may cost. */
+function parseJson(app: FastifyInstance, valuesMax: number): void {
+  const parse = app.getDefaultJsonParser("error", "error");
+  app.addContentTypeParser<string>(
+    "application/json",
+    { parseAs: "string" },
+    (request, text, done) => {
+      try {
+        checkTextShape(text, valuesMax);
+      } catch (error) {
+        done(error as Error); // an HttpError
+        return;
+      }
+      parse(request, text, done);
+    },
+  );
+}
+
 function limitConnections(app: FastifyInstance, config: ServerConfig): void {
   const stop = enforceWriteDeadline(app.server, config.writeTimeoutMs, (address) => {
     app.log.info(
@@ -132,6 +152,7 @@ function answerFailures(app: FastifyInstance): void {
     const failure = httpFailure(withRemedy(error, request));
     logFailure(request.log, error, failure);
     if (failure.retryAfterSeconds !== null) reply.header("retry-after", failure.retryAfterSeconds);
+    if (failure.status === 413 && isShortEnough(request)) reply.removeHeader("connection");
     if (failure.status === 401) reply.header("www-authenticate", "Bearer");
     reply.code(failure.status).send(failure.body);
   });
@@ -148,6 +169,14 @@ function answerFailures(app: FastifyInstance): void {
       `Cannot ${request.method} ${path}: use ${allowed.join(" or ")}`,
     );
   });
+}
+
+/**
+ * Whether the rest of a body that is too long is read and thrown away: who is cut off while it still
+ * writes often does not see the answer.
+ */
+function isShortEnough({ headers }: FastifyRequest): boolean {
+  return Number(headers["content-length"] ?? Number.POSITIVE_INFINITY) <= DISCARDED_BYTES_MAX;
 }
 
 /** Fastify says no more than "Unsupported Media Type"; forgetting the header is a first mistake. */

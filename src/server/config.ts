@@ -30,7 +30,7 @@ export const ServerOptions = z
     requestBytesMax: z
       .int()
       .positive()
-      .default(16 * 2 ** 20)
+      .default(8 * 2 ** 20)
       .describe("Longest request body."),
     requestValuesMax: z
       .int()

@@ -130,11 +130,12 @@ class HostileRun {
   /** Sends cases to one server, until they are over or it is. False: it ended, or hangs. */
   async #serve(): Promise<boolean> {
     const server = await ServedProcess.start(this.#options.root);
+    let reading: OrdinaryStreams | null = null;
     try {
-      const texts = await OrdinaryStreams.alone(server.url);
       await warmUp(server.url);
       this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
-      const streams = OrdinaryStreams.start(server.url, texts);
+      const streams = await OrdinaryStreams.start(server.url);
+      reading = streams;
       const life: Life = {
         ...{ server, streams },
         undisturbedMs: await this.#undisturbedMs(streams),
@@ -154,6 +155,7 @@ class HostileRun {
       return true;
     } finally {
       endStalled();
+      reading?.kill();
       server.kill();
     }
   }
@@ -180,7 +182,7 @@ class HostileRun {
         this.#inFlight.add(next.value);
         const window = life.streams.openWindow();
         await this.#send(life, next.value);
-        this.#notePause(life, next.value, life.streams.closeWindow(window));
+        this.#notePause(life, next.value, await life.streams.closeWindow(window));
         this.#noteStreams(life, [...this.#inFlight]);
         this.#inFlight.delete(next.value);
         this.#noteMemory(life);
@@ -206,7 +208,7 @@ class HostileRun {
       while (pausesMs.length < pauseRuns && !life.over) {
         const window = streams.openWindow();
         await this.#send(life, one);
-        pausesMs.push(streams.closeWindow(window));
+        pausesMs.push(await streams.closeWindow(window));
       }
       const worstMs = median(pausesMs);
       if (worstMs > worst.worstMs) worst = { ...worst, worstMs, worstCase: describeCase(one) };
@@ -260,7 +262,7 @@ class HostileRun {
   #noteStreams(life: Life, cases: readonly HostileCase[]): void {
     const { problems } = life.streams;
     if (life.over || !life.server.alive) return;
-    for (const { message } of problems.slice(life.problemsSeen)) {
+    for (const message of problems.slice(life.problemsSeen)) {
       this.#fail("stream", life, cases, message);
     }
     life.problemsSeen = problems.length;

@@ -32,6 +32,9 @@ const fiftyStrings = (count: number): string => {
   return `{"type":"object","properties":${objectText(Object.fromEntries(names))}}`;
 };
 
+const manyFields = (count: number): string =>
+  `{${Array.from({ length: count }, (_, at) => `"${at}":0`).join(",")}}`;
+
 export const REGRESSIONS: readonly BodyCase[] = [
   pinned("a salt of two lines", completions, { prompt: wholeBlocks, cache_salt: '"a\\nb"' }),
   pinned("a salt that begins a line", completions, {
@@ -68,6 +71,12 @@ export const REGRESSIONS: readonly BodyCase[] = [
   }),
   pinned("a text of 8 MB", "/tokenize", { prompt: quoted("a cache ".repeat(2 ** 20)) }),
   pinned("a prompt of 10 MB", completions, { prompt: quoted("a cache ".repeat(1_250_000)) }),
+  pinned("millions of empty lists", completions, { stop: repeated("[]", 2_700_000) }),
+  pinned("millions of empty objects", "/tokenize", { prompt: repeated("{}", 2_700_000) }),
+  pinned("millions of numbers", completions, { prompt: repeated("0", 4_000_000) }),
+  pinned("as many numbers as are taken", completions, { prompt: repeated("0", 2_000_000) }),
+  pinned("as many nulls as are taken", completions, { stop: repeated("null", 800_000) }),
+  pinned("a million fields", completions, { logit_bias: manyFields(700_000) }),
   pinned("a count of candidates beyond 32 bits", completions, {
     ...{ top_k: "4294967297", temperature: "1", seed: "1" },
   }),

@@ -10,9 +10,11 @@ const bytesPerKib = 1024;
 
 /**
  * float32, because its tokens never depend on the batch; a small pool, so that it is soon full and
- * what grows is something else; everything that clients can be allowed; and short deadlines.
+ * what grows is something else; no more sequences at a time than two cores compute in an eighth of
+ * a second; everything that clients can be allowed; and short deadlines.
  */
 const FLAGS = [
+  ...["--running-sequences-max", "96"],
   ...["--port", "0", "--dtype", "float32", "--kv-pool-bytes", String(128 * 2 ** 20)],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],

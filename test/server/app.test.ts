@@ -1,3 +1,4 @@
+import { request } from "node:http";
 import { expect, test } from "vitest";
 import { json } from "../support/json.ts";
 import { closeToyServers, serveToy } from "../support/toy-server.ts";
@@ -26,6 +27,24 @@ test("an unknown path is a 404, a wrong method a 405 that names the right one", 
   expect(wrong.status).toBe(405);
   expect(wrong.headers.get("allow")).toBe("POST");
   expect((await json(wrong)).error?.message).toBe("Cannot GET /v1/completions: use POST");
+});
+
+test("who sends a body that is too large is answered, though most of it was still to come", async () => {
+  const { server } = await serveToy({}, { requestBytesMax: 1_000 });
+  const body = Buffer.alloc(20_000_000, "x");
+  for (let round = 0; round < 10; round++) {
+    const status = await new Promise<number | string>((resolve) => {
+      const headers = { "content-type": "application/json", "content-length": body.length };
+      const sent = request(`${server.url}/v1/completions`, { method: "POST", headers });
+      sent.once("error", (error) => resolve(error.message));
+      sent.once("response", (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      sent.end(body);
+    });
+    expect(status).toBe(413);
+  }
 });
 
 test("a body that is too large is a 413, another type a 415, broken JSON a 400", async () => {

@@ -11,7 +11,10 @@ const tokenIdMax = 2 ** 31 - 1;
 
 /** Whether it is a list of token ids; one pass, because a body may hold a million of them. */
 export function isTokenIds(value: unknown): value is number[] {
-  return Array.isArray(value) && value.length > 0 && value.every(isTokenId);
+  if (!Array.isArray(value) || value.length === 0) return false;
+  let place = 0;
+  while (place < value.length && isTokenId(value[place])) place++;
+  return place === value.length;
 }
 
 function isTokenId(id: unknown): boolean {
