@@ -172,8 +172,8 @@ function answerFailures(app: FastifyInstance): void {
 }
 
 /**
- * Whether the rest of a body that is too long is read and thrown away: who is cut off while it still
- * writes often does not see the answer.
+ * Whether the rest of a body that is too long is read and thrown away: who is cut off while still
+ * writing often does not see the answer.
  */
 function isShortEnough({ headers }: FastifyRequest): boolean {
   return Number(headers["content-length"] ?? Number.POSITIVE_INFINITY) <= DISCARDED_BYTES_MAX;
