@@ -31,6 +31,7 @@ const mediaTypeCode = "FST_ERR_CTP_INVALID_MEDIA_TYPE";
 const HEADER_BYTES_MAX = 2 ** 14;
 const CONNECTION_CHECK_MS_MAX = 5000;
 const CHECKS_PER_LIMIT = 4;
+const BODY_BYTES_MIN = 4 * 2 ** 20;
 const DISCARDED_BYTES_MAX = 64 * 2 ** 20;
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 
@@ -50,7 +51,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   const { config } = context;
   const app = newFastify(context);
   app.removeContentTypeParser("text/plain");
-  parseJson(app, config.requestValuesMax);
+  parseJson(app, config.requestValuesMax, bodyBytesMax(context) / 2);
   limitConnections(app, config);
   sliceLongAnswers(app);
   app.server.on("connect", (_request, socket) => answerConnect(socket));
@@ -69,12 +70,18 @@ export function createApp(context: ServerContext): FastifyInstance {
   return app;
 }
 
-function newFastify({ config, newId }: ServerContext): FastifyInstance {
+/** Bytes of a body: the longest prompts come as token ids, or as text with escapes. */
+function bodyBytesMax({ config, model }: ServerContext): number {
+  return config.requestBytesMax ?? Math.max(BODY_BYTES_MIN, 16 * model.info.contextTokensMax);
+}
+
+function newFastify(context: ServerContext): FastifyInstance {
+  const { config, newId } = context;
   return fastify({
     genReqId: ({ headers }) => headerRequestId(headers) ?? newId(),
     loggerInstance: createLogger(config),
     logController: new LogController({ disableRequestLogging: true }), // see logRequests
-    bodyLimit: config.requestBytesMax,
+    bodyLimit: bodyBytesMax(context),
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: config.idleTimeoutMs,
     http: connectionOptions(config),
@@ -105,14 +112,14 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
 }
 
 /** JSON as Fastify reads it, once a look at the text has shown what that may cost. */
-function parseJson(app: FastifyInstance, valuesMax: number): void {
+function parseJson(app: FastifyInstance, valuesMax: number, bareMax: number): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.addContentTypeParser<string>(
     "application/json",
     { parseAs: "string" },
     (request, text, done) => {
       try {
-        checkTextShape(text, valuesMax);
+        checkTextShape(text, { valuesMax, bareMax });
       } catch (error) {
         done(error as Error); // an HttpError
         return;

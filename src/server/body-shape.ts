@@ -31,17 +31,21 @@ const SHORT_TEXT = 65_536;
 
 const BACKSLASH = 0x5c;
 
-/**
- * Most UTF-16 units outside of texts: more than half a million token ids. Lists of millions of
- * numbers take longer to parse than the others should wait.
- */
-const BARE_UNITS_MAX = 4 * 2 ** 20;
+/** What a body may have. */
+interface BodyLimits {
+  readonly valuesMax: number;
+  /**
+   * Most UTF-16 units outside of texts: lists of millions of numbers take longer to parse than
+   * others should wait.
+   */
+  readonly bareMax: number;
+}
 
 /**
  * Refuses what `checkBodyShape` will refuse anyway, before it is parsed: 8 MiB of empty lists take
  * the parser 0.8 s. Says nothing of whether the text is JSON.
  */
-export function checkTextShape(text: string, valuesMax: number): void {
+export function checkTextShape(text: string, { valuesMax, bareMax }: BodyLimits): void {
   if (text.length <= SHORT_TEXT) return;
   // A value is at most an opener or a text of its own and another one, its key.
   const most = 2 * valuesMax + 1;
@@ -62,7 +66,7 @@ export function checkTextShape(text: string, valuesMax: number): void {
     } else if (++depth > BODY_LEVELS_MAX + 1) throw tooDeep();
     if (++seen > most) throw tooMany(valuesMax);
   }
-  if (bare > BARE_UNITS_MAX) throw tooBare();
+  if (bare > bareMax) throw tooBare(bareMax);
 }
 
 /** The place of the quote that ends the text which begins at `start`; the end where none does. */
@@ -99,8 +103,8 @@ function tooMany(valuesMax: number): HttpError {
   return refusal("too_many_values", wanted);
 }
 
-function tooBare(): HttpError {
-  const wanted = `at most ${BARE_UNITS_MAX} characters of JSON are accepted outside of texts`;
+function tooBare(bareMax: number): HttpError {
+  const wanted = `at most ${bareMax} characters of JSON are accepted outside of texts`;
   return refusal("too_many_values", wanted);
 }
 

@@ -30,8 +30,12 @@ export const ServerOptions = z
     requestBytesMax: z
       .int()
       .positive()
-      .default(8 * 2 ** 20)
-      .describe("Longest request body."),
+      .nullable()
+      .default(null)
+      .describe(
+        "Longest request body; null: 16 bytes for each token of the context, at least 4 MiB. " +
+          "Half of it may be numbers.",
+      ),
     requestValuesMax: z
       .int()
       .positive()

@@ -1,6 +1,6 @@
 /** From the fields about a request's delivery to the engine's options; and the served name. */
 import { z } from "zod";
-import { EngineError } from "#base";
+import { EngineError, shortText } from "#base";
 import type { GenerateOptions } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { deliveryFields } from "./fields.ts";
@@ -28,7 +28,7 @@ export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateO
 /** Throws MODEL_NOT_FOUND (HTTP 404) where another model is asked for. No name: the served one. */
 export function checkModelName(context: ServerContext, name: string | null | undefined): void {
   if (name === null || name === undefined || context.modelNames.includes(name)) return;
-  throw new EngineError("MODEL_NOT_FOUND", `The model \`${name}\` does not exist.`, {
+  throw new EngineError("MODEL_NOT_FOUND", `The model \`${shortText(name)}\` does not exist.`, {
     param: "model",
   });
 }
