@@ -9,6 +9,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GrammarCompiler, GrammarOptions } from "../dist/sampling/index.js";
 import { readFlags } from "../tools/flags.mjs";
+import { GRAMMARS } from "./grammar-cases.mjs";
 import { describeMachine } from "./machine.mjs";
 
 const { values: flags } = readFlags({
@@ -57,69 +58,6 @@ function vocabularyOf(words) {
   const ends = Uint32Array.from(words, (word) => (length += word.length));
   return { bytes: new Uint8Array(Buffer.concat(words)), ends };
 }
-
-const field = (place) =>
-  [
-    { type: "string", maxLength: 60 },
-    { type: "integer", minimum: 0, maximum: 9_999 },
-    { enum: ["red", "green", "blue"] },
-    { type: "array", items: { type: "string" }, maxItems: 5 },
-  ][place % 4];
-
-function object(count, required) {
-  const names = Array.from({ length: count }, (_, place) => `property_${place}`);
-  return {
-    json: {
-      type: "object",
-      properties: Object.fromEntries(names.map((name, place) => [name, field(place)])),
-      ...(required ? { required: names } : {}),
-    },
-  };
-}
-
-let deep = { type: "string" };
-for (let level = 0; level < 14; level++) deep = { type: "object", properties: { inner: deep } };
-
-const grammars = {
-  "any object": { jsonObject: true },
-  "50 properties": object(50, true),
-  "50 optional": object(50, false),
-  "200 properties": object(200, true),
-  "200 optional": object(200, false),
-  "1000 properties": object(1_000, true),
-  "1000 optional": object(1_000, false),
-  deep: { json: deep },
-  recursive: {
-    json: {
-      $defs: {
-        node: {
-          type: "object",
-          properties: { value: { type: "string" }, next: { $ref: "#/$defs/node" } },
-          required: ["value"],
-        },
-      },
-      $ref: "#/$defs/node",
-    },
-  },
-  patterns: {
-    json: {
-      type: "object",
-      properties: {
-        date: { type: "string", format: "date-time" },
-        mail: { type: "string", format: "email" },
-        code: { type: "string", pattern: "^[A-Z]{2}-[0-9]{3,8}(x|yz)?$" },
-      },
-      required: ["date", "mail", "code"],
-    },
-  },
-  "recursive EBNF": {
-    grammar:
-      'root ::= term (("+" | "-") term)*\nterm ::= number | name | "(" root ")"\n' +
-      'number ::= [0-9]+ ("." [0-9]+)?\nname ::= [a-z] [a-z0-9_]*',
-  },
-  "ambiguous EBNF": { grammar: 'root ::= "a" root "a" | "a" root | root "a" | ""' },
-  "nested repetitions": { regex: "(([a-z]{1,200}){1,200}){1,30}" },
-};
 
 function share(values, part) {
   const sorted = [...values].sort((a, b) => a - b);
@@ -203,7 +141,7 @@ for (const size of [4_096, 32_000, 150_000]) {
   const [compileMs, pauseMs] = [Math.round(begun.ms), Math.round(begun.worst)];
   results.push({ vocabulary: size, grammar: "the first", compileMs, pauseMs });
   await sleep(50);
-  for (const [grammar, output] of Object.entries(grammars)) {
+  for (const [grammar, output] of Object.entries(GRAMMARS)) {
     let row;
     try {
       row = await measure(compiler, output, size);

@@ -35,7 +35,7 @@ export const GrammarOptions = z
     memoryBytesMax: z
       .int()
       .min(mebibyte)
-      .default(128 * mebibyte)
+      .default(64 * mebibyte)
       .describe("Most memory of one compiled grammar with the outputs that follow it."),
     lexerStatesMax: z
       .int()

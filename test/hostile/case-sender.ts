@@ -28,8 +28,27 @@ export function bodyOf(one: BodyCase, way: "whole" | "stream"): string {
   return way === "whole" ? one.body : `${one.body.slice(0, -1)},"stream":true}`;
 }
 
-/** Sends a body as right HTTP. Never rejects. */
-export function sendBody(url: string, path: string, body: string): Promise<Answer> {
+/**
+ * Sends a body as right HTTP. Never rejects. A server may close a connection that is kept just when
+ * it is taken up again: then clients send again, on a new one.
+ */
+export async function sendBody(url: string, path: string, body: string): Promise<Answer> {
+  const first = await sendOnce(url, path, body);
+  return first === "closed before" ? sendFinally(url, path, body) : first;
+}
+
+async function sendFinally(url: string, path: string, body: string): Promise<Answer> {
+  const answer = await sendOnce(url, path, body, false);
+  if (answer === "closed before") throw new Error("A new connection is not one that was kept");
+  return answer;
+}
+
+function sendOnce(
+  url: string,
+  path: string,
+  body: string,
+  mayReuse = true,
+): Promise<Answer | "closed before"> {
   return new Promise((resolve) => {
     let status = 0;
     let headers: Answer["headers"] = {};
@@ -40,7 +59,7 @@ export function sendBody(url: string, path: string, body: string): Promise<Answe
     };
     const request = httpRequest(`${url}${path}`, {
       method: "POST",
-      agent,
+      agent: mayReuse ? agent : false,
       headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
     });
     const timer = setTimeout(() => {
@@ -57,7 +76,14 @@ export function sendBody(url: string, path: string, body: string): Promise<Answe
       response.on("error", (error) => end(`the answer broke off: ${error.message}`));
     });
     // A refusal may close the connection while the body is still being sent.
-    request.on("error", (error) => end(status === 0 ? `no answer: ${error.message}` : null));
+    request.on("error", (error) => {
+      if (status === 0 && request.reusedSocket && "code" in error && error.code === "ECONNRESET") {
+        clearTimeout(timer);
+        resolve("closed before");
+      } else {
+        end(status === 0 ? `no answer: ${error.message}` : null);
+      }
+    });
     request.end(body);
   });
 }

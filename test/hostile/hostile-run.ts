@@ -10,7 +10,7 @@ export const GROWTH_BYTES_MAX = 256 * 2 ** 20;
 export const KEPT_BYTES_MAX = 64 * 2 ** 20;
 /** After so many requests caches are as full as they get. */
 const WARM_REQUESTS = 500;
-const CASES_AT_ONCE = 4;
+const CASES_AT_ONCE = 8;
 
 /** Longer than an ordinary stream's longest pause when it is not disturbed. */
 export const PAUSE_MS_MAX = 250;
@@ -133,12 +133,13 @@ class HostileRun {
     let reading: OrdinaryStreams | null = null;
     try {
       await warmUp(server.url);
-      this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
       const streams = await OrdinaryStreams.start(server.url);
       reading = streams;
+      const undisturbedMs = await undisturbed(streams);
+      this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
       const life: Life = {
         ...{ server, streams },
-        undisturbedMs: await this.#undisturbedMs(streams),
+        undisturbedMs,
         firstRequest: this.#requests,
         problemsSeen: 0,
         over: false,
@@ -189,14 +190,6 @@ class HostileRun {
       }
     };
     await Promise.all(Array.from({ length: CASES_AT_ONCE }, sender));
-  }
-
-  /** The streams' longest pause while nothing else is there. */
-  async #undisturbedMs(streams: OrdinaryStreams): Promise<number> {
-    if (this.#options.pauseRuns === undefined) return 0;
-    const window = streams.openWindow();
-    await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
-    return streams.closeWindow(window);
   }
 
   /** Cases that streams paused at are sent again, one at a time: a machine pauses, too. */
@@ -329,6 +322,13 @@ interface Life {
   readonly firstRequest: number;
   problemsSeen: number;
   over: boolean;
+}
+
+/** The streams' longest pause while nothing else is there; memory is as it is with them alone. */
+async function undisturbed(streams: OrdinaryStreams): Promise<number> {
+  const window = streams.openWindow();
+  await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+  return streams.closeWindow(window);
 }
 
 function median(values: readonly number[]): number {
