@@ -1,10 +1,10 @@
-// node bench/grammar-pauses.mjs [--runs 3] [--samples 8] [--output bench/results/grammar-pauses.json]
+// node bench/grammar-pauses.mjs [--runs 3] [--samples 8] [--output FILE]
 //
 // What structured output costs those who do not ask for it: `perigee serve` of the bundled model,
 // eight streams that are begun again when they end, and beside them each grammar of
-// bench/grammar-cases.mjs, compiled anew, with so many samples of 200 tokens. Prints the longest time
-// between two events of a stream meanwhile, beside that of a while without any request; the median of
-// the runs. Needs npm run build.
+// bench/grammar-cases.mjs, compiled anew, with so many samples of 200 tokens. Prints the longest
+// time between two events of a stream meanwhile, beside that of a while without any request; the
+// median of the runs. Needs npm run build.
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";

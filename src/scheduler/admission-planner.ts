@@ -21,6 +21,7 @@ export class AdmissionPlanner {
     if (sequence.state.phase === "waiting" && sequence.state.for !== "turn") return true;
     // Preempted while a step draws its token: it cannot be recomputed before that arrives.
     if (sequence.awaitedTokens > 0) return false;
+    if (this.#sharesWhatComes(sequence)) return false;
     const slots = draft.slotsFor([sequence]);
     if (slots > draft.slots) return this.#lackRoom();
     const prefix = this.#prefixes.find(sequence, sequence.tokens.view(0, lengthOf(sequence)));
@@ -28,6 +29,21 @@ export class AdmissionPlanner {
     const done = this.#tryPrefix(sequence, prefix) || this.#tryWithoutPartial(sequence, prefix);
     if (done) draft.slots -= slots;
     return done;
+  }
+
+  /**
+   * Whether beams that came back before still compute the prompt that all share: with copies of
+   * their own they might not fit the pool together.
+   */
+  #sharesWhatComes(sequence: Sequence): boolean {
+    const { group, promptLength } = sequence;
+    const { cache } = this.#draft.state;
+    if (group.kind !== "beams" || !group.forked || !cache.prefixCaching) return false;
+    const shared = promptLength - (promptLength % cache.blockTokens);
+    const ends = new Map(this.#draft.items.map((item) => [item.sequence, item.start + item.count]));
+    return this.#draft.active.some(
+      (other) => other.group === group && (ends.get(other) ?? other.computedTokens) < shared,
+    );
   }
 
   /** Whether what is stored goes on upon disk, and is fetched before the sequence starts. */
@@ -63,7 +79,7 @@ export class AdmissionPlanner {
     const atOnce = draft.blocksAtOnce(length);
     // Seen at once, where counting what a long match costs takes as long as finding it.
     if (Math.min(behind, atOnce) > room) return this.#lackRoom();
-    const count = draft.capped(remaining);
+    const count = draft.capped(sequence, remaining);
     if (count === 0) return false;
     const first = cache.blocksFor(start + count) - shared;
     const claimed = draft.ledger.costOf(match);

@@ -13,6 +13,9 @@ import { generatedTokensMax } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 import type { WindowBound } from "./window-bound.ts";
 
+/** Prompts that wait are computed in so many steps, if others decode beside them. */
+const BACKLOG_STEPS = 8;
+
 /** What a plan is made from. */
 export interface PlanningState {
   readonly config: SchedulerConfig;
@@ -31,7 +34,7 @@ export interface PlanningState {
   readonly swapped: Iterable<Sequence>;
   /** Slots that running leads keep for those that will fork from them. */
   readonly reservedSlots: number;
-  /** Most prompt tokens of a step in which sequences decode. */
+  /** Prompt tokens that a step may have for sure where sequences decode. */
   readonly prefillTokensMax: number;
   readonly revision: number;
 }
@@ -64,8 +67,8 @@ export class PlanDraft {
     this.state = state;
     this.ledger = new BlockLedger(state.cache);
     this.budget = state.config.stepTokensMax;
-    this.prefillBudget = prefillBudget(state);
     this.slots = state.config.runningSequencesMax - state.running.length - state.reservedSlots;
+    this.prefillBudget = prefillBudget(state, this.slots);
   }
 
   /** Whether somebody who did not run does so from this step on. */
@@ -167,12 +170,14 @@ export class PlanDraft {
     return Math.min(tokens.length + awaitedTokens, promptLength + room - 1);
   }
 
-  /** What of `count` tokens one sequence may have computed in this step. */
-  capped(count: number): number {
+  /** What of `count` tokens a sequence may have computed in this step. */
+  capped({ group }: Sequence, count: number): number {
     const { config, windowBound } = this.state;
     const longest = config.longPrefillTokensMax ?? count;
     const most = Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
-    return most > 1 ? Math.min(most, Math.max(0, this.prefillBudget)) : most;
+    // Beams that come back in pieces would not share what the first of them computes.
+    if (most <= 1 || group.kind === "beams") return most;
+    return Math.min(most, Math.max(0, this.prefillBudget));
   }
 
   /** Blocks that a sequence of `tokens` holds at most at a time until all are computed. */
@@ -222,10 +227,23 @@ export class PlanDraft {
   }
 }
 
-/** Nobody waits for prompts where nobody decodes; and what cannot come in pieces comes whole. */
-function prefillBudget({ config, running, prefillTokensMax }: PlanningState): number {
-  const isBounded = Number.isFinite(prefillTokensMax) && config.chunkedPrefill;
-  const decodes = ({ state, group, held }: Sequence) =>
-    state.phase === "decoding" && !group.paused && !held;
-  return isBounded && running.some(decodes) ? prefillTokensMax : Number.POSITIVE_INFINITY;
+/**
+ * Nobody waits for prompts where nobody decodes; and what cannot come in pieces comes whole. A
+ * crowd of prompts is not held up for the sake of a few: they get a share of each step.
+ */
+function prefillBudget(state: PlanningState, slots: number): number {
+  const { config, running, waiting, prefillTokensMax } = state;
+  if (!Number.isFinite(prefillTokensMax) || !config.chunkedPrefill) return Number.POSITIVE_INFINITY;
+  let [decoding, backlog, starting] = [0, 0, 0];
+  for (const sequence of running) {
+    if (sequence.group.paused || sequence.held) continue;
+    if (sequence.state.phase === "decoding") decoding++;
+    else backlog += sequence.tokens.length - sequence.computedTokens;
+  }
+  if (decoding === 0) return Number.POSITIVE_INFINITY;
+  for (const sequence of waiting) {
+    if (starting++ === slots) break;
+    backlog += sequence.tokens.length;
+  }
+  return Math.max(prefillTokensMax, decoding, Math.ceil(backlog / BACKLOG_STEPS));
 }

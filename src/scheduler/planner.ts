@@ -6,6 +6,7 @@ import { chooseMode, choosePaused } from "./preemption.ts";
 import { byPriority } from "./queue.ts";
 import { ReturnPlanner } from "./return-planner.ts";
 import { RunningPlanner } from "./running-planner.ts";
+import type { Sequence } from "./sequence.ts";
 
 /** The next step: running sequences first, then, unless one had to be preempted, waiting ones. */
 export function planStep(state: PlanningState): StepPlan {
@@ -26,12 +27,14 @@ export function planStep(state: PlanningState): StepPlan {
  */
 function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   const admissions = new AdmissionPlanner(draft);
+  const stranded = strandedBeams(draft);
+  for (const beam of stranded) if (draft.budget === 0 || !admissions.tryAdmit(beam)) return;
   const units = [...returns.units()];
   const isByPriority = draft.state.config.policy === "priority";
   const comesFirst = (unit: (typeof units)[number], than: Parameters<typeof byPriority>[1]) =>
     !isByPriority || unit.every((sequence) => byPriority(sequence, than) < 0);
   for (const sequence of draft.state.waiting) {
-    if (sequence.group.paused) continue;
+    if (sequence.group.paused || stranded.has(sequence)) continue;
     while (units[0] !== undefined && comesFirst(units[0], sequence)) {
       if (draft.budget === 0 || !returns.tryReturn(units[0])) return;
       units.shift();
@@ -39,6 +42,16 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
     if (draft.budget === 0 || !admissions.tryAdmit(sequence)) return;
   }
   for (const unit of units) if (draft.budget === 0 || !returns.tryReturn(unit)) return;
+}
+
+/**
+ * Beams that wait while others of their group run, which can do nothing without them: whoever is
+ * more urgent would wait for blocks that these hold.
+ */
+function strandedBeams({ state }: PlanDraft): ReadonlySet<Sequence> {
+  const groups = new Set(state.running.filter(({ isBeam }) => isBeam).map(({ group }) => group));
+  if (groups.size === 0) return new Set();
+  return new Set([...state.waiting].filter(({ group }) => groups.has(group)));
 }
 
 /** Paused groups give way to those that wait, last first: a sequence for each that does. */

@@ -7,7 +7,7 @@ import type { KvCache } from "#kvcache";
 import { type LifeCounts, RandomLife } from "./random-life.ts";
 
 const SEEDS = Array.from({ length: 24 }, (_, index) => index + 1);
-const OPERATIONS = 1500;
+const OPERATIONS = 1800;
 
 describe("[KV1] [SC3] books and contents stay right in a random life", () => {
   const sums: Partial<LifeCounts> = {};

@@ -264,9 +264,22 @@ describe("[SC29] prompts beside sequences that decode", () => {
     harness.add(distinct(8, 30));
     expect(beside(harness, 48)).toEqual([1, 1, 1, 48]);
     expect(beside(harness, 64)).toEqual([1, 1, 1, 52, 12]);
-    expect(beside(harness, 0)).toEqual([1, 1, 1, 1]);
     expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 16]);
     expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 2]);
+  });
+
+  test("get a share of each step where many wait, or many decode", () => {
+    const harness = new Harness({ runningSequencesMax: 6 });
+    harness.addLengths(20, 20, 20, 20);
+    expect(beside(harness, 8)).toEqual([20, 20, 20, 20]);
+    // Two of these find a slot: an eighth of their 1,600 tokens.
+    for (let seed = 10; seed < 20; seed++) harness.add(distinct(seed, 800));
+    expect(beside(harness, 8)).toEqual([1, 1, 1, 1, 200]);
+    const many = new Harness();
+    many.addLengths(...new Array(12).fill(20));
+    beside(many, 8);
+    many.add(distinct(30, 30));
+    expect(beside(many, 2).at(-1)).toBe(12);
   });
 
   test("come whole where they cannot be cut, and where those that decode are paused", () => {
