@@ -131,8 +131,8 @@ export function checkPromptLength(tokens: number, contextTokensMax: number): voi
   if (tokens <= Math.max(LOOKED_AT, contextTokensMax)) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",
-    `Cannot admit request: prompt must fit ${contextTokensMax - 1} tokens, ` +
-      `current value is ${tokens}; shorten it`,
+    `Cannot use prompt: it must fit the model's maximum context length of ${contextTokensMax} ` +
+      `tokens, current value is ${tokens}; shorten it`,
     { param: "prompt" },
   );
 }

@@ -2,14 +2,19 @@ import { z } from "zod";
 
 const mebibyte = 2 ** 20;
 
+function isPlain(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
 /**
  * An object whose fields are read by somebody else, as it is: `z.record` would look at each of its
  * keys, of which a client may send many.
  */
 export const anyObject = z.unknown().check((context) => {
   const { value, issues } = context;
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  if (!isObject) issues.push({ code: "invalid_type", expected: "record", input: value });
+  if (!isPlain(value)) issues.push({ code: "invalid_type", expected: "record", input: value });
 }) as unknown as z.ZodType<Readonly<Record<string, unknown>>>;
 
 /** What structured output may cost the server. A grammar beyond a limit is refused by its name. */

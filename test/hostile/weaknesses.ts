@@ -53,7 +53,7 @@ export const WEAKNESSES: readonly Weakness[] = [
       },
       { file: "server/body-shape.js", find: "if (values > valuesMax)", put: "if (false)" },
     ],
-    cases: times(4, body("null", { stop_token_ids: repeated("null", 1_000_000) })),
+    cases: times(8, body("null", { stop_token_ids: repeated("null", 400_000) })),
     foundBy: ["memory", "alive"],
     quick: false,
   },
@@ -62,8 +62,8 @@ export const WEAKNESSES: readonly Weakness[] = [
     changes: [
       {
         file: "engine/engine.js",
-        find: "this.#failRequest(record, requestFailure(error));",
-        put: "throw error;",
+        find: "this.#inDoubt = true;\n            this.#failRequest(record, requestFailure(error));",
+        put: "this.#inDoubt = true;\n            throw error;",
       },
       {
         file: "engine/engine.js",
@@ -117,8 +117,8 @@ export const WEAKNESSES: readonly Weakness[] = [
     changes: [
       {
         file: "engine/request-check.js",
-        find: "!Number.isInteger(id) || id < 0 || id >= vocabularySize",
-        put: "!Number.isInteger(id) || id < 0",
+        find: "Number.isInteger(id) && id >= 0 && id < vocabularySize",
+        put: "Number.isInteger(id) && id >= 0",
       },
     ],
     cases: [body("unknown id", { prompt: "[4096]" }), body("bias", { logit_bias: '{"4096":1}' })],

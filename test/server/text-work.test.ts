@@ -33,7 +33,7 @@ beforeAll(async () => {
     onWarning: (message) => warnings.push(message),
   });
   const options = { port: 0, logLevel: "silent", allowRequestChatTemplate: true } as const;
-  server = await startServer(llm, options);
+  server = await startServer(llm, { requestBytesMax: 16 * MB, ...options });
 });
 
 afterAll(async () => {
