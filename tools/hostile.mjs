@@ -48,6 +48,7 @@ function print({ failures, codes, memory, pauses, ...counts }) {
     requests: `${counts.requests} in ${counts.cases} cases, ${counts.seconds} s`,
     "ordinary streams": `${counts.ordinaryStreams} read to the end`,
     answers: answers.join(", "),
+    "sent a second time": String(counts.sentAgain),
     "memory, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
     "after 500 requests": `${memory.warm} MiB`,
     "longest pause": pauses === null ? "not measured" : pauseText(pauses),

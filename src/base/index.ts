@@ -9,6 +9,7 @@
  *   int-list.ts a growing list of 32-bit integers
  *   token-list.ts   the same behind an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
+ *   plain-object.ts what JSON calls an object
  *   value-text.ts   what others wrote, as messages show it
  *   warning.ts  where warnings go that nobody listens for
  *
@@ -28,6 +29,7 @@ export {
   type SettingIssue,
   type SettingProblem,
 } from "./issue-text.ts";
+export { isPlainObject } from "./plain-object.ts";
 export { type Counter, philox, type Seed, seedFrom, uniformAt } from "./rng.ts";
 export { TokenList } from "./token-list.ts";
 export { shortText, valueText } from "./value-text.ts";

@@ -64,13 +64,7 @@ export {
   RetentionParams,
 } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
-export {
-  anyObject,
-  grammarProblem,
-  SamplingParams,
-  StructuredOutput,
-  sequencesOf,
-} from "#sampling";
+export { grammarProblem, SamplingParams, StructuredOutput, sequencesOf } from "#sampling";
 export type * from "./api.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { EngineOptions, type LoadOptions } from "./config.ts";

@@ -1,12 +1,7 @@
 import { z } from "zod";
+import { isPlainObject } from "#base";
 
 const mebibyte = 2 ** 20;
-
-function isPlain(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
 
 /**
  * An object whose fields are read by somebody else, as it is: `z.record` would look at each of its
@@ -14,7 +9,8 @@ function isPlain(value: unknown): boolean {
  */
 export const anyObject = z.unknown().check((context) => {
   const { value, issues } = context;
-  if (!isPlain(value)) issues.push({ code: "invalid_type", expected: "record", input: value });
+  if (!isPlainObject(value))
+    issues.push({ code: "invalid_type", expected: "record", input: value });
 }) as unknown as z.ZodType<Readonly<Record<string, unknown>>>;
 
 /** What structured output may cost the server. A grammar beyond a limit is refused by its name. */

@@ -44,7 +44,7 @@
  * @module
  */
 export { sequencesOf } from "./beam-params.ts";
-export { anyObject, GrammarOptions } from "./config.ts";
+export { GrammarOptions } from "./config.ts";
 export {
   type CompiledGrammar,
   GrammarCompiler,

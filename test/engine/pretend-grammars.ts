@@ -1,6 +1,7 @@
 /** Grammars without a library, for engines on which tests say what happens. */
 import type { GrammarMatcher } from "#sampling";
 import type { StructuredCompiler } from "../../src/engine/engine.ts";
+import { pretendMatcher } from "../support/pretend-matcher.ts";
 import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, type ScriptedOptions } from "./scripted-engine.ts";
 
@@ -10,18 +11,7 @@ export const broken = () => {
 
 /** A grammar that allows everything, but for what a test replaces; freeing any of it fails. */
 export function pretendGrammars(replaced: Partial<GrammarMatcher>): StructuredCompiler {
-  const matcher: GrammarMatcher = {
-    fillBitmask: async (row) => {
-      row.fill(0xffffffff);
-    },
-    accept: () => true,
-    rollback: () => {},
-    isTerminated: () => false,
-    ends: () => false,
-    slow: false,
-    dispose: () => {},
-    ...replaced,
-  };
+  const matcher = pretendMatcher(replaced);
   const compiled = { createMatcher: async () => matcher, dispose: broken };
   return { compile: async () => compiled, dispose: broken };
 }

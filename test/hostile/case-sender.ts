@@ -21,6 +21,9 @@ export interface Answer {
   readonly failure: string | null;
 }
 
+/** Bodies sent a second time: few, or the server closes connections that it should answer on. */
+export let sentAgain = 0;
+
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 /** The body of a case as one of its ways writes it. */
@@ -34,7 +37,9 @@ export function bodyOf(one: BodyCase, way: "whole" | "stream"): string {
  */
 export async function sendBody(url: string, path: string, body: string): Promise<Answer> {
   const first = await sendOnce(url, path, body);
-  return first === "closed before" ? sendFinally(url, path, body) : first;
+  if (first !== "closed before") return first;
+  sentAgain++;
+  return sendFinally(url, path, body);
 }
 
 async function sendFinally(url: string, path: string, body: string): Promise<Answer> {

@@ -1,6 +1,6 @@
 /** Hostile cases against a server while ordinary streams run: what must hold, and what did not. */
 import { checkAnswer, checkWire, type Verdict } from "./answer-check.ts";
-import { bodyOf, endStalled, sendBody, sendBytes } from "./case-sender.ts";
+import { bodyOf, endStalled, sendBody, sendBytes, sentAgain } from "./case-sender.ts";
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
 import { OrdinaryStreams } from "./ordinary-streams.ts";
 import { ServedProcess } from "./served-process.ts";
@@ -42,6 +42,8 @@ export interface RunReport {
   readonly cases: number;
   readonly failures: readonly Failure[];
   readonly ordinaryStreams: number;
+  /** Bodies sent twice, because a kept connection was closed as they were sent. */
+  readonly sentAgain: number;
   readonly codes: Readonly<Record<string, number>>;
   /** MiB, as far as the system tells. */
   readonly memory: {
@@ -120,6 +122,7 @@ class HostileRun {
     return {
       ...{ requests: this.#requests, cases: this.#cases, failures: this.#failures },
       ordinaryStreams: this.#ordinaryStreams,
+      sentAgain,
       codes: this.#codes,
       pauses: this.#pauses,
       memory: { start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },

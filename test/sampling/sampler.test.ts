@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
 import { type Device, ReferenceDevice } from "#devices";
 import { Sampler, type SamplingOptions, SamplingParams, SequenceSampling } from "#sampling";
+import { pretendMatcher } from "../support/pretend-matcher.ts";
 
 const vocabularySize = 70;
 const rowsMax = 6;
@@ -84,17 +85,11 @@ describe("Sampler", () => {
   test("a row that throws fails alone, and changes nothing beside it", async () => {
     const accepted = [sequence({ temperature: 0 }), sequence({ temperature: 0, minTokens: 4 })];
     const allowed = sequence({ temperature: 0, allowedTokenIds: [33, 64] });
-    const matcher = {
+    const matcher = pretendMatcher({
       fillBitmask: async () => {
         throw new Error("the library broke");
       },
-      accept: () => true,
-      rollback: () => {},
-      isTerminated: () => false,
-      ends: () => false,
-      slow: false,
-      dispose: () => {},
-    };
+    });
     const params = SamplingParams.parse({ structuredOutput: { regex: "a" } });
     const options = { params, seed: 1, promptTokens: [0], vocabularySize, endTokenIds: [69] };
     const broken = new SequenceSampling({ ...options, matcher });

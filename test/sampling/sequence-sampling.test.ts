@@ -7,6 +7,7 @@ import {
 } from "#sampling";
 import { LogitEdits } from "../../src/sampling/logit-edits.ts";
 import { allow, allows } from "../../src/sampling/token-mask.ts";
+import { pretendMatcher } from "../support/pretend-matcher.ts";
 
 const vocabularySize = 40;
 const end = 39;
@@ -27,18 +28,13 @@ function sequence(options: SamplingOptions, more: Options = {}): SequenceSamplin
 
 /** A grammar that allows the same tokens at every step. */
 function fixedGrammar(tokens: readonly number[]): GrammarMatcher {
-  return {
+  return pretendMatcher({
     fillBitmask: async (row) => {
       row.fill(0);
       for (const token of tokens) allow(row, token);
     },
     accept: (token) => tokens.includes(token),
-    rollback: () => {},
-    isTerminated: () => false,
-    ends: () => false,
-    slow: false,
-    dispose: () => {},
-  };
+  });
 }
 
 interface Row {

@@ -3,6 +3,7 @@
  * item of a list, and a body has room for millions.
  */
 import { z } from "zod";
+import { isPlainObject } from "#base";
 
 /** Most items of each list and record of a request; SECURITY.md has them in a table. */
 export const LIST_LIMITS = {
@@ -24,6 +25,12 @@ export const LIST_LIMITS = {
   modalities: 8,
   token_range_retention_configs: 1024,
 } as const;
+
+/** An object whose fields the engine or a template reads: no key of it is looked at here. */
+export const anyObject = z.unknown().check(({ value, issues }) => {
+  if (!isPlainObject(value))
+    issues.push({ code: "invalid_type", expected: "record", input: value });
+}) as unknown as z.ZodType<Readonly<Record<string, unknown>>>;
 
 interface ItemCounts {
   readonly min?: number;

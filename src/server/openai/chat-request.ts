@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { anyObject, type ChatMessage } from "#engine";
-import { boundedList, LIST_LIMITS } from "./bounded.ts";
+import type { ChatMessage } from "#engine";
+import { anyObject, boundedList, LIST_LIMITS } from "./bounded.ts";
 import {
   deliveryFields,
   ignored,

@@ -1,7 +1,6 @@
 /** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
 import { z } from "zod";
-import { anyObject } from "#engine";
-import { boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
+import { anyObject, boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
 import { retentionField } from "./retention-request.ts";
 
 /** Most alternatives per token; a whole vocabulary would be megabytes per token as JSON. */

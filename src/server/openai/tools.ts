@@ -1,8 +1,8 @@
 /** Tools of a chat request: what the template shows, and how calls are forced and parsed. */
 import { z } from "zod";
-import { anyObject, type StructuredOutput } from "#engine";
+import type { StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
-import { boundedList, LIST_LIMITS } from "./bounded.ts";
+import { anyObject, boundedList, LIST_LIMITS } from "./bounded.ts";
 import { fieldError } from "./parse-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
 import { HERMES_FRAMING, HermesParser } from "./tool-calls/hermes.ts";

@@ -1,0 +1,17 @@
+import type { GrammarMatcher } from "#sampling";
+
+/** A matcher that allows everything and never ends, but for what a test replaces. */
+export function pretendMatcher(replaced: Partial<GrammarMatcher> = {}): GrammarMatcher {
+  return {
+    fillBitmask: async (row) => {
+      row.fill(0xffffffff);
+    },
+    accept: () => true,
+    rollback: () => {},
+    isTerminated: () => false,
+    ends: () => false,
+    slow: false,
+    dispose: () => {},
+    ...replaced,
+  };
+}
