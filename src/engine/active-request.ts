@@ -14,6 +14,7 @@ import type { EngineRequest, PromptOutput, SequenceOutput } from "./protocol.ts"
 import { ReaderLag } from "./reader-lag.ts";
 import { SequenceText } from "./sequence-text.ts";
 import { joinItems } from "./stream-item.ts";
+import { plainOutput } from "./token-rows.ts";
 
 const MS_PER_SECOND = 1000;
 
@@ -21,6 +22,10 @@ const MS_PER_SECOND = 1000;
 interface SequenceState {
   readonly text: SequenceText | null;
   tokens: number;
+  /** Whether its tokens may wait undecoded: no text that they make can end it. */
+  readonly decodesLate: boolean;
+  /** Held by the pacer, to be decoded together; what comes next takes them along. */
+  readonly undecoded: number[];
   /** Not yet delivered: fewer tokens than the stream's interval, or held by the pacer. */
   held: StreamItem | null;
   lastTokenMs: number | null;
@@ -75,6 +80,8 @@ export class ActiveRequest implements Paced {
     this.#sequences = Array.from({ length: params.n }, () => ({
       text: hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null,
       tokens: 0,
+      decodesLate: !hasText || params.stop.length === 0,
+      undecoded: [],
       held: null,
       lastTokenMs: null,
       finishReason: null,
@@ -106,10 +113,29 @@ export class ActiveRequest implements Paced {
     if (this.#sequences.every((known) => known.finishReason !== null)) this.#end();
   }
 
+  /** One more token of a sequence that goes on, and nothing else to tell. */
+  acceptToken(index: number, tokenId: number): void {
+    const sequence = this.#sequences[index];
+    const { pacer, request } = this.#options;
+    const isPaced = pacer !== undefined && pacer.intervalMs > 0;
+    if (!isPaced || sequence === undefined || !sequence.decodesLate || sequence.tokens === 0) {
+      this.accept(plainOutput(request.key, index, [tokenId]));
+      return;
+    }
+    if (this.#ended || sequence.finishReason !== null) return;
+    this.#measure(sequence, 1);
+    sequence.undecoded.push(tokenId);
+    pacer.hold(this);
+  }
+
   /** Hands on what waited for more, as far as the request's own interval lets it go. */
   flush(): void {
     if (this.#ended) return;
-    for (const sequence of this.#sequences) {
+    for (const [index, sequence] of this.#sequences.entries()) {
+      if (sequence.undecoded.length > 0) {
+        const item = this.#advance(sequence, plainOutput(this.#options.request.key, index, []));
+        sequence.held = sequence.held === null ? item : joinItems(sequence.held, item);
+      }
       const { held } = sequence;
       if (held === null || !this.#isLongEnough(held)) continue;
       sequence.held = null;
@@ -153,7 +179,12 @@ export class ActiveRequest implements Paced {
   }
 
   /** Decodes new tokens; a stop string ends the sequence here and in the engine. */
-  #advance(sequence: SequenceState, output: SequenceOutput): StreamItem {
+  #advance(sequence: SequenceState, newest: SequenceOutput): StreamItem {
+    const { undecoded } = sequence;
+    const output =
+      undecoded.length === 0
+        ? newest
+        : { ...newest, tokenIds: [...undecoded.splice(0), ...newest.tokenIds] };
     let { finishReason, stopReason } = output;
     sequence.tokens += output.tokenIds.length;
     const written = sequence.text?.push(output, sequence.tokens) ?? null;

@@ -385,8 +385,9 @@ export interface ServedModel {
   ): Promise<{ readonly promptTokenIds: number[] }>;
   embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
   /**
-   * How many requests of `n` sequences the queue has room for: whoever has more of them starts one
-   * when another one ends, and is not refused for the number of its own.
+   * How many requests of `n` sequences one caller starts at a time: as many as run at once, and a
+   * few that follow. A caller that has more starts one when another one ends: it is not refused for
+   * the number of its own, and the queue keeps room for others.
    */
   requestsAtOnce(n: number): number;
   /** Finishes what runs and refuses what comes. */

@@ -18,7 +18,7 @@ import {
   type StepMessage,
   type StepStats,
 } from "./protocol.ts";
-import { unpackRows } from "./token-rows.ts";
+import { forEachRow } from "./token-rows.ts";
 import { fromWire } from "./wire-error.ts";
 
 interface PendingEmbedding {
@@ -283,7 +283,9 @@ export class EngineClient {
 
   #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
     for (const output of outputs) this.#requests.get(output.key)?.accept(output);
-    for (const output of unpackRows(tokenRows)) this.#requests.get(output.key)?.accept(output);
+    forEachRow(tokenRows, (key, index, tokenId) => {
+      this.#requests.get(key)?.acceptToken(index, tokenId);
+    });
     for (const { key, embedding } of embeddings) this.#settle(key, { embedding });
     for (const { key, error } of failures) this.#fail(key, fromWire(error));
     if (report.sequences === 0) return;

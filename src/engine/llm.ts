@@ -40,6 +40,9 @@ import { readTemplateOption } from "./template-option.ts";
 import { warnOnce } from "./warn-once.ts";
 import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
 
+/** Sequences of one caller that wait where as many of its own as can run do: none has to wait. */
+const FOLLOWING_SEQUENCES = 64;
+
 /** `LLM.load`'s options: the engine's, and a place for warnings. */
 export interface LlmOptions extends LoadOptions {
   /** Hears what went another way than asked, e.g. no native library. Default: standard error. */
@@ -318,8 +321,9 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   requestsAtOnce(n: number): number {
-    const { waitingSequencesMax } = this.#settings.scheduler;
-    return n > 1 ? Math.max(1, Math.floor(waitingSequencesMax / n)) : waitingSequencesMax;
+    const { runningSequencesMax, waitingSequencesMax } = this.#settings.scheduler;
+    const sequences = Math.min(waitingSequencesMax, runningSequencesMax + FOLLOWING_SEQUENCES);
+    return Math.max(1, Math.floor(sequences / n));
   }
 
   async drain(): Promise<void> {

@@ -3,7 +3,7 @@
  * hundred times more to clone than its row (0.4 µs to post and 0.6 to receive, 512 outputs of a
  * step, Node 20, 2026-11-21), and both threads pay with every step.
  */
-import type { SequenceOutput } from "./protocol.ts";
+import type { RequestKey, SequenceOutput } from "./protocol.ts";
 
 /** Columns of a row: the request's key, the sequence's index, the token's id. */
 const COLUMNS = 3;
@@ -35,18 +35,26 @@ export function packOutputs(all: readonly SequenceOutput[]): PackedOutputs {
   return { tokenRows: used === rows.length ? rows : rows.slice(0, used), outputs };
 }
 
-/** The outputs that `packOutputs` made rows of. */
-export function unpackRows(rows: Float64Array): SequenceOutput[] {
-  return Array.from({ length: rows.length / COLUMNS }, (_, row) => ({
-    key: rows[row * COLUMNS] ?? 0,
-    index: rows[row * COLUMNS + 1] ?? 0,
-    tokenIds: [rows[row * COLUMNS + 2] ?? 0],
-    logprobs: null,
-    finishReason: null,
-    stopReason: null,
-    beam: null,
-    prompt: null,
-  }));
+/** Calls `take` with each row that `packOutputs` made, in order. */
+export function forEachRow(
+  rows: Float64Array,
+  take: (key: RequestKey, index: number, tokenId: number) => void,
+): void {
+  for (let at = 0; at < rows.length; at += COLUMNS) {
+    take(rows[at] ?? 0, rows[at + 1] ?? 0, rows[at + 2] ?? 0);
+  }
+}
+
+/** What a sequence brings that goes on, with nothing but tokens to tell. */
+export function plainOutput(
+  key: RequestKey,
+  index: number,
+  tokenIds: readonly number[],
+): SequenceOutput {
+  return {
+    ...{ key, index, tokenIds, logprobs: null, beam: null, prompt: null },
+    ...{ finishReason: null, stopReason: null },
+  };
 }
 
 function isOneToken(output: SequenceOutput): boolean {

@@ -13,8 +13,10 @@ import { generatedTokensMax } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 import type { WindowBound } from "./window-bound.ts";
 
-/** Prompts that wait are computed in so many steps, if others decode beside them. */
-const BACKLOG_STEPS = 8;
+/** Several prompts take at most so many times what one may have of a step. */
+const SEVERAL_TIMES = 4;
+/** So many sequences, prompts among them, are a crowd: all its steps are long, and few is best. */
+const CROWD = 32;
 
 /** What a plan is made from. */
 export interface PlanningState {
@@ -228,22 +230,32 @@ export class PlanDraft {
 }
 
 /**
- * Nobody waits for prompts where nobody decodes; and what cannot come in pieces comes whole. A
- * crowd of prompts is not held up for the sake of a few: they get a share of each step.
+ * Prompts wait for nobody where nobody decodes; and what cannot come in pieces comes whole. One
+ * prompt gets what adds no more time to a step than it may, or as many tokens as decode; several
+ * get their share of what there is to compute; a crowd gets all, since each step computes all that
+ * decode, and shorter ones would be more: 256 streams at once on two cores made 517 tokens a second
+ * with shares, 784 without.
  */
 function prefillBudget(state: PlanningState, slots: number): number {
   const { config, running, waiting, prefillTokensMax } = state;
   if (!Number.isFinite(prefillTokensMax) || !config.chunkedPrefill) return Number.POSITIVE_INFINITY;
-  let [decoding, backlog, starting] = [0, 0, 0];
+  let [decoding, prompts, backlog, starting] = [0, 0, 0, 0];
   for (const sequence of running) {
     if (sequence.group.paused || sequence.held) continue;
-    if (sequence.state.phase === "decoding") decoding++;
-    else backlog += sequence.tokens.length - sequence.computedTokens;
+    if (sequence.state.phase === "decoding") {
+      decoding++;
+    } else {
+      prompts++;
+      backlog += sequence.tokens.length - sequence.computedTokens;
+    }
   }
   if (decoding === 0) return Number.POSITIVE_INFINITY;
   for (const sequence of waiting) {
     if (starting++ === slots) break;
+    prompts++;
     backlog += sequence.tokens.length;
   }
-  return Math.max(prefillTokensMax, decoding, Math.ceil(backlog / BACKLOG_STEPS));
+  if (prompts + decoding >= CROWD) return Number.POSITIVE_INFINITY;
+  const share = Math.ceil((backlog * prompts) / (prompts + decoding));
+  return Math.max(prefillTokensMax, decoding, Math.min(share, SEVERAL_TIMES * prefillTokensMax));
 }

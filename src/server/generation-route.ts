@@ -51,7 +51,8 @@ export function generationRoute(
         return await sendEvents({ request, reply, signal, keepAliveMs }, answer.events);
       }
       signal.throwIfAborted();
-      return await reply.send(answer.value);
+      if (answer.kind === "json") return await reply.send(answer.value);
+      return await reply.type("application/json; charset=utf-8").send(answer.json);
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {

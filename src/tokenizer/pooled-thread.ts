@@ -61,6 +61,9 @@ function scriptUrl(): URL {
   return new URL(path, import.meta.url);
 }
 
+/** A quarter of Node's own measure: a thread that has had one long text would keep the rest. */
+const YOUNG_MIB = 12;
+
 /** A worker, the jobs that it has, and the watch over how long one of them runs. */
 export class PooledThread {
   readonly #options: PooledThreadOptions;
@@ -83,7 +86,10 @@ export class PooledThread {
       name: "perigee-text",
       workerData,
       execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: Math.ceil(options.memoryBytes / MIB) },
+      resourceLimits: {
+        maxOldGenerationSizeMb: Math.ceil(options.memoryBytes / MIB),
+        maxYoungGenerationSizeMb: YOUNG_MIB,
+      },
     });
     this.#worker.unref();
     this.#worker.on("message", (reply: TextReply) => this.#receive(reply));

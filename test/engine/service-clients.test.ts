@@ -12,7 +12,7 @@ import {
   type StepOutput,
 } from "../../src/engine/protocol.ts";
 import { ServiceClients } from "../../src/engine/service-clients.ts";
-import { unpackRows } from "../../src/engine/token-rows.ts";
+import { forEachRow } from "../../src/engine/token-rows.ts";
 
 const model = "test/fixtures/models/llama";
 const prompt = { promptTokenIds: [1, 2, 3, 4, 5] };
@@ -58,9 +58,11 @@ function scriptedClients(numbers: readonly number[]) {
 }
 
 const tokensOf = (messages: readonly FromEngine[] = []) =>
-  messages.flatMap((message) =>
-    message.type === "step" ? unpackRows(message.tokenRows).map(({ tokenIds }) => tokenIds[0]) : [],
-  );
+  messages.flatMap((message) => {
+    const tokens: number[] = [];
+    if (message.type === "step") forEachRow(message.tokenRows, (_key, _at, id) => tokens.push(id));
+    return tokens;
+  });
 
 test("keys of one client are never another's", () => {
   for (const client of [0, 1, 7, 4000]) {

@@ -1,18 +1,14 @@
 import { expect, test } from "vitest";
 import type { SequenceOutput } from "../../src/engine/protocol.ts";
-import { packOutputs, unpackRows } from "../../src/engine/token-rows.ts";
+import { forEachRow, packOutputs, plainOutput } from "../../src/engine/token-rows.ts";
 
-function oneToken(key: number, tokenId: number, index = 0): SequenceOutput {
-  return {
-    key,
-    index,
-    tokenIds: [tokenId],
-    logprobs: null,
-    finishReason: null,
-    stopReason: null,
-    beam: null,
-    prompt: null,
-  };
+const oneToken = (key: number, tokenId: number, index = 0): SequenceOutput =>
+  plainOutput(key, index, [tokenId]);
+
+function unpacked(rows: Float64Array): SequenceOutput[] {
+  const outputs: SequenceOutput[] = [];
+  forEachRow(rows, (key, index, tokenId) => outputs.push(plainOutput(key, index, [tokenId])));
+  return outputs;
 }
 
 const prompt = { cachedTokens: 3, queueSeconds: 0, promptLogprobs: null, promptLogits: null };
@@ -21,7 +17,7 @@ test("one token and nothing else crosses as numbers, and comes out as it went in
   const all = [oneToken(7, 0), oneToken(2 ** 40, 128_255, 3)];
   const { outputs, tokenRows } = packOutputs(all);
   expect(outputs).toEqual([]);
-  expect(unpackRows(structuredClone(tokenRows))).toEqual(all);
+  expect(unpacked(structuredClone(tokenRows))).toEqual(all);
 });
 
 test.for([
@@ -37,6 +33,6 @@ test.for([
   const special: SequenceOutput = { ...oneToken(2, 6), ...more };
   const { outputs, tokenRows } = packOutputs([plain, special]);
   expect(outputs).toEqual([special]);
-  expect(unpackRows(tokenRows)).toEqual([plain]);
+  expect(unpacked(tokenRows)).toEqual([plain]);
   expect(tokenRows.buffer.byteLength).toBe(tokenRows.byteLength);
 });

@@ -96,6 +96,7 @@ function joined(chunks: readonly Fields[]): Fields {
         index,
         text,
         finish_reason: reason,
+        stop_reason: stopReason,
         token_ids: ids,
         delta: part,
       } = fieldsOf(delta) ?? {};
@@ -106,6 +107,7 @@ function joined(chunks: readonly Fields[]): Fields {
       choice.calls = Number(choice.calls) + listOf(calls).length;
       if (reason !== null && reason !== undefined) {
         choice.finish_reason = reason;
+        choice.stop_reason = stopReason;
         choice.ends = Number(choice.ends) + 1;
       }
       choices.set(index, choice);

@@ -69,7 +69,8 @@ function choiceProblems(asked: Fields, choice: Fields): string[] {
   if (allowed.length > 0 && ids.some((id) => !allowed.includes(id) && !isEnd(id))) {
     problems.push(`tokens ${ids} are not among those allowed`);
   }
-  if (plain && choice.finish_reason === "stop") problems.push(...structureProblems(asked, text));
+  const endedItself = choice.finish_reason === "stop" && (choice.stop_reason ?? null) === null;
+  if (plain && endedItself) problems.push(...structureProblems(asked, text));
   return problems;
 }
 

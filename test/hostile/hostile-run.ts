@@ -368,20 +368,21 @@ function isLogLine(line: string): boolean {
 
 /** What ordinary clients do on a busy day: the pool is full then, and all workers have begun. */
 async function warmUp(url: string): Promise<void> {
-  const texts = Array.from({ length: 8 }, (_, at) => `${at} ${"word ".repeat(1_500)}`);
-  for (const prompt of texts) {
-    const body = JSON.stringify({ prompt, max_tokens: 1, n: 2, seed: 1 });
-    await sendBody(url, "/v1/completions", body);
+  const send = async (path: string, body: object): Promise<void> => {
+    const { status, text } = await sendBody(url, path, JSON.stringify(body));
+    if (status !== 200) throw new Error(`Cannot warm up by ${path}: ${status} ${text}`);
+  };
+  const complete = (body: object) => send("/v1/completions", body);
+  for (let at = 0; at < 28; at++) {
+    await complete({ prompt: `${at} ${"value ".repeat(950)}`, max_tokens: 1, n: 2, seed: 1 });
   }
-  const batch = JSON.stringify({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
-  await sendBody(url, "/v1/completions", batch);
-  const schemas = texts.map((_, at) => ({ type: "object", properties: { [`p${at}`]: {} } }));
+  await complete({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
+  const grammars = Array.from({ length: 8 }, (_, at) => ({
+    guided_json: { type: "object", properties: { [`p${at}`]: {} } },
+  }));
   await Promise.all(
-    schemas.map((guided_json) => {
-      const body = JSON.stringify({ prompt: "A", max_tokens: 4, guided_json });
-      return sendBody(url, "/v1/completions", body);
-    }),
+    grammars.map((grammar) => complete({ prompt: "A", max_tokens: 4, ...grammar })),
   );
-  const long = JSON.stringify({ prompt: "word ".repeat(80_000) });
-  await Promise.all(texts.map(() => sendBody(url, "/tokenize", long)));
+  const long = { prompt: "word ".repeat(80_000) };
+  await Promise.all(grammars.map(() => send("/tokenize", long)));
 }

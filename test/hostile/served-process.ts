@@ -9,13 +9,20 @@ const settleTimeoutMs = 90_000;
 const bytesPerKib = 1024;
 
 /**
- * float32, because its tokens never depend on the batch; a small pool, so that it is soon full and
- * what grows is something else; no more sequences at a time than two cores compute in an eighth of
- * a second; everything that clients can be allowed; and short deadlines.
+ * float32, because its tokens never depend on the batch; no more sequences at a time than two cores
+ * compute in a tenth of a second, and a pool that holds all of them at their longest: whose blocks
+ * are taken by others waits by design, for as long as these run; everything that clients can be
+ * allowed; and short deadlines.
  */
+const SEQUENCES = 24;
+const CONTEXT_TOKENS = 1024;
+/** Of the bundled model in float32. */
+const BYTES_PER_TOKEN = 12 * 1024;
+const POOL_BYTES = (SEQUENCES + 1) * CONTEXT_TOKENS * BYTES_PER_TOKEN;
 const FLAGS = [
-  ...["--running-sequences-max", "96"],
-  ...["--port", "0", "--dtype", "float32", "--kv-pool-bytes", String(128 * 2 ** 20)],
+  ...["--running-sequences-max", String(SEQUENCES), "--kv-pool-bytes", String(POOL_BYTES)],
+  ...["--context-tokens-max", String(CONTEXT_TOKENS), "--port", "0"],
+  ...["--device", "cpu", "--dtype", "float32"],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
 ];

@@ -262,24 +262,39 @@ describe("[SC29] prompts beside sequences that decode", () => {
     expect(beside(harness, 48)).toEqual([20, 100, 30]);
     harness.add(distinct(7, 100));
     harness.add(distinct(8, 30));
-    expect(beside(harness, 48)).toEqual([1, 1, 1, 48]);
-    expect(beside(harness, 64)).toEqual([1, 1, 1, 52, 12]);
-    expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 16]);
-    expect(beside(harness, 16)).toEqual([1, 1, 1, 1, 2]);
+    expect(beside(harness, 52)).toEqual([1, 1, 1, 52]);
+    expect(beside(harness, 64)).toEqual([1, 1, 1, 48, 16]);
+    expect(beside(harness, 8)).toEqual([1, 1, 1, 1, 8]);
+    expect(beside(harness, 8)).toEqual([1, 1, 1, 1, 6]);
   });
 
-  test("get a share of each step where many wait, or many decode", () => {
+  test("get their share of each step where many wait, or many decode", () => {
     const harness = new Harness({ runningSequencesMax: 6 });
     harness.addLengths(20, 20, 20, 20);
-    expect(beside(harness, 8)).toEqual([20, 20, 20, 20]);
-    // Two of these find a slot: an eighth of their 1,600 tokens.
+    expect(beside(harness, 100)).toEqual([20, 20, 20, 20]);
+    // Two of these find a slot: two of six that there are to compute, a third of 1,600 tokens.
     for (let seed = 10; seed < 20; seed++) harness.add(distinct(seed, 800));
-    expect(beside(harness, 8)).toEqual([1, 1, 1, 1, 200]);
-    const many = new Harness();
+    expect(beside(harness, 200)).toEqual([1, 1, 1, 1, 534]);
+    expect(beside(harness, 50).slice(0, 4)).toEqual([1, 1, 1, 1]);
+    expect(beside(harness, 8).slice(4)).toEqual([32]);
+
+    const many = new Harness({ runningSequencesMax: 31 });
     many.addLengths(...new Array(12).fill(20));
     beside(many, 8);
     many.add(distinct(30, 30));
     expect(beside(many, 2).at(-1)).toBe(12);
+    for (let seed = 40; seed < 64; seed++) many.add(distinct(seed, 100));
+    expect(beside(many, 2).slice(12)).toEqual([12]);
+  });
+
+  test("come as fast as they can where they and those that decode are a crowd", () => {
+    const harness = new Harness({ runningSequencesMax: 64, blocks: 64 });
+    harness.addLengths(...new Array(8).fill(20));
+    beside(harness, 8);
+    for (let seed = 40; seed < 63; seed++) harness.add(distinct(seed, 10));
+    expect(beside(harness, 2).slice(8)).toEqual([8]);
+    harness.add(distinct(64, 10));
+    expect(beside(harness, 2).slice(8)).toEqual([2, ...new Array(23).fill(10)]);
   });
 
   test("come whole where they cannot be cut, and where those that decode are paused", () => {

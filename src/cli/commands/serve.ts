@@ -7,6 +7,7 @@ import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 import { SchemaFlags } from "../flags.ts";
+import { giveFreedMemoryBack } from "../freed-memory.ts";
 import { type Announce, startLines } from "../start-lines.ts";
 
 /** Exit codes of what a signal ended are this and the signal's number, as in every shell. */
@@ -51,6 +52,7 @@ export function defineServe(command: Command): void {
 
 async function serve(model: string | undefined, flags: ServeFlags): Promise<void> {
   serverFlags.check(flags);
+  giveFreedMemoryBack(process.env);
   const options: ServerOptions = serverFlags.collect(flags);
   const servedName = options.servedModelName?.[0];
   const lines = startLines();

@@ -72,10 +72,11 @@ class TrialProcess {
   constructor(onFree: () => void) {
     this.#onFree = onFree;
     this.#child = fork(script(), [], {
-      execArgv: [`--max-old-space-size=${heapMebibytes}`],
+      execArgv: [`--max-old-space-size=${heapMebibytes}`, "--max-semi-space-size=4"],
       serialization: "advanced",
       stdio: ["ignore", "ignore", "ignore", "ipc"],
-      env: {},
+      // What a large grammar took goes back to the system when it is freed.
+      env: { MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" },
     });
     this.#child.on("message", (answer: TrialAnswer) => this.#hear(answer));
     this.#child.once("error", (error) => this.#end(null, error));

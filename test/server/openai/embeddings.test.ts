@@ -15,6 +15,31 @@ test("the official client, which asks for base64, gets the model's vectors", asy
   expect(answer.usage).toEqual({ prompt_tokens: 6, total_tokens: 6 });
 });
 
+test.each(["float", "base64"])("a long list of vectors is written in turns (%s)", async (form) => {
+  const { post, model } = await serveToy();
+  const texts = Array.from({ length: 2048 }, (_, at) => `text ${at}`);
+  const results = await model.embed(texts);
+  // As long as real ones are: the toy's have eight numbers.
+  const long = results.map(({ embedding, ...rest }) => ({
+    ...rest,
+    embedding: Float32Array.from({ length: 384 }, (_, at) => embedding[at % 8] ?? 0),
+  }));
+  vi.spyOn(model, "embed").mockResolvedValue(long);
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const answer = await json(post("/v1/embeddings", { input: texts, encoding_format: form }));
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(50);
+  expect(Object.keys(answer)).toEqual(["id", "object", "created", "model", "data", "usage"]);
+  expect(answer.data).toHaveLength(2048);
+  for (const [at, { embedding: wanted }] of long.entries()) {
+    const { embedding, index, object } = answer.data?.[at] ?? {};
+    expect([index, object]).toEqual([at, "embedding"]);
+    const inBase64 = Buffer.from(wanted.buffer).toString("base64");
+    expect(embedding).toEqual(form === "float" ? [...wanted] : inBase64);
+  }
+});
+
 test("float and base64 are the same vector", async () => {
   const { post } = await serveToy();
   const [floats, base64] = await Promise.all(
