@@ -8,6 +8,7 @@
 // serve`, which is one process.
 //
 // A first round that is not counted comes before: kernels are compiled and graphs captured in it.
+// Each client process has had an answer before it is counted, too.
 import { fork, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

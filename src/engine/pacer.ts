@@ -4,10 +4,10 @@ import type { Timer } from "#base";
 const UNPACED_MAX = 8;
 
 /**
- * How much longer tokens wait for each other with each sequence more: some three times what handing
+ * How much longer tokens wait for each other with each sequence more: some six times what handing
  * on a piece costs, most of which is the system's write.
  */
-const MS_PER_SEQUENCE = 0.1;
+const MS_PER_SEQUENCE = 0.2;
 
 /** Readers see no longer silence than this because of others. */
 const INTERVAL_MAX_MS = 50;

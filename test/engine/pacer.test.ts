@@ -106,7 +106,7 @@ describe.each(WAYS)("tokens as %s", (each) => {
       await settled();
     }
     for (const { got } of requests) expect(got).toEqual([[1]]);
-    expect(timers.map(({ ms }) => ms)).toEqual([6.4]);
+    expect(timers.map(({ ms }) => ms)).toEqual([12.8]);
     tick();
     await settled();
     for (const { got } of requests) expect(got).toEqual([[1], [2, 3]]);
@@ -130,7 +130,7 @@ describe.each(WAYS)("tokens as %s", (each) => {
     await settled();
     expect(failing).toMatchObject({ got: [[1], [2]], failures: [{ message: "a step failed" }] });
     expect(leaving?.failures).toEqual([]);
-    expect(pacer.intervalMs).toBeCloseTo(1.4);
+    expect(pacer.intervalMs).toBeCloseTo(2.8);
   });
 
   test("an interval of tokens that the request asked for is kept to", async () => {
@@ -189,7 +189,7 @@ test("streams whose readers stall let no others wait", async () => {
       onEnd: () => {},
     });
   });
-  expect(pacer.intervalMs).toBeCloseTo(6.4);
+  expect(pacer.intervalMs).toBeCloseTo(12.8);
   const output = { index: 0, finishReason: null, logprobs: null, stopReason: null, beam: null };
   const [first] = stalled;
   for (const active of stalled) {
@@ -198,9 +198,9 @@ test("streams whose readers stall let no others wait", async () => {
   }
   expect(pacer.intervalMs).toBe(0);
   for (let key = 100; key < 109; key++) startRequest(pacer, key);
-  expect(pacer.intervalMs).toBeCloseTo(0.9);
+  expect(pacer.intervalMs).toBeCloseTo(1.8);
   await first?.items.next();
-  expect(pacer.intervalMs).toBeCloseTo(1);
+  expect(pacer.intervalMs).toBeCloseTo(2);
   for (const active of stalled) active.cancel();
-  expect(pacer.intervalMs).toBeCloseTo(0.9);
+  expect(pacer.intervalMs).toBeCloseTo(1.8);
 });
