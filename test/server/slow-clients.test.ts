@@ -146,15 +146,27 @@ describe("readers that stall", () => {
 describe("writers that stall", () => {
   const head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
 
-  test.each([
+  const parts = [
     { part: "headers", text: head },
     { part: "a body", text: `${head}content-length: 1000\r\n\r\n{"prompt": ` },
     { part: "nothing", text: "" },
-  ])("are told and cut when they send $part and no more", async ({ text }) => {
-    const server = await serve({ headersTimeoutMs: 300, requestTimeoutMs: 400 });
-    const answer = await connectTo(server).send(text).read();
-    expect(answer).toMatch(/^HTTP\/1.1 408/);
-  });
+  ];
+  // Connections are taken over from the thread that accepts them where others answer.
+  const cases = [0, 1].flatMap((answeringThreads) =>
+    parts.map((part) => ({ ...part, answeringThreads })),
+  );
+  test.each(cases)(
+    "are told and cut when they send $part and no more ($answeringThreads threads)",
+    async ({ text, answeringThreads }) => {
+      const server = await serve({
+        headersTimeoutMs: 300,
+        requestTimeoutMs: 400,
+        answeringThreads,
+      });
+      const answer = await connectTo(server).send(text).read();
+      expect(answer).toMatch(/^HTTP\/1.1 408/);
+    },
+  );
 
   test("are cut when they send nothing after an answer", async () => {
     const server = await serve({ idleTimeoutMs: 300 });
