@@ -42,7 +42,7 @@ export const REGRESSIONS: readonly BodyCase[] = [
   }),
   pinned("a grammar that exhausts its memory while tokens are accepted", completions, {
     ...{ structured_outputs: `{"grammar":${ambiguous}}`, n: "24", temperature: "1" },
-    ...{ logit_bias: '{"69":100}', max_tokens: sized("300", "1900") },
+    ...{ logit_bias: '{"69":100}', max_tokens: sized("300", "1000") },
   }),
   pinned("12,000 rules, each of which is the next", completions, {
     guided_grammar: textOf(largeGrammars[0] ?? "null"),
@@ -64,7 +64,7 @@ export const REGRESSIONS: readonly BodyCase[] = [
   pinned("16,384 samples", completions, { n: "16384", temperature: "1", max_tokens: "1" }),
   pinned("1,024 samples with a penalty", completions, {
     ...{ n: "1024", temperature: "1", max_tokens: "1", repetition_penalty: "1.1" },
-    prompt: quoted("word ".repeat(1_500)),
+    prompt: quoted("value ".repeat(950)),
   }),
   pinned("50,000 bad words", completions, {
     bad_words: `[${Array.from({ length: 50_000 }, (_, at) => `"word ${at}"`).join(",")}]`,

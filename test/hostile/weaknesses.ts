@@ -85,7 +85,7 @@ export const WEAKNESSES: readonly Weakness[] = [
     cases: times(
       4,
       client(
-        '{"prompt":"A cache is","max_tokens":1900,"ignore_eos":true,"n":64,"temperature":1}',
+        '{"prompt":"A cache is","max_tokens":1000,"ignore_eos":true,"n":64,"temperature":1}',
         "leaves",
       ),
     ),
