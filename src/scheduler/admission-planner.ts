@@ -79,7 +79,7 @@ export class AdmissionPlanner {
     const atOnce = draft.blocksAtOnce(length);
     // Seen at once, where counting what a long match costs takes as long as finding it.
     if (Math.min(behind, atOnce) > room) return this.#lackRoom();
-    const count = draft.capped(sequence, remaining);
+    const count = draft.capped(remaining);
     if (count === 0) return false;
     const first = cache.blocksFor(start + count) - shared;
     const claimed = draft.ledger.costOf(match);

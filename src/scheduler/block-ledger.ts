@@ -104,7 +104,10 @@ export class BlockLedger {
     const block = this.#copied.get(table);
     if (block === undefined) return;
     this.#copied.delete(table);
-    this.#leaving.set(block, (this.#leaving.get(block) ?? 0) - 1);
+    const leaving = this.#leaving.get(block) ?? 0;
+    // Its last holders gave way before: it counted as available, and is this table's again.
+    if (leaving === this.#cache.holders(block)) this.#available--;
+    this.#leaving.set(block, leaving - 1);
     this.refund(1);
   }
 

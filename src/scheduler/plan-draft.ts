@@ -173,12 +173,11 @@ export class PlanDraft {
   }
 
   /** What of `count` tokens a sequence may have computed in this step. */
-  capped({ group }: Sequence, count: number): number {
+  capped(count: number): number {
     const { config, windowBound } = this.state;
     const longest = config.longPrefillTokensMax ?? count;
     const most = Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
-    // Beams that come back in pieces would not share what the first of them computes.
-    if (most <= 1 || group.kind === "beams") return most;
+    if (most <= 1) return most;
     return Math.min(most, Math.max(0, this.prefillBudget));
   }
 

@@ -6,7 +6,11 @@ import { chooseMode, choosePaused } from "./preemption.ts";
 import { byPriority } from "./queue.ts";
 import { ReturnPlanner } from "./return-planner.ts";
 import { RunningPlanner } from "./running-planner.ts";
-import type { Sequence } from "./sequence.ts";
+import { Sequence } from "./sequence.ts";
+import type { SequenceGroup } from "./sequence-group.ts";
+
+/** Swapped sequences of one group, which come back together. */
+type Unit = readonly Sequence[];
 
 /** The next step: running sequences first, then, unless one had to be preempted, waiting ones. */
 export function planStep(state: PlanningState): StepPlan {
@@ -21,27 +25,62 @@ export function planStep(state: PlanningState): StepPlan {
   return draft.finish();
 }
 
-/**
- * Strictly in order: who does not fit holds up all behind; paused groups are passed over. Those
- * whose contents are in host memory come first; by priority, before those that are no more urgent.
- */
+/** In order; who does not fit holds up all behind. */
 function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   const admissions = new AdmissionPlanner(draft);
   const stranded = strandedBeams(draft);
   for (const beam of stranded) if (draft.budget === 0 || !admissions.tryAdmit(beam)) return;
+  const further: (Sequence | Unit)[] = [];
+  const starts = (next: Sequence | Unit): boolean => {
+    if (draft.budget === 0) return false;
+    return next instanceof Sequence ? admissions.tryAdmit(next) : returns.tryReturn(next);
+  };
+  const runsAlready = groupsThatRun(draft);
+  let priority: number | null = null;
+  for (const next of inOrder(draft, returns, stranded)) {
+    const first = next instanceof Sequence ? next : next[0];
+    if (first === undefined) continue;
+    if (draft.state.config.policy === "priority" && first.priority !== priority) {
+      for (const one of further.splice(0)) if (!starts(one)) return;
+      ({ priority } = first);
+    }
+    if (runsAlready.has(first.group)) further.push(next);
+    else if (!starts(next)) return;
+  }
+  for (const one of further) if (!starts(one)) return;
+}
+
+/**
+ * Everybody who waits, but for paused groups. Those whose contents are in host memory come first;
+ * by priority, before those that are no more urgent.
+ */
+function* inOrder(
+  { state }: PlanDraft,
+  returns: ReturnPlanner,
+  stranded: ReadonlySet<Sequence>,
+): Generator<Sequence | Unit> {
   const units = [...returns.units()];
-  const isByPriority = draft.state.config.policy === "priority";
-  const comesFirst = (unit: (typeof units)[number], than: Parameters<typeof byPriority>[1]) =>
+  const isByPriority = state.config.policy === "priority";
+  const comesFirst = (unit: Unit, than: Sequence) =>
     !isByPriority || unit.every((sequence) => byPriority(sequence, than) < 0);
-  for (const sequence of draft.state.waiting) {
+  for (const sequence of state.waiting) {
     if (sequence.group.paused || stranded.has(sequence)) continue;
     while (units[0] !== undefined && comesFirst(units[0], sequence)) {
-      if (draft.budget === 0 || !returns.tryReturn(units[0])) return;
+      yield units[0];
       units.shift();
     }
-    if (draft.budget === 0 || !admissions.tryAdmit(sequence)) return;
+    yield sequence;
   }
-  for (const unit of units) if (draft.budget === 0 || !returns.tryReturn(unit)) return;
+  yield* units;
+}
+
+/** Groups with samples that wait while others run: these let pass whose request does not run. */
+function groupsThatRun({ state }: PlanDraft): ReadonlySet<SequenceGroup> {
+  const groups = new Set<SequenceGroup>();
+  for (const { group } of state.running) {
+    if (group.kind === "samples" && group.sequences.length > 1) groups.add(group);
+  }
+  return groups;
 }
 
 /**

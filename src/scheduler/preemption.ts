@@ -4,12 +4,14 @@ import type { PreemptionMode } from "./plan.ts";
 import type { PlanDraft } from "./plan-draft.ts";
 import { byPriority } from "./queue.ts";
 import type { Sequence } from "./sequence.ts";
+import type { SequenceGroup } from "./sequence-group.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 
 /**
- * The running sequences of the group that started last or, by policy, of the least urgent one;
- * paused groups first. The last group that runs gives way piece by piece, so that one sequence can
- * always go on; beams, which cannot be split, fit the pool together.
+ * Paused groups first; then the last sample of the group that holds most, where that is more than
+ * its share of the pool; then the running sequences of the group that started last or, by policy,
+ * of the least urgent one. The last group that runs gives way piece by piece, so that one sequence
+ * can always go on; beams, which cannot be split, fit the pool together.
  */
 export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
   const paused = choosePaused(draft);
@@ -17,10 +19,57 @@ export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
   const running = draft.state.running.filter((sequence) => !draft.yielding.has(sequence));
   const victim = lastOf(running, draft);
   assert(victim !== undefined, "Cannot make room: no sequence holds blocks");
+  const sample = chooseSample(running, victim, draft);
+  if (sample !== null) return [sample];
   const { group } = victim;
   const members = running.filter((sequence) => sequence.group === group);
   const isAlone = members.length === running.length;
   return isAlone && group.kind === "samples" ? members.slice(-1) : members;
+}
+
+/**
+ * The last of several samples of the group that holds most, no more urgent than who is to give way
+ * otherwise; null: no such group holds more than the pool has for each group that runs.
+ */
+function chooseSample(
+  running: readonly Sequence[],
+  { priority }: Sequence,
+  draft: PlanDraft,
+): Sequence | null {
+  const groups = new Map<SequenceGroup, Sequence[]>();
+  for (const sequence of running) {
+    const members = groups.get(sequence.group);
+    if (members === undefined) groups.set(sequence.group, [sequence]);
+    else members.push(sequence);
+  }
+  const { cache, config } = draft.state;
+  let most = cache.totalBlocks / groups.size;
+  let last: Sequence | null = null;
+  for (const [group, members] of groups) {
+    if (members.length === 1 || group.kind === "beams") continue;
+    if (config.policy === "priority" && group.lead.priority !== priority) continue;
+    const blocks = blocksOf(members, draft);
+    if (blocks <= most) continue;
+    most = blocks;
+    last = members.at(-1) ?? null;
+  }
+  return last;
+}
+
+/** What samples of one group hold; the prompt that they share counts once. */
+function blocksOf(members: readonly Sequence[], { state }: PlanDraft): number {
+  const { cache, windowBound } = state;
+  let shared = 0;
+  let own = 0;
+  for (const { blockTable, promptLength, maySharePartialBlock } of members) {
+    const held = Math.min(blockTable.length, windowBound?.blocks ?? blockTable.length);
+    const promptBlocks = promptLength / cache.blockTokens;
+    const full = maySharePartialBlock ? Math.ceil(promptBlocks) : Math.floor(promptBlocks);
+    const prompt = Math.min(held, full);
+    shared = Math.max(shared, prompt);
+    own += held - prompt;
+  }
+  return shared + own;
 }
 
 /** All running sequences of one paused group, the next to give way; none: no such group runs. */

@@ -35,7 +35,7 @@ export class RunningPlanner {
   /** Tokens that the sequence has to compute and may in this step. */
   countOf(sequence: Sequence): number {
     const start = sequence.computedTokens;
-    const count = this.#draft.capped(sequence, this.#draft.knownTokens(sequence) - start);
+    const count = this.#draft.capped(this.#draft.knownTokens(sequence) - start);
     if (!sequence.isBeam || start + count < sequence.tokens.length) return count;
     const { group } = sequence;
     return !group.forked || this.#drawTogether(group) ? count : Math.max(0, count - 1);
