@@ -8,7 +8,7 @@ const TOKEN_ID_LEVEL_MAX = 2;
 
 /**
  * Refuses bodies that are nested so deeply that walking them could fail, or have so many values
- * that a schema which reports each wrong one would fill the memory.
+ * that a schema which reports each wrong one would fill the memory, or name an object's prototype.
  */
 export function checkBodyShape(body: unknown, valuesMax: number): void {
   let level: unknown[] = [body];
@@ -83,6 +83,7 @@ function endOfText(text: string, start: number): number {
 function gatherChildren(value: unknown, depth: number, found: unknown[]): number {
   if (typeof value !== "object" || value === null) return 0;
   const isList = Array.isArray(value);
+  if (!isList) checkNames(value);
   const inner: unknown[] = isList ? value : Object.values(value);
   let numbers = 0;
   // By index: a list may have millions of token ids.
@@ -92,6 +93,18 @@ function gatherChildren(value: unknown, depth: number, found: unknown[]): number
     else if (typeof item === "object" && item !== null) found.push(item);
   }
   return isList && depth <= TOKEN_ID_LEVEL_MAX ? inner.length - numbers : inner.length;
+}
+
+/** Whoever copies such an object field by field would change what all objects have. */
+function checkNames(value: object): void {
+  if (Object.hasOwn(value, "__proto__")) throw prototypeNamed("__proto__");
+  if (!Object.hasOwn(value, "constructor")) return;
+  const { constructor: named } = value;
+  if (Object.hasOwn(Object(named), "prototype")) throw prototypeNamed("constructor");
+}
+
+function prototypeNamed(name: string): HttpError {
+  return new HttpError(400, "invalid_json_body", `Cannot read request: no field may be ${name}`);
 }
 
 function tooDeep(): HttpError {

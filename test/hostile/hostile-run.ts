@@ -152,6 +152,8 @@ class HostileRun {
       if (!life.over) await this.#measureAgain(life);
       clearInterval(watch);
       if (life.over) return false;
+      // As before the first case: what the last ones left is collected while streams go on.
+      await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
       await life.streams.stop();
       this.#ordinaryStreams += life.streams.read;
       this.#noteStreams(life, []);

@@ -75,6 +75,9 @@ export const REGRESSIONS: readonly BodyCase[] = [
   pinned("millions of empty objects", "/tokenize", { prompt: repeated("{}", 1_300_000) }),
   pinned("millions of numbers", completions, { prompt: repeated("0", 2_000_000) }),
   pinned("as many numbers as are taken", completions, { prompt: repeated("0", 1_000_000) }),
+  pinned("a million numbers, and an object that names a prototype", completions, {
+    ...{ prompt: repeated("7", 1_000_000), top_k: '{"constructor":{"prototype":{}}}' },
+  }),
   pinned("as many nulls as are taken", completions, { stop: repeated("null", 400_000) }),
   pinned("a million fields", completions, { logit_bias: manyFields(400_000) }),
   pinned("a count of candidates beyond 32 bits", completions, {

@@ -21,6 +21,24 @@ test("values are counted wherever they stand, token ids of prompts apart", () =>
   expect(() => checkBodyShape({ prompt: [ids, ids] }, 1000)).not.toThrow();
 });
 
+test("an object that names its prototype is refused, wherever it stands", async () => {
+  const bodies = [
+    '{"a":[{"__proto__":{"b":1}}]}',
+    '{"a":{"\\u005f_proto__":1}}',
+    '{"constructor":{"prototype":{"b":1}}}',
+  ];
+  for (const body of bodies) {
+    expect(() => checkBodyShape(JSON.parse(body), 1000)).toThrow(/no field may be/);
+  }
+  for (const body of ['{"constructor":null}', '{"constructor":{"a":1}}', '{"prototype":1}']) {
+    expect(() => checkBodyShape(JSON.parse(body), 1000)).not.toThrow();
+  }
+  const { post } = await serveToy();
+  const answer = await post("/v1/completions", { prompt: "a", constructor: { prototype: 1 } });
+  expect(answer.status).toBe(400);
+  expect((await json(answer)).error?.code).toBe("invalid_json_body");
+});
+
 test("a body of more values than the server takes is refused by name", async () => {
   const { post } = await serveToy({}, { requestValuesMax: 50 });
   const answer = await post("/v1/completions", { prompt: "a", stop: new Array(60).fill("x") });
