@@ -4,6 +4,7 @@ import { bodyOf, endStalled, sendBody, sendBytes, sentAgain } from "./case-sende
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
 import { OrdinaryStreams } from "./ordinary-streams.ts";
 import { ServedProcess } from "./served-process.ts";
+import { warmUp } from "./warm-up.ts";
 
 /** What a run asks of the server's memory. */
 export const GROWTH_BYTES_MAX = 256 * 2 ** 20;
@@ -15,6 +16,7 @@ const CASES_AT_ONCE = 8;
 /** Longer than an ordinary stream's longest pause when it is not disturbed. */
 export const PAUSE_MS_MAX = 250;
 const QUIET_MS = 10_000;
+const SETTLE_MS = 60_000;
 /** Cases whose pauses are measured again; more would be a failure in any case. */
 const SUSPECTS_MAX = 100;
 
@@ -152,8 +154,7 @@ class HostileRun {
       if (!life.over) await this.#measureAgain(life);
       clearInterval(watch);
       if (life.over) return false;
-      // As before the first case: what the last ones left is collected while streams go on.
-      await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
+      await this.#settleMemory(life);
       await life.streams.stop();
       this.#ordinaryStreams += life.streams.read;
       this.#noteStreams(life, []);
@@ -294,13 +295,27 @@ class HostileRun {
     }
   }
 
+  /** What the last cases left is collected while ordinary streams go on: it has a minute. */
+  async #settleMemory({ server, firstRequest }: Life): Promise<void> {
+    if (!this.#isLong(firstRequest)) return;
+    const deadlineMs = performance.now() + SETTLE_MS;
+    while (performance.now() < deadlineMs) {
+      if (server.residentBytes() - this.#memory.warm <= KEPT_BYTES_MAX) return;
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    }
+  }
+
+  /** Whether a server has had enough requests that its memory should not grow any more. */
+  #isLong(firstRequest: number): boolean {
+    return this.#memory.warm > 0 && this.#requests - firstRequest > 2 * WARM_REQUESTS;
+  }
+
   #checkMemory(life: Life): void {
     const { start, warm, most, end } = this.#memory;
     if (most - start > (this.#options.growthBytesMax ?? GROWTH_BYTES_MAX)) {
       this.#fail("memory", life, [], `${most - start} bytes more than before, while it ran`);
     }
-    const isLong = this.#requests - life.firstRequest > 2 * WARM_REQUESTS;
-    if (warm > 0 && isLong && end - warm > KEPT_BYTES_MAX) {
+    if (this.#isLong(life.firstRequest) && end - warm > KEPT_BYTES_MAX) {
       this.#fail(
         "memory",
         life,
@@ -366,25 +381,4 @@ function isLogLine(line: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** What ordinary clients do on a busy day: the pool is full then, and all workers have begun. */
-async function warmUp(url: string): Promise<void> {
-  const send = async (path: string, body: object): Promise<void> => {
-    const { status, text } = await sendBody(url, path, JSON.stringify(body));
-    if (status !== 200) throw new Error(`Cannot warm up by ${path}: ${status} ${text}`);
-  };
-  const complete = (body: object) => send("/v1/completions", body);
-  for (let at = 0; at < 28; at++) {
-    await complete({ prompt: `${at} ${"value ".repeat(950)}`, max_tokens: 1, n: 2, seed: 1 });
-  }
-  await complete({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
-  const grammars = Array.from({ length: 8 }, (_, at) => ({
-    guided_json: { type: "object", properties: { [`p${at}`]: {} } },
-  }));
-  await Promise.all(
-    grammars.map((grammar) => complete({ prompt: "A", max_tokens: 4, ...grammar })),
-  );
-  const long = { prompt: "word ".repeat(80_000) };
-  await Promise.all(grammars.map(() => send("/tokenize", long)));
 }
