@@ -1,7 +1,7 @@
 /** An engine without threads, text and queues between: each step is the caller's. */
 import { systemClock, systemTimer } from "../dist/base/index.js";
-import { parseEngineOptions } from "../dist/engine/config.js";
-import { loadEngine } from "../dist/engine/load-engine.js";
+import { parseEngineOptions } from "../dist/engine/protocol/config.js";
+import { loadEngine } from "../dist/engine/thread/load-engine.js";
 import { SamplingParams } from "../dist/sampling/index.js";
 
 /**

@@ -11,7 +11,7 @@
 import { decode } from "@msgpack/msgpack";
 import { Subscriber } from "zeromq";
 import { IntList, systemTimer } from "../dist/base/index.js";
-import { KvEvents } from "../dist/engine/kv-events.js";
+import { KvEvents } from "../dist/engine/caller/kv-events.js";
 import { BlockTable, isLost, KvCache, KvEventLog, KvMirror } from "../dist/kvcache/index.js";
 import { KvPublishing } from "../dist/server/kv-events/kv-publishing.js";
 import { ZmqKvPublisher } from "../dist/server/kv-events/zmq-publisher.js";

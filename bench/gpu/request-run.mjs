@@ -4,8 +4,8 @@
  */
 import { CudaEvent } from "../../dist/devices/cuda/event.js";
 import { CudaStream } from "../../dist/devices/cuda/stream.js";
-import { Engine } from "../../dist/engine/engine.js";
-import { StepBuilder } from "../../dist/engine/step-builder.js";
+import { StepBuilder } from "../../dist/engine/forward/step-builder.js";
+import { Engine } from "../../dist/engine/loop/engine.js";
 import { Decoder } from "../../dist/models/decoder.js";
 import { Sampler } from "../../dist/sampling/sampler.js";
 import { Scheduler } from "../../dist/scheduler/scheduler.js";

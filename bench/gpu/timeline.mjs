@@ -27,7 +27,7 @@ await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
 const { CudaEvent } = await import("../../dist/devices/cuda/event.js");
-const { StepBuilder } = await import("../../dist/engine/step-builder.js");
+const { StepBuilder } = await import("../../dist/engine/forward/step-builder.js");
 const { LLM } = await import("../../dist/index.js");
 const { Decoder } = await import("../../dist/models/decoder.js");
 const { Sampler } = await import("../../dist/sampling/sampler.js");

@@ -1,47 +1,16 @@
 import type { Seed } from "#base";
 import type { DType, Shape } from "#tensor";
+import type {
+  Activation,
+  DeviceTensor,
+  KvCache,
+  WeightFormat,
+  WeightMatrix,
+} from "./device-data.ts";
 import type { DeviceOps } from "./ops.ts";
 
 /** Which kinds of device there may be; `describeDevices` says which of them run here. */
 export type DeviceKind = "reference" | "cpu" | "cuda";
-
-/** How a device keeps weight matrices, and what the rows that multiply them are rounded to. */
-export type WeightFormat = "f32" | "bf16" | "i8";
-
-/**
- * How a device keeps keys and values. `i8` and `fp8` (e4m3fn: 448 is the largest number) are 8 bits
- * with a scale for each token's key and value vector of every kv head, or with one calibrated scale
- * per layer; `reference/kv-rounding.ts` has the definition.
- */
-export type KvFormat = "f32" | "f16" | "bf16" | "i8" | "fp8";
-
-/** Row-major memory on a device. A handle: only its own device can read or write what is behind. */
-export interface DeviceTensor {
-  readonly dtype: DType;
-  readonly shape: Shape;
-}
-
-/**
- * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format:
- * `f32` as they are, `bf16` rounded, `i8` rounded with scales beside them. Ops that feed a
- * `linear` write these directly (norm + quantise is one op, not two). An `f32` activation can
- * be read back like any tensor.
- */
-export interface Activation {
-  readonly format: WeightFormat;
-  readonly rows: number;
-  readonly columns: number;
-}
-
-/** A matrix [N, K] packed as its device likes it: y[n] = sum over k of x[k] * w[n, k]. */
-export interface WeightMatrix {
-  readonly format: WeightFormat;
-  /** N, outputs. */
-  readonly rows: number;
-  /** K, inputs. */
-  readonly columns: number;
-  readonly bytes: number;
-}
 
 /**
  * One matrix of a file, row-major [rows, columns]. `bytes` may be a view of mapped memory: a
@@ -75,26 +44,6 @@ export interface PackOptions {
   readonly format: WeightFormat;
   /** The source is [K, N] (GPT-2's Conv1D). */
   readonly transposed?: boolean;
-}
-
-/**
- * Keys and values of every layer, in blocks. The token at `position` of a sequence is in slot
- * `table[position / P] * P + position % P`. Contents of a block mean nothing until written.
- */
-export interface KvCache {
-  readonly format: KvFormat;
-  readonly layers: number;
-  readonly blocks: number;
-  readonly blockTokens: number;
-  readonly kvHeads: number;
-  readonly headDim: number;
-  /** Keys and values of one block over all layers, with their scales. Contiguous. */
-  readonly bytesPerBlock: number;
-  /**
-   * Names what the bytes of a block mean: caches with equal layouts can exchange them, through
-   * host memory or through files. The content of the model is not part of it.
-   */
-  readonly layout: string;
 }
 
 /** What a device is asked for; it knows itself how many bytes that takes, and in which order. */

@@ -20,27 +20,29 @@ export { type GpuCeilings, measureGpuCeilings } from "./cuda/ceilings.ts";
 export type { KernelProgress } from "./cuda/kernels.ts";
 export type { CudaSettings } from "./cuda/library-search.ts";
 export type {
-  Activation,
   DecodeShape,
   Device,
   DeviceKind,
   DeviceMemory,
   DeviceMemoryHandle,
-  DeviceTensor,
   HostBlocks,
   KvBlockOptions,
-  KvCache,
   KvCacheOptions,
-  KvFormat,
   KvScales,
   LateRead,
   MovesMark,
   PackOptions,
   RandomElements,
-  WeightFormat,
-  WeightMatrix,
   WeightSource,
 } from "./device.ts";
+export type {
+  Activation,
+  DeviceTensor,
+  KvCache,
+  KvFormat,
+  WeightFormat,
+  WeightMatrix,
+} from "./device-data.ts";
 export {
   type DeviceReport,
   describeDevices,

@@ -1,5 +1,6 @@
 import { assert } from "#base";
-import type { KvBlockOptions, KvFormat, KvScales } from "./device.ts";
+import type { KvBlockOptions, KvScales } from "./device.ts";
+import type { KvFormat } from "./device-data.ts";
 
 /** Formats of 8 bits, whose numbers stand for multiples of a scale. */
 export function isScaled(format: KvFormat): boolean {

@@ -9,7 +9,7 @@
  * Tensors may have more rows than a step uses; ops work on the first `rows` given by their inputs'
  * counts (`count`), so that buffers are allocated once for the largest step.
  */
-import type { Activation, DeviceTensor, KvCache, WeightMatrix } from "./device.ts";
+import type { Activation, DeviceTensor, KvCache, WeightMatrix } from "./device-data.ts";
 
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";

@@ -1,44 +1,59 @@
 import { randomUUID } from "node:crypto";
 import { EngineError, warnOnStandardError } from "#base";
 import { resolveModel } from "#checkpoint";
+import {
+  boundedMap,
+  bundledModel,
+  checkMessages,
+  checkSignal,
+  collectResult,
+  describe,
+  EngineClient,
+  kvEventsOf,
+  LazyStream,
+  linkOver,
+  listenTo,
+  type ModelFiles,
+  type ModelText,
+  nameOf,
+  openThread,
+  RequestStarter,
+  readFiles,
+  readTemplateOption,
+  type SamplingDefaults,
+  type StartOptions,
+  type Wishes,
+  type WishOptions,
+  wishesOf,
+} from "#engine/caller";
+import {
+  type ChatMessage,
+  type ChatOptions,
+  type EmbedResult,
+  type EngineHealth,
+  type EngineListener,
+  type EngineOptions,
+  type EngineStats,
+  embedFailure,
+  type GenerateOptions,
+  type GenerateResult,
+  type KvEventSource,
+  type LoadOptions,
+  type LoadPhase,
+  type LoadProgress,
+  type ModelConnection,
+  type ModelInfo,
+  type Prompt,
+  parseEngineOptions,
+  type ServedModel,
+  type StreamItem,
+  type TextCodec,
+  warnOfGuess,
+  warnOnce,
+} from "#engine/protocol";
+import { openInline } from "#engine/thread";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
-import { listenTo } from "./abort-listener.ts";
-import type {
-  ChatMessage,
-  ChatOptions,
-  EmbedResult,
-  EngineHealth,
-  EngineListener,
-  EngineStats,
-  GenerateOptions,
-  GenerateResult,
-  KvEventSource,
-  ModelConnection,
-  ModelInfo,
-  Prompt,
-  ServedModel,
-  StreamItem,
-  TextCodec,
-} from "./api.ts";
-import { boundedMap } from "./bounded-map.ts";
-import { bundledModel } from "./bundled-model.ts";
-import { type EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
-import { embedFailure, warnOfGuess } from "./embed-length.ts";
-import { EngineClient } from "./engine-client.ts";
-import type { SamplingDefaults } from "./generation-config.ts";
-import { kvEventsOf } from "./kv-events.ts";
-import { LazyStream } from "./lazy-stream.ts";
-import { linkOver, linkTo } from "./link.ts";
-import { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
-import type { ModelText } from "./model-text.ts";
-import type { LoadPhase, LoadProgress } from "./protocol.ts";
-import { checkMessages, checkSignal } from "./request-check.ts";
-import { RequestStarter, type StartOptions } from "./request-starter.ts";
-import { collectResult } from "./stream-item.ts";
-import { readTemplateOption } from "./template-option.ts";
-import { warnOnce } from "./warn-once.ts";
-import { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";
 
 /** Sequences of one caller that wait where as many of its own as can run do: none has to wait. */
 const FOLLOWING_SEQUENCES = 64;
@@ -116,7 +131,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { chatTemplate } = settings;
     const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
     const client = new EngineClient(
-      linkTo(settings.engineThread ? "worker" : "calling"),
+      settings.engineThread ? openThread : openInline,
       onWarning,
       new KvEventLog(Math.max(1, settings.kvCache.eventBufferMax)),
       onProgress,

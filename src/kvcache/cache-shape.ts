@@ -1,5 +1,7 @@
-import type { BlockHashAlgorithm } from "./block-hash.ts";
-import type { EvictionPolicyName } from "./eviction-policies.ts";
+import { assert } from "#base";
+import type { EvictionPolicyName } from "#kvcache/eviction";
+import type { BooksShape } from "#kvcache/levels";
+import type { BlockHashAlgorithm } from "#kvcache/naming";
 
 /** What later queries see of a sequence: its first `sinkTokens` and the newest, `tokens` in all. */
 export interface CacheWindow {
@@ -36,6 +38,19 @@ export interface KvCacheShape {
 
 /** Where TensorRT-LLM's code draws the line; one of its documents says 35. */
 export const OFFLOAD_PRIORITY_MIN = 30;
+
+/** The levels of a cache of this shape. */
+export function booksShape(shape: KvCacheShape): BooksShape {
+  const { blockTokens, blocks, hostBlocks = 0, diskBlocks = 0 } = shape;
+  assert(Number.isInteger(blockTokens) && blockTokens > 0, "Blocks need positions");
+  assert(diskBlocks === 0 || hostBlocks > 0, "Blocks reach the disk through host memory");
+  return {
+    blocksPerLevel: [blocks, hostBlocks, diskBlocks].filter((count) => count > 0),
+    blockTokens,
+    evictionPolicy: shape.evictionPolicy ?? "priority",
+    offloadPriorityMin: shape.offloadPriorityMin ?? OFFLOAD_PRIORITY_MIN,
+  };
+}
 
 /** Places of a table that no query at `position` or later sees: from, to. Without window none. */
 export function unseenBlocks(

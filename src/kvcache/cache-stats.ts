@@ -1,8 +1,6 @@
-import type { CacheBooks } from "./cache-books.ts";
-import type { DiskBooks } from "./disk-books.ts";
-import type { CacheLevel } from "./kv-event.ts";
+import type { CacheLevel } from "#kvcache/contents";
+import type { CacheBooks, DiskBooks, Swap } from "#kvcache/levels";
 import type { PrefixReuse } from "./prefix-reuse.ts";
-import type { Swap } from "./swap.ts";
 
 /** One level's blocks now, and what happened to its contents since the start. */
 export interface LevelStats {

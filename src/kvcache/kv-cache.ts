@@ -1,28 +1,35 @@
 import { assert, type IntList } from "#base";
-import { type BlockId, blockId } from "./block-id.ts";
-import type { BlockMove } from "./block-move.ts";
-import type { BlockCounts } from "./block-pool.ts";
-import type { BlockTable } from "./block-table.ts";
-import { CacheBooks } from "./cache-books.ts";
 import {
-  type CacheWindow,
-  type KvCacheShape,
-  OFFLOAD_PRIORITY_MIN,
-  unseenBlocks,
-} from "./cache-shape.ts";
+  type BlockId,
+  type BlockTable,
+  blockId,
+  type CacheLevel,
+  type ContentKeys,
+  NO_MATCH,
+  type NodeId,
+  type PrefixMatch,
+} from "#kvcache/contents";
+import {
+  createObserver,
+  KvEventQueue,
+  type KvSnapshot,
+  type NumberedKvEvent,
+} from "#kvcache/events";
+import type { BlockRetention } from "#kvcache/eviction";
+import {
+  type BlockCounts,
+  type BlockFile,
+  type BlockMove,
+  CacheBooks,
+  DiskBooks,
+  type DiskJob,
+  type FinishedDiskJob,
+  Swap,
+} from "#kvcache/levels";
+import { booksShape, type CacheWindow, type KvCacheShape, unseenBlocks } from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
-import type { ContentKeys } from "./content-keys.ts";
-import { DiskBooks } from "./disk-books.ts";
-import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
-import type { CacheLevel, KvSnapshot, NumberedKvEvent } from "./kv-event.ts";
-import { KvEventQueue } from "./kv-event-queue.ts";
-import { NO_MATCH, type PrefixMatch } from "./prefix-match.ts";
 import { PrefixReuse } from "./prefix-reuse.ts";
-import type { NodeId } from "./prefix-tree.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
-import type { BlockRetention } from "./retention.ts";
-import { createObserver } from "./store-observer.ts";
-import { Swap } from "./swap.ts";
 import { truncate } from "./truncation.ts";
 
 /** The books of the KV cache: who holds which block, what is stored where, what can be shared. */
@@ -42,25 +49,16 @@ export class KvCache {
   #copiedBlocks = 0;
 
   constructor(shape: KvCacheShape) {
-    const { blockTokens, blocks, hostBlocks = 0, diskBlocks = 0 } = shape;
-    assert(Number.isInteger(blockTokens) && blockTokens > 0, "Blocks need positions");
-    assert(diskBlocks === 0 || hostBlocks > 0, "Blocks reach the disk through host memory");
+    const books = booksShape(shape);
+    const { blockTokens } = books;
     this.blockTokens = blockTokens;
     this.prefixCaching = shape.prefixCaching ?? true;
     this.window = shape.window ?? null;
     const partialReuse = shape.partialReuse ?? true;
     this.#storesTails = this.prefixCaching && partialReuse;
-    this.#blocksPerLevel = [blocks, hostBlocks, diskBlocks].filter((count) => count > 0);
+    this.#blocksPerLevel = books.blocksPerLevel;
     this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel) : null;
-    this.#books = new CacheBooks(
-      {
-        blocksPerLevel: this.#blocksPerLevel,
-        blockTokens,
-        evictionPolicy: shape.evictionPolicy ?? "priority",
-        offloadPriorityMin: shape.offloadPriorityMin ?? OFFLOAD_PRIORITY_MIN,
-      },
-      createObserver(shape, this.#events),
-    );
+    this.#books = new CacheBooks(books, createObserver(shape, this.#events));
     this.#reuse = new PrefixReuse(this.#books, {
       blockTokens,
       partialReuse,

@@ -1,11 +1,16 @@
 import { assert } from "#base";
-import type { BlockId } from "./block-id.ts";
-import type { BlockTable } from "./block-table.ts";
-import type { CacheBooks } from "./cache-books.ts";
-import type { CacheLevel } from "./kv-event.ts";
-import { type LookUp, placeOf } from "./look-up.ts";
-import { NO_MATCH, type PartialMatch, type PrefixMatch } from "./prefix-match.ts";
-import type { NodeId } from "./prefix-tree.ts";
+import {
+  type BlockId,
+  type BlockTable,
+  type CacheLevel,
+  type LookUp,
+  NO_MATCH,
+  type NodeId,
+  type PartialMatch,
+  type PrefixMatch,
+  placeOf,
+} from "#kvcache/contents";
+import type { CacheBooks } from "#kvcache/levels";
 
 /** How much of what is stored is used again. */
 export interface ReuseOptions {

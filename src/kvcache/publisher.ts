@@ -1,9 +1,6 @@
 import { assert, type IntList } from "#base";
-import { nodeId } from "./block-place.ts";
-import type { BlockTable } from "./block-table.ts";
-import type { CacheBooks } from "./cache-books.ts";
-import { extraOf } from "./content-keys.ts";
-import type { BlockPlace } from "./prefix-tree.ts";
+import { type BlockPlace, type BlockTable, extraOf, nodeId } from "#kvcache/contents";
+import type { CacheBooks } from "#kvcache/levels";
 
 /** A sequence's tokens: a list that shows parts of itself. */
 export interface TokenSource {

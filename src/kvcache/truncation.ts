@@ -3,9 +3,8 @@
  * again, so its blocks are the first to go. TensorRT-LLM's `truncateBlocks`.
  */
 import { assert } from "#base";
-import type { CacheBooks } from "./cache-books.ts";
-import { type LookUp, placeOf } from "./look-up.ts";
-import type { NodeId } from "./prefix-tree.ts";
+import { type LookUp, type NodeId, placeOf } from "#kvcache/contents";
+import type { CacheBooks } from "#kvcache/levels";
 
 /** Which stored prefix is cut, and where. */
 export interface Cut {

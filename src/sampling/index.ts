@@ -54,14 +54,9 @@ export { grammarProblem, type TokenBytes } from "./grammar/grammar-library.ts";
 export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { RequestSampling } from "./request-sampling.ts";
-export {
-  type SampledBatch,
-  Sampler,
-  type SamplerOptions,
-  type SamplingRow,
-  type StartedDraw,
-} from "./sampler.ts";
+export { type SampledBatch, Sampler, type SamplerOptions, type StartedDraw } from "./sampler.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
+export type { SamplingRow } from "./sampling-row.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
 export type { ThinkingMarks } from "./thinking-budget.ts";
 export { candidatesOfRow, type TokenCandidates } from "./top-candidates.ts";

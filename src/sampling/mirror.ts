@@ -1,6 +1,6 @@
 import type { AdjustLogitsInput, Device, DeviceTensor, SampleInput } from "#devices";
 import type { LogitEdits } from "./logit-edits.ts";
-import type { SamplingRow } from "./sampler.ts";
+import type { SamplingRow } from "./sampling-row.ts";
 
 type HostArray = Float32Array | Int32Array | Uint32Array;
 

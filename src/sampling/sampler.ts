@@ -3,7 +3,7 @@ import type { Device, DeviceTensor } from "#devices";
 import { LogitEdits } from "./logit-edits.ts";
 import type { LogprobRequest, PositionLogprobs } from "./logprobs.ts";
 import { Mirror } from "./mirror.ts";
-import type { SequenceSampling } from "./sequence-sampling.ts";
+import type { SamplingRow } from "./sampling-row.ts";
 import { type LateScores, TokenScorer } from "./token-scorer.ts";
 import { type TokenCandidates, TopCandidates } from "./top-candidates.ts";
 
@@ -21,15 +21,6 @@ export interface SamplerOptions {
    * of one row more. By default those of some hundred rows with penalties on long texts.
    */
   readonly editEntriesMax?: number;
-}
-
-/** One row of logits and whose it is. */
-export interface SamplingRow {
-  readonly sampling: SequenceSampling;
-  /** Place in its sequence of the token to be drawn: the key of its randomness. */
-  readonly position: number;
-  /** Tokens before it that are still being drawn, which `sampling` has not heard of. Default 0. */
-  readonly awaitedTokens?: number;
 }
 
 /** A draw that was enqueued. `take` waits for it, and for nothing behind it; to be called once. */

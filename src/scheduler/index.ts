@@ -49,10 +49,10 @@ export {
   type SequenceId,
   type SequenceOptions,
   type SequenceRetention,
-  type SequenceState,
   sequenceId,
 } from "./sequence.ts";
 export { type GroupKind, SequenceGroup, type SequenceGroupOptions } from "./sequence-group.ts";
+export type { SequenceState } from "./sequence-state.ts";
 export type { SchedulerCounts } from "./statistics.ts";
 export {
   type EndReason,

@@ -4,15 +4,10 @@ import { type BeamContinuation, checkBeams, regroup } from "./beams.ts";
 import type { SchedulerConfig } from "./config.ts";
 import type { SequenceUpdate, StepPlan } from "./plan.ts";
 import { planStep } from "./planner.ts";
-import {
-  DECODING,
-  type Sequence,
-  type SequenceId,
-  type SequenceState,
-  WAITING,
-} from "./sequence.ts";
+import type { Sequence, SequenceId } from "./sequence.ts";
 import { SequenceBooks } from "./sequence-books.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
+import { DECODING, type SequenceState, WAITING } from "./sequence-state.ts";
 import { type SchedulerCounts, SchedulerStatistics } from "./statistics.ts";
 import { type BegunStep, StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";

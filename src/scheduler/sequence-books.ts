@@ -3,15 +3,9 @@ import type { KvCache } from "#kvcache";
 import type { SchedulerConfig } from "./config.ts";
 import type { PreemptionMode } from "./plan.ts";
 import { byPriority, WaitingQueue } from "./queue.ts";
-import {
-  DECODING,
-  PREFILLING,
-  type Sequence,
-  type SequenceId,
-  type SequenceState,
-  WAITING,
-} from "./sequence.ts";
+import type { Sequence, SequenceId } from "./sequence.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
+import { DECODING, PREFILLING, type SequenceState, WAITING } from "./sequence-state.ts";
 import type { SequenceEnd } from "./stop.ts";
 
 /**

@@ -1,5 +1,6 @@
 import { assert } from "#base";
-import { type Sequence, WAITING_FOR_FORK } from "./sequence.ts";
+import type { Sequence } from "./sequence.ts";
+import { WAITING_FOR_FORK } from "./sequence-state.ts";
 
 /** What a group's sequences are to each other. */
 export type GroupKind =

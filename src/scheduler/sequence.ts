@@ -1,7 +1,8 @@
 import { assert, TokenList } from "#base";
 import { type BlockRetention, BlockTable, type ContentKeys, scopeKey } from "#kvcache";
 import type { SequenceGroup } from "./sequence-group.ts";
-import type { SequenceEnd, StopRules } from "./stop.ts";
+import { type SequenceState, WAITING, WAITING_FOR_GRAMMAR } from "./sequence-state.ts";
+import type { StopRules } from "./stop.ts";
 
 /** One sequence of the engine's life; never used again. */
 export type SequenceId = number & { readonly kind: "SequenceId" };
@@ -11,18 +12,6 @@ export function sequenceId(value: number): SequenceId {
   // The one place where integers become ids.
   return value as SequenceId;
 }
-
-/** Where a sequence stands between its request and its end. */
-export type SequenceState =
-  /**
-   * Holds no blocks on the device. `for`: what must come before it can be admitted; `fork`: the
-   * group's lead computes the prompt for it.
-   */
-  | { readonly phase: "waiting"; readonly for: "turn" | "grammar" | "fork" | "load" }
-  /** Admitted; the newest token's successor has not been drawn since. */
-  | { readonly phase: "prefilling" }
-  | { readonly phase: "decoding" }
-  | ({ readonly phase: "finished" } & SequenceEnd);
 
 /** How long a sequence's blocks are worth keeping when nobody holds them. */
 export interface SequenceRetention {
@@ -56,14 +45,6 @@ export interface SequenceOptions {
   /** Not admitted before `Scheduler.grammarReady`. */
   readonly awaitsGrammar?: boolean;
 }
-
-/** The states that say nothing but their name, made once. */
-export const WAITING: SequenceState = { phase: "waiting", for: "turn" };
-export const WAITING_FOR_GRAMMAR: SequenceState = { phase: "waiting", for: "grammar" };
-export const WAITING_FOR_FORK: SequenceState = { phase: "waiting", for: "fork" };
-export const WAITING_FOR_LOAD: SequenceState = { phase: "waiting", for: "load" };
-export const PREFILLING: SequenceState = { phase: "prefilling" };
-export const DECODING: SequenceState = { phase: "decoding" };
 
 /** One stream of tokens made for a request. The scheduler writes it; everyone else reads. */
 export class Sequence {

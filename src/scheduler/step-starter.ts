@@ -2,8 +2,9 @@
 import { assert } from "#base";
 import type { KvCache } from "#kvcache";
 import type { PlannedLoad, PlannedSequence, StepPlan } from "./plan.ts";
-import { type Sequence, WAITING_FOR_LOAD } from "./sequence.ts";
+import type { Sequence } from "./sequence.ts";
 import type { SequenceBooks } from "./sequence-books.ts";
+import { WAITING_FOR_LOAD } from "./sequence-state.ts";
 import type { SchedulerStatistics } from "./statistics.ts";
 import type { BegunStep, StepLog } from "./step-log.ts";
 

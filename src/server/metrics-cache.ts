@@ -9,7 +9,7 @@ import type {
   KvEventSource,
   MoveDirection,
 } from "#engine";
-import type { Metric, Sample } from "./metrics-catalogue.ts";
+import type { Metric, Sample } from "./metric.ts";
 
 /** Null where the level has no such thing: then it has no series. */
 type LevelCount = (level: CacheLevelReport) => number | null;

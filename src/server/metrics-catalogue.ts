@@ -1,5 +1,7 @@
 /** The metrics that exist: names, meanings, buckets, and where the values come from. */
+
 import type { EngineStats, KvEventSource, ModelInfo } from "#engine";
+import type { Metric } from "./metric.ts";
 import { cacheCounters, cacheGauges } from "./metrics-cache.ts";
 
 export const OWN_PREFIX = "perigee:";
@@ -53,21 +55,6 @@ export const HISTOGRAMS = {
   iteration_tokens_total: { help: "Tokens computed in one step.", buckets: STEP_TOKENS },
 } as const satisfies Record<string, { help: string; buckets: readonly number[] }>;
 export type HistogramName = keyof typeof HISTOGRAMS;
-
-/** The value of one series, told from others of its metric by labels. */
-export interface Sample {
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-/** One metric that is read when somebody looks. */
-export interface Metric {
-  readonly name: string;
-  readonly help: string;
-  /** Names of the labels that all its series have. Default: none. */
-  readonly labelNames?: readonly string[];
-  readonly samples: (stats: EngineStats) => readonly Sample[];
-}
 
 type Value = (stats: EngineStats) => number;
 

@@ -12,17 +12,17 @@ import {
   Registry,
 } from "prom-client";
 import type { EngineListener, RequestSummary, RequestTimes, ServedModel } from "#engine";
+import type { EndedRequest } from "./ended-request.ts";
+import type { Metric } from "./metric.ts";
 import {
   engineCounters,
   engineGauges,
   HISTOGRAMS,
   type HistogramName,
-  type Metric,
   OLD_NAMES,
   OWN_PREFIX,
   VLLM_PREFIX,
 } from "./metrics-catalogue.ts";
-import type { EndedRequest } from "./request-log.ts";
 
 type Labels = Record<string, string>;
 

@@ -1,7 +1,9 @@
 /** What the log says about requests: never their content. */
+
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
 import type { Call } from "./context.ts";
+import type { EndedRequest } from "./ended-request.ts";
 import type { HttpFailure } from "./http-errors.ts";
 
 /** The status that proxies log for a client that hung up; no one is there to see it. */
@@ -16,14 +18,6 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/version",
   "/metrics",
 ]);
-
-/** A request that was answered or given up, as metrics count it. */
-export interface EndedRequest {
-  readonly method: string;
-  /** The path of the route that took it; null where there is none. */
-  readonly route: string | null;
-  readonly status: number;
-}
 
 /** What generating requests told about themselves. */
 const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();

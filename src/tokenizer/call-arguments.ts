@@ -1,5 +1,5 @@
 /** Arguments of tool calls in a conversation, as chat templates want them. */
-import type { TemplateMessage } from "./chat-template.ts";
+import type { TemplateMessage } from "./template-message.ts";
 import { isObject } from "./tokenizer-files.ts";
 
 /** Tool calls with their arguments as objects: templates print them with `tojson`. */

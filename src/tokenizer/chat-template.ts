@@ -3,14 +3,8 @@ import { EngineError, type ErrorCode, messageOf } from "#base";
 import { BOUNDED_RANGE, boundedRange } from "./bounded-range.ts";
 import { withCallArguments, withObjectArguments } from "./call-arguments.ts";
 import { loopsOverContent, renameCalls } from "./template-content.ts";
+import type { TemplateMessage } from "./template-message.ts";
 import { isObject, type NamedTokens } from "./tokenizer-files.ts";
-
-/** One turn: `role`, `content` and whatever else the template knows (`tool_calls`, `name`). */
-export interface TemplateMessage {
-  readonly role: string;
-  readonly content?: string | readonly unknown[] | null;
-  readonly [field: string]: unknown;
-}
 
 export interface RenderOptions {
   /** OpenAI-style tool definitions. */

@@ -36,10 +36,10 @@ export {
   missingTemplate,
   pickTemplate,
   type RenderOptions,
-  type TemplateMessage,
 } from "./chat-template.ts";
 export { type StopResult, type StopStringOptions, StopStrings } from "./stop-strings.ts";
 export { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
+export type { TemplateMessage } from "./template-message.ts";
 export type { ChatAnswer, TemplateSource } from "./text-jobs.ts";
 export { type TextLimits, TextPool, type TextPoolOptions } from "./text-pool.ts";
 export { tooManyBytes } from "./text-work.ts";

@@ -1,6 +1,7 @@
 /** What is handed to a text thread, and what it answers: plain data that crosses threads. */
 import { EngineError, type ErrorCode } from "#base";
-import type { RenderOptions, TemplateMessage } from "./chat-template.ts";
+import type { RenderOptions } from "./chat-template.ts";
+import type { TemplateMessage } from "./template-message.ts";
 import type { TokenizerFiles } from "./tokenizer-files.ts";
 
 /** The model's chat template: its text, and whose mistake it is when it cannot be parsed. */

@@ -5,7 +5,8 @@
  */
 import { EngineError } from "#base";
 import { withCallArguments } from "./call-arguments.ts";
-import type { ChatTemplate, RenderOptions, TemplateMessage } from "./chat-template.ts";
+import type { ChatTemplate, RenderOptions } from "./chat-template.ts";
+import type { TemplateMessage } from "./template-message.ts";
 import { isObject } from "./tokenizer-files.ts";
 
 /** A rendered conversation. */

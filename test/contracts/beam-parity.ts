@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Device } from "#devices";
 import { Sampler } from "#sampling";
 import { NO_STOP_RULES } from "#scheduler";
-import { type BeamHypothesis, BeamSearch } from "../../src/engine/beam-search.ts";
+import { type BeamHypothesis, BeamSearch } from "../../src/engine/loop/beam-search.ts";
 import { DecoderDriver } from "./decoder-driver.ts";
 import { decoderFixtures, openRecordedModel } from "./recorded-model.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { SamplingParams, type TokenCandidates } from "#sampling";
 import { NO_STOP_RULES, Sequence, sequenceId } from "#scheduler";
 // Not at the engine's front door: the engine alone runs searches.
-import { BeamRecord } from "../../src/engine/beam-record.ts";
+import { BeamRecord } from "../../src/engine/loop/beam-record.ts";
 
 const END = 9;
 const stop = { ...NO_STOP_RULES, eosTokenIds: new Set([END]) };

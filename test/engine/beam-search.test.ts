@@ -4,7 +4,7 @@ import { openDevice } from "#devices";
 import type { TokenCandidates } from "#sampling";
 import { NO_STOP_RULES } from "#scheduler";
 // Not at the engine's front door: the engine alone runs searches.
-import { type BeamHypothesis, BeamSearch } from "../../src/engine/beam-search.ts";
+import { type BeamHypothesis, BeamSearch } from "../../src/engine/loop/beam-search.ts";
 import { beamParityContract } from "../contracts/beam-parity.ts";
 
 /** A language model over few tokens: log-probabilities of the next one. */

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { LLM } from "#engine";
 import { SamplingParams } from "#sampling";
-import { parseEngineOptions } from "../../src/engine/config.ts";
-import type { FromEngine } from "../../src/engine/protocol.ts";
-import { EngineService } from "../../src/engine/service.ts";
+import { parseEngineOptions } from "../../src/engine/protocol/config.ts";
+import type { FromEngine } from "../../src/engine/protocol/protocol.ts";
+import { EngineService } from "../../src/engine/thread/service.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 
 const kvCache = { blockTokens: 4, poolBytes: 2 ** 20 };

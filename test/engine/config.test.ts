@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseEngineOptions } from "../../src/engine/config.ts";
+import { parseEngineOptions } from "../../src/engine/protocol/config.ts";
 
 test("no window and no sinks are asked for by default", () => {
   expect(parseEngineOptions({}).kvCache).toMatchObject({

@@ -2,13 +2,13 @@ import { existsSync } from "node:fs";
 import { expect, test } from "vitest";
 import { type EngineError, systemClock } from "#base";
 import { SamplingParams } from "#engine";
-import { ActiveRequest } from "../../src/engine/active-request.ts";
-import { EngineClient } from "../../src/engine/engine-client.ts";
-import { linkTo } from "../../src/engine/link.ts";
-import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol.ts";
-import { collectResult } from "../../src/engine/stream-item.ts";
-import { packOutputs } from "../../src/engine/token-rows.ts";
-import { engineDeath } from "../../src/engine/wire-error.ts";
+import { ActiveRequest } from "../../src/engine/caller/active-request.ts";
+import { EngineClient } from "../../src/engine/caller/engine-client.ts";
+import { openThread } from "../../src/engine/caller/link.ts";
+import { collectResult } from "../../src/engine/caller/stream-item.ts";
+import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol/protocol.ts";
+import { packOutputs } from "../../src/engine/protocol/token-rows.ts";
+import { engineDeath } from "../../src/engine/protocol/wire-error.ts";
 
 /** A client whose engine is the test. */
 class ClientUnderTest {
@@ -184,11 +184,11 @@ function bound() {
 }
 
 // The thread runs built code.
-test.runIf(existsSync("dist/engine/engine-thread.js"))(
+test.runIf(existsSync("dist/engine/thread/engine-thread.js"))(
   "a thread that crashes says so once, and can be closed, twice",
   async () => {
     const heard: FromEngine[] = [];
-    const link = linkTo("worker")((message) => heard.push(message));
+    const link = openThread((message) => heard.push(message));
     link.post({} as never); // no message at all: what our code never sends
     await expect.poll(() => heard, { timeout: 10_000 }).toHaveLength(1);
     expect(heard[0]).toMatchObject({ type: "dead", error: { code: "ENGINE_DEAD" } });

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
-import type { StepOutput } from "../../src/engine/protocol.ts";
+import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 

@@ -1,6 +1,6 @@
 /** Requests of several sequences: who leaves when, and what that does to the others. */
 import { describe, expect, test } from "vitest";
-import type { StepOutput } from "../../src/engine/protocol.ts";
+import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
 /** Two full blocks and one token: what is drawn first is written into a shared block. */

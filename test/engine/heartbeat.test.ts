@@ -2,9 +2,9 @@
 import { existsSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { LLM } from "#engine";
-import { Heartbeat } from "../../src/engine/heartbeat.ts";
+import { Heartbeat } from "../../src/engine/protocol/heartbeat.ts";
 
-const built = existsSync("dist/engine/engine-thread.js");
+const built = existsSync("dist/engine/thread/engine-thread.js");
 
 test("a turn is as long as it runs, and no turn takes no time", () => {
   const heartbeat = new Heartbeat();

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineOptions, type LoadOptions } from "#engine";
-import { idleSettings } from "../../src/engine/idle-settings.ts";
+import { idleSettings } from "../../src/engine/thread/idle-settings.ts";
 
 function idle(options: LoadOptions, hostBlocks = 0): readonly string[] {
   return idleSettings(EngineOptions.parse(options), { hostBlocks, modelTokens: 2048 });

@@ -3,10 +3,10 @@ import type { Timer } from "#base";
 import { EngineError } from "#base";
 import { isLost, KvMirror, LLM } from "#engine";
 import { KvEventLog } from "#kvcache";
-import { EngineClient } from "../../src/engine/engine-client.ts";
-import { KvEvents } from "../../src/engine/kv-events.ts";
-import type { FromEngine, ToEngine } from "../../src/engine/protocol.ts";
-import { engineDeath } from "../../src/engine/wire-error.ts";
+import { EngineClient } from "../../src/engine/caller/engine-client.ts";
+import { KvEvents } from "../../src/engine/caller/kv-events.ts";
+import type { FromEngine, ToEngine } from "../../src/engine/protocol/protocol.ts";
+import { engineDeath } from "../../src/engine/protocol/wire-error.ts";
 import { removed, stored } from "../support/kv-events.ts";
 
 /** A source whose time stands still until the test moves it. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Channel } from "../../src/engine/channel.ts";
-import { LazyStream } from "../../src/engine/lazy-stream.ts";
+import { Channel } from "../../src/engine/caller/channel.ts";
+import { LazyStream } from "../../src/engine/caller/lazy-stream.ts";
 
 function lettersFrom(channel: Channel<string>) {
   let opened = 0;

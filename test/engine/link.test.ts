@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { LLM, SamplingParams } from "#engine";
-import { linkTo } from "../../src/engine/link.ts";
-import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol.ts";
+import { openThread } from "../../src/engine/caller/link.ts";
+import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol/protocol.ts";
 
-const built = existsSync("dist/engine/engine-thread.js");
+const built = existsSync("dist/engine/thread/engine-thread.js");
 const model = "test/fixtures/models/llama";
 
 function addOf(key: number, extraArgs: Record<string, unknown> | null = null): ToEngine {
@@ -26,7 +26,7 @@ function openLink(refuses: (messages: readonly ToEngine[]) => boolean = () => fa
     if (refuses(value)) throw new Error("it could not be cloned");
     posted.push(value);
   });
-  const link = linkTo("worker")((message) => told.push(message));
+  const link = openThread((message) => told.push(message));
   onTestFinished(async () => {
     spy.mockRestore();
     await link.close();

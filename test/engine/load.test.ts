@@ -11,7 +11,7 @@ const run = promisify(execFile);
 const inline = { engineThread: false } as const;
 const greedy = { temperature: 0, maxTokens: 24, minTokens: 24 };
 /** The thread and other processes run built code. */
-const built = existsSync("dist/engine/engine-thread.js");
+const built = existsSync("dist/engine/thread/engine-thread.js");
 const { cases } = openRecordedModel("llama");
 const recorded = { promptTokenIds: cases[1]?.prompt ?? [] };
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { EngineOptions, type LoadOptions } from "#engine";
-import { GRAPH_BYTES, kvFormatFor, poolBlocks } from "../../src/engine/memory-plan.ts";
+import { GRAPH_BYTES, kvFormatFor, poolBlocks } from "../../src/engine/thread/memory-plan.ts";
 
 const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16 };
 const GIB = 2 ** 30;

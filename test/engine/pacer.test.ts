@@ -3,9 +3,13 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "#base";
 import { SamplingParams } from "#engine";
 import type { Tokenizer } from "#tokenizer";
-import { ActiveRequest } from "../../src/engine/active-request.ts";
-import { Pacer } from "../../src/engine/pacer.ts";
-import type { EngineRequest, PromptOutput, SequenceOutput } from "../../src/engine/protocol.ts";
+import { ActiveRequest } from "../../src/engine/caller/active-request.ts";
+import { Pacer } from "../../src/engine/caller/pacer.ts";
+import type {
+  EngineRequest,
+  PromptOutput,
+  SequenceOutput,
+} from "../../src/engine/protocol/protocol.ts";
 import { loadTokenizer } from "../tokenizer/fixtures.ts";
 
 /** A pacer whose time is over when the test says so. */

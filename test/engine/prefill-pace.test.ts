@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StepPlan } from "#scheduler";
-import { PrefillPace } from "../../src/engine/prefill-pace.ts";
+import { PrefillPace } from "../../src/engine/loop/prefill-pace.ts";
 
 /** A step of items with so many tokens each. */
 function step(...counts: number[]): StepPlan {

@@ -1,6 +1,6 @@
 /** Grammars without a library, for engines on which tests say what happens. */
 import type { GrammarMatcher } from "#sampling";
-import type { StructuredCompiler } from "../../src/engine/engine.ts";
+import type { StructuredCompiler } from "../../src/engine/loop/engine.ts";
 import { pretendMatcher } from "../support/pretend-matcher.ts";
 import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, type ScriptedOptions } from "./scripted-engine.ts";

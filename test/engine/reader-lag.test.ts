@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ReaderLag, type Waiting } from "../../src/engine/reader-lag.ts";
+import { ReaderLag, type Waiting } from "../../src/engine/caller/reader-lag.ts";
 
 const item = (tokens: number, logprobs: number | null = null): Waiting => ({
   tokenIds: new Array<number>(tokens).fill(7),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type SamplingOptions, SamplingParams } from "#sampling";
-import { plainParams } from "../../src/engine/request-check.ts";
+import { plainParams } from "../../src/engine/caller/request-check.ts";
 
 const plain = (options: SamplingOptions) => plainParams(SamplingParams.parse(options));
 const circular: Record<string, unknown> = {};

@@ -1,6 +1,6 @@
 /** An engine whose forward pass is a script: every token is the one before it plus one. */
 import { KvCache, type KvCacheShape } from "#kvcache";
-import { meanPooling } from "#models";
+import { meanPooling, RowPool } from "#models";
 import {
   GrammarCompiler,
   GrammarOptions,
@@ -9,11 +9,11 @@ import {
   type TokenCandidates,
 } from "#sampling";
 import { Scheduler, SchedulerConfig, type StepPlan } from "#scheduler";
-import { Engine, type StructuredCompiler } from "../../src/engine/engine.ts";
-import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/model-runner.ts";
-import type { EngineRequest, StepOutput } from "../../src/engine/protocol.ts";
-import type { SequenceTask } from "../../src/engine/sequence-task.ts";
-import { requestFailure } from "../../src/engine/wire-error.ts";
+import { Engine, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
+import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/loop/model-runner.ts";
+import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
+import type { EngineRequest, StepOutput } from "../../src/engine/protocol/protocol.ts";
+import { requestFailure } from "../../src/engine/protocol/wire-error.ts";
 import { SlowDisk } from "./slow-disk.ts";
 
 /** What the script does in a step before its results are there. */
@@ -67,11 +67,13 @@ export class ScriptedEngine implements ModelRunner {
       clock: { nowMs: () => this.nowMs++ },
       shape: {
         vocabularySize: 1000,
-        hiddenSize: 2,
         eosTokenIds: [END],
         contextTokensMax,
         blockTokens,
-        embedding: () => ({ pooling: meanPooling, tokensMax: contextTokensMax, warnings: [] }),
+        embedding: () => ({
+          tokensMax: contextTokensMax,
+          newPool: () => new RowPool(2, meanPooling),
+        }),
         promptLogprobsMax: 100,
       },
       createCompiler: (vocabulary) =>

@@ -10,9 +10,9 @@ import {
   firstKeyOf,
   type SequenceOutput,
   type StepOutput,
-} from "../../src/engine/protocol.ts";
-import { ServiceClients } from "../../src/engine/service-clients.ts";
-import { forEachRow } from "../../src/engine/token-rows.ts";
+} from "../../src/engine/protocol/protocol.ts";
+import { forEachRow } from "../../src/engine/protocol/token-rows.ts";
+import { ServiceClients } from "../../src/engine/thread/service-clients.ts";
 
 const model = "test/fixtures/models/llama";
 const prompt = { promptTokenIds: [1, 2, 3, 4, 5] };

@@ -3,9 +3,9 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { EngineError } from "#base";
 import { ReferenceDevice } from "#devices";
 import { SamplingParams } from "#engine";
-import { parseEngineOptions } from "../../src/engine/config.ts";
-import type { EngineRequest, FromEngine } from "../../src/engine/protocol.ts";
-import { EngineService } from "../../src/engine/service.ts";
+import { parseEngineOptions } from "../../src/engine/protocol/config.ts";
+import type { EngineRequest, FromEngine } from "../../src/engine/protocol/protocol.ts";
+import { EngineService } from "../../src/engine/thread/service.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 
 const request: EngineRequest = {

@@ -2,7 +2,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { GrammarMatcher } from "#sampling";
-import type { StepOutput } from "../../src/engine/protocol.ts";
+import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { grammarEngine } from "./pretend-grammars.ts";
 import { type ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 

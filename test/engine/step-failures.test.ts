@@ -1,7 +1,7 @@
 /** What goes wrong inside a step: whom it ends, and that nobody else hears of it. */
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { StepOutput } from "../../src/engine/protocol.ts";
+import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { broken, grammarEngine } from "./pretend-grammars.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 

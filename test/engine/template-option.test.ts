@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readTemplateOption } from "../../src/engine/template-option.ts";
+import { readTemplateOption } from "../../src/engine/caller/template-option.ts";
 
 describe("the option chatTemplate", () => {
   test("is a template where it has markup", () => {

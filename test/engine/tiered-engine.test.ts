@@ -1,6 +1,6 @@
 /** Levels below the device, as requests meet them. */
 import { describe, expect, test } from "vitest";
-import type { StepOutput } from "../../src/engine/protocol.ts";
+import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
 const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { SequenceOutput } from "../../src/engine/protocol.ts";
-import { forEachRow, packOutputs, plainOutput } from "../../src/engine/token-rows.ts";
+import type { SequenceOutput } from "../../src/engine/protocol/protocol.ts";
+import { forEachRow, packOutputs, plainOutput } from "../../src/engine/protocol/token-rows.ts";
 
 const oneToken = (key: number, tokenId: number, index = 0): SequenceOutput =>
   plainOutput(key, index, [tokenId]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 // Not at the engine's front door: what warns is inside.
-import { warnOnce } from "../../src/engine/warn-once.ts";
+import { warnOnce } from "../../src/engine/protocol/warn-once.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 
 test("each text is said once", () => {

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { KvCache, type KvCacheShape } from "#kvcache";
-import { CacheBooks } from "../../src/kvcache/cache-books.ts";
-import { CacheTier } from "../../src/kvcache/cache-tier.ts";
-import { KvEventQueue } from "../../src/kvcache/kv-event-queue.ts";
+import { KvEventQueue } from "../../src/kvcache/events/kv-event-queue.ts";
+import { CacheBooks } from "../../src/kvcache/levels/cache-books.ts";
+import { CacheTier } from "../../src/kvcache/levels/cache-tier.ts";
 import { sized } from "../support/full.ts";
 import { CacheLife, OPERATION_NAMES } from "./cache-life.ts";
 

@@ -6,8 +6,8 @@ import {
   type NodeId,
   type PrefixMatch,
 } from "#kvcache";
-import { isLost, KvEventLog } from "../../src/kvcache/kv-event-log.ts";
-import { KvMirror } from "../../src/kvcache/kv-mirror.ts";
+import { isLost, KvEventLog } from "../../src/kvcache/events/kv-event-log.ts";
+import { KvMirror } from "../../src/kvcache/events/kv-mirror.ts";
 import type { PretendSequence } from "./pretend-sequence.ts";
 import type { PretendFile, PretendStorage } from "./pretend-storage.ts";
 

@@ -1,12 +1,9 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import {
-  BLOCK_HASH_ALGORITHMS,
-  type BlockContent,
-  createBlockHasher,
-} from "../../src/kvcache/block-hash.ts";
-import type { NodeId } from "../../src/kvcache/prefix-tree.ts";
-import { saltId } from "../../src/kvcache/v1-block-key-hasher.ts";
+import type { NodeId } from "../../src/kvcache/contents/prefix-tree.ts";
+import { BLOCK_HASH_ALGORITHMS, type BlockContent } from "../../src/kvcache/naming/block-hash.ts";
+import { createBlockHasher } from "../../src/kvcache/naming/hashers.ts";
+import { saltId } from "../../src/kvcache/naming/v1-block-key-hasher.ts";
 
 const node = (index: number) => index as NodeId; // as the tree numbers them
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { IntList } from "#base";
 import type { BlockId } from "#kvcache";
-import { CacheTier } from "../../src/kvcache/cache-tier.ts";
+import { CacheTier } from "../../src/kvcache/levels/cache-tier.ts";
 
 /** Four blocks, from 10 on; all that were evicted. */
 function hostTier() {

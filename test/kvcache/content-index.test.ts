@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type BlockId, blockId, type NodeId } from "#kvcache";
-import { ContentIndex } from "../../src/kvcache/content-index.ts";
+import { ContentIndex } from "../../src/kvcache/contents/content-index.ts";
 
 /** Ten blocks per level, of two tokens each, and what the index told. */
 class Levels {

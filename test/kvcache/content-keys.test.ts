@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { extraOf, parseExtra } from "../../src/kvcache/content-keys.ts";
+import { extraOf, parseExtra } from "../../src/kvcache/contents/content-keys.ts";
 
 const hash = "ab".repeat(32);
 

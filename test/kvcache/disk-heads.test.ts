@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { IntList } from "#base";
 import { type BlockFile, BlockTable, KvCache } from "#kvcache";
-import type { NodeId } from "../../src/kvcache/prefix-tree.ts";
+import type { NodeId } from "../../src/kvcache/contents/prefix-tree.ts";
 
 const BLOCK_TOKENS = 2;
 /** Three blocks, in every prompt, so that they never leave the device. */

@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
-import type { KvEvent, NumberedKvEvent } from "../../src/kvcache/kv-event.ts";
-import { kvEventJson, kvEventsJson, kvSnapshotJson } from "../../src/kvcache/kv-event-json.ts";
+import type { KvEvent, NumberedKvEvent } from "../../src/kvcache/events/kv-event.ts";
+import {
+  kvEventJson,
+  kvEventsJson,
+  kvSnapshotJson,
+} from "../../src/kvcache/events/kv-event-json.ts";
 import {
   parseKvEvent,
   parseKvEvents,
   parseKvSnapshot,
-} from "../../src/kvcache/kv-event-json-reader.ts";
+} from "../../src/kvcache/events/kv-event-json-reader.ts";
 import { RandomHistory, removed, storedBlock } from "../support/kv-events.ts";
 
 const json = (event: KvEvent, id = 1) => kvEventJson({ id, event }, 16);

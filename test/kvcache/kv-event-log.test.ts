@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { EngineError } from "#base";
-import { isLost, KvEventLog } from "../../src/kvcache/kv-event-log.ts";
-import { KvEventQueue } from "../../src/kvcache/kv-event-queue.ts";
-import { KvMirror } from "../../src/kvcache/kv-mirror.ts";
+import { isLost, KvEventLog } from "../../src/kvcache/events/kv-event-log.ts";
+import { KvEventQueue } from "../../src/kvcache/events/kv-event-queue.ts";
+import { KvMirror } from "../../src/kvcache/events/kv-mirror.ts";
 import { RandomHistory, removed, stored } from "../support/kv-events.ts";
 
 const numbered = (from: number, count: number) =>

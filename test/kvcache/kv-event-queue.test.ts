@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KvEventQueue } from "../../src/kvcache/kv-event-queue.ts";
+import { KvEventQueue } from "../../src/kvcache/events/kv-event-queue.ts";
 import { removed, stored } from "../support/kv-events.ts";
 
 /** A queue whose `created` is gone. */

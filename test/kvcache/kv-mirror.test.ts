@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KvMirror } from "../../src/kvcache/kv-mirror.ts";
+import { KvMirror } from "../../src/kvcache/events/kv-mirror.ts";
 import { removed, stored, storedBlock } from "../support/kv-events.ts";
 
 function follow(...events: readonly Parameters<KvMirror["apply"]>[0]["event"][]): KvMirror {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { NameNumbers } from "../../src/kvcache/name-numbers.ts";
-import { NumberPool } from "../../src/kvcache/number-pool.ts";
+import { NameNumbers } from "../../src/kvcache/contents/name-numbers.ts";
+import { NumberPool } from "../../src/kvcache/contents/number-pool.ts";
 
 test("[KV9] a name keeps its number while it has users, and leaves nothing behind", () => {
   const names = new NameNumbers();

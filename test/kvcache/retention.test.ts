@@ -8,7 +8,7 @@ import {
   retentionWarning,
   type TokenRangeRetention,
 } from "#kvcache";
-import { timelessLease } from "../../src/kvcache/retention.ts";
+import { timelessLease } from "../../src/kvcache/eviction/retention.ts";
 
 type Range = readonly [start: number, end: number | null, priority?: number];
 

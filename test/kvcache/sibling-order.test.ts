@@ -6,7 +6,7 @@ import {
   NONE,
   type SiblingKey,
   SiblingOrder,
-} from "../../src/kvcache/sibling-order.ts";
+} from "../../src/kvcache/contents/sibling-order.ts";
 
 const keyOf = (tokens: readonly number[], extra = 0): SiblingKey => ({
   extra,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { KvEvent } from "#kvcache";
-import { KvEventLog } from "../../src/kvcache/kv-event-log.ts";
-import { KvMirror } from "../../src/kvcache/kv-mirror.ts";
+import { KvEventLog } from "../../src/kvcache/events/kv-event-log.ts";
+import { KvMirror } from "../../src/kvcache/events/kv-mirror.ts";
 import { CacheManager, range, worth } from "../support/cache-manager.ts";
 
 type Stored = Extract<KvEvent, { readonly type: "stored" }>;

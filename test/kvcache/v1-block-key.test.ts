@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { V1BlockKey } from "../../src/kvcache/v1-block-key.ts";
-import { mixBigInt, mixItem } from "../../src/kvcache/v1-block-key-hasher.ts";
+import { V1BlockKey } from "../../src/kvcache/naming/v1-block-key.ts";
+import { mixBigInt, mixItem } from "../../src/kvcache/naming/v1-block-key-hasher.ts";
 
 interface Block {
   readonly parent?: bigint;

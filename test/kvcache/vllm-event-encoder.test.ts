@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { KvEvent, StoredBlock } from "../../src/kvcache/kv-event.ts";
-import { VllmEventEncoder } from "../../src/kvcache/vllm-event-encoder.ts";
+import type { KvEvent, StoredBlock } from "../../src/kvcache/events/kv-event.ts";
+import { VllmEventEncoder } from "../../src/kvcache/events/vllm-event-encoder.ts";
 import { RandomHistory, removed, stored, storedBlock } from "../support/kv-events.ts";
 import { VllmIndex } from "../support/vllm-index.ts";
 

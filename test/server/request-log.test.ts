@@ -3,14 +3,10 @@ import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { EngineError } from "#base";
+import type { EndedRequest } from "../../src/server/ended-request.ts";
 import { httpFailure } from "../../src/server/http-errors.ts";
 import { UsageCounter } from "../../src/server/openai/usage.ts";
-import {
-  type EndedRequest,
-  logFailure,
-  logRequests,
-  noteCall,
-} from "../../src/server/request-log.ts";
+import { logFailure, logRequests, noteCall } from "../../src/server/request-log.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 

@@ -1,11 +1,11 @@
 /** Events to test readers with, and a cache that makes up a history of its own. */
+import type { CacheLevel } from "../../src/kvcache/contents/cache-level.ts";
 import type {
-  CacheLevel,
   KvEvent,
   KvSnapshot,
   SnapshotBlock,
   StoredBlock,
-} from "../../src/kvcache/kv-event.ts";
+} from "../../src/kvcache/events/kv-event.ts";
 
 /** Contents of four tokens, or of those given, in device memory. */
 export function storedBlock(hash: bigint, changes: Partial<StoredBlock> = {}): StoredBlock {

@@ -2,7 +2,7 @@
 import { systemTimer } from "#base";
 import type { KvEventSource } from "#engine";
 import { type KvEvent, KvEventLog, KvEventQueue, type KvSnapshot } from "#kvcache";
-import { KvEvents } from "../../src/engine/kv-events.ts";
+import { KvEvents } from "../../src/engine/caller/kv-events.ts";
 
 export const STREAM_ID = "5f2d07aa";
 

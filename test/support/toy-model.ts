@@ -22,8 +22,8 @@ import type {
   TextFrame,
 } from "#engine";
 import { SamplingParams } from "#engine";
-import { boundedMap } from "../../src/engine/bounded-map.ts";
-import { joinItems } from "../../src/engine/stream-item.ts";
+import { boundedMap } from "../../src/engine/caller/bounded-map.ts";
+import { joinItems } from "../../src/engine/caller/stream-item.ts";
 import { instanceOf, instanceOfTag } from "./schema-instance.ts";
 import { ScriptedEvents } from "./scripted-events.ts";
 

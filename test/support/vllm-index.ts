@@ -1,6 +1,6 @@
 /** What a router keeps of a vLLM worker's events: hashes by medium, counted, with their chains. */
-import type { KvSnapshot } from "../../src/kvcache/kv-event.ts";
-import type { VllmBlockStored, VllmEvent } from "../../src/kvcache/vllm-event-encoder.ts";
+import type { KvSnapshot } from "../../src/kvcache/events/kv-event.ts";
+import type { VllmBlockStored, VllmEvent } from "../../src/kvcache/events/vllm-event-encoder.ts";
 
 const MEDIUMS = ["GPU", "CPU", "STORAGE"];
 

@@ -11,7 +11,17 @@ const rules = new Map((RULES as Rule[]).map((rule) => [rule.name, rule]));
 
 /** One planted violation per rule: the file, its text, and what else must be in the tree. */
 const PLANTED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  layers: { "src/kvcache/block-pool.ts": 'import { Device } from "#devices";\n' },
+  layers: { "src/kvcache/levels/block-pool.ts": 'import { Device } from "#devices";\n' },
+  rooms: {
+    "src/kvcache/contents/a.ts": 'import { KvEventLog } from "#kvcache/events";\n',
+    "src/kvcache/b.ts": 'import { BlockPool } from "./levels/block-pool.ts";\n',
+    "src/kvcache/attic/c.ts": "",
+  },
+  circles: {
+    "src/base/a.ts": 'import { b } from "./b.ts";\n',
+    "src/base/b.ts": 'import type { C } from "./c.ts";\n',
+    "src/base/c.ts": 'import { a } from "./a.ts";\n',
+  },
   names: { "src/base/utils.ts": "export const a = 1;\n" },
   doors: { "src/base/index.ts": "/** base */\nexport const a = 1;\n" },
   sizes: { "src/base/long.ts": "\n".repeat(401) },

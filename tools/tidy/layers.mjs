@@ -30,5 +30,40 @@ export const LAYERS = {
   cli: ["base", "tensor", "checkpoint", "devices", "kvcache", "engine", "server", "simulator"],
 };
 
+/**
+ * The rooms of large layers, low to high: which room may import the doors of which others. Files
+ * at the top of a layer stand above its rooms, and other layers see the layer's own door only.
+ * ARCHITECTURE.md prints this table, too.
+ *
+ * @type {Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>}
+ */
+export const ROOMS = {
+  kvcache: {
+    contents: [],
+    naming: ["contents"],
+    eviction: ["contents"],
+    events: ["contents", "naming"],
+    levels: ["contents", "eviction", "events"],
+  },
+  engine: {
+    protocol: [],
+    tiers: ["protocol"],
+    loop: ["protocol"],
+    forward: ["protocol", "loop"],
+    caller: ["protocol"],
+    thread: ["protocol", "tiers", "loop", "forward", "caller"],
+  },
+};
+
+/**
+ * Circles of files that are left, by types alone. No new one may come.
+ *
+ * @type {readonly (readonly string[])[]}
+ */
+export const KNOWN_CIRCLES = [
+  // A sequence knows its group, and a group its sequences.
+  ["src/scheduler/sequence-group.ts", "src/scheduler/sequence.ts"],
+];
+
 /** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */
 export const EDGES = ["server", "cli"];

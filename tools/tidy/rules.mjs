@@ -3,7 +3,9 @@
  * Pure functions, so that test/tools/tidy.test.ts can plant one violation for each.
  */
 import { dirname, join, normalize } from "node:path/posix";
-import { EDGES, LAYERS } from "./layers.mjs";
+import { circles, doors, layers, layerTable, rooms } from "./house.mjs";
+import { EDGES } from "./layers.mjs";
+import { folderOf, IMPORT, matching, withoutComments } from "./sources.mjs";
 
 /** @typedef {{ rule: string, path: string, line?: number, message: string }} Violation */
 /** @typedef {ReadonlyMap<string, string>} Files */
@@ -26,50 +28,6 @@ const TEST_ONLY_FOLDERS = [
 ];
 const OUTSIDE =
   /\b(Date\.now|new Date\(|Math\.random|setTimeout|setInterval|console\.|process\.env)/;
-const IMPORT = /(?:from|import)\s*\(?\s*"([^"]+)"/g;
-
-/** @param {Files} files @param {RegExp} pattern @returns {[string, string][]} */
-const matching = (files, pattern) => [...files].filter(([path]) => pattern.test(path));
-
-/** @param {string} text @returns {string} */
-const withoutComments = (text) =>
-  text
-    .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, " "))
-    .replace(/(^|[^:"'`])\/\/[^\n]*/g, "$1");
-
-/** @param {string} path @returns {string} */
-const folderOf = (path) => path.split("/")[1] ?? "";
-
-/** Folders meet at front doors, downwards only. @param {Files} files @returns {Violation[]} */
-export function layers(files) {
-  const found = [];
-  for (const [path, text] of matching(files, /^src\/[^/]+\/.*\.ts$/)) {
-    const folder = folderOf(path);
-    const allowed = LAYERS[folder];
-    if (allowed === undefined) {
-      found.push({ rule: "layers", path, message: `${folder} is not in tools/tidy/layers.mjs` });
-      continue;
-    }
-    for (const [, target = ""] of withoutComments(text).matchAll(IMPORT)) {
-      const problem = importProblem(path, folder, allowed, target);
-      if (problem !== null) found.push({ rule: "layers", path, message: problem });
-    }
-  }
-  return found;
-}
-
-/** @returns {string | null} */
-function importProblem(path, folder, allowed, target) {
-  if (target.startsWith("#")) {
-    const name = target.slice(1);
-    return allowed.includes(name) ? null : `${folder} must not import ${target}`;
-  }
-  if (!target.startsWith(".")) return null;
-  const resolved = normalize(join(dirname(path), target));
-  return resolved.startsWith(`src/${folder}/`)
-    ? null
-    : `${target} leaves ${folder}; use its door #…`;
-}
 
 /** @param {Files} files @returns {Violation[]} */
 export function names(files) {
@@ -82,32 +40,6 @@ export function names(files) {
     }
     if (BANNED_NAMES.includes(stem)) {
       found.push({ rule: "names", path, message: `"${stem}" says nothing; name the noun` });
-    }
-  }
-  return found;
-}
-
-/** A front door has a header and re-exports only. @param {Files} files @returns {Violation[]} */
-export function doors(files) {
-  const found = [];
-  // Nobody stands above the command line, so it needs no door.
-  for (const folder of Object.keys(LAYERS).filter((name) => name !== "cli")) {
-    const path = `src/${folder}/index.ts`;
-    const text = files.get(path);
-    if (text === undefined) {
-      if (matching(files, new RegExp(`^src/${folder}/`)).length > 0) {
-        found.push({ rule: "doors", path, message: "a folder needs its front door" });
-      }
-      continue;
-    }
-    if (!text.startsWith("/**")) found.push({ rule: "doors", path, message: "needs a header" });
-    const rest = withoutComments(text).replace(/export (type )?(\{[^}]*\}|\*) from "[^"]+";/g, "");
-    if (rest.trim() !== "") {
-      found.push({
-        rule: "doors",
-        path,
-        message: `holds more than re-exports: ${rest.trim().slice(0, 60)}`,
-      });
     }
   }
   return found;
@@ -291,17 +223,6 @@ function documentProblems(path, text, paths, code) {
   return problems;
 }
 
-/** ARCHITECTURE.md prints the layer table as it is. @param {Files} files @returns {Violation[]} */
-export function layerTable(files) {
-  const path = "ARCHITECTURE.md";
-  const text = files.get(path);
-  if (text === undefined) return [{ rule: "layerTable", path, message: "is missing" }];
-  return Object.entries(LAYERS)
-    .map(([folder, allowed]) => `| ${folder} | ${allowed.join(", ") || "–"} |`)
-    .filter((row) => !text.includes(row))
-    .map((row) => ({ rule: "layerTable", path, message: `lacks the row: ${row}` }));
-}
-
 /** Every runtime dependency has a reason. @param {Files} files @returns {Violation[]} */
 export function dependencies(files) {
   const manifest = JSON.parse(files.get("package.json") ?? "{}");
@@ -375,6 +296,8 @@ export function unfinished(files) {
 
 export const RULES = [
   layers,
+  rooms,
+  circles,
   names,
   doors,
   sizes,

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { cudaFromEnvironment } from "../../../dist/cli/cuda-environment.js";
 import { CudaDriver } from "../../../dist/devices/cuda/driver.js";
-import { architectureOf } from "../../../dist/devices/cuda/gpu.js";
+import { architectureOf, describeGpu } from "../../../dist/devices/cuda/gpu.js";
 import { KernelModule } from "../../../dist/devices/cuda/kernel-module.js";
 import { KernelParams } from "../../../dist/devices/cuda/kernel-params.js";
 import { compileOptions } from "../../../dist/devices/cuda/kernels.js";
@@ -14,7 +14,7 @@ import { CudaStream } from "../../../dist/devices/cuda/stream.js";
 
 function openContext() {
   const driver = CudaDriver.open(cudaFromEnvironment());
-  const gpu = driver.gpu(0);
+  const gpu = describeGpu(driver, 0);
   return { driver, gpu, primary: new PrimaryContext(driver, gpu) };
 }
 

@@ -1,5 +1,5 @@
 import { EngineError } from "#base";
-import type { KernelText } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
 
 /** A message of the compiler: `native/cuda/norm.cu(12): error: identifier "x" is undefined`. */
 const message = /^(.+?)\((\d+)\): (?:catastrophic )?error(?: #\S+)?: (.*)$/m;

@@ -9,7 +9,8 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { EngineError } from "#base";
 import type { CompileAnswer, CompileJob, CompileThreadData } from "./compile-thread.ts";
-import type { KernelText, Nvrtc } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
+import type { Nvrtc } from "./nvrtc.ts";
 
 /** Built code only: Node 20 cannot start a thread from a .ts file. */
 const script = new URL(

@@ -1,7 +1,8 @@
 /** One thread that compiles kernels: a compiler blocks whoever calls it. */
 import { parentPort, workerData } from "node:worker_threads";
 import { EngineError, messageOf } from "#base";
-import { type KernelText, Nvrtc } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
+import { Nvrtc } from "./nvrtc.ts";
 
 /** What the thread is started with. */
 export interface CompileThreadData {

@@ -4,6 +4,7 @@ import type { Kernels } from "./kernels.ts";
 import type { Launcher } from "./launcher.ts";
 import type { LayerMoves } from "./layer-moves.ts";
 import type { Products } from "./products.ts";
+import { ROW_THREADS } from "./row-limits.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** What an op needs besides its input. */
@@ -21,9 +22,6 @@ export interface CudaContext {
   /** cuBLASLt's products; null where the library is missing. */
   readonly products: Products | null;
 }
-
-/** Threads of a block where rows are the work: a row of 4096 columns is 16 each. */
-export const ROW_THREADS = 256;
 
 /**
  * Grid of kernels that stride over `count` elements: enough blocks to fill the chip some times

@@ -1,23 +1,25 @@
 import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
-  Activation,
   DecodeShape,
   Device,
   DeviceMemory,
   DeviceMemoryHandle,
-  DeviceTensor,
   HostBlocks,
   KvBlockOptions,
-  KvCache,
   KvCacheOptions,
   LateRead,
   MovesMark,
   PackOptions,
-  WeightFormat,
-  WeightMatrix,
   WeightSource,
 } from "../device.ts";
+import type {
+  Activation,
+  DeviceTensor,
+  KvCache,
+  WeightFormat,
+  WeightMatrix,
+} from "../device-data.ts";
 import { CudaOps } from "./cuda-ops.ts";
 import { CudaSession, type CudaSessionOptions } from "./cuda-session.ts";
 import { architectureOf, gpuText } from "./gpu.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 import { CublasLt } from "./cublaslt.ts";
 import { CudaDriver, cudaVersionText, findDriver } from "./driver.ts";
-import { CAPABILITY_MIN, type Gpu, gpuText, isSupported } from "./gpu.ts";
+import { CAPABILITY_MIN, describeGpu, type Gpu, gpuText, isSupported } from "./gpu.ts";
 import type { CudaSettings } from "./library-search.ts";
 import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 import { findNccl } from "./nccl.ts";
@@ -41,7 +41,7 @@ export function examineCuda(
   try {
     driver = CudaDriver.open(settings, open);
     const opened = driver;
-    gpus = Array.from({ length: driver.gpuCount() }, (_, ordinal) => opened.gpu(ordinal));
+    gpus = Array.from({ length: driver.gpuCount() }, (_, ordinal) => describeGpu(opened, ordinal));
   } catch (error) {
     const hasDriver = findDriver(settings, open) !== null;
     return { hasDriver, driver: null, gpus: [], libraries: [], problem: reasonOf(error) };

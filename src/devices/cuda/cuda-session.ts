@@ -5,7 +5,7 @@ import type { CudaContext } from "./context.ts";
 import { CublasLt } from "./cublaslt.ts";
 import { CudaDriver } from "./driver.ts";
 import { FileUploads } from "./file-uploads.ts";
-import { CAPABILITY_MIN, type Gpu, isSupported } from "./gpu.ts";
+import { CAPABILITY_MIN, describeGpu, type Gpu, isSupported } from "./gpu.ts";
 import { KernelCache } from "./kernel-cache.ts";
 import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
 import { LateReads } from "./late-reads.ts";
@@ -166,7 +166,7 @@ function chooseGpu(driver: CudaDriver, ordinal: number): Gpu {
         "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu",
     );
   }
-  const gpu = driver.gpu(ordinal);
+  const gpu = describeGpu(driver, ordinal);
   if (isSupported(gpu)) return gpu;
   const { major, minor } = CAPABILITY_MIN;
   throw new EngineError(

@@ -1,6 +1,5 @@
 import { EngineError } from "#base";
 import { bindDriver, type DriverCalls } from "./driver-calls.ts";
-import { describeGpu, type Gpu } from "./gpu.ts";
 import { type CudaSettings, libraryCandidates } from "./library-search.ts";
 import { loadedPath } from "./loaded-path.ts";
 import {
@@ -73,11 +72,6 @@ export class CudaDriver {
     const count = new Int32Array(1);
     this.run("cuDeviceGetCount", count);
     return count[0] ?? 0;
-  }
-
-  /** Throws DEVICE_UNAVAILABLE when there is no GPU of this number. */
-  gpu(ordinal: number): Gpu {
-    return describeGpu(this, ordinal);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { CudaDriver } from "./driver.ts";
-import type { CudaStream } from "./stream.ts";
+import type { StreamHandle } from "./stream-handle.ts";
 
 const timed = 0;
 const untimed = 2;
@@ -19,7 +19,7 @@ export class CudaEvent {
   }
 
   /** Moves the event behind all that is in `stream` now. */
-  record(stream: CudaStream): void {
+  record(stream: StreamHandle): void {
     this.#driver.run("cuEventRecord", this.handle, stream.handle);
   }
 

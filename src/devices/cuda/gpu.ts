@@ -30,7 +30,10 @@ const attributes = {
 
 const nameBytes = 256;
 
-/** Reads the properties of GPU number `ordinal`; no context is made. */
+/**
+ * Reads the properties of GPU number `ordinal`; no context is made. Throws DEVICE_UNAVAILABLE when
+ * there is none.
+ */
 export function describeGpu(driver: CudaDriver, ordinal: number): Gpu {
   const handle = new Int32Array(1);
   driver.run("cuDeviceGet", handle, ordinal);

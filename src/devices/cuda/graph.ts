@@ -1,5 +1,5 @@
 import type { CudaDriver } from "./driver.ts";
-import type { CudaStream } from "./stream.ts";
+import type { StreamHandle } from "./stream-handle.ts";
 
 const updateFailed = 910;
 
@@ -43,12 +43,12 @@ export class RunnableGraph {
   }
 
   /** Brings it to the device ahead of its first launch. */
-  upload(stream: CudaStream): void {
+  upload(stream: StreamHandle): void {
     this.#driver.run("cuGraphUpload", this.#handle, stream.handle);
   }
 
   /** Enqueues everything in it. The same graph never runs twice at once. */
-  launch(stream: CudaStream): void {
+  launch(stream: StreamHandle): void {
     const status = this.#driver.calls.cuGraphLaunch(this.#handle, stream.handle);
     this.#driver.check("cuGraphLaunch", status);
   }

@@ -1,7 +1,7 @@
 /** What tensors, activations and weight matrices are on this device: an address and a shape. */
 import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
-import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../device.ts";
+import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../device-data.ts";
 import { groupsOf } from "../reference/quantize.ts";
 
 /** Codes of weight formats; the same order as `Format` in native/cuda/params.h. */

@@ -21,7 +21,7 @@ import { basename, join } from "node:path";
 import { threadId } from "node:worker_threads";
 import { foreignWriter } from "#base";
 import type { CudaVersion } from "./driver.ts";
-import type { KernelText } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
 
 /** Everything besides the source that machine code depends on. */
 export interface KernelTarget {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { EngineError } from "#base";
-import type { KernelText } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
 
 /** Where the sources are; the same distance from src and from dist. */
 export const kernelFolder = fileURLToPath(new URL("../../../native/cuda/", import.meta.url));

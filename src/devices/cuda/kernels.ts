@@ -11,7 +11,8 @@ import {
   type KernelName,
 } from "./kernel-names.ts";
 import { readKernel } from "./kernel-sources.ts";
-import type { KernelText, Nvrtc } from "./nvrtc.ts";
+import type { KernelText } from "./kernel-text.ts";
+import type { Nvrtc } from "./nvrtc.ts";
 
 /** How far the kernels of a device are. */
 export interface KernelProgress {

@@ -1,5 +1,6 @@
 import { assert } from "#base";
-import type { KvBlockOptions, KvCache, KvCacheOptions, KvFormat, KvScales } from "../device.ts";
+import type { KvBlockOptions, KvCacheOptions, KvScales } from "../device.ts";
+import type { KvCache, KvFormat } from "../device-data.ts";
 import { checkedScales, isScaled } from "../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 import type { ParamKind } from "./kernel-params.ts";

@@ -10,7 +10,6 @@
 import { at } from "#tensor";
 import { checkPairs } from "../block-pairs.ts";
 import type { MovesMark } from "../device.ts";
-import { ROW_THREADS } from "./context.ts";
 import type { CudaDriver } from "./driver.ts";
 import { CudaEvent } from "./event.ts";
 import type { Gpu } from "./gpu.ts";
@@ -19,6 +18,7 @@ import type { Kernel } from "./kernel-module.ts";
 import { KernelParams } from "./kernel-params.ts";
 import type { CudaKvCache } from "./kv-cache.ts";
 import { Launcher } from "./launcher.ts";
+import { ROW_THREADS } from "./row-limits.ts";
 import { CudaStream } from "./stream.ts";
 
 /** `kMovesMax` of native/cuda/move-layers.cu. */

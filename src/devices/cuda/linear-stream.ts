@@ -1,10 +1,12 @@
 /** How kernels on native/cuda/linear-stream.h are launched: the linears of a decode step. */
+
 import type { CudaContext } from "./context.ts";
 import type { CudaDriver } from "./driver.ts";
 import type { CudaActivation, CudaMatrix } from "./handles.ts";
 import type { Kernel } from "./kernel-module.ts";
 import type { KernelName } from "./kernel-names.ts";
 import type { LaunchShape, ParamKind } from "./kernel-params.ts";
+import { STREAM_ROWS_MAX } from "./row-limits.ts";
 import { TENSOR_MAP, tensorMapFields } from "./tensor-map.ts";
 
 /** `kBoxRows`, `kPanelColumns` and `kStageColumns` of native/cuda/linear-stream-work.h. */
@@ -42,9 +44,6 @@ export const STREAM_SOURCE: readonly ParamKind[] = [
   ...(["i32", "i32", "i32"] as const),
   ...(["pointer", "i32", "i32"] as const),
 ];
-
-/** Most rows of bf16 that are multiplied by these kernels; from there on cuBLASLt does it. */
-export const STREAM_ROWS_MAX = 16;
 
 /** Copies that arrive at barriers, and kernels that start ahead of the one in front. */
 const majorMin = 9;

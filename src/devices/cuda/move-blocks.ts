@@ -1,8 +1,9 @@
 import { at } from "#tensor";
 import { checkPairs } from "../block-pairs.ts";
-import { type CudaContext, ROW_THREADS } from "./context.ts";
+import type { CudaContext } from "./context.ts";
 import { KernelParams } from "./kernel-params.ts";
 import type { CudaKvCache } from "./kv-cache.ts";
+import { ROW_THREADS } from "./row-limits.ts";
 
 /** `kPairsMax` of native/cuda/copy-blocks.cu. */
 const pairsMax = 128;

@@ -4,6 +4,7 @@ import { EngineError } from "#base";
 import { bindCalls, type Calls } from "./bind-calls.ts";
 import { compileError } from "./compile-error.ts";
 import { type CudaVersion, cudaVersionText } from "./driver.ts";
+import type { KernelText } from "./kernel-text.ts";
 import { type CudaSettings, libraryCandidates } from "./library-search.ts";
 import { loadedPath } from "./loaded-path.ts";
 import { type NativeLibrary, type OpenLibrary, openSystemLibrary } from "./native-library.ts";
@@ -28,15 +29,6 @@ const remedy = "install the CUDA toolkit's NVRTC, or pip install nvidia-cuda-nvr
 
 /** Oldest NVRTC that will do, CUDA 12.4: as with the driver. */
 export const NVRTC_VERSION_MIN: CudaVersion = 12_040;
-
-/** A source file with everything that it includes. */
-export interface KernelText {
-  /** `native/cuda/norm.cu`: what errors call it. */
-  readonly path: string;
-  readonly text: string;
-  /** The text of each header by the name that #include gives it. */
-  readonly headers: Readonly<Record<string, string>>;
-}
 
 /** Where NVRTC was found. */
 export interface NvrtcLocation {

@@ -1,11 +1,12 @@
 import { assert, EngineError } from "#base";
 import { bytesOf, elementCount, formatShape } from "#tensor";
 import type { PackOptions, RandomElements, WeightSource } from "../device.ts";
-import { type CudaContext, elementGrid, ROW_THREADS } from "./context.ts";
+import { type CudaContext, elementGrid } from "./context.ts";
 import type { FileUploads } from "./file-uploads.ts";
 import { CudaMatrix, type CudaTensor, elementCode, rowBytes } from "./handles.ts";
 import { KernelParams, PACKED_ROWS } from "./kernel-params.ts";
 import type { CudaMemory } from "./memory.ts";
+import { ROW_THREADS } from "./row-limits.ts";
 import type { Staging } from "./staging.ts";
 
 /** What packing needs besides the weights. */

@@ -3,10 +3,10 @@ import type { CublasLt } from "./cublaslt.ts";
 import type { CudaDriver } from "./driver.ts";
 import { fastest } from "./fastest.ts";
 import type { Gpu } from "./gpu.ts";
-import { STREAM_ROWS_MAX } from "./linear-stream.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import type { CudaMemory } from "./memory.ts";
 import { ProductChoices } from "./product-choices.ts";
+import { STREAM_ROWS_MAX } from "./row-limits.ts";
 import type { CudaStream } from "./stream.ts";
 
 /** What cuBLAS's own documentation recommends for Hopper and later. */

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { addScaled, at } from "#tensor";
-import type { DeviceTensor, WeightMatrix } from "../device.ts";
+import type { DeviceTensor, WeightMatrix } from "../device-data.ts";
 import type { EmbedInput } from "../ops.ts";
 import { f32Rows, i32 } from "./host-tensor.ts";
 import { PackedRows } from "./packed-rows.ts";

@@ -1,12 +1,6 @@
 import { assert } from "#base";
-import type {
-  HostBlocks,
-  KvBlockOptions,
-  KvCache,
-  KvCacheOptions,
-  KvFormat,
-  KvScales,
-} from "../device.ts";
+import type { HostBlocks, KvBlockOptions, KvCacheOptions, KvScales } from "../device.ts";
+import type { KvCache, KvFormat } from "../device-data.ts";
 import { checkedScales } from "../kv-scales.ts";
 import { roundKv } from "./kv-rounding.ts";
 

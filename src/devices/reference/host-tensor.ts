@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { type DType, elementCount, formatShape, type Shape } from "#tensor";
-import type { Activation, DeviceTensor } from "../device.ts";
+import type { Activation, DeviceTensor } from "../device-data.ts";
 import { PackedRows } from "./packed-rows.ts";
 
 export type HostData = Float32Array | Int32Array | Uint32Array;

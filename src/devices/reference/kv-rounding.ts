@@ -15,7 +15,7 @@
  * Source of the fp8 numbers: Micikevicius et al. 2022, "FP8 formats for deep learning".
  */
 import { absMaxOf, bf16FromF32, f16FromF32, f32FromBf16, f32FromF16 } from "#tensor";
-import type { KvFormat } from "../device.ts";
+import type { KvFormat } from "../device-data.ts";
 import { roundHalfEven } from "./quantize.ts";
 
 /** An 8-bit set of numbers. */

@@ -8,7 +8,7 @@
  */
 import { assert } from "#base";
 import { bf16FromF32, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
-import type { Activation, WeightFormat, WeightMatrix } from "../device.ts";
+import type { Activation, WeightFormat, WeightMatrix } from "../device-data.ts";
 import { groupsOf, quantGroupColumns, quantizeRow } from "./quantize.ts";
 
 /** bf16 is kept as the f32 numbers it stands for: simple, and twice the bytes. */

@@ -2,22 +2,24 @@ import { freemem, totalmem } from "node:os";
 import { assert, EngineError } from "#base";
 import { bitsOf, type DType, decodeFloats, formatShape, type Shape } from "#tensor";
 import type {
-  Activation,
   DecodeShape,
   Device,
   DeviceMemory,
-  DeviceTensor,
   HostBlocks,
   KvBlockOptions,
-  KvCache,
   KvCacheOptions,
   LateRead,
   MovesMark,
   PackOptions,
-  WeightFormat,
-  WeightMatrix,
   WeightSource,
 } from "../device.ts";
+import type {
+  Activation,
+  DeviceTensor,
+  KvCache,
+  WeightFormat,
+  WeightMatrix,
+} from "../device-data.ts";
 import { activate } from "./activate.ts";
 import { add } from "./add.ts";
 import { adjustLogits } from "./adjust-logits.ts";

@@ -4,8 +4,8 @@
  */
 import type { Clock, Timer } from "#base";
 import type { KvCache as BlockMemory, Device, HostBlocks, KvCacheOptions } from "#devices";
+import type { EngineOptions } from "#engine/protocol";
 import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
-import type { EngineOptions } from "../config.ts";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
 import { TierMover, type TierMoverCounts } from "./tier-mover.ts";

@@ -8,35 +8,20 @@
  * leaves whole files and temporary ones. Nothing is flushed to the platter: after a power cut a
  * file may be empty or torn, which its checksums tell. That costs time, and no answer is wrong.
  */
+
 import { join } from "node:path";
-import { assert, type Clock, messageOf, type Timer } from "#base";
+import { assert, messageOf } from "#base";
 import type { BlockFile } from "#kvcache";
-import { encodeHeader, type FileShape, isKey, payloadSum, verifyBlock } from "./block-file.ts";
+import { encodeHeader, isKey, payloadSum, verifyBlock } from "./block-file.ts";
 import { type DiskFiles, judgeFailure, systemFiles } from "./disk-files.ts";
 import { openFolder } from "./disk-folder.ts";
+import type { DiskStoreOptions } from "./disk-options.ts";
 import { discardFile, pathOf, TEMPORARY_SUFFIX } from "./disk-scan.ts";
 import type { FolderLock } from "./folder-lock.ts";
 import { KeyedOrder, Lanes } from "./lanes.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import type { FoundFile } from "./survivors.ts";
 import { Traffic, type TrafficCounts } from "./traffic.ts";
-
-/** Settings of a store. */
-export interface DiskStoreOptions extends FileShape {
-  /** Where the stores of all models are. Made where it does not exist. */
-  readonly dir: string;
-  /** Most blocks of an earlier run that are kept. The store's books count what comes later. */
-  readonly capacityBlocks: number;
-  readonly clock: Clock;
-  /** Ends the wait for a folder that does not answer, as on a network disk that is gone. */
-  readonly timer: Timer;
-  /** Hears of everything that an operator should know, a sentence each. */
-  readonly warn: (message: string) => void;
-  /** Hears how many bytes were read and how long that took, overlapping reads counted once. */
-  readonly onRead?: (bytes: number, ms: number) => void;
-  /** The machine's own by default. */
-  readonly files?: DiskFiles;
-}
 
 /** A store that is ready, and what it holds from earlier runs. */
 export interface OpenedStore {

@@ -1,6 +1,6 @@
 import { EngineError } from "#base";
-import type { EngineOptions } from "../config.ts";
-import { tooLarge, tooSmall } from "../memory-plan.ts";
+import type { EngineOptions } from "#engine/protocol";
+import { tooLarge, tooSmall } from "./size-errors.ts";
 
 /** What the cache's books take in memory for one block of any level, measured and rounded up. */
 const BOOK_BYTES_PER_BLOCK = 160;

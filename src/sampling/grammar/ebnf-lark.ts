@@ -6,25 +6,12 @@
  * where no terminal can run on into what follows it (`terminal-conflicts.ts`); where one could, it
  * is taken apart, down to single characters, which never can.
  */
+
 import { regularRules, usefulRules } from "./ebnf-rules.ts";
-import { type Expr, ebnfRules, type Repeat, type Rules, sequenceOf } from "./ebnf-syntax.ts";
+import { type Expr, ebnfRules, type Rules, sequenceOf } from "./ebnf-syntax.ts";
 import { larkString, regexCharacter } from "./lark-text.ts";
+import type { Syntax, Terminal } from "./syntax.ts";
 import { conflictingTerminals } from "./terminal-conflicts.ts";
-
-/** A terminal in a rule: a whole regular expression, or part of one that was taken apart. */
-export interface Terminal {
-  readonly kind: "terminal";
-  readonly id: number;
-  readonly expr: Expr;
-}
-
-/** An expression whose regular parts are terminals. */
-export type Syntax =
-  | Terminal
-  | { readonly kind: "sequence"; readonly items: readonly Syntax[] }
-  | { readonly kind: "choice"; readonly items: readonly Syntax[] }
-  | (Omit<Repeat, "item"> & { readonly item: Syntax })
-  | { readonly kind: "rule"; readonly name: string };
 
 /** After so many rounds of taking terminals apart, all of them are taken apart. */
 const roundsMax = 8;

@@ -6,7 +6,6 @@
  * side: places are told apart by the terminal before them alone, repetitions by their item.
  */
 import { type CharSet, unionOf } from "./char-set.ts";
-import type { Syntax, Terminal } from "./ebnf-lark.ts";
 import type { Rules } from "./ebnf-syntax.ts";
 import {
   automatonOf,
@@ -15,6 +14,7 @@ import {
   runsOn,
   shareWord,
 } from "./position-automaton.ts";
+import type { Syntax, Terminal } from "./syntax.ts";
 
 /** With more terminals, or more pairs of them to look at, all are in conflict. */
 const terminalsMax = 256;

@@ -1,10 +1,12 @@
 /** From the fields about a request's delivery to the engine's options; and the served name. */
+
 import { z } from "zod";
 import { EngineError, shortText } from "#base";
 import type { GenerateOptions } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { deliveryFields } from "./fields.ts";
 import { retentionConfig } from "./retention-request.ts";
+import type { StreamUsage } from "./usage.ts";
 
 const DeliveryRequest = z.object(deliveryFields);
 type DeliveryRequest = z.output<typeof DeliveryRequest>;
@@ -59,12 +61,6 @@ export function checkRoom(
       `${wanted} for ${field}; ask for at most ${room}`,
     { param: field },
   );
-}
-
-/** Which usage figures a stream carries. */
-export interface StreamUsage {
-  readonly atEnd: boolean;
-  readonly everyChunk: boolean;
 }
 
 export function streamUsage({ stream_options: options }: DeliveryRequest): StreamUsage {

@@ -1,5 +1,4 @@
 import type { PromptInfo } from "#engine";
-import type { StreamUsage } from "./delivery.ts";
 
 const NO_COUNTS = { usage: null };
 
@@ -42,4 +41,10 @@ export class UsageCounter {
 export function chunkUsage(counter: UsageCounter, wanted: StreamUsage): object | null {
   if (!wanted.atEnd) return null;
   return wanted.everyChunk ? { usage: counter.usage() } : NO_COUNTS;
+}
+
+/** Which usage figures a stream carries. */
+export interface StreamUsage {
+  readonly atEnd: boolean;
+  readonly everyChunk: boolean;
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
 import { CudaDriver, cudaVersionText } from "../../../src/devices/cuda/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
 import {
   type ScriptedDriver,
   scriptedDriver,
@@ -125,8 +126,13 @@ test("a GPU is described by its attributes", () => {
     ],
   });
   expect(driver.gpuCount()).toBe(2);
-  expect(driver.gpu(1)).toMatchObject({ name: "GPU 1", major: 8, minor: 9, multiprocessors: 132 });
-  expect(driver.gpu(1).memoryBytes).toBe(80 * 2 ** 30);
+  expect(describeGpu(driver, 1)).toMatchObject({
+    name: "GPU 1",
+    major: 8,
+    minor: 9,
+    multiprocessors: 132,
+  });
+  expect(describeGpu(driver, 1).memoryBytes).toBe(80 * 2 ** 30);
 });
 
 test("a fault of a kernel is one of the device, memory that runs out is not", () => {

@@ -1,6 +1,8 @@
 /** Marks behind moves of blocks, on a driver that says which streams are done. */
+
 import { expect, test } from "vitest";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
 import type { Kernel } from "../../../src/devices/cuda/kernel-module.ts";
 import { LayerMoves } from "../../../src/devices/cuda/layer-moves.ts";
 import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
@@ -51,7 +53,7 @@ test("a mark is done when the moves' streams are, though a step still runs", () 
   const driver = streams.driver();
   const steps = new CudaStream(driver);
   const kernel = {} as Kernel; // Nothing is moved, so that it is never launched.
-  const moves = new LayerMoves({ driver, gpu: driver.gpu(0), stream: steps, kernel });
+  const moves = new LayerMoves({ driver, gpu: describeGpu(driver, 0), stream: steps, kernel });
   const mark = moves.mark();
   const marked = [...streams.events.values()];
   expect(marked).toHaveLength(2);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CublasLt } from "../../../src/devices/cuda/cublaslt.ts";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
 import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
 import { bucketOf, Products } from "../../../src/devices/cuda/products.ts";
 import { Staging } from "../../../src/devices/cuda/staging.ts";
@@ -26,7 +27,7 @@ describe.skipIf(emulatedSettings() === null)("products on an emulated GPU", () =
       const stream = new CudaStream(driver);
       const memory = new CudaMemory(driver, stream);
       const staging = new Staging({ driver, memory, stream });
-      const gpu = driver.gpu(0);
+      const gpu = describeGpu(driver, 0);
       const products = new Products({ cublas, driver, gpu, memory, stream, folder });
       return { products, memory, staging, stream };
     };

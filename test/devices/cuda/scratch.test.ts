@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
 import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
 import { PrimaryContext } from "../../../src/devices/cuda/primary-context.ts";
 import { Scratch } from "../../../src/devices/cuda/scratch.ts";
@@ -9,7 +10,7 @@ import type { EmulatedSettings } from "./emulated-device.ts";
 
 async function openMemory({ home }: EmulatedSettings) {
   const driver = CudaDriver.open({ home });
-  const context = new PrimaryContext(driver, driver.gpu(0));
+  const context = new PrimaryContext(driver, describeGpu(driver, 0));
   const memory = new CudaMemory(driver, new CudaStream(driver));
   const dispose = () => {
     memory.dispose();

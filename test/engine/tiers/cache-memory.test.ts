@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { IntList, systemClock, systemTimer } from "#base";
 import { type Device, openDevice } from "#devices";
 import { BlockTable } from "#kvcache";
-import { parseEngineOptions } from "../../../src/engine/config.ts";
+import { parseEngineOptions } from "../../../src/engine/protocol/config.ts";
 import { CacheMemory } from "../../../src/engine/tiers/cache-memory.ts";
 
 const SHAPE = { format: "f32", layers: 1, blockTokens: 2, kvHeads: 1, headDim: 16 } as const;

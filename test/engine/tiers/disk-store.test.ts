@@ -19,11 +19,8 @@ import { expect, onTestFinished, test as plain } from "vitest";
 import { systemClock, systemTimer } from "#base";
 import type { BlockFile } from "#kvcache";
 import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
-import {
-  DiskStore,
-  type DiskStoreOptions,
-  type OpenedStore,
-} from "../../../src/engine/tiers/disk-store.ts";
+import type { DiskStoreOptions } from "../../../src/engine/tiers/disk-options.ts";
+import { DiskStore, type OpenedStore } from "../../../src/engine/tiers/disk-store.ts";
 
 const BYTES = 4096;
 const FINGERPRINT = "0123456789abcdef0123456789abcdef";

@@ -1,4 +1,4 @@
-import type { DeviceTensor } from "../../device.ts";
+import type { DeviceTensor } from "../../device-data.ts";
 import type { EmbedInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { CpuMatrix, type CpuTensor, matrixOf, tensorOf, vectorOf } from "../handles.ts";

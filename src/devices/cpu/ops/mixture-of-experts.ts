@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { WeightMatrix } from "../../device.ts";
+import type { WeightMatrix } from "../../device-data.ts";
 import type { MixtureOfExpertsInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { activationOf, type CpuMatrix, matrixOf, tensorOf } from "../handles.ts";

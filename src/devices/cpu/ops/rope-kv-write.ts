@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { DeviceTensor } from "../../device.ts";
+import type { DeviceTensor } from "../../device-data.ts";
 import type { RopeKvWriteInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";

@@ -1,7 +1,8 @@
 import type { ActivateInput, ActivationKind } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { activationOf, tensorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 /** Codes of activation functions; the same order as `Nonlinearity` in native/cuda/nonlinear.h. */
 const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];

@@ -1,8 +1,9 @@
 import { elementCount } from "#tensor";
 import type { AdjustLogitsInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const maskParams = new KernelParams(["pointer", "pointer", "pointer", "pointer", "i32"]);
 const entryParams = new KernelParams([

@@ -1,4 +1,4 @@
-import type { KvCache, KvFormat, WeightFormat } from "../../device.ts";
+import type { KvCache, KvFormat, WeightFormat } from "../../device-data.ts";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
 import type { CudaContext } from "../context.ts";

@@ -1,7 +1,8 @@
 import type { ConvertInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { activationOf, type CudaActivation, tensorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const params = new KernelParams([...PACKED_ROWS, "pointer"]);
 

@@ -1,8 +1,9 @@
-import type { DeviceTensor } from "../../device.ts";
+import type { DeviceTensor } from "../../device-data.ts";
 import type { EmbedInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { asPackedRows, type CudaTensor, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const params = new KernelParams([
   ...PACKED_ROWS,

@@ -3,7 +3,8 @@ import type { LinearActivateInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STREAM_ROWS_MAX, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
+import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
+import { STREAM_ROWS_MAX } from "../row-limits.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
 import { linear, productShape } from "./linear.ts";
 

@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { WeightFormat } from "../../device.ts";
+import type { WeightFormat } from "../../device-data.ts";
 import type { LinearInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import {

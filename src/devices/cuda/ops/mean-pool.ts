@@ -1,8 +1,9 @@
 import { elementCount } from "#tensor";
 import type { MeanPoolInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32", "i32"]);
 

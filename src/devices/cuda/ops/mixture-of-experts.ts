@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import type { MixtureOfExpertsInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import {
   activationOf,
   type CudaActivation,
@@ -12,6 +12,7 @@ import {
 } from "../handles.ts";
 import type { Kernel } from "../kernel-module.ts";
 import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 import { activateRows } from "./activate.ts";
 import { LINEAR_SHAPE } from "./linear.ts";
 

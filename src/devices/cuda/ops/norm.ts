@@ -1,4 +1,4 @@
-import type { DeviceTensor } from "../../device.ts";
+import type { DeviceTensor } from "../../device-data.ts";
 import type { NormInput } from "../../ops.ts";
 import type { CudaContext } from "../context.ts";
 import { activationOf, asPackedRows, tensorOf, vectorOf } from "../handles.ts";

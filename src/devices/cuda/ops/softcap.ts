@@ -1,8 +1,9 @@
 import { elementCount } from "#tensor";
 import type { SoftcapInput } from "../../ops.ts";
-import { type CudaContext, elementGrid, ROW_THREADS } from "../context.ts";
+import { type CudaContext, elementGrid } from "../context.ts";
 import { tensorOf } from "../handles.ts";
 import { KernelParams } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const params = new KernelParams(["pointer", "i64", "f32"]);
 

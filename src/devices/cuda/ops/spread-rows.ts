@@ -1,7 +1,8 @@
 import type { SpreadRowsInput } from "../../ops.ts";
-import { type CudaContext, ROW_THREADS } from "../context.ts";
+import type { CudaContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
 import { KernelParams } from "../kernel-params.ts";
+import { ROW_THREADS } from "../row-limits.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
 

@@ -1,0 +1,277 @@
+import type { Clock } from "#base";
+import {
+  type EngineListener,
+  type EngineRequest,
+  type FinishReason,
+  type PromptInfo,
+  type PromptOutput,
+  plainOutput,
+  type RequestSummary,
+  type RequestTimes,
+  type SequenceOutput,
+  type StreamItem,
+} from "#engine/protocol";
+import type { Tokenizer } from "#tokenizer";
+import { Channel } from "./channel.ts";
+import type { Paced, Pacer } from "./pacer.ts";
+import { ReaderLag } from "./reader-lag.ts";
+import { SequenceText } from "./sequence-text.ts";
+import { joinItems } from "./stream-item.ts";
+
+const MS_PER_SECOND = 1000;
+
+/** One sequence as the caller sees it. */
+interface SequenceState {
+  readonly text: SequenceText | null;
+  tokens: number;
+  /** Whether its tokens may wait undecoded: no text that they make can end it. */
+  readonly decodesLate: boolean;
+  /** Held by the pacer, to be decoded together; what comes next takes them along. */
+  readonly undecoded: number[];
+  /** Not yet delivered: fewer tokens than the stream's interval, or held by the pacer. */
+  held: StreamItem | null;
+  lastTokenMs: number | null;
+  finishReason: FinishReason | null;
+}
+
+export interface ActiveRequestOptions {
+  readonly request: EngineRequest;
+  readonly tokenizer: Tokenizer | null;
+  readonly clock: Clock;
+  readonly listeners: ReadonlySet<EngineListener>;
+  /** Tells the engine to give up one sequence, or all when `index` is absent. */
+  readonly abort: (index?: number) => void;
+  /** Unread tokens of each sequence beyond which the request pauses. */
+  readonly unreadTokensMax: number;
+  /** Tells the engine to compute nothing for the request, or to go on. */
+  readonly setPaused: (paused: boolean) => void;
+  /** Lets tokens wait for each other where many requests are read. Absent: none waits. */
+  readonly pacer?: Pacer;
+  /** Called once, when nothing more will come. */
+  readonly onEnd: () => void;
+}
+
+/** A request on its way: turns the engine's tokens into stream items, and measures it. */
+export class ActiveRequest implements Paced {
+  readonly #options: ActiveRequestOptions;
+  readonly #channel: Channel<StreamItem>;
+  readonly #lag: ReaderLag;
+  readonly #sequences: readonly SequenceState[];
+  readonly #startedMs: number;
+  #prompt: PromptInfo;
+  #promptLogits: Float32Array | null = null;
+  #queueSeconds = 0;
+  #firstTokenMs: number | null = null;
+  #ended = false;
+
+  constructor(options: ActiveRequestOptions) {
+    const { request, tokenizer, clock } = options;
+    const { promptTokenIds, params } = request;
+    this.#options = options;
+    this.#startedMs = clock.nowMs();
+    this.#lag = new ReaderLag({
+      tokensMax: options.unreadTokensMax * params.n,
+      setPaused: (paused) => this.#setPaused(paused),
+    });
+    this.#channel = new Channel(
+      () => this.cancel(),
+      (item) => this.#lag.taken(item),
+    );
+    this.#prompt = { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
+    const hasText = tokenizer !== null && params.detokenize;
+    this.#sequences = Array.from({ length: params.n }, () => ({
+      text: hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null,
+      tokens: 0,
+      decodesLate: !hasText || params.stop.length === 0,
+      undecoded: [],
+      held: null,
+      lastTokenMs: null,
+      finishReason: null,
+    }));
+    options.pacer?.enter(params.n);
+  }
+
+  get request(): EngineRequest {
+    return this.#options.request;
+  }
+
+  /** One reader. Leaving it early cancels the request. */
+  get items(): AsyncIterableIterator<StreamItem> {
+    return this.#channel;
+  }
+
+  /** [prompt tokens, vocabulary], when the request asked for them. */
+  get promptLogits(): Float32Array | null {
+    return this.#promptLogits;
+  }
+
+  /** One sequence's news from the engine. */
+  accept(output: SequenceOutput): void {
+    const sequence = this.#sequences[output.index];
+    if (this.#ended || sequence === undefined || sequence.finishReason !== null) return;
+    if (output.prompt !== null) this.#learnPrompt(output.prompt);
+    this.#measure(sequence, output.tokenIds.length);
+    this.#deliver(sequence, this.#advance(sequence, output));
+    if (this.#sequences.every((known) => known.finishReason !== null)) this.#end();
+  }
+
+  /** One more token of a sequence that goes on, and nothing else to tell. */
+  acceptToken(index: number, tokenId: number): void {
+    const sequence = this.#sequences[index];
+    const { pacer, request } = this.#options;
+    const isPaced = pacer !== undefined && pacer.intervalMs > 0;
+    if (!isPaced || sequence === undefined || !sequence.decodesLate || sequence.tokens === 0) {
+      this.accept(plainOutput(request.key, index, [tokenId]));
+      return;
+    }
+    if (this.#ended || sequence.finishReason !== null) return;
+    this.#measure(sequence, 1);
+    sequence.undecoded.push(tokenId);
+    pacer.hold(this);
+  }
+
+  /** Hands on what waited for more, as far as the request's own interval lets it go. */
+  flush(): void {
+    if (this.#ended) return;
+    for (const [index, sequence] of this.#sequences.entries()) {
+      if (sequence.undecoded.length > 0) {
+        const item = this.#advance(sequence, plainOutput(this.#options.request.key, index, []));
+        sequence.held = sequence.held === null ? item : joinItems(sequence.held, item);
+      }
+      const { held } = sequence;
+      if (held === null || !this.#isLongEnough(held)) continue;
+      sequence.held = null;
+      this.#push(held);
+    }
+  }
+
+  /** Ends the stream with an error; the engine is told to forget the request. */
+  fail(error: unknown): void {
+    this.#giveUp("error", { error });
+  }
+
+  /** The caller left: blocks are given back within one step. With a reason, the reader gets it. */
+  cancel(reason?: unknown): void {
+    this.#giveUp("abort", reason === undefined ? null : { error: reason });
+  }
+
+  #setPaused(paused: boolean): void {
+    // Of one that has ended the engine knows nothing.
+    if (this.#ended) return;
+    const { pacer, request, setPaused } = this.#options;
+    if (paused) pacer?.pause(request.params.n);
+    else pacer?.resume(request.params.n);
+    setPaused(paused);
+  }
+
+  #giveUp(finishReason: FinishReason, failure: { readonly error: unknown } | null): void {
+    if (this.#ended) return;
+    this.flush();
+    this.#options.abort();
+    for (const sequence of this.#sequences) sequence.finishReason ??= finishReason;
+    if (failure !== null) this.#channel.fail(failure.error);
+    this.#end();
+  }
+
+  #learnPrompt({ cachedTokens, promptLogprobs, promptLogits, queueSeconds }: PromptOutput): void {
+    const { promptTokenIds } = this.#options.request;
+    this.#prompt = { promptTokenIds, cachedTokens, promptLogprobs };
+    this.#promptLogits = promptLogits;
+    this.#queueSeconds = queueSeconds;
+  }
+
+  /** Decodes new tokens; a stop string ends the sequence here and in the engine. */
+  #advance(sequence: SequenceState, newest: SequenceOutput): StreamItem {
+    const { undecoded } = sequence;
+    const output =
+      undecoded.length === 0
+        ? newest
+        : { ...newest, tokenIds: [...undecoded.splice(0), ...newest.tokenIds] };
+    let { finishReason, stopReason } = output;
+    sequence.tokens += output.tokenIds.length;
+    const written = sequence.text?.push(output, sequence.tokens) ?? null;
+    if (written !== null && written.stop !== null) {
+      if (finishReason === null) this.#options.abort(output.index);
+      finishReason = "stop";
+      stopReason = written.stop;
+    }
+    sequence.finishReason = finishReason;
+    const { index, tokenIds, logprobs, beam } = output;
+    const text = written === null ? null : written.text;
+    const prompt = this.#prompt;
+    return { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
+  }
+
+  /** The first and the last item at once; between them at least the interval's tokens per item. */
+  #deliver(sequence: SequenceState, item: StreamItem): void {
+    const { pacer } = this.#options;
+    const whole = sequence.held === null ? item : joinItems(sequence.held, item);
+    const isFirst = sequence.tokens === item.tokenIds.length;
+    const isPaced = pacer !== undefined && pacer.intervalMs > 0;
+    const isOver = isFirst || whole.finishReason !== null;
+    const due = isOver || (!isPaced && this.#isLongEnough(whole));
+    sequence.held = due ? null : whole;
+    if (due) this.#push(whole);
+    else if (isPaced) pacer.hold(this);
+  }
+
+  #isLongEnough({ tokenIds }: StreamItem): boolean {
+    return tokenIds.length >= this.#options.request.params.streamInterval;
+  }
+
+  #push(item: StreamItem): void {
+    this.#channel.push(item);
+    this.#lag.pushed(item);
+  }
+
+  #measure(sequence: SequenceState, tokens: number): void {
+    if (tokens === 0) return;
+    const { clock, listeners, request } = this.#options;
+    const { requestId } = request;
+    const now = clock.nowMs();
+    if (this.#firstTokenMs === null) {
+      this.#firstTokenMs = now;
+      const seconds = (now - this.#startedMs) / MS_PER_SECOND;
+      for (const listener of listeners) listener.onFirstToken?.(requestId, seconds);
+    }
+    if (sequence.lastTokenMs !== null) {
+      const seconds = (now - sequence.lastTokenMs) / MS_PER_SECOND;
+      for (const listener of listeners) listener.onTokens?.(requestId, tokens, seconds);
+    }
+    sequence.lastTokenMs = now;
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#channel.end();
+    const { listeners, onEnd, pacer, request } = this.#options;
+    if (this.#lag.paused) pacer?.resume(request.params.n);
+    pacer?.leave(this, request.params.n);
+    onEnd();
+    for (const listener of listeners) listener.onRequestEnd?.(this.#times(), this.#summary());
+  }
+
+  #times(): RequestTimes {
+    const now = this.#options.clock.nowMs();
+    const first = this.#firstTokenMs ?? now;
+    const scheduledMs = this.#startedMs + this.#queueSeconds * MS_PER_SECOND;
+    return {
+      queueSeconds: this.#queueSeconds,
+      prefillSeconds: Math.max(0, first - scheduledMs) / MS_PER_SECOND,
+      decodeSeconds: Math.max(0, now - first) / MS_PER_SECOND,
+      endToEndSeconds: (now - this.#startedMs) / MS_PER_SECOND,
+    };
+  }
+
+  #summary(): RequestSummary {
+    const { promptTokenIds, params } = this.#options.request;
+    return {
+      promptTokens: promptTokenIds.length,
+      cachedTokens: this.#prompt.cachedTokens,
+      generatedTokens: this.#sequences.reduce((sum, sequence) => sum + sequence.tokens, 0),
+      finishReasons: this.#sequences.map((sequence) => sequence.finishReason ?? "abort"),
+      n: params.n,
+      maxTokens: params.maxTokens,
+    };
+  }
+}

@@ -1,0 +1,345 @@
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import { EngineError, processClock, systemTimer } from "#base";
+import {
+  type EngineHealth,
+  type EngineListener,
+  type EngineStats,
+  FIRST_CLIENT,
+  type FromEngine,
+  firstKeyOf,
+  forEachRow,
+  fromWire,
+  type LoadMessage,
+  type LoadProgress,
+  type ReadyMessage,
+  type RequestKey,
+  type StepMessage,
+  type StepStats,
+} from "#engine/protocol";
+import { KvEventLog, type KvSnapshot } from "#kvcache";
+import type { GrammarVocabulary } from "#tokenizer";
+import { listenTo } from "./abort-listener.ts";
+import type { ActiveRequest } from "./active-request.ts";
+import type { EngineLink, OpenLink } from "./link.ts";
+import { Pacer } from "./pacer.ts";
+
+interface PendingEmbedding {
+  readonly resolve: (embedding: Float32Array) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface PendingSnapshot {
+  readonly resolve: (snapshot: KvSnapshot) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** One client's place at an engine: plain data and a port, which is to be transferred. */
+export interface EngineSeat {
+  readonly client: number;
+  readonly port: MessagePort;
+}
+
+/** What loading brought. */
+export type LoadedInfo = Pick<ReadyMessage, "info" | "phases">;
+
+interface Loading {
+  readonly resolve: (loaded: LoadedInfo) => void;
+  readonly reject: (error: EngineError) => void;
+}
+
+const NO_STATS: EngineStats = {
+  running: 0,
+  waiting: 0,
+  paused: 0,
+  freeBlocks: 0,
+  heldBlocks: 0,
+  cachedBlocks: 0,
+  totalBlocks: 0,
+  steps: 0,
+  preemptions: 0,
+  promptTokens: 0,
+  cachedPromptTokens: 0,
+  computedPromptTokens: 0,
+  generatedTokens: 0,
+  prefixQueriedTokens: 0,
+  prefixHitTokens: 0,
+  swapPreemptions: 0,
+  forks: 0,
+  loads: 0,
+  cache: null,
+};
+
+/**
+ * The caller's side of the link: knows who waits for what, and tells each. The engine keeps the
+ * process alive while it loads or somebody waits, and not longer.
+ */
+export class EngineClient {
+  readonly listeners = new Set<EngineListener>();
+  /** Of all its requests: their readers share this thread. */
+  readonly pacer: Pacer = new Pacer(systemTimer);
+  /** What the cache told; ends with the engine. */
+  readonly kvEvents: KvEventLog;
+  readonly #link: EngineLink;
+  readonly #onWarning: (message: string) => void;
+  readonly #onProgress: (progress: LoadProgress) => void;
+  readonly #requests = new Map<RequestKey, ActiveRequest>();
+  readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
+  readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
+  #loading: Loading | null = null;
+  #health: EngineHealth = { state: "ready" };
+  #stats: EngineStats = NO_STATS;
+  #nextKey: RequestKey;
+  /** The number of the client that was connected last. */
+  #newestClient = FIRST_CLIENT;
+  #onIdle: (() => void)[] = [];
+
+  /** Opens the link at once; the engine can be told what to load when that is known. */
+  constructor(
+    open: OpenLink,
+    onWarning: (message: string) => void,
+    kvEvents = new KvEventLog(),
+    onProgress: (progress: LoadProgress) => void = () => {},
+    client = FIRST_CLIENT,
+  ) {
+    this.#nextKey = firstKeyOf(client);
+    this.#onWarning = onWarning;
+    this.#onProgress = onProgress;
+    this.kvEvents = kvEvents;
+    this.#link = open((message) => this.#receive(message));
+  }
+
+  get health(): EngineHealth {
+    return this.#health;
+  }
+
+  /** How long the engine's present turn takes, in ms; 0 while it has nothing to do. */
+  get turnMs(): number {
+    return this.#link.heartbeat?.turnMs(processClock.nowMs()) ?? 0;
+  }
+
+  get stats(): EngineStats {
+    return this.#stats;
+  }
+
+  /** Rejects with what opening and loading throw. */
+  async load(message: LoadMessage): Promise<LoadedInfo> {
+    const loaded = await new Promise<LoadedInfo>((resolve, reject) => {
+      this.#loading = { resolve, reject };
+      this.#link.post(message);
+    });
+    this.#link.keepAlive(false);
+    return loaded;
+  }
+
+  /**
+   * A way to the engine for a client on another thread. Its requests end when its port closes, as
+   * it does with its thread. Throws as `checkReady` does.
+   */
+  connect(): EngineSeat {
+    this.checkReady();
+    const { port1, port2 } = new MessageChannel();
+    const client = ++this.#newestClient;
+    this.#link.post({ type: "connect", client, port: port1 });
+    return { client, port: port2 };
+  }
+
+  /** Tells whoever runs the engine, by way of the client that loaded the model. */
+  warn(message: string): void {
+    if (this.#health.state !== "dead") this.#link.post({ type: "warn", message });
+  }
+
+  /** A name for a request, used once. */
+  takeKey(): RequestKey {
+    return this.#nextKey++;
+  }
+
+  /** Throws SHUTTING_DOWN or ENGINE_DEAD unless new work is taken. */
+  checkReady(): void {
+    if (this.#health.state === "ready") return;
+    if (this.#health.state === "draining") {
+      throw new EngineError("SHUTTING_DOWN", "Cannot take new work: the server is shutting down");
+    }
+    throw new EngineError("ENGINE_DEAD", `Cannot run: the engine is gone (${this.#health.reason})`);
+  }
+
+  /** Before the first structured request. */
+  sendVocabulary(vocabulary: GrammarVocabulary): void {
+    this.#link.post({ type: "vocabulary", vocabulary });
+  }
+
+  /** From now on the request hears of its tokens. Forget it when it has ended. */
+  start(active: ActiveRequest): void {
+    const { request } = active;
+    this.#requests.set(request.key, active);
+    this.#link.keepAlive(true);
+    this.#link.post({ type: "add", request });
+  }
+
+  /** Gives up one sequence of a request, or all; nothing happens when they have ended. */
+  abort(key: RequestKey, index?: number): void {
+    if (this.#health.state === "dead") return;
+    this.#link.post({ type: "abort", key, ...(index === undefined ? {} : { index }) });
+  }
+
+  /** The request's reader is behind, or reads on; nothing happens when it has ended. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    if (this.#health.state === "dead") return;
+    this.#link.post({ type: paused ? "pause" : "resume", key });
+  }
+
+  /** Nobody waits for it any longer. */
+  forget(key: RequestKey): void {
+    this.#requests.delete(key);
+    this.#checkIdle();
+  }
+
+  /** The last hidden states' direction. Rejects with the signal's reason when that comes first. */
+  async embed(promptTokenIds: readonly number[], signal?: AbortSignal): Promise<Float32Array> {
+    signal?.throwIfAborted();
+    const key = this.takeKey();
+    const onAbort = () => {
+      this.abort(key);
+      this.#settle(key, { error: signal?.reason });
+    };
+    listenTo(signal, onAbort);
+    try {
+      return await new Promise<Float32Array>((resolve, reject) => {
+        this.#embeddings.set(key, { resolve, reject });
+        this.#link.keepAlive(true);
+        this.#link.post({ type: "embed", request: { key, promptTokenIds } });
+      });
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** All that the cache holds now. Rejects where it tells nothing, and when the engine is gone. */
+  async kvSnapshot(): Promise<KvSnapshot> {
+    if (this.#health.state === "dead") this.checkReady();
+    const key = this.takeKey();
+    return new Promise<KvSnapshot>((resolve, reject) => {
+      this.#snapshots.set(key, { resolve, reject });
+      this.#link.keepAlive(true);
+      this.#link.post({ type: "kvSnapshot", key });
+    });
+  }
+
+  /** Takes no new work; settles when what runs has ended. */
+  async drain(): Promise<void> {
+    if (this.#health.state === "ready") this.#health = { state: "draining" };
+    if (this.#waitingCount() === 0) return;
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** Fails what runs and frees the engine. */
+  async close(): Promise<void> {
+    this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed"));
+    this.kvEvents.close();
+    if (this.#health.state !== "dead") this.#health = { state: "dead", reason: "closed" };
+    await this.#link.close();
+  }
+
+  #receive(message: FromEngine): void {
+    switch (message.type) {
+      case "ready":
+        this.#update(message.stats);
+        this.#loading?.resolve(message);
+        break;
+      case "step":
+        this.#update(message.stats);
+        this.#deliver(message);
+        break;
+      case "stats":
+        this.#update(message.stats);
+        break;
+      case "cacheReport":
+        this.#stats = { ...this.#stats, cache: message.report };
+        break;
+      case "refused":
+        this.#fail(message.key, fromWire(message.error));
+        break;
+      case "kvEvents":
+        this.kvEvents.append(message.events);
+        break;
+      case "kvSnapshot":
+        this.#snapshots.get(message.key)?.resolve(message.snapshot);
+        this.#forgetSnapshot(message.key);
+        break;
+      case "warning":
+        this.#onWarning(message.message);
+        break;
+      case "loading":
+        this.#onProgress(message.progress);
+        break;
+      case "dead":
+        this.#die(fromWire(message.error));
+        break;
+      case "closed":
+        break;
+    }
+  }
+
+  #update(stats: StepStats): void {
+    this.#stats = { ...stats, cache: this.#stats.cache };
+  }
+
+  #deliver({ outputs, tokenRows, embeddings, failures, report }: StepMessage): void {
+    for (const output of outputs) this.#requests.get(output.key)?.accept(output);
+    forEachRow(tokenRows, (key, index, tokenId) => {
+      this.#requests.get(key)?.acceptToken(index, tokenId);
+    });
+    for (const { key, embedding } of embeddings) this.#settle(key, { embedding });
+    for (const { key, error } of failures) this.#fail(key, fromWire(error));
+    if (report.sequences === 0) return;
+    for (const listener of this.listeners) listener.onStep?.(report, this.#stats);
+  }
+
+  #die(error: EngineError): void {
+    this.#health = { state: "dead", reason: error.message };
+    this.#stats = { ...this.#stats, running: 0, waiting: 0, heldBlocks: 0 };
+    this.#loading?.reject(error);
+    this.#failAll(error);
+    this.kvEvents.close();
+    for (const listener of this.listeners) listener.onDead?.(error);
+  }
+
+  #fail(key: RequestKey, error: EngineError): void {
+    this.#requests.get(key)?.fail(error);
+    this.#settle(key, { error });
+    this.#snapshots.get(key)?.reject(error);
+    this.#forgetSnapshot(key);
+  }
+
+  #failAll(error: EngineError): void {
+    for (const active of [...this.#requests.values()]) active.fail(error);
+    for (const key of [...this.#embeddings.keys(), ...this.#snapshots.keys()]) {
+      this.#fail(key, error);
+    }
+  }
+
+  #settle(key: RequestKey, result: { embedding: Float32Array } | { error: unknown }): void {
+    const pending = this.#embeddings.get(key);
+    if (pending === undefined) return;
+    this.#embeddings.delete(key);
+    if ("embedding" in result) pending.resolve(result.embedding);
+    else pending.reject(result.error);
+    this.#checkIdle();
+  }
+
+  #forgetSnapshot(key: RequestKey): void {
+    if (this.#snapshots.delete(key)) this.#checkIdle();
+  }
+
+  /** How many wait for an answer. */
+  #waitingCount(): number {
+    return this.#requests.size + this.#embeddings.size + this.#snapshots.size;
+  }
+
+  #checkIdle(): void {
+    if (this.#waitingCount() > 0) return;
+    this.#link.keepAlive(false);
+    const waiting = this.#onIdle;
+    this.#onIdle = [];
+    for (const resolve of waiting) resolve();
+  }
+}

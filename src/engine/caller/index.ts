@@ -1,0 +1,36 @@
+/**
+ * engine/caller: what runs on the caller's thread. It deals in text, and never imports the loop.
+ *
+ *   model-files.ts      what is read of a model's files; generation-config.ts: sampling defaults
+ *   model-text.ts       tokenizer and chat template; model-codec.ts encodes on other threads;
+ *                       template-option.ts reads another template
+ *   bundled-model.ts    where the bundled model is
+ *   wishes.ts, request-check.ts   the options of requests, checked
+ *   request-starter.ts  makes a request of a prompt and checked options
+ *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
+ *                       how far its reader is behind, pacer.ts when tokens are delivered
+ *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
+ *   lazy-stream.ts      a stream that begins when it is read
+ *   engine-client.ts    which request each message of the engine is for
+ *   link.ts             the connection to the engine's thread
+ *   kv-events.ts        events of the cache, for readers on this thread
+ *   abort-listener.ts   many requests that listen to one signal
+ *   bounded-map.ts      a bounded number of calls at once
+ *
+ * @module
+ */
+export { listenTo } from "./abort-listener.ts";
+export { boundedMap } from "./bounded-map.ts";
+export { bundledModel } from "./bundled-model.ts";
+export { EngineClient } from "./engine-client.ts";
+export type { SamplingDefaults } from "./generation-config.ts";
+export { kvEventsOf } from "./kv-events.ts";
+export { LazyStream } from "./lazy-stream.ts";
+export { type EngineLink, linkOver, openThread } from "./link.ts";
+export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
+export { ModelText } from "./model-text.ts";
+export { checkMessages, checkSignal } from "./request-check.ts";
+export { RequestStarter, type StartOptions } from "./request-starter.ts";
+export { collectResult } from "./stream-item.ts";
+export { readTemplateOption } from "./template-option.ts";
+export { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";

@@ -1,0 +1,68 @@
+/** What the calling thread reads of a model: everything but weights. */
+import { basename, dirname } from "node:path";
+import { systemClock, systemTimer } from "#base";
+import { openCheckpoint } from "#checkpoint";
+import { type EngineInfo, type EngineOptions, type ModelInfo, warnOnce } from "#engine/protocol";
+import type { TextLimits } from "#tokenizer";
+import { defaultSamplingFrom, type SamplingDefaults } from "./generation-config.ts";
+import { ModelText, type ModelTextOptions } from "./model-text.ts";
+
+/** What the calling thread keeps of a model's files. */
+export interface ModelFiles {
+  readonly text: ModelText;
+  readonly defaultSampling: SamplingDefaults;
+}
+
+/** How the files are to be read. */
+interface Reading {
+  readonly name: string;
+  /** Text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  readonly settings: EngineOptions;
+  readonly onWarning: (message: string) => void;
+}
+
+/**
+ * The text side of the model at `path`, and what its authors recommend. Throws TOKENIZER_INVALID
+ * and CHECKPOINT_INVALID.
+ */
+export async function readFiles(
+  path: string,
+  { name, template, settings, onWarning }: Reading,
+): Promise<ModelFiles> {
+  const checkpoint = openCheckpoint(path, { weights: !settings.randomWeights });
+  try {
+    for (const warning of checkpoint.warnings) onWarning(warning);
+    return {
+      text: new ModelText(checkpoint.tokenizer, {
+        ...{ name, template, clock: systemClock, timer: systemTimer, warn: warnOnce(onWarning) },
+        ...textSettings(settings),
+      }),
+      defaultSampling: defaultSamplingFrom(checkpoint.generationConfig),
+    };
+  } finally {
+    checkpoint.close();
+  }
+}
+
+function textSettings(
+  settings: EngineOptions,
+): Pick<ModelTextOptions, keyof TextLimits | "promptBytesMax"> {
+  const { textWorkers, textDeadlineMs, textQueueMax, textMemoryBytes, promptBytesMax } = settings;
+  return { textWorkers, textDeadlineMs, textQueueMax, textMemoryBytes, promptBytesMax };
+}
+
+/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
+export function nameOf(model: string): string {
+  return basename(basename(model) === "config.json" ? dirname(model) : model);
+}
+
+/** What is served, as its callers see it. */
+export function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
+  return {
+    ...engine,
+    name,
+    hasTokenizer: text.tokenizer !== null,
+    hasChatTemplate: text.hasTemplate,
+  };
+}

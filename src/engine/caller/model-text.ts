@@ -1,0 +1,224 @@
+import { type Clock, EngineError, type Timer } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import type { ChatMessage, ChatOptions, Prompt, TextCodec } from "#engine/protocol";
+import type { ThinkingMarks } from "#sampling";
+import {
+  badWordTokens,
+  ChatTemplate,
+  missingTemplate,
+  pickTemplate,
+  type TemplateSource,
+  type TextLimits,
+  TextPool,
+  Tokenizer,
+  tooManyBytes,
+} from "#tokenizer";
+import { ModelCodec } from "./model-codec.ts";
+
+/** Begin and end of a reasoning model's thoughts, in the families that have them as tokens. */
+const THINKING_MARKS = [
+  ["<think>", "</think>"],
+  ["[THINK]", "[/THINK]"],
+  ["<seed:think>", "</seed:think>"],
+] as const;
+
+/** What the calling thread may be asked for without going to a thread. */
+const INLINE_WORDS_MAX = 16;
+const INLINE_WORD_UNITS_MAX = 256;
+/** A short word costs about as much as a text of so many times its length. */
+const WORD_COST = 8;
+
+/** What a message of a conversation counts beside its text. */
+const VALUE_UNITS = 16;
+
+/** Bytes of a prompt that every model takes, and for each token of its context. */
+const PROMPT_BYTES = 512 * 2 ** 10;
+const TOKEN_BYTES = 16;
+
+export interface ModelTextOptions extends TextLimits {
+  readonly name: string;
+  /** The text of a chat template instead of the model's own. */
+  readonly template: string | null;
+  /** Longest text of a prompt; null: by the model's context. */
+  readonly promptBytesMax: number | null;
+  readonly clock: Clock;
+  readonly timer: Timer;
+  /** Hears of what went another way than asked. */
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * The text side of one model: its tokenizer and chat template, where it has them. Templates are
+ * rendered, and all but short texts encoded, by threads that can be stopped; they start when they
+ * are needed.
+ */
+export class ModelText {
+  readonly tokenizer: Tokenizer | null;
+  /** The tokenizer for callers that must not block. */
+  readonly codec: TextCodec | null;
+  readonly hasTemplate: boolean;
+  readonly #options: ModelTextOptions;
+  readonly #pool: TextPool | null;
+  #contextTokens: number | null = null;
+
+  /** Throws TOKENIZER_INVALID, and INVALID_ARGUMENT for another template than the model's. */
+  constructor(files: Checkpoint["tokenizer"], options: ModelTextOptions) {
+    this.#options = options;
+    const { template: other } = options;
+    const own = files?.chatTemplate ?? null;
+    const text = other ?? own;
+    const template: TemplateSource | null =
+      text === null ? null : { text, from: other === null ? "model" : "request" };
+    this.hasTemplate = template !== null;
+    const toolTemplate = other === null ? toolTemplateOf(files) : null;
+    // Parsed here for their mistakes alone; they never run on this thread.
+    for (const source of [template, toolTemplate]) {
+      if (source !== null) new ChatTemplate(source.text, { source: source.from });
+    }
+    if (files === null) {
+      this.tokenizer = null;
+      this.codec = null;
+      this.#pool = null;
+      return;
+    }
+    const { tokenizerJson, tokenizerConfig } = files;
+    this.tokenizer = new Tokenizer(files);
+    this.#pool = new TextPool(
+      { files: { tokenizerJson, tokenizerConfig }, template, toolTemplate },
+      options,
+    );
+    this.codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
+  }
+
+  /** Once the model is known: prompts that fit no context are refused before they are encoded. */
+  useContext(tokens: number): void {
+    this.#contextTokens = tokens;
+  }
+
+  /** Makes ready now what the first text would otherwise wait for. */
+  warmUp(): void {
+    this.#pool?.warmUp();
+  }
+
+  /** The tokenizer, for something that cannot do without. Throws TOKENIZER_MISSING. */
+  require(action: string): Tokenizer {
+    if (this.tokenizer !== null) return this.tokenizer;
+    throw new EngineError(
+      "TOKENIZER_MISSING",
+      `Cannot ${action}: ${this.#options.name} has no tokenizer (give token ids instead of text)`,
+    );
+  }
+
+  async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
+    if (typeof prompt !== "string") return prompt.promptTokenIds;
+    this.require("encode text");
+    const tokensMax = this.#contextTokens;
+    const options = { tokensMax, ...(signal === undefined ? {} : { signal }) };
+    return (await this.codec?.encode(prompt, options)) ?? [];
+  }
+
+  /** Token sequences that spell the words. Throws INVALID_ARGUMENT for a word without tokens. */
+  async badWords(
+    words: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<readonly (readonly number[])[]> {
+    if (words.length === 0) return [];
+    const tokenizer = this.require("forbid words");
+    const size = words.reduce((sum, word) => sum + word.length, 0);
+    const isSmall = words.length <= INLINE_WORDS_MAX && size <= INLINE_WORD_UNITS_MAX;
+    if (isSmall || this.#pool === null) return badWordTokens(tokenizer, words);
+    return this.#pool.run({ kind: "badWords", words }, { size: size * WORD_COST, signal });
+  }
+
+  /** The tokens between which the model thinks. Throws INVALID_ARGUMENT where it has none. */
+  thinkingMarks(): ThinkingMarks {
+    const tokenizer = this.require("limit the model's thinking");
+    for (const [start, end] of THINKING_MARKS) {
+      const startId = tokenizer.tokenId(start);
+      const endId = tokenizer.tokenId(end);
+      if (startId !== null && endId !== null) {
+        return { startTokenIds: [startId], endTokenIds: [endId] };
+      }
+    }
+    const known = THINKING_MARKS.map((pair) => pair.join("…")).join(", ");
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot limit the model's thinking: its tokens must include one of ${known}, ` +
+        `those of ${this.#options.name} do not; leave thinkingTokenBudget out`,
+      { param: "thinkingTokenBudget" },
+    );
+  }
+
+  /** Stops what runs beside this thread. */
+  async dispose(): Promise<void> {
+    await this.#pool?.close();
+  }
+
+  /** A conversation as token ids. Throws INVALID_ARGUMENT where the template refuses it. */
+  async encodeChat(messages: readonly ChatMessage[], options: ChatOptions): Promise<number[]> {
+    this.require("render a chat");
+    const { chatTemplate: brought, tools, templateVariables: variables, signal } = options;
+    const { addGenerationPrompt, continueFinalMessage = false, tokensMax = null } = options;
+    if (brought === undefined && !this.hasTemplate) throw missingTemplate(this.#options.name);
+    const bytesMax = this.#promptBytesMax();
+    const size = unitsOf([messages, tools, variables], bytesMax);
+    if (size > bytesMax) throw tooManyBytes(size, bytesMax, "messages");
+    const answer = await this.#pool?.run(
+      {
+        kind: "chat",
+        messages,
+        options: {
+          continueFinalMessage,
+          ...(addGenerationPrompt === undefined ? {} : { addGenerationPrompt }),
+          ...(tools === undefined ? {} : { tools }),
+          ...(variables === undefined ? {} : { variables }),
+        },
+        template: brought ?? null,
+        bytesMax,
+        tokensMax,
+      },
+      // Nobody knows what a template costs that a client wrote.
+      { size: brought === undefined ? size : Number.POSITIVE_INFINITY, signal },
+    );
+    if (answer?.toolsAsText === true) this.#options.warn(toolsWarning(this.#options.name));
+    return Array.from(answer?.ids ?? []);
+  }
+
+  #promptBytesMax(): number {
+    const byContext = Math.max(PROMPT_BYTES, (this.#contextTokens ?? 0) * TOKEN_BYTES);
+    return this.#options.promptBytesMax ?? byContext;
+  }
+}
+
+/** The template for tools beside the model's own, where tokenizer_config.json lists both. */
+function toolTemplateOf(files: Checkpoint["tokenizer"]): TemplateSource | null {
+  const listed = files?.tokenizerConfig?.chat_template;
+  const text = Array.isArray(listed) ? pickTemplate(listed, true) : null;
+  // A template in a file of its own counts more than the list.
+  const isListed = Array.isArray(listed) && pickTemplate(listed, false) === files?.chatTemplate;
+  return text === null || !isListed ? null : { text, from: "model" };
+}
+
+function toolsWarning(name: string): string {
+  return (
+    `the chat template of ${name} has no place for tools, their calls or their results: they are ` +
+    "put into the conversation as text, and the model may not have been trained on that"
+  );
+}
+
+/** UTF-16 units of a value's texts, and some for each value in it; counts little beyond `most`. */
+function unitsOf(value: unknown, most: number): number {
+  let units = 0;
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0 && units <= most) {
+    const next = waiting.pop();
+    units += VALUE_UNITS;
+    if (typeof next === "string") units += next.length;
+    if (typeof next !== "object" || next === null) continue;
+    for (const [key, inner] of Object.entries(next)) {
+      if (!Array.isArray(next)) units += key.length;
+      waiting.push(inner);
+    }
+  }
+  return units;
+}

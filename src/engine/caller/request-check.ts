@@ -1,0 +1,164 @@
+import { EngineError, invalidSetting, issueText } from "#base";
+import type { ChatMessage, Prompt } from "#engine/protocol";
+import { type SamplingOptions, SamplingParams } from "#sampling";
+
+/** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
+export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
+  const result = SamplingParams.safeParse(options, { error: issueText });
+  if (!result.success) throw invalidSetting(result.error, options);
+  const params = result.data;
+  checkBeams(params, vocabularySize);
+  const ids = {
+    stopTokenIds: params.stopTokenIds,
+    allowedTokenIds: params.allowedTokenIds ?? [],
+    logprobTokenIds: params.logprobTokenIds ?? [],
+    logitBias: params.logitBias.map(({ token }) => token),
+  };
+  for (const [param, list] of Object.entries(ids)) checkVocabulary(param, list, vocabularySize);
+  return params;
+}
+
+/**
+ * The same as what can be handed to another thread, whatever objects a caller put into it: requests
+ * cross together, and one that cannot would hold up the others. Throws GRAMMAR_INVALID.
+ */
+export function plainParams(params: SamplingParams): SamplingParams {
+  const { structuredOutput } = params;
+  if (structuredOutput === null) return { ...params, extraArgs: null };
+  const { json, structuralTag, ...rest } = structuredOutput;
+  const plain = {
+    ...rest,
+    ...(json !== undefined && { json: jsonText(json) }),
+    ...(structuralTag !== undefined && { structuralTag: jsonText(structuralTag) }),
+  };
+  return { ...params, extraArgs: null, structuredOutput: plain };
+}
+
+function jsonText(value: unknown): string {
+  if (typeof value === "string") return value;
+  let [text, cause]: [string | undefined, unknown] = [undefined, null];
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    cause = error;
+  }
+  if (text !== undefined) return text;
+  throw new EngineError(
+    "GRAMMAR_INVALID",
+    "Cannot compile the grammar: it must be an object that JSON can say, it is not",
+    { cause, param: "structured_output" },
+  );
+}
+
+/** Neither thread makes more sequences than may wait. Throws INVALID_ARGUMENT. */
+export function checkCount(params: SamplingParams, sequencesMax: number): void {
+  const { n, beamWidth } = params;
+  const [param, count] = beamWidth === null ? ["n", n] : ["beamWidth", beamWidth];
+  if (count <= sequencesMax) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be at most ${sequencesMax} (waitingSequencesMax), ` +
+      `current value is ${count}; ask for fewer`,
+    { param },
+  );
+}
+
+/** Each beam needs a token to go on with and one in reserve, as it does at Hugging Face. */
+function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void {
+  const most = Math.floor(vocabularySize / 2);
+  if (beamWidth === null || beamWidth <= most) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use beamWidth: must be at most half the vocabulary (${most}), ` +
+      `current value is ${beamWidth}`,
+    { param: "beamWidth" },
+  );
+}
+
+/** JavaScript's callers may give anything for a prompt. Throws INVALID_ARGUMENT. */
+export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
+  if (typeof prompt === "string") return;
+  const { promptTokenIds } = (prompt ?? {}) as { promptTokenIds?: unknown };
+  if (Array.isArray(promptTokenIds) || ArrayBuffer.isView(promptTokenIds)) return;
+  throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt);
+}
+
+/** A conversation is a list of objects; what they hold is the template's business. */
+export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
+  if (!Array.isArray(messages)) throw wrongKind("messages", "a list of messages", messages);
+  const wrong = messages.findIndex((message) => typeof message !== "object" || message === null);
+  if (wrong < 0) return;
+  throw wrongKind(`messages[${wrong}]`, "an object with a role", messages[wrong]);
+}
+
+/** Throws INVALID_ARGUMENT. */
+export function checkSignal(signal: unknown): asserts signal is AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw wrongKind("signal", "an AbortSignal", signal);
+}
+
+/** Longest salt and id, in UTF-16 units: every block of a salt's prompts names it. */
+const nameLengthMax = 1024;
+
+/** Checks a name that a caller chose, if there is one. Throws INVALID_ARGUMENT. */
+export function checkText(param: string, value: unknown): void {
+  if (value === undefined || value === null) return;
+  if (typeof value !== "string") throw wrongKind(param, "a string", value);
+  const cannot = `Cannot use ${param}: must`;
+  if (value.length > nameLengthMax) {
+    const message = `${cannot} have at most ${nameLengthMax} characters, it has ${value.length}`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param });
+  }
+  // Names of contents are hashes of UTF-8, in which all lone surrogates are the same.
+  if (value.isWellFormed()) return;
+  const message = `${cannot} be well-formed Unicode, it has half of a surrogate pair`;
+  throw new EngineError("INVALID_ARGUMENT", message, { param });
+}
+
+/** An option that is another thing than it should be. */
+export function wrongKind(param: string, wanted: string, value: unknown): EngineError {
+  const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  const shown = typeof value === "number" ? String(value) : kind;
+  const message = `Cannot use ${param}: must be ${wanted}, current value is ${shown}`;
+  return new EngineError("INVALID_ARGUMENT", message, { param });
+}
+
+/** So many tokens may be looked at and sent to the engine, which says more about its limits. */
+const LOOKED_AT = 65_536;
+
+/** Refuses millions of tokens that fit no context, before they are copied. */
+export function checkPromptLength(tokens: number, contextTokensMax: number): void {
+  if (tokens <= Math.max(LOOKED_AT, contextTokensMax)) return;
+  throw new EngineError(
+    "PROMPT_TOO_LONG",
+    `Cannot use prompt: it must fit the model's maximum context length of ${contextTokensMax} ` +
+      `tokens, current value is ${tokens}; shorten it`,
+    { param: "prompt" },
+  );
+}
+
+/** A prompt needs at least one token, all of them in the vocabulary. */
+export function checkTokenIds(ids: readonly number[], vocabularySize: number): void {
+  if (ids.length === 0) {
+    const message = "Cannot use prompt: wanted at least one token, got none";
+    throw new EngineError("INVALID_ARGUMENT", message, { param: "prompt" });
+  }
+  checkVocabulary("prompt", ids, vocabularySize);
+}
+
+function checkVocabulary(param: string, ids: readonly number[], vocabularySize: number): void {
+  let place = 0;
+  // By index: there may be millions, and a typed array's view of them may be anything.
+  while (place < ids.length && isToken(ids[place], vocabularySize)) place++;
+  if (place === ids.length) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: token ids must be integers from 0 to ${vocabularySize - 1}, ` +
+      `current value is ${ids[place]}`,
+    { param },
+  );
+}
+
+function isToken(id: number | undefined, vocabularySize: number): boolean {
+  return id !== undefined && Number.isInteger(id) && id >= 0 && id < vocabularySize;
+}

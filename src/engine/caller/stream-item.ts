@@ -1,0 +1,60 @@
+import { EngineError } from "#base";
+import type { Completion, GenerateResult, StreamItem } from "#engine/protocol";
+import type { PositionLogprobs } from "#sampling";
+
+/** Two items of one sequence, the second right behind the first, as one. */
+export function joinItems(first: StreamItem, second: StreamItem): StreamItem {
+  return {
+    ...second,
+    text: first.text === null ? second.text : first.text + (second.text ?? ""),
+    tokenIds: [...first.tokenIds, ...second.tokenIds],
+    logprobs:
+      first.logprobs === null ? second.logprobs : [...first.logprobs, ...(second.logprobs ?? [])],
+  };
+}
+
+/** One sequence's items so far. */
+interface Collected {
+  text: string | null;
+  readonly tokenIds: number[];
+  readonly logprobs: PositionLogprobs[];
+  last: StreamItem;
+}
+
+/** Reads a stream to its end. Rejects as the stream does; with ABORTED when it brought nothing. */
+export async function collectResult(
+  requestId: string,
+  items: AsyncIterable<StreamItem>,
+): Promise<GenerateResult> {
+  const sequences = new Map<number, Collected>();
+  let prompt: StreamItem["prompt"] | null = null;
+  for await (const item of items) {
+    // The prompt's results come with the first sequence, which need not be the first to come.
+    prompt = item.prompt;
+    const known = sequences.get(item.index);
+    const sequence = known ?? { text: null, tokenIds: [], logprobs: [], last: item };
+    if (known === undefined) sequences.set(item.index, sequence);
+    if (item.text !== null) sequence.text = (sequence.text ?? "") + item.text;
+    sequence.tokenIds.push(...item.tokenIds);
+    sequence.logprobs.push(...(item.logprobs ?? []));
+    sequence.last = item;
+  }
+  if (prompt === null) throw new EngineError("ABORTED", "Cannot finish: the request was cancelled");
+  const completions = [...sequences.values()].map(toCompletion);
+  return { ...prompt, requestId, completions: completions.sort((a, b) => a.index - b.index) };
+}
+
+function toCompletion({ text, tokenIds, logprobs, last }: Collected): Completion {
+  const wanted = last.logprobs !== null;
+  const drawn = wanted ? logprobs.reduce((sum, { logprob }) => sum + logprob, 0) : null;
+  return {
+    index: last.index,
+    text,
+    tokenIds,
+    logprobs: wanted ? logprobs : null,
+    cumulativeLogprob: last.beam?.logprob ?? drawn,
+    finishReason: last.finishReason ?? "abort",
+    stopReason: last.stopReason,
+    score: last.beam?.score ?? null,
+  };
+}

@@ -1,0 +1,76 @@
+/** What requests that differ in their prompts have in common, checked once. */
+
+import type { EngineRequest, GenerateOptions } from "#engine/protocol";
+import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
+import type { SamplingParams } from "#sampling";
+import type { ModelText } from "./model-text.ts";
+import {
+  checkCount,
+  checkSignal,
+  checkText,
+  parseSampling,
+  plainParams,
+  wrongKind,
+} from "./request-check.ts";
+
+export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
+
+export interface WishOptions extends GenerateOptions {
+  /** The logits of every prompt token are handed back. */
+  readonly promptLogits?: boolean;
+}
+
+/** What wishes are checked against. */
+interface WishScope {
+  readonly text: ModelText;
+  readonly vocabularySize: number;
+  /** Most sequences of one request: as many as may wait. */
+  readonly sequencesMax: number;
+  readonly warn: (message: string) => void;
+}
+
+/** Rejects with INVALID_ARGUMENT. */
+export async function wishesOf(options: WishOptions, scope: WishScope): Promise<Wishes> {
+  const { text, vocabularySize, sequencesMax, warn } = scope;
+  checkKinds(options);
+  const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } = options;
+  const params = parseSampling(sampling, vocabularySize);
+  checkCount(params, sequencesMax);
+  requireTokenizer(params, text);
+  return {
+    params: plainParams(params),
+    cacheSalt: cacheSalt ?? null,
+    retention: retentionOf(retention, warn),
+    priority: priority ?? 0,
+    badWordTokenIds: await text.badWords(params.badWords, signal),
+    thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
+    promptLogits: promptLogits ?? false,
+  };
+}
+
+/** JavaScript's callers may give anything, and the engine is everybody's. */
+function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions): void {
+  checkSignal(signal);
+  checkText("cacheSalt", cacheSalt);
+  checkText("requestId", requestId);
+  if (priority !== undefined && priority !== null && !Number.isFinite(priority)) {
+    throw wrongKind("priority", "a finite number", priority);
+  }
+}
+
+/** Checked; one that cannot do what it says is used all the same, with a warning. */
+function retentionOf(
+  options: GenerateOptions["retention"],
+  warn: (message: string) => void,
+): RetentionConfig | null {
+  if (options === undefined) return null;
+  const retention = parseRetention(options);
+  const warning = retentionWarning(retention);
+  if (warning !== null) warn(warning);
+  return retention;
+}
+
+function requireTokenizer(params: SamplingParams, text: ModelText): void {
+  if (params.stop.length > 0) text.require("watch for stop strings");
+  if (params.structuredOutput !== null) text.require("constrain the output");
+}

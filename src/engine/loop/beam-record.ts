@@ -1,0 +1,118 @@
+import { assert } from "#base";
+import type { PromptOutput, RequestKey, SequenceOutput } from "#engine/protocol";
+import type { SamplingParams, TokenCandidates } from "#sampling";
+import type { BeamContinuation, Sequence, StopRules } from "#scheduler";
+import { type BeamHypothesis, BeamSearch } from "./beam-search.ts";
+
+/** What a request's search is made from. */
+export interface BeamRecordOptions {
+  readonly params: SamplingParams;
+  readonly stop: StopRules;
+  /** Most new tokens that the request and the context allow. */
+  readonly newTokensMax: number;
+  /** The sequence that computes the prompt. */
+  readonly lead: Sequence;
+}
+
+/** What goes with the outputs of a finished search. */
+export interface BeamOutputOptions {
+  readonly key: RequestKey;
+  /** Comes with the best beam. */
+  readonly prompt: PromptOutput | null;
+}
+
+/**
+ * A request's beam search inside the engine: which sequence stands for which beam. After each step
+ * in which its beams drew, `advance` says how they go on, the scheduler gives each a sequence, and
+ * `continueWith` notes which. Null from `advance`: the search is over, and `outputs` has its news.
+ */
+export class BeamRecord {
+  /** How many of the likeliest tokens of each beam's row `advance` looks at. */
+  readonly candidatesPerBeam: number;
+  readonly #search: BeamSearch;
+  readonly #returned: number;
+  /** By beam, best first. */
+  #slots: readonly Sequence[];
+  /** Candidates of all beams, made at the first step: rows come one by one. */
+  #rows: TokenCandidates | null = null;
+
+  constructor({ params, stop, newTokensMax, lead }: BeamRecordOptions) {
+    const { beamWidth: width, n: returned, lengthPenalty, earlyStopping } = params;
+    assert(width !== null, "Cannot search beams: the request draws tokens");
+    const limits = { newTokensMax, stop, returned };
+    this.#search = new BeamSearch({ width, lengthPenalty, earlyStopping, ...limits });
+    this.#returned = returned;
+    this.#slots = [lead];
+    this.candidatesPerBeam = this.#search.candidatesPerBeam;
+  }
+
+  /** The sequences whose next rows count: the lead's alone for the first token, then the beams'. */
+  get slots(): readonly Sequence[] {
+    return this.#slots;
+  }
+
+  /**
+   * Takes one row of candidates for each sequence of `slots`. Gives the beams that go on, best
+   * first, for `Scheduler.continueBeams`; null when the search is over. Throws ENGINE_STEP_FAILED
+   * where the model computed no numbers.
+   */
+  advance(rowOf: (sequence: Sequence) => TokenCandidates): readonly BeamContinuation[] | null {
+    const { next, done } = this.#search.advance(this.#gather(rowOf));
+    if (done) return null;
+    return next.map(({ parent, tokenId }) => {
+      const sequence = this.#slots[parent];
+      assert(sequence !== undefined, "Cannot continue a beam without a sequence");
+      return { parent: sequence, tokenId };
+    });
+  }
+
+  /** Which sequence stands for each beam that `advance` named, in its order. */
+  continueWith(slots: readonly Sequence[]): void {
+    assert(slots.length === this.#search.liveBeams, "Cannot continue: a sequence per beam wanted");
+    this.#slots = slots;
+  }
+
+  /** One whole output for each beam that the request asked for, best first. */
+  outputs({ key, prompt }: BeamOutputOptions): SequenceOutput[] {
+    const found = this.#search.result();
+    return Array.from({ length: this.#returned }, (_, index) => ({
+      key,
+      index,
+      ...beamOutput(found[index]),
+      logprobs: null,
+      prompt: index === 0 ? prompt : null,
+    }));
+  }
+
+  /** Rows of all slots in one list, in a buffer that is made once. */
+  #gather(rowOf: (sequence: Sequence) => TokenCandidates): TokenCandidates {
+    let rows = this.#rows;
+    for (const [slot, sequence] of this.#slots.entries()) {
+      const row = rowOf(sequence);
+      rows ??= this.#makeRows(row.count);
+      assert(row.count === rows.count, "Cannot compare beams: as many candidates of each wanted");
+      rows.tokenIds.set(row.tokenIds, slot * row.count);
+      rows.logprobs.set(row.logprobs, slot * row.count);
+    }
+    assert(rows !== null, "Cannot search without beams");
+    this.#rows = rows;
+    return rows;
+  }
+
+  #makeRows(count: number): TokenCandidates {
+    // The search keeps at most as many beams as it looks at candidates.
+    const length = this.candidatesPerBeam * count;
+    return { count, tokenIds: new Int32Array(length), logprobs: new Float32Array(length) };
+  }
+}
+
+/** A beam that the vocabulary was too small for is an error: its place must not stay open. */
+function beamOutput(
+  found: BeamHypothesis | undefined,
+): Pick<SequenceOutput, "tokenIds" | "finishReason" | "stopReason" | "beam"> {
+  if (found === undefined) {
+    return { tokenIds: [], finishReason: "error", stopReason: null, beam: null };
+  }
+  const { tokenIds, score, logprob, finishReason, stopReason } = found;
+  return { tokenIds, finishReason, stopReason, beam: { score, logprob } };
+}

@@ -1,0 +1,398 @@
+import { assert, EngineError } from "#base";
+import {
+  type EmbeddingOutput,
+  type EmbedRequest,
+  type EngineRequest,
+  type RequestFailure,
+  type RequestKey,
+  requestFailure,
+  type SequenceOutput,
+  type StepOutput,
+  type StepStats,
+  stepFailure,
+  toWire,
+  type WireError,
+} from "#engine/protocol";
+import { type GrammarCompiler, sequencesOf } from "#sampling";
+import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
+import type { GrammarVocabulary } from "#tokenizer";
+import { disposeOf } from "./dispose-of.ts";
+import type { ItemResult } from "./model-runner.ts";
+import { checkPromptRows } from "./prompt-rows.ts";
+import { RequestRecord, type RequestShape } from "./request-record.ts";
+import type { SequenceTask } from "./sequence-task.ts";
+import { SlowMasks } from "./slow-masks.ts";
+import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
+import { NO_STEP, reportOf } from "./step-report.ts";
+
+export interface EngineParts extends StepPipelineParts {
+  /** What sequences of this model have in common. */
+  readonly shape: RequestShape;
+  readonly createCompiler: (vocabulary: GrammarVocabulary) => StructuredCompiler;
+  /** Called when something outside a step made work possible. */
+  readonly onWake: () => void;
+}
+
+/** Makes grammars of what requests want their output to match. */
+export type StructuredCompiler = Pick<GrammarCompiler, "compile" | "dispose">;
+
+/**
+ * The step loop: plan, begin, forward, sample, commit. Steps are committed in the order they began;
+ * requests may come and go between and during steps.
+ */
+export class Engine {
+  readonly #parts: EngineParts;
+  readonly #pipeline: StepPipeline;
+  readonly #slowMasks: SlowMasks;
+  readonly #records = new Map<RequestKey, RequestRecord>();
+  readonly #bySequence = new Map<Sequence, RequestRecord>();
+  #vocabulary: GrammarVocabulary | null = null;
+  #compiler: StructuredCompiler | null = null;
+  #nextSequence = 1;
+  #steps = 0;
+  readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
+  /** Requests that failed since the last step's news. */
+  #failures: RequestFailure[] = [];
+  /** Something was thrown that may be a mistake of ours, and may have left the books half done. */
+  #inDoubt = false;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+    this.#pipeline = new StepPipeline(parts);
+    this.#slowMasks = new SlowMasks(parts.clock);
+  }
+
+  /** What has not ended. */
+  get keys(): RequestKey[] {
+    return [...this.#records.keys()];
+  }
+
+  /** What grammars are made of. Without it, structured output is refused. */
+  useVocabulary(vocabulary: GrammarVocabulary): void {
+    this.#vocabulary = vocabulary;
+  }
+
+  /** Queues a request, or throws PROMPT_TOO_LONG, QUEUE_FULL or TOKENIZER_MISSING. */
+  add(request: EngineRequest): void {
+    const structured = request.params.structuredOutput !== null;
+    if (structured && this.#vocabulary === null) {
+      throw new EngineError(
+        "TOKENIZER_MISSING",
+        "Cannot constrain the output: the model must have a tokenizer, this one has none",
+      );
+    }
+    const { scheduler, shape } = this.#parts;
+    // What comes in any number is counted before it is made.
+    scheduler.checkRoom(request.promptTokenIds.length, sequencesOf(request.params));
+    checkPromptRows(request, shape);
+    const record = new RequestRecord(request, shape, this.#birth());
+    this.#register(record);
+    if (structured) void this.#prepareGrammar(record);
+  }
+
+  /** Queues a prompt whose last hidden states are wanted. Throws as `add` does. */
+  addEmbedding(request: EmbedRequest): void {
+    this.#register(RequestRecord.forEmbedding(request, this.#parts.shape, this.#birth()));
+  }
+
+  /** Gives up one sequence of a request, or all. Unknown ones have ended: nothing to do. */
+  abort(key: RequestKey, index?: number): void {
+    const record = this.#records.get(key);
+    // One beam is no caller's to give up: which one it becomes is not known before the end.
+    if (record?.group.kind === "beams" && index !== undefined) return;
+    record?.sequences.forEach((sequence, place) => {
+      if (index !== undefined && index !== place) return;
+      this.#parts.scheduler.abort(sequence.id);
+      this.#forget(record, sequence);
+    });
+  }
+
+  /** Computes nothing for a request, or goes on. Unknown ones have ended: nothing to do. */
+  setPaused(key: RequestKey, paused: boolean): void {
+    const { scheduler } = this.#parts;
+    const record = this.#records.get(key);
+    if (record !== undefined) scheduler[paused ? "pause" : "resume"](record.group);
+  }
+
+  /**
+   * Brings one step to its end. Null when there is nothing to do, and no news: then none is under
+   * way. What a request throws ends that request; what cannot be told apart ends the requests of
+   * the step. Rejects only where the books are out of order afterwards, or memory could not be
+   * moved: then no step may follow.
+   */
+  async step(): Promise<StepOutput | null> {
+    const step = await this.#next();
+    if (step === null) return this.#news();
+    if ("unplanned" in step) {
+      this.#failAll(step.unplanned);
+      return this.#news();
+    }
+    const { clock } = this.#parts;
+    const takenMs = clock.nowMs();
+    const news = await this.#takeIn(step);
+    this.#checkBooks();
+    const planMs = step.planMs + (clock.nowMs() - takenMs);
+    return { ...news, failures: this.#takeFailures(), report: reportOf(step, planMs) };
+  }
+
+  /** The next step, of those who are prepared for it. */
+  async #next(): ReturnType<StepPipeline["next"]> {
+    for (;;) {
+      await this.#slowMasks.prepare((sequence, error) => {
+        const record = this.#bySequence.get(sequence);
+        if (record !== undefined) this.#failRequest(record, requestFailure(error));
+      });
+      const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
+      // Who is prepared may lack blocks that somebody holds who is not.
+      if (step !== null || this.#slowMasks.idle) return step;
+    }
+  }
+
+  stats(): StepStats {
+    const scheduler = this.#parts.scheduler.stats();
+    return {
+      ...scheduler,
+      steps: this.#steps,
+      promptTokens: this.#tokens.prompt,
+      cachedPromptTokens: this.#tokens.cachedPrompt,
+      computedPromptTokens: this.#tokens.computedPrompt,
+      generatedTokens: this.#tokens.generated,
+    };
+  }
+
+  /** Ends everything and frees the grammars. Not while `step` runs; what is under way is lost. */
+  async dispose(): Promise<void> {
+    for (const key of this.keys) this.abort(key);
+    await this.#pipeline.dropAhead();
+    disposeOf(this.#compiler);
+  }
+
+  #birth() {
+    return { firstId: this.#nextSequence, nowMs: this.#parts.clock.nowMs() };
+  }
+
+  #register(record: RequestRecord): void {
+    assert(!this.#records.has(record.key), "Cannot take a request twice");
+    this.#parts.scheduler.add(record.group);
+    this.#nextSequence += record.sequences.length;
+    this.#records.set(record.key, record);
+    for (const sequence of record.sequences) this.#bySequence.set(sequence, record);
+  }
+
+  /** Drops a sequence that the scheduler ended. Its task is freed when no step uses it. */
+  #forget(record: RequestRecord, sequence: Sequence): void {
+    if (!this.#bySequence.delete(sequence)) return;
+    this.#slowMasks.forget(sequence);
+    record.end(sequence);
+    if (record.done) this.#records.delete(record.key);
+    this.#pipeline.free(record.taskOf(sequence));
+  }
+
+  #taskOf(sequence: Sequence): SequenceTask {
+    const record = this.#bySequence.get(sequence);
+    assert(record !== undefined, "Cannot plan a sequence without a record");
+    return record.taskOf(sequence);
+  }
+
+  /** What happened outside of steps: grammars that failed. */
+  #news(): StepOutput | null {
+    if (this.#failures.length === 0) return null;
+    const failures = this.#takeFailures();
+    return { outputs: [], embeddings: [], failures, report: NO_STEP };
+  }
+
+  #takeFailures(): RequestFailure[] {
+    const failures = this.#failures;
+    this.#failures = [];
+    return failures;
+  }
+
+  async #takeIn(step: ComputedStep): Promise<StepNews> {
+    const { plan, outcome } = step;
+    if ("error" in outcome) {
+      this.#inDoubt ||= outcome.inDoubt;
+      return await this.#fail(plan, outcome.error);
+    }
+    const { results } = outcome;
+    // Before the commit: what their sequences drew counts for nothing.
+    plan.items.forEach(({ sequence }, place) => {
+      const failure = results[place]?.failure;
+      const record = failure === undefined ? undefined : this.#bySequence.get(sequence);
+      if (failure !== undefined && record !== undefined) this.#failRequest(record, failure);
+    });
+    let updates: readonly SequenceUpdate[];
+    try {
+      updates = this.#commit(step, results);
+    } catch (error) {
+      this.#inDoubt = true;
+      return await this.#fail(plan, stepFailure(error));
+    }
+    return this.#deliver(step, results, updates);
+  }
+
+  /** Lets sequences grow. */
+  #commit(step: ComputedStep, results: readonly ItemResult[]): readonly SequenceUpdate[] {
+    const { plan, computedMs: nowMs } = step;
+    const drawn = plan.items.map(({ sequence }, place) =>
+      sequence.group.kind === "beams" ? null : (results[place]?.tokenIds ?? []),
+    );
+    return this.#parts.scheduler.commit(plan, drawn, nowMs);
+  }
+
+  /** Turns updates into outputs, and lets go of what finished. */
+  #deliver(
+    step: ComputedStep,
+    results: readonly ItemResult[],
+    updates: readonly SequenceUpdate[],
+  ): StepNews {
+    const { plan, computedMs: nowMs } = step;
+    const resultOf = new Map(plan.items.map((item, place) => [item.sequence, results[place]]));
+    const outputs: SequenceOutput[] = [];
+    const embeddings: EmbeddingOutput[] = [];
+    for (const update of updates) {
+      const { sequence } = update;
+      const record = this.#bySequence.get(sequence);
+      if (record === undefined) continue;
+      this.#guard(record, () => {
+        const embedding = record.embedding(sequence);
+        if (embedding !== null) embeddings.push({ key: record.key, embedding });
+        else this.#advance(record, update, resultOf.get(sequence), outputs);
+        if (sequence.finished) this.#forget(record, sequence);
+      });
+    }
+    this.#searchOn(plan, results, nowMs, outputs);
+    this.#countStep(step, outputs);
+    return { outputs, embeddings };
+  }
+
+  /** Does what belongs to one request: what it throws ends that request. */
+  #guard(record: RequestRecord, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      // A mistake of ours may have left the books half done.
+      if (!(error instanceof EngineError)) this.#inDoubt = true;
+      this.#failRequest(record, requestFailure(error));
+    }
+  }
+
+  /** Lets beams go on whose rows have all been computed. */
+  #searchOn(
+    plan: StepPlan,
+    results: readonly ItemResult[],
+    nowMs: number,
+    outputs: SequenceOutput[],
+  ): void {
+    plan.items.forEach(({ sequence }, place) => {
+      const candidates = results[place]?.candidates ?? null;
+      const record = this.#bySequence.get(sequence);
+      if (candidates === null || record === undefined || sequence.finished) return;
+      this.#guard(record, () => {
+        this.#advanceBeams(record, record.advanceBeams(sequence, candidates), nowMs, outputs);
+      });
+    });
+  }
+
+  #advanceBeams(
+    record: RequestRecord,
+    next: ReturnType<RequestRecord["advanceBeams"]>,
+    nowMs: number,
+    outputs: SequenceOutput[],
+  ): void {
+    const { scheduler } = this.#parts;
+    if (next === null) return;
+    if (next === "over") {
+      outputs.push(...record.beamOutputs());
+      scheduler.finishGroup(record.group, { reason: "stop", stopReason: null });
+    } else {
+      record.continueBeams(scheduler.continueBeams(record.group, next, nowMs));
+    }
+    for (const sequence of record.sequences) {
+      if (sequence.finished) this.#forget(record, sequence);
+    }
+  }
+
+  /** One update as output. */
+  #advance(
+    record: RequestRecord,
+    update: SequenceUpdate,
+    result: ItemResult | undefined,
+    outputs: SequenceOutput[],
+  ): void {
+    const { sequence, tokenIds } = update;
+    const verdict = record.acceptTokens(sequence, tokenIds);
+    if (verdict === "complete" && !sequence.finished) {
+      this.#parts.scheduler.finish(sequence.id, { reason: "stop", stopReason: null });
+    }
+    const { sampling } = record.taskOf(sequence);
+    if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
+    outputs.push(record.output(update, result?.logprobs ?? null));
+  }
+
+  /** Ends all requests that were in a step which threw, and in the one that began behind it. */
+  async #fail(plan: StepPlan, error: WireError): Promise<StepNews> {
+    const behind = await this.#pipeline.dropAhead();
+    this.#parts.scheduler.fail(plan);
+    for (const { sequence } of [...plan.items, ...(behind?.items ?? [])]) {
+      const record = this.#bySequence.get(sequence);
+      if (record !== undefined) this.#failRequest(record, error);
+    }
+    return { outputs: [], embeddings: [] };
+  }
+
+  /** Ends all requests: what is left of them cannot be planned, and it is not known whose fault. */
+  #failAll(error: WireError): void {
+    for (const record of [...this.#records.values()]) this.#failRequest(record, error);
+    this.#inDoubt = true;
+    this.#checkBooks();
+  }
+
+  /** Throws where the books are out of order: nothing may run on them. */
+  #checkBooks(): void {
+    if (!this.#inDoubt) return;
+    this.#parts.scheduler.audit();
+    this.#inDoubt = false;
+  }
+
+  #failRequest(record: RequestRecord, error: WireError): void {
+    for (const sequence of record.sequences) {
+      this.#parts.scheduler.finish(sequence.id, { reason: "error", stopReason: null });
+      this.#forget(record, sequence);
+    }
+    this.#failures.push({ key: record.key, error });
+  }
+
+  #countStep({ plan, admitted }: ComputedStep, outputs: readonly SequenceOutput[]): void {
+    const tokens = this.#tokens;
+    this.#steps += 1;
+    tokens.prompt += admitted.prompt;
+    tokens.cachedPrompt += admitted.cachedPrompt;
+    for (const { sequence, start, count } of plan.items) {
+      const { promptLength } = sequence;
+      if (start < promptLength) {
+        tokens.computedPrompt += Math.min(start + count, promptLength) - start;
+      }
+    }
+    for (const { tokenIds } of outputs) tokens.generated += tokenIds.length;
+  }
+
+  /** Compiles beside the steps; the sequences keep their place in the queue meanwhile. */
+  async #prepareGrammar(record: RequestRecord): Promise<void> {
+    try {
+      await record.compile(this.#grammarCompiler());
+      for (const sequence of record.sequences) this.#parts.scheduler.grammarReady(sequence.id);
+    } catch (error) {
+      if (!record.done) this.#failRequest(record, toWire(error));
+    }
+    this.#parts.onWake();
+  }
+
+  #grammarCompiler(): StructuredCompiler {
+    assert(this.#vocabulary !== null, "Cannot compile a grammar without a vocabulary");
+    this.#compiler ??= this.#parts.createCompiler(this.#vocabulary);
+    return this.#compiler;
+  }
+}
+
+/** What a step brought, its failures apart. */
+type StepNews = Pick<StepOutput, "outputs" | "embeddings">;

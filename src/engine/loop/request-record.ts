@@ -1,0 +1,394 @@
+import { assert } from "#base";
+import {
+  checkEmbedLength,
+  type EmbedRequest,
+  type EngineRequest,
+  type PromptOutput,
+  type RequestKey,
+  type SequenceOutput,
+} from "#engine/protocol";
+import { decodeRetention, promptRetention } from "#kvcache";
+import {
+  type CompiledGrammar,
+  type GrammarCompiler,
+  type LogprobRequest,
+  type PositionLogprobs,
+  RequestSampling,
+  SamplingParams,
+  SequenceSampling,
+  type TokenCandidates,
+} from "#sampling";
+import {
+  type BeamContinuation,
+  generatedTokensMax,
+  Sequence,
+  SequenceGroup,
+  type SequenceOptions,
+  type SequenceRetention,
+  type SequenceUpdate,
+  type StopRules,
+  sequenceId,
+} from "#scheduler";
+import { BeamRecord } from "./beam-record.ts";
+import { disposeOf } from "./dispose-of.ts";
+import { likeliestOf } from "./prompt-rows.ts";
+import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
+
+const MS_PER_SECOND = 1000;
+
+/** How the hidden states of a text become its vector. */
+export interface HiddenPooling {
+  /** Most tokens of a text. */
+  readonly tokensMax: number;
+  readonly newPool: () => HiddenPool;
+}
+
+/** What every request of a model has in common. */
+export interface RequestShape {
+  readonly vocabularySize: number;
+  /** How texts are embedded. Throws what the model's files are refused for. */
+  readonly embedding: () => HiddenPooling;
+  readonly eosTokenIds: readonly number[];
+  /** Most tokens of a sequence, prompt included. */
+  readonly contextTokensMax: number;
+  readonly blockTokens: number;
+  /** Most log-probabilities of a prompt's tokens in one request. */
+  readonly promptLogprobsMax: number;
+}
+
+/** The number of a request's first sequence, and when it came. */
+export interface Birth {
+  readonly firstId: number;
+  readonly nowMs: number;
+}
+
+/** A request inside the engine: its sequences, and what is computed for each. */
+export class RequestRecord {
+  readonly key: RequestKey;
+  readonly sequences: readonly Sequence[];
+  /** The sequences as the scheduler takes them. */
+  readonly group: SequenceGroup;
+  readonly #beams: BeamRecord | null;
+  /** The likeliest tokens of beams that have drawn in the round that is under way. */
+  readonly #candidates = new Map<Sequence, TokenCandidates>();
+  readonly #request: EngineRequest;
+  readonly #shape: RequestShape;
+  /** What the sequences' sampling has in common. */
+  readonly #sampling: RequestSampling;
+  readonly #tasks: ReadonlyMap<Sequence, SequenceTask>;
+  readonly #places: ReadonlyMap<Sequence, number>;
+  readonly #ended = new Set<Sequence>();
+  readonly #arrivalMs: number;
+  #grammar: CompiledGrammar | null = null;
+  #promptTold = false;
+
+  /** Makes `params.n` sequences. */
+  constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
+    this.#request = request;
+    this.#shape = shape;
+    this.#arrivalMs = birth.nowMs;
+    this.key = request.key;
+    const { n, beamWidth } = request.params;
+    const places = Array.from({ length: beamWidth ?? n }, (_, place) => place);
+    const common = commonOptions(request, shape, birth);
+    this.sequences = places.map((place) => createSequence(request, common, place, birth));
+    this.#places = new Map(this.sequences.map((sequence, place) => [sequence, place]));
+    const kind = beamWidth === null ? "samples" : "beams";
+    this.group = new SequenceGroup({
+      requestId: request.requestId,
+      sequences: this.sequences,
+      kind,
+    });
+    this.#beams = beamWidth === null ? null : this.#createBeams();
+    const candidates = this.#beams?.candidatesPerBeam ?? 0;
+    this.#sampling = samplingOf(request, shape);
+    const isFree = request.params.structuredOutput === null;
+    this.#tasks = new Map(
+      this.sequences.map((sequence, place) => {
+        const sampling = isFree ? this.#createSampling(place, null) : null;
+        return [sequence, createTask(request, shape, { place, candidates, sampling })];
+      }),
+    );
+  }
+
+  /** One sequence that draws nothing of use: its hidden states are pooled. */
+  static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
+    const { newPool, tokensMax } = shape.embedding();
+    checkEmbedLength(embed, tokensMax);
+    const params = SamplingParams.parse({
+      temperature: 0,
+      maxTokens: 1,
+      skipReadingPrefixCache: true,
+    });
+    const request: EngineRequest = {
+      ...embed,
+      requestId: `embedding-${embed.key}`,
+      params,
+      seed: 0n,
+      cacheSalt: null,
+      retention: null,
+      priority: 0,
+      badWordTokenIds: [],
+      thinking: null,
+      promptLogits: false,
+    };
+    const record = new RequestRecord(request, shape, birth);
+    const [lead] = record.sequences;
+    assert(lead !== undefined, "Cannot embed without a sequence");
+    record.taskOf(lead).hiddenPool = newPool();
+    return record;
+  }
+
+  /** Have all sequences ended? */
+  get done(): boolean {
+    return this.#ended.size === this.sequences.length;
+  }
+
+  taskOf(sequence: Sequence): SequenceTask {
+    const task = this.#tasks.get(sequence);
+    assert(task !== undefined, "Cannot find a task: the sequence is another request's");
+    return task;
+  }
+
+  /** Takes note of an ended sequence. Its task is the engine's to free: a step may still use it. */
+  end(sequence: Sequence): void {
+    this.#ended.add(sequence);
+    if (!this.done) return;
+    const grammar = this.#grammar;
+    this.#grammar = null;
+    disposeOf(grammar);
+  }
+
+  /** Compiles the request's grammar: its sequences can draw then. Throws GRAMMAR_INVALID. */
+  async compile(compiler: Pick<GrammarCompiler, "compile">): Promise<void> {
+    const { structuredOutput } = this.#request.params;
+    assert(structuredOutput !== null, "Cannot compile: the request has no grammar");
+    const grammar = await compiler.compile(structuredOutput);
+    if (this.done) {
+      disposeOf(grammar);
+      return;
+    }
+    this.#grammar = grammar;
+    for (const [sequence, place] of this.#places) {
+      if (this.#ended.has(sequence)) continue;
+      this.taskOf(sequence).sampling = this.#createSampling(place, grammar);
+    }
+  }
+
+  /** The finished embedding, for a sequence that was made for one. */
+  embedding(sequence: Sequence): Float32Array | null {
+    const { hiddenPool } = this.taskOf(sequence);
+    return hiddenPool !== null && sequence.finished ? hiddenPool.vector() : null;
+  }
+
+  /**
+   * Moves the sequence's penalties and grammar on. `complete`: its structured output ended,
+   * whatever the stop rules say.
+   */
+  acceptTokens(sequence: Sequence, tokenIds: readonly number[]): "open" | "complete" {
+    const { sampling } = this.taskOf(sequence);
+    assert(sampling !== null, "Cannot accept tokens before the grammar is compiled");
+    for (const token of tokenIds) sampling.accept(token);
+    return sampling.terminated ? "complete" : "open";
+  }
+
+  output(update: SequenceUpdate, logprobs: readonly PositionLogprobs[] | null): SequenceOutput {
+    const { sequence, tokenIds } = update;
+    const { state } = sequence;
+    return {
+      key: this.key,
+      index: this.#placeOf(sequence),
+      tokenIds,
+      logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
+      finishReason: state.phase === "finished" ? state.reason : null,
+      stopReason: state.phase === "finished" ? state.stopReason : null,
+      beam: null,
+      prompt: this.#promptOutput(update),
+    };
+  }
+
+  /**
+   * Takes in what one beam's row brought. Once all live beams have theirs: how each goes on, or
+   * "over"; null before that. Throws ENGINE_STEP_FAILED where the model computed no numbers.
+   */
+  advanceBeams(
+    sequence: Sequence,
+    candidates: TokenCandidates,
+  ): readonly BeamContinuation[] | "over" | null {
+    const beams = this.#beams;
+    assert(beams !== null, "Cannot advance beams: the request draws tokens");
+    this.#candidates.set(sequence, candidates);
+    if (!beams.slots.every((slot) => this.#candidates.has(slot))) return null;
+    const next = beams.advance((slot) => {
+      const row = this.#candidates.get(slot);
+      assert(row !== undefined, "Cannot advance: a beam has no candidates");
+      return row;
+    });
+    this.#candidates.clear();
+    return next ?? "over";
+  }
+
+  /** Which sequence stands for each beam that `advanceBeams` named, in its order. */
+  continueBeams(slots: readonly Sequence[]): void {
+    this.#beams?.continueWith(slots);
+  }
+
+  /** All that a finished search found, best first. */
+  beamOutputs(): SequenceOutput[] {
+    const [lead] = this.sequences;
+    assert(this.#beams !== null && lead !== undefined, "Cannot give beams that nobody asked for");
+    return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
+  }
+
+  #placeOf(sequence: Sequence): number {
+    const place = this.#places.get(sequence);
+    assert(place !== undefined, "Cannot place a sequence of another request");
+    return place;
+  }
+
+  #createSampling(place: number, grammar: CompiledGrammar | null): SequenceSampling {
+    const seed = this.#request.seed + BigInt(place);
+    const matcher = grammar === null ? null : () => grammar.createMatcher();
+    return new SequenceSampling({ seed, matcher, request: this.#sampling });
+  }
+
+  #createBeams(): BeamRecord {
+    const [lead] = this.sequences;
+    assert(lead !== undefined, "Cannot search without a sequence");
+    const { contextTokensMax } = this.#shape;
+    const { promptLength, stop } = lead;
+    const newTokensMax = Math.max(1, generatedTokensMax(stop, { promptLength, contextTokensMax }));
+    return new BeamRecord({ params: this.#request.params, stop, newTokensMax, lead });
+  }
+
+  /** Goes with the first tokens, which are the first sequence's unless it was given up before. */
+  #promptOutput({ sequence }: SequenceUpdate): PromptOutput | null {
+    if (this.#promptTold) return null;
+    this.#promptTold = true;
+    return this.#promptOf(sequence);
+  }
+
+  #promptOf(sequence: Sequence): PromptOutput {
+    const task = this.taskOf(sequence);
+    const queuedMs = (sequence.firstScheduledMs ?? this.#arrivalMs) - this.#arrivalMs;
+    return {
+      cachedTokens: sequence.cachedTokens,
+      queueSeconds: queuedMs / MS_PER_SECOND,
+      promptLogprobs: task.promptLogprobs?.rows ?? null,
+      promptLogits: task.promptLogits?.values ?? null,
+    };
+  }
+}
+
+/** What all sequences of a request share: made once, however many there are. */
+type CommonOptions = Pick<SequenceOptions, "promptTokenIds" | "stop" | "arrivalMs" | "retention">;
+
+function commonOptions(
+  request: EngineRequest,
+  shape: RequestShape,
+  { nowMs }: Birth,
+): CommonOptions {
+  return {
+    promptTokenIds: Int32Array.from(request.promptTokenIds),
+    stop: stopRules(request.params, shape),
+    arrivalMs: nowMs,
+    retention: sequenceRetention(request, shape),
+  };
+}
+
+function createSequence(
+  request: EngineRequest,
+  common: CommonOptions,
+  place: number,
+  { firstId }: Birth,
+): Sequence {
+  const { params } = request;
+  return new Sequence({
+    ...common,
+    id: sequenceId(firstId + place),
+    requestId: request.requestId,
+    priority: request.priority,
+    cacheSalt: request.cacheSalt,
+    skipReadingPrefixCache:
+      params.skipReadingPrefixCache || (place === 0 && wantsPromptRows(request)),
+    awaitsGrammar: params.structuredOutput !== null,
+  });
+}
+
+/** What the request says, per block. */
+function sequenceRetention(
+  { retention, promptTokenIds }: EngineRequest,
+  { blockTokens }: RequestShape,
+): SequenceRetention | null {
+  if (retention === null) return null;
+  return {
+    prompt: promptRetention(retention, promptTokenIds.length, blockTokens),
+    decode: decodeRetention(retention),
+  };
+}
+
+/** Rows of cached tokens are not computed, so whoever wants all rows computes all tokens. */
+function wantsPromptRows({ params, promptLogits }: EngineRequest): boolean {
+  return params.promptLogprobs !== null || promptLogits;
+}
+
+function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
+  return {
+    maxTokens: params.maxTokens,
+    minTokens: params.minTokens,
+    ignoreEos: params.ignoreEos,
+    eosTokenIds: new Set(shape.eosTokenIds),
+    stopTokenIds: new Set(params.stopTokenIds),
+    repetition: params.repetitionDetection,
+  };
+}
+
+interface TaskOptions {
+  readonly place: number;
+  /** Of each beam's row; 0: the sequence draws. */
+  readonly candidates: number;
+  readonly sampling: SequenceSampling | null;
+}
+
+function createTask(
+  request: EngineRequest,
+  shape: RequestShape,
+  { place, candidates, sampling }: TaskOptions,
+): SequenceTask {
+  const { params, promptTokenIds } = request;
+  const { vocabularySize } = shape;
+  const tokens = promptTokenIds.length;
+  const first = place === 0;
+  const wanted = first ? promptLogprobRequest(params, vocabularySize) : null;
+  const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
+  const values = () => new Float32Array(tokens * vocabularySize);
+  return {
+    sampling,
+    promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
+    promptLogits:
+      request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
+    hiddenPool: null,
+    drawnRow: -1,
+    beamCandidates: candidates,
+  };
+}
+
+function samplingOf(request: EngineRequest, shape: RequestShape): RequestSampling {
+  return new RequestSampling({
+    params: request.params,
+    promptTokens: request.promptTokenIds,
+    vocabularySize: shape.vocabularySize,
+    endTokenIds: shape.eosTokenIds,
+    badWords: request.badWordTokenIds,
+    thinking: request.thinking,
+  });
+}
+
+function promptLogprobRequest(
+  params: SamplingParams,
+  vocabularySize: number,
+): LogprobRequest | null {
+  const { promptLogprobs } = params;
+  if (promptLogprobs === null) return null;
+  return { kind: "top", count: likeliestOf(promptLogprobs, vocabularySize) };
+}

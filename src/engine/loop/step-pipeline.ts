@@ -1,0 +1,251 @@
+/** Steps on their way through the device: begun, waited for, and handed on in order. */
+import type { Clock } from "#base";
+import { stepFailure, type WireError } from "#engine/protocol";
+import type { LoadCost } from "#kvcache";
+import {
+  isEmptyPlan,
+  type PlannedSequence,
+  type Scheduler,
+  type Sequence,
+  type StepPlan,
+  sequenceId,
+} from "#scheduler";
+import { disposeOf } from "./dispose-of.ts";
+import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
+import { PrefillPace } from "./prefill-pace.ts";
+import type { SequenceTask } from "./sequence-task.ts";
+
+/** A step tells how fast prompts are when one has so many tokens and such a share of all. */
+const PREFILL_TOKENS_MIN = 16;
+const PREFILL_SHARE_MIN = 0.9;
+
+/** The bytes behind the scheduler's cache, which move between levels. */
+export interface StepMemory {
+  readonly cost: Pick<LoadCost, "recordPrefill">;
+  /** Begins the moves that plans asked for; whether there were any. */
+  carryOut(): boolean;
+  /** Ids of sequences whose contents were fetched from disk since the last call. */
+  takeFinishedLoads(): readonly number[];
+}
+
+/** What a pipeline runs steps with. */
+export interface StepPipelineParts {
+  readonly scheduler: Scheduler;
+  readonly runner: ModelRunner;
+  /** The bytes behind the scheduler's cache; null where they are nobody's concern. */
+  readonly memory: StepMemory | null;
+  readonly clock: Clock;
+  /**
+   * Start a step while the one before still runs, as the scheduler's `overlapSteps` must say, too.
+   * Default: false.
+   */
+  readonly overlapSteps?: boolean;
+  /** What prompts may add to a step in which sequences decode. Default: null, what they take. */
+  readonly prefillMsMax?: number | null;
+}
+
+/** Why a step has no results. */
+export interface StepError {
+  readonly error: WireError;
+  /** It was thrown while blocks changed hands: the books are to be checked before they are used. */
+  readonly inDoubt: boolean;
+}
+
+/** What a device makes or made of a plan, or why it does not. */
+type Outcome<Made> = Made | StepError;
+
+/** Nothing could be planned: it cannot be told who is the reason. No step is under way. */
+export interface UnplannedStep {
+  readonly unplanned: WireError;
+}
+
+/** A step that the device is through with. It is to be committed, or failed. */
+export interface ComputedStep {
+  readonly plan: StepPlan;
+  readonly outcome: Outcome<{ readonly results: readonly ItemResult[] }>;
+  /** Tokens of prompts that came in with it. */
+  readonly admitted: AdmittedTokens;
+  readonly computedMs: number;
+  /** From its start, or the end of the step before it, to its end. */
+  readonly stepMs: number;
+  readonly planMs: number;
+}
+
+/** Samples and beams fork from the one that is counted; what comes back is known already. */
+export interface AdmittedTokens {
+  readonly prompt: number;
+  readonly cachedPrompt: number;
+}
+
+/** A step that the device may still work on. */
+interface BegunStep {
+  readonly plan: StepPlan;
+  readonly computing: Outcome<{ readonly started: StartedStep }>;
+  /** Nothing can be planned before its tokens are known. */
+  readonly holdsUp: boolean;
+  readonly admitted: AdmittedTokens;
+  readonly startedMs: number;
+  readonly plannedMs: number;
+}
+
+/** A step may only take blocks back: then there is nothing to compute. */
+const NOTHING_STARTED: StartedStep = { finish: async () => [] };
+
+/**
+ * Plans steps, hands them to the device, and waits for them. Where the device works beside the
+ * host, the next one begins while one is computed: two at a time at most, in order.
+ */
+export class StepPipeline {
+  readonly #parts: StepPipelineParts;
+  readonly #prefillPace: PrefillPace;
+  /** The step that began, or could not be planned, before the last one was committed. */
+  #ahead: BegunStep | UnplannedStep | null = null;
+  /** When the last step was through: the device has worked on the next one since. */
+  #computedMs = Number.NEGATIVE_INFINITY;
+  /** While a step starts: tasks of sequences that ended meanwhile, which it may still use. */
+  #endedTasks: SequenceTask[] | null = null;
+
+  constructor(parts: StepPipelineParts) {
+    this.#parts = parts;
+    this.#prefillPace = new PrefillPace(parts.prefillMsMax ?? null);
+  }
+
+  /**
+   * The next step, computed. Null: there is nothing to do, and none is under way. Never rejects for
+   * a failing step.
+   */
+  async next(
+    taskOf: (sequence: Sequence) => SequenceTask,
+  ): Promise<ComputedStep | UnplannedStep | null> {
+    const step = this.#ahead ?? (await this.#begin(taskOf));
+    this.#ahead = null;
+    if (step === null || "unplanned" in step) return step;
+    // The device goes on with the next step while the host waits for this one and takes it in.
+    if (this.#parts.overlapSteps === true && !step.holdsUp) this.#ahead = await this.#begin(taskOf);
+    return await this.#end(step);
+  }
+
+  /** Waits for a step that began ahead and is not wanted any more. Null: there is none. */
+  async dropAhead(): Promise<StepPlan | null> {
+    const step = this.#ahead;
+    this.#ahead = null;
+    if (step === null || "unplanned" in step) return null;
+    // If it fails, too, that changes nothing.
+    await outcomeOf(step);
+    return step.plan;
+  }
+
+  /** Frees the task of a sequence that ended, once no step that starts uses it. */
+  free(task: SequenceTask): void {
+    if (this.#endedTasks === null) disposeOf(task.sampling);
+    else this.#endedTasks.push(task);
+  }
+
+  async #begin(
+    taskOf: (sequence: Sequence) => SequenceTask,
+  ): Promise<BegunStep | UnplannedStep | null> {
+    const { scheduler, clock, memory } = this.#parts;
+    const startedMs = clock.nowMs();
+    for (const key of memory?.takeFinishedLoads() ?? []) scheduler.loadDone(sequenceId(key));
+    const plan = this.#plan();
+    if ("unplanned" in plan) return plan;
+    if (isEmptyPlan(plan)) {
+      memory?.carryOut();
+      return null;
+    }
+    const failure = this.#changeHands(plan, startedMs);
+    // Also what was decided before a failure: the books count on it.
+    memory?.carryOut();
+    const plannedMs = clock.nowMs();
+    const admitted = admittedTokens(plan);
+    const tasks = plan.items.map(({ sequence }) => taskOf(sequence));
+    const computing = failure ?? (await this.#start(plan, tasks));
+    const holdsUp =
+      "error" in computing || plan.items.some((item, place) => holdsUpNext(item, tasks[place]));
+    return { plan, computing, holdsUp, admitted, startedMs, plannedMs };
+  }
+
+  #plan(): StepPlan | UnplannedStep {
+    try {
+      return this.#parts.scheduler.plan(this.#prefillPace.tokensMax);
+    } catch (error) {
+      return { unplanned: stepFailure(error) };
+    }
+  }
+
+  /** Begins the plan. Null: that is done. It cannot fail, so an error is a mistake of ours. */
+  #changeHands(plan: StepPlan, startedMs: number): StepError | null {
+    try {
+      this.#parts.scheduler.begin(plan, startedMs);
+      return null;
+    } catch (error) {
+      return { error: stepFailure(error), inDoubt: true };
+    }
+  }
+
+  async #start(
+    plan: StepPlan,
+    tasks: readonly SequenceTask[],
+  ): Promise<Outcome<{ readonly started: StartedStep }>> {
+    if (plan.items.length === 0) return { started: NOTHING_STARTED };
+    const ended: SequenceTask[] = [];
+    this.#endedTasks = ended;
+    try {
+      return { started: await this.#parts.runner.start(plan, tasks) };
+    } catch (error) {
+      return { error: stepFailure(error), inDoubt: false };
+    } finally {
+      this.#endedTasks = null;
+      for (const task of ended) disposeOf(task.sampling);
+    }
+  }
+
+  async #end(step: BegunStep): Promise<ComputedStep> {
+    const { plan, admitted, startedMs, plannedMs } = step;
+    const outcome = await outcomeOf(step);
+    const computedMs = this.#parts.clock.nowMs();
+    const before = this.#computedMs;
+    this.#computedMs = computedMs;
+    if ("results" in outcome) this.#measure(plan, computedMs - Math.max(plannedMs, before));
+    const stepMs = computedMs - Math.max(startedMs, before);
+    return { plan, outcome, admitted, computedMs, stepMs, planMs: plannedMs - startedMs };
+  }
+
+  /** Where one prompt made up the step, its time says what computing it again would cost. */
+  #measure(plan: StepPlan, ms: number): void {
+    this.#prefillPace.record(plan, ms);
+    const { memory } = this.#parts;
+    for (const { start, count } of plan.items) {
+      if (count < PREFILL_TOKENS_MIN || count < plan.tokens * PREFILL_SHARE_MIN) continue;
+      memory?.cost.recordPrefill(start, start + count, ms);
+    }
+  }
+}
+
+/** Waits for the device. Never rejects. */
+async function outcomeOf({ computing }: BegunStep): Promise<ComputedStep["outcome"]> {
+  if ("error" in computing) return computing;
+  try {
+    return { results: await computing.started.finish() };
+  } catch (error) {
+    return { error: stepFailure(error), inDoubt: false };
+  }
+}
+
+/** Whether the sequence's next token depends on this step's in more ways than through the model. */
+function holdsUpNext(
+  { samples, sequence }: PlannedSequence,
+  task: SequenceTask | undefined,
+): boolean {
+  return samples && (sequence.isBeam || task?.sampling?.looksBack === true);
+}
+
+function admittedTokens(plan: StepPlan): AdmittedTokens {
+  let [prompt, cachedPrompt] = [0, 0];
+  for (const { sequence, admission } of plan.items) {
+    if (admission === null || sequence.preemptions > 0) continue;
+    prompt += sequence.promptLength;
+    cachedPrompt += sequence.cachedTokens;
+  }
+  return { prompt, cachedPrompt };
+}

@@ -1,0 +1,77 @@
+/**
+ * engine/protocol: what crosses between the caller's thread and the engine's, and its plain types.
+ *
+ *   api.ts          what callers pass in and get back
+ *   config.ts       how a model is loaded and run
+ *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
+ *                   numbers; wire-error.ts carries errors
+ *   heartbeat.ts    tells callers whether the engine still runs
+ *   embed-length.ts how long a text to embed may be
+ *   warn-once.ts    warnings about requests, each text once
+ *
+ * @module
+ */
+export type {
+  BeamScore,
+  CacheLevelName,
+  CacheLevelReport,
+  CacheReport,
+  ChatMessage,
+  ChatOptions,
+  Completion,
+  CompletionDelta,
+  DecodeTextOptions,
+  EmbeddingInfo,
+  EmbedResult,
+  EncodeTextOptions,
+  EngineHealth,
+  EngineListener,
+  EngineStats,
+  FinishReason,
+  GenerateOptions,
+  GenerateResult,
+  KvEventSource,
+  ModelConnection,
+  ModelInfo,
+  MoveDirection,
+  MoveReport,
+  Prompt,
+  PromptInfo,
+  RequestSummary,
+  RequestTimes,
+  ServedModel,
+  StepReport,
+  StreamItem,
+  TextCodec,
+  TextFrame,
+} from "./api.ts";
+export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
+export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
+export { Heartbeat } from "./heartbeat.ts";
+export {
+  clientOf,
+  type EmbeddingOutput,
+  type EmbedRequest,
+  type EngineInfo,
+  type EngineRequest,
+  FIRST_CLIENT,
+  type FromEngine,
+  firstKeyOf,
+  type LoadMessage,
+  type LoadPhase,
+  type LoadPhaseName,
+  type LoadProgress,
+  type PromptOutput,
+  type ReadyMessage,
+  type RequestFailure,
+  type RequestKey,
+  type SequenceOutput,
+  type StepMessage,
+  type StepOutput,
+  type StepStats,
+  type ToEngine,
+  type WireError,
+} from "./protocol.ts";
+export { forEachRow, packOutputs, plainOutput } from "./token-rows.ts";
+export { warnOnce } from "./warn-once.ts";
+export { engineDeath, fromWire, requestFailure, stepFailure, toWire } from "./wire-error.ts";

@@ -1,0 +1,58 @@
+/** How a loaded model embeds texts, for requests and for whoever asks. */
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import type { HiddenPooling } from "#engine/loop";
+import type { EmbeddingInfo } from "#engine/protocol";
+import { type DecoderSpec, meanPooling, RowPool, type TextEmbedding, textEmbedding } from "#models";
+
+/** What clients may know of it. */
+export function embeddingInfo(
+  { pooling, tokensMax }: TextEmbedding,
+  { hiddenSize }: { readonly hiddenSize: number },
+  declared: boolean,
+): EmbeddingInfo {
+  const { modes, normalize: normalized } = pooling;
+  return { pooling: modes, normalized, dimensions: modes.length * hiddenSize, tokensMax, declared };
+}
+
+/**
+ * A decoder's way to embed: as its folder says where sentence-transformers wrote it, else means of
+ * length 1. A decoder that cannot embed as its folder says still generates: what it is refused for
+ * is thrown when somebody asks for a vector.
+ */
+export function decoderEmbedding(
+  checkpoint: Checkpoint,
+  spec: DecoderSpec,
+): { readonly pooling: () => HiddenPooling; readonly info: EmbeddingInfo | null } {
+  const { contextTokensMax: tokensMax } = spec;
+  const { sentence } = checkpoint;
+  if (sentence?.modules == null) {
+    const embedding = { pooling: meanPooling, tokensMax, warnings: [] };
+    return {
+      pooling: () => hiddenPooling(embedding, spec),
+      info: embeddingInfo(embedding, spec, false),
+    };
+  }
+  try {
+    const embedding = textEmbedding(sentence, spec);
+    return {
+      pooling: () => hiddenPooling(embedding, spec),
+      info: embeddingInfo(embedding, spec, true),
+    };
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.code !== "UNSUPPORTED_MODEL") throw error;
+    return {
+      pooling: () => {
+        throw error;
+      },
+      info: null,
+    };
+  }
+}
+
+function hiddenPooling(
+  { pooling, tokensMax }: TextEmbedding,
+  { hiddenSize }: { readonly hiddenSize: number },
+): HiddenPooling {
+  return { tokensMax, newPool: () => new RowPool(hiddenSize, pooling) };
+}

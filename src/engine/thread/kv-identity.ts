@@ -1,0 +1,44 @@
+/** What a decoder's keys and values follow from beside the tokens: it tells stored ones apart. */
+import type { Checkpoint } from "#checkpoint";
+import type { Device, WeightFormat } from "#devices";
+import type { EngineOptions } from "#engine/protocol";
+import type { FingerprintInput } from "#engine/tiers";
+import { type DecoderSpec, layerWindow, ropeAttentionFactor, ropeFrequencies } from "#models";
+import { servedTokens, streamingOf } from "./attention-window.ts";
+
+/** A decoder as it is about to run. */
+export interface KvIdentityParts {
+  readonly options: EngineOptions;
+  readonly checkpoint: Checkpoint;
+  readonly spec: DecoderSpec;
+  readonly device: Device;
+  readonly weightFormat: WeightFormat;
+  /** `KvCache.layout` of its cache. */
+  readonly layout: string;
+}
+
+/**
+ * Values that were computed, not options: two ways to ask for the same share what they store. No
+ * option may reach a kernel of a forward pass without a part in here;
+ * `test/engine/fingerprint-audit.test.ts` asks of every option whether it does.
+ */
+export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
+  const { options, checkpoint, spec, device, weightFormat, layout } = parts;
+  const { arithmetic } = device;
+  const { randomWeights } = options;
+  const streaming = streamingOf(options);
+  return {
+    ...{ checkpoint, arithmetic, weightFormat, layout, randomWeights },
+    rope: ropeOf(spec, servedTokens(options, spec)),
+    layerWindows: spec.layers.map((layer) => layerWindow(layer, streaming)),
+    sinkTokens: streaming?.sinkTokens ?? 0,
+  };
+}
+
+function ropeOf({ positions }: DecoderSpec, tokens: number): FingerprintInput["rope"] {
+  if (positions.kind !== "rope") return null;
+  return {
+    frequencies: ropeFrequencies(positions, tokens),
+    attentionFactor: ropeAttentionFactor(positions),
+  };
+}

@@ -1,0 +1,244 @@
+/** A decoder's checkpoint and options → an engine with a cache. */
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import { hostMemory } from "#devices";
+import {
+  DecoderRunner,
+  type DecoderRunnerParts,
+  runWorstSteps,
+  StepBuilder,
+} from "#engine/forward";
+import { Engine } from "#engine/loop";
+import type { EngineOptions } from "#engine/protocol";
+import { CacheMemory, modelFingerprint } from "#engine/tiers";
+import { attentionWeight } from "#kvcache";
+import {
+  cacheWindow,
+  checkStreaming,
+  Decoder,
+  type DecoderModel,
+  type DecoderSpec,
+  type DecoderWeights,
+  loadDecoderWeights,
+  warmUp,
+} from "#models";
+import { GrammarCompiler, Sampler } from "#sampling";
+import { Scheduler, type TransferEstimates } from "#scheduler";
+import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
+import { CachePlan } from "./cache-plan.ts";
+import { decoderEmbedding } from "./embedding-info.ts";
+import { idleSettings } from "./idle-settings.ts";
+import { kvIdentity } from "./kv-identity.ts";
+import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
+import { weightFormatFor } from "./memory-plan.ts";
+
+/** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
+const PROMPT_LOGIT_ROWS = 64;
+
+/** Longest that prompts hold up others' tokens, in ms, where nothing is said of it. */
+const CPU_PREFILL_MS = 50;
+
+/**
+ * Throws what reading weights and making room for them and the cache throw, and INVALID_ARGUMENT
+ * for attention sinks that the model cannot have.
+ */
+export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedModel> {
+  const { phases, checkpoint, sources, device } = loading;
+  const { options } = loading.message;
+  const { spec } = model;
+  const streaming = streamingOf(options);
+  if (streaming !== null) checkStreaming(spec, streaming);
+  const format = weightFormatFor(options, checkpoint, device);
+  const onProgress = watchWeights(loading);
+  const weights = await phases.run("weights", () =>
+    loadDecoderWeights(device, model, { sources, format, onProgress }),
+  );
+  const plan = new CachePlan({ device, options, checkpoint, spec, format });
+  // Before the pool, which on a GPU takes nearly all that is left.
+  const step = await phases.run("steps", () => makeSteps(loading, { spec, weights, plan }));
+  const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
+  try {
+    await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
+    return createEngine(loading, { spec, weights, step, memory });
+  } catch (error) {
+    // The device gives its own memory back, but not the folder of the disk tier.
+    await memory.close();
+    throw error;
+  }
+}
+
+function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
+  const { message, context, checkpoint, device } = loading;
+  const { options } = message;
+  const { spec, weights, memory } = parts;
+  const overlapSteps = options.overlapSteps ?? device.runsLater;
+  const scheduler = new Scheduler({
+    config: options.scheduler,
+    cache: memory.cache,
+    contextTokensMax: modelContextTokens(options, spec),
+    overlapSteps,
+    estimates: estimatesOf(memory, options),
+  });
+  const found = { hostBlocks: memory.cache.counts(1).total, modelTokens: spec.contextTokensMax };
+  for (const text of idleSettings(options, found)) context.warn(text);
+  const runner = new DecoderRunner({
+    ...parts.step,
+    device,
+    kvCache: memory.blocks,
+    logitRowsMax: PROMPT_LOGIT_ROWS,
+  });
+  const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
+  const { vocabularySize, hiddenSize } = spec;
+  const { contextTokensMax } = scheduler;
+  const embedding = decoderEmbedding(checkpoint, spec);
+  const engine = new Engine({
+    scheduler,
+    runner,
+    memory,
+    overlapSteps,
+    prefillMsMax:
+      options.scheduler.prefillMsMax ?? (device.kind === "cuda" ? null : CPU_PREFILL_MS),
+    clock: context.clock,
+    onWake: context.onWake,
+    shape: {
+      ...{ vocabularySize, eosTokenIds, contextTokensMax },
+      blockTokens: memory.blocks.blockTokens,
+      embedding: embedding.pooling,
+      promptLogprobsMax: options.promptLogprobsMax,
+    },
+    createCompiler: (vocabulary) =>
+      new GrammarCompiler({
+        tokens: { bytes: vocabulary.bytes, ends: vocabulary.ends.slice(0, vocabularySize) },
+        options: options.grammar,
+        vocabularySize,
+        stopTokenIds: eosTokenIds,
+        clock: context.clock,
+      }),
+  });
+  const { blocks } = memory;
+  const info = {
+    architecture: spec.architecture,
+    kind: "decoder",
+    parameters: weights.parameters,
+    vocabularySize,
+    contextTokensMax,
+    attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
+    hiddenSize,
+    embedding: embedding.info,
+    device: device.description,
+    weightFormat: weights.format,
+    kvFormat: blocks.format,
+    blockTokens: blocks.blockTokens,
+    blocks: blocks.blocks,
+    bytesPerBlock: blocks.bytesPerBlock,
+  } as const;
+  return { engine, device, info, memory, kvEvents: memory.cache };
+}
+
+/** What is measured decides, unless stored blocks are to be fetched whatever that costs. */
+function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): TransferEstimates {
+  if (kvCache.onboard === "auto") return cost;
+  return {
+    recomputeMs: (tokens, start) => cost.recomputeMs(tokens, start),
+    swapMs: (blocks) => cost.swapMs(blocks),
+    loadPays: () => true,
+  };
+}
+
+interface DecoderParts {
+  readonly spec: DecoderSpec;
+  readonly weights: DecoderWeights;
+}
+
+/** What computes steps, with all memory that they need. */
+type StepParts = Pick<DecoderRunnerParts, "decoder" | "sampler" | "builder">;
+
+interface LoadedParts extends DecoderParts {
+  readonly step: StepParts;
+  readonly memory: CacheMemory;
+}
+
+/** The pool takes what weights and steps leave, as far as it is of use. */
+async function openMemory(
+  { message, context, checkpoint, device }: Loading,
+  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
+): Promise<CacheMemory> {
+  const { options } = message;
+  const weightFormat = weights.format;
+  return await CacheMemory.open({
+    device,
+    memory: { ...plan.block, blocks: plan.blocks() },
+    settings: options.kvCache,
+    window: plan.window,
+    attentionWeight: attentionWeight({
+      parameters: weights.parameters,
+      layers: spec.layers.length,
+      heads: spec.heads,
+      headDim: spec.headDim,
+    }),
+    fingerprint: (layout) =>
+      modelFingerprint(kvIdentity({ options, checkpoint, spec, device, weightFormat, layout })),
+    clock: context.clock,
+    timer: context.timer,
+    hostBytesFree: hostMemory().availableBytes,
+    warn: context.warn,
+    onFinished: context.onWake,
+  });
+}
+
+/** Allocates what steps use, and on a GPU runs the largest ones, which take the rest of it. */
+async function makeSteps(
+  { message, device }: Loading,
+  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
+): Promise<StepParts> {
+  const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
+  const { blockTokens } = message.options.kvCache;
+  // At least what the scheduler will let a sequence have.
+  const contextTokensMax = plan.contextTokensMax();
+  const logitRowsMax = Math.max(runningSequencesMax, PROMPT_LOGIT_ROWS);
+  const limits = {
+    ...{ stepTokensMax, sequencesMax: runningSequencesMax, logitRowsMax },
+    ...{ blockTokens, contextTokensMax },
+    blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
+  };
+  const streaming = streamingOf(message.options);
+  const { vocabularySize } = spec;
+  const decoder = new Decoder({
+    ...{ device, spec, weights, limits, streaming },
+    servedTokens: servedTokens(message.options, spec),
+  });
+  const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
+  if (device.kind === "cuda") {
+    await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
+  }
+  return { decoder, sampler, builder: new StepBuilder(limits) };
+}
+
+/** Steps of decoding are kept ahead where the device replays them. */
+async function makeGraphs(
+  { message, context, device }: Loading,
+  { step, memory }: Pick<LoadedParts, "step" | "memory">,
+): Promise<void> {
+  await warmUp({
+    ...{ device, decoder: step.decoder, cache: memory.blocks, drawn: step.sampler.tokens },
+    sequencesMax: message.options.scheduler.runningSequencesMax,
+    onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
+  });
+}
+
+/** End tokens of config.json and generation_config.json together. */
+function endTokens(
+  fromConfig: readonly number[],
+  generationConfig: Checkpoint["generationConfig"],
+): number[] {
+  const value = generationConfig?.eos_token_id;
+  const more = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
+  if (!more.every((id): id is number => Number.isInteger(id))) {
+    throw new EngineError(
+      "CHECKPOINT_INVALID",
+      "Cannot read generation_config.json: eos_token_id must be an id or a list of ids",
+      { param: "eos_token_id" },
+    );
+  }
+  return [...new Set([...fromConfig, ...more])];
+}

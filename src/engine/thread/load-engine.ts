@@ -1,0 +1,114 @@
+import { openCheckpoint } from "#checkpoint";
+import { type Device, type KvFormat, openDevice, type WeightFormat } from "#devices";
+import { EncoderEngine } from "#engine/forward";
+import type { EngineOptions, LoadMessage } from "#engine/protocol";
+import {
+  describeModel,
+  Encoder,
+  type EncoderModel,
+  loadEncoderWeights,
+  randomWeights,
+  textEmbedding,
+} from "#models";
+import { refuseWindow } from "./attention-window.ts";
+import { cudaSettings } from "./cuda-settings.ts";
+import { embeddingInfo } from "./embedding-info.ts";
+import { loadDecoder } from "./load-decoder.ts";
+import { LoadPhases } from "./load-phases.ts";
+import {
+  type LoadContext,
+  type LoadedEngine,
+  type LoadedModel,
+  type Loading,
+  watchWeights,
+} from "./loading.ts";
+import { weightFormatFor } from "./memory-plan.ts";
+
+/** A checkpoint and options → an engine that runs. Throws what opening and loading throw. */
+export async function loadEngine(
+  message: LoadMessage,
+  context: LoadContext,
+): Promise<LoadedEngine> {
+  const { options } = message;
+  const phases = new LoadPhases(context.clock);
+  const checkpoint = await phases.run("files", () =>
+    openCheckpoint(message.path, { weights: !options.randomWeights }),
+  );
+  try {
+    const model = describeModel(checkpoint.config);
+    const device = await phases.run("device", () => openEngineDevice(options, context));
+    phases.watch(device);
+    try {
+      const sources = options.randomWeights ? randomWeights() : checkpoint.tensors;
+      const loading = { message, context, phases, checkpoint, sources, device };
+      const loaded =
+        model.kind === "decoder"
+          ? await loadDecoder(loading, model)
+          : await loadEncoder(loading, model);
+      // From here on a step that takes memory is a mistake of ours; an encoder's were not measured.
+      if (model.kind === "decoder") device.seal();
+      return { ...loaded, phases: phases.all };
+    } catch (error) {
+      device.dispose();
+      throw error;
+    }
+  } finally {
+    checkpoint.close();
+  }
+}
+
+function openEngineDevice(options: EngineOptions, context: LoadContext): Promise<Device> {
+  return openDevice({
+    kind: options.device,
+    warn: context.warn,
+    cuda: cudaSettings(options),
+    onKernels: ({ done, total, cached }) => {
+      if (!cached) context.onProgress({ part: "kernels", done, total });
+    },
+    ...(options.threads === null ? {} : { threads: options.threads }),
+    ...(options.isa === null ? {} : { isa: options.isa }),
+  });
+}
+
+async function loadEncoder(loading: Loading, model: EncoderModel): Promise<LoadedModel> {
+  const { message, context, phases, checkpoint, sources, device } = loading;
+  const { options } = message;
+  const { spec } = model;
+  refuseWindow(options, spec.architecture);
+  const embedding = textEmbedding(checkpoint.sentence, spec);
+  for (const text of embedding.warnings) context.warn(text);
+  const format: WeightFormat = weightFormatFor(options, checkpoint, device);
+  const onProgress = watchWeights(loading);
+  const weights = await phases.run("weights", () =>
+    loadEncoderWeights(device, model, { sources, format, onProgress }),
+  );
+  const stepTokensMax = Math.max(options.scheduler.stepTokensMax, spec.contextTokensMax);
+  const sequencesMax = options.scheduler.runningSequencesMax;
+  const limits = { stepTokensMax, sequencesMax };
+  const engine = new EncoderEngine({
+    device,
+    encoder: new Encoder({ device, spec, weights, limits }),
+    embedding,
+    clock: context.clock,
+    ...limits,
+    waitingMax: options.scheduler.waitingSequencesMax,
+  });
+  const kvFormat: KvFormat = "f32";
+  const info = {
+    architecture: spec.architecture,
+    kind: "encoder",
+    parameters: weights.parameters,
+    vocabularySize: spec.vocabularySize,
+    contextTokensMax: embedding.tokensMax,
+    attentionWindow: null,
+    hiddenSize: spec.hiddenSize,
+    embedding: embeddingInfo(embedding, spec, checkpoint.sentence?.modules != null),
+    device: device.description,
+    weightFormat: format,
+    kvFormat,
+    blockTokens: options.kvCache.blockTokens,
+    blocks: 0,
+    bytesPerBlock: 0,
+  } as const;
+  return { engine, device, info, kvEvents: null, memory: null };
+}

@@ -1,0 +1,127 @@
+import { EngineError } from "#base";
+import type { Checkpoint } from "#checkpoint";
+import type { Device, DeviceKind, KvFormat, WeightFormat } from "#devices";
+import type { EngineOptions } from "#engine/protocol";
+import { tooLarge, tooSmall } from "#engine/tiers";
+import { elementCount } from "#tensor";
+
+/** What a pool in main memory takes unless more was asked for: hundreds of short chats. */
+const POOL_BYTES_DEFAULT = 2 ** 30;
+/** Most of the free memory that the default takes. */
+const POOL_SHARE = 0.3;
+/** Files with at least so many bytes per parameter are float32. */
+const FLOAT32_BYTES_MIN = 3.5;
+
+/** One block of the pool, as the device will keep it. */
+export interface BlockSize {
+  readonly bytes: number;
+  readonly blockTokens: number;
+}
+
+/** How weights are kept: as asked, else as the file's precision suggests. */
+export function weightFormatFor(
+  options: EngineOptions,
+  checkpoint: Checkpoint,
+  device: Device,
+): WeightFormat {
+  const format = wantedFormat(options, checkpoint, device);
+  if (device.weightFormats.includes(format)) return format;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot load the model: ${device.description} keeps weights in ` +
+      `${device.weightFormats.join(", ")}, wanted ${format}`,
+    { param: "dtype" },
+  );
+}
+
+function wantedFormat(
+  options: EngineOptions,
+  checkpoint: Checkpoint,
+  device: Device,
+): WeightFormat {
+  if (options.quantization === "int8") return "i8";
+  if (options.dtype === "float32") return "f32";
+  // Tensor cores multiply bf16 sixteen times as fast as f32.
+  if (options.dtype === "bfloat16" || device.kind === "cuda") return "bf16";
+  if (options.randomWeights) return "bf16";
+  let parameters = 0;
+  for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
+  return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
+}
+
+/** How keys and values are kept: as asked, else as exact as the weights. */
+export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFormat {
+  switch (options.kvCache.dtype) {
+    case "float32":
+      return "f32";
+    case "float16":
+      return "f16";
+    case "bfloat16":
+      return "bf16";
+    case "int8":
+      return "i8";
+    case "fp8":
+      return "fp8";
+    case "auto":
+      return weights === "f32" ? "f32" : "bf16";
+  }
+}
+
+/** What a pool may take, and what of it is of use. */
+export interface PoolRoom {
+  readonly contextTokensMax: number;
+  /** Memory of the device: all of it, and what is free. */
+  readonly totalBytes: number;
+  readonly availableBytes: number;
+  /** Whose memory it is: a GPU's is there for nothing else. */
+  readonly device: DeviceKind;
+}
+
+/** Left free of a GPU beside the pool, for graphs of steps, which are captured later. */
+export const GRAPH_BYTES = 2 ** 28;
+
+/**
+ * Blocks of the pool. Throws INVALID_ARGUMENT where so much was asked for that it is not there, or
+ * so little that no block fits, and OUT_OF_MEMORY where there is no memory for one.
+ */
+export function poolBlocks(block: BlockSize, options: EngineOptions, machine: PoolRoom): number {
+  const { availableBytes, contextTokensMax } = machine;
+  const asked = options.kvCache.poolBytes;
+  if (asked !== null && asked < block.bytes) throw tooSmall("poolBytes", asked, block.bytes);
+  if (asked !== null && asked > availableBytes) throw tooLarge("poolBytes", asked, availableBytes);
+  const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
+  // More than every running sequence at full length has no use but a longer memory.
+  const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
+  const bytes = asked ?? defaultPoolBytes(options, machine);
+  const blocks = Math.floor(bytes / block.bytes);
+  if (blocks < 1) throw noMemory(block.bytes, options, machine);
+  return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
+}
+
+/** A GPU's memory is used up to the share that was asked for, whoever uses it. */
+function defaultPoolBytes(options: EngineOptions, machine: PoolRoom): number {
+  const { device, totalBytes, availableBytes } = machine;
+  if (device !== "cuda") return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+  const usedBytes = totalBytes - availableBytes;
+  const wanted = totalBytes * options.gpuMemoryUtilization - usedBytes;
+  return Math.max(0, Math.min(wanted, availableBytes - GRAPH_BYTES));
+}
+
+function noMemory(
+  bytesPerBlock: number,
+  options: EngineOptions,
+  { device, totalBytes, availableBytes }: PoolRoom,
+): EngineError {
+  const place =
+    device === "cuda"
+      ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
+        `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} ` +
+        `bytes be used, ${totalBytes - availableBytes} are`
+      : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
+        "set poolBytes or lower blockTokens";
+  return new EngineError(
+    "OUT_OF_MEMORY",
+    `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, ${place}`,
+    { param: "poolBytes" },
+  );
+}

@@ -1,0 +1,122 @@
+import type { MessagePort } from "node:worker_threads";
+import {
+  clientOf,
+  FIRST_CLIENT,
+  type FromEngine,
+  packOutputs,
+  type RequestKey,
+  type StepOutput,
+  type StepStats,
+  type ToEngine,
+  type WireError,
+} from "#engine/protocol";
+
+/** What clients on threads of their own do. */
+export interface ClientEvents {
+  readonly onMessage: (message: ToEngine) => void;
+  /** The client's thread ended, or it closed its port. */
+  readonly onGone: (client: number) => void;
+}
+
+/** One client's part of a step. */
+interface Share {
+  readonly outputs: StepOutput["outputs"][number][];
+  readonly embeddings: StepOutput["embeddings"][number][];
+  readonly failures: StepOutput["failures"][number][];
+}
+
+/**
+ * Who gets what the engine says. The first client, which loaded the model, hears everything that
+ * concerns the engine as a whole; the others hear of their own requests, and of the engine's end.
+ */
+export class ServiceClients {
+  readonly #postFirst: (message: FromEngine) => void;
+  readonly #events: ClientEvents;
+  readonly #ports = new Map<number, MessagePort>();
+  /** What ended the engine: whoever connects later is told at once. */
+  #death: WireError | null = null;
+  #closed = false;
+
+  constructor(postFirst: (message: FromEngine) => void, events: ClientEvents) {
+    this.#postFirst = postFirst;
+    this.#events = events;
+  }
+
+  /** Takes a client in. Its requests' keys are its own (`firstKeyOf`). */
+  connect(client: number, port: MessagePort): void {
+    if (this.#closed) {
+      port.close();
+      return;
+    }
+    this.#ports.set(client, port);
+    port.on("message", (messages: readonly ToEngine[]) => {
+      for (const message of messages) this.#events.onMessage(message);
+    });
+    port.on("close", () => {
+      if (this.#ports.delete(client)) this.#events.onGone(client);
+    });
+    if (this.#death !== null) this.#postTo(client, { type: "dead", error: this.#death });
+  }
+
+  /** To whom it concerns. */
+  post(message: FromEngine): void {
+    switch (message.type) {
+      case "refused":
+      case "kvSnapshot":
+        this.#postTo(clientOf(message.key), message);
+        break;
+      case "dead":
+        this.#death = message.error;
+        for (const client of [FIRST_CLIENT, ...this.#ports.keys()]) this.#postTo(client, message);
+        break;
+      default:
+        this.#postFirst(message);
+    }
+  }
+
+  /** To each client what is its own, to the first one the books of every step. */
+  postStep(step: StepOutput, stats: StepStats): void {
+    const tell = (client: number, share: Omit<StepOutput, "report">) => {
+      const { outputs, embeddings, failures } = share;
+      const { report } = step;
+      const own = { ...packOutputs(outputs), embeddings, failures };
+      this.#postTo(client, { type: "step", ...own, report, stats });
+    };
+    if (this.#ports.size === 0) tell(FIRST_CLIENT, step);
+    else for (const [client, share] of sharesOf(step)) tell(client, share);
+  }
+
+  /** Says that the engine is closed, the last that anybody hears. */
+  close(): void {
+    this.#closed = true;
+    this.#postFirst({ type: "closed" });
+    const ports = [...this.#ports.values()];
+    this.#ports.clear();
+    for (const port of ports) port.close();
+  }
+
+  /** A client that is gone hears nothing. */
+  #postTo(client: number, message: FromEngine): void {
+    if (client === FIRST_CLIENT) this.#postFirst(message);
+    else this.#ports.get(client)?.postMessage(message);
+  }
+}
+
+/** A step's news by client; the first one's are there even when they are none. */
+function sharesOf({ outputs, embeddings, failures }: StepOutput): ReadonlyMap<number, Share> {
+  const shares = new Map([[FIRST_CLIENT, emptyShare()]]);
+  const shareOf = (key: RequestKey): Share => {
+    const client = clientOf(key);
+    const share = shares.get(client) ?? emptyShare();
+    shares.set(client, share);
+    return share;
+  };
+  for (const output of outputs) shareOf(output.key).outputs.push(output);
+  for (const embedding of embeddings) shareOf(embedding.key).embeddings.push(embedding);
+  for (const failure of failures) shareOf(failure.key).failures.push(failure);
+  return shares;
+}
+
+function emptyShare(): Share {
+  return { outputs: [], embeddings: [], failures: [] };
+}

@@ -1,0 +1,293 @@
+import { assert, type Clock, EngineError, messageOf, processClock, type Timer } from "#base";
+import {
+  clientOf,
+  engineDeath,
+  type FromEngine,
+  fromWire,
+  Heartbeat,
+  type LoadMessage,
+  type RequestKey,
+  type StepOutput,
+  type ToEngine,
+  toWire,
+  warnOnce,
+} from "#engine/protocol";
+import { cacheReport } from "./cache-report.ts";
+import { loadEngine } from "./load-engine.ts";
+import type { LoadedEngine } from "./loading.ts";
+import { ServiceClients } from "./service-clients.ts";
+
+const NO_KV_EVENTS =
+  "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
+  "load it with eventBufferMax above 0";
+
+/** How old the cache's report may be while steps run: it costs some 20 µs to hand over. */
+const REPORT_INTERVAL_MS = 100;
+
+/** How long closing may take to write what waits for the disk. What has begun is always ended. */
+const CLOSING_MS_MAX = 10_000;
+
+/** What an engine's side of the link works with. */
+export interface ServiceParts {
+  readonly clock: Clock;
+  readonly timer: Timer;
+  /** Tells other threads whether turns end. Default: nobody looks. */
+  readonly heartbeat?: Heartbeat;
+  /** Takes what the engine says to the other side. */
+  readonly post: (message: FromEngine) => void;
+}
+
+/**
+ * The engine's side of the link: takes messages, runs steps while there is work, sleeps when there
+ * is none, and posts what steps bring. Runs on any thread.
+ */
+export class EngineService {
+  /** Settles when the engine was closed and its memory is free. */
+  readonly closed: Promise<void>;
+  readonly #clock: Clock;
+  readonly #timer: Timer;
+  readonly #heartbeat: Heartbeat;
+  readonly #clients: ServiceClients;
+  /** Hands on what clients warn of, each text once. */
+  readonly #warn: (message: string) => void;
+  #loaded: LoadedEngine | null = null;
+  #running: Promise<void> = Promise.resolve();
+  #closing = false;
+  /** It was told that the engine cannot go on. */
+  #dead = false;
+  /** Something happened since the last look for work. */
+  #woken = false;
+  #wake: (() => void) | null = null;
+  /** The books may have changed since they were last posted. */
+  #statsStale = false;
+  /** When the cache's report was posted. */
+  #reportedMs = Number.NEGATIVE_INFINITY;
+  #markClosed: () => void = () => {};
+
+  constructor({ clock, timer, post, heartbeat = new Heartbeat() }: ServiceParts) {
+    this.#clock = clock;
+    this.#timer = timer;
+    this.#heartbeat = heartbeat;
+    this.#clients = new ServiceClients(post, {
+      onMessage: (message) => this.receive(message),
+      onGone: (client) => this.#abortAll(client),
+    });
+    this.#warn = warnOnce((text) => this.#clients.post({ type: "warning", message: text }));
+    this.closed = new Promise((resolve) => {
+      this.#markClosed = resolve;
+    });
+  }
+
+  receive(message: ToEngine): void {
+    if (message.type === "close") {
+      void this.#close();
+      return;
+    }
+    if (message.type === "load") {
+      this.#running = this.#run(message);
+      return;
+    }
+    if (message.type === "connect") {
+      this.#clients.connect(message.client, message.port);
+      return;
+    }
+    if (message.type === "warn") {
+      this.#warn(message.message);
+      return;
+    }
+    this.#statsStale = true;
+    // A request may be stuck before any step has it.
+    if (this.#wake !== null) this.#beat();
+    switch (message.type) {
+      case "vocabulary":
+        this.#loaded?.engine.useVocabulary(message.vocabulary);
+        break;
+      case "add":
+        this.#try(message.request.key, ({ engine }) => engine.add(message.request));
+        break;
+      case "embed":
+        this.#try(message.request.key, ({ engine }) => engine.addEmbedding(message.request));
+        break;
+      case "abort":
+        this.#loaded?.engine.abort(message.key, message.index);
+        break;
+      case "pause":
+      case "resume":
+        this.#loaded?.engine.setPaused(message.key, message.type === "pause");
+        break;
+      case "kvSnapshot":
+        this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
+        break;
+      default:
+        // Built of other sources than what posts: better dead than silent.
+        assert(false, "Cannot take a message of no known type: run npm run build");
+    }
+    this.#notify();
+  }
+
+  /** Nobody waits for a client's requests any longer: its thread ended. */
+  #abortAll(client: number): void {
+    const engine = this.#loaded?.engine;
+    for (const key of engine?.keys ?? []) if (clientOf(key) === client) engine?.abort(key);
+    this.#statsStale = true;
+    this.#notify();
+  }
+
+  /** Refuses the one request that cannot be taken; everything else goes on. */
+  #try(key: RequestKey, add: (loaded: LoadedEngine) => void): void {
+    try {
+      if (this.#loaded === null) {
+        throw new EngineError("ENGINE_DEAD", "Cannot take a request: no model is loaded");
+      }
+      add(this.#loaded);
+    } catch (error) {
+      this.#clients.post({ type: "refused", key, error: toWire(error) });
+    }
+  }
+
+  async #run(message: LoadMessage): Promise<void> {
+    const loaded = await this.#load(message);
+    if (loaded === null) return;
+    this.#loaded = loaded;
+    this.#postReport(loaded);
+    const { info, engine, phases } = loaded;
+    this.#clients.post({ type: "ready", info, stats: engine.stats(), phases });
+    this.#postEvents(loaded);
+    try {
+      while (!this.#closing) await this.#turn(loaded);
+    } catch (error) {
+      // A mistake in the books, or a device that broke: the engine must not go on.
+      this.#dead = true;
+      this.#clients.post({ type: "dead", error: engineDeath("the engine failed", error) });
+    }
+  }
+
+  async #load(message: LoadMessage): Promise<LoadedEngine | null> {
+    try {
+      return await loadEngine(message, {
+        clock: this.#clock,
+        timer: this.#timer,
+        warn: (text) => this.#clients.post({ type: "warning", message: text }),
+        onProgress: (progress) => this.#clients.post({ type: "loading", progress }),
+        onWake: () => {
+          this.#statsStale = true;
+          this.#notify();
+        },
+      });
+    } catch (error) {
+      this.#clients.post({ type: "dead", error: toWire(error) });
+      return null;
+    }
+  }
+
+  async #turn(loaded: LoadedEngine): Promise<void> {
+    const { engine } = loaded;
+    this.#woken = false;
+    this.#beat();
+    const step = await engine.step();
+    this.#postEvents(loaded);
+    if (step !== null) {
+      this.#statsStale = false;
+      const stats = engine.stats();
+      const isLast = stats.running + stats.waiting === 0;
+      const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
+      if (isLast || elapsedMs >= REPORT_INTERVAL_MS) this.#postReport(loaded);
+      this.#clients.postStep(step, stats);
+      throwIfDeviceBroke(step);
+      // Lets messages in: cancellations take effect within one step.
+      await new Promise((resolve) => setImmediate(resolve));
+      return;
+    }
+    if (this.#statsStale) {
+      this.#postReport(loaded);
+      this.#clients.post({ type: "stats", stats: engine.stats() });
+    }
+    this.#statsStale = false;
+    await this.#sleep();
+  }
+
+  #postReport({ memory }: LoadedEngine): void {
+    if (memory === null) return;
+    this.#reportedMs = this.#clock.nowMs();
+    this.#clients.post({ type: "cacheReport", report: cacheReport(memory) });
+  }
+
+  /** What the cache told since the last call: once a step, and after what changed it between. */
+  #postEvents({ kvEvents }: LoadedEngine): void {
+    const events = kvEvents?.takeEvents() ?? [];
+    if (events.length > 0) this.#clients.post({ type: "kvEvents", events });
+  }
+
+  /** The events that a snapshot contains are posted first: readers go on behind it. */
+  #postSnapshot(key: RequestKey, loaded: LoadedEngine): void {
+    this.#postEvents(loaded);
+    const snapshot = loaded.kvEvents?.snapshot() ?? null;
+    if (snapshot === null) throw new EngineError("INVALID_ARGUMENT", NO_KV_EVENTS);
+    this.#clients.post({ type: "kvSnapshot", key, snapshot });
+  }
+
+  /** Until the next message, grammar or close. Uses no processor time. */
+  async #sleep(): Promise<void> {
+    if (this.#closing || this.#woken) return;
+    this.#heartbeat.rest();
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #beat(): void {
+    this.#heartbeat.beat(processClock.nowMs());
+  }
+
+  #notify(): void {
+    this.#woken = true;
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+
+  async #close(): Promise<void> {
+    this.#closing = true;
+    this.#heartbeat.rest();
+    this.#notify();
+    await this.#running;
+    const loaded = this.#loaded;
+    this.#loaded = null;
+    if (loaded !== null) await this.#unload(loaded);
+    this.#clients.close();
+    this.#markClosed();
+  }
+
+  /** Each part is closed though another one fails: after a failure the books may be in disorder. */
+  async #unload({ engine, memory, device }: LoadedEngine): Promise<void> {
+    const stop = new AbortController();
+    const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
+    const parts = [
+      () => engine.dispose(),
+      () => memory?.close(stop.signal),
+      // Last: files are written from its memory.
+      () => device.dispose(),
+    ];
+    for (const close of parts) {
+      try {
+        await close();
+      } catch (error) {
+        // It was told already, and memory of a broken device goes with the process.
+        if (this.#dead && isDeviceFailure(error)) continue;
+        const message = `Cannot close the engine in good order: ${messageOf(error)}`;
+        this.#clients.post({ type: "warning", message });
+      }
+    }
+    cancel();
+  }
+}
+
+/** After this no step can work: what runs next would fail, or be wrong. */
+function throwIfDeviceBroke({ failures }: StepOutput): void {
+  const failure = failures.find(({ error }) => error.code === "DEVICE_FAILED");
+  if (failure !== undefined) throw fromWire(failure.error);
+}
+
+function isDeviceFailure(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "DEVICE_FAILED";
+}

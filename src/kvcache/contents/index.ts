@@ -1,0 +1,35 @@
+/**
+ * kvcache/contents: what is stored in which block, and how stored prefixes are found.
+ *
+ *   prefix-tree.ts    finds stored blocks by history and tokens: block-place.ts is the place of a
+ *                     block, node-contents.ts its tokens, node-blocks.ts the blocks that store it
+ *   sibling-order.ts  tells the children of a node apart, bit by bit
+ *   content-index.ts  the prefix tree with levels (cache-level.ts)
+ *   content-keys.ts, scope.ts   what a block depends on beside its tokens
+ *   look-up.ts        where a prompt is looked up; prefix-match.ts is the answer
+ *   block-id.ts, block-table.ts   the name of a block; the blocks of one sequence, by position
+ *   number-pool.ts, name-numbers.ts   small numbers for records, and for texts
+ *
+ * @module
+ */
+export { type BlockId, blockId } from "./block-id.ts";
+export { type NodeId, nodeId } from "./block-place.ts";
+export { BlockTable } from "./block-table.ts";
+export type { CacheLevel, KvEventDiff } from "./cache-level.ts";
+export { ContentIndex } from "./content-index.ts";
+export {
+  type ContentKeys,
+  extraOf,
+  type MultimodalItem,
+  type MultimodalKey,
+  parseExtra,
+} from "./content-keys.ts";
+export { type LookUp, placeOf } from "./look-up.ts";
+export { NO_MATCH, type PartialMatch, type PrefixMatch, withoutPartial } from "./prefix-match.ts";
+export {
+  type BlockPlace,
+  type PartialFind,
+  PrefixTree,
+  type PrefixTreeOptions,
+} from "./prefix-tree.ts";
+export { type CacheScope, parseScope, scopeKey } from "./scope.ts";

@@ -1,0 +1,101 @@
+/**
+ * Events as TensorRT-LLM's servers write them (T 2.1). Written by hand, since JSON.stringify has no
+ * way to put a 64-bit integer, and block hashes are such.
+ */
+import type { KvEventDiff, MultimodalKey } from "#kvcache/contents";
+import type {
+  KvEvent,
+  KvSnapshot,
+  NumberedKvEvent,
+  SnapshotBlock,
+  StoredBlock,
+} from "./kv-event.ts";
+
+/** A list of events as one JSON array. `windowSize`: most positions that a layer sees. */
+export function kvEventsJson(events: readonly NumberedKvEvent[], windowSize: number): string {
+  return `[${events.map((event) => kvEventJson(event, windowSize)).join(",")}]`;
+}
+
+/**
+ * One event. `cleared`, which TensorRT-LLM does not have, is written as the `removed` of all that
+ * it names. Adapters, which it does not write either, stand in `lora_id` where there is one.
+ */
+export function kvEventJson({ id, event }: NumberedKvEvent, windowSize: number): string {
+  return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}}`;
+}
+
+/**
+ * A snapshot, or a part of one: `blocks` of it, the first being number `start`. The form is ours;
+ * names are those of events. Tokens are plain ids here, since a snapshot can be long.
+ */
+export function kvSnapshotJson(snapshot: KvSnapshot, start = 0, end?: number): string {
+  const blocks = snapshot.blocks.slice(start, end).map(snapshotBlockJson).join(",");
+  const isLast = end === undefined || end >= snapshot.blocks.length;
+  return (
+    `{"type":"snapshot","next_event_id":${snapshot.nextId},` +
+    `"num_blocks_per_cache_level":${JSON.stringify(snapshot.blocksPerLevel)},` +
+    `"first":${start === 0},"last":${isLast},"blocks":[${blocks}]}`
+  );
+}
+
+function dataJson(event: KvEvent): string {
+  switch (event.type) {
+    case "created": {
+      const counts = JSON.stringify(event.blocksPerLevel);
+      return `{"type":"created","num_blocks_per_cache_level":${counts}}`;
+    }
+    case "stored": {
+      const blocks = event.blocks.map(storedBlockJson).join(",");
+      return `{"type":"stored","parent_hash":${event.parentHash},"blocks":[${blocks}]}`;
+    }
+    case "removed":
+    case "cleared":
+      return `{"type":"removed","block_hashes":[${event.hashes.join(",")}]}`;
+    case "updated":
+      return (
+        `{"type":"updated","block_hash":${event.hash},` +
+        `"cache_level":${diffJson(event.level)},"priority":${diffJson(event.priority)}}`
+      );
+  }
+}
+
+function storedBlockJson(block: StoredBlock): string {
+  const { extraIds } = block;
+  const tokens = block.tokenIds.map(
+    (token, place) =>
+      `{"type":"unique_token","token_id":${token},"token_extra_id":${extraIds?.[place] ?? 0}}`,
+  );
+  return (
+    `{"type":"stored_block","block_hash":${block.hash},"tokens":[${tokens.join(",")}],` +
+    `${placeJson(block)}}`
+  );
+}
+
+function snapshotBlockJson(block: SnapshotBlock): string {
+  const { extraIds } = block;
+  const extras = extraIds === undefined ? "" : `"token_extra_ids":${JSON.stringify(extraIds)},`;
+  return (
+    `{"block_hash":${block.hash},"parent_hash":${block.parentHash},` +
+    `"token_ids":${JSON.stringify(block.tokenIds)},${extras}${placeJson(block)}}`
+  );
+}
+
+/** What events and snapshots say of a block alike. */
+function placeJson({ level, priority, multimodalKeys, loraId, cacheSalt }: StoredBlock): string {
+  const lora = loraId === null ? "" : `"lora_id":${loraId},`;
+  return (
+    `"cache_level":${level},"priority":${priority},` +
+    `"mm_keys":[${multimodalKeys.map(multimodalJson).join(",")}],${lora}` +
+    `"cache_salt":${JSON.stringify(cacheSalt)}`
+  );
+}
+
+function multimodalJson({ hash, startOffset }: MultimodalKey): string {
+  return `{"type":"mm_key","hash":${JSON.stringify(hash)},"start_offset":${startOffset}}`;
+}
+
+/** Either of an update's differences may be missing, alone or with the other. */
+function diffJson(diff: KvEventDiff | null): string {
+  if (diff === null) return "null";
+  return `{"type":"event_diff","new_value":${diff.newValue},"old_value":${diff.oldValue}}`;
+}

@@ -1,0 +1,151 @@
+import { assert } from "#base";
+import {
+  type BlockId,
+  type CacheLevel,
+  type ContentIndex,
+  type KvEventDiff,
+  type NodeId,
+  parseExtra,
+  parseScope,
+} from "#kvcache/contents";
+import {
+  type BlockContent,
+  type BlockHashAlgorithm,
+  type BlockHasher,
+  createBlockHasher,
+} from "#kvcache/naming";
+import type { KvSnapshot, SnapshotBlock, StoredBlock } from "./kv-event.ts";
+import type { KvEventQueue } from "./kv-event-queue.ts";
+
+/** Who wants to know, and by which names. */
+export interface ObserverParts {
+  /** Names for events; null: nobody reads any. */
+  readonly events: { readonly hasher: BlockHasher; readonly queue: KvEventQueue } | null;
+  /** Names for files; null: nothing goes to disk. May be the hasher of the events. */
+  readonly files: BlockHasher | null;
+}
+
+/**
+ * Keeps the names of what is stored, and tells of every change. Without readers and files it does
+ * nothing.
+ */
+export class StoreObserver {
+  readonly #parts: ObserverParts;
+  readonly #hashers: readonly BlockHasher[];
+  #index: ContentIndex | null = null;
+  #priorityOf: (block: BlockId) => number = () => 0;
+
+  constructor(parts: ObserverParts) {
+    this.#parts = parts;
+    const hashers = [parts.events?.hasher, parts.files];
+    this.#hashers = [...new Set(hashers)].filter((hasher): hasher is BlockHasher => !!hasher);
+  }
+
+  /** What is observed. */
+  watch(index: ContentIndex, priorityOf: (block: BlockId) => number): void {
+    this.#index = index;
+    this.#priorityOf = priorityOf;
+  }
+
+  /** Once the node has its first block. */
+  stored(node: NodeId): void {
+    if (this.#hashers.length === 0 || this.#index === null) return;
+    const content = contentOf(this.#index, node);
+    const parent = this.#index.tree.parentOf(node);
+    for (const hasher of this.#hashers) hasher.set(node, parent, content);
+    const { events } = this.#parts;
+    if (events === null) return;
+    const parentHash = parent === null ? null : events.hasher.hashOf(parent);
+    events.queue.emit({ type: "stored", parentHash, blocks: [this.#storedBlock(node, content)] });
+  }
+
+  /** Before the node goes. */
+  removed(node: NodeId): void {
+    const { events } = this.#parts;
+    events?.queue.emit({ type: "removed", hashes: [events.hasher.hashOf(node)] });
+  }
+
+  /** Contents moved, or are worth more or less; null: not that. */
+  updated(node: NodeId, level: KvEventDiff<CacheLevel> | null, priority: KvEventDiff | null): void {
+    const { events } = this.#parts;
+    events?.queue.emit({ type: "updated", hash: events.hasher.hashOf(node), level, priority });
+  }
+
+  /** Before everything goes at once. */
+  cleared(): void {
+    const { events } = this.#parts;
+    if (events === null || this.#index === null) return;
+    const hashes = [...this.#index.tree.nodes()].map((node) => events.hasher.hashOf(node));
+    if (hashes.length > 0) events.queue.emit({ type: "cleared", hashes });
+  }
+
+  /** The name of a node's file: hexadecimal digits of the digest of its whole history. */
+  fileKeyOf(node: NodeId): string {
+    return Buffer.from(this.#parts.files?.digestOf(node) ?? []).toString("hex");
+  }
+
+  /** All that is stored now. Costs a scan. Null where nobody reads events. */
+  snapshotBlocks(): KvSnapshot["blocks"] | null {
+    const { events } = this.#parts;
+    const index = this.#index;
+    if (events === null || index === null) return null;
+    const blocks: SnapshotBlock[] = [];
+    for (const node of index.tree.nodes()) {
+      const parent = index.tree.parentOf(node);
+      const parentHash = parent === null ? null : events.hasher.hashOf(parent);
+      blocks.push({ ...this.#storedBlock(node, contentOf(index, node)), parentHash });
+    }
+    return blocks;
+  }
+
+  #storedBlock(node: NodeId, content: BlockContent): StoredBlock {
+    const { events } = this.#parts;
+    const block = this.#index?.blockOf(node);
+    assert(events !== null && this.#index !== null && block !== undefined, "Nobody observes");
+    return {
+      hash: events.hasher.hashOf(node),
+      tokenIds: Array.from(content.tokens),
+      ...(content.extraIds === undefined ? {} : { extraIds: Array.from(content.extraIds) }),
+      level: this.#index.levelOf(block),
+      priority: this.#priorityOf(block),
+      multimodalKeys: content.multimodalKeys,
+      loraId: content.loraId,
+      cacheSalt: content.cacheSalt,
+    };
+  }
+}
+
+/** What of a cache's shape decides how its contents are named. */
+export interface ObservedShape {
+  readonly blocks: number;
+  readonly hostBlocks?: number;
+  readonly diskBlocks?: number;
+  /** The rule of the hashes in events; null: there are no events. */
+  readonly events?: BlockHashAlgorithm | null;
+}
+
+/** The observer that a cache of this shape needs; `queue`: where its events go. */
+export function createObserver(shape: ObservedShape, queue: KvEventQueue | null): StoreObserver {
+  const { blocks, hostBlocks = 0, diskBlocks = 0, events: algorithm = null } = shape;
+  const nodes = blocks + hostBlocks + diskBlocks;
+  const hasher = algorithm === null ? null : createBlockHasher(algorithm, { nodes });
+  const isFileName = hasher?.algorithm === "sha256_cbor";
+  const named = isFileName ? hasher : createFileHasher(diskBlocks, nodes);
+  const events = queue === null || hasher === null ? null : { hasher, queue };
+  return new StoreObserver({ events, files: diskBlocks > 0 ? named : null });
+}
+
+/** Files are named by digests that nobody can make collide, whatever the rule of the events is. */
+function createFileHasher(diskBlocks: number, nodes: number): BlockHasher | null {
+  return diskBlocks > 0 ? createBlockHasher("sha256_cbor", { nodes }) : null;
+}
+
+function contentOf({ tree }: ContentIndex, node: NodeId): BlockContent {
+  const { extraIds, multimodalKeys } = parseExtra(tree.extraOf(node));
+  return {
+    tokens: tree.tokensOf(node),
+    ...(extraIds === null ? {} : { extraIds }),
+    multimodalKeys,
+    ...parseScope(tree.scopeOf(node)),
+  };
+}

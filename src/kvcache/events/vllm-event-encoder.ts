@@ -1,0 +1,195 @@
+/**
+ * Our events in vLLM's words (V 2.2), so that routers which follow vLLM's workers follow us. The
+ * maps of vLLM 0.24 and later; how they are packed and sent is the server's business.
+ */
+import type { CacheLevel } from "#kvcache/contents";
+import type { KvSnapshot, NumberedKvEvent, StoredBlock } from "./kv-event.ts";
+import { KvMirror } from "./kv-mirror.ts";
+
+/** Tiers as vLLM names them. */
+export type VllmMedium = "GPU" | "CPU" | "STORAGE";
+
+/**
+ * Level 0 is "GPU" on every device: routers take the name for the tier that a worker computes from,
+ * and weigh or skip the others. A worker without a GPU would not be found otherwise.
+ */
+const MEDIUMS: Readonly<Record<CacheLevel, VllmMedium>> = { 0: "GPU", 1: "CPU", 2: "STORAGE" };
+
+/** What distinguishes a block beside its tokens: item and offset pairs, salt, extra ids. */
+export type VllmExtraKey = string | readonly [hash: string, offset: number] | readonly number[];
+
+/** A run of full blocks that can be found on a medium. */
+export interface VllmBlockStored {
+  readonly type: "BlockStored";
+  readonly block_hashes: readonly bigint[];
+  /** Null at the root. */
+  readonly parent_block_hash: bigint | null;
+  /** [block_hashes · block_size] */
+  readonly token_ids: readonly number[];
+  readonly block_size: number;
+  readonly lora_id: number | null;
+  readonly medium: VllmMedium;
+  readonly lora_name: null;
+  /** One per block; null where there are none. */
+  readonly extra_keys: readonly (readonly VllmExtraKey[] | null)[];
+  readonly group_idx: 0;
+  readonly kv_cache_spec_kind: "full_attention" | "sliding_window";
+  /** Most positions that a token sees; only where that is limited. */
+  readonly kv_cache_spec_sliding_window?: number;
+}
+
+/** Blocks that cannot be found on a medium any more. */
+export interface VllmBlockRemoved {
+  readonly type: "BlockRemoved";
+  readonly block_hashes: readonly bigint[];
+  readonly medium: VllmMedium;
+  readonly group_idx: 0;
+}
+
+/** Nothing can be found any more, on no medium. */
+export interface VllmAllBlocksCleared {
+  readonly type: "AllBlocksCleared";
+}
+
+/** One event in vLLM's words. */
+export type VllmEvent = VllmBlockStored | VllmBlockRemoved | VllmAllBlocksCleared;
+
+/** Longest run of one event: routers bound what they take. */
+const BLOCKS_PER_EVENT_MAX = 1024;
+
+/** A run of full blocks, each continuing the one before, on one level. */
+interface Run {
+  readonly parentHash: bigint | null;
+  readonly blocks: StoredBlock[];
+}
+
+/**
+ * Translates one cache's events, in order. vLLM knows full blocks only, so shorter ones are left
+ * out; contents that change their level are stored on the new one and then removed from the old.
+ * It must know all contents for that: tokens are told again, which our events do not do.
+ */
+export class VllmEventEncoder {
+  readonly #blockTokens: number;
+  readonly #spec: Pick<VllmBlockStored, "kv_cache_spec_kind" | "kv_cache_spec_sliding_window">;
+  readonly #mirror = new KvMirror();
+
+  /** `window`: most positions that a token sees; null: all. */
+  constructor(blockTokens: number, window: number | null = null) {
+    this.#blockTokens = blockTokens;
+    this.#spec =
+      window === null
+        ? { kv_cache_spec_kind: "full_attention" }
+        : { kv_cache_spec_kind: "sliding_window", kv_cache_spec_sliding_window: window };
+  }
+
+  /** An event's translation; often none. Null: events are missing before it, load a snapshot. */
+  encode(numbered: NumberedKvEvent): readonly VllmEvent[] | null {
+    if (numbered.id < this.#mirror.nextId) return [];
+    // Looked up before the event is followed: it says no levels of what it removes.
+    const events = this.#translate(numbered);
+    return this.#mirror.apply(numbered) ? events : null;
+  }
+
+  /** Everything anew: nothing can be found, but for what is in the snapshot. */
+  load(snapshot: KvSnapshot): readonly VllmEvent[] {
+    this.#mirror.load(snapshot);
+    const runs: Run[] = [];
+    for (const block of snapshot.blocks) this.#extend(runs, block.parentHash, block);
+    return [{ type: "AllBlocksCleared" }, ...runs.map((run) => this.#stored(run))];
+  }
+
+  #translate({ event }: NumberedKvEvent): readonly VllmEvent[] {
+    switch (event.type) {
+      case "created":
+        return [];
+      case "stored": {
+        const runs: Run[] = [];
+        let parentHash = event.parentHash;
+        for (const block of event.blocks) {
+          this.#extend(runs, parentHash, block);
+          parentHash = block.hash;
+        }
+        return runs.map((run) => this.#stored(run));
+      }
+      case "removed":
+        return this.#removed(event.hashes);
+      case "cleared":
+        return [{ type: "AllBlocksCleared" }];
+      case "updated":
+        return event.level === null ? [] : this.#moved(event.hash, event.level.newValue);
+    }
+  }
+
+  /** Puts a block into the last run, where it goes on there, or begins another one. */
+  #extend(runs: Run[], parentHash: bigint | null, block: StoredBlock): void {
+    if (block.tokenIds.length !== this.#blockTokens) return;
+    const last = runs.at(-1);
+    const tip = last?.blocks.at(-1);
+    const continues =
+      tip !== undefined &&
+      tip.hash === parentHash &&
+      tip.level === block.level &&
+      last !== undefined &&
+      last.blocks.length < BLOCKS_PER_EVENT_MAX;
+    if (continues) last.blocks.push(block);
+    else runs.push({ parentHash, blocks: [block] });
+  }
+
+  #stored({ parentHash, blocks }: Run): VllmBlockStored {
+    const { level = 0, loraId = null } = blocks[0] ?? {};
+    return {
+      type: "BlockStored",
+      block_hashes: blocks.map(({ hash }) => hash),
+      parent_block_hash: parentHash,
+      token_ids: blocks.flatMap(({ tokenIds }) => tokenIds),
+      block_size: this.#blockTokens,
+      lora_id: loraId,
+      medium: MEDIUMS[level],
+      lora_name: null,
+      extra_keys: blocks.map((block, place) =>
+        extraKeys(block, parentHash === null && place === 0),
+      ),
+      group_idx: 0,
+      ...this.#spec,
+    };
+  }
+
+  /** One event per level that the hashes were on. */
+  #removed(hashes: readonly bigint[]): VllmBlockRemoved[] {
+    const byMedium = new Map<VllmMedium, bigint[]>();
+    for (const hash of hashes) {
+      const block = this.#mirror.find(hash);
+      if (block?.tokenIds.length !== this.#blockTokens) continue;
+      const medium = MEDIUMS[block.level];
+      const others = byMedium.get(medium);
+      if (others === undefined) byMedium.set(medium, [hash]);
+      else others.push(hash);
+    }
+    return [...byMedium].map(([medium, block_hashes]) => ({
+      type: "BlockRemoved",
+      block_hashes,
+      medium,
+      group_idx: 0,
+    }));
+  }
+
+  #moved(hash: bigint, level: CacheLevel): VllmEvent[] {
+    const block = this.#mirror.find(hash);
+    if (block?.tokenIds.length !== this.#blockTokens || block.level === level) return [];
+    const stored = this.#stored({ parentHash: block.parentHash, blocks: [{ ...block, level }] });
+    return [stored, ...this.#removed([hash])];
+  }
+}
+
+/**
+ * In vLLM's order. An item's offset counts from the block's start: negative where the item began
+ * before; 0 wherever it begins inside the block. A salt is told of the first block only.
+ */
+function extraKeys(block: StoredBlock, isRoot: boolean): readonly VllmExtraKey[] | null {
+  const keys: VllmExtraKey[] = block.multimodalKeys.map(
+    ({ hash, startOffset }) => [hash, 0 - startOffset] as const,
+  );
+  if (isRoot && block.cacheSalt !== null) keys.push(block.cacheSalt);
+  if (block.extraIds !== undefined) keys.push(block.extraIds);
+  return keys.length === 0 ? null : keys;
+}

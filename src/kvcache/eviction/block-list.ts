@@ -1,0 +1,50 @@
+import type { BlockId } from "#kvcache/contents";
+import { BlockQueues } from "./block-queues.ts";
+
+/** An ordered set of blocks: one queue of `BlockQueues`. */
+export class BlockList {
+  readonly #queues: BlockQueues;
+
+  /** An empty list that may hold the blocks 0 up to `blocks`. */
+  constructor(blocks: number) {
+    this.#queues = new BlockQueues(blocks, 1);
+  }
+
+  get count(): number {
+    return this.#queues.count;
+  }
+
+  has(block: BlockId): boolean {
+    return this.#queues.has(block);
+  }
+
+  pushFront(block: BlockId): void {
+    this.#queues.pushFront(block, 0);
+  }
+
+  pushBack(block: BlockId): void {
+    this.#queues.pushBack(block, 0);
+  }
+
+  /** The first block, which stays; null from an empty list. */
+  front(): BlockId | null {
+    return this.#queues.front(0);
+  }
+
+  /** Takes the first block out; null from an empty list. */
+  popFront(): BlockId | null {
+    const first = this.front();
+    if (first !== null) this.remove(first);
+    return first;
+  }
+
+  /** Takes a block out from wherever it is; it must be here. */
+  remove(block: BlockId): void {
+    this.#queues.remove(block);
+  }
+
+  /** Front to back. The list must not change meanwhile. */
+  [Symbol.iterator](): Generator<BlockId> {
+    return this.#queues.blocksOf(0);
+  }
+}

@@ -1,0 +1,62 @@
+import { assert } from "#base";
+import type { BlockId } from "#kvcache/contents";
+import type { EvictionPolicy } from "./eviction.ts";
+
+/** What a block is worth, from what happened to it: blocks of low rank are forgotten first. */
+export interface BlockRanking
+  extends Pick<EvictionPolicy, "shared">,
+    Required<Pick<EvictionPolicy, "taken">> {
+  rankOf(block: BlockId): number;
+}
+
+/** How many tables have held a block since it was handed out. */
+export class UseRanking implements BlockRanking {
+  readonly #uses: Float64Array;
+
+  constructor(blocks: number) {
+    this.#uses = new Float64Array(blocks);
+  }
+
+  taken(block: BlockId): void {
+    this.#uses[block] = 1;
+  }
+
+  shared(block: BlockId): void {
+    this.#uses[block] = this.rankOf(block) + 1;
+  }
+
+  rankOf(block: BlockId): number {
+    return this.#uses[block] ?? 0;
+  }
+}
+
+/** Uses weigh more than any depth; blocks of a sequence are fewer than this. */
+const DEPTH_LIMIT = 2 ** 21;
+
+/**
+ * By uses, then by depth: deep blocks serve only prompts that are equal for long. LengthAwareCache
+ * of Qin et al. 2024, "Mooncake: A KVCache-centric Disaggregated Architecture for LLM Serving".
+ */
+export class DepthRanking implements BlockRanking {
+  readonly #uses: UseRanking;
+  readonly #index: Int32Array;
+
+  constructor(blocks: number) {
+    this.#uses = new UseRanking(blocks);
+    this.#index = new Int32Array(blocks);
+  }
+
+  taken(block: BlockId, index: number): void {
+    assert(index < DEPTH_LIMIT, "Cannot rank a block so deep");
+    this.#uses.taken(block);
+    this.#index[block] = index;
+  }
+
+  shared(block: BlockId): void {
+    this.#uses.shared(block);
+  }
+
+  rankOf(block: BlockId): number {
+    return this.#uses.rankOf(block) * DEPTH_LIMIT - (this.#index[block] ?? 0);
+  }
+}

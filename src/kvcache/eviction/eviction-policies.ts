@@ -1,0 +1,37 @@
+import type { BlockId } from "#kvcache/contents";
+import { DepthRanking, UseRanking } from "./block-ranking.ts";
+import { type EvictionPolicy, LruEviction } from "./eviction.ts";
+import { PriorityEviction } from "./priority-eviction.ts";
+import { RankedEviction } from "./ranked-eviction.ts";
+
+/** The orders there are; what each means is in SPEC.md, KV6 and KV18 to KV22. */
+export const EVICTION_POLICIES = [
+  "lru",
+  "lfu",
+  "length-aware",
+  "priority",
+  "true-priority",
+] as const;
+
+/** A name from `EVICTION_POLICIES`. */
+export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
+
+/** An empty order for `blocks` blocks; `isCovered` tells which ones others continue. */
+export function createEviction(
+  name: EvictionPolicyName,
+  blocks: number,
+  isCovered: (block: BlockId) => boolean,
+): EvictionPolicy {
+  switch (name) {
+    case "lru":
+      return new LruEviction(blocks);
+    case "lfu":
+      return new RankedEviction(blocks, new UseRanking(blocks), isCovered);
+    case "length-aware":
+      return new RankedEviction(blocks, new DepthRanking(blocks), isCovered);
+    case "priority":
+      return new PriorityEviction(blocks, isCovered);
+    case "true-priority":
+      return new PriorityEviction(blocks, () => false);
+  }
+}

@@ -1,0 +1,77 @@
+import { assert } from "#base";
+import type { BlockId } from "#kvcache/contents";
+import { BlockHeap } from "./block-heap.ts";
+import { BlockList } from "./block-list.ts";
+import type { BlockRanking } from "./block-ranking.ts";
+import type { EvictionPolicy } from "./eviction.ts";
+
+/**
+ * Lowest rank first, among equals the least recently released. A block is passed over while it is
+ * covered, that is while it is the only one of a prefix that others continue: leaves go first,
+ * whatever their rank. It is set aside when its turn comes and returns, to its own turn, when it
+ * is uncovered, so each block is set aside at most once per release, and nothing is scanned. Where
+ * only covered blocks are left, they go in the order in which they were set aside.
+ */
+export class RankedEviction implements EvictionPolicy {
+  readonly #ranking: BlockRanking;
+  readonly #isCovered: (block: BlockId) => boolean;
+  readonly #heap: BlockHeap;
+  readonly #aside: BlockList;
+  /** Counts releases: the time of this order. */
+  #turn = 0;
+  /** Counts the releases that go before all others, downwards. */
+  #firstTurn = 0;
+
+  /** With an `isCovered` that never says so, blocks go before what continues them. */
+  constructor(blocks: number, ranking: BlockRanking, isCovered: (block: BlockId) => boolean) {
+    this.#ranking = ranking;
+    this.#isCovered = isCovered;
+    this.#heap = new BlockHeap(blocks);
+    this.#aside = new BlockList(blocks);
+  }
+
+  get count(): number {
+    return this.#heap.count + this.#aside.count;
+  }
+
+  add(block: BlockId): void {
+    this.#push(block, this.#turn++);
+  }
+
+  addFirst(block: BlockId): void {
+    this.#push(block, --this.#firstTurn);
+  }
+
+  remove(block: BlockId): void {
+    if (this.#aside.has(block)) this.#aside.remove(block);
+    else this.#heap.remove(block);
+  }
+
+  victim(): BlockId | null {
+    for (let top = this.#heap.top(); top !== null; top = this.#heap.top()) {
+      if (!this.#isCovered(top)) return top;
+      this.#heap.remove(top);
+      this.#aside.pushBack(top);
+    }
+    return this.#aside.front();
+  }
+
+  taken(block: BlockId, index: number): void {
+    this.#ranking.taken(block, index);
+  }
+
+  shared(block: BlockId): void {
+    this.#ranking.shared?.(block);
+  }
+
+  uncovered(block: BlockId): void {
+    if (!this.#aside.has(block)) return;
+    this.#aside.remove(block);
+    this.#heap.pushBack(block);
+  }
+
+  #push(block: BlockId, turn: number): void {
+    assert(!this.#aside.has(block), "Cannot order a block twice");
+    this.#heap.push(block, this.#ranking.rankOf(block), turn);
+  }
+}

@@ -1,0 +1,194 @@
+import type { IntList } from "#base";
+import { type BlockId, blockId, type CacheLevel, type KvEventDiff } from "#kvcache/contents";
+import {
+  type BlockLease,
+  type BlockRetention,
+  createEviction,
+  type EvictionPolicy,
+  type EvictionPolicyName,
+  PRIORITY_MIN,
+  RetentionBook,
+} from "#kvcache/eviction";
+import { type BlockCounts, BlockPool } from "./block-pool.ts";
+
+/** One level's place in the block ids that all levels share, and its order of eviction. */
+export interface TierShape {
+  readonly level: CacheLevel;
+  /** The level's first block id. */
+  readonly first: number;
+  readonly blocks: number;
+  readonly evictionPolicy: EvictionPolicyName;
+}
+
+/**
+ * One level of the cache: its pool, what each block there is worth, and which goes first. Speaks in
+ * the ids that all levels share; what it is made of counts from 0.
+ */
+export class CacheTier {
+  readonly level: CacheLevel;
+  readonly first: number;
+  readonly blocks: number;
+  readonly #pool: BlockPool;
+  readonly #order: EvictionPolicy;
+  readonly #book: RetentionBook;
+
+  /**
+   * `isCovered`: see content-index.ts. `onEvict` hears of each cached block that is taken for other
+   * contents: it counts as held already, and has its old contents until `onEvict` returns.
+   */
+  constructor(
+    shape: TierShape,
+    isCovered: (block: BlockId) => boolean,
+    onEvict: (block: BlockId) => void,
+  ) {
+    this.level = shape.level;
+    this.first = shape.first;
+    this.blocks = shape.blocks;
+    this.#book = new RetentionBook(shape.blocks);
+    this.#order = createEviction(shape.evictionPolicy, shape.blocks, (block) =>
+      isCovered(this.#shared(block)),
+    );
+    this.#pool = new BlockPool(shape.blocks, this.#order, (block) => onEvict(this.#shared(block)));
+  }
+
+  /** Blocks that can be handed out: free ones, then cached ones. */
+  get availableCount(): number {
+    return this.#pool.availableCount;
+  }
+
+  /** Cached blocks that were taken for other contents, since the start. */
+  get evictions(): number {
+    return this.#pool.evictions;
+  }
+
+  counts(): BlockCounts {
+    return this.#pool.counts();
+  }
+
+  has(block: BlockId): boolean {
+    return block >= this.first && block < this.first + this.blocks;
+  }
+
+  holders(block: BlockId): number {
+    return this.#pool.holders(this.#own(block));
+  }
+
+  isPublished(block: BlockId): boolean {
+    return this.#pool.isPublished(this.#own(block));
+  }
+
+  priorityOf(block: BlockId): number {
+    return this.#book.priorityOf(this.#own(block));
+  }
+
+  /** All that is known of how long a block is worth keeping. */
+  leaseOf(block: BlockId): BlockLease {
+    return this.#book.leaseOf(this.#own(block));
+  }
+
+  /** Appends `count` blocks with one holder each to `into`, or touches nothing: false. */
+  allocate(count: number, into: IntList): boolean {
+    const start = into.length;
+    if (!this.#pool.allocate(count, into)) return false;
+    for (let index = start; index < into.length; index++) {
+      const own = blockId(into.get(index));
+      this.#book.reset(own);
+      if (this.first > 0) into.set(index, this.#shared(own));
+    }
+    return true;
+  }
+
+  /** One block with one holder, to be the `index`-th of its history; null: there is none. */
+  take(index = 0): BlockId | null {
+    const own = this.#pool.take(index);
+    if (own === null) return null;
+    this.#book.reset(own);
+    return this.#shared(own);
+  }
+
+  /** One holder more, for a block that is held or cached. */
+  retain(block: BlockId): void {
+    const own = this.#own(block);
+    this.#book.retained(own);
+    this.#pool.retain(own);
+  }
+
+  /** The same for one that only keeps the block where it is, and uses it for no request. */
+  pin(block: BlockId): void {
+    this.#pool.retain(this.#own(block));
+  }
+
+  /** One holder less; without holders the block is cached if published, else free. */
+  release(block: BlockId, nowMs: number): void {
+    const own = this.#own(block);
+    this.#pool.release(own);
+    if (this.#pool.holders(own) > 0 || !this.#pool.isPublished(own)) return;
+    this.#book.released(own, nowMs);
+  }
+
+  /** What the newest holder of a held block says. Returns how its priority changed, null: not. */
+  claim(block: BlockId, retention: BlockRetention): KvEventDiff | null {
+    const own = this.#own(block);
+    const change = this.#book.claim(own, retention);
+    if (change !== null) this.#pool.prioritise(own, change.newValue);
+    return change;
+  }
+
+  /** A held block, which nobody finds yet, got the contents of one with this lease. */
+  inherit(block: BlockId, lease: BlockLease): void {
+    const own = this.#own(block);
+    this.#book.inherit(own, lease);
+    this.#pool.prioritise(own, lease.priority);
+  }
+
+  /** Ends what was to end by `nowMs`: `expired` hears of each block, and what it was worth. */
+  expire(nowMs: number, expired: (block: BlockId, oldPriority: number) => void): void {
+    this.#book.expire(nowMs, (own, oldPriority) => {
+      this.#pool.reorder(own, this.#book.priorityOf(own));
+      expired(this.#shared(own), oldPriority);
+    });
+  }
+
+  /** The held block's contents can be found from now on. */
+  publish(block: BlockId): void {
+    this.#pool.publish(this.#own(block));
+  }
+
+  /** The block's contents cannot be found any more, if they could; a cached block is free then. */
+  forget(block: BlockId): void {
+    const own = this.#own(block);
+    if (!this.#pool.isPublished(own)) return;
+    this.#book.retained(own);
+    this.#pool.unpublish(own);
+  }
+
+  /** A block was covered, maybe, and is not any more. */
+  uncovered(block: BlockId): void {
+    this.#order.uncovered?.(this.#own(block));
+  }
+
+  /** Frees every cached block; the index must have forgotten them before. */
+  freeCached(): void {
+    this.#pool.freeCached();
+    this.#book.clear();
+  }
+
+  /** A cached block goes next. */
+  demote(block: BlockId): void {
+    this.#book.setPriority(this.#own(block), PRIORITY_MIN);
+    this.#pool.demote(this.#own(block));
+  }
+
+  /** Checks the pool against the holders that the tables add up to, by shared id. For tests. */
+  audit(expectedHolders: Int32Array): void {
+    this.#pool.audit(expectedHolders.subarray(this.first, this.first + this.blocks));
+  }
+
+  #own(block: BlockId): BlockId {
+    return blockId(block - this.first);
+  }
+
+  #shared(block: BlockId): BlockId {
+    return blockId(block + this.first);
+  }
+}

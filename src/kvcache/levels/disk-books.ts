@@ -1,0 +1,297 @@
+import { assert } from "#base";
+import type { BlockId, NodeId, PrefixMatch } from "#kvcache/contents";
+import { timelessLease } from "#kvcache/eviction";
+import type { CacheBooks } from "./cache-books.ts";
+import { DiskHeads } from "./disk-heads.ts";
+import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
+
+/** Each is a copy from the device, and time of the step that comes next. */
+const HEADS_PER_CALL = 16;
+
+type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
+
+/** Blocks, since the start. */
+export interface DiskStats {
+  readonly loaded: number;
+  readonly written: number;
+  /** Copied from the device to host memory only to be written. */
+  readonly copiedAhead: number;
+  /** Jobs, not blocks, that failed. */
+  readonly failures: number;
+}
+
+/** Reads that one caller waits for. */
+interface Load {
+  left: number;
+  /** Host blocks that come before what is read: without them it would be of no use. */
+  readonly held: readonly BlockId[];
+}
+
+/**
+ * What goes to disk and comes from there, as jobs that run beside the steps. Host memory is the way
+ * both ways: contents that reach it are written behind, and read back into it. A host block stays
+ * held while a job uses it.
+ */
+export class DiskBooks {
+  readonly #books: CacheBooks;
+  readonly #heads: DiskHeads;
+  #jobs: DiskJob[] = [];
+  readonly #transfers = new Set<TransferJob>();
+  /** By the file's key: writes under way, and whether one wrote what nothing leads to. */
+  readonly #writing = new Map<string, { left: number; isStray: boolean }>();
+  /** Reads under way, by what the caller called the load. */
+  readonly #loads = new Map<number, Load>();
+  readonly #loadOf = new Map<DiskJob, number>();
+  /** Contents that go leave their files where they are. */
+  #keepsFiles = false;
+  #loadedBlocks = 0;
+  #writtenBlocks = 0;
+  #copiedAhead = 0;
+  #failures = 0;
+
+  constructor(books: CacheBooks) {
+    this.#books = books;
+    this.#heads = new DiskHeads(books.index, (node) => this.#isWritten(node));
+    if (books.disk === null) return;
+    books.onOffloaded = (host, node) => this.#writeBehind(host, node);
+    books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
+  }
+
+  /** What happened since the start. */
+  get stats(): DiskStats {
+    return {
+      loaded: this.#loadedBlocks,
+      written: this.#writtenBlocks,
+      copiedAhead: this.#copiedAhead,
+      failures: this.#failures,
+    };
+  }
+
+  /** What is to be done now; each must be reported to `finish`, but for deletions. */
+  takeJobs(): readonly DiskJob[] {
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    return jobs;
+  }
+
+  /** Blocks that jobs and loads hold: given out, or still to be given. */
+  *pinned(): Iterable<BlockId> {
+    for (const { held } of this.#loads.values()) yield* held;
+    for (const job of this.#transfers) {
+      yield job.host;
+      yield job.disk;
+    }
+  }
+
+  /** See `KvCache.writeHeads`. */
+  writeHeads(): void {
+    this.#heads.writeSome(HEADS_PER_CALL, (node) => this.#writeHead(node));
+  }
+
+  /** See `KvCache.startLoad`. */
+  startLoad(match: PrefixMatch, key: number): boolean {
+    assert(!this.#loads.has(key), "Cannot start a load twice");
+    // Room for what is read must not be made where the prefix is that it continues. What earlier
+    // decisions of the step took from it is gone already.
+    const { index } = this.#books;
+    const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
+    for (const block of held) this.#books.tierOf(block).pin(block);
+    const left = this.#startReads(match.onDisk, key);
+    if (left > 0) this.#loads.set(key, { left, held });
+    else for (const block of held.toReversed()) this.#books.release(block);
+    return left > 0;
+  }
+
+  /** As many of these as there is room for; returns how many. */
+  #startReads(onDisk: readonly BlockId[], key: number): number {
+    let reads = 0;
+    for (const disk of onDisk) {
+      const node = this.#books.index.nodeOf(disk);
+      // A better copy may have come since; the rest of the chain is worth as much.
+      if (node === null || this.#books.index.blockOf(node) !== disk) continue;
+      const host = this.#books.takeHost();
+      if (host === null) break;
+      if (this.#books.index.nodeOf(disk) === null) {
+        this.#books.release(host);
+        break;
+      }
+      this.#books.tierOf(disk).pin(disk);
+      const job: TransferJob = { kind: "read", host, disk, file: this.#fileOf(node, disk) };
+      this.#begin(job);
+      this.#loadOf.set(job, key);
+      reads++;
+    }
+    return reads;
+  }
+
+  /** See `KvCache.finishDiskJob`. */
+  finish({ job, ok, unreadable = false }: FinishedDiskJob): number | null {
+    if (!ok) this.#failures++;
+    if (job.kind === "delete") return null;
+    assert(this.#transfers.delete(job), "Cannot finish a job twice");
+    if (job.kind === "write") {
+      this.#finishWrite(job, ok);
+      return null;
+    }
+    this.#finishRead(job, ok);
+    if (!ok && !unreadable) this.#forgetUnread(job);
+    const key = this.#loadOf.get(job);
+    assert(key !== undefined, "Cannot finish a read that nobody started");
+    this.#loadOf.delete(job);
+    const load = this.#loads.get(key);
+    assert(load !== undefined, "Cannot finish a read of a load that is over");
+    load.left--;
+    if (load.left > 0) return null;
+    this.#loads.delete(key);
+    for (const block of load.held.toReversed()) this.#books.release(block);
+    return key;
+  }
+
+  /** See `KvCache.restore`. */
+  restore(file: BlockFile, parent: NodeId | null): NodeId | null {
+    const { disk, index } = this.#books;
+    if (disk === null || disk.counts().free === 0) return null;
+    const { scope, tokens, extra } = file;
+    if (!index.fits(parent, tokens.length)) return null;
+    const place = { scope, parent, tokens, start: 0, count: tokens.length, extra };
+    if (index.find(place) !== null) return null;
+    const block = disk.take();
+    assert(block !== null, "Cannot take a free block");
+    disk.claim(block, { priority: file.priority, durationMs: null });
+    const node = index.insert(place, block);
+    disk.publish(block);
+    const known = this.#books.observer.fileKeyOf(node) === file.key;
+    if (!known) {
+      // Its name is not that of its contents. The file stays, whoever wrote it.
+      this.#keepsFiles = true;
+      this.#books.forget(block);
+      this.#keepsFiles = false;
+    }
+    this.#books.release(block);
+    return known ? node : null;
+  }
+
+  #writeBehind(host: BlockId, node: NodeId): void {
+    const { index } = this.#books;
+    for (const _ of index.blocksIn(node, 2)) return;
+    const parent = index.tree.parentOf(node);
+    if (this.#write(host, node) && parent !== null) this.#heads.want(parent);
+  }
+
+  /** False where nothing is written: no room, or making room forgot the contents. */
+  #write(host: BlockId, node: NodeId): boolean {
+    const { disk, index } = this.#books;
+    const block = disk?.take() ?? null;
+    if (block === null) return false;
+    if (index.nodeOf(host) === null) {
+      this.#books.release(block);
+      return false;
+    }
+    this.#books.tierOf(host).pin(host);
+    const file = this.#fileOf(node, host);
+    const writing = this.#writing.get(file.key);
+    if (writing === undefined) this.#writing.set(file.key, { left: 1, isStray: false });
+    else writing.left++;
+    this.#begin({ kind: "write", host, disk: block, file });
+    return true;
+  }
+
+  /** False where nothing is written: no room, or making room forgot the contents. */
+  #writeHead(node: NodeId): boolean {
+    const { index } = this.#books;
+    for (const host of index.blocksIn(node, 1)) return this.#write(host, node);
+    const from = index.blockOf(node);
+    const serial = index.serialOf(node);
+    const host = this.#books.takeHost();
+    if (host === null) return false;
+    const isThere = index.serialOf(node) === serial && index.blockOf(node) === from;
+    if (isThere) {
+      this.#books.copyToHost(from, host, node);
+      this.#copiedAhead++;
+    }
+    const writes = isThere && this.#write(host, node);
+    this.#books.release(host);
+    return writes;
+  }
+
+  #isWritten(node: NodeId): boolean {
+    for (const _ of this.#books.index.blocksIn(node, 2)) return true;
+    return this.#writing.has(this.#books.observer.fileKeyOf(node));
+  }
+
+  #begin(job: TransferJob): void {
+    this.#transfers.add(job);
+    this.#jobs.push(job);
+  }
+
+  #finishWrite({ host, disk, file }: TransferJob, ok: boolean): void {
+    const { index } = this.#books;
+    const tier = this.#books.tierOf(disk);
+    const node = index.nodeOf(host);
+    if (!ok) this.#heads.clear();
+    const leavesStray = this.#endWriting(file.key, { ok, isForgotten: node === null });
+    if (leavesStray) this.#jobs.push({ kind: "delete", disk, file });
+    if (ok && node !== null) {
+      this.#books.inherit(disk, host);
+      index.attach(node, disk);
+      tier.publish(disk);
+      this.#writtenBlocks++;
+    }
+    this.#books.release(disk);
+    this.#books.release(host);
+  }
+
+  /**
+   * A write of this key ended. Whether a file is left, or may be, that nothing leads to: its
+   * contents were forgotten while they were written. While they are written anew it may stay; if
+   * that succeeds the file is theirs, and if it fails nothing leads to the old one.
+   */
+  #endWriting(key: string, end: { readonly ok: boolean; readonly isForgotten: boolean }): boolean {
+    const writing = this.#writing.get(key);
+    assert(writing !== undefined, "Cannot end a write that nobody began");
+    writing.isStray = end.isForgotten || (writing.isStray && !end.ok);
+    writing.left--;
+    if (writing.left > 0) return false;
+    this.#writing.delete(key);
+    return writing.isStray;
+  }
+
+  #finishRead({ host, disk }: TransferJob, ok: boolean): void {
+    const { index } = this.#books;
+    const node = index.nodeOf(disk);
+    const tier = this.#books.tierOf(host);
+    this.#books.release(disk);
+    if (ok && node !== null && this.#books.levelOf(index.blockOf(node)) === 2) {
+      this.#books.inherit(host, disk);
+      index.attach(node, host);
+      tier.publish(host);
+      this.#books.cameFromDisk(host);
+      this.#loadedBlocks++;
+    }
+    this.#books.release(host);
+  }
+
+  /** The file does not hold what the books say it does. */
+  #forgetUnread({ disk }: TransferJob): void {
+    if (this.#books.index.nodeOf(disk) !== null) this.#books.forget(disk);
+  }
+
+  #delete(disk: BlockId, node: NodeId): void {
+    if (this.#keepsFiles) return;
+    this.#jobs.push({ kind: "delete", disk, file: this.#fileOf(node, disk) });
+  }
+
+  #fileOf(node: NodeId, block: BlockId): BlockFile {
+    const { tree } = this.#books.index;
+    const { observer } = this.#books;
+    const parent = tree.parentOf(node);
+    return {
+      key: observer.fileKeyOf(node),
+      parentKey: parent === null ? null : observer.fileKeyOf(parent),
+      scope: tree.scopeOf(node),
+      extra: tree.extraOf(node),
+      tokens: tree.tokensOf(node).slice(),
+      priority: timelessLease(this.#books.tierOf(block).leaseOf(block)).priority,
+    };
+  }
+}

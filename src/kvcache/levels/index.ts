@@ -1,0 +1,29 @@
+/**
+ * kvcache/levels: the device, host memory and disk, and every move between them.
+ *
+ *   cache-books.ts    all levels together: what is stored where
+ *   cache-tier.ts     one level: its pool, what its blocks are worth, which one is evicted first
+ *   block-pool.ts     counts holders, allocates blocks, frees them
+ *   block-move.ts     a copy from one block to another
+ *   swap.ts           whole tables to host memory and back
+ *   disk-books.ts     what is written to disk and read from it; disk-heads.ts: what must be
+ *                     written before it; disk-job.ts: one such transfer
+ *   load-cost.ts      whether stored blocks are worth fetching; speed-meter.ts measures
+ *
+ * @module
+ */
+export type { BlockMove } from "./block-move.ts";
+export { type BlockCounts, BlockPool } from "./block-pool.ts";
+export { type BooksShape, CacheBooks } from "./cache-books.ts";
+export { DiskBooks } from "./disk-books.ts";
+export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
+export {
+  attentionWeight,
+  type LoadChoice,
+  LoadCost,
+  type LoadCostOptions,
+  type PrefillShape,
+  prefillWork,
+} from "./load-cost.ts";
+export { SpeedMeter } from "./speed-meter.ts";
+export { Swap } from "./swap.ts";
