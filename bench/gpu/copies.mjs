@@ -14,7 +14,7 @@ await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
-const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
+const { gpuText } = await import("../../dist/devices/cuda/driver/gpu.js");
 const { fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
 const { blockTokens, KernelBatch, KernelBuffers, KernelWeights } = await import(
   "./kernel-inputs.mjs"

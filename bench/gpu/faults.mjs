@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { CudaDevice } from "../../dist/devices/cuda/cuda-device.js";
-import { CudaDriver } from "../../dist/devices/cuda/driver.js";
-import { openSystemLibrary } from "../../dist/devices/cuda/native-library.js";
+import { CudaDriver } from "../../dist/devices/cuda/driver/driver.js";
+import { openSystemLibrary } from "../../dist/devices/cuda/driver/native-library.js";
 import { readFlags, refuse } from "../../tools/flags.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";
 

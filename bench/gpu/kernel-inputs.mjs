@@ -8,7 +8,7 @@
  */
 
 import { fillRandom } from "../../dist/devices/cuda/ceilings.js";
-import { CudaMatrix, rowBytes } from "../../dist/devices/cuda/handles.js";
+import { CudaMatrix, rowBytes } from "../../dist/devices/cuda/memory/handles.js";
 
 export const blockTokens = 16;
 

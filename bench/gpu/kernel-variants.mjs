@@ -2,11 +2,11 @@
  * Other ways of one kernel, by name: its sources with some text replaced, compiled anew. So that a
  * choice in a kernel is measured where it counts, and its sources hold the one that won.
  */
-const { readKernel } = await import("../../dist/devices/cuda/kernel-sources.js");
-const { compileOptions } = await import("../../dist/devices/cuda/kernels.js");
-const { architectureOf } = await import("../../dist/devices/cuda/gpu.js");
-const { KernelModule } = await import("../../dist/devices/cuda/kernel-module.js");
-const { Nvrtc } = await import("../../dist/devices/cuda/nvrtc.js");
+const { readKernel } = await import("../../dist/devices/cuda/kernels/kernel-sources.js");
+const { compileOptions } = await import("../../dist/devices/cuda/kernels/kernels.js");
+const { architectureOf } = await import("../../dist/devices/cuda/driver/gpu.js");
+const { KernelModule } = await import("../../dist/devices/cuda/kernels/kernel-module.js");
+const { Nvrtc } = await import("../../dist/devices/cuda/kernels/nvrtc.js");
 
 /** What prefill attention can do otherwise: text in its sources, and what stands there instead. */
 const prefillWays = {

@@ -7,8 +7,8 @@
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { copySpeed, fillRandom, gpuMs, productCeiling } from "../../dist/devices/cuda/ceilings.js";
 import { CudaSession } from "../../dist/devices/cuda/cuda-session.js";
-import { gpuText } from "../../dist/devices/cuda/gpu.js";
-import { KernelParams } from "../../dist/devices/cuda/kernel-params.js";
+import { gpuText } from "../../dist/devices/cuda/driver/gpu.js";
+import { KernelParams } from "../../dist/devices/cuda/kernels/kernel-params.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { median } from "../machine.mjs";
 import { openOrGiveUp } from "./gpu-bench.mjs";

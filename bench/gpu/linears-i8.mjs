@@ -4,8 +4,8 @@
 // one that reads a matrix once per 8 rows (native/cuda/linear.cu) and those on tensor cores
 // (native/cuda/linear-i8.cu), by the rows of their tiles. Medians of a graph of launches. A star
 // has the one that the op takes, whose rate is at the end; where that is far from the fastest, the
-// costs in src/devices/cuda/linear-i8.ts or I8_ROWS_MAX of ops/linear.ts are wrong. --scale divides
-// all sizes, for an emulated GPU.
+// costs in src/devices/cuda/ops/linear-i8.ts or I8_ROWS_MAX of ops/linear.ts are wrong. --scale
+// divides all sizes, for an emulated GPU.
 import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
@@ -13,11 +13,11 @@ await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
-const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
+const { gpuText } = await import("../../dist/devices/cuda/driver/gpu.js");
 const { CudaActivation, CudaMatrix, CudaTensor, rowBytes } = await import(
-  "../../dist/devices/cuda/handles.js"
+  "../../dist/devices/cuda/memory/handles.js"
 );
-const { I8_TILES, i8TileFor } = await import("../../dist/devices/cuda/linear-i8.js");
+const { I8_TILES, i8TileFor } = await import("../../dist/devices/cuda/ops/linear-i8.js");
 const { I8_ROWS_MAX, linearI8 } = await import("../../dist/devices/cuda/ops/linear.js");
 
 const defaultRows = [17, 24, 32, 33, 40, 48, 56, 64, 80, 96, 128, 256, 512, 2048, 8192];

@@ -5,16 +5,16 @@
 // its way chosen by timing. Microseconds and the share of the copy bandwidth that was measured in
 // this run; medians of a graph of launches that take turns on matrices of 512 MiB together, more
 // than the second cache holds. Says from how many rows on cuBLASLt is faster: STREAM_ROWS_MAX of
-// src/devices/cuda/linear-stream.ts. --scale divides all sizes, for an emulated GPU.
+// src/devices/cuda/ops/linear-stream.ts. --scale divides all sizes, for an emulated GPU.
 import { readFlags } from "../../tools/flags.mjs";
 import { openOrGiveUp, requireBuild } from "./gpu-bench.mjs";
 
 await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
-const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
+const { gpuText } = await import("../../dist/devices/cuda/driver/gpu.js");
 const { CudaActivation, CudaMatrix, CudaTensor } = await import(
-  "../../dist/devices/cuda/handles.js"
+  "../../dist/devices/cuda/memory/handles.js"
 );
 const { linear } = await import("../../dist/devices/cuda/ops/linear.js");
 const { linearActivate } = await import("../../dist/devices/cuda/ops/linear-activate.js");

@@ -5,8 +5,8 @@
 // GPU. The file is read once before, so that it is in the cache as far as it fits.
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { openFileBytes } from "../../dist/checkpoint/mapped-file.js";
-import { addressOf } from "../../dist/devices/cuda/native-library.js";
-import { ReadPool } from "../../dist/devices/cuda/read-pool.js";
+import { addressOf } from "../../dist/devices/cuda/driver/native-library.js";
+import { ReadPool } from "../../dist/devices/cuda/weights/read-pool.js";
 import { readFlags, refuse } from "../../tools/flags.mjs";
 
 const slotBytes = 4 << 20;

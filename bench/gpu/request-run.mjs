@@ -2,8 +2,8 @@
  * Whole requests through the engine, watched: what the GPU's stream reached and when, what the host
  * did, and what the engine told.
  */
-import { CudaEvent } from "../../dist/devices/cuda/event.js";
-import { CudaStream } from "../../dist/devices/cuda/stream.js";
+import { CudaEvent } from "../../dist/devices/cuda/driver/event.js";
+import { CudaStream } from "../../dist/devices/cuda/driver/stream.js";
 import { StepBuilder } from "../../dist/engine/forward/step-builder.js";
 import { Engine } from "../../dist/engine/loop/engine.js";
 import { Decoder } from "../../dist/models/decoder.js";

@@ -14,10 +14,10 @@ import { textTable } from "./text-table.mjs";
 await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { fillRandom, gpuMs } = await import("../../dist/devices/cuda/ceilings.js");
-const { CublasLt } = await import("../../dist/devices/cuda/cublaslt.js");
+const { CublasLt } = await import("../../dist/devices/cuda/products/cublaslt.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
-const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
-const { Matmul } = await import("../../dist/devices/cuda/matmul.js");
+const { gpuText } = await import("../../dist/devices/cuda/driver/gpu.js");
+const { Matmul } = await import("../../dist/devices/cuda/products/matmul.js");
 const { describeMachine } = await import("../machine.mjs");
 
 const { values: flags } = readFlags({

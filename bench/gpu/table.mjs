@@ -22,7 +22,7 @@ import { textTable } from "./text-table.mjs";
 await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaSession } = await import("../../dist/devices/cuda/cuda-session.js");
-const { gpuText } = await import("../../dist/devices/cuda/gpu.js");
+const { gpuText } = await import("../../dist/devices/cuda/driver/gpu.js");
 const { LLM } = await import("../../dist/index.js");
 const { measureCeilings } = await import("../../dist/devices/cuda/ceilings.js");
 const { describeMachine } = await import("../machine.mjs");

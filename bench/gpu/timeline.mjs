@@ -26,7 +26,7 @@ import { textTable } from "./text-table.mjs";
 await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
-const { CudaEvent } = await import("../../dist/devices/cuda/event.js");
+const { CudaEvent } = await import("../../dist/devices/cuda/driver/event.js");
 const { StepBuilder } = await import("../../dist/engine/forward/step-builder.js");
 const { LLM } = await import("../../dist/index.js");
 const { Decoder } = await import("../../dist/models/decoder.js");

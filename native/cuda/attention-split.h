@@ -10,7 +10,7 @@
 
 namespace perigee {
 
-/// Input of an op; `attentionFields` of src/devices/cuda/attention-fields.ts fills it.
+/// Input of an op; `attentionFields` of src/devices/cuda/ops/attention-fields.ts fills it.
 struct AttentionInput {
   const float* query;      // [T, H, D]
   const float* sinkQuery;  // [T, H, D], null: none

@@ -18,7 +18,7 @@
 
 namespace perigee {
 
-/// One layer of a cache (`layerParams` of src/devices/cuda/kv-cache.ts, which knows the sizes).
+/// One layer of a cache (`layerParams` of src/devices/cuda/memory/kv-cache.ts).
 struct KvLayer {
   uint8_t* data;  // of this layer in block 0
   int64_t blockBytes;

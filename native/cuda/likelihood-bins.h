@@ -49,7 +49,7 @@ struct Bins {
 };
 
 /// Parts that a row's blocks add to. Zeros before the first (best-tokens.cu). Same as ROW_STATE in
-/// src/devices/cuda/vocabulary.ts.
+/// src/devices/cuda/ops/vocabulary.ts.
 constexpr int kPartsMax = 32;
 struct RowState {
   uint64_t weights[kBins];

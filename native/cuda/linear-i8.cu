@@ -4,7 +4,7 @@
 // Shapes   x [T, K] and weight [N, K] i8 with a scale per 128 columns, bias [N] f32, out [T, N] f32
 // Work     a block per 48 or 32 rows and 64 outputs, a warp per 16 and 16; both operands go
 //          through a ring of stages in shared memory (linear-i8-ring.h).
-//          src/devices/cuda/linear-i8.ts says how high tiles are
+//          src/devices/cuda/ops/linear-i8.ts says how high tiles are
 // Bound    the f32 units: 16 columns' sum is an integer of the tensor cores, which takes them 2.25
 //          operations to add
 // Checked  bench/gpu/smoke.mjs, linear; test/devices/cuda/ops/linear.test.ts

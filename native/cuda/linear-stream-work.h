@@ -30,7 +30,7 @@ constexpr int kStayGapBytes = 64;
 /// From one row of x to the next among a warp's sums: four lanes of a group write to other banks.
 constexpr int kSumStride = kPassRows + 4;
 
-/// `shapes` of src/devices/cuda/linear-stream.ts says the same to TypeScript.
+/// `shapes` of src/devices/cuda/ops/linear-stream.ts says the same to TypeScript.
 template <int kRowTiles>
 struct StreamShape {
   static constexpr int kRows = kRowTiles * kTileRows;

@@ -4,7 +4,7 @@
 //   f32   C floats, no padding: the rows are a plain [rows, C] tensor
 //   bf16  C halves, then zeros
 //   i8    C signed bytes, then zeros · G float scales (src/devices/reference/quantize.ts), zeros
-// `rowBytes` of src/devices/cuda/handles.ts says the same to TypeScript.
+// `rowBytes` of src/devices/cuda/memory/handles.ts says the same to TypeScript.
 #pragma once
 
 #include "params.h"

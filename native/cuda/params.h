@@ -1,20 +1,21 @@
 // How TypeScript hands arguments to a kernel: one struct, by value, in C++'s own layout
-// (src/devices/cuda/kernel-params.ts). It lies in constant memory; no field is a double, because
-// few GPUs have many units for them.
+// (src/devices/cuda/kernels/kernel-params.ts). It lies in constant memory; no field is a double,
+// because few GPUs have many units for them.
 #pragma once
 
 #include "numbers.h"
 #include "stream-order.h"
 
-/// A kernel that TypeScript finds by `perigee_<name>` (src/devices/cuda/kernels.ts).
+/// A kernel that TypeScript finds by `perigee_<name>` (src/devices/cuda/kernels/kernels.ts).
 #define PERIGEE_KERNEL extern "C" __global__ void
 
 namespace perigee {
 
-/// Same order as FORMATS in src/devices/cuda/handles.ts.
+/// Same order as FORMATS in src/devices/cuda/memory/handles.ts.
 enum class Format : int32_t { f32 = 0, bf16 = 1, i8 = 2 };
 
-/// Element types of files and of KV pools; same order as ELEMENTS in src/devices/cuda/handles.ts.
+/// Element types of files and of KV pools, in the order of ELEMENTS in
+/// src/devices/cuda/memory/handles.ts.
 enum class Element : int32_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, fp8 = 4 };
 
 /// One element of a file or a tensor.

@@ -1,6 +1,6 @@
 // How kernels of a stream follow each other. Every kernel is launched so that it may start while
-// the one before it still runs (src/devices/cuda/launcher.ts), and says itself when it must wait:
-// what comes before the wait overlaps the other's end. From sm_90 on; elsewhere, and behind
+// the one before it still runs (src/devices/cuda/kernels/launcher.ts), and says itself when it must
+// wait: what comes before the wait overlaps the other's end. From sm_90 on; elsewhere, and behind
 // anything that is no kernel of ours, a kernel starts when all before it is done, and these do
 // nothing.
 #pragma once

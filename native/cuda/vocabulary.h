@@ -9,7 +9,7 @@
 
 namespace perigee {
 
-/// Same as VOCABULARY_THREADS in src/devices/cuda/vocabulary.ts.
+/// Same as VOCABULARY_THREADS in src/devices/cuda/ops/vocabulary.ts.
 constexpr int kVocabularyThreads = 1024;
 constexpr float kWeightUnits = 17592186044416.0f;  // 2^44
 

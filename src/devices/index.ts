@@ -17,8 +17,8 @@
  */
 export { availableMemory as hostMemory } from "./cpu/memory.ts";
 export { type GpuCeilings, measureGpuCeilings } from "./cuda/ceilings.ts";
-export type { KernelProgress } from "./cuda/kernels.ts";
-export type { CudaSettings } from "./cuda/library-search.ts";
+export type { CudaSettings } from "./cuda/driver/library-search.ts";
+export type { KernelProgress } from "./cuda/kernels/kernels.ts";
 export type {
   DecodeShape,
   Device,

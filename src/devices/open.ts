@@ -4,11 +4,11 @@ import { availableIsas, type Isa, processorName } from "./cpu/isa.ts";
 import { isBuilt } from "./cpu/library.ts";
 import { CudaDevice } from "./cuda/cuda-device.ts";
 import { examineCuda, reportLines } from "./cuda/cuda-report.ts";
-import { findDriver } from "./cuda/driver.ts";
-import { gpuText } from "./cuda/gpu.ts";
-import type { KernelProgress } from "./cuda/kernels.ts";
-import type { CudaSettings } from "./cuda/library-search.ts";
-import { openSystemLibrary } from "./cuda/native-library.ts";
+import { findDriver } from "./cuda/driver/driver.ts";
+import { gpuText } from "./cuda/driver/gpu.ts";
+import type { CudaSettings } from "./cuda/driver/library-search.ts";
+import { openSystemLibrary } from "./cuda/driver/native-library.ts";
+import type { KernelProgress } from "./cuda/kernels/kernels.ts";
 import type { Device, DeviceKind } from "./device.ts";
 import { ReferenceDevice } from "./reference/reference-device.ts";
 

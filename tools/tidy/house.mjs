@@ -47,7 +47,7 @@ export function rooms(files) {
   const found = [];
   for (const [layer, table] of Object.entries(ROOMS)) {
     for (const [path, text] of matching(files, new RegExp(`^src/${layer}/.*\\.ts$`))) {
-      const room = roomOf(path);
+      const room = roomOf(path, layer);
       if (room !== null && table[room] === undefined) {
         found.push({ rule: "rooms", path, message: `${room} is not in tools/tidy/layers.mjs` });
         continue;
@@ -61,19 +61,28 @@ export function rooms(files) {
   return found;
 }
 
-/** The room that a file of a layer is in; null: at the top. @param {string} path */
-const roomOf = (path) => (path.split("/").length > 3 ? (path.split("/")[2] ?? null) : null);
+/**
+ * The room that a file of a layer is in; null: at the top.
+ * @param {string} path
+ * @param {string} layer
+ */
+function roomOf(path, layer) {
+  const [room, ...rest] = path.slice(`src/${layer}/`.length).split("/");
+  return rest.length > 0 ? (room ?? null) : null;
+}
 
 /** @returns {string | null} */
 function roomProblem(path, layer, target) {
-  const room = roomOf(path);
+  const room = roomOf(path, layer);
   if (target.startsWith(`#${layer}/`)) {
     const other = target.slice(layer.length + 2);
     const allowed = room === null ? Object.keys(ROOMS[layer]) : ROOMS[layer][room];
     return allowed.includes(other) ? null : `${room ?? "the top"} must not import ${target}`;
   }
   if (!target.startsWith(".")) return null;
-  const other = roomOf(normalize(join(dirname(path), target)));
+  const resolved = normalize(join(dirname(path), target));
+  if (!resolved.startsWith(`src/${layer}/`)) return null; // the business of layers()
+  const other = roomOf(resolved, layer);
   return other === room ? null : `${target} leaves ${room ?? "the top"}; use a door`;
 }
 

@@ -45,6 +45,15 @@ export const ROOMS = {
     events: ["contents", "naming"],
     levels: ["contents", "eviction", "events"],
   },
+  "devices/cuda": {
+    driver: [],
+    kernels: ["driver"],
+    memory: ["driver", "kernels"],
+    graphs: ["driver"],
+    weights: ["driver", "memory"],
+    products: ["driver", "kernels", "memory", "graphs"],
+    ops: ["driver", "kernels", "memory", "weights", "products"],
+  },
   engine: {
     protocol: [],
     tiers: ["protocol"],

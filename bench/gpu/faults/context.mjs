@@ -1,16 +1,16 @@
 // The process's context on GPU 0, for doing harm to it.
 import { readFileSync } from "node:fs";
 import { cudaFromEnvironment } from "../../../dist/cli/cuda-environment.js";
-import { CudaDriver } from "../../../dist/devices/cuda/driver.js";
-import { architectureOf, describeGpu } from "../../../dist/devices/cuda/gpu.js";
-import { KernelModule } from "../../../dist/devices/cuda/kernel-module.js";
-import { KernelParams } from "../../../dist/devices/cuda/kernel-params.js";
-import { compileOptions } from "../../../dist/devices/cuda/kernels.js";
-import { Launcher } from "../../../dist/devices/cuda/launcher.js";
-import { CudaMemory } from "../../../dist/devices/cuda/memory.js";
-import { Nvrtc } from "../../../dist/devices/cuda/nvrtc.js";
-import { PrimaryContext } from "../../../dist/devices/cuda/primary-context.js";
-import { CudaStream } from "../../../dist/devices/cuda/stream.js";
+import { CudaDriver } from "../../../dist/devices/cuda/driver/driver.js";
+import { architectureOf, describeGpu } from "../../../dist/devices/cuda/driver/gpu.js";
+import { PrimaryContext } from "../../../dist/devices/cuda/driver/primary-context.js";
+import { CudaStream } from "../../../dist/devices/cuda/driver/stream.js";
+import { KernelModule } from "../../../dist/devices/cuda/kernels/kernel-module.js";
+import { KernelParams } from "../../../dist/devices/cuda/kernels/kernel-params.js";
+import { compileOptions } from "../../../dist/devices/cuda/kernels/kernels.js";
+import { Launcher } from "../../../dist/devices/cuda/kernels/launcher.js";
+import { Nvrtc } from "../../../dist/devices/cuda/kernels/nvrtc.js";
+import { CudaMemory } from "../../../dist/devices/cuda/memory/memory.js";
 
 function openContext() {
   const driver = CudaDriver.open(cudaFromEnvironment());

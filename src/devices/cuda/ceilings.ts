@@ -4,13 +4,15 @@
  * for.
  */
 import { EngineError } from "#base";
-import { CublasLt } from "./cublaslt.ts";
+import {
+  CudaEvent,
+  type CudaSettings,
+  gpuText,
+  type OpenLibrary,
+  openSystemLibrary,
+} from "#devices/cuda/driver";
+import { CublasLt, Matmul } from "#devices/cuda/products";
 import { CudaSession } from "./cuda-session.ts";
-import { CudaEvent } from "./event.ts";
-import { gpuText } from "./gpu.ts";
-import type { CudaSettings } from "./library-search.ts";
-import { Matmul } from "./matmul.ts";
-import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 
 /** Where the device cannot be faster. */
 export interface GpuCeilings {

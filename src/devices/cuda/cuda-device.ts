@@ -1,4 +1,22 @@
 import { assert } from "#base";
+import { architectureOf, gpuText, type Marks, viewOf } from "#devices/cuda/driver";
+import { paddedBatch, paddedContext } from "#devices/cuda/graphs";
+import {
+  activationOf,
+  anyTensor,
+  CudaActivation,
+  CudaHostBlocks,
+  CudaKvCache,
+  CudaMatrix,
+  CudaTensor,
+  hostBlocksOf,
+  kvBytesPerBlock,
+  kvCacheOf,
+  type MoveEnds,
+  rowBytes,
+} from "#devices/cuda/memory";
+import { copyBlocks, decodesFrom, loadTensor, packMatrix } from "#devices/cuda/ops";
+import { readActivation } from "#devices/cuda/weights";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type {
   DecodeShape,
@@ -22,25 +40,6 @@ import type {
 } from "../device-data.ts";
 import { CudaOps } from "./cuda-ops.ts";
 import { CudaSession, type CudaSessionOptions } from "./cuda-session.ts";
-import { architectureOf, gpuText } from "./gpu.ts";
-import {
-  activationOf,
-  anyTensor,
-  CudaActivation,
-  CudaMatrix,
-  CudaTensor,
-  rowBytes,
-} from "./handles.ts";
-import { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
-import { CudaKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
-import type { MoveEnds } from "./layer-moves.ts";
-import type { Marks } from "./marks.ts";
-import { copyBlocks } from "./move-blocks.ts";
-import { viewOf } from "./native-library.ts";
-import { decodesFrom } from "./ops/attend-decode.ts";
-import { loadTensor, packMatrix } from "./pack.ts";
-import { readActivation } from "./read-activation.ts";
-import { paddedBatch, paddedContext } from "./replays.ts";
 
 /**
  * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32`, `synchronize`

@@ -1,3 +1,26 @@
+import { kvCacheOf } from "#devices/cuda/memory";
+import {
+  activate,
+  add,
+  adjustLogits,
+  type CudaContext,
+  convert,
+  embed,
+  encoderAttention,
+  gatherRows,
+  linear,
+  linearActivate,
+  logprobs,
+  meanPool,
+  mixtureOfExperts,
+  norm,
+  pagedAttention,
+  ropeKvWrite,
+  sample,
+  softcap,
+  spreadRows,
+  takeTokens,
+} from "#devices/cuda/ops";
 import type {
   ActivateInput,
   AddInput,
@@ -20,27 +43,6 @@ import type {
   SpreadRowsInput,
   TakeTokensInput,
 } from "../ops.ts";
-import type { CudaContext } from "./context.ts";
-import { kvCacheOf } from "./kv-cache.ts";
-import { activate } from "./ops/activate.ts";
-import { add } from "./ops/add.ts";
-import { adjustLogits } from "./ops/adjust-logits.ts";
-import { convert } from "./ops/convert.ts";
-import { embed } from "./ops/embed.ts";
-import { encoderAttention } from "./ops/encoder-attention.ts";
-import { gatherRows } from "./ops/gather-rows.ts";
-import { linear } from "./ops/linear.ts";
-import { linearActivate } from "./ops/linear-activate.ts";
-import { logprobs } from "./ops/logprobs.ts";
-import { meanPool } from "./ops/mean-pool.ts";
-import { mixtureOfExperts } from "./ops/mixture-of-experts.ts";
-import { norm } from "./ops/norm.ts";
-import { pagedAttention } from "./ops/paged-attention.ts";
-import { ropeKvWrite } from "./ops/rope-kv-write.ts";
-import { sample } from "./ops/sample.ts";
-import { softcap } from "./ops/softcap.ts";
-import { spreadRows } from "./ops/spread-rows.ts";
-import { takeTokens } from "./ops/take-tokens.ts";
 
 /** The ops, each in its own file: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
 export class CudaOps implements DeviceOps {

@@ -1,13 +1,22 @@
 /** What of CUDA this machine has, found without making a context: it takes no memory of a GPU. */
 import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
-import { CublasLt } from "./cublaslt.ts";
-import { CudaDriver, cudaVersionText, findDriver } from "./driver.ts";
-import { CAPABILITY_MIN, describeGpu, type Gpu, gpuText, isSupported } from "./gpu.ts";
-import type { CudaSettings } from "./library-search.ts";
-import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
-import { findNccl } from "./nccl.ts";
-import { Nvrtc } from "./nvrtc.ts";
+import {
+  CAPABILITY_MIN,
+  CudaDriver,
+  type CudaSettings,
+  cudaVersionText,
+  describeGpu,
+  findDriver,
+  findNccl,
+  type Gpu,
+  gpuText,
+  isSupported,
+  type OpenLibrary,
+  openSystemLibrary,
+} from "#devices/cuda/driver";
+import { Nvrtc } from "#devices/cuda/kernels";
+import { CublasLt } from "#devices/cuda/products";
 
 /** A library, or what is missing. */
 export interface LibraryReport {

@@ -1,27 +1,38 @@
 import { EngineError } from "#base";
-import { AddressTables } from "./address-tables.ts";
-import { allocateArrivals } from "./arrivals.ts";
-import type { CudaContext } from "./context.ts";
-import { CublasLt } from "./cublaslt.ts";
-import { CudaDriver } from "./driver.ts";
-import { FileUploads } from "./file-uploads.ts";
-import { CAPABILITY_MIN, describeGpu, type Gpu, isSupported } from "./gpu.ts";
-import { KernelCache } from "./kernel-cache.ts";
-import { type KernelProgress, type LoadedKernels, loadKernels } from "./kernels.ts";
-import { LateReads } from "./late-reads.ts";
-import { Launcher } from "./launcher.ts";
-import { LayerMoves } from "./layer-moves.ts";
-import type { CudaSettings } from "./library-search.ts";
-import { Marks } from "./marks.ts";
-import { CudaMemory } from "./memory.ts";
-import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
-import { Nvrtc } from "./nvrtc.ts";
-import { PrimaryContext } from "./primary-context.ts";
-import { Products } from "./products.ts";
-import { Replays } from "./replays.ts";
-import { Scratch } from "./scratch.ts";
-import { Staging } from "./staging.ts";
-import { CudaStream } from "./stream.ts";
+import {
+  CAPABILITY_MIN,
+  CudaDriver,
+  type CudaSettings,
+  CudaStream,
+  describeGpu,
+  type Gpu,
+  isSupported,
+  Marks,
+  type OpenLibrary,
+  openSystemLibrary,
+  PrimaryContext,
+} from "#devices/cuda/driver";
+import { Replays } from "#devices/cuda/graphs";
+import {
+  KernelCache,
+  type KernelProgress,
+  Launcher,
+  type LoadedKernels,
+  loadKernels,
+  Nvrtc,
+} from "#devices/cuda/kernels";
+import {
+  AddressTables,
+  allocateArrivals,
+  CudaMemory,
+  LateReads,
+  LayerMoves,
+  Scratch,
+  Staging,
+} from "#devices/cuda/memory";
+import type { CudaContext } from "#devices/cuda/ops";
+import { CublasLt, Products } from "#devices/cuda/products";
+import { FileUploads } from "#devices/cuda/weights";
 
 /** How a GPU is opened. */
 export interface CudaSessionOptions {

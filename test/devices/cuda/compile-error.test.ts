@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compileError } from "../../../src/devices/cuda/compile-error.ts";
+import { compileError } from "../../../src/devices/cuda/kernels/compile-error.ts";
 
 const source = {
   path: "native/cuda/norm.cu",

@@ -4,13 +4,13 @@ import { cpSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CublasLt } from "../../../src/devices/cuda/cublaslt.ts";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
-import { CudaEvent } from "../../../src/devices/cuda/event.ts";
-import { KernelParams } from "../../../src/devices/cuda/kernel-params.ts";
-import type { KernelProgress } from "../../../src/devices/cuda/kernels.ts";
-import { Matmul, type MatmulShape } from "../../../src/devices/cuda/matmul.ts";
-import { Nvrtc } from "../../../src/devices/cuda/nvrtc.ts";
+import { CudaEvent } from "../../../src/devices/cuda/driver/event.ts";
+import { KernelParams } from "../../../src/devices/cuda/kernels/kernel-params.ts";
+import type { KernelProgress } from "../../../src/devices/cuda/kernels/kernels.ts";
+import { Nvrtc } from "../../../src/devices/cuda/kernels/nvrtc.ts";
+import { CublasLt } from "../../../src/devices/cuda/products/cublaslt.ts";
+import { Matmul, type MatmulShape } from "../../../src/devices/cuda/products/matmul.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { buildEmulator } from "./emulator/build.mjs";
 

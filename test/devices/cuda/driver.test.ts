@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { EngineError } from "#base";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
-import { CudaDriver, cudaVersionText } from "../../../src/devices/cuda/driver.ts";
-import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
+import { CudaDriver, cudaVersionText } from "../../../src/devices/cuda/driver/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/driver/gpu.ts";
 import {
   type ScriptedDriver,
   scriptedDriver,

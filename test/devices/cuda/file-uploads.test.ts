@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CudaSession } from "../../../src/devices/cuda/cuda-session.ts";
-import { FileUploads } from "../../../src/devices/cuda/file-uploads.ts";
-import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
-import { canReadOnThreads, ReadPool } from "../../../src/devices/cuda/read-pool.ts";
+import { CudaMemory } from "../../../src/devices/cuda/memory/memory.ts";
+import { FileUploads } from "../../../src/devices/cuda/weights/file-uploads.ts";
+import { canReadOnThreads, ReadPool } from "../../../src/devices/cuda/weights/read-pool.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 const settings = emulatedSettings();

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { threadId } from "node:worker_threads";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { KernelCache, type KernelTarget } from "../../../src/devices/cuda/kernel-cache.ts";
+import { KernelCache, type KernelTarget } from "../../../src/devices/cuda/kernels/kernel-cache.ts";
 
 let root: string;
 let folder: string;

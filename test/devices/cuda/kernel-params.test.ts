@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KernelParams } from "../../../src/devices/cuda/kernel-params.ts";
+import { KernelParams } from "../../../src/devices/cuda/kernels/kernel-params.ts";
 
 function viewOf(params: KernelParams): DataView {
   return new DataView(params.structBytes().buffer);

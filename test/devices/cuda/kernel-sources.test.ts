@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
-import { KERNEL_FILE_NAMES, KERNEL_FILES } from "../../../src/devices/cuda/kernel-names.ts";
-import { kernelFolder, readKernel } from "../../../src/devices/cuda/kernel-sources.ts";
+import { KERNEL_FILE_NAMES, KERNEL_FILES } from "../../../src/devices/cuda/kernels/kernel-names.ts";
+import { kernelFolder, readKernel } from "../../../src/devices/cuda/kernels/kernel-sources.ts";
 
 test("every file of kernels is listed, and has the kernels that it is listed with", () => {
   const files = readdirSync(kernelFolder).filter((name) => name.endsWith(".cu"));

@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import type { KvBlockOptions, KvFormat } from "#devices";
-import { CudaKvCache, KV_LAYER, kvBytesPerBlock } from "../../../src/devices/cuda/kv-cache.ts";
+import {
+  CudaKvCache,
+  KV_LAYER,
+  kvBytesPerBlock,
+} from "../../../src/devices/cuda/memory/kv-cache.ts";
 
 const llama = { layers: 32, blockTokens: 16, kvHeads: 8, headDim: 128 };
 /** Of keys and values of all layers. */

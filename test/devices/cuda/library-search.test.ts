@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { libraryCandidates } from "../../../src/devices/cuda/library-search.ts";
+import { libraryCandidates } from "../../../src/devices/cuda/driver/library-search.ts";
 
 let root: string;
 beforeEach(() => {

@@ -1,9 +1,13 @@
 /** Kernels for many rows of i8: which one is taken, and that all of them give the same bits. */
 import { describe, expect, test } from "vitest";
-import type { Gpu } from "../../../src/devices/cuda/gpu.ts";
-import { CudaActivation, CudaMatrix, CudaTensor } from "../../../src/devices/cuda/handles.ts";
-import { I8_TILES, type I8Tile, i8TileFor } from "../../../src/devices/cuda/linear-i8.ts";
+import type { Gpu } from "../../../src/devices/cuda/driver/gpu.ts";
+import {
+  CudaActivation,
+  CudaMatrix,
+  CudaTensor,
+} from "../../../src/devices/cuda/memory/handles.ts";
 import { linearI8 } from "../../../src/devices/cuda/ops/linear.ts";
+import { I8_TILES, type I8Tile, i8TileFor } from "../../../src/devices/cuda/ops/linear-i8.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { describeEmulated, openSession } from "./describe-emulated.ts";
 

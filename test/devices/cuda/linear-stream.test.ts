@@ -1,7 +1,7 @@
 /** Few rows of bf16 on the emulated GPU: strips of a matrix through rings of stages. */
 import { expect, test } from "vitest";
 import type { Device } from "#devices";
-import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/row-limits.ts";
+import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/kernels/row-limits.ts";
 import { linearActivateOps } from "../../contracts/device-ops/linear-activate.ts";
 import { packFloats } from "../../contracts/device-ops/pack-floats.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { independentMoves } from "../../../src/devices/cuda/move-blocks.ts";
+import { independentMoves } from "../../../src/devices/cuda/ops/move-blocks.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 
 /** What blocks hold after moves that are done one after the other. */

@@ -1,12 +1,12 @@
 /** Marks behind moves of blocks, on a driver that says which streams are done. */
 
 import { expect, test } from "vitest";
-import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
-import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
-import type { Kernel } from "../../../src/devices/cuda/kernel-module.ts";
-import { LayerMoves } from "../../../src/devices/cuda/layer-moves.ts";
-import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
-import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/driver/gpu.ts";
+import type { NativeValue } from "../../../src/devices/cuda/driver/native-library.ts";
+import { CudaStream } from "../../../src/devices/cuda/driver/stream.ts";
+import type { Kernel } from "../../../src/devices/cuda/kernels/kernel-module.ts";
+import { LayerMoves } from "../../../src/devices/cuda/memory/layer-moves.ts";
 import { put, scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
 
 /** Streams and events have numbers as they are made; what was recorded in a busy stream is not done. */

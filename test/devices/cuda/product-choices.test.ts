@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { ProductChoices } from "../../../src/devices/cuda/product-choices.ts";
+import { ProductChoices } from "../../../src/devices/cuda/products/product-choices.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-choices-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -2,13 +2,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CublasLt } from "../../../src/devices/cuda/cublaslt.ts";
-import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
-import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
-import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
-import { bucketOf, Products } from "../../../src/devices/cuda/products.ts";
-import { Staging } from "../../../src/devices/cuda/staging.ts";
-import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/driver/gpu.ts";
+import { CudaStream } from "../../../src/devices/cuda/driver/stream.ts";
+import { CudaMemory } from "../../../src/devices/cuda/memory/memory.ts";
+import { Staging } from "../../../src/devices/cuda/memory/staging.ts";
+import { CublasLt } from "../../../src/devices/cuda/products/cublaslt.ts";
+import { bucketOf, Products } from "../../../src/devices/cuda/products/products.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 
 test("buckets of rows grow by a third or a half", () => {

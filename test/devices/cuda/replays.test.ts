@@ -2,16 +2,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { DeviceTensor } from "#devices";
 import { CudaDevice } from "../../../src/devices/cuda/cuda-device.ts";
-import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
-import { LateReads } from "../../../src/devices/cuda/late-reads.ts";
-import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver/driver.ts";
+import type { NativeValue } from "../../../src/devices/cuda/driver/native-library.ts";
+import { CudaStream } from "../../../src/devices/cuda/driver/stream.ts";
 import {
   GRAPHS_MAX,
   paddedBatch,
   paddedContext,
   Replays,
-} from "../../../src/devices/cuda/replays.ts";
-import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+} from "../../../src/devices/cuda/graphs/replays.ts";
+import { LateReads } from "../../../src/devices/cuda/memory/late-reads.ts";
 import { describeEmulated, openSession } from "./describe-emulated.ts";
 import { emulatedSettings } from "./emulated-device.ts";
 import { put, scriptedDriver, scriptedLibraries } from "./scripted-library.ts";

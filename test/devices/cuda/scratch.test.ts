@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
-import { describeGpu } from "../../../src/devices/cuda/gpu.ts";
-import { CudaMemory } from "../../../src/devices/cuda/memory.ts";
-import { PrimaryContext } from "../../../src/devices/cuda/primary-context.ts";
-import { Scratch } from "../../../src/devices/cuda/scratch.ts";
-import { CudaStream } from "../../../src/devices/cuda/stream.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver/driver.ts";
+import { describeGpu } from "../../../src/devices/cuda/driver/gpu.ts";
+import { PrimaryContext } from "../../../src/devices/cuda/driver/primary-context.ts";
+import { CudaStream } from "../../../src/devices/cuda/driver/stream.ts";
+import { CudaMemory } from "../../../src/devices/cuda/memory/memory.ts";
+import { Scratch } from "../../../src/devices/cuda/memory/scratch.ts";
 import { describeEmulated } from "./describe-emulated.ts";
 import type { EmulatedSettings } from "./emulated-device.ts";
 

@@ -1,5 +1,5 @@
 /** Libraries whose functions are written here: what a machine without a GPU cannot have. */
-import type { NativeValue, OpenLibrary } from "../../../src/devices/cuda/native-library.ts";
+import type { NativeValue, OpenLibrary } from "../../../src/devices/cuda/driver/native-library.ts";
 
 type Script = Readonly<Record<string, (...args: readonly NativeValue[]) => number>>;
 

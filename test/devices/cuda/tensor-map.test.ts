@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { CudaDriver } from "../../../src/devices/cuda/driver.ts";
-import type { NativeValue } from "../../../src/devices/cuda/native-library.ts";
-import { tensorMapFields } from "../../../src/devices/cuda/tensor-map.ts";
+import { CudaDriver } from "../../../src/devices/cuda/driver/driver.ts";
+import type { NativeValue } from "../../../src/devices/cuda/driver/native-library.ts";
+import { tensorMapFields } from "../../../src/devices/cuda/kernels/tensor-map.ts";
 import { scriptedDriver, scriptedLibraries } from "./scripted-library.ts";
 
 const options = {

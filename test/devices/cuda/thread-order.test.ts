@@ -10,9 +10,9 @@ import {
   CudaMatrix,
   CudaTensor,
   rowBytes,
-} from "../../../src/devices/cuda/handles.ts";
-import { I8_TILES } from "../../../src/devices/cuda/linear-i8.ts";
+} from "../../../src/devices/cuda/memory/handles.ts";
 import { linear, linearI8 } from "../../../src/devices/cuda/ops/linear.ts";
+import { I8_TILES } from "../../../src/devices/cuda/ops/linear-i8.ts";
 import { norm } from "../../../src/devices/cuda/ops/norm.ts";
 import { sample } from "../../../src/devices/cuda/ops/sample.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";

@@ -1,8 +1,7 @@
+import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
+import { activationOf, tensorOf } from "#devices/cuda/memory";
 import type { ActivateInput, ActivationKind } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf, tensorOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import type { CudaContext } from "./context.ts";
 
 /** Codes of activation functions; the same order as `Nonlinearity` in native/cuda/nonlinear.h. */
 const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];

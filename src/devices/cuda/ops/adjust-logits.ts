@@ -1,9 +1,8 @@
+import { KernelParams, ROW_THREADS } from "#devices/cuda/kernels";
+import { tensorOf, vectorOf } from "#devices/cuda/memory";
 import { elementCount } from "#tensor";
 import type { AdjustLogitsInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import type { CudaContext } from "./context.ts";
 
 const maskParams = new KernelParams(["pointer", "pointer", "pointer", "pointer", "i32"]);
 const entryParams = new KernelParams([

@@ -1,12 +1,10 @@
+import { type Kernel, KernelParams, type LaunchShape, PACKED_ROWS } from "#devices/cuda/kernels";
+import { activationOf, kvCacheOf } from "#devices/cuda/memory";
 import type { KvCache, KvFormat, WeightFormat } from "../../device-data.ts";
 import type { PagedAttentionInput } from "../../ops.ts";
-import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf } from "../handles.ts";
-import { HEAD_DIM_MAX } from "../head-dim.ts";
-import type { Kernel } from "../kernel-module.ts";
-import { KernelParams, type LaunchShape, PACKED_ROWS } from "../kernel-params.ts";
-import { kvCacheOf } from "../kv-cache.ts";
+import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
+import type { CudaContext } from "./context.ts";
+import { HEAD_DIM_MAX } from "./head-dim.ts";
 
 /** `kDecodeThreads`, `kTileTokens`, `kSequencesMax`, `kDecodeBlocksMax`, `kWarp` of native/cuda. */
 const threads = 128;

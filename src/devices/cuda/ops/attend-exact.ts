@@ -1,10 +1,9 @@
+import { KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
+import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
-import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
-import { attentionRowsOut, TILE_ROWS } from "../attention-out.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { type CudaKvCache, kvCacheOf } from "../kv-cache.ts";
+import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
+import { attentionRowsOut, TILE_ROWS } from "./attention-out.ts";
+import type { CudaContext } from "./context.ts";
 
 /** `kSegmentTokens`, `kAttentionThreads` and `kShareHead` of native/cuda. */
 const segmentTokens = 256;

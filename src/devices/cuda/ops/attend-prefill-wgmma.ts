@@ -1,12 +1,15 @@
+import type { CudaDriver } from "#devices/cuda/driver";
+import {
+  type Kernel,
+  KernelParams,
+  PACKED_ROWS,
+  TENSOR_MAP,
+  tensorMapFields,
+} from "#devices/cuda/kernels";
+import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
-import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
-import type { CudaContext } from "../context.ts";
-import type { CudaDriver } from "../driver.ts";
-import { activationOf } from "../handles.ts";
-import type { Kernel } from "../kernel-module.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { type CudaKvCache, kvCacheOf } from "../kv-cache.ts";
-import { TENSOR_MAP, tensorMapFields } from "../tensor-map.ts";
+import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
+import type { CudaContext } from "./context.ts";
 
 /** Whether Hopper's kernel is used at all; without it the general one does its work. */
 const isEnabled = true;

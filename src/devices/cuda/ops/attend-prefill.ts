@@ -1,12 +1,10 @@
+import { type Kernel, KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
+import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
-import { ATTENTION_INPUT, attentionFields } from "../attention-fields.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf } from "../handles.ts";
-import { HEAD_DIM_MAX } from "../head-dim.ts";
-import type { Kernel } from "../kernel-module.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { type CudaKvCache, kvCacheOf } from "../kv-cache.ts";
 import { attendPrefillWgmma, canAttendPrefillWgmma } from "./attend-prefill-wgmma.ts";
+import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
+import type { CudaContext } from "./context.ts";
+import { HEAD_DIM_MAX } from "./head-dim.ts";
 
 /** Head sizes that kernels exist for; smaller heads are padded to the next. */
 const dimsOfKernels = [64, 96, 128, 256] as const;

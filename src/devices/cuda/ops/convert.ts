@@ -1,8 +1,7 @@
+import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
+import { activationOf, type CudaActivation, tensorOf } from "#devices/cuda/memory";
 import type { ConvertInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf, type CudaActivation, tensorOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams([...PACKED_ROWS, "pointer"]);
 

@@ -1,9 +1,8 @@
+import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
+import { asPackedRows, type CudaTensor, matrixOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { DeviceTensor } from "../../device-data.ts";
 import type { EmbedInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { asPackedRows, type CudaTensor, matrixOf, tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams([
   ...PACKED_ROWS,

@@ -1,9 +1,9 @@
+import { KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
+import { activationOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { EncoderAttentionInput } from "../../ops.ts";
-import { attentionRowsOut, TILE_ROWS } from "../attention-out.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf, tensorOf, vectorOf } from "../handles.ts";
-import { checkedHeadDim } from "../head-dim.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import { attentionRowsOut, TILE_ROWS } from "./attention-out.ts";
+import type { CudaContext } from "./context.ts";
+import { checkedHeadDim } from "./head-dim.ts";
 
 /** `kAttentionThreads` of native/cuda/attention-segment.h. */
 const threads = 256;

@@ -1,12 +1,11 @@
 import { assert } from "#base";
+import { KernelParams, PACKED_ROWS, STREAM_ROWS_MAX } from "#devices/cuda/kernels";
+import { activationOf, matrixOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { LinearActivateInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf, matrixOf, tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
-import { STREAM_ROWS_MAX } from "../row-limits.ts";
 import { activate, activateRows, nonlinearityCode } from "./activate.ts";
+import type { CudaContext } from "./context.ts";
 import { linear, productShape } from "./linear.ts";
+import { canStream, STREAM_SOURCE, streamLaunch } from "./linear-stream.ts";
 
 /**
  * Most rows whose product is stored as bf16; of more it stays f32. No bound: what the product takes

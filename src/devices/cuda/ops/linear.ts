@@ -1,7 +1,5 @@
 import { assert } from "#base";
-import type { WeightFormat } from "../../device-data.ts";
-import type { LinearInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
+import { type KernelName, KernelParams, PACKED_ROWS, type ParamKind } from "#devices/cuda/kernels";
 import {
   activationOf,
   type CudaActivation,
@@ -9,11 +7,12 @@ import {
   matrixOf,
   tensorOf,
   vectorOf,
-} from "../handles.ts";
-import type { KernelName } from "../kernel-names.ts";
-import { KernelParams, PACKED_ROWS, type ParamKind } from "../kernel-params.ts";
-import { type I8Tile, i8Launch, i8TileFor } from "../linear-i8.ts";
-import { canStream, STREAM_SOURCE, streamLaunch } from "../linear-stream.ts";
+} from "#devices/cuda/memory";
+import type { WeightFormat } from "../../device-data.ts";
+import type { LinearInput } from "../../ops.ts";
+import type { CudaContext } from "./context.ts";
+import { type I8Tile, i8Launch, i8TileFor } from "./linear-i8.ts";
+import { canStream, STREAM_SOURCE, streamLaunch } from "./linear-stream.ts";
 
 /** `kBlockOutputs`, `kLinearRows` and threads of a block in native/cuda/linear-rows.h. */
 export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;

@@ -1,10 +1,10 @@
 import { assert } from "#base";
+import { KernelParams } from "#devices/cuda/kernels";
+import { tensorOf, vectorOf } from "#devices/cuda/memory";
 import { elementCount } from "#tensor";
 import type { LogprobsInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams } from "../kernel-params.ts";
-import { checkedVocabulary, findBest, VOCABULARY_THREADS } from "../vocabulary.ts";
+import type { CudaContext } from "./context.ts";
+import { checkedVocabulary, findBest, VOCABULARY_THREADS } from "./vocabulary.ts";
 
 const params = new KernelParams([
   ...(["pointer", "pointer", "pointer", "pointer", "pointer", "pointer"] as const),

@@ -1,9 +1,8 @@
+import { KernelParams, ROW_THREADS } from "#devices/cuda/kernels";
+import { tensorOf, vectorOf } from "#devices/cuda/memory";
 import { elementCount } from "#tensor";
 import type { MeanPoolInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32", "i32"]);
 

@@ -1,6 +1,5 @@
 import { assert } from "#base";
-import type { MixtureOfExpertsInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
+import { type Kernel, KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
 import {
   activationOf,
   type CudaActivation,
@@ -9,11 +8,10 @@ import {
   matrixOf,
   rowBytes,
   tensorOf,
-} from "../handles.ts";
-import type { Kernel } from "../kernel-module.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+} from "#devices/cuda/memory";
+import type { MixtureOfExpertsInput } from "../../ops.ts";
 import { activateRows } from "./activate.ts";
+import type { CudaContext } from "./context.ts";
 import { LINEAR_SHAPE } from "./linear.ts";
 
 /** `kExpertsMax` of native/cuda/mixture-of-experts.cu. */

@@ -1,8 +1,8 @@
+import { KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
+import { activationOf, asPackedRows, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { DeviceTensor } from "../../device-data.ts";
 import type { NormInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf, asPackedRows, tensorOf, vectorOf } from "../handles.ts";
-import { KernelParams, PACKED_ROWS } from "../kernel-params.ts";
+import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams([
   ...PACKED_ROWS,

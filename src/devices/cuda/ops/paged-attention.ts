@@ -1,12 +1,11 @@
 import { assert } from "#base";
+import { activationOf, kvCacheOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { activationOf } from "../handles.ts";
-import { checkedHeadDim } from "../head-dim.ts";
-import { kvCacheOf } from "../kv-cache.ts";
 import { attendDecode, canAttendDecode, decodeRowsOf } from "./attend-decode.ts";
 import { attendExact } from "./attend-exact.ts";
 import { attendPrefill, canAttendPrefill } from "./attend-prefill.ts";
+import type { CudaContext } from "./context.ts";
+import { checkedHeadDim } from "./head-dim.ts";
 
 /**
  * Attention by the kernels on tensor cores where they take the input, else by the exact ones. The

@@ -1,11 +1,10 @@
 import { assert } from "#base";
+import { KernelParams } from "#devices/cuda/kernels";
+import { KV_LAYER, kvCacheOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { DeviceTensor } from "../../device-data.ts";
 import type { RopeKvWriteInput } from "../../ops.ts";
-import type { CudaContext } from "../context.ts";
-import { tensorOf, vectorOf } from "../handles.ts";
-import { checkedHeadDim } from "../head-dim.ts";
-import { KernelParams } from "../kernel-params.ts";
-import { KV_LAYER, kvCacheOf } from "../kv-cache.ts";
+import type { CudaContext } from "./context.ts";
+import { checkedHeadDim } from "./head-dim.ts";
 
 const params = new KernelParams([
   ...(["pointer", "pointer", "pointer"] as const),

@@ -1,9 +1,8 @@
+import { KernelParams, ROW_THREADS } from "#devices/cuda/kernels";
+import { tensorOf } from "#devices/cuda/memory";
 import { elementCount } from "#tensor";
 import type { SoftcapInput } from "../../ops.ts";
-import { type CudaContext, elementGrid } from "../context.ts";
-import { tensorOf } from "../handles.ts";
-import { KernelParams } from "../kernel-params.ts";
-import { ROW_THREADS } from "../row-limits.ts";
+import { type CudaContext, elementGrid } from "./context.ts";
 
 const params = new KernelParams(["pointer", "i64", "f32"]);
 

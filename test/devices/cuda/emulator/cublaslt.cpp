@@ -1,4 +1,4 @@
-// An emulated cuBLASLt: the products that src/devices/cuda/matmul.ts asks for, by the definition.
+// An emulated cuBLASLt: the products that src/devices/cuda/products/matmul.ts asks for, by the definition.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

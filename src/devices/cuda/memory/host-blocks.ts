@@ -1,0 +1,28 @@
+import { assert } from "#base";
+import type { HostBlocks } from "../../device.ts";
+
+/** Blocks beside the cache, in pinned host memory. */
+export class CudaHostBlocks implements HostBlocks {
+  readonly blocks: number;
+  readonly bytesPerBlock: number;
+  readonly address: bigint;
+
+  /** `address`: `blocks * bytesPerBlock` bytes. */
+  constructor(blocks: number, bytesPerBlock: number, address: bigint) {
+    this.blocks = blocks;
+    this.bytesPerBlock = bytesPerBlock;
+    this.address = address;
+  }
+
+  /** Where one block begins. */
+  blockAddress(index: number): bigint {
+    assert(index >= 0 && index < this.blocks, `Cannot view block ${index} of ${this.blocks}`);
+    return this.address + BigInt(index) * BigInt(this.bytesPerBlock);
+  }
+}
+
+/** The host blocks behind a handle. */
+export function hostBlocksOf(handle: HostBlocks): CudaHostBlocks {
+  assert(handle instanceof CudaHostBlocks, "Cannot use another device's blocks on cuda");
+  return handle;
+}

@@ -1,0 +1,35 @@
+/**
+ * devices/cuda/memory: memory of the GPU and pinned memory of the host.
+ *
+ *   memory.ts            allocates both; scratch.ts, arrivals.ts, address-tables.ts: what ops use
+ *   handles.ts           tensors, activations and matrices: an address and a shape
+ *   kv-cache.ts          blocks of keys and values; host-blocks.ts: those in host memory
+ *   layer-moves.ts       moves between the two, layer by layer
+ *   staging.ts, late-reads.ts   copies between JavaScript's memory and the device
+ *
+ * @module
+ */
+export { AddressTables } from "./address-tables.ts";
+export { allocateArrivals } from "./arrivals.ts";
+export {
+  activationOf,
+  anyTensor,
+  asPackedRows,
+  CudaActivation,
+  CudaMatrix,
+  CudaTensor,
+  elementCode,
+  FORMATS,
+  matrixOf,
+  rowBytes,
+  scaleOffset,
+  tensorOf,
+  vectorOf,
+} from "./handles.ts";
+export { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
+export { CudaKvCache, KV_LAYER, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+export { LateReads } from "./late-reads.ts";
+export { LayerMoves, type MoveEnds } from "./layer-moves.ts";
+export { CudaMemory } from "./memory.ts";
+export { Scratch } from "./scratch.ts";
+export { Staging } from "./staging.ts";

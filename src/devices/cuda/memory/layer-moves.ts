@@ -1,0 +1,257 @@
+/**
+ * Moves of blocks between the device and host memory, beside the ops: a stream for each direction,
+ * whose order against the ops is kept layer by layer.
+ *
+ *   a move    sees all ops that were enqueued before it, and all moves
+ *   an op     that touches a layer sees the moves of that layer that were enqueued before it
+ *
+ * So a step's first layers are computed while later ones still travel.
+ */
+
+import { type CudaDriver, CudaEvent, CudaStream, type Gpu } from "#devices/cuda/driver";
+import { type Kernel, KernelParams, Launcher, ROW_THREADS } from "#devices/cuda/kernels";
+import { at } from "#tensor";
+import { checkPairs } from "../../block-pairs.ts";
+import type { MovesMark } from "../../device.ts";
+import type { CudaHostBlocks } from "./host-blocks.ts";
+import type { CudaKvCache } from "./kv-cache.ts";
+
+/** `kMovesMax` of native/cuda/move-layers.cu. */
+const movesMax = 240;
+
+/** Blocks of threads for one launch; 256 KiB are on their way with them. */
+const gridBlocks = 16;
+
+/** Bytes that a thread moves at once. */
+const vectorBytes = 16;
+
+/** Layers are moved together up to this: a launch and an event for less would not pay. */
+const chunkBytesMin = 1 << 20;
+
+/** Their blocks get the first places that the ops' blocks leave. */
+const priority = -1;
+
+const params = new KernelParams(["pointer", "pointer", "i64", "i64", "i32", "i32"], 2 * movesMax);
+
+/** Which way blocks go. */
+export type Direction = "offload" | "onboard";
+
+/** What moves need. */
+export interface LayerMovesOptions {
+  readonly driver: CudaDriver;
+  readonly gpu: Gpu;
+  /** The ops' stream. */
+  readonly stream: CudaStream;
+  /** `move_layers`. */
+  readonly kernel: Kernel;
+}
+
+/** Memory that blocks move between. */
+export interface MoveEnds {
+  readonly cache: CudaKvCache;
+  readonly host: CudaHostBlocks;
+}
+
+/** Enqueues moves, and has the ops wait for them where they must. */
+export class LayerMoves {
+  readonly #driver: CudaDriver;
+  readonly #stream: CudaStream;
+  readonly #kernel: Kernel;
+  readonly #launchers: Readonly<Record<Direction, Launcher>>;
+  /** Recorded behind the ops that a move must see. */
+  readonly #enqueued: CudaEvent;
+  readonly #traffic = new Map<CudaKvCache, Traffic>();
+
+  constructor({ driver, gpu, stream, kernel }: LayerMovesOptions) {
+    this.#driver = driver;
+    this.#stream = stream;
+    this.#kernel = kernel;
+    this.#launchers = {
+      offload: new Launcher(driver, new CudaStream(driver, priority), gpu),
+      onboard: new Launcher(driver, new CudaStream(driver, priority), gpu),
+    };
+    this.#enqueued = new CudaEvent(driver);
+  }
+
+  /** Moves the blocks of a list [n, 2] (from, to), all layers of each. */
+  enqueue(direction: Direction, { cache, host }: MoveEnds, pairs: Int32Array): void {
+    const offloads = direction === "offload";
+    const [from, to] = offloads ? [cache, host] : [host, cache];
+    checkPairs(pairs, { from: from.blocks, to: to.blocks });
+    if (pairs.length === 0) return;
+    const traffic = this.#trafficOf(cache);
+    const launcher = this.#launchers[direction];
+    this.#enqueued.record(this.#stream);
+    launcher.stream.waitFor(this.#enqueued);
+    for (const [first, end] of chunksOf(cache, pairs.length / 2)) {
+      // The other direction may still read what this writes, or the other way round.
+      traffic.waitFor(launcher.stream, offloads ? "onboard" : "offload", first, end);
+      this.#launch(launcher, { from, to, cache, first, end }, pairs);
+      traffic.record(launcher.stream, direction, first, end);
+    }
+  }
+
+  /** What is enqueued on the ops' stream from now on sees the moves of one layer. */
+  settleLayer(cache: CudaKvCache, layer: number): void {
+    this.#traffic.get(cache)?.settle(this.#stream, layer, layer + 1);
+  }
+
+  /** The same for all layers: of one cache, or of all. */
+  settle(cache?: CudaKvCache): void {
+    for (const [each, traffic] of this.#traffic) {
+      if (cache === undefined || each === cache) traffic.settle(this.#stream, 0, each.layers);
+    }
+  }
+
+  /** A mark behind the moves so far. Ops enqueued later are not waited for, as a stream would. */
+  mark(): MovesMark {
+    return new Mark(
+      Object.values(this.#launchers).map(({ stream }) => {
+        const event = new CudaEvent(this.#driver);
+        event.record(stream);
+        return event;
+      }),
+    );
+  }
+
+  /** Lets go of what is known of a cache that is released. */
+  forget(cache: CudaKvCache): void {
+    this.settle(cache);
+    this.#traffic.get(cache)?.destroy();
+    this.#traffic.delete(cache);
+  }
+
+  dispose(): void {
+    for (const cache of this.#traffic.keys()) this.forget(cache);
+    this.#enqueued.destroy();
+    for (const { stream } of Object.values(this.#launchers)) stream.destroy();
+  }
+
+  #launch(launcher: Launcher, { from, to, cache, first, end }: Chunk, pairs: Int32Array): void {
+    const { bytesPerBlock } = cache;
+    const layerBytes = bytesPerBlock / cache.layers;
+    const vectors = ((end - first) * layerBytes) / vectorBytes;
+    for (const stretch of targetsApart(pairs, movesMax)) {
+      const count = stretch.end - stretch.start;
+      const offset = first * layerBytes;
+      params.fill(to.address, from.address, bytesPerBlock, offset, vectors, count);
+      params.tail.set(pairs.subarray(2 * stretch.start, 2 * stretch.end));
+      const wanted = Math.ceil((vectors * count) / ROW_THREADS);
+      const grid = [Math.min(gridBlocks, wanted)] as const;
+      launcher.launch(this.#kernel, { grid, threads: ROW_THREADS }, params);
+    }
+  }
+
+  #trafficOf(cache: CudaKvCache): Traffic {
+    const known = this.#traffic.get(cache);
+    if (known !== undefined) return known;
+    const traffic = new Traffic(this.#driver, cache.layers);
+    this.#traffic.set(cache, traffic);
+    return traffic;
+  }
+}
+
+/** Layers [first, end) of blocks, and where these begin. */
+interface Chunk {
+  readonly from: { readonly address: bigint };
+  readonly to: { readonly address: bigint };
+  readonly cache: CudaKvCache;
+  readonly first: number;
+  readonly end: number;
+}
+
+/** Layers [first, end) that are moved together, for so many blocks. */
+function chunksOf(cache: CudaKvCache, blocks: number): (readonly [number, number])[] {
+  const { layers, bytesPerBlock } = cache;
+  const chunks = Math.ceil((bytesPerBlock * blocks) / chunkBytesMin);
+  const width = Math.ceil(layers / Math.min(chunks, layers));
+  return Array.from({ length: Math.ceil(layers / width) }, (_, index) => {
+    const first = index * width;
+    return [first, Math.min(first + width, layers)] as const;
+  });
+}
+
+/**
+ * Cuts a list [n, 2] of moves into stretches of at most `countMax`, none of which has two moves to
+ * one target. Yields [start, end) in pairs.
+ */
+function* targetsApart(
+  pairs: Int32Array,
+  countMax: number,
+): Generator<{ readonly start: number; readonly end: number }> {
+  const targets = new Set<number>();
+  let start = 0;
+  for (let i = 0; i < pairs.length / 2; i++) {
+    const target = at(pairs, 2 * i + 1);
+    if (targets.has(target) || i - start === countMax) {
+      yield { start, end: i };
+      start = i;
+      targets.clear();
+    }
+    targets.add(target);
+  }
+  yield { start, end: pairs.length / 2 };
+}
+
+/** Events of which all must be done. They go as they are. */
+class Mark implements MovesMark {
+  readonly #left: CudaEvent[];
+
+  constructor(events: CudaEvent[]) {
+    this.#left = events;
+  }
+
+  isDone(): boolean {
+    for (let event = this.#left.at(-1); event?.isDone() === true; event = this.#left.at(-1)) {
+      event.destroy();
+      this.#left.pop();
+    }
+    return this.#left.length === 0;
+  }
+}
+
+/** What travels to and from one cache, by layer. */
+class Traffic {
+  /** An event per layer, recorded behind the layers from there on that are moved together. */
+  readonly #events: Readonly<Record<Direction, readonly CudaEvent[]>>;
+  /** The last move of each layer that the ops do not wait for yet. */
+  readonly #pending: Readonly<Record<Direction, (CudaEvent | null)[]>>;
+  #count = 0;
+
+  constructor(driver: CudaDriver, layers: number) {
+    const events = () => Array.from({ length: layers }, () => new CudaEvent(driver));
+    const nothing = () => Array.from({ length: layers }, () => null);
+    this.#events = { offload: events(), onboard: events() };
+    this.#pending = { offload: nothing(), onboard: nothing() };
+  }
+
+  /** Layers [first, end) are moved when all is done that is in `stream` now. */
+  record(stream: CudaStream, direction: Direction, first: number, end: number): void {
+    const event = this.#events[direction][first];
+    event?.record(stream);
+    const pending = this.#pending[direction];
+    for (let layer = first; layer < end; layer++) pending[layer] = event ?? null;
+    this.#count++;
+  }
+
+  /** `stream` goes on when what moves in one direction is there. */
+  waitFor(stream: CudaStream, direction: Direction, first: number, end: number): void {
+    const events = new Set(this.#pending[direction].slice(first, end));
+    for (const event of events) if (event !== null) stream.waitFor(event);
+  }
+
+  /** `stream`, the ops', goes on when layers [first, end) are there and left. */
+  settle(stream: CudaStream, first: number, end: number): void {
+    if (this.#count === 0) return;
+    for (const direction of ["offload", "onboard"] as const) {
+      this.waitFor(stream, direction, first, end);
+      this.#pending[direction].fill(null, first, end);
+    }
+    const all = [...this.#pending.offload, ...this.#pending.onboard];
+    if (all.every((event) => event === null)) this.#count = 0;
+  }
+
+  destroy(): void {
+    for (const events of Object.values(this.#events)) for (const event of events) event.destroy();
+  }
+}

@@ -1,0 +1,55 @@
+import type { ParamKind } from "#devices/cuda/kernels";
+import { KV_LAYER, kvCacheOf, tensorOf, vectorOf } from "#devices/cuda/memory";
+import { sinkWindowOf } from "../../attention-sinks.ts";
+import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
+
+/** `AttentionRows` of native/cuda/attention-rows.h. */
+const ATTENTION_ROWS: readonly ParamKind[] = [
+  ...(["pointer", "pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
+];
+
+/** `AttentionInput` of native/cuda/attention-split.h. */
+export const ATTENTION_INPUT: readonly ParamKind[] = [
+  ...(["pointer", "pointer"] as const),
+  ...KV_LAYER,
+  ...ATTENTION_ROWS,
+  ...(["pointer", "i64", "i32", "i32", "f32", "f32"] as const),
+];
+
+/**
+ * The fields of `ATTENTION_INPUT`. `decodeRows`: most rows (query heads of one kv head, over all
+ * query tokens) of a sequence that the decode kernel takes; 0: it is not launched.
+ */
+export function attentionFields(
+  input: PagedAttentionInput,
+  decodeRows: number,
+): readonly (bigint | number | null)[] {
+  const { count, heads, batch } = input;
+  const cache = kvCacheOf(input.cache);
+  const columns = heads * cache.headDim;
+  const sinks = sinkWindowOf(input);
+  const blocksPerTable = batch.blockTables.shape[1] ?? 0;
+  return [
+    tensorOf(input.query, "f32", count, columns).address,
+    sinks === null ? null : tensorOf(sinks.query, "f32", count, columns).address,
+    ...cache.layerParams(input.layer),
+    vectorOf(batch.queryStarts, "i32", batch.sequences + 1),
+    vectorOf(batch.contextLengths, "i32", batch.sequences),
+    ...treeFields(batch, count),
+    sinks?.recentTokens ?? input.window ?? 0,
+    sinks?.tokens ?? 0,
+    tensorOf(batch.blockTables, "i32", batch.sequences, blocksPerTable).address,
+    blocksPerTable,
+    heads,
+    decodeRows,
+    input.scale,
+    input.softcap ?? 0,
+  ];
+}
+
+/** Address, sequences and words per row of the tree mask. */
+function treeFields(batch: AttentionBatch, count: number): readonly (bigint | number | null)[] {
+  if (batch.treeMask === undefined) return [null, batch.sequences, 0];
+  const words = batch.treeMask.shape[1] ?? 1;
+  return [tensorOf(batch.treeMask, "u32", count, words).address, batch.sequences, words];
+}

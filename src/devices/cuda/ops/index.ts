@@ -1,0 +1,35 @@
+/**
+ * devices/cuda/ops: the ops of the device contract, one file each, and what they share.
+ *
+ *   context.ts           what every op needs beside its input
+ *   linear-stream.ts, linear-i8.ts   how the kernels of our own GEMMs are launched
+ *   attention-fields.ts, attention-out.ts, head-dim.ts   parts that attention ops share
+ *   vocabulary.ts        how rows of logits spread over the GPU
+ *   pack.ts              weights packed for the kernels
+ *   move-blocks.ts       copies of blocks
+ *
+ * @module
+ */
+export { activate } from "./activate.ts";
+export { add } from "./add.ts";
+export { adjustLogits } from "./adjust-logits.ts";
+export { decodesFrom } from "./attend-decode.ts";
+export type { CudaContext } from "./context.ts";
+export { convert } from "./convert.ts";
+export { embed } from "./embed.ts";
+export { encoderAttention } from "./encoder-attention.ts";
+export { gatherRows } from "./gather-rows.ts";
+export { linear } from "./linear.ts";
+export { linearActivate } from "./linear-activate.ts";
+export { logprobs } from "./logprobs.ts";
+export { meanPool } from "./mean-pool.ts";
+export { mixtureOfExperts } from "./mixture-of-experts.ts";
+export { copyBlocks } from "./move-blocks.ts";
+export { norm } from "./norm.ts";
+export { loadTensor, packMatrix } from "./pack.ts";
+export { pagedAttention } from "./paged-attention.ts";
+export { ropeKvWrite } from "./rope-kv-write.ts";
+export { sample } from "./sample.ts";
+export { softcap } from "./softcap.ts";
+export { spreadRows } from "./spread-rows.ts";
+export { takeTokens } from "./take-tokens.ts";

@@ -1,0 +1,85 @@
+/** How native/cuda/linear-i8.cu is launched: products of many rows of i8 on tensor cores. */
+
+import type { Gpu } from "#devices/cuda/driver";
+import type { Kernel, KernelName, LaunchShape } from "#devices/cuda/kernels";
+import type { CudaContext } from "./context.ts";
+
+/** `kTileOutputs`, `kBandTiles` and `kStages` of native/cuda/linear-i8-ring.h. */
+const tileOutputs = 64;
+const bandTiles = 16;
+const stages = 4;
+
+/** Bytes of a row in a stage, and of what a thread sets aside. */
+const recordBytes = 80;
+const asideBytes = 64 * 4;
+
+/** One of the kernels there: a tile of rows and 64 outputs for each block. */
+export interface I8Tile {
+  readonly kernel: KernelName;
+  readonly rows: number;
+  readonly threads: number;
+  readonly sharedBytes: number;
+  /** Blocks that share a multiprocessor, by their registers. */
+  readonly neighbours: number;
+  /** What each of them adds to the time, beside a block that has a multiprocessor to itself. */
+  readonly share: number;
+}
+
+/** The highest first, which is taken where costs are equal; each has the same bits. */
+export const I8_TILES: readonly I8Tile[] = [
+  tileOf("linear_i8_many_48", { rows: 48, neighbours: 1, share: 1 }),
+  tileOf("linear_i8_many_32", { rows: 32, neighbours: 2, share: 0.6 }),
+];
+
+function tileOf(kernel: KernelName, size: Pick<I8Tile, "rows" | "neighbours" | "share">): I8Tile {
+  const threads = size.rows * 8;
+  const sharedBytes = stages * (size.rows + tileOutputs) * recordBytes + threads * asideBytes;
+  return { kernel, threads, sharedBytes, ...size };
+}
+
+/** Sizes of a product: rows of x and of the weights. */
+interface Product {
+  readonly count: number;
+  readonly outputs: number;
+}
+
+/** Which of the kernels is fastest for a product; null where none of them can run. */
+export function i8TileFor(gpu: Gpu, product: Product): I8Tile | null {
+  const possible = I8_TILES.filter(({ sharedBytes }) => sharedBytes <= gpu.sharedBytesMax);
+  const costs = possible.map((tile) => costOf(tile, product, gpu.multiprocessors));
+  return possible[costs.indexOf(Math.min(...costs))] ?? null;
+}
+
+/** How a product is launched with one of the tiles. */
+export function i8Launch({ kernels }: CudaContext, tile: I8Tile, { count, outputs }: Product) {
+  const { rows, threads, sharedBytes } = tile;
+  const kernel = kernels[tile.kernel];
+  prepare(kernel, sharedBytes);
+  const tiles = Math.ceil(count / rows);
+  const bands = Math.ceil(tiles / bandTiles);
+  const grid = [Math.min(tiles, bandTiles), Math.ceil(outputs / tileOutputs), bands] as const;
+  const shape: LaunchShape = { grid, threads, sharedBytes };
+  return { kernel, shape };
+}
+
+/**
+ * What the busiest multiprocessor takes for all its blocks: 1 is one block by itself, of either
+ * height. Where the two cost the same, they took the same within a few percent.
+ * Measured by bench/gpu/linears-i8.mjs on one H200, 17 to 8192 rows of four shapes.
+ */
+function costOf(tile: I8Tile, { count, outputs }: Product, multiprocessors: number): number {
+  const { rows, neighbours, share } = tile;
+  const blocks = Math.ceil(count / rows) * Math.ceil(outputs / tileOutputs);
+  const rounds = Math.floor(blocks / (multiprocessors * neighbours));
+  const left = Math.ceil((blocks - rounds * multiprocessors * neighbours) / multiprocessors);
+  return Math.max(1, (rounds * neighbours + left) * share);
+}
+
+/** Kernels that were allowed their shared memory. */
+const prepared = new WeakSet<Kernel>();
+
+function prepare(kernel: Kernel, sharedBytes: number): void {
+  if (prepared.has(kernel)) return;
+  kernel.allowSharedBytes(sharedBytes);
+  prepared.add(kernel);
+}

@@ -1,0 +1,163 @@
+/** Stretches of files to the device, read by several threads into pinned memory. */
+import { closeSync, openSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { EngineError } from "#base";
+import { type CudaDriver, CudaEvent, type CudaStream } from "#devices/cuda/driver";
+import type { CudaMemory } from "#devices/cuda/memory";
+import { canReadOnThreads, type ReadEnd, ReadPool, type ReadPoolOptions } from "./read-pool.ts";
+
+/** What uploads work with. */
+export interface FileUploadOptions {
+  readonly driver: CudaDriver;
+  readonly memory: CudaMemory;
+  readonly stream: CudaStream;
+  /** Hears of memory that has to be left to a read that hangs. */
+  readonly warn?: ((message: string) => void) | undefined;
+  /** The threads that read; others than usual in tests. */
+  readonly startPool?: (options: ReadPoolOptions) => ReadPool;
+}
+
+/** Bytes of a file, from `start` on. */
+export interface FilePart {
+  readonly path: string;
+  readonly start: number;
+  readonly bytes: number;
+}
+
+/** One read: long enough that asking for it costs nothing beside it. */
+const slotBytes = 4 << 20;
+/** While one slot of a thread is copied to the device, the thread fills the other. */
+const slotsPerThread = 2;
+const threadsMax = 6;
+
+/** Below this, waking the threads costs more than they save. */
+const fileBytesMin = 2 << 20;
+
+/** A pool of threads, and the slots that it fills. */
+interface Readers {
+  readonly pool: ReadPool;
+  readonly addresses: readonly bigint[];
+  /** Recorded behind the last copy out of each slot. */
+  readonly copied: readonly CudaEvent[];
+}
+
+/** Threads and pinned memory are there from the first long upload until `close`. */
+export class FileUploads {
+  readonly #options: FileUploadOptions;
+  #readers: Readers | null = null;
+  /** The slot that is asked for next. */
+  #next = 0;
+
+  constructor(options: FileUploadOptions) {
+    this.#options = options;
+  }
+
+  /** Whether this is the way for so many bytes; else the caller reads them itself. */
+  suits(bytes: number): boolean {
+    return bytes >= fileBytesMin && canReadOnThreads();
+  }
+
+  /**
+   * Enqueues copies of a file's bytes to the device. The file may change when this returns. Throws
+   * CHECKPOINT_INVALID where it ends too early, and IO where it cannot be read, or not in time.
+   */
+  upload(to: bigint, part: FilePart): void {
+    this.#readers ??= this.#start();
+    const descriptor = openSync(part.path, "r");
+    try {
+      this.#transfer(this.#readers, to, { ...part, descriptor });
+    } finally {
+      // A read that hangs would go on with whatever file gets the number next.
+      if (this.#readers !== null) closeSync(descriptor);
+    }
+  }
+
+  /** Ends the threads and gives the pinned memory back. A later upload begins anew. */
+  close(): void {
+    const readers = this.#readers;
+    this.#readers = null;
+    if (readers === null) return;
+    const { memory, warn } = this.#options;
+    const busy = readers.pool.close();
+    for (const event of readers.copied) event.wait();
+    for (const event of readers.copied) event.destroy();
+    for (const [slot, address] of readers.addresses.entries()) {
+      if (busy.has(slot)) memory.abandon(address);
+      else memory.release(address);
+    }
+    if (busy.size > 0) {
+      warn?.(
+        `${busy.size * slotBytes} bytes of pinned memory are left to reads that did not end; ` +
+          "they are free when this process ends",
+      );
+    }
+  }
+
+  #transfer(readers: Readers, to: bigint, part: FilePart & { readonly descriptor: number }): void {
+    const { pool, copied } = readers;
+    const count = Math.ceil(part.bytes / slotBytes);
+    const first = this.#next;
+    const slotOf = (index: number): number => (first + index) % copied.length;
+    const stretchOf = (index: number) => ({
+      descriptor: part.descriptor,
+      start: part.start + index * slotBytes,
+      bytes: Math.min(slotBytes, part.bytes - index * slotBytes),
+    });
+    let asked = 0;
+    let ended = 0;
+    try {
+      for (let index = 0; index < count; index++) {
+        for (; asked < count && asked < index + copied.length; asked++) {
+          copied[slotOf(asked)]?.wait();
+          pool.ask(slotOf(asked), stretchOf(asked));
+        }
+        const end = pool.wait(slotOf(ended++));
+        // The others are of the same file, and would be waited for as long.
+        if (end === "hung") this.close();
+        if (end !== "read") throw readProblem(part.path, end);
+        const bytes = stretchOf(index).bytes;
+        this.#copy(readers, slotOf(index), { to: to + BigInt(index * slotBytes), bytes });
+      }
+    } finally {
+      // After a failure what was asked for still comes in: the file is closed behind this, and the
+      // slots are asked for again.
+      for (; ended < asked && this.#readers !== null; ended++) {
+        if (pool.wait(slotOf(ended)) === "hung") this.close();
+      }
+      this.#next = slotOf(asked);
+    }
+  }
+
+  #copy(
+    { addresses, copied }: Readers,
+    slot: number,
+    { to, bytes }: { readonly to: bigint; readonly bytes: number },
+  ): void {
+    const { driver, stream } = this.#options;
+    driver.run("cuMemcpyHtoDAsync", to, addresses[slot] ?? 0n, bytes, stream.handle);
+    copied[slot]?.record(stream);
+  }
+
+  #start(): Readers {
+    const { driver, memory } = this.#options;
+    const threads = Math.max(1, Math.min(threadsMax, availableParallelism()));
+    const addresses = Array.from({ length: threads * slotsPerThread }, () =>
+      memory.allocateHost(slotBytes, "room for files that are read"),
+    );
+    const copied = addresses.map(() => new CudaEvent(driver));
+    this.#next = 0;
+    const { startPool = (options: ReadPoolOptions) => new ReadPool(options) } = this.#options;
+    return { pool: startPool({ addresses, slotBytes, threads }), addresses, copied };
+  }
+}
+
+function readProblem(path: string, end: Exclude<ReadEnd, "read">): EngineError {
+  if (end === "failed") return new EngineError("IO", `Cannot read ${path}: the system refused it`);
+  if (end === "hung") {
+    return new EngineError("IO", `Cannot read ${path}: its disk does not answer any more`);
+  }
+  return new EngineError(
+    "CHECKPOINT_INVALID",
+    `Cannot read ${path}: it became shorter while it was open; download it again`,
+  );
+}

@@ -1,0 +1,11 @@
+/**
+ * devices/cuda/weights: weights from files to the GPU.
+ *
+ *   file-uploads.ts      stretches of files through pinned memory
+ *   read-pool.ts         threads that read files: read-thread.ts, read-slots.ts
+ *   read-activation.ts   packed rows as the numbers that they stand for
+ *
+ * @module
+ */
+export { FileUploads } from "./file-uploads.ts";
+export { readActivation } from "./read-activation.ts";
