@@ -45,7 +45,7 @@ const gpu = { session, device };
 const stepBlocks = Math.ceil(tokens / blockTokens) + 1;
 const { layers, kvHeads, headDim } = shape;
 const blocks = stepBlocks + 2 * moved;
-const cache = device.allocateKvCache({
+const cache = device.allocateKvPool({
   ...{ format: "bf16", layers, blocks, blockTokens, kvHeads, headDim },
 });
 fillRandom(session, cache.address, blocks * cache.bytesPerBlock, "bf16");

@@ -126,7 +126,7 @@ export class KernelBuffers {
 export function randomCache({ device, session }, { kvHeads, headDim }, tokens) {
   const blocks = Math.ceil(tokens / blockTokens) + 1;
   const options = { format: "bf16", layers: layerCount, blocks, blockTokens, kvHeads, headDim };
-  const cache = device.allocateKvCache(options);
+  const cache = device.allocateKvPool(options);
   fillRandom(session, cache.address, blocks * cache.bytesPerBlock, "bf16");
   return cache;
 }

@@ -102,7 +102,7 @@ async function checkSmall() {
 function inputOf({ batch, context, count, window }, blockTokens) {
   const perSequence = Math.ceil(context / blockTokens);
   const blocks = batch * perSequence;
-  const cache = device.allocateKvCache({
+  const cache = device.allocateKvPool({
     ...{ format: "bf16", layers: 1, blocks, blockTokens, kvHeads, headDim },
   });
   fillRandom(session, cache.address, blocks * cache.bytesPerBlock, "bf16");

@@ -78,7 +78,7 @@ function benchCase(device, shape, given, format) {
   const { sequences, context, rows } = given;
   const blocks = sequences * Math.ceil(context / BLOCK_TOKENS);
   const options = { format, layers, blocks, blockTokens: BLOCK_TOKENS };
-  const cache = device.allocateKvCache({ ...options, kvHeads, headDim });
+  const cache = device.allocateKvPool({ ...options, kvHeads, headDim });
   const count = sequences * rows;
   const query = device.allocate("f32", [count, heads * headDim]);
   const out = device.allocateActivation("bf16", count, heads * headDim);

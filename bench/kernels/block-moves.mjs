@@ -45,7 +45,7 @@ function pairsOf(count, round) {
 
 function benchShape(device, { layers, kvHeads, headDim }) {
   const shape = { layers, kvHeads, headDim, blockTokens: BLOCK_TOKENS, blocks: BLOCKS };
-  const cache = device.allocateKvCache({ ...shape, format: flags.format });
+  const cache = device.allocateKvPool({ ...shape, format: flags.format });
   const host = device.allocateHostBlocks(cache, BLOCKS);
   // Every page is there before the clock runs.
   const all = Int32Array.from({ length: 2 * BLOCKS }, (_, i) => i >> 1);

@@ -23,7 +23,7 @@
 
 #include "attention-products-i8.h"
 #include "attention-products.h"
-#include "kv-cache.h"
+#include "kv-pool.h"
 #include "simd.h"
 
 namespace perigee {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attention-tile.h"
-#include "kv-cache.h"
+#include "kv-pool.h"
 #include "params.h"
 #include "thread-pool.h"
 

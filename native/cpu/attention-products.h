@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kv-cache.h"
+#include "kv-pool.h"
 #include "simd.h"
 
 namespace perigee {

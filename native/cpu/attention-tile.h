@@ -18,7 +18,7 @@
 
 #include "attention-kernels.h"
 #include "attention-scales.h"
-#include "kv-cache.h"
+#include "kv-pool.h"
 #include "simd.h"
 
 namespace perigee {

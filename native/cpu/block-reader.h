@@ -5,7 +5,7 @@
 
 #include "attention-kernels.h"
 #include "attention-plan.h"
-#include "kv-cache.h"
+#include "kv-pool.h"
 
 namespace perigee {
 

@@ -2,7 +2,7 @@
 //
 // Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the row's sequence
 // Shapes   qkv [T, 3, H, D]; starts [S + 1]; out [T, H, D] activation
-// Work     Keys and values are laid out like blocks of a cache with one layer (kv-cache.h), a block
+// Work     Keys and values are laid out like blocks of a cache with one layer (kv-pool.h), a block
 //          per task; then this is paged attention without causality.
 // Bound    compute: 4 D flops per head and pair of tokens
 // Checked  test/contracts/device-ops.ts, encoderAttention

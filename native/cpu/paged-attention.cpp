@@ -1,7 +1,7 @@
 // Attention over keys and values in blocks: prefill chunks, decodes and token trees in one batch.
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
-// Shapes   query, out [T, H, D]; cache: kv-cache.h; queryStarts [S + 1], contextLengths [S],
+// Shapes   query, out [T, H, D]; cache: kv-pool.h; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
 // Work     An item is up to kItemRows rows (tokens x query heads) of one kv head of one sequence.
 //          Items that would keep one thread busy while others wait are cut by segments of the

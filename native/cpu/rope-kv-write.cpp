@@ -4,7 +4,7 @@
 //          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
 //          Sink queries are the queries turned by min(position, sinkPositionMax)
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
-//          positions, slots [T]; cache: kv-cache.h
+//          positions, slots [T]; cache: kv-pool.h
 // Work     tokens
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token. Writing keys
 //          transposed costs a store per element, about 1 % of a prefill.
@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kv-cache.h"
+#include "kv-pool.h"
 #include "params.h"
 #include "rows.h"
 #include "thread-pool.h"

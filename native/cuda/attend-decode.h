@@ -4,7 +4,7 @@
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees;
 //          no token trees
-// Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-cache.h, blocks of
+// Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-pool.h, blocks of
 //          a multiple of 16 positions
 // Work     equal parts of all cached tiles for every warp of a grid as large as the chip takes
 //          (attend-decode-work.h); from memory straight to registers (attend-decode-tile.h)

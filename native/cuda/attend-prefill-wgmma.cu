@@ -1,7 +1,7 @@
 // Attention of prompt chunks to keys and values in blocks, by Hopper's tensor cores.
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over begin <= p <= own
-// Shapes   query [T, H, D] f32, out [T, H D] bf16; cache: kv-cache.h in bf16 or f16, D 64 or 128,
+// Shapes   query [T, H, D] f32, out [T, H D] bf16; cache: kv-pool.h in bf16 or f16, D 64 or 128,
 //          blocks of 8 to 128 tokens, a power of two; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]
 // Work     A job is a kv head and a tile of 128 rows, row = token * group + head in the group, so

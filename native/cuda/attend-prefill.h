@@ -1,7 +1,7 @@
 // Attention of many query rows of a sequence on tensor cores, as in FlashAttention-2 (Dao, 2023).
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
-// Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-cache.h; queryStarts
+// Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-pool.h; queryStarts
 //          [S + 1], contextLengths [S], blockTables [S, M]; treeMask [T, W]
 // Work     a block per tile of rows of one kv head (attend-prefill-tile.h); it walks over spans of
 //          positions (attend-prefill-sight.h) that copies bring ahead of it

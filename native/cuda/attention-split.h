@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attention-rows.h"
-#include "kv-cache.h"
+#include "kv-pool.h"
 
 namespace perigee {
 

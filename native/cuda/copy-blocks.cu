@@ -27,7 +27,7 @@ PERIGEE_KERNEL perigee_copy_blocks(const __grid_constant__ CopyBlocksParams p) {
   const uint8_t* const source = p.blocks + from * p.bytesPerBlock;
   uint8_t* const target = p.blocks + to * p.bytesPerBlock;
 
-  // Blocks are a multiple of 16 bytes and begin at one (src/devices/cuda/memory/kv-cache.ts).
+  // Blocks are a multiple of 16 bytes and begin at one (src/devices/cuda/memory/kv-pool.ts).
   const int64_t count = p.bytesPerBlock / static_cast<int64_t>(sizeof(uint4));
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;

@@ -6,7 +6,7 @@
 //          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
 //          Sink queries are the queries turned by min(position, sinkPositionMax)
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
-//          positions, slots [T]; cache: kv-cache.h
+//          positions, slots [T]; cache: kv-pool.h
 // Work     a warp per token and head of queries, keys or values; blocks of kWarps heads of a token
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token
 // Checked  bench/gpu/smoke.mjs, ropeKvWrite

@@ -1,7 +1,7 @@
 // What kernels of ropeKvWrite are told (rope-kv-write.cu, rope-kv-write-pairs.cu).
 #pragma once
 
-#include "kv-cache.h"
+#include "kv-pool.h"
 
 namespace perigee {
 

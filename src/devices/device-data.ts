@@ -43,7 +43,7 @@ export interface WeightMatrix {
  * Keys and values of every layer, in blocks. The token at `position` of a sequence is in slot
  * `table[position / P] * P + position % P`. Contents of a block mean nothing until written.
  */
-export interface KvCache {
+export interface KvPool {
   readonly format: KvFormat;
   readonly layers: number;
   readonly blocks: number;

@@ -3,7 +3,7 @@ import type { DType, Shape } from "#tensor";
 import type {
   Activation,
   DeviceTensor,
-  KvCache,
+  KvPool,
   WeightFormat,
   WeightMatrix,
 } from "./device-data.ts";
@@ -47,7 +47,7 @@ export interface PackOptions {
 }
 
 /** What a device is asked for; it knows itself how many bytes that takes, and in which order. */
-export interface KvCacheOptions extends Omit<KvCache, "bytesPerBlock" | "layout"> {
+export interface KvPoolOptions extends Omit<KvPool, "bytesPerBlock" | "layout"> {
   /** `i8` and `fp8` only. Absent: every token's vectors have scales of their own. */
   readonly scales?: KvScales;
 }
@@ -62,7 +62,7 @@ export interface KvScales {
 }
 
 /** One block of a cache, before it is known how many there will be. */
-export type KvBlockOptions = Omit<KvCacheOptions, "blocks">;
+export type KvBlockOptions = Omit<KvPoolOptions, "blocks">;
 
 /**
  * Room for blocks of one cache in host memory, where a device reaches it fastest (pinned, for
@@ -86,13 +86,13 @@ export interface DecodeShape {
   readonly contextTokens: number;
   /** Most tokens that a context may have. */
   readonly contextTokensMax: number;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   /** Of attention's output. */
   readonly format: WeightFormat;
 }
 
 /** Everything that `Device.release` takes. */
-export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvCache | HostBlocks;
+export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvPool | HostBlocks;
 
 /** The memory that a device's tensors share with everything else there. */
 export interface DeviceMemory {
@@ -134,11 +134,11 @@ export interface Device extends DeviceOps {
   /** Zero-filled. Throws OUT_OF_MEMORY. */
   allocate(dtype: DType, shape: Shape): DeviceTensor;
   allocateActivation(format: WeightFormat, rows: number, columns: number): Activation;
-  allocateKvCache(options: KvCacheOptions): KvCache;
+  allocateKvPool(options: KvPoolOptions): KvPool;
   /** What one block will take, so that a pool can be planned before it is allocated. */
   kvBytesPerBlock(options: KvBlockOptions): number;
   /** Room for `blocks` blocks of `cache` beside the device. Throws OUT_OF_MEMORY. */
-  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks;
+  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks;
 
   /** Leading rows `start` up to `end`; shares memory with `tensor` and must not be released. */
   rows(tensor: DeviceTensor, start: number, end: number): DeviceTensor;
@@ -180,11 +180,11 @@ export interface Device extends DeviceOps {
    * Enqueued like ops; the pairs in their order, so that one may read what another wrote. `pairs`
    * may be reused when this returns. The same holds for the two below.
    */
-  copyBlocks(cache: KvCache, pairs: Int32Array): void;
+  copyBlocks(cache: KvPool, pairs: Int32Array): void;
   /** Blocks of the cache to blocks of the host, byte for byte. */
-  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void;
+  offloadBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void;
   /** Blocks of the host to blocks of the cache. */
-  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void;
+  onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void;
   /**
    * The bytes of one host block, to be read or written, e.g. by files. They are what was enqueued
    * only after `synchronize`, or when a mark behind their moves is done. A view: it must not be

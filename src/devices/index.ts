@@ -27,7 +27,7 @@ export type {
   DeviceMemoryHandle,
   HostBlocks,
   KvBlockOptions,
-  KvCacheOptions,
+  KvPoolOptions,
   KvScales,
   LateRead,
   MovesMark,
@@ -38,8 +38,8 @@ export type {
 export type {
   Activation,
   DeviceTensor,
-  KvCache,
   KvFormat,
+  KvPool,
   WeightFormat,
   WeightMatrix,
 } from "./device-data.ts";

@@ -9,7 +9,7 @@
  * Tensors may have more rows than a step uses; ops work on the first `rows` given by their inputs'
  * counts (`count`), so that buffers are allocated once for the largest step.
  */
-import type { Activation, DeviceTensor, KvCache, WeightMatrix } from "./device-data.ts";
+import type { Activation, DeviceTensor, KvPool, WeightMatrix } from "./device-data.ts";
 
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
@@ -130,7 +130,7 @@ export interface RopeKvWriteInput {
   /** [T, H * D] f32: queries after norm and rope. */
   readonly query: DeviceTensor;
   readonly heads: number;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly layer: number;
   /** [T] i32. */
   readonly positions: DeviceTensor;
@@ -192,7 +192,7 @@ export interface PagedAttentionInput {
   /** [T, H * D] f32. */
   readonly query: DeviceTensor;
   readonly heads: number;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly layer: number;
   readonly batch: AttentionBatch;
   readonly scale: number;

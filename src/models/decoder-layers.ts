@@ -1,6 +1,6 @@
 /** Runs all layers of a decoder over a staged step; every buffer is given. */
 import { assert } from "#base";
-import type { Activation, Device, DeviceTensor, KvCache } from "#devices";
+import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
 import { type DecoderBuffers, denseKey } from "./decoder-buffers.ts";
 import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts";
 import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
@@ -29,7 +29,7 @@ interface LayerRun {
   readonly layer: LayerWeights;
   readonly spec: LayerSpec;
   readonly index: number;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly staged: StagedStep;
   /** Rows that are computed behind this layer's attention; null: all. */
   readonly wanted: WantedRows | null;
@@ -56,7 +56,7 @@ export class DecoderLayers {
    * What comes out is in `buffers.x`, a row for each token, or in `buffers.kept.x`, a row for each
    * one that is wanted.
    */
-  run(staged: StagedStep, cache: KvCache, drawn: DeviceTensor | null): void {
+  run(staged: StagedStep, cache: KvPool, drawn: DeviceTensor | null): void {
     const { buffers, spec: decoder, weights, device } = this.#parts;
     this.#rows = { count: staged.tokens, x: buffers.x };
     this.#spread(staged, drawn);

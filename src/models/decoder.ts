@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { Activation, Device, DeviceTensor, KvCache } from "#devices";
+import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
 import {
   allocateDecoderBuffers,
   type DecoderBuffers,
@@ -56,7 +56,7 @@ export class Decoder {
   #drawing = 0;
   /** What replayed steps were made for, and how often that changed. */
   #drawn: DeviceTensor | null = null;
-  #cache: KvCache | null = null;
+  #cache: KvPool | null = null;
   #changes = 0;
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model cannot have. */
@@ -114,7 +114,7 @@ export class Decoder {
   }
 
   /** Enqueues all layers for the staged step; keys and values go to `cache`. */
-  forward(cache: KvCache): void {
+  forward(cache: KvPool): void {
     const staged = this.#staged;
     assert(staged !== null, "Cannot run a step: none is staged");
     if (this.#drawing === 0) {
@@ -135,12 +135,12 @@ export class Decoder {
   }
 
   /** Most tokens of a sequence that block tables have room for. */
-  contextTokensMax(cache: KvCache): number {
+  contextTokensMax(cache: KvPool): number {
     return this.#limits.blocksPerSequenceMax * cache.blockTokens;
   }
 
   /** The context that drawing steps of `sequences`, padding counted, are replayed for. */
-  paddedContext(contextTokens: number, sequences: number, cache: KvCache): number {
+  paddedContext(contextTokens: number, sequences: number, cache: KvPool): number {
     const contextTokensMax = this.contextTokensMax(cache);
     const { format } = this.#weights;
     return this.#device.paddedContext({

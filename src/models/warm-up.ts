@@ -1,4 +1,4 @@
-import type { Device, DeviceTensor, KvCache } from "#devices";
+import type { Device, DeviceTensor, KvPool } from "#devices";
 import type { Decoder } from "./decoder.ts";
 import type { StepInput } from "./step-input.ts";
 
@@ -7,7 +7,7 @@ export interface WarmUpOptions {
   readonly device: Device;
   readonly decoder: Decoder;
   /** The one that steps will have. */
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   /** What `Decoder.stage` will be given, so that these are the steps that come. */
   readonly drawn?: DeviceTensor;
   /** Most sequences that draw at once; what the decoder takes by default. */

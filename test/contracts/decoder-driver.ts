@@ -1,5 +1,5 @@
 /** Runs a decoder over several sequences, a chunk of tokens at a time, as an engine does. */
-import type { Device, DeviceTensor, KvCache, KvFormat, WeightFormat } from "#devices";
+import type { Device, DeviceTensor, KvFormat, KvPool, WeightFormat } from "#devices";
 import {
   Decoder,
   type DecoderModel,
@@ -39,7 +39,7 @@ export interface StepMore
 
 export class DecoderDriver {
   readonly decoder: Decoder;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly #device: Device;
   readonly #blocksPerSequence: number;
   readonly #sequences: number;
@@ -69,7 +69,7 @@ export class DecoderDriver {
       },
       streaming: options.streaming ?? null,
     });
-    this.cache = device.allocateKvCache({
+    this.cache = device.allocateKvPool({
       format: options.kvFormat ?? "f32",
       layers: spec.layers.length,
       blocks: this.#sequences * this.#blocksPerSequence,

@@ -111,7 +111,7 @@ test("rows and steps beyond the limits are our bugs, and so is a step that was n
   expect(() => driver.step([{ sequence: 0, tokens }])).toThrow("Cannot stage 1000 tokens");
   const { model, sources } = openDecoder("llama");
   const fresh = new DecoderDriver({ device: new ReferenceDevice(), model, sources });
-  const cache = new ReferenceDevice().allocateKvCache(cacheOptions(model));
+  const cache = new ReferenceDevice().allocateKvPool(cacheOptions(model));
   expect(() => fresh.decoder.forward(cache)).toThrow("none is staged");
 });
 

@@ -59,7 +59,7 @@ export function settingOf(pair, shape, format, spans, random, isHidden = () => f
   }
   const tables = counts.map((count) => ids.splice(0, count));
   const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
-  const cache = pair.make((device) => device.allocateKvCache(options));
+  const cache = pair.make((device) => device.allocateKvPool(options));
   const slots = spans.flatMap(([context], sequence) =>
     Array.from({ length: context }, (_, place) => {
       const block = tables[sequence][Math.floor(place / blockTokens)];
@@ -131,7 +131,7 @@ async function ropeCase(pair, { heads, kvHeads, headDim }, rotary, normed) {
   const random = new RandomNumbers(headDim);
   const width = (heads + 2 * kvHeads) * headDim;
   const options = { format: "bf16", layers, blocks: 4, blockTokens: 16, kvHeads, headDim };
-  const cache = pair.make((device) => device.allocateKvCache(options));
+  const cache = pair.make((device) => device.allocateKvPool(options));
   const qkv = pair.f32([rows, width], random.floats(rows * width));
   const [query, sinkQuery] = [0, 1].map(() => pair.f32([rows, heads * headDim]));
   const positions = pair.i32(Array.from({ length: rows }, () => random.below(50)));
@@ -159,7 +159,7 @@ async function turnedCase(pair, shape, rows, { format = "bf16", normed = false }
   const width = columns + 2 * kvHeads * headDim;
   const blocks = Math.ceil(rows / blockTokens);
   const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
-  const cache = pair.make((device) => device.allocateKvCache(options));
+  const cache = pair.make((device) => device.allocateKvPool(options));
   const qkv = pair.f32([rows, width], random.floats(rows * width));
   const query = pair.f32([rows, columns]);
   const places = pair.i32(Array.from({ length: rows }, (_, row) => row));

@@ -6,7 +6,7 @@ const blocks = 9;
 /** Blocks of random bytes on the device, and what they are. */
 function filledCache(pair, options) {
   const device = pair.tested;
-  const cache = device.allocateKvCache({ ...options, blocks });
+  const cache = device.allocateKvPool({ ...options, blocks });
   const host = device.allocateHostBlocks(cache, blocks);
   const random = new RandomNumbers(cache.bytesPerBlock);
   const images = Array.from({ length: blocks }, (_, block) => {

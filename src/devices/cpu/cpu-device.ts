@@ -7,7 +7,7 @@ import type {
   DeviceMemoryHandle,
   HostBlocks,
   KvBlockOptions,
-  KvCacheOptions,
+  KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
@@ -16,7 +16,7 @@ import type {
 import type {
   Activation,
   DeviceTensor,
-  KvCache,
+  KvPool,
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
@@ -32,7 +32,7 @@ import {
 } from "./handles.ts";
 import { CpuHostBlocks, hostBlocksOf } from "./host-blocks.ts";
 import { type Isa, processorName } from "./isa.ts";
-import { CpuKvCache, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+import { CpuKvPool, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 import { type CpuLibrary, loadLibrary } from "./library.ts";
 import { availableMemory, CpuMemory } from "./memory.ts";
 import { type BlockMemory, moveBlocks } from "./move-blocks.ts";
@@ -103,17 +103,17 @@ export class CpuDevice extends CpuOps implements Device {
     return new CpuActivation(format, rows, columns, address, rowBytes);
   }
 
-  allocateKvCache(options: KvCacheOptions): KvCache {
+  allocateKvPool(options: KvPoolOptions): KvPool {
     const bytes = options.blocks * kvBytesPerBlock(options);
-    return new CpuKvCache(options, this.#memory.allocate(bytes, `${options.blocks} KV blocks`));
+    return new CpuKvPool(options, this.#memory.allocate(bytes, `${options.blocks} KV blocks`));
   }
 
   kvBytesPerBlock(options: KvBlockOptions): number {
     return kvBytesPerBlock(options);
   }
 
-  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
-    const { bytesPerBlock } = kvCacheOf(cache);
+  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks {
+    const { bytesPerBlock } = kvPoolOf(cache);
     const address = this.#memory.allocate(blocks * bytesPerBlock, `${blocks} host blocks`);
     return new CpuHostBlocks(blocks, bytesPerBlock, address);
   }
@@ -184,17 +184,17 @@ export class CpuDevice extends CpuOps implements Device {
     return contextTokens;
   }
 
-  copyBlocks(cache: KvCache, pairs: Int32Array): void {
-    const blocks = kvCacheOf(cache);
+  copyBlocks(cache: KvPool, pairs: Int32Array): void {
+    const blocks = kvPoolOf(cache);
     this.#move(blocks, blocks, pairs);
   }
 
-  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    this.#move(kvCacheOf(cache), hostBlocksOf(host), pairs);
+  offloadBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
+    this.#move(kvPoolOf(cache), hostBlocksOf(host), pairs);
   }
 
-  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    this.#move(hostBlocksOf(host), kvCacheOf(cache), pairs);
+  onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
+    this.#move(hostBlocksOf(host), kvPoolOf(cache), pairs);
   }
 
   hostBlock(host: HostBlocks, index: number): Uint8Array {
@@ -213,7 +213,7 @@ export class CpuDevice extends CpuOps implements Device {
       memory instanceof CpuTensor ||
         memory instanceof CpuActivation ||
         memory instanceof CpuMatrix ||
-        memory instanceof CpuKvCache ||
+        memory instanceof CpuKvPool ||
         memory instanceof CpuHostBlocks,
       "Cannot release another device's memory on cpu",
     );

@@ -6,12 +6,12 @@ import {
   anyTensor,
   CudaActivation,
   CudaHostBlocks,
-  CudaKvCache,
+  CudaKvPool,
   CudaMatrix,
   CudaTensor,
   hostBlocksOf,
   kvBytesPerBlock,
-  kvCacheOf,
+  kvPoolOf,
   type MoveEnds,
   rowBytes,
 } from "#devices/cuda/memory";
@@ -25,7 +25,7 @@ import type {
   DeviceMemoryHandle,
   HostBlocks,
   KvBlockOptions,
-  KvCacheOptions,
+  KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
@@ -34,7 +34,7 @@ import type {
 import type {
   Activation,
   DeviceTensor,
-  KvCache,
+  KvPool,
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
@@ -88,18 +88,18 @@ export class CudaDevice extends CudaOps implements Device {
     return new CudaActivation(format, rows, columns, address);
   }
 
-  allocateKvCache(options: KvCacheOptions): KvCache {
+  allocateKvPool(options: KvPoolOptions): KvPool {
     const bytes = options.blocks * kvBytesPerBlock(options);
     const address = this.#session.memory.allocate(bytes, `${options.blocks} KV blocks`);
-    return new CudaKvCache(options, address);
+    return new CudaKvPool(options, address);
   }
 
   kvBytesPerBlock(options: KvBlockOptions): number {
     return kvBytesPerBlock(options);
   }
 
-  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
-    const { bytesPerBlock } = kvCacheOf(cache);
+  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks {
+    const { bytesPerBlock } = kvPoolOf(cache);
     const what = `${blocks} host blocks`;
     const address = this.#session.memory.allocateHost(blocks * bytesPerBlock, what);
     return new CudaHostBlocks(blocks, bytesPerBlock, address);
@@ -183,15 +183,15 @@ export class CudaDevice extends CudaOps implements Device {
     return Math.min(paddedContext(contextTokens, sequences), contextTokensMax);
   }
 
-  copyBlocks(cache: KvCache, pairs: Int32Array): void {
-    copyBlocks(this.#session.context, kvCacheOf(cache), pairs);
+  copyBlocks(cache: KvPool, pairs: Int32Array): void {
+    copyBlocks(this.#session.context, kvPoolOf(cache), pairs);
   }
 
-  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+  offloadBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
     this.#session.moves.enqueue("offload", moveEnds(cache, host), pairs);
   }
 
-  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
+  onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
     this.#session.moves.enqueue("onboard", moveEnds(cache, host), pairs);
   }
 
@@ -214,11 +214,11 @@ export class CudaDevice extends CudaOps implements Device {
       memory instanceof CudaTensor ||
         memory instanceof CudaActivation ||
         memory instanceof CudaMatrix ||
-        memory instanceof CudaKvCache ||
+        memory instanceof CudaKvPool ||
         memory instanceof CudaHostBlocks,
       "Cannot release another device's memory on cuda",
     );
-    if (memory instanceof CudaKvCache) this.#session.moves.forget(memory);
+    if (memory instanceof CudaKvPool) this.#session.moves.forget(memory);
     this.#session.memory.release(memory.address);
   }
 
@@ -244,8 +244,8 @@ export class CudaDevice extends CudaOps implements Device {
 }
 
 /** The two sides of moves, which have blocks of one size. */
-function moveEnds(cacheHandle: KvCache, hostHandle: HostBlocks): MoveEnds {
-  const [cache, host] = [kvCacheOf(cacheHandle), hostBlocksOf(hostHandle)];
+function moveEnds(cacheHandle: KvPool, hostHandle: HostBlocks): MoveEnds {
+  const [cache, host] = [kvPoolOf(cacheHandle), hostBlocksOf(hostHandle)];
   assert(
     cache.bytesPerBlock === host.bytesPerBlock,
     `Cannot move blocks of ${cache.bytesPerBlock} bytes to blocks of ${host.bytesPerBlock}`,

@@ -1,4 +1,4 @@
-import { kvCacheOf } from "#devices/cuda/memory";
+import { kvPoolOf } from "#devices/cuda/memory";
 import {
   activate,
   add,
@@ -101,12 +101,12 @@ export class CudaOps implements DeviceOps {
   }
 
   ropeKvWrite(input: RopeKvWriteInput): void {
-    this.#context.moves.settleLayer(kvCacheOf(input.cache), input.layer);
+    this.#context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
     ropeKvWrite(this.#context, input);
   }
 
   pagedAttention(input: PagedAttentionInput): void {
-    this.#context.moves.settleLayer(kvCacheOf(input.cache), input.layer);
+    this.#context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
     pagedAttention(this.#context, input);
   }
 

@@ -3,7 +3,7 @@ import { at } from "#tensor";
 import { type SinkWindow, sinkWindowOf } from "../attention-sinks.ts";
 import type { PagedAttentionInput } from "../ops.ts";
 import { attend, type Seen } from "./attend.ts";
-import { hostKvCache } from "./host-kv-cache.ts";
+import { hostKvPool } from "./host-kv-pool.ts";
 import { f32Rows, i32, type RowSink, rowSink, u32 } from "./host-tensor.ts";
 
 /** One sequence's part of a step. */
@@ -99,7 +99,7 @@ function slotOf(input: PagedAttentionInput, span: Span, place: number): number {
 }
 
 function seenBy(input: PagedAttentionInput, kvHead: number, slots: readonly number[]): Seen {
-  const cache = hostKvCache(input.cache);
+  const cache = hostKvPool(input.cache);
   return {
     keys: slots.map((slot) => cache.key(input.layer, slot, kvHead)),
     values: slots.map((slot) => cache.value(input.layer, slot, kvHead)),

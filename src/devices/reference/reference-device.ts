@@ -7,7 +7,7 @@ import type {
   DeviceMemory,
   HostBlocks,
   KvBlockOptions,
-  KvCacheOptions,
+  KvPoolOptions,
   LateRead,
   MovesMark,
   PackOptions,
@@ -16,7 +16,7 @@ import type {
 import type {
   Activation,
   DeviceTensor,
-  KvCache,
+  KvPool,
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
@@ -29,11 +29,11 @@ import { encoderAttention } from "./encoder-attention.ts";
 import { gatherRows } from "./gather-rows.ts";
 import {
   HostKvBlocks,
-  HostKvCache,
+  HostKvPool,
   hostBytesPerBlock,
   hostKvBlocks,
-  hostKvCache,
-} from "./host-kv-cache.ts";
+  hostKvPool,
+} from "./host-kv-pool.ts";
 import { f32, HostTensor, i32 } from "./host-tensor.ts";
 import { linear } from "./linear.ts";
 import { linearActivate } from "./linear-activate.ts";
@@ -90,15 +90,15 @@ export class ReferenceDevice implements Device {
     return orOutOfMemory(what, () => PackedRows.allocate(format, rows, columns));
   }
 
-  allocateKvCache(options: KvCacheOptions): KvCache {
-    return orOutOfMemory(`${options.blocks} KV blocks`, () => new HostKvCache(options));
+  allocateKvPool(options: KvPoolOptions): KvPool {
+    return orOutOfMemory(`${options.blocks} KV blocks`, () => new HostKvPool(options));
   }
 
   kvBytesPerBlock(options: KvBlockOptions): number {
     return hostBytesPerBlock(options);
   }
 
-  allocateHostBlocks(cache: KvCache, blocks: number): HostBlocks {
+  allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks {
     const { bytesPerBlock } = cache;
     return orOutOfMemory(`${blocks} host blocks`, () => new HostKvBlocks(blocks, bytesPerBlock));
   }
@@ -179,17 +179,17 @@ export class ReferenceDevice implements Device {
     return contextTokens;
   }
 
-  copyBlocks(cache: KvCache, pairs: Int32Array): void {
-    const blocks = hostKvCache(cache);
+  copyBlocks(cache: KvPool, pairs: Int32Array): void {
+    const blocks = hostKvPool(cache);
     moveBlocks(blocks, blocks, pairs);
   }
 
-  offloadBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    moveBlocks(hostKvCache(cache), hostKvBlocks(host), pairs);
+  offloadBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
+    moveBlocks(hostKvPool(cache), hostKvBlocks(host), pairs);
   }
 
-  onboardBlocks(cache: KvCache, host: HostBlocks, pairs: Int32Array): void {
-    moveBlocks(hostKvBlocks(host), hostKvCache(cache), pairs);
+  onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void {
+    moveBlocks(hostKvBlocks(host), hostKvPool(cache), pairs);
   }
 
   hostBlock(host: HostBlocks, index: number): Uint8Array {

@@ -1,6 +1,6 @@
 import { at } from "#tensor";
 import type { RopeKvWriteInput } from "../ops.ts";
-import { hostKvCache } from "./host-kv-cache.ts";
+import { hostKvPool } from "./host-kv-pool.ts";
 import { f32, f32Rows, i32 } from "./host-tensor.ts";
 import { rmsNormInPlace } from "./norm.ts";
 
@@ -10,7 +10,7 @@ import { rmsNormInPlace } from "./norm.ts";
  * also where there are sinks: what is in the cache never has to turn again.
  */
 export function ropeKvWrite(input: RopeKvWriteInput): void {
-  const cache = hostKvCache(input.cache);
+  const cache = hostKvPool(input.cache);
   const { kvHeads, headDim } = cache;
   const qkv = f32Rows(input.qkv, (input.heads + 2 * kvHeads) * headDim);
   const query = f32Rows(input.query, input.heads * headDim);

@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { Device, DeviceTensor, KvCache } from "#devices";
+import type { Device, DeviceTensor, KvPool } from "#devices";
 import type { ItemResult, ModelRunner, SequenceTask, StartedStep } from "#engine/loop";
 import { requestFailure } from "#engine/protocol";
 import type { Decoder } from "#models";
@@ -17,7 +17,7 @@ import { isDrawing, isSearching, itemsOf, type StepItem, wantsPromptRows } from 
 export interface DecoderRunnerParts {
   readonly device: Device;
   readonly decoder: Decoder;
-  readonly kvCache: KvCache;
+  readonly kvCache: KvPool;
   readonly sampler: Sampler;
   readonly builder: StepBuilder;
   /** Most rows of logits or hidden states at a time. */

@@ -3,7 +3,7 @@
  * memory, libraries their workspaces, and the sampler what only few batches ask for. Whatever is
  * free afterwards is the pool's to take.
  */
-import type { Device, KvBlockOptions, KvCache } from "#devices";
+import type { Device, KvBlockOptions, KvPool } from "#devices";
 import type { Decoder, DecoderLimits, StepInput } from "#models";
 import { type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
@@ -38,7 +38,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   const { device, decoder, sampler, limits, block } = parts;
   sampler.reserve(CANDIDATES);
   // Every token lies nowhere, and every context is in the same block: only sizes matter.
-  const cache = device.allocateKvCache({ ...block, blocks: 1 });
+  const cache = device.allocateKvPool({ ...block, blocks: 1 });
   const arrays = makeArrays(limits);
   try {
     for (const shape of shapesOf(parts, cache)) {
@@ -56,7 +56,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
  * Prompts alone and many together, then decoding; sizes in between, too, since kernels for few rows
  * split their work in other ways. The last one has the most rows to draw from.
  */
-function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvCache): Generator<StepShape> {
+function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generator<StepShape> {
   const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
   for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokens))) {
     yield { sequences: 1, queryTokens, contextTokens, draws: false };

@@ -13,7 +13,7 @@ export interface KvIdentityParts {
   readonly spec: DecoderSpec;
   readonly device: Device;
   readonly weightFormat: WeightFormat;
-  /** `KvCache.layout` of its cache. */
+  /** `KvPool.layout` of its cache. */
   readonly layout: string;
 }
 

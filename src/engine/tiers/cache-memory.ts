@@ -3,7 +3,7 @@
  * that knows both.
  */
 import type { Clock, Timer } from "#base";
-import type { KvCache as BlockMemory, Device, HostBlocks, KvCacheOptions } from "#devices";
+import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
@@ -14,7 +14,7 @@ import { TierMover, type TierMoverCounts } from "./tier-mover.ts";
 export interface CacheMemoryOptions {
   readonly device: Device;
   /** The device's part. */
-  readonly memory: KvCacheOptions;
+  readonly memory: KvPoolOptions;
   readonly settings: EngineOptions["kvCache"];
   readonly window: CacheWindow | null;
   /** How much attending costs beside the rest of a token's work: see `LoadCost`. */
@@ -36,7 +36,7 @@ const STAGING_BLOCKS_MIN = 8;
 
 /** What `open` has when it makes the rest. */
 interface OpenedParts {
-  readonly blocks: BlockMemory;
+  readonly blocks: KvPool;
   readonly cost: LoadCost;
   /** Null: there is no disk tier. */
   readonly opened: OpenedStore | null;
@@ -47,7 +47,7 @@ export class CacheMemory {
   /** The books. The scheduler's, once it has them. */
   readonly cache: KvCache;
   /** The device's blocks. */
-  readonly blocks: BlockMemory;
+  readonly blocks: KvPool;
   /** What fetching and computing were measured to cost. */
   readonly cost: LoadCost;
   readonly #device: Device;
@@ -56,7 +56,7 @@ export class CacheMemory {
 
   private constructor(parts: {
     readonly cache: KvCache;
-    readonly blocks: BlockMemory;
+    readonly blocks: KvPool;
     readonly cost: LoadCost;
     readonly device: Device;
     readonly host: HostBlocks | null;
@@ -73,7 +73,7 @@ export class CacheMemory {
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
   static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
     const { device, window, attentionWeight } = options;
-    const blocks = device.allocateKvCache(options.memory);
+    const blocks = device.allocateKvPool(options.memory);
     const { bytesPerBlock } = blocks;
     const bytesFree = options.hostBytesFree;
     checkLevelSizes(options.settings, { bytesPerBlock, bytesFree });
@@ -184,7 +184,7 @@ function hostBlocksFor(
 
 async function openStore(
   options: CacheMemoryOptions,
-  { bytesPerBlock, layout }: BlockMemory,
+  { bytesPerBlock, layout }: KvPool,
   cost: LoadCost,
 ): Promise<OpenedStore | null> {
   const { diskCacheBytes, diskCacheDir, prefixCaching } = options.settings;

@@ -12,7 +12,7 @@ export interface FingerprintInput {
   /** `Device.arithmetic`. */
   readonly arithmetic: string;
   readonly weightFormat: WeightFormat;
-  /** `KvCache.layout` of the device's cache: formats, shapes and their order in memory. */
+  /** `KvPool.layout` of the device's cache: formats, shapes and their order in memory. */
   readonly layout: string;
   /** Whether weights are made up rather than read. */
   readonly randomWeights: boolean;

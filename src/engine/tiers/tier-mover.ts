@@ -1,13 +1,13 @@
 /** Carries out what the books decided: blocks go between device, host memory and disk. */
 import { assert, type Clock, type Timer } from "#base";
-import type { KvCache as BlockMemory, Device, HostBlocks, MovesMark } from "#devices";
+import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
 
 /** What a mover works with. Ids of moves and jobs count device blocks first, then host blocks. */
 export interface TierMoverOptions {
   readonly device: Device;
-  readonly cache: BlockMemory;
+  readonly cache: KvPool;
   /** Null: there is no host memory for blocks, so nothing but copies can be asked for. */
   readonly host: HostBlocks | null;
   /** Null: there is no disk tier. The mover closes it in `drain`. */

@@ -1,4 +1,4 @@
-import type { AttentionBatch, DeviceTensor, KvCache, KvFormat, KvScales } from "#devices";
+import type { AttentionBatch, DeviceTensor, KvFormat, KvPool, KvScales } from "#devices";
 import type { Both, DevicePair } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
@@ -37,7 +37,7 @@ export const layer = 1;
 export class AttentionSetting {
   readonly pair: DevicePair;
   readonly shape: AttentionShape;
-  readonly cache: Both<KvCache>;
+  readonly cache: Both<KvPool>;
   /** Block ids of each sequence, in position order. */
   readonly tables: readonly (readonly number[])[];
   readonly #random: RandomNumbers;
@@ -64,7 +64,7 @@ export class AttentionSetting {
     const { heads: _heads, ...kept } = shape;
     const { blockTokens } = shape;
     const options = { ...kept, layers, blocks };
-    this.cache = pair.make((device) => device.allocateKvCache(options));
+    this.cache = pair.make((device) => device.allocateKvPool(options));
 
     const slots = Array.from({ length: blocks * blockTokens }, (_, slot) => slot);
     this.#write(slots, new Float32Array(slots.length * this.#columns).fill(Number.NaN));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Device, HostBlocks, KvCache, KvFormat } from "#devices";
+import type { Device, HostBlocks, KvFormat, KvPool } from "#devices";
 import { RandomNumbers } from "./random.ts";
 
 const heads = { heads: 2, kvHeads: 2, headDim: 20 };
@@ -14,14 +14,14 @@ const cases = (["f32", "f16", "bf16", "i8", "fp8"] satisfies KvFormat[]).flatMap
 /** A cache whose every slot holds random keys and values, and room for it in host memory. */
 class FilledCache {
   readonly device: Device;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly host: HostBlocks;
 
   constructor(device: Device, format: KvFormat, blockTokens: number) {
     this.device = device;
     const { kvHeads, headDim } = heads;
     const options = { format, layers, blocks, blockTokens, kvHeads, headDim };
-    this.cache = device.allocateKvCache(options);
+    this.cache = device.allocateKvPool(options);
     expect(this.cache.bytesPerBlock).toBe(device.kvBytesPerBlock(options));
     this.host = device.allocateHostBlocks(this.cache, blocks);
     this.#fill(blocks * blockTokens);
@@ -180,10 +180,10 @@ export function blockMoves(device: () => Device): void {
   test("caches of one shape have one layout, those of another shape another", () => {
     const options = { layers, blocks, blockTokens: 16, kvHeads: 2, headDim: 20 };
     const caches = [
-      device().allocateKvCache({ ...options, format: "f32" }),
-      device().allocateKvCache({ ...options, format: "f32", blocks: 1 }),
-      device().allocateKvCache({ ...options, format: "bf16" }),
-      device().allocateKvCache({ ...options, format: "f32", layers: 2 }),
+      device().allocateKvPool({ ...options, format: "f32" }),
+      device().allocateKvPool({ ...options, format: "f32", blocks: 1 }),
+      device().allocateKvPool({ ...options, format: "bf16" }),
+      device().allocateKvPool({ ...options, format: "f32", layers: 2 }),
     ];
     const [first, same, ...others] = caches.map(({ layout }) => layout);
     expect(same).toBe(first);

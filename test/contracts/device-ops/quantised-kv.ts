@@ -132,7 +132,7 @@ async function errorAgainstF32(
 async function valuesSeen(device: Device, format: KvFormat, value: number[]): Promise<number[]> {
   const headDim = value.length;
   const options = { layers: 1, blocks: 1, blockTokens: 1, kvHeads: 1, headDim };
-  const cache = device.allocateKvCache({ ...options, format });
+  const cache = device.allocateKvPool({ ...options, format });
   const i32 = (...numbers: number[]) => {
     const tensor = device.allocate("i32", [numbers.length]);
     device.write(tensor, Int32Array.from(numbers));

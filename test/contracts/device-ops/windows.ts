@@ -1,6 +1,6 @@
 /** Windows and attention sinks: what is seen, what is never read, and what StreamingLLM says. */
 import { expect, test } from "vitest";
-import type { Activation, AttentionBatch, DeviceTensor, KvCache } from "#devices";
+import type { Activation, AttentionBatch, DeviceTensor, KvPool } from "#devices";
 import { ropeTable } from "#models";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
 import { attentionRounding } from "./attention-rounding.ts";
@@ -157,7 +157,7 @@ const blockTokens = 16;
 class StreamedSequence {
   readonly #pair: DevicePair;
   readonly #given: StreamingCase;
-  readonly #cache: Both<KvCache>;
+  readonly #cache: Both<KvPool>;
   readonly #rope: Both<DeviceTensor>;
   readonly #table: readonly number[];
 
@@ -167,7 +167,7 @@ class StreamedSequence {
     this.#given = given;
     const blocks = Math.ceil(tokens / blockTokens);
     this.#cache = pair.make((device) =>
-      device.allocateKvCache({ format: "f32", layers: 1, blocks, blockTokens, kvHeads, headDim }),
+      device.allocateKvPool({ format: "f32", layers: 1, blocks, blockTokens, kvHeads, headDim }),
     );
     this.#rope = pair.f32([tokens, headDim], ropeTable(given.rope, { positions: tokens }));
     this.#table = Array.from({ length: blocks }, (_, i) => blocks - 1 - i);

@@ -77,7 +77,7 @@ describe.for(devices)("memory on $isa", ({ device }) => {
   test("refuses what does not fit into memory, with both numbers", () => {
     expect(() => device.allocate("f32", [2 ** 40, 16])).toThrow(/Cannot allocate .* available/);
     const options = { format: "f16", layers: 80, blocks: 2 ** 30, blockTokens: 16 } as const;
-    expect(() => device.allocateKvCache({ ...options, kvHeads: 8, headDim: 128 })).toThrow(
+    expect(() => device.allocateKvPool({ ...options, kvHeads: 8, headDim: 128 })).toThrow(
       "use a smaller model",
     );
   });

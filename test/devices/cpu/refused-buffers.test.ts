@@ -27,7 +27,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
   const activation = (columns = E) => device.allocateActivation("f32", T, columns);
   const matrix = (rows: number, columns: number) =>
     device.pack([sourceOf(randomFloats(rows * columns, 1), [rows, columns])], { format: "f32" });
-  const cache = device.allocateKvCache({
+  const cache = device.allocateKvPool({
     ...{ format: "f32", layers: 1, blocks: 2, blockTokens: 4, kvHeads: 1, headDim: 16 },
   });
   const count = T;

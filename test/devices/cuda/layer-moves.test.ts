@@ -3,7 +3,7 @@
  * ahead of the others as events allow, so that a wait which is missing shows.
  */
 import { expect, test } from "vitest";
-import type { Device, DeviceTensor, HostBlocks, KvCache } from "#devices";
+import type { Device, DeviceTensor, HostBlocks, KvPool } from "#devices";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { describeEmulated } from "./describe-emulated.ts";
 import { openEmulated } from "./emulated-device.ts";
@@ -19,7 +19,7 @@ const options = { format: "f32", layers, blocks, blockTokens, ...heads } as cons
 /** A cache, its host blocks, and the rows that ops write into it. */
 class Scene {
   readonly device: Device;
-  readonly cache: KvCache;
+  readonly cache: KvPool;
   readonly host: HostBlocks;
   readonly #qkv: DeviceTensor;
   readonly #query: DeviceTensor;
@@ -27,7 +27,7 @@ class Scene {
 
   constructor(device: Device) {
     this.device = device;
-    this.cache = device.allocateKvCache(options);
+    this.cache = device.allocateKvPool(options);
     this.host = device.allocateHostBlocks(this.cache, blocks);
     this.#qkv = device.allocate("f32", [1, 3 * columns]);
     this.#query = device.allocate("f32", [1, columns]);

@@ -81,7 +81,7 @@ describe.skipIf(settings === null)("on an emulated GPU", () => {
   test("contexts are taken for the longest where launches do not depend on them", () => {
     const options = { layers: 1, blocks: 1, blockTokens: 16, kvHeads: 1, headDim: 64 };
     const shape = { sequences: 3, contextTokens: 600, contextTokensMax: 5000 };
-    const cache = device.allocateKvCache({ ...options, format: "bf16" });
+    const cache = device.allocateKvPool({ ...options, format: "bf16" });
     expect(device.paddedContext({ ...shape, cache, format: "bf16" })).toBe(5000);
     expect(device.paddedContext({ ...shape, cache, format: "f32" })).toBe(1024);
     const most = { ...shape, contextTokensMax: 700 };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type AttentionBatch, type KvCache, ReferenceDevice } from "#devices";
+import { type AttentionBatch, type KvPool, ReferenceDevice } from "#devices";
 import { floats, integers, read, words } from "./sources.ts";
 
 const device = new ReferenceDevice();
@@ -8,15 +8,15 @@ const device = new ReferenceDevice();
  * A cache of head size 1 in which every key is 0, so that all seen values weigh the same, and the
  * value of the token at place p of the sequence with blocks [3, 1] is 2^p.
  */
-function cacheOfPowers(): KvCache {
-  const cache = device.allocateKvCache({
+function cacheOfPowers(): KvPool {
+  const cache = device.allocateKvPool({
     ...{ format: "f32", layers: 1, blocks: 4, blockTokens: 2, kvHeads: 1, headDim: 1 },
   });
   writeKv(cache, [6, 7, 2, 3], [0, 0, 0, 0], [1, 2, 4, 8]);
   return cache;
 }
 
-function writeKv(cache: KvCache, slots: number[], keys: number[], values: number[]): void {
+function writeKv(cache: KvPool, slots: number[], keys: number[], values: number[]): void {
   const count = slots.length;
   device.ropeKvWrite({
     ...{ count, heads: 1, cache, layer: 0, positions: integers(device, slots) },
@@ -91,7 +91,7 @@ test("sinks take their places from the window, and are seen beside it", async ()
 });
 
 test("sinks are scored by their own query", async () => {
-  const cache = device.allocateKvCache({
+  const cache = device.allocateKvPool({
     ...{ format: "f32", layers: 1, blocks: 4, blockTokens: 2, kvHeads: 1, headDim: 1 },
   });
   writeKv(cache, [6, 7, 2], [1, Number.NaN, 1], [0, Number.NaN, 1]);
@@ -119,7 +119,7 @@ test("a tree mask opens rows of the step one by one, and the context always", as
 });
 
 test("weights are the softmax of scaled scores", async () => {
-  const cache = device.allocateKvCache({
+  const cache = device.allocateKvPool({
     ...{ format: "f32", layers: 1, blocks: 4, blockTokens: 2, kvHeads: 1, headDim: 1 },
   });
   writeKv(cache, [6, 7], [0, 1], [0, 1]);
@@ -140,7 +140,7 @@ test("weights are the softmax of scaled scores", async () => {
 });
 
 test("consecutive query heads share a kv head", async () => {
-  const cache = device.allocateKvCache({
+  const cache = device.allocateKvPool({
     ...{ format: "f32", layers: 1, blocks: 4, blockTokens: 2, kvHeads: 2, headDim: 1 },
   });
   device.ropeKvWrite({

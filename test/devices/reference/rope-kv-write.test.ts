@@ -8,7 +8,7 @@ const cacheShape = { layers: 1, blocks: 2, blockTokens: 2, kvHeads: 1 } as const
 /** One token of one head at position 1, in slot 3. */
 function write(values: number[], options: Partial<RopeKvWriteInput> & { headDim: number }) {
   const { headDim, ...rest } = options;
-  const cache = device.allocateKvCache({ ...cacheShape, headDim, format: "f32" });
+  const cache = device.allocateKvPool({ ...cacheShape, headDim, format: "f32" });
   const query = device.allocate("f32", [1, headDim]);
   device.ropeKvWrite({
     ...{ count: 1, query, heads: 1, cache, layer: 0 },
@@ -83,7 +83,7 @@ test.for([
   ["bf16", 0.333984375],
   ["f16", 0.333251953125],
 ] as const)("keeps values rounded to %s", async ([format, rounded]) => {
-  const cache = device.allocateKvCache({ ...cacheShape, headDim: 1, format });
+  const cache = device.allocateKvPool({ ...cacheShape, headDim: 1, format });
   write([0, 0, 1 / 3], { headDim: 1, cache });
   const out = await valueInSlot3(cache, [1]);
   expect(out).toEqual([Math.round(rounded * 1e5) / 1e5]);

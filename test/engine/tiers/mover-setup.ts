@@ -26,7 +26,7 @@ export async function setUp({ kind = "reference", files, around = (same) => same
   const dir = mkdtempSync(join(tmpdir(), "perigee-mover-"));
   const own = await openDevice({ kind, warn: () => {} });
   const device = around(own);
-  const cache = own.allocateKvCache({ ...SHAPE, blocks: DEVICE_BLOCKS });
+  const cache = own.allocateKvPool({ ...SHAPE, blocks: DEVICE_BLOCKS });
   const host = own.allocateHostBlocks(cache, HOST_BLOCKS);
   const opened = await DiskStore.open({
     dir,

@@ -3,7 +3,7 @@ import { sinkWindowOf } from "../../attention-sinks.ts";
 import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { activationOf, tensorOf, vectorOf } from "../handles.ts";
-import { kvCacheOf } from "../kv-cache.ts";
+import { kvPoolOf } from "../kv-pool.ts";
 import { Params } from "../params.ts";
 
 const params = new Params(26);
@@ -11,7 +11,7 @@ const params = new Params(26);
 /** Fields of `PagedAttentionParams` in native/cpu/paged-attention.cpp. */
 export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {
   const { count, heads, batch } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   assert(
     heads % cache.kvHeads === 0,
     `Cannot share ${cache.kvHeads} kv heads among ${heads} query heads: a multiple wanted`,

@@ -3,7 +3,7 @@ import type { DeviceTensor } from "../../device-data.ts";
 import type { RopeKvWriteInput } from "../../ops.ts";
 import type { CpuContext } from "../context.ts";
 import { tensorOf, vectorOf } from "../handles.ts";
-import { kvCacheOf } from "../kv-cache.ts";
+import { kvPoolOf } from "../kv-pool.ts";
 import { Params } from "../params.ts";
 
 const params = new Params(23);
@@ -11,7 +11,7 @@ const params = new Params(23);
 /** Fields of `RopeKvWriteParams` in native/cpu/rope-kv-write.cpp. */
 export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInput): void {
   const { count, heads, sinkQuery } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const { headDim, kvHeads } = cache;
   const vector = (handle: DeviceTensor | undefined) =>
     handle === undefined ? null : vectorOf(handle, "f32", headDim);

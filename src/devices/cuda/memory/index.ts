@@ -3,7 +3,7 @@
  *
  *   memory.ts            allocates both; scratch.ts, arrivals.ts, address-tables.ts: what ops use
  *   handles.ts           tensors, activations and matrices: an address and a shape
- *   kv-cache.ts          blocks of keys and values; host-blocks.ts: those in host memory
+ *   kv-pool.ts           blocks of keys and values; host-blocks.ts: those in host memory
  *   layer-moves.ts       moves between the two, layer by layer
  *   staging.ts, late-reads.ts   copies between JavaScript's memory and the device
  *
@@ -27,7 +27,7 @@ export {
   vectorOf,
 } from "./handles.ts";
 export { CudaHostBlocks, hostBlocksOf } from "./host-blocks.ts";
-export { CudaKvCache, KV_LAYER, kvBytesPerBlock, kvCacheOf } from "./kv-cache.ts";
+export { CudaKvPool, KV_LAYER, kvBytesPerBlock, kvPoolOf } from "./kv-pool.ts";
 export { LateReads } from "./late-reads.ts";
 export { LayerMoves, type MoveEnds } from "./layer-moves.ts";
 export { CudaMemory } from "./memory.ts";

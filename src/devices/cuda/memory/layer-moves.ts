@@ -14,7 +14,7 @@ import { at } from "#tensor";
 import { checkPairs } from "../../block-pairs.ts";
 import type { MovesMark } from "../../device.ts";
 import type { CudaHostBlocks } from "./host-blocks.ts";
-import type { CudaKvCache } from "./kv-cache.ts";
+import type { CudaKvPool } from "./kv-pool.ts";
 
 /** `kMovesMax` of native/cuda/move-layers.cu. */
 const movesMax = 240;
@@ -48,7 +48,7 @@ export interface LayerMovesOptions {
 
 /** Memory that blocks move between. */
 export interface MoveEnds {
-  readonly cache: CudaKvCache;
+  readonly cache: CudaKvPool;
   readonly host: CudaHostBlocks;
 }
 
@@ -60,7 +60,7 @@ export class LayerMoves {
   readonly #launchers: Readonly<Record<Direction, Launcher>>;
   /** Recorded behind the ops that a move must see. */
   readonly #enqueued: CudaEvent;
-  readonly #traffic = new Map<CudaKvCache, Traffic>();
+  readonly #traffic = new Map<CudaKvPool, Traffic>();
 
   constructor({ driver, gpu, stream, kernel }: LayerMovesOptions) {
     this.#driver = driver;
@@ -92,12 +92,12 @@ export class LayerMoves {
   }
 
   /** What is enqueued on the ops' stream from now on sees the moves of one layer. */
-  settleLayer(cache: CudaKvCache, layer: number): void {
+  settleLayer(cache: CudaKvPool, layer: number): void {
     this.#traffic.get(cache)?.settle(this.#stream, layer, layer + 1);
   }
 
   /** The same for all layers: of one cache, or of all. */
-  settle(cache?: CudaKvCache): void {
+  settle(cache?: CudaKvPool): void {
     for (const [each, traffic] of this.#traffic) {
       if (cache === undefined || each === cache) traffic.settle(this.#stream, 0, each.layers);
     }
@@ -115,7 +115,7 @@ export class LayerMoves {
   }
 
   /** Lets go of what is known of a cache that is released. */
-  forget(cache: CudaKvCache): void {
+  forget(cache: CudaKvPool): void {
     this.settle(cache);
     this.#traffic.get(cache)?.destroy();
     this.#traffic.delete(cache);
@@ -142,7 +142,7 @@ export class LayerMoves {
     }
   }
 
-  #trafficOf(cache: CudaKvCache): Traffic {
+  #trafficOf(cache: CudaKvPool): Traffic {
     const known = this.#traffic.get(cache);
     if (known !== undefined) return known;
     const traffic = new Traffic(this.#driver, cache.layers);
@@ -155,13 +155,13 @@ export class LayerMoves {
 interface Chunk {
   readonly from: { readonly address: bigint };
   readonly to: { readonly address: bigint };
-  readonly cache: CudaKvCache;
+  readonly cache: CudaKvPool;
   readonly first: number;
   readonly end: number;
 }
 
 /** Layers [first, end) that are moved together, for so many blocks. */
-function chunksOf(cache: CudaKvCache, blocks: number): (readonly [number, number])[] {
+function chunksOf(cache: CudaKvPool, blocks: number): (readonly [number, number])[] {
   const { layers, bytesPerBlock } = cache;
   const chunks = Math.ceil((bytesPerBlock * blocks) / chunkBytesMin);
   const width = Math.ceil(layers / Math.min(chunks, layers));

@@ -1,6 +1,6 @@
 import { type Kernel, KernelParams, type LaunchShape, PACKED_ROWS } from "#devices/cuda/kernels";
-import { activationOf, kvCacheOf } from "#devices/cuda/memory";
-import type { KvCache, KvFormat, WeightFormat } from "../../device-data.ts";
+import { activationOf, kvPoolOf } from "#devices/cuda/memory";
+import type { KvFormat, KvPool, WeightFormat } from "../../device-data.ts";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import type { CudaContext } from "./context.ts";
@@ -44,13 +44,13 @@ const params = new KernelParams([
 /** Whether the kernel for sequences with few query rows takes this input. */
 export function canAttendDecode(input: PagedAttentionInput): boolean {
   const { batch, heads } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const { format } = activationOf(input.out, input.count, heads * cache.headDim);
   return batch.treeMask === undefined && decodesFrom(cache, format, batch.sequences);
 }
 
 /** Whether it takes plain decoding steps: its launch then does not depend on their contexts. */
-export function decodesFrom(cache: KvCache, out: WeightFormat, sequences: number): boolean {
+export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number): boolean {
   return (
     out === "bf16" &&
     cache.format !== "f32" &&
@@ -66,7 +66,7 @@ export function decodesFrom(cache: KvCache, out: WeightFormat, sequences: number
  * `decodeRows` of `AttentionInput`.
  */
 export function decodeRowsOf(input: PagedAttentionInput): number {
-  return kvCacheOf(input.cache).headDim > 128 ? rowsOfStrand.largeHeads : rowsOfStrand.usual;
+  return kvPoolOf(input.cache).headDim > 128 ? rowsOfStrand.largeHeads : rowsOfStrand.usual;
 }
 
 /** Which sequences are decoded, and how. */
@@ -90,7 +90,7 @@ export function attendDecode(
   const { kernel, launch, shares } =
     parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, { parts, warps });
   const [shareMemory] = context.scratch.take([shares * shareBytesOf(shape)]);
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   params.fill(
     ...activationOf(input.out, input.count, input.heads * cache.headDim).params,
     ...attentionFields(input, decodeRows),
@@ -101,7 +101,7 @@ export function attendDecode(
 }
 
 function shapeOf({ heads, batch, ...input }: PagedAttentionInput, decodeRows: number): DecodeShape {
-  const { kvHeads, headDim, format } = kvCacheOf(input.cache);
+  const { kvHeads, headDim, format } = kvPoolOf(input.cache);
   const group = heads / kvHeads;
   const rowsMax = Math.max(group, Math.min(batch.queryLengthMax * group, decodeRows));
   const dims = headDim <= 64 ? 64 : headDim <= 128 ? 128 : 256;

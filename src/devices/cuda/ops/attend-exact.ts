@@ -1,5 +1,5 @@
 import { KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
-import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
+import { activationOf, type CudaKvPool, kvPoolOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import { attentionRowsOut, TILE_ROWS } from "./attention-out.ts";
@@ -24,7 +24,7 @@ const params = new KernelParams([
 /** Every format and mask, with equal bits whatever the batch. Fields of `PagedAttentionParams`. */
 export function attendExact(context: CudaContext, input: PagedAttentionInput): void {
   const { count, heads } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const plan = planOf(context, input, cache);
   const target = attentionRowsOut(context, activationOf(input.out, count, heads * cache.headDim), {
     count,
@@ -50,7 +50,7 @@ interface Plan {
  * The first batch that is cut makes room for all whose contexts are no longer: which one needs most
  * depends on how its tokens are spread, and no step at start tries them all.
  */
-function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvCache): Plan {
+function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvPool): Plan {
   const { count, heads, batch } = input;
   const { kvHeads, headDim } = cache;
   const tiles = Math.floor((count * (heads / kvHeads)) / TILE_ROWS) + batch.sequences;
@@ -69,7 +69,7 @@ function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvC
 function launch(
   { kernels, launcher }: CudaContext,
   { tiles, segments, roomBytes }: Plan,
-  { count, heads, cache }: { count: number; heads: number; cache: CudaKvCache },
+  { count, heads, cache }: { count: number; heads: number; cache: CudaKvPool },
 ): void {
   const { kvHeads, headDim } = cache;
   if (roomBytes === 0) {

@@ -6,7 +6,7 @@ import {
   TENSOR_MAP,
   tensorMapFields,
 } from "#devices/cuda/kernels";
-import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
+import { activationOf, type CudaKvPool, kvPoolOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import type { CudaContext } from "./context.ts";
@@ -39,7 +39,7 @@ const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, "pointer", ...AT
 const prepared = new WeakSet<Kernel>();
 
 /** Tensor maps of a cache by layer. */
-const mapsOfCaches = new WeakMap<CudaKvCache, Map<number, readonly bigint[]>>();
+const mapsOfCaches = new WeakMap<CudaKvPool, Map<number, readonly bigint[]>>();
 
 /** Whether Hopper's kernel takes this input, which the general prefill kernel takes as well. */
 export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentionInput): boolean {
@@ -48,7 +48,7 @@ export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentio
   // Its instructions exist for this capability alone.
   if (!isEnabled || major !== 9 || minor !== 0) return false;
   if (sinks !== undefined || batch.treeMask !== undefined) return false;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const group = heads / cache.kvHeads;
   if (batch.queryLengthMax * group < rowsMin || group > groupMax) return false;
   return isCacheFit(cache) && sharedBytes <= sharedBytesMax;
@@ -61,7 +61,7 @@ export function attendPrefillWgmma(
   decodeRows: number,
 ): void {
   const { count, heads, batch } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const kernel = kernelOf(context, cache);
   if (!prepared.has(kernel)) {
     kernel.allowSharedBytes(sharedBytes);
@@ -77,13 +77,13 @@ export function attendPrefillWgmma(
   context.launcher.launch(kernel, { grid: [blocks], threads, sharedBytes }, params);
 }
 
-function isCacheFit({ format, headDim, blockTokens }: CudaKvCache): boolean {
+function isCacheFit({ format, headDim, blockTokens }: CudaKvPool): boolean {
   if (format !== "bf16" && format !== "f16") return false;
   const isSizeFit = headDim === panelColumns || headDim === 2 * panelColumns;
   return isSizeFit && blockTokens >= blockTokensMin && tileKeys % blockTokens === 0;
 }
 
-function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvCache): Kernel {
+function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvPool): Kernel {
   const element = format === "f16" ? "f16" : "bf16";
   return kernels[`attend_prefill_wgmma_${element}_${headDim === panelColumns ? 64 : 128}`];
 }
@@ -93,7 +93,7 @@ function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvCache): K
  * panel, and all such groups of the pool in their order. A box is the keys or the values that one
  * kv head has in a block.
  */
-function mapOf(driver: CudaDriver, cache: CudaKvCache, layer: number): readonly bigint[] {
+function mapOf(driver: CudaDriver, cache: CudaKvPool, layer: number): readonly bigint[] {
   const maps = mapsOfCaches.get(cache) ?? new Map<number, readonly bigint[]>();
   mapsOfCaches.set(cache, maps);
   const known = maps.get(layer);

@@ -1,5 +1,5 @@
 import { type Kernel, KernelParams, PACKED_ROWS } from "#devices/cuda/kernels";
-import { activationOf, type CudaKvCache, kvCacheOf } from "#devices/cuda/memory";
+import { activationOf, type CudaKvPool, kvPoolOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { attendPrefillWgmma, canAttendPrefillWgmma } from "./attend-prefill-wgmma.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
@@ -34,7 +34,7 @@ const prepared = new WeakSet<Kernel>();
  */
 export function canAttendPrefill(context: CudaContext, input: PagedAttentionInput): boolean {
   const { out, heads, batch, scale } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   if (out.format !== "bf16" || cache.format === "f32" || !(scale > 0)) return false;
   if (cache.headDim % 8 !== 0 || cache.headDim > HEAD_DIM_MAX) return false;
   const rowsMax = (batch.queryLengthMax * heads) / cache.kvHeads;
@@ -59,7 +59,7 @@ export function attendPrefill(
     return;
   }
   const { count, heads, batch } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const { dims, rows, sharedBytes } = prefillShapeOf(cache);
   const kernel = kernelOf(context, cache, dims);
   if (!prepared.has(kernel)) {
@@ -72,7 +72,7 @@ export function attendPrefill(
   context.launcher.launch(kernel, { grid: [tiles * cache.kvHeads], threads, sharedBytes }, params);
 }
 
-function kernelOf({ kernels }: CudaContext, { format }: CudaKvCache, dims: KernelDims): Kernel {
+function kernelOf({ kernels }: CudaContext, { format }: CudaKvPool, dims: KernelDims): Kernel {
   if (format === "bf16") return kernels[`attend_prefill_bf16_${dims}`];
   if (format === "f16") return kernels[`attend_prefill_f16_${dims}`];
   return kernels[`attend_prefill_scaled_${dims}`];
@@ -86,7 +86,7 @@ interface PrefillShape {
   readonly sharedBytes: number;
 }
 
-function prefillShapeOf({ headDim, format }: CudaKvCache): PrefillShape {
+function prefillShapeOf({ headDim, format }: CudaKvPool): PrefillShape {
   const dims = dimsOfKernels.find((each) => each >= headDim) ?? HEAD_DIM_MAX;
   const large = dims > 128;
   const rows = large ? 64 : 128;

@@ -1,5 +1,5 @@
 import type { ParamKind } from "#devices/cuda/kernels";
-import { KV_LAYER, kvCacheOf, tensorOf, vectorOf } from "#devices/cuda/memory";
+import { KV_LAYER, kvPoolOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import { sinkWindowOf } from "../../attention-sinks.ts";
 import type { AttentionBatch, PagedAttentionInput } from "../../ops.ts";
 
@@ -25,7 +25,7 @@ export function attentionFields(
   decodeRows: number,
 ): readonly (bigint | number | null)[] {
   const { count, heads, batch } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const columns = heads * cache.headDim;
   const sinks = sinkWindowOf(input);
   const blocksPerTable = batch.blockTables.shape[1] ?? 0;

@@ -1,5 +1,5 @@
 import { KernelParams, ROW_THREADS } from "#devices/cuda/kernels";
-import type { CudaKvCache } from "#devices/cuda/memory";
+import type { CudaKvPool } from "#devices/cuda/memory";
 import { at } from "#tensor";
 import { checkPairs } from "../../block-pairs.ts";
 import type { CudaContext } from "./context.ts";
@@ -40,7 +40,7 @@ export function* independentMoves(
 }
 
 /** Fields of `CopyBlocksParams` in native/cuda/copy-blocks.cu. */
-export function copyBlocks(context: CudaContext, cache: CudaKvCache, pairs: Int32Array): void {
+export function copyBlocks(context: CudaContext, cache: CudaKvPool, pairs: Int32Array): void {
   const { kernels, launcher, gpu, moves } = context;
   checkPairs(pairs, { from: cache.blocks, to: cache.blocks });
   moves.settle(cache);

@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import { activationOf, kvCacheOf } from "#devices/cuda/memory";
+import { activationOf, kvPoolOf } from "#devices/cuda/memory";
 import type { PagedAttentionInput } from "../../ops.ts";
 import { attendDecode, canAttendDecode, decodeRowsOf } from "./attend-decode.ts";
 import { attendExact } from "./attend-exact.ts";
@@ -13,7 +13,7 @@ import { checkedHeadDim } from "./head-dim.ts";
  */
 export function pagedAttention(context: CudaContext, input: PagedAttentionInput): void {
   const { count, heads, batch } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   activationOf(input.out, count, heads * checkedHeadDim(cache.headDim));
   assert(
     heads % cache.kvHeads === 0,

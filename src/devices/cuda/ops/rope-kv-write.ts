@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { KernelParams } from "#devices/cuda/kernels";
-import { KV_LAYER, kvCacheOf, tensorOf, vectorOf } from "#devices/cuda/memory";
+import { KV_LAYER, kvPoolOf, tensorOf, vectorOf } from "#devices/cuda/memory";
 import type { DeviceTensor } from "../../device-data.ts";
 import type { RopeKvWriteInput } from "../../ops.ts";
 import type { CudaContext } from "./context.ts";
@@ -25,7 +25,7 @@ const blocksAtOnce = 5;
 /** Fields of `RopeKvWriteParams` in native/cuda/rope-kv-write.h. */
 export function ropeKvWrite(context: CudaContext, input: RopeKvWriteInput): void {
   const { count, heads, sinkQuery } = input;
-  const cache = kvCacheOf(input.cache);
+  const cache = kvPoolOf(input.cache);
   const { kvHeads } = cache;
   const headDim = checkedHeadDim(cache.headDim);
   const columns = heads * headDim;

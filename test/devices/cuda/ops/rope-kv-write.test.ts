@@ -76,7 +76,7 @@ describeEmulated("heads that turn whole, emulated", openPair, (pair) => {
     const { heads, kvHeads, headDim } = usual;
     const tokens = 33;
     const random = new RandomNumbers(5);
-    const cache = tested.allocateKvCache({
+    const cache = tested.allocateKvPool({
       ...{ format: "f32", layers: 1, blocks: 3, blockTokens: 16, kvHeads, headDim },
     });
     const tensor = (shape: readonly number[], values: Float32Array): DeviceTensor => {

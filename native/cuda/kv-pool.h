@@ -18,7 +18,7 @@
 
 namespace perigee {
 
-/// One layer of a cache (`layerParams` of src/devices/cuda/memory/kv-cache.ts).
+/// One layer of a cache (`layerParams` of src/devices/cuda/memory/kv-pool.ts).
 struct KvLayer {
   uint8_t* data;  // of this layer in block 0
   int64_t blockBytes;

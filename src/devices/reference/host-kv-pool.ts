@@ -1,6 +1,6 @@
 import { assert } from "#base";
-import type { HostBlocks, KvBlockOptions, KvCacheOptions, KvScales } from "../device.ts";
-import type { KvCache, KvFormat } from "../device-data.ts";
+import type { HostBlocks, KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
+import type { KvFormat, KvPool } from "../device-data.ts";
 import { checkedScales } from "../kv-scales.ts";
 import { roundKv } from "./kv-rounding.ts";
 
@@ -20,7 +20,7 @@ const parts = 2;
  * Keys and values rounded to the format when written, and kept as the f32 they stand for: what a
  * format means is seen here without its bytes. Blocks are outermost, so that one is one range.
  */
-export class HostKvCache implements KvCache {
+export class HostKvPool implements KvPool {
   readonly format: KvFormat;
   readonly layers: number;
   readonly blocks: number;
@@ -33,7 +33,7 @@ export class HostKvCache implements KvCache {
   /** [N, L, 2, P, K, D]. */
   readonly #floats: Float32Array;
 
-  constructor(options: KvCacheOptions) {
+  constructor(options: KvPoolOptions) {
     this.format = options.format;
     this.layers = options.layers;
     this.blocks = options.blocks;
@@ -116,8 +116,8 @@ export function hostBytesPerBlock(options: KvBlockOptions): number {
 }
 
 /** The cache behind a handle of this device. */
-export function hostKvCache(handle: KvCache): HostKvCache {
-  assert(handle instanceof HostKvCache, "Cannot use another device's KV cache on reference");
+export function hostKvPool(handle: KvPool): HostKvPool {
+  assert(handle instanceof HostKvPool, "Cannot use another device's KV cache on reference");
   return handle;
 }
 

@@ -1,10 +1,6 @@
 import { expect, test } from "vitest";
 import type { KvBlockOptions, KvFormat } from "#devices";
-import {
-  CudaKvCache,
-  KV_LAYER,
-  kvBytesPerBlock,
-} from "../../../src/devices/cuda/memory/kv-cache.ts";
+import { CudaKvPool, KV_LAYER, kvBytesPerBlock } from "../../../src/devices/cuda/memory/kv-pool.ts";
 
 const llama = { layers: 32, blockTokens: 16, kvHeads: 8, headDim: 128 };
 /** Of keys and values of all layers. */
@@ -27,8 +23,8 @@ test.for(sizes)("a block of a common model takes what its numbers take: %s", ([f
 test("calibrated scales take no room in blocks, and are part of the layout's name", () => {
   const options: KvBlockOptions = { ...llama, format: "i8", scales: calibrated };
   expect(kvBytesPerBlock(options)).toBe(elements);
-  const own = new CudaKvCache({ ...llama, format: "i8", blocks: 1 }, 0n);
-  const shared = new CudaKvCache({ ...options, blocks: 1 }, 0n);
+  const own = new CudaKvPool({ ...llama, format: "i8", blocks: 1 }, 0n);
+  const shared = new CudaKvPool({ ...options, blocks: 1 }, 0n);
   expect(own.layout).not.toBe(shared.layout);
 });
 
@@ -43,7 +39,7 @@ test("keys and values begin at multiples of 16 bytes, whatever the head's size",
 });
 
 test("a layer's fields name its own part of the blocks and its scales", () => {
-  const cache = new CudaKvCache(
+  const cache = new CudaKvPool(
     {
       ...llama,
       format: "fp8",
@@ -64,7 +60,7 @@ test("a layer's fields name its own part of the blocks and its scales", () => {
 
 test("formats without scales multiply by 1, and tokens' own scales are announced", () => {
   const fieldsOf = (format: KvFormat) =>
-    new CudaKvCache({ ...llama, format, blocks: 1 }, 0n).layerParams(0).slice(-3);
+    new CudaKvPool({ ...llama, format, blocks: 1 }, 0n).layerParams(0).slice(-3);
   expect(fieldsOf("bf16")).toEqual([0, 1, 1]);
   expect(fieldsOf("i8")).toEqual([1, 1, 1]);
 });

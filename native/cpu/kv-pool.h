@@ -43,7 +43,7 @@ inline void narrow(float* to, float value) { *to = value; }
 inline void narrow(F16* to, float value) { to->bits = narrowF16(value); }
 inline void narrow(Bf16* to, float value) { to->bits = narrowBf16(value); }
 
-// One layer of a cache, as part of an op's params (layerParams in src/devices/cpu/kv-cache.ts).
+// One layer of a cache, as part of an op's params (layerParams in src/devices/cpu/kv-pool.ts).
 struct KvLayerParams {
   void* data;  // of all layers
   Int element, layers, blockTokens, kvHeads, headDim;

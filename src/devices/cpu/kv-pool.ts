@@ -1,10 +1,10 @@
 import { assert } from "#base";
-import type { KvBlockOptions, KvCacheOptions, KvScales } from "../device.ts";
-import type { KvCache, KvFormat } from "../device-data.ts";
+import type { KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
+import type { KvFormat, KvPool } from "../device-data.ts";
 import { checkedScales, isScaled } from "../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
-/** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-cache.h. */
+/** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-pool.h. */
 const valueMultiple = 16;
 
 const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 };
@@ -12,8 +12,8 @@ const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16:
 /** A scale is a bf16; one for each token's key and one for its value. */
 const scaleBytes = 2;
 
-/** Keys and values in native memory, laid out as native/cpu/kv-cache.h says: blocks outermost. */
-export class CpuKvCache implements KvCache {
+/** Keys and values in native memory, laid out as native/cpu/kv-pool.h says: blocks outermost. */
+export class CpuKvPool implements KvPool {
   readonly format: KvFormat;
   readonly layers: number;
   readonly blocks: number;
@@ -27,7 +27,7 @@ export class CpuKvCache implements KvCache {
   readonly #scales: KvScales | null;
 
   /** `address`: `kvBytesPerBlock(options) * options.blocks` bytes, zero-filled. */
-  constructor(options: KvCacheOptions, address: bigint) {
+  constructor(options: KvPoolOptions, address: bigint) {
     this.format = options.format;
     this.layers = options.layers;
     this.blocks = options.blocks;
@@ -73,7 +73,7 @@ export function kvBytesPerBlock(options: KvBlockOptions): number {
   return layers * kvHeads * (keyBytes + (keyBytes % 2) + valueBytes + scales);
 }
 
-/** The layouts are those of native/cpu/kv-cache.h, the same on every instruction set. */
+/** The layouts are those of native/cpu/kv-pool.h, the same on every instruction set. */
 function layoutOf(options: KvBlockOptions): string {
   const { format, layers, blockTokens, kvHeads, headDim } = options;
   const scales = options.scales === undefined ? "" : " calibrated";
@@ -82,7 +82,7 @@ function layoutOf(options: KvBlockOptions): string {
 }
 
 /** The cache behind a handle. */
-export function kvCacheOf(handle: KvCache): CpuKvCache {
-  assert(handle instanceof CpuKvCache, "Cannot use another device's KV cache on cpu");
+export function kvPoolOf(handle: KvPool): CpuKvPool {
+  assert(handle instanceof CpuKvPool, "Cannot use another device's KV cache on cpu");
   return handle;
 }

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { ParamKind } from "#devices/cuda/kernels";
-import type { KvBlockOptions, KvCacheOptions, KvScales } from "../../device.ts";
-import type { KvCache, KvFormat } from "../../device-data.ts";
+import type { KvBlockOptions, KvPoolOptions, KvScales } from "../../device.ts";
+import type { KvFormat, KvPool } from "../../device-data.ts";
 import { checkedScales, isScaled } from "../../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
@@ -13,14 +13,14 @@ const scaleBytes = 2;
 /** Keys, values and the parts of heads begin at multiples of this: a thread loads 16 bytes. */
 const rowAlignment = 16;
 
-/** Fields of `KvLayer` in native/cuda/kv-cache.h, as `CudaKvCache.layerParams` gives them. */
+/** Fields of `KvLayer` in native/cuda/kv-pool.h, as `CudaKvPool.layerParams` gives them. */
 export const KV_LAYER: readonly ParamKind[] = [
   ...(["pointer", "i64", "i64"] as const),
   ...(["i32", "i32", "i32", "i32", "i32", "i32", "f32", "f32"] as const),
 ];
 
-/** Keys and values in device memory, laid out as native/cuda/kv-cache.h says: blocks outermost. */
-export class CudaKvCache implements KvCache {
+/** Keys and values in device memory, laid out as native/cuda/kv-pool.h says: blocks outermost. */
+export class CudaKvPool implements KvPool {
   readonly format: KvFormat;
   readonly layers: number;
   readonly blocks: number;
@@ -35,7 +35,7 @@ export class CudaKvCache implements KvCache {
   readonly #scales: KvScales | null;
 
   /** `address`: `kvBytesPerBlock(options) * options.blocks` bytes. */
-  constructor(options: KvCacheOptions, address: bigint) {
+  constructor(options: KvPoolOptions, address: bigint) {
     this.format = options.format;
     this.layers = options.layers;
     this.blocks = options.blocks;
@@ -98,7 +98,7 @@ function layoutOf(options: KvBlockOptions): string {
 }
 
 /** The cache behind a handle. */
-export function kvCacheOf(handle: KvCache): CudaKvCache {
-  assert(handle instanceof CudaKvCache, "Cannot use another device's KV cache on cuda");
+export function kvPoolOf(handle: KvPool): CudaKvPool {
+  assert(handle instanceof CudaKvPool, "Cannot use another device's KV cache on cuda");
   return handle;
 }
