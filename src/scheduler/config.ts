@@ -19,7 +19,9 @@ export const SchedulerConfig = z
       .int()
       .positive()
       .default(1024)
-      .describe("Most sequences that wait; further ones are refused."),
+      .describe(
+        "Most requests that wait, and most further samples of all; further ones are refused.",
+      ),
     longPrefillTokensMax: z
       .int()
       .positive()

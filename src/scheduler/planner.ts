@@ -35,19 +35,30 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
     if (draft.budget === 0) return false;
     return next instanceof Sequence ? admissions.tryAdmit(next) : returns.tryReturn(next);
   };
-  const runsAlready = groupsThatRun(draft);
+  const running = runningSamples(draft);
+  const runsAlready = new Set(running.keys());
+  /** False: it does not fit, and nobody may overtake it. */
+  const place = (next: Sequence | Unit): boolean => {
+    const [first, count] = next instanceof Sequence ? [next, 1] : [next[0], next.length];
+    if (first === undefined || first.group.sequences.length === 1) return starts(next);
+    const { group } = first;
+    const runs = (running.get(group) ?? 0) + count;
+    if (runs > group.slotsMax(draft.state.config.runningSequencesMax)) return true;
+    running.set(group, runs);
+    return starts(next);
+  };
   let priority: number | null = null;
   for (const next of inOrder(draft, returns, stranded)) {
     const first = next instanceof Sequence ? next : next[0];
     if (first === undefined) continue;
     if (draft.state.config.policy === "priority" && first.priority !== priority) {
-      for (const one of further.splice(0)) if (!starts(one)) return;
+      for (const one of further.splice(0)) if (!place(one)) return;
       ({ priority } = first);
     }
     if (runsAlready.has(first.group)) further.push(next);
-    else if (!starts(next)) return;
+    else if (!place(next)) return;
   }
-  for (const one of further) if (!starts(one)) return;
+  for (const one of further) if (!place(one)) return;
 }
 
 /**
@@ -74,13 +85,17 @@ function* inOrder(
   yield* units;
 }
 
-/** Groups with samples that wait while others run: these let pass whose request does not run. */
-function groupsThatRun({ state }: PlanDraft): ReadonlySet<SequenceGroup> {
-  const groups = new Set<SequenceGroup>();
+/**
+ * How many samples run of each request that has several. Further ones let pass whose request does
+ * not run, and never take all slots.
+ */
+function runningSamples({ state }: PlanDraft): Map<SequenceGroup, number> {
+  const counts = new Map<SequenceGroup, number>();
   for (const { group } of state.running) {
-    if (group.kind === "samples" && group.sequences.length > 1) groups.add(group);
+    if (group.kind !== "samples" || group.sequences.length === 1) continue;
+    counts.set(group, (counts.get(group) ?? 0) + 1);
   }
-  return groups;
+  return counts;
 }
 
 /**

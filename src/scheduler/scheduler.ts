@@ -107,7 +107,8 @@ export class Scheduler {
       this.#checkLength(group.lead.promptLength);
       this.#checkBeams(group);
     }
-    this.#checkQueue(groups.reduce((sum, { sequences }) => sum + sequences.length, 0));
+    const sequences = groups.reduce((sum, group) => sum + group.sequences.length, 0);
+    this.#checkQueue(groups.length, sequences);
     for (const group of groups) this.#books.add(group);
     this.#revision++;
   }
@@ -115,7 +116,7 @@ export class Scheduler {
   /** Throws what `add` would for so long a prompt and so many sequences, before they are made. */
   checkRoom(promptLength: number, sequences: number): void {
     this.#checkLength(promptLength);
-    this.#checkQueue(sequences);
+    this.#checkQueue(1, sequences);
   }
 
   /** The live sequence of that id; null when it ended or never was. */
@@ -355,16 +356,20 @@ export class Scheduler {
     checkBeams(group, { cache: this.#cache, contextTokensMax, runningSequencesMax });
   }
 
-  #checkQueue(coming: number): void {
+  /** Many samples of one request leave the queue to others, and so do paused readers. */
+  #checkQueue(coming: number, sequences: number): void {
     const most = this.#config.waitingSequencesMax;
-    if (this.#books.waitingCount + coming <= most) return;
-    // Paused ones wait for their readers, not for a turn: they keep nobody out.
-    const waiting = this.#books.waitingCount - this.#books.pausedWaitingCount + coming;
-    if (waiting <= most) return;
+    if (this.#books.waitingCount + sequences <= most) return;
     const cannot = `Cannot queue request: at most ${most} sequences may wait, current value is`;
-    if (coming > most)
-      throw new EngineError("INVALID_ARGUMENT", `${cannot} ${coming}; ask for less`);
-    throw new EngineError("QUEUE_FULL", `${cannot} ${waiting}; try again later`);
+    if (sequences > most) {
+      throw new EngineError("INVALID_ARGUMENT", `${cannot} ${sequences}; ask for less`);
+    }
+    const waiting = this.#books.countWaiting();
+    const requests = waiting.requests + coming;
+    const samples = waiting.samples + sequences - coming;
+    if (Math.max(requests, samples) <= most) return;
+    const current = requests > most ? requests : samples;
+    throw new EngineError("QUEUE_FULL", `${cannot} ${current}; try again later`);
   }
 
   #append(

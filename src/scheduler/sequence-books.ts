@@ -61,9 +61,17 @@ export class SequenceBooks {
     return this.#paused;
   }
 
-  /** Those of them that do not run. */
-  get pausedWaitingCount(): number {
-    return this.#paused - this.#running.filter(({ group }) => group.paused).length;
+  /**
+   * Who waits for a turn, paused groups apart: requests of which nothing runs, and all further
+   * samples.
+   */
+  countWaiting(): { readonly requests: number; readonly samples: number } {
+    const waiting = [...this.#sequences.values()].filter(
+      ({ state, group }) => state.phase === "waiting" && !group.paused,
+    );
+    const groups = new Set(waiting.map(({ group }) => group));
+    for (const { group } of this.#running) groups.delete(group);
+    return { requests: groups.size, samples: waiting.length - groups.size };
   }
 
   /** Slots that running leads keep for those that will fork from them. */

@@ -2,6 +2,9 @@ import { assert } from "#base";
 import type { Sequence } from "./sequence.ts";
 import { WAITING_FOR_FORK } from "./sequence-state.ts";
 
+/** The part of all slots that one request's samples may have. */
+const SAMPLES_SHARE = 0.75;
+
 /** What a group's sequences are to each other. */
 export type GroupKind =
   /** Independent draws from one prompt (`n`). */
@@ -66,6 +69,11 @@ export class SequenceGroup {
 
   /** Slots that the lead keeps, of `most` in all, for those that will fork from it. */
   forkSlots(most: number): number {
-    return this.forked ? 0 : Math.min(this.awaitingFork.length, most - 1);
+    return this.forked ? 0 : Math.min(this.awaitingFork.length, this.slotsMax(most) - 1);
+  }
+
+  /** Slots that it may have of `most`: samples leave a quarter to others, beams run together. */
+  slotsMax(most: number): number {
+    return this.kind === "beams" ? most : Math.ceil(SAMPLES_SHARE * most);
   }
 }

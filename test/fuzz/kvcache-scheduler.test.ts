@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import type { KvCache } from "#kvcache";
 import { type LifeCounts, RandomLife } from "./random-life.ts";
 
-const SEEDS = Array.from({ length: 24 }, (_, index) => index + 1);
+const SEEDS = Array.from({ length: 28 }, (_, index) => index + 1);
 const OPERATIONS = 1800;
 
 describe("[KV1] [SC3] books and contents stay right in a random life", () => {
@@ -26,7 +26,7 @@ describe("[KV1] [SC3] books and contents stay right in a random life", () => {
   });
 
   test("together they met everything often", () => {
-    for (const count of Object.values(sums)) expect(count).toBeGreaterThan(100);
+    expect(Object.entries(sums).filter(([, count]) => count <= 100)).toEqual([]);
   });
 });
 

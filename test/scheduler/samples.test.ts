@@ -93,3 +93,35 @@ describe("[SC5] samples that wait while others of their request run", () => {
     expect(less?.state.phase).toBe("waiting");
   });
 });
+
+describe("samples leave room to other requests", () => {
+  test("[SC16] they have three quarters of all slots, also where nobody else waits", () => {
+    const harness = new Harness({ runningSequencesMax: 8 });
+    harness.addGroup(distinct(1, 8), 20, OUTPUT);
+    for (let step = 0; step < 5; step++) harness.step();
+    expect(harness.scheduler.stats()).toMatchObject({ running: 6, waiting: 14 });
+    const others = [2, 3].map((seed) => harness.add(distinct(seed, 8), OUTPUT));
+    harness.step();
+    expect(others.map(({ state }) => state.phase)).toEqual(["decoding", "decoding"]);
+    harness.drain();
+  });
+
+  test("[SC16] beams run together all the same", () => {
+    const harness = new Harness({ runningSequencesMax: 4 });
+    harness.addGroup(distinct(1, 8), 4, { kind: "beams", ...OUTPUT });
+    expect(sequences(harness.begin())).toHaveLength(4);
+  });
+
+  test("[SC4] those that wait keep no other request out of the queue", () => {
+    const harness = new Harness({ runningSequencesMax: 4, waitingSequencesMax: 8 });
+    const many = harness.addGroup(distinct(1, 8), 8, OUTPUT);
+    harness.step();
+    for (let seed = 2; seed < 10; seed++) harness.add(distinct(seed, 8), OUTPUT);
+    expect(() => harness.add(distinct(10, 8))).toThrow("at most 8 sequences may wait, current");
+    expect(() => harness.addGroup(distinct(11, 8), 9)).toThrow("ask for less");
+    harness.scheduler.finishGroup(many, { reason: "stop", stopReason: null });
+    harness.step();
+    harness.addGroup(distinct(12, 8), 4);
+    expect(() => harness.addGroup(distinct(13, 8), 8)).toThrow("try again later");
+  });
+});

@@ -32,10 +32,10 @@ describe("[SC4] what can never fit is refused", () => {
 
   test("more sequences than may wait; a group whole or not at all", () => {
     const harness = new Harness({ waitingSequencesMax: 3 });
-    harness.addLengths(5, 5);
-    const group = harness.makeGroup(distinct(3, 5), 2);
+    harness.addLengths(5, 5, 5);
+    const group = harness.makeGroup(distinct(4, 5), 2);
     expect(codeOf(() => harness.scheduler.add(group))).toMatch(/^QUEUE_FULL: .* is 4/);
-    expect(harness.scheduler.stats().waiting).toBe(2);
+    expect(harness.scheduler.stats().waiting).toBe(3);
     harness.scheduler.audit();
     harness.step();
     harness.scheduler.add(group);
