@@ -12,4 +12,4 @@ for (const [place, result] of results.entries()) {
   }
 }
 
-await llm[Symbol.asyncDispose]();
+await llm.close();

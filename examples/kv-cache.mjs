@@ -30,4 +30,4 @@ const { cache } = llm.stats();
 for (const { level, cached, total } of cache.levels) console.log(level, cached, "of", total);
 console.log(cache.copiedBlocks, "blocks were copied before a beam wrote into them");
 
-await llm[Symbol.asyncDispose]();
+await llm.close();

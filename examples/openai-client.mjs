@@ -17,4 +17,4 @@ for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.c
 process.stdout.write("\n");
 
 await server.close();
-await llm[Symbol.asyncDispose]();
+await llm.close();

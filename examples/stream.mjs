@@ -20,4 +20,4 @@ for await (const { text, finishReason } of llm.stream(prompt, {
   if (finishReason !== null) process.stdout.write(`\n(${finishReason})\n`);
 }
 
-await llm[Symbol.asyncDispose]();
+await llm.close();

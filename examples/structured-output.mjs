@@ -19,4 +19,4 @@ const [result] = await llm.generate(prompt, {
 });
 console.log(JSON.parse(result.completions[0].text));
 
-await llm[Symbol.asyncDispose]();
+await llm.close();

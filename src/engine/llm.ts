@@ -81,8 +81,8 @@ interface ModelParts extends ModelFiles {
  * A loaded model. Text, templates and streams live here, on the caller's thread; tokens are
  * computed by the engine on its own.
  *
- * Dispose of it to free the model's memory: `await using llm = await LLM.load(…)`, or
- * `await llm[Symbol.asyncDispose]()`. A forgotten one keeps its memory, but not the process: that
+ * Close it to free the model's memory: `await using llm = await LLM.load(…)`, or
+ * `await llm.close()`. A forgotten one keeps its memory, but not the process: that
  * ends when nothing else is to do.
  */
 export class LLM implements ServedModel, AsyncDisposable {
@@ -346,8 +346,13 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /** Cancels what runs and frees the model. Any number of times. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     await Promise.all([this.#client.close(), this.#text.dispose()]);
+  }
+
+  /** `close`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   /** Rejects with INVALID_ARGUMENT. */

@@ -152,7 +152,7 @@ test("a joined model ends with the one that was loaded", async () => {
   await using joined = await LLM.join(llm.connect());
   const stream = joined.stream(prompt, long);
   await stream.next();
-  await llm[Symbol.asyncDispose]();
+  await llm.close();
   const rest = async () => {
     for await (const _ of stream);
   };

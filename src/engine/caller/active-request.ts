@@ -21,7 +21,7 @@ import { joinItems } from "./stream-item.ts";
 const MS_PER_SECOND = 1000;
 
 /** One sequence as the caller sees it. */
-interface SequenceState {
+interface SequenceProgress {
   readonly text: SequenceText | null;
   tokens: number;
   /** Whether its tokens may wait undecoded: no text that they make can end it. */
@@ -56,7 +56,7 @@ export class ActiveRequest implements Paced {
   readonly #options: ActiveRequestOptions;
   readonly #channel: Channel<StreamItem>;
   readonly #lag: ReaderLag;
-  readonly #sequences: readonly SequenceState[];
+  readonly #sequences: readonly SequenceProgress[];
   readonly #startedMs: number;
   #prompt: PromptInfo;
   #promptLogits: Float32Array | null = null;
@@ -181,7 +181,7 @@ export class ActiveRequest implements Paced {
   }
 
   /** Decodes new tokens; a stop string ends the sequence here and in the engine. */
-  #advance(sequence: SequenceState, newest: SequenceOutput): StreamItem {
+  #advance(sequence: SequenceProgress, newest: SequenceOutput): StreamItem {
     const { undecoded } = sequence;
     const output =
       undecoded.length === 0
@@ -203,7 +203,7 @@ export class ActiveRequest implements Paced {
   }
 
   /** The first and the last item at once; between them at least the interval's tokens per item. */
-  #deliver(sequence: SequenceState, item: StreamItem): void {
+  #deliver(sequence: SequenceProgress, item: StreamItem): void {
     const { pacer } = this.#options;
     const whole = sequence.held === null ? item : joinItems(sequence.held, item);
     const isFirst = sequence.tokens === item.tokenIds.length;
@@ -224,7 +224,7 @@ export class ActiveRequest implements Paced {
     this.#lag.pushed(item);
   }
 
-  #measure(sequence: SequenceState, tokens: number): void {
+  #measure(sequence: SequenceProgress, tokens: number): void {
     if (tokens === 0) return;
     const { clock, listeners, request } = this.#options;
     const { requestId } = request;

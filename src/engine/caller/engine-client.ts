@@ -42,7 +42,7 @@ export interface EngineSeat {
 /** What loading brought. */
 export type LoadedInfo = Pick<ReadyMessage, "info" | "phases">;
 
-interface Loading {
+interface PendingLoad {
   readonly resolve: (loaded: LoadedInfo) => void;
   readonly reject: (error: EngineError) => void;
 }
@@ -85,7 +85,7 @@ export class EngineClient {
   readonly #requests = new Map<RequestKey, ActiveRequest>();
   readonly #embeddings = new Map<RequestKey, PendingEmbedding>();
   readonly #snapshots = new Map<RequestKey, PendingSnapshot>();
-  #loading: Loading | null = null;
+  #loading: PendingLoad | null = null;
   #health: EngineHealth = { state: "ready" };
   #stats: EngineStats = NO_STATS;
   #nextKey: RequestKey;

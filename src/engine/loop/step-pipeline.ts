@@ -52,7 +52,7 @@ export interface StepError {
 }
 
 /** What a device makes or made of a plan, or why it does not. */
-type Outcome<Made> = Made | StepError;
+type OrError<Made> = Made | StepError;
 
 /** Nothing could be planned: it cannot be told who is the reason. No step is under way. */
 export interface UnplannedStep {
@@ -62,7 +62,7 @@ export interface UnplannedStep {
 /** A step that the device is through with. It is to be committed, or failed. */
 export interface ComputedStep {
   readonly plan: StepPlan;
-  readonly outcome: Outcome<{ readonly results: readonly ItemResult[] }>;
+  readonly outcome: OrError<{ readonly results: readonly ItemResult[] }>;
   /** Tokens of prompts that came in with it. */
   readonly admitted: AdmittedTokens;
   readonly computedMs: number;
@@ -78,9 +78,9 @@ export interface AdmittedTokens {
 }
 
 /** A step that the device may still work on. */
-interface BegunStep {
+interface StepUnderWay {
   readonly plan: StepPlan;
-  readonly computing: Outcome<{ readonly started: StartedStep }>;
+  readonly computing: OrError<{ readonly started: StartedStep }>;
   /** Nothing can be planned before its tokens are known. */
   readonly holdsUp: boolean;
   readonly admitted: AdmittedTokens;
@@ -99,7 +99,7 @@ export class StepPipeline {
   readonly #parts: StepPipelineParts;
   readonly #prefillPace: PrefillPace;
   /** The step that began, or could not be planned, before the last one was committed. */
-  #ahead: BegunStep | UnplannedStep | null = null;
+  #ahead: StepUnderWay | UnplannedStep | null = null;
   /** When the last step was through: the device has worked on the next one since. */
   #computedMs = Number.NEGATIVE_INFINITY;
   /** While a step starts: tasks of sequences that ended meanwhile, which it may still use. */
@@ -143,7 +143,7 @@ export class StepPipeline {
 
   async #begin(
     taskOf: (sequence: Sequence) => SequenceTask,
-  ): Promise<BegunStep | UnplannedStep | null> {
+  ): Promise<StepUnderWay | UnplannedStep | null> {
     const { scheduler, clock, memory } = this.#parts;
     const startedMs = clock.nowMs();
     for (const key of memory?.takeFinishedLoads() ?? []) scheduler.loadDone(sequenceId(key));
@@ -186,7 +186,7 @@ export class StepPipeline {
   async #start(
     plan: StepPlan,
     tasks: readonly SequenceTask[],
-  ): Promise<Outcome<{ readonly started: StartedStep }>> {
+  ): Promise<OrError<{ readonly started: StartedStep }>> {
     if (plan.items.length === 0) return { started: NOTHING_STARTED };
     const ended: SequenceTask[] = [];
     this.#endedTasks = ended;
@@ -200,7 +200,7 @@ export class StepPipeline {
     }
   }
 
-  async #end(step: BegunStep): Promise<ComputedStep> {
+  async #end(step: StepUnderWay): Promise<ComputedStep> {
     const { plan, admitted, startedMs, plannedMs } = step;
     const outcome = await outcomeOf(step);
     const computedMs = this.#parts.clock.nowMs();
@@ -223,7 +223,7 @@ export class StepPipeline {
 }
 
 /** Waits for the device. Never rejects. */
-async function outcomeOf({ computing }: BegunStep): Promise<ComputedStep["outcome"]> {
+async function outcomeOf({ computing }: StepUnderWay): Promise<ComputedStep["outcome"]> {
   if ("error" in computing) return computing;
   try {
     return { results: await computing.started.finish() };

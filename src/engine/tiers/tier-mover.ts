@@ -35,7 +35,7 @@ export interface TierMoverCounts {
 }
 
 /** How a job ended. */
-type Outcome = Omit<FinishedDiskJob, "job">;
+type JobOutcome = Omit<FinishedDiskJob, "job">;
 
 /** Most blocks that `measure` copies: a few milliseconds of work. */
 const MEASURED_BLOCKS_MAX = 16;
@@ -232,7 +232,7 @@ export class TierMover {
   async #outcomeOf(
     job: DiskJob,
     { store, isReady }: { readonly store: DiskStore; readonly isReady: boolean },
-  ): Promise<Outcome> {
+  ): Promise<JobOutcome> {
     const { kind, file } = job;
     if (kind === "delete") return { ok: await store.remove(file.key) };
     if (!isReady) return failed(job);
@@ -243,7 +243,7 @@ export class TierMover {
   }
 
   /** A disk that fails says so by its answer: an error is our bug, and the next call throws it. */
-  #start(job: DiskJob, carriedOut: Promise<Outcome>): void {
+  #start(job: DiskJob, carriedOut: Promise<JobOutcome>): void {
     const running = carriedOut
       .catch((error: unknown) => {
         this.#failure ??= { error };
@@ -265,7 +265,7 @@ export class TierMover {
 }
 
 /** Nothing is known of the file by this. */
-function failed({ kind }: DiskJob): Outcome {
+function failed({ kind }: DiskJob): JobOutcome {
   return kind === "read" ? { ok: false, unreadable: true } : { ok: false };
 }
 

@@ -60,7 +60,7 @@ export class LayerMoves {
   readonly #launchers: Readonly<Record<Direction, Launcher>>;
   /** Recorded behind the ops that a move must see. */
   readonly #enqueued: CudaEvent;
-  readonly #traffic = new Map<CudaKvPool, Traffic>();
+  readonly #traffic = new Map<CudaKvPool, LayerTraffic>();
 
   constructor({ driver, gpu, stream, kernel }: LayerMovesOptions) {
     this.#driver = driver;
@@ -142,10 +142,10 @@ export class LayerMoves {
     }
   }
 
-  #trafficOf(cache: CudaKvPool): Traffic {
+  #trafficOf(cache: CudaKvPool): LayerTraffic {
     const known = this.#traffic.get(cache);
     if (known !== undefined) return known;
-    const traffic = new Traffic(this.#driver, cache.layers);
+    const traffic = new LayerTraffic(this.#driver, cache.layers);
     this.#traffic.set(cache, traffic);
     return traffic;
   }
@@ -211,7 +211,7 @@ class Mark implements MovesMark {
 }
 
 /** What travels to and from one cache, by layer. */
-class Traffic {
+class LayerTraffic {
   /** An event per layer, recorded behind the layers from there on that are moved together. */
   readonly #events: Readonly<Record<Direction, readonly CudaEvent[]>>;
   /** The last move of each layer that the ops do not wait for yet. */
