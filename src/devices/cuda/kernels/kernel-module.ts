@@ -24,6 +24,7 @@ export class Kernel {
   readonly name: string;
   readonly handle: bigint;
   readonly #driver: CudaDriver;
+  #sharedBytes = 0;
 
   constructor(driver: CudaDriver, name: string, handle: bigint) {
     this.#driver = driver;
@@ -31,8 +32,13 @@ export class Kernel {
     this.handle = handle;
   }
 
-  /** Lets launches ask for this much dynamic shared memory; beyond 48 KiB they must. */
+  /**
+   * Lets launches ask for this much dynamic shared memory; beyond 48 KiB they must. Calls the
+   * driver only where more is asked for than before, so that it may come before every launch.
+   */
   allowSharedBytes(bytes: number): void {
+    if (bytes <= this.#sharedBytes) return;
+    this.#sharedBytes = bytes;
     this.#driver.run("cuFuncSetAttribute", this.handle, attributes.dynamicSharedBytes, bytes);
   }
 

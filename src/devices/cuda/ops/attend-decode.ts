@@ -143,8 +143,6 @@ function strandWarps({ dims, rows }: DecodeShape): number {
   return dims === 64 ? 16 : 12;
 }
 
-const prepared = new WeakSet<Kernel>();
-
 function strandLaunch(
   context: CudaContext,
   shape: DecodeShape,
@@ -153,10 +151,7 @@ function strandLaunch(
   const { sequences, strandsOfSequence } = shape;
   const kernel = context.kernels[`attend_strand_${suffixOf(shape)}`];
   const sharedBytes = warps * shareBytesOf(shape);
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(sharedBytes);
-    prepared.add(kernel);
-  }
+  kernel.allowSharedBytes(sharedBytes);
   const grid = [parts, strandsOfSequence, sequences] as const;
   return {
     kernel,

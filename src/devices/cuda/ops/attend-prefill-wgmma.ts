@@ -35,9 +35,6 @@ const sharedBytes = 227 * 1024;
  */
 const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, "pointer", ...ATTENTION_INPUT], 16);
 
-/** Kernels that were told how much shared memory they get. */
-const prepared = new WeakSet<Kernel>();
-
 /** Tensor maps of a cache by layer. */
 const mapsOfCaches = new WeakMap<CudaKvPool, Map<number, readonly bigint[]>>();
 
@@ -63,10 +60,7 @@ export function attendPrefillWgmma(
   const { count, heads, batch } = input;
   const cache = kvPoolOf(input.cache);
   const kernel = kernelOf(context, cache);
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(sharedBytes);
-    prepared.add(kernel);
-  }
+  kernel.allowSharedBytes(sharedBytes);
   const out = activationOf(input.out, count, heads * cache.headDim);
   const map = mapOf(context.launcher.driver, cache, input.layer);
   const fields = attentionFields(input, decodeRows);

@@ -24,9 +24,6 @@ const longContext = 8192;
 /** `PrefillParams` of native/cuda/attend-prefill.h. */
 const params = new KernelParams([...PACKED_ROWS, ...ATTENTION_INPUT]);
 
-/** Kernels that were told how much shared memory they get. */
-const prepared = new WeakSet<Kernel>();
-
 /**
  * Whether the kernel for sequences with many query rows takes this input. It rounds queries and
  * weights to 16 bits, which nobody sees where the output is rounded to them: in f32 and i8 the
@@ -62,10 +59,7 @@ export function attendPrefill(
   const cache = kvPoolOf(input.cache);
   const { dims, rows, sharedBytes } = prefillShapeOf(cache);
   const kernel = kernelOf(context, cache, dims);
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(sharedBytes);
-    prepared.add(kernel);
-  }
+  kernel.allowSharedBytes(sharedBytes);
   const out = activationOf(input.out, count, heads * cache.headDim);
   params.fill(...out.params, ...attentionFields(input, decodeRows));
   const tiles = Math.floor((count * (heads / cache.kvHeads)) / rows) + batch.sequences;

@@ -1,7 +1,7 @@
 /** How native/cuda/linear-i8.cu is launched: products of many rows of i8 on tensor cores. */
 
 import type { Gpu } from "#devices/cuda/driver";
-import type { Kernel, KernelName, LaunchShape } from "#devices/cuda/kernels";
+import type { KernelName, LaunchShape } from "#devices/cuda/kernels";
 import type { CudaContext } from "./context.ts";
 
 /** `kTileOutputs`, `kBandTiles` and `kStages` of native/cuda/linear-i8-ring.h. */
@@ -54,7 +54,7 @@ export function i8TileFor(gpu: Gpu, product: Product): I8Tile | null {
 export function i8Launch({ kernels }: CudaContext, tile: I8Tile, { count, outputs }: Product) {
   const { rows, threads, sharedBytes } = tile;
   const kernel = kernels[tile.kernel];
-  prepare(kernel, sharedBytes);
+  kernel.allowSharedBytes(sharedBytes);
   const tiles = Math.ceil(count / rows);
   const bands = Math.ceil(tiles / bandTiles);
   const grid = [Math.min(tiles, bandTiles), Math.ceil(outputs / tileOutputs), bands] as const;
@@ -73,13 +73,4 @@ function costOf(tile: I8Tile, { count, outputs }: Product, multiprocessors: numb
   const rounds = Math.floor(blocks / (multiprocessors * neighbours));
   const left = Math.ceil((blocks - rounds * multiprocessors * neighbours) / multiprocessors);
   return Math.max(1, (rounds * neighbours + left) * share);
-}
-
-/** Kernels that were allowed their shared memory. */
-const prepared = new WeakSet<Kernel>();
-
-function prepare(kernel: Kernel, sharedBytes: number): void {
-  if (prepared.has(kernel)) return;
-  kernel.allowSharedBytes(sharedBytes);
-  prepared.add(kernel);
 }

@@ -66,9 +66,6 @@ export function canStream({ gpu }: CudaContext, count: number): boolean {
   return count <= STREAM_ROWS_MAX && gpu.major >= majorMin && fits;
 }
 
-/** Kernels that were told how much shared memory they get. */
-const prepared = new WeakSet<Kernel>();
-
 /** What is multiplied. */
 export interface StreamWork {
   readonly op: "linear_stream" | "linear_activate";
@@ -86,10 +83,7 @@ export function streamLaunch(context: CudaContext, work: StreamWork): StreamLaun
   const { rows, sharedBytes } = count <= shapes[0].rows ? shapes[0] : shapes[1];
   // The list of kernels has one for each of both ops and each of these counts.
   const kernel = context.kernels[`${op}_${rows}` as KernelName];
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(sharedBytes);
-    prepared.add(kernel);
-  }
+  kernel.allowSharedBytes(sharedBytes);
   const units = Math.ceil(weight.rows / (gated ? 2 : 1) / boxRows);
   const blocks = count === 0 ? 0 : Math.min(units, context.gpu.multiprocessors);
   const source = sourceOf(context.launcher.driver, work);

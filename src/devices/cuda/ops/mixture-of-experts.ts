@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import { type Kernel, KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
+import { KernelParams, PACKED_ROWS, ROW_THREADS } from "#devices/cuda/kernels";
 import {
   activationOf,
   type CudaActivation,
@@ -37,8 +37,6 @@ const multiplyParams = new KernelParams([
   ...PACKED_ROWS,
   ...(["pointer", "pointer", "pointer", "pointer", "i32"] as const),
 ]);
-/** Kernels that may take more than 48 KiB of shared memory. */
-const prepared = new WeakSet<Kernel>();
 const sumParams = new KernelParams([
   ...(["pointer", "pointer", "pointer", "pointer", "i32", "i32", "i32"] as const),
 ]);
@@ -161,10 +159,7 @@ function multiply(
     return;
   }
   const kernel = kernels.multiply_experts_bf16;
-  if (!prepared.has(kernel)) {
-    kernel.allowSharedBytes(tensorSharedBytes);
-    prepared.add(kernel);
-  }
+  kernel.allowSharedBytes(tensorSharedBytes);
   const grid = [Math.ceil(weight.rows / tensorOutputs), experts.count] as const;
   const shape = { grid, threads: tensorThreads, sharedBytes: tensorSharedBytes } as const;
   launcher.launch(kernel, shape, multiplyParams);
