@@ -126,6 +126,11 @@ export interface Device extends DeviceOps {
   readonly arithmetic: string;
   /** Formats that this device can keep weights in, best first. */
   readonly weightFormats: readonly WeightFormat[];
+  /**
+   * A chip beside the processor, e.g. a GPU: its memory is its own and there for nothing else, and
+   * 16-bit weights are many times as fast as f32.
+   */
+  readonly accelerator: boolean;
   /** Ops run after their calls return: a host that goes on meanwhile gains time. */
   readonly runsLater: boolean;
   /** `replay` keeps what was enqueued, `paddedBatch` pads: some steps are worth making ahead. */

@@ -8,8 +8,8 @@ const GIB = 2 ** 30;
 function blocksWith(kvCache: object, availableBytes = 64 * GIB, contextTokensMax = 4096): number {
   const options = EngineOptions.parse({ kvCache });
   const totalBytes = 64 * GIB;
-  const device = "cpu";
-  return poolBlocks(block, options, { contextTokensMax, totalBytes, availableBytes, device });
+  const accelerator = false;
+  return poolBlocks(block, options, { contextTokensMax, totalBytes, availableBytes, accelerator });
 }
 
 test("keys and values are kept as asked, else as exact as the weights", () => {
@@ -31,7 +31,7 @@ test("the default pool takes at most 1 GiB, 30 % of what is free, and what can b
 test("a GPU is used up to the share that was asked for, whoever uses it", () => {
   const blocksOnGpu = (options: LoadOptions, freeGib = 48, contextTokensMax = 131_072) => {
     const memory = { totalBytes: 64 * GIB, availableBytes: freeGib * GIB };
-    const room = { contextTokensMax, ...memory, device: "cuda" as const };
+    const room = { contextTokensMax, ...memory, accelerator: true };
     return poolBlocks(block, EngineOptions.parse(options), room);
   };
   const blocksIn = (bytes: number) => Math.floor(bytes / block.bytes);

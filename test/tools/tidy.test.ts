@@ -35,6 +35,7 @@ const PLANTED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   dependencies: { "package.json": '{"dependencies":{"left-pad":"1.0.0"}}' },
   machine: { "docs/notes.md": "see /home/somebody/notes\n" },
   readme: { "README.md": "words\n".repeat(20) },
+  deviceKinds: { "src/engine/loop.ts": 'if (device.kind === "cuda") wait();\n' },
   unfinished: { "src/engine/loop.ts": "// TODO: the rest\n" },
 };
 

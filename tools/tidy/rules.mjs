@@ -287,6 +287,16 @@ export function readme(files) {
   return [{ rule: "readme", path: "README.md", message }];
 }
 
+/** What a device can do is a property of it. @param {Files} files @returns {Violation[]} */
+export function deviceKinds(files) {
+  const outside = matching(files, /^src\/(?!devices\/|cli\/).*\.ts$/);
+  return outside.flatMap(([path, text]) =>
+    /\.kind [!=]== "(cuda|cpu|reference)"/.test(withoutComments(text))
+      ? [{ rule: "deviceKinds", path, message: "asks for a device's kind, not for what it can" }]
+      : [],
+  );
+}
+
 /** No runtime code that admits to be unfinished. @param {Files} files @returns {Violation[]} */
 export function unfinished(files) {
   return matching(files, /^(src|native)\/.*\.(ts|cpp|h|cu)$/)
@@ -311,5 +321,6 @@ export const RULES = [
   dependencies,
   machine,
   readme,
+  deviceKinds,
   unfinished,
 ];

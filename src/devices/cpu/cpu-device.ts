@@ -62,6 +62,7 @@ export class CpuDevice extends CpuOps implements Device {
   readonly arithmetic: string;
   /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
   readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
+  readonly accelerator = false;
   readonly runsLater = false;
   readonly replays = false;
 

@@ -52,6 +52,7 @@ export class CudaDevice extends CudaOps implements Device {
   readonly arithmetic: string;
   /** bf16 first: tensor cores multiply it as it is. */
   readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
+  readonly accelerator = true;
   readonly runsLater = true;
   readonly replays: boolean;
   /** Timed places in the stream: each replayed step, and each late read. Off until started. */

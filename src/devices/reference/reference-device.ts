@@ -59,6 +59,7 @@ export class ReferenceDevice implements Device {
   readonly description = "reference: plain TypeScript, one thread";
   readonly arithmetic = "reference";
   readonly weightFormats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
+  readonly accelerator = false;
   readonly runsLater = false;
 
   readonly takeTokens = takeTokens;

@@ -45,7 +45,7 @@ export class CachePlan {
     return poolBlocks({ bytes: device.kvBytesPerBlock(this.block), blockTokens }, options, {
       contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
       ...device.memory(),
-      device: device.kind,
+      accelerator: device.accelerator,
     });
   }
 

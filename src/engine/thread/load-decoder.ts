@@ -96,8 +96,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     runner,
     memory,
     overlapSteps,
-    prefillMsMax:
-      options.scheduler.prefillMsMax ?? (device.kind === "cuda" ? null : CPU_PREFILL_MS),
+    prefillMsMax: options.scheduler.prefillMsMax ?? (device.accelerator ? null : CPU_PREFILL_MS),
     clock: context.clock,
     onWake: context.onWake,
     shape: {
@@ -208,7 +207,7 @@ async function makeSteps(
     servedTokens: servedTokens(message.options, spec),
   });
   const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
-  if (device.kind === "cuda") {
+  if (device.accelerator) {
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
   }
   return { decoder, sampler, builder: new StepBuilder(limits) };

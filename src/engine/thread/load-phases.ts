@@ -34,7 +34,7 @@ export class LoadPhases {
 
   /** From now on parts take this device's memory, where it has its own. */
   watch(device: Device): void {
-    if (device.kind !== "cuda") return;
+    if (!device.accelerator) return;
     this.#device = device;
     this.#usedBytesAtFirst = this.#usedBytes();
   }

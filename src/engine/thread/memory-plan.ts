@@ -1,6 +1,6 @@
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import type { Device, DeviceKind, KvFormat, WeightFormat } from "#devices";
+import type { Device, KvFormat, WeightFormat } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import { tooLarge, tooSmall } from "#engine/tiers";
 import { elementCount } from "#tensor";
@@ -42,7 +42,7 @@ function wantedFormat(
   if (options.quantization === "int8") return "i8";
   if (options.dtype === "float32") return "f32";
   // Tensor cores multiply bf16 sixteen times as fast as f32.
-  if (options.dtype === "bfloat16" || device.kind === "cuda") return "bf16";
+  if (options.dtype === "bfloat16" || device.accelerator) return "bf16";
   if (options.randomWeights) return "bf16";
   let parameters = 0;
   for (const { shape } of checkpoint.tensors.values()) parameters += elementCount(shape);
@@ -73,8 +73,8 @@ export interface PoolRoom {
   /** Memory of the device: all of it, and what is free. */
   readonly totalBytes: number;
   readonly availableBytes: number;
-  /** Whose memory it is: a GPU's is there for nothing else. */
-  readonly device: DeviceKind;
+  /** It is an accelerator's, there for nothing else. */
+  readonly accelerator: boolean;
 }
 
 /** Left free of a GPU beside the pool, for graphs of steps, which are captured later. */
@@ -100,8 +100,8 @@ export function poolBlocks(block: BlockSize, options: EngineOptions, machine: Po
 
 /** A GPU's memory is used up to the share that was asked for, whoever uses it. */
 function defaultPoolBytes(options: EngineOptions, machine: PoolRoom): number {
-  const { device, totalBytes, availableBytes } = machine;
-  if (device !== "cuda") return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
+  const { accelerator, totalBytes, availableBytes } = machine;
+  if (!accelerator) return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);
   const usedBytes = totalBytes - availableBytes;
   const wanted = totalBytes * options.gpuMemoryUtilization - usedBytes;
   return Math.max(0, Math.min(wanted, availableBytes - GRAPH_BYTES));
@@ -110,15 +110,14 @@ function defaultPoolBytes(options: EngineOptions, machine: PoolRoom): number {
 function noMemory(
   bytesPerBlock: number,
   options: EngineOptions,
-  { device, totalBytes, availableBytes }: PoolRoom,
+  { accelerator, totalBytes, availableBytes }: PoolRoom,
 ): EngineError {
-  const place =
-    device === "cuda"
-      ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
-        `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} ` +
-        `bytes be used, ${totalBytes - availableBytes} are`
-      : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
-        "set poolBytes or lower blockTokens";
+  const place = accelerator
+    ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
+      `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} ` +
+      `bytes be used, ${totalBytes - availableBytes} are`
+    : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
+      "set poolBytes or lower blockTokens";
   return new EngineError(
     "OUT_OF_MEMORY",
     `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, ${place}`,
