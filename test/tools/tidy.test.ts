@@ -56,6 +56,17 @@ test("mirror and specs look both ways", () => {
   expect(both("specs")).toHaveLength(2);
 });
 
+test("the step loop and the caller's side import neither devices nor models", () => {
+  for (const room of ["loop", "caller"]) {
+    for (const target of ["#devices", "#models"]) {
+      const files = new Map([[`src/engine/${room}/a.ts`, `import { A } from "${target}";\n`]]);
+      expect(rules.get("rooms")?.(files)).toHaveLength(1);
+    }
+  }
+  const files = new Map([["src/engine/caller/a.ts", 'import { E } from "#engine/loop";\n']]);
+  expect(rules.get("rooms")?.(files)).toHaveLength(1);
+});
+
 test("a layer may be entered by its door from above", () => {
   const files = new Map([["src/scheduler/a.ts", 'import { BlockPool } from "#kvcache";\n']]);
   expect(rules.get("layers")?.(files)).toEqual([]);

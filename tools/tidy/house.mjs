@@ -1,6 +1,6 @@
 /** Where files live, and who may import whom: layers, their rooms, doors, and no circles. */
 import { dirname, join, normalize } from "node:path/posix";
-import { KNOWN_CIRCLES, LAYERS, ROOMS } from "./layers.mjs";
+import { KNOWN_CIRCLES, LAYERS, ROOM_LAYERS, ROOMS } from "./layers.mjs";
 import { folderOf, IMPORT, matching, withoutComments } from "./sources.mjs";
 
 /** @typedef {import("./sources.mjs").Files} Files */
@@ -74,6 +74,10 @@ function roomOf(path, layer) {
 /** @returns {string | null} */
 function roomProblem(path, layer, target) {
   const room = roomOf(path, layer);
+  const layersMax = ROOM_LAYERS[`${layer}/${room}`];
+  if (layersMax !== undefined && target.startsWith("#") && !target.startsWith(`#${layer}/`)) {
+    return layersMax.includes(target.slice(1)) ? null : `${room} must not import ${target}`;
+  }
   if (target.startsWith(`#${layer}/`)) {
     const other = target.slice(layer.length + 2);
     const allowed = room === null ? Object.keys(ROOMS[layer]) : ROOMS[layer][room];

@@ -26,7 +26,7 @@ export const LAYERS = {
     "scheduler",
   ],
   server: ["base", "kvcache", "engine"],
-  simulator: ["base", "kvcache", "scheduler"],
+  simulator: ["base", "kvcache", "scheduler", "engine/loop"],
   cli: ["base", "tensor", "checkpoint", "devices", "kvcache", "engine", "server", "simulator"],
 };
 
@@ -62,6 +62,17 @@ export const ROOMS = {
     caller: ["protocol"],
     thread: ["protocol", "tiers", "loop", "forward", "caller"],
   },
+};
+
+/**
+ * Rooms that may import fewer layers than theirs: the step loop runs without devices and models, so
+ * that simulators can run it, and the caller's thread has neither.
+ *
+ * @type {Readonly<Record<string, readonly string[]>>}
+ */
+export const ROOM_LAYERS = {
+  "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler"],
+  "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
 };
 
 /**
