@@ -61,12 +61,12 @@ export const WEAKNESSES: readonly Weakness[] = [
     name: "what a request throws leaves the step loop",
     changes: [
       {
-        file: "engine/engine.js",
+        file: "engine/loop/engine.js",
         find: "this.#inDoubt = true;\n            this.#failRequest(record, requestFailure(error));",
         put: "this.#inDoubt = true;\n            throw error;",
       },
       {
-        file: "engine/engine.js",
+        file: "engine/loop/engine.js",
         find: "const verdict = record.acceptTokens(sequence, tokenIds);",
         put:
           "if (sequence.priority === 666) throw new Error('planted');" +
@@ -116,7 +116,7 @@ export const WEAKNESSES: readonly Weakness[] = [
     name: "ids of tokens are not checked against the vocabulary",
     changes: [
       {
-        file: "engine/request-check.js",
+        file: "engine/caller/request-check.js",
         find: "Number.isInteger(id) && id >= 0 && id < vocabularySize",
         put: "Number.isInteger(id) && id >= 0",
       },
@@ -129,7 +129,7 @@ export const WEAKNESSES: readonly Weakness[] = [
     name: "what is computed depends on where in the pool it is",
     changes: [
       {
-        file: "engine/step-builder.js",
+        file: "engine/forward/step-builder.js",
         find: "this.#positions[first + place] = position;",
         put: "this.#positions[first + place] = position + (block % 7 === 6 ? 1 : 0);",
       },
