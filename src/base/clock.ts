@@ -1,4 +1,4 @@
-/** Time as an argument: the engine and the simulator read it from here, never from the system. */
+/** Time as a parameter: the engine and the simulator read it from here, never from the system. */
 export interface Clock {
   /** Milliseconds since an arbitrary origin, monotonic, with a fraction. */
   nowMs(): number;
@@ -7,12 +7,12 @@ export interface Clock {
 /** The machine's monotonic clock. */
 export const systemClock: Clock = { nowMs: () => performance.now() };
 
-/** The same time on all threads of the process; a thread's own clock begins with the thread. */
+/** The same time on all threads of the process; `performance.now()` begins with the thread. */
 export const processClock: Clock = { nowMs: () => performance.timeOrigin + performance.now() };
 
-/** Ends of waits as an argument. */
+/** Timeouts as a parameter. */
 export interface Timer {
-  /** Calls `run` once after so many milliseconds, unless the returned function is called before. */
+  /** Calls `run` once after `ms` milliseconds, unless the returned function is called before. */
   after(ms: number, run: () => void): () => void;
 }
 

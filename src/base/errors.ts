@@ -1,32 +1,32 @@
 /**
- * Every failure that a caller may want to tell apart. One union for the whole project;
+ * Every failure that a caller may need to distinguish. One union for the whole project;
  * `server/http-errors.ts` alone maps codes to HTTP.
  */
 export type ErrorCode =
   | "INVALID_ARGUMENT" // a flag, option or request field is wrong
   | "PROMPT_TOO_LONG" // a prompt, or it and its output, can never fit the context or KV pool
   | "MODEL_NOT_FOUND" // no such directory, file, hub repository or served model
-  | "CHECKPOINT_INVALID" // truncated, lying or inconsistent model files
+  | "CHECKPOINT_INVALID" // truncated, false or inconsistent model files
   | "UNSUPPORTED_MODEL" // a file format, model_type or feature that this version does not run
-  | "TOKENIZER_MISSING" // text was asked of a model that has token ids only
+  | "TOKENIZER_MISSING" // a text request to a model without a tokenizer
   | "TOKENIZER_INVALID" // tokenizer files cannot be used
   | "GRAMMAR_INVALID" // a structured-output grammar cannot be compiled
-  | "GRAMMAR_UNAVAILABLE" // structured output needs a library that is not there for this platform
+  | "GRAMMAR_UNAVAILABLE" // structured output needs a library that this platform lacks
   | "DEVICE_UNAVAILABLE" // a device, its library or its instruction set is missing
-  | "DEVICE_FAILED" // a GPU or its context broke in the middle of work: only a new process helps
+  | "DEVICE_FAILED" // a GPU or its context failed during work: only a new process helps
   | "OUT_OF_MEMORY" // weights or the KV pool do not fit
   | "QUEUE_FULL" // too many waiting requests; try later
-  | "ENGINE_DEAD" // the engine is gone: only loading the model again helps
+  | "ENGINE_DEAD" // the engine has ended: only loading the model again helps
   | "ENGINE_STUCK" // a step takes longer than any should: only a new process helps
-  | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine goes on
+  | "ENGINE_STEP_FAILED" // a step failed and ended its requests; the engine continues
   | "NOT_READY" // the model is still being loaded; try later
   | "SHUTTING_DOWN" // the server stops or the model is closed: no new work is taken
-  | "ABORTED" // a download was cancelled, a client hung up; calls reject with their signal's reason
+  | "ABORTED" // a cancelled download, a closed connection; calls reject with their signal's reason
   | "UNAUTHORIZED" // a missing or wrong API key or hub token
   | "NETWORK" // a download, or a server that is measured, failed
   | "IO"; // a local file or port cannot be used
 
-/** What an error carries beside its message. */
+/** Fields of an error beside its message. */
 export interface EngineErrorOptions {
   readonly cause?: unknown;
   /** The request field, flag or file field that is wrong, e.g. `temperature`. */
@@ -34,7 +34,7 @@ export interface EngineErrorOptions {
 }
 
 /**
- * A failure of the caller or the world. Message: *Cannot <action>: <wanted>, <current value>*,
+ * An error of the caller or the environment. Message: *Cannot <action>: <wanted>, <current value>*,
  * with the remedy where there is one; capital first, no full stop.
  */
 export class EngineError extends Error {
@@ -49,9 +49,9 @@ export class EngineError extends Error {
   }
 }
 
-/** Longest message, in UTF-16 units: what is quoted in one may be of any length. */
+/** Longest message, in UTF-16 units: a quoted value may be of any length. */
 const MESSAGE_LENGTH_MAX = 1500;
-/** Of a longer one this much of the end stays, where the remedy is. */
+/** The end of a longer message that is kept, since the remedy is there. */
 const END_LENGTH = 300;
 
 function bounded(message: string): string {
@@ -60,7 +60,7 @@ function bounded(message: string): string {
   return `${start} … ${message.slice(-END_LENGTH)}`;
 }
 
-/** The message of whatever was thrown. */
+/** The message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,4 +1,4 @@
-/** Whose a file or folder is: of what the system says of it, the fields that matter. */
+/** The owner and mode of a file or folder, as the system reports them. */
 export interface Ownership {
   readonly uid: number;
   /** With the permission bits. */
@@ -8,8 +8,8 @@ export interface Ownership {
 const OTHERS_WRITE = 0o022;
 
 /**
- * Who besides `userId` can change a file or folder, in words; null: nobody but the system's
- * administrator. On a system without user ids (`userId` undefined) nothing is known, which is null.
+ * Describes which other users than `userId` can change a file or folder; null: none but the
+ * system's administrator. On a system without user ids (`userId` undefined) that is unknown: null.
  */
 export function foreignWriter(found: Ownership, userId: number | undefined): string | null {
   if (userId === undefined) return null;

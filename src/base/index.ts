@@ -1,17 +1,17 @@
 /**
- * base: what everything else stands on, and what imports nothing.
+ * base: shared basics, which import nothing.
  *
- *   assert.ts   stops at our own bugs
- *   errors.ts   failures of callers and of the world, one catalogue of codes
- *   issue-text.ts   what is wrong with a setting, in words
- *   clock.ts    time as an argument, and ends of waits
- *   foreign-writer.ts   who else can change a file
+ *   assert.ts   throws at bugs of this project
+ *   errors.ts   failures of callers and of the environment, one catalogue of codes
+ *   issue-text.ts   messages about wrong settings
+ *   clock.ts    time and timeouts as parameters
+ *   foreign-writer.ts   other users that can change a file
  *   int-list.ts a growing list of 32-bit integers
- *   token-list.ts   the same behind an array that lists share
+ *   token-list.ts   the same after an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
- *   plain-object.ts what JSON calls an object
- *   value-text.ts   what others wrote, as messages show it
- *   warning.ts  where warnings go that nobody listens for
+ *   plain-object.ts test for a JSON object
+ *   value-text.ts   values of clients and files in messages
+ *   warning.ts  warnings without a listener, to standard error
  *
  * Invariant: imports no other folder and no package.
  *

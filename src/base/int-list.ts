@@ -2,7 +2,7 @@ import { assert } from "./assert.ts";
 
 const FIRST_CAPACITY = 16;
 
-/** Reads a typed array where the index must exist; anything else is our bug. */
+/** Reads a typed array at an index that must exist; a missing one is a bug. */
 export function intAt(ints: Int32Array, index: number): number {
   const value = ints[index];
   assert(value !== undefined, "Cannot read an integer outside its array");

@@ -1,31 +1,31 @@
 /**
- * What is wrong with a setting, in words for people. Issues are zod's, described by their form:
- * this folder imports no package.
+ * Messages about wrong settings. Issues are zod's, described by their structure: this folder
+ * imports no package.
  */
 import { EngineError } from "./errors.ts";
 import { shortText, valueText } from "./value-text.ts";
 
-/** The fields of an issue that say something; which ones there are depends on its code. */
+/** The fields of an issue that messages use; the present ones depend on its code. */
 export interface SettingIssue {
   readonly code?: string | undefined;
   readonly message?: string | undefined;
   readonly path?: readonly PropertyKey[] | undefined;
-  /** Of `invalid_type`: the type that was wanted. */
+  /** Of `invalid_type`: the required type. */
   readonly expected?: string | undefined;
-  /** Of `too_small` and `too_big`: what is measured, e.g. `array`. */
+  /** Of `too_small` and `too_big`: the measured kind, e.g. `array`. */
   readonly origin?: string | undefined;
   readonly minimum?: number | bigint | undefined;
   readonly maximum?: number | bigint | undefined;
   readonly inclusive?: boolean | undefined;
   /** Of `unrecognized_keys`. */
   readonly keys?: readonly string[] | undefined;
-  /** Of `invalid_value`: all that are allowed. */
+  /** Of `invalid_value`: all allowed values. */
   readonly values?: readonly unknown[] | undefined;
   /** Of `invalid_union`: the issues of each alternative. */
   readonly errors?: readonly (readonly SettingIssue[])[] | undefined;
 }
 
-/** A wrong setting: where it stands, and what it must be. */
+/** A wrong setting: its name, and its requirement. */
 export interface SettingProblem {
   /** Dotted, e.g. `kvCache.blockTokens`; "" for the settings as a whole. */
   readonly param: string;
@@ -33,7 +33,7 @@ export interface SettingProblem {
   readonly text: string;
 }
 
-/** What the setting must be; for a schema's `safeParse(settings, { error: issueText })`. */
+/** The setting's requirement; for a schema's `safeParse(settings, { error: issueText })`. */
 export function issueText(issue: SettingIssue): string {
   switch (issue.code) {
     case "too_big":
@@ -53,7 +53,7 @@ export function issueText(issue: SettingIssue): string {
   }
 }
 
-/** The problem of one issue that `settings` has, with the value that stands there now. */
+/** The problem of one issue of `settings`, with the setting's current value. */
 export function describeIssue(issue: SettingIssue, settings: unknown): SettingProblem {
   const { path = [], message } = issue;
   const [unknownKey] = issue.keys ?? [];
@@ -65,7 +65,7 @@ export function describeIssue(issue: SettingIssue, settings: unknown): SettingPr
   return { param: dotted(path), text: `${message ?? issueText(issue)}${current}` };
 }
 
-/** INVALID_ARGUMENT for what a schema refuses first in `settings`. */
+/** INVALID_ARGUMENT for the first issue of a schema in `settings`. */
 export function invalidSetting(
   refusal: { readonly issues: readonly SettingIssue[] },
   settings: unknown,
@@ -75,7 +75,7 @@ export function invalidSetting(
   return new EngineError("INVALID_ARGUMENT", message, { param, cause: refusal });
 }
 
-/** An array's and a text's bounds are those of its length. */
+/** The bounds of arrays and texts are those of their length. */
 function boundText(
   comparison: string,
   bound: number | bigint | undefined,
@@ -103,7 +103,7 @@ function typeText(expected: string | undefined): string {
   return TYPE_TEXTS[expected ?? ""] ?? expected ?? "something else";
 }
 
-/** The alternative that the value came closest to; where it is none, the types of all. */
+/** The requirement of the closest alternative; without one, the types of all. */
 function unionText(errors: readonly (readonly SettingIssue[])[]): string {
   const first = errors.flatMap(([issue]) => (issue === undefined ? [] : [issue]));
   const close = first.find(({ code, path = [] }) => code !== "invalid_type" || path.length > 0);

@@ -1,4 +1,4 @@
-/** Whether it is an object as JSON has them, whatever its fields are. */
+/** Whether it is an object in JSON's sense, whatever its fields are. */
 export function isPlainObject(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -1,6 +1,6 @@
 /**
- * Counter-based randomness: a draw is a pure function of (seed, position, lane), so a result never
- * depends on the batch it was computed in, and every device computes the same bits.
+ * Counter-based randomness: a number is a pure function of (seed, position, lane), so a result
+ * never depends on the batch it was computed in, and every device computes the same bits.
  *
  * Philox 4x32-10. Source: J. Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
  */
@@ -48,8 +48,8 @@ export function philox(counter: Counter, seed: Seed): [number, number, number, n
 }
 
 /**
- * A uniform draw in [0, 1) with 24 bits, exact in f32. `position` is the token's place in its
- * sequence; `lane` tells apart several draws for one place (0 is the sampler's).
+ * A uniform random number in [0, 1) with 24 bits, exact in f32. `position` is the token's position
+ * in its sequence; `lane` distinguishes several numbers for one position (0 is the sampler's).
  */
 export function uniformAt(seed: Seed, position: number, lane = 0): number {
   const [word] = philox([position >>> 0, lane >>> 0, 0, 0], seed);

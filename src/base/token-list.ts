@@ -2,14 +2,14 @@ import { assert } from "./assert.ts";
 import { IntList, intAt } from "./int-list.ts";
 
 /**
- * A growing list of 32-bit integers whose first ones are an array that lists share: what the
- * samples of a prompt cost is what each drew.
+ * A growing list of 32-bit integers that begins with an array that several lists share: each
+ * sequence of a prompt stores only its own tokens.
  */
 export class TokenList {
   readonly #shared: Int32Array;
   readonly #own = new IntList();
 
-  /** Begins as `shared`, which is not copied: nobody may change it from now on. */
+  /** Begins as `shared`, which is not copied and must not change from now on. */
   constructor(shared: Int32Array) {
     this.#shared = shared;
   }

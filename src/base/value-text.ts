@@ -1,8 +1,6 @@
-/**
- * Values of others in messages: what a client or a file wrote, short enough for a line of a log.
- */
+/** Values of clients and files in messages, shortened to fit a line of a log. */
 
-/** Longest text in a message that came from outside, in UTF-16 units. */
+/** Longest external text in a message, in UTF-16 units. */
 const VALUE_LENGTH_MAX = 80;
 
 /** `text`, or its beginning and an ellipsis. */
@@ -10,19 +8,19 @@ export function shortText(text: string, most: number = VALUE_LENGTH_MAX): string
   return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
-/** Any value as a message shows it: texts as they are, all else as JSON. */
+/** Any value as a message shows it: texts unchanged, all else as JSON. */
 export function valueText(value: unknown, most: number = VALUE_LENGTH_MAX): string {
   if (typeof value === "string" && value !== "") return shortText(value, most);
   return shortText(jsonOf(value), most);
 }
 
-/** Callers may give anything: what JSON does not know is called by its type. */
+/** The value may be anything: one that JSON cannot express is shown as its type. */
 function jsonOf(value: unknown): string {
   if (typeof value === "bigint") return String(value);
   try {
     return JSON.stringify(value) ?? `a ${typeof value}`;
   } catch {
-    // A circle, a bigint inside, or more depth than JSON.parse minds.
+    // A circular value, a bigint inside, or too deep a nesting.
     return `a ${typeof value}`;
   }
 }

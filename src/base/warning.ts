@@ -1,6 +1,6 @@
 /**
- * Where warnings go when a caller listens for none: to standard error, as Node's own do, so that
- * `node --no-warnings` and `process.on("warning")` have them, too.
+ * The default of warnings without a listener: standard error, as Node's own warnings, so that `node
+ * --no-warnings` and `process.on("warning")` apply to them, too.
  */
 export function warnOnStandardError(message: string): void {
   process.emitWarning(message, "PerigeeWarning");

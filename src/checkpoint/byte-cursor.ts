@@ -1,18 +1,18 @@
 import type { FileBytes } from "./file-bytes.ts";
 import { invalidFile } from "./invalid-file.ts";
 
-/** How much is fetched at once; a mapped file makes a view of it, others read it. */
+/** Bytes per fetch: a view of a mapped file, a read of others. */
 const WINDOW_BYTES = 2 ** 20;
 
 /**
- * Reads little-endian values one after another and never past the end of the file. The caller
- * names each field, so that a lie is reported where it stands.
+ * Reads little-endian values one after another and never past the end of the file. The caller names
+ * each field, so that an error names the wrong field.
  */
 export class ByteCursor {
   readonly #file: FileBytes;
   #position = 0;
   #window: DataView = new DataView(new ArrayBuffer(0));
-  /** The window's bytes again. */
+  /** The same bytes as a Buffer. */
   #text: Buffer = Buffer.alloc(0);
   #windowStart = 0;
 
@@ -84,7 +84,10 @@ export class ByteCursor {
     return this.#window.getBigInt64(at, true);
   }
 
-  /** A count of items that take at least `itemBytes` each: no more than the file can still hold. */
+  /**
+   * A count of items of at least `itemBytes` each: at most as many as the rest of the file can
+   * hold.
+   */
   count(field: string, itemBytes: number, most: number): number {
     const stated = this.u64(field);
     const limit = Math.min(most, Math.floor(this.remainingBytes / itemBytes));
@@ -93,7 +96,7 @@ export class ByteCursor {
     throw invalidFile({ path: this.path, field, must, actual: String(stated) });
   }
 
-  /** `sizeBytes` bytes of UTF-8; malformed parts become U+FFFD, as other readers have it. */
+  /** `sizeBytes` bytes of UTF-8; malformed parts become U+FFFD, as in other readers. */
   text(sizeBytes: number, field: string): string {
     const start = this.#take(sizeBytes, field);
     return this.#text.toString("utf8", start, start + sizeBytes);
@@ -105,7 +108,7 @@ export class ByteCursor {
     return this.#text.subarray(start, start + sizeBytes);
   }
 
-  /** Moves past the next bytes and returns their place in the window, which it may replace. */
+  /** Moves past the next bytes and returns their offset in the window, which it may replace. */
   #take(sizeBytes: number, field: string): number {
     if (sizeBytes > this.remainingBytes) {
       const must = `must have ${sizeBytes} bytes`;

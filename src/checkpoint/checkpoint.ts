@@ -2,9 +2,9 @@ import type { JsonObject } from "./json-text.ts";
 import type { NamedWeight } from "./named-weight.ts";
 import type { SentenceFiles } from "./sentence-files.ts";
 
-/** What a tokenizer is made from, as Hugging Face's files hold it. */
+/** Inputs of a tokenizer, in the form of Hugging Face's files. */
 export interface TokenizerFiles {
-  /** The content of tokenizer.json, or its equal made from a GGUF's vocabulary. */
+  /** The content of tokenizer.json, or its equivalent made from a GGUF's vocabulary. */
   readonly tokenizerJson: JsonObject;
   /** tokenizer_config.json over special_tokens_map.json. Null if there is neither. */
   readonly tokenizerConfig: JsonObject | null;
@@ -12,7 +12,7 @@ export interface TokenizerFiles {
   readonly chatTemplate: string | null;
 }
 
-/** A model's files, opened: plain JSON, and weights that are read when asked for. */
+/** A model's opened files: plain JSON, and weights that are read on demand. */
 export interface Checkpoint {
   /** The directory or file that was opened. */
   readonly path: string;
@@ -20,7 +20,7 @@ export interface Checkpoint {
   /** config.json, in either of transformers' dialects. Made from the metadata for GGUF. */
   readonly config: JsonObject;
   readonly generationConfig: JsonObject | null;
-  /** By transformers' names. */
+  /** Weights by transformers' names. */
   readonly tensors: ReadonlyMap<string, NamedWeight>;
   /**
    * Null: the model works on token ids only. Read on first use, which may throw
@@ -28,14 +28,14 @@ export interface Checkpoint {
    */
   readonly tokenizer: TokenizerFiles | null;
   /**
-   * How the model makes vectors of texts. Null: the format has no word for it. Read on first use,
+   * How the model turns texts into vectors. Null: the format cannot specify it. Read on first use,
    * which may throw CHECKPOINT_INVALID; usable after `close()`.
    */
   readonly sentence: SentenceFiles | null;
   /** Size of the weights as stored. */
   readonly totalBytes: number;
-  /** What a user should know, e.g. a tokenizer that cannot be used. Sentences. */
+  /** Messages for the user, e.g. of an unusable tokenizer. Sentences. */
   readonly warnings: readonly string[];
-  /** Unmaps the files. Every view that a weight's `bytes()` returned is dead afterwards. */
+  /** Unmaps the files. Views from a weight's `bytes()` are invalid afterwards. */
   close(): void;
 }

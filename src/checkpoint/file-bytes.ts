@@ -12,13 +12,13 @@ export interface FileBytes {
    * range lies in the file. `byteOffset` is congruent to `start` modulo 64.
    */
   read(start: number, end: number): Uint8Array;
-  /** Gives the range's pages back to the system; a later read gets them again. */
+  /** Releases the range's pages to the system; a later read loads them again. */
   discard(start: number, end: number): void;
-  /** Every view that `read` returned is dead afterwards. */
+  /** Views from `read` are invalid afterwards. */
   close(): void;
 }
 
-/** Where a weight's elements lie in a file. */
+/** The place of a weight's elements in a file. */
 export interface WeightRange {
   readonly name: string;
   readonly dtype: WeightDType;
@@ -27,7 +27,7 @@ export interface WeightRange {
   readonly startBytes: number;
 }
 
-/** A weight whose elements can be used as the file stores them: nothing is copied. */
+/** A weight whose elements are used as stored: nothing is copied. */
 export function storedWeight(file: FileBytes, range: WeightRange): NamedWeight {
   const { name, dtype, shape, startBytes } = range;
   const endBytes = startBytes + elementCount(shape) * bytesOf(dtype);
@@ -41,7 +41,7 @@ export function storedWeight(file: FileBytes, range: WeightRange): NamedWeight {
   };
 }
 
-/** Copies only where the file put elements at an odd place, which no common writer does. */
+/** Copies only elements at an unaligned offset, which no common writer produces. */
 function aligned(bytes: Uint8Array, elementBytes: number): Uint8Array {
   return bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();
 }

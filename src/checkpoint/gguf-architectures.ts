@@ -1,6 +1,6 @@
 /**
- * GGUF's names for architectures and weights against transformers'. One table for each family;
- * a new one is a table here and a mapping in gguf-config.ts.
+ * Maps GGUF's names of architectures and weights to transformers'. One table for each family;
+ * a new family is a table here and a mapping in gguf-config.ts.
  */
 
 /** The families of transformers that GGUF files are opened as. */
@@ -16,17 +16,17 @@ export type GgufFamily =
   | "phi3"
   | "gpt2";
 
-/** What GGUF calls a part, without `.weight` or `.bias`, to what transformers calls it. */
+/** GGUF's names of parts, without `.weight` or `.bias`, to transformers' names. */
 export type Names = Readonly<Record<string, string>>;
 
 export interface GgufNaming {
   /** Parts outside of the layers. */
   readonly model: Names;
-  /** What stands before a layer's number. */
+  /** Prefix of a layer's number. */
   readonly layerPrefix: string;
   /** Parts of a layer. */
   readonly layer: Names;
-  /** Parts of a layer that hold all experts at once; `*` stands for the expert's number. */
+  /** Parts of a layer that hold all experts at once; `*` is replaced by the expert's number. */
   readonly experts?: Names;
 }
 
@@ -128,12 +128,12 @@ export function ggufNaming(family: GgufFamily): GgufNaming {
   return NAMINGS[family];
 }
 
-/** Looks a part up. Null for parts that the table does not have, `constructor` among them. */
+/** Looks a part up. Null for parts that are not in the table, `constructor` among them. */
 export function nameOf(names: Names | undefined, part: string): string | null {
   return names !== undefined && Object.hasOwn(names, part) ? (names[part] ?? null) : null;
 }
 
-/** A tensor's name taken apart. */
+/** The parts of a tensor's name. */
 export interface GgufPart {
   /** Null outside of the layers. */
   readonly layer: number | null;

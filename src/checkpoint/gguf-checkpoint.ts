@@ -1,4 +1,4 @@
-/** A GGUF file, opened as the checkpoint that transformers would have. */
+/** Opens a GGUF file as the equivalent transformers checkpoint. */
 import { EngineError } from "#base";
 import type { Checkpoint } from "./checkpoint.ts";
 import type { FileBytes } from "./file-bytes.ts";
@@ -23,7 +23,7 @@ export function openGguf(path: string): Checkpoint {
   }
 }
 
-/** The same of bytes that are open already. The checkpoint owns `file` from here on. */
+/** The same for an opened file. The checkpoint owns `file` from here on. */
 export function ggufCheckpoint(file: FileBytes): Checkpoint {
   const header = readGgufHeader(file);
   refuseShards(header.metadata);

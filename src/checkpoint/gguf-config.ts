@@ -1,4 +1,4 @@
-/** A GGUF's metadata as the config.json that transformers would have. */
+/** Converts a GGUF's metadata to the config.json of transformers. */
 import { EngineError } from "#base";
 import type { FileBytes } from "./file-bytes.ts";
 import type { GgufFamily } from "./gguf-architectures.ts";
@@ -8,7 +8,7 @@ import { ggufRopeParameters, rounded } from "./gguf-rope.ts";
 import { invalidFile } from "./invalid-file.ts";
 import type { JsonObject } from "./json-text.ts";
 
-/** GGUF's `general.architecture` to the family; `llama` holds three. */
+/** GGUF's `general.architecture` to the family; `llama` stands for three families. */
 const FAMILIES: ReadonlyMap<string, GgufFamily> = new Map([
   ["llama", "llama"],
   ["qwen2", "qwen2"],
@@ -123,7 +123,7 @@ function gpt2Config({ metadata }: Source): JsonObject {
   };
 }
 
-/** Fields that all but GPT-2 name alike, then those of the family. */
+/** Fields with equal names in all families but GPT-2, then those of the family. */
 function decoderConfig(source: Source, shape: FamilyShape): JsonObject {
   const { metadata, architecture } = source;
   const count = (key: string) => metadata.getCount(`${architecture}.${key}`);

@@ -1,6 +1,6 @@
 /**
- * The head of a GGUF file: magic, version, metadata, tensor descriptions. Versions 2 and 3, little
- * endian. Source: the GGUF specification (ggml-org/ggml, docs/gguf.md).
+ * The header of a GGUF file: magic, version, metadata, tensor descriptions. Versions 2 and 3,
+ * little endian. Source: the GGUF specification (ggml-org/ggml, docs/gguf.md).
  */
 import { EngineError } from "#base";
 import { elementCount, type Shape } from "#tensor";
@@ -26,11 +26,11 @@ const ENTRIES_MAX = 2 ** 16;
 const TENSORS_MAX = 2 ** 18;
 const RANK_MAX = 4;
 
-/** One tensor as the file describes it; its range is known to lie in the file. */
+/** One tensor as the file describes it; its range was checked to lie in the file. */
 export interface GgufTensor {
   readonly name: string;
   readonly type: GgufTensorType;
-  /** Outermost first; GGUF lists extents the other way round. */
+  /** Outermost first; GGUF lists extents in reverse. */
   readonly shape: Shape;
   /** From the start of the file. */
   readonly startBytes: number;
@@ -42,7 +42,7 @@ export interface GgufHeader {
   readonly tensors: ReadonlyMap<string, GgufTensor>;
 }
 
-/** Reads and checks the head. Throws CHECKPOINT_INVALID or UNSUPPORTED_MODEL. */
+/** Reads and checks the header. Throws CHECKPOINT_INVALID or UNSUPPORTED_MODEL. */
 export function readGgufHeader(file: FileBytes): GgufHeader {
   const cursor = new ByteCursor(file);
   checkVersion(cursor);
@@ -94,7 +94,7 @@ function readMetadata(cursor: ByteCursor, count: number): GgufMetadata {
 function alignmentOf(metadata: GgufMetadata): number {
   const key = "general.alignment";
   const alignment = metadata.findCount(key) ?? DEFAULT_ALIGNMENT_BYTES;
-  // ggml wants a multiple of 8; anything above a huge page cannot be meant.
+  // ggml requires a multiple of 8; a value above a huge page must be an error.
   if (alignment >= 8 && alignment % 8 === 0 && alignment <= 2 ** 21) return alignment;
   const must = "must be a multiple of 8 up to 2^21";
   throw invalidFile({ path: metadata.path, field: key, must, actual: alignment });

@@ -1,4 +1,4 @@
-/** GGUF's key-value metadata: how values are read, bounded, and asked for by type. */
+/** GGUF's key-value metadata: reading, limits, and typed access. */
 import { EngineError } from "#base";
 import type { ByteCursor } from "./byte-cursor.ts";
 import { invalidFile } from "./invalid-file.ts";
@@ -7,7 +7,7 @@ import { TextList } from "./text-list.ts";
 export type GgufScalar = number | bigint | boolean | string;
 export type GgufValue = GgufScalar | readonly GgufScalar[] | TextList;
 
-/** Chat templates and licences are the longest strings; the longest that we know takes 60 kB. */
+/** Chat templates and licences are the longest strings; the longest known one has 60 kB. */
 const STRING_BYTES_MAX = 2 ** 24;
 /** Vocabularies hold up to 300,000 tokens and as many merges. */
 const ARRAY_LENGTH_MAX = 2 ** 22;
@@ -35,7 +35,7 @@ const SCALAR_TYPES: ReadonlyMap<number, ScalarType> = new Map<number, ScalarType
   [12, { bytes: 8, read: (cursor, field) => cursor.f64(field) }],
 ]);
 
-/** Reads one value with its type number in front. Arrays of arrays are refused: nobody has them. */
+/** Reads one value after its type number. Arrays of arrays are refused: no known file has them. */
 export function readGgufValue(cursor: ByteCursor, key: string): GgufValue {
   const type = cursor.u32(`type of ${key}`);
   if (type !== ARRAY_TYPE) return scalarType(cursor, type, key).read(cursor, key);
@@ -74,13 +74,13 @@ function readBoolean(cursor: ByteCursor, field: string): boolean {
   throw invalidFile({ path: cursor.path, field, must: "must be 0 or 1", actual: byte });
 }
 
-/** A number where it is exact. */
+/** As a number where that is exact. */
 function narrowed(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
 }
 
-/** The metadata of one file, asked for by key and type. A wrong type is the file's fault. */
+/** The metadata of one file, accessed by key and type. A wrong type is an error of the file. */
 export class GgufMetadata {
   readonly path: string;
   readonly #values: ReadonlyMap<string, GgufValue>;

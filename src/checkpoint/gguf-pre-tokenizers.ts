@@ -1,16 +1,16 @@
 /**
- * How byte-level BPE vocabularies cut text before merging, by GGUF's `tokenizer.ggml.pre`. The
- * patterns are those of the models' own tokenizer.json files.
+ * Pre-tokenization of byte-level BPE vocabularies, by GGUF's `tokenizer.ggml.pre`. The patterns are
+ * those of the models' own tokenizer.json files.
  */
 import type { JsonObject } from "./json-text.ts";
 
-/** What depends on `tokenizer.ggml.pre`. */
+/** The settings that depend on `tokenizer.ggml.pre`. */
 export interface PreTokenization {
   readonly normalizer: JsonObject | null;
   readonly preTokenizer: JsonObject;
-  /** A piece that is a token as a whole is taken without merging. */
+  /** A piece that is a token as a whole is used without merging. */
   readonly ignoreMerges: boolean;
-  /** Whether text begins with the BOS token where the file does not say. */
+  /** Whether text begins with the BOS token where the file does not specify it. */
   readonly addBos: boolean;
 }
 
@@ -30,7 +30,7 @@ const O200K =
   `${LEAD}${UPPER}*${LOWER}+${CONTRACTIONS}?|${LEAD}${UPPER}+${LOWER}*${CONTRACTIONS}?|` +
   `\\p{N}{1,3}|${REST_WITH_SLASH}`;
 
-/** Bytes to printable characters; with `useRegex`, GPT-2's own cutting before it. */
+/** Maps bytes to printable characters; with `useRegex`, after GPT-2's own splitting. */
 function byteLevel(useRegex: boolean): JsonObject {
   return { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: useRegex };
 }
@@ -52,7 +52,10 @@ function plain(preTokenizer: JsonObject): PreTokenization {
 }
 
 const GPT2 = plain(byteLevel(true));
-/** Numerals one by one. A `Digits` step would say so too, but our library's takes 0 to 9 only. */
+/**
+ * Numerals one by one. A `Digits` step would be equivalent, but the tokenizer library's handles 0
+ * to 9 only.
+ */
 const DIGITS = plain(sequence(isolate("\\p{N}"), byteLevel(true)));
 const LLAMA_BPE = { ...plain(cutBy(LLAMA3)), ignoreMerges: true, addBos: true };
 const QWEN = { ...plain(cutBy(QWEN2)), normalizer: { type: "NFC" } };
@@ -69,7 +72,7 @@ const BY_NAME: ReadonlyMap<string, PreTokenization> = new Map<string, PreTokeniz
   ["gpt-4o", plain(cutBy(O200K))],
 ]);
 
-/** Null for a name that we do not know; guessing would give other tokens in silence. */
+/** Null for an unknown name; guessing would silently give other tokens. */
 export function findPreTokenization(name: string): PreTokenization | null {
   return BY_NAME.get(name) ?? null;
 }

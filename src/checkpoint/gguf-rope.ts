@@ -1,4 +1,4 @@
-/** Rotary position parameters of a GGUF, in transformers' words (`rope_parameters`). */
+/** Rotary position parameters of a GGUF, in transformers' terms (`rope_parameters`). */
 import { EngineError } from "#base";
 import type { FileBytes } from "./file-bytes.ts";
 import type { GgufHeader } from "./gguf-header.ts";
@@ -10,12 +10,12 @@ export interface GgufRope {
   readonly header: GgufHeader;
   /** The metadata's prefix, e.g. `llama`. */
   readonly architecture: string;
-  /** Elements of a head that are turned. */
+  /** Elements of a head that are rotated. */
   readonly rotaryDim: number;
   readonly headDim: number;
 }
 
-/** The content of `rope_parameters`. Throws UNSUPPORTED_MODEL for scalings that it cannot name. */
+/** The content of `rope_parameters`. Throws UNSUPPORTED_MODEL for unknown scalings. */
 export function ggufRopeParameters(rope: GgufRope): JsonObject {
   const { metadata } = rope.header;
   const theta = metadata.findNumber(`${rope.architecture}.rope.freq_base`) ?? 10_000;
@@ -66,15 +66,15 @@ function longRope(rope: GgufRope): JsonObject | null {
   };
 }
 
-/** All published models of this scaling have these two. */
+/** All published models with this scaling have these two values. */
 const LOW_FREQUENCY_FACTOR = 1;
 const HIGH_FREQUENCY_FACTOR = 4;
 /** The tables are f32 and made by different programs. */
 const TOLERANCE = 1e-4;
 
 /**
- * Llama 3's scaling arrives as its result only, a divisor for each frequency in `rope_freqs`. The
- * largest is the factor; the original context is the power of two that gives back the table.
+ * Llama 3's scaling is stored as its result only, a divisor for each frequency in `rope_freqs`. The
+ * largest is the factor; the original context is the power of two that reproduces the table.
  */
 function llama3(rope: GgufRope, theta: number): JsonObject | null {
   const divisors = table(rope, "rope_freqs.weight");
@@ -120,7 +120,7 @@ function llama3Divisors({ factor, original, theta, rotaryDim }: Llama3Scaling): 
 function table(rope: GgufRope, name: string): Float32Array | null {
   const tensor = rope.header.tensors.get(name);
   if (tensor === undefined) return null;
-  // Bounded before it is read: a table has one value for each pair of a head's elements.
+  // Checked before it is read: a table has one value for each pair of a head's elements.
   if (tensor.shape.length === 1 && tensor.shape[0] === rope.rotaryDim / 2) {
     return toF32(ggufWeight(rope.file, tensor, { name, layout: { kind: "plain" } }));
   }
@@ -135,7 +135,7 @@ function unsupported(rope: GgufRope, field: string, detail: string): EngineError
   );
 }
 
-/** GGUF keeps numbers as f32; this is the decimal that was meant (1e-6, not 9.99999997e-7). */
+/** GGUF stores numbers as f32; this is the original decimal (1e-6, not 9.99999997e-7). */
 export function rounded(value: number): number {
   return Number(value.toPrecision(7));
 }

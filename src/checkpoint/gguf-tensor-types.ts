@@ -21,7 +21,7 @@ export interface GgufTensorType {
   /** Elements that share a block; 1 for plain types. Rows are whole blocks. */
   readonly blockElements: number;
   readonly blockBytes: number;
-  /** The element type in which the weight leaves; f32 for all quantised ones. */
+  /** The element type of the weight after reading; f32 for all quantised ones. */
   readonly dtype: WeightDType;
   /** Null for plain types. */
   readonly dequantize: BlockDequantizer | null;
@@ -54,7 +54,7 @@ const TYPES: ReadonlyMap<number, GgufTensorType> = new Map([
   [30, plain("BF16", 2, "bf16")],
 ]);
 
-/** The rest of GGUF's numbers, so that a message can name what it refuses. */
+/** The other GGUF type numbers, for messages about unsupported types. */
 const REFUSED: ReadonlyMap<number, string> = new Map([
   [9, "Q8_1"],
   [10, "Q2_K"],
@@ -79,17 +79,17 @@ const REFUSED: ReadonlyMap<number, string> = new Map([
   [39, "MXFP4"],
 ]);
 
-/** Null for a type that is not read; `refusedTypeName` may know it. */
+/** Null for an unsupported type; `refusedTypeName` may have its name. */
 export function findGgufTensorType(id: number): GgufTensorType | null {
   return TYPES.get(id) ?? null;
 }
 
-/** The name of a type that is not read. Null if GGUF has no such type. */
+/** The name of an unsupported type. Null if GGUF has no such type. */
 export function refusedTypeName(id: number): string | null {
   return REFUSED.get(id) ?? null;
 }
 
-/** The types that are read, as messages list them. */
+/** The supported types, as messages list them. */
 export function readableTypeNames(): string {
   return [...TYPES.values()].map((type) => type.name).join(", ");
 }

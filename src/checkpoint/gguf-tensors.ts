@@ -14,7 +14,7 @@ import { type GgufLayout, ggufExperts, ggufWeight } from "./gguf-weights.ts";
 import { invalidFile } from "./invalid-file.ts";
 import type { NamedWeight } from "./named-weight.ts";
 
-/** Tables that the configuration is made from, see gguf-rope.ts. They are no weights. */
+/** Tables that the configuration is made from, see gguf-rope.ts. They are not weights. */
 const ROPE_TABLES: ReadonlySet<string> = new Set([
   ...["rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"],
 ]);
@@ -25,7 +25,7 @@ export interface GgufModelShape {
   readonly kvHeads: number;
 }
 
-/** Maps every tensor. Throws UNSUPPORTED_MODEL for one that the family does not have. */
+/** Maps every tensor. Throws UNSUPPORTED_MODEL for one that is unknown in the family. */
 export function ggufTensors(
   file: FileBytes,
   header: GgufHeader,
@@ -80,7 +80,7 @@ function oldExpert(part: string, experts: Names | undefined): string | null {
   return nameOf(experts, `${kind}_exps`)?.replace("*", expert) ?? null;
 }
 
-/** What llama.cpp's converter does to each family's weights. */
+/** How llama.cpp's converter changes each family's weights. */
 function layoutOf(place: GgufPart, shape: GgufModelShape): GgufLayout {
   const { family, heads, kvHeads } = shape;
   if (family === "llama" || family === "mistral" || family === "mixtral") {

@@ -1,4 +1,4 @@
-/** A GGUF's vocabulary as the tokenizer.json that Hugging Face's library reads. */
+/** Converts a GGUF's vocabulary to the tokenizer.json of Hugging Face's library. */
 import type { TokenizerFiles } from "./checkpoint.ts";
 import type { GgufMetadata } from "./gguf-metadata.ts";
 import {
@@ -16,13 +16,13 @@ import { invalidFile } from "./invalid-file.ts";
 import type { JsonObject } from "./json-text.ts";
 import { sentencePieceMerges } from "./sentencepiece-merges.ts";
 
-/** What became of the vocabulary: a tokenizer, or a sentence that says why there is none. */
+/** The result of the conversion: a tokenizer, or a sentence with the reason for its absence. */
 export interface GgufTokenizer {
   readonly files: TokenizerFiles | null;
   readonly warning: string | null;
 }
 
-/** Builds the tokenizer. Kinds that we cannot rebuild exactly give none, and a warning. */
+/** Builds the tokenizer. Kinds that cannot be rebuilt exactly give none, and a warning. */
 export function ggufTokenizer(metadata: GgufMetadata): GgufTokenizer {
   const vocabulary = readGgufVocabulary(metadata);
   if (vocabulary === null) return without(metadata, "has no vocabulary");
@@ -86,7 +86,7 @@ function byteLevelBpe(
   };
 }
 
-/** Two parts with a space between; a part may itself begin with one in no known vocabulary. */
+/** Two parts with a space between; in no known vocabulary does a part begin with a space. */
 function mergeOf(metadata: GgufMetadata, merge: string): [left: string, right: string] {
   const space = merge.indexOf(" ", 1);
   if (space > 0) return [merge.slice(0, space), merge.slice(space + 1)];
@@ -148,7 +148,7 @@ function bpeModel(vocabulary: GgufVocabulary, own: JsonObject): JsonObject {
   };
 }
 
-/** BOS in front and EOS behind, where the file wants them. Null for neither. */
+/** Adds BOS in front and EOS behind, as the file specifies. Null for neither. */
 function postProcessor(
   metadata: GgufMetadata,
   vocabulary: GgufVocabulary,

@@ -11,11 +11,11 @@ const USER_DEFINED = 4;
 export interface GgufVocabulary {
   /** By id. */
   readonly tokens: readonly string[];
-  /** Ids of control tokens: what the model means, never what text spells. */
+  /** Ids of control tokens, which text never encodes to. */
   readonly control: ReadonlySet<number>;
-  /** Ids of tokens that are taken out of the text as a whole before anything else. */
+  /** Ids of tokens that are cut out of the text as a whole before any other step. */
   readonly userDefined: ReadonlySet<number>;
-  /** The token for what has no other. Null if there is none. */
+  /** The token for text that no other token covers. Null if there is none. */
   readonly unknown: string | null;
   /** SentencePiece's scores, higher merges first. Null if the file has none. */
   readonly scores: readonly number[] | null;
@@ -64,7 +64,7 @@ export function specialToken(
   throw invalidFile({ path: metadata.path, field: key, must, actual: id });
 }
 
-/** `added_tokens` of tokenizer.json: what is cut out of the text before the model sees it. */
+/** `added_tokens` of tokenizer.json: texts that are cut out before any other step. */
 export function addedTokens({ tokens, control, userDefined }: GgufVocabulary): JsonObject[] {
   const added: JsonObject[] = [];
   for (const [id, content] of tokens.entries()) {
@@ -84,7 +84,7 @@ const TURN_ENDS: ReadonlySet<string> = new Set([
 
 /**
  * Ids that end a generation: the stated ones, and control tokens that end a turn, because many
- * files state only the one that ends a document. In ascending order.
+ * files state only the token that ends a document. In ascending order.
  */
 export function endTokenIds(metadata: GgufMetadata, vocabulary: GgufVocabulary): number[] {
   const ids = new Set<number>();

@@ -1,4 +1,4 @@
-/** Weights out of GGUF tensors: dequantised when read, and put back into transformers' order. */
+/** Weights of GGUF tensors: dequantised when read, and reordered to transformers' layout. */
 import { assert } from "#base";
 import { bytesOf, elementCount, type Shape, widen } from "#tensor";
 import { type FileBytes, storedWeight } from "./file-bytes.ts";
@@ -6,17 +6,19 @@ import type { GgufTensor } from "./gguf-header.ts";
 import { invalidFile } from "./invalid-file.ts";
 import type { NamedWeight } from "./named-weight.ts";
 
-/** How a converter changed a weight, and thus what has to be undone. */
+/** How a converter changed a weight, which reading must undo. */
 export type GgufLayout =
   | { readonly kind: "plain" }
-  /** Rows of each head interleaved for rope over neighbouring pairs; ours turns halves. */
+  /**
+   * Rows of each head interleaved for rope over neighbouring pairs; this project rotates halves.
+   */
   | { readonly kind: "interleaved"; readonly heads: number }
   /** [out, in] where transformers' Conv1D keeps [in, out]. */
   | { readonly kind: "transposed" }
   /** Gemma's norms, which transformers stores as the difference to 1. */
   | { readonly kind: "plus-one" };
 
-/** The weight as transformers would have it, under that name. */
+/** The weight in transformers' layout, with that name. */
 export function ggufWeight(
   file: FileBytes,
   tensor: GgufTensor,
@@ -71,7 +73,7 @@ function elementsOf(file: FileBytes, tensor: GgufTensor): NamedWeight {
 
 type Elements = Uint16Array | Uint32Array;
 
-/** Moves elements of `source` to their places in `out`, which is as long. */
+/** Moves elements of `source` to their places in `out`, which has the same length. */
 type Reorder = (out: Elements, source: Elements) => void;
 
 /** Reordering moves bit patterns, so that one loop serves all element types. */

@@ -32,7 +32,7 @@ export function openConfig(path: string): Checkpoint {
   return checkpointOf({ path, directory, config }, { tensors: new Map(), files: [] });
 }
 
-/** Opens one safetensors file; config and tokenizer are those beside it. */
+/** Opens one safetensors file; config and tokenizer are read beside it. */
 export function openSafetensorsFile(path: string): Checkpoint {
   const directory = dirname(path);
   const config = configOf(directory);
@@ -102,7 +102,9 @@ function readConfig(path: string, directory: string): JsonObject {
   );
 }
 
-/** Whether weights are as they were: llm-compressor with a scheme for the KV cache and no other. */
+/**
+ * Whether only the KV cache is quantised: llm-compressor with a scheme for the cache and no other.
+ */
 function quantizesCacheOnly(quantization: unknown): boolean {
   if (typeof quantization !== "object" || quantization === null) return false;
   const fields = new Map<string, unknown>(Object.entries(quantization));

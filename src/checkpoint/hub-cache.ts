@@ -1,5 +1,5 @@
 /**
- * The folder that Hugging Face's tools share on a machine:
+ * The cache folder that Hugging Face's tools share on a machine:
  *
  *   models--ORG--NAME/refs/main             the commit that a branch or tag pointed to
  *   models--ORG--NAME/blobs/HASH            a file's content
@@ -13,16 +13,16 @@ import { EngineError } from "#base";
 const COMMIT = /^[0-9a-f]{40}$/;
 /** `NAME` or `ORG/NAME`, as the hub allows them; never a path. */
 const MODEL_NAME = /^[A-Za-z0-9][\w.-]*(\/[A-Za-z0-9][\w.-]*)?$/;
-/** A branch or tag; may have parts, which must not lead out of `refs`. */
+/** A branch or tag; it may contain slashes, but must not lead out of `refs`. */
 const REVISION = /^[\w][\w.-]*(\/[\w][\w.-]*)*$/;
 const DEFAULT_REVISION = "main";
 const FOLDER_PREFIX = "models--";
 
-/** Where to look for downloaded models. */
+/** Location of downloaded models. */
 export interface CacheOptions {
   /** Branch, tag or commit; `main` by default. */
   readonly revision?: string;
-  /** By default HF_HUB_CACHE, or what Hugging Face's client makes of the environment. */
+  /** By default HF_HUB_CACHE, or the default of Hugging Face's client in this environment. */
   readonly cacheDir?: string;
 }
 
@@ -30,7 +30,7 @@ export interface CacheOptions {
 export interface CachedModel {
   /** ORG/NAME. */
   readonly name: string;
-  /** The snapshot's directory, or the GGUF file in it if that is all there is. */
+  /** The snapshot's directory, or its GGUF file if there is no other model. */
   readonly path: string;
   readonly revision: string;
   readonly sizeBytes: number;
@@ -69,12 +69,12 @@ export function snapshotDirectory(repository: CachedRepository, commit: string):
   return join(repository.directory, "snapshots", commit);
 }
 
-/** Remembers which commit a branch or tag is. Written last, so that a half model is not found. */
+/** Records the commit of a branch or tag. Written last, so that a partial model is not found. */
 export async function writeReference(repository: CachedRepository, commit: string): Promise<void> {
   if (COMMIT.test(repository.revision)) return;
   const path = join(repository.directory, "refs", repository.revision);
   await mkdir(dirname(path), { recursive: true });
-  // In one move, and beside whatever link may stand in its place.
+  // The rename replaces a link of that name instead of writing through it.
   const part = `${path}.${process.pid}.part`;
   await rm(part, { force: true });
   await writeFile(part, commit, { flag: "wx" });
@@ -82,8 +82,8 @@ export async function writeReference(repository: CachedRepository, commit: strin
 }
 
 /**
- * The path to open for what a user called a model: a directory or file as it is, or the snapshot
- * of a hub model that was downloaded. Throws MODEL_NOT_FOUND; never downloads.
+ * The path to open for a model that the user named: a directory or file unchanged, or the snapshot
+ * of a downloaded hub model. Throws MODEL_NOT_FOUND; never downloads.
  */
 export async function resolveModel(model: string, options: CacheOptions = {}): Promise<string> {
   if (await exists(model)) return resolve(model);
@@ -116,7 +116,7 @@ async function commitOf({ directory, revision }: CachedRepository): Promise<stri
   return COMMIT.test(commit) ? commit : null;
 }
 
-/** All models in the cache that have something to load, by name. An absent cache has none. */
+/** All models in the cache that can be loaded, by name. An absent cache has none. */
 export async function listCachedModels(cacheDir?: string): Promise<readonly CachedModel[]> {
   const root = cacheDir ?? getHFHubCachePath();
   const folders = (await exists(root)) ? await readdir(root) : [];
@@ -148,12 +148,12 @@ async function cachedModel(
   return { ...identity, path: isFile ? join(directory, basename(only)) : directory, sizeBytes };
 }
 
-/** Whether a path leads to something that is there. */
+/** Whether a path leads to an existing file or folder. */
 export async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);
     return true;
   } catch {
-    return false; // Absent, or not ours to see: the same to somebody who looks for a model.
+    return false; // Absent or without permission: either way there is no model.
   }
 }

@@ -1,7 +1,6 @@
 /**
- * One file from the hub into the cache, continued where an earlier attempt stopped. The client
- * library's own download starts over each time and logs to standard output, so only its look-ups
- * are used.
+ * Downloads one file from the hub into the cache, resuming an earlier attempt. The client library's
+ * own download starts over each time and logs to standard output, so only its look-ups are used.
  */
 import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
@@ -31,21 +30,24 @@ export interface HubFile {
 }
 
 export interface DownloadOptions {
-  /** Asks the hub for the file's address; null if it has none. Asked only if bytes are missing. */
+  /**
+   * Requests the file's address from the hub; null if it has none. Called only if bytes are
+   * missing.
+   */
   readonly locate: () => Promise<string | null>;
   readonly file: HubFile;
   /** The repository's folder of blobs. */
   readonly blobs: string;
-  /** The request, with authorisation and cancellation built in. */
+  /** The request, with built-in authorisation and cancellation. */
   readonly fetch: typeof fetch;
   /** Called after each piece with the bytes of this file that are on disk. */
   readonly onBytes: (doneBytes: number) => void;
 }
 
-/** A dropped connection is tried again at once; this many times in a row without a byte. */
+/** A dropped connection is retried at once; at most this many times in a row without a byte. */
 const FRUITLESS_ATTEMPTS_MAX = 5;
 
-/** Makes sure that the blob is in the cache and whole; returns its path. */
+/** Ensures that the blob is complete in the cache; returns its path. */
 export async function downloadBlob(options: DownloadOptions): Promise<string> {
   const { file, blobs } = options;
   const path = join(blobs, file.hash);
@@ -61,14 +63,14 @@ export async function downloadBlob(options: DownloadOptions): Promise<string> {
   return path;
 }
 
-/** Links a blob under the name that it has in the snapshot. */
+/** Links a blob under its name in the snapshot. */
 export async function linkBlob(blob: string, pointer: string): Promise<void> {
   await mkdir(dirname(pointer), { recursive: true });
   await rm(pointer, { force: true });
   try {
     await symlink(relative(dirname(pointer), blob), pointer);
   } catch {
-    await copyFile(blob, pointer); // Windows without the right to link.
+    await copyFile(blob, pointer); // Windows without the permission to link.
   }
 }
 
@@ -83,7 +85,7 @@ async function fetchAll(path: string, options: DownloadOptions): Promise<void> {
     try {
       await appendRest(path, done, options);
     } catch (error) {
-      // A refusal stays one; only a lost connection is worth another try.
+      // A refusal is final; only a lost connection is retried.
       if (error instanceof EngineError || statusOf(error) !== null) throw error;
       failure = error;
     }
@@ -94,7 +96,7 @@ async function fetchAll(path: string, options: DownloadOptions): Promise<void> {
   }
 }
 
-/** Appends what comes, up to the end or a dropped connection, whose error is passed on. */
+/** Appends the response, up to its end or a dropped connection, whose error is passed on. */
 async function appendRest(path: string, from: number, options: DownloadOptions): Promise<void> {
   const url = await options.locate();
   if (url === null) throw new HttpStatusError(404);
@@ -103,7 +105,7 @@ async function appendRest(path: string, from: number, options: DownloadOptions):
     from > 0 ? { headers: { Range: `bytes=${from}-` } } : {},
   );
   if (!response.ok || response.body === null) throw new HttpStatusError(response.status);
-  // A server that knows no ranges sends everything again.
+  // A server without support for ranges sends everything again.
   const start = response.status === 206 ? from : 0;
   const handle = await openOwn(path, start === 0 ? constants.O_TRUNC : constants.O_APPEND);
   try {
@@ -135,7 +137,7 @@ async function verify(path: string, file: HubFile): Promise<void> {
   await pipeline(createReadStream(path), hash);
   const found = hash.digest("hex");
   if (found === file.hash) return;
-  await rm(path, { force: true }); // Kept, it would be resumed and fail for ever.
+  await rm(path, { force: true }); // If kept, it would be resumed and fail every time.
   throw new EngineError(
     "NETWORK",
     `Cannot download ${file.path}: its hash must be ${file.hash}, current value is ${found}; ` +
@@ -143,7 +145,7 @@ async function verify(path: string, file: HubFile): Promise<void> {
   );
 }
 
-/** Git's object hash covers a header with the size; large files are hashed as they are. */
+/** Git's object hash covers a header with the size; large files are hashed without one. */
 function hashFor(file: HubFile): Hash {
   if (file.hash.length === 64) return createHash("sha256");
   return createHash("sha1").update(`blob ${file.sizeBytes}\0`);
@@ -157,14 +159,16 @@ function tooLong(file: HubFile, url: string): EngineError {
   );
 }
 
-/** A link, or a second name of another file: what it leads to is not ours to write. */
+/** Removes a link, or a second name of another file: its target must not be written. */
 async function removeForeign(path: string): Promise<void> {
   if (!(await exists(path))) return rm(path, { force: true });
   const status = await lstat(path);
   if (!status.isFile() || status.nlink > 1) await rm(path);
 }
 
-/** Opens for writing what `removeForeign` left; a link that came since then rejects. */
+/**
+ * Opens the path for writing after `removeForeign`; rejects for a link that was created since then.
+ */
 function openOwn(path: string, flag: number): Promise<FileHandle> {
   const { O_WRONLY, O_CREAT, O_NOFOLLOW = 0 } = constants;
   return open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | flag);

@@ -1,13 +1,13 @@
 import { EngineError, messageOf } from "#base";
 
-/** What was asked of the hub, for messages. */
+/** The subject of a request to the hub, for messages. */
 export interface HubRequest {
   readonly name: string;
   readonly hubUrl: string;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Any failure of a request to the hub as an EngineError that says what to do. */
+/** Converts any failure of a request to the hub to an EngineError with a remedy. */
 export function hubError(thrown: unknown, request: HubRequest): EngineError {
   if (thrown instanceof EngineError) return thrown;
   const { name, hubUrl, signal } = request;
@@ -48,7 +48,7 @@ export function statusOf(thrown: unknown): number | null {
   return has && typeof thrown.statusCode === "number" ? thrown.statusCode : null;
 }
 
-/** fetch says "fetch failed"; the reason is its cause. */
+/** fetch reports "fetch failed"; the reason is its cause. */
 function reasonOf(thrown: unknown): string {
   const cause = thrown instanceof Error ? thrown.cause : undefined;
   return cause === undefined ? messageOf(thrown) : `${messageOf(thrown)} (${messageOf(cause)})`;

@@ -1,18 +1,18 @@
-/** Requests to the hub: who gets its token, and how much an answer may hold. */
+/** Requests to the hub: the recipient of its token, and limits of answers. */
 import { EngineError } from "#base";
 
-/** What all requests of a download have in common. */
+/** The common options of a download's requests. */
 export interface HubAccess {
-  /** Where the hub is, without a slash at its end. */
+  /** Address of the hub, without a trailing slash. */
   readonly hubUrl: string;
   readonly token?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Longest answer about a repository; the list of its files comes in pages. */
+/** Longest answer about a repository; the list of its files is paged. */
 const ANSWER_BYTES_MAX = 32 * 2 ** 20;
 
-/** The origin that the token is for. Throws INVALID_ARGUMENT for what is no web address. */
+/** The origin that the token is for. Throws INVALID_ARGUMENT for an invalid web address. */
 export function hubOrigin(hubUrl: string): string {
   const url = URL.canParse(hubUrl) ? new URL(hubUrl) : null;
   if (url !== null && /^https?:$/.test(url.protocol)) return url.origin;
@@ -26,8 +26,8 @@ export function hubOrigin(hubUrl: string): string {
 
 /**
  * A fetch whose requests carry the token to the hub's own origin and to no other: not where a page
- * of a list, a file's address or a redirect leads elsewhere (fetch itself drops the header on the
- * way of a redirect). Addresses that are no web address reject.
+ * of a list, a file's address or a redirect leads elsewhere (fetch itself drops the header on a
+ * redirect). Invalid web addresses reject.
  */
 export function hubFetch({ hubUrl, token, signal }: HubAccess): typeof fetch {
   const origin = hubOrigin(hubUrl);

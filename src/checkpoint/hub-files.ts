@@ -1,21 +1,21 @@
-/** Which of a repository's files a model needs. */
+/** Chooses the files of a repository that a model needs. */
 import { EngineError } from "#base";
 import type { HubFile } from "./hub-download.ts";
 
-/** How sentence-transformers pools, and what it does next: `1_Pooling/config.json`. */
+/** Settings of sentence-transformers' pooling and later modules: `1_Pooling/config.json`. */
 const MODULE_CONFIG = /^[0-9]+_[A-Za-z]+\/config\.json$/;
 const INDEX_NAME = "model.safetensors.index.json";
 
-/** What was asked for. */
+/** The requested files. */
 export interface FileChoice {
   readonly name: string;
   readonly file?: string;
 }
 
 /**
- * The one file that was asked for; otherwise configuration, tokenizer, and the weights as
- * safetensors, small files first. Never pickles, other frameworks' weights or subfolders, but for
- * the modules of sentence-transformers.
+ * The one requested file; otherwise configuration, tokenizer, and the weights as safetensors, small
+ * files first. Never pickles, other frameworks' weights or subfolders, except the modules of
+ * sentence-transformers.
  */
 export function chooseFiles(files: readonly HubFile[], choice: FileChoice): readonly HubFile[] {
   if (choice.file !== undefined) return [theFile(files, choice, choice.file)];
@@ -31,7 +31,7 @@ function isText(path: string): boolean {
   return /\.(json|jinja)$/.test(path) && !/\.(bin|h5|msgpack)\.index\.json$/.test(path);
 }
 
-/** Shards where there is an index, else the single file, else whatever safetensors there are. */
+/** Shards where there is an index, else the single file, else any safetensors files. */
 function weightsOf(top: readonly HubFile[]): readonly HubFile[] {
   const all = top.filter(({ path }) => path.endsWith(".safetensors"));
   const sharded = top.some(({ path }) => path === INDEX_NAME);

@@ -16,7 +16,7 @@ import { boundedFetch, hubFetch } from "./hub-fetch.ts";
 import { chooseFiles } from "./hub-files.ts";
 
 const DEFAULT_HUB_URL = "https://huggingface.co";
-/** No repository of a model has more files, nor its list more pages. */
+/** More than the files of any repository of a model, and the pages of their list. */
 const FILES_MAX = 100_000;
 const PAGES_MAX = 1000;
 
@@ -27,28 +27,28 @@ export interface PullOptions {
   readonly revision?: string;
   /** Access token, `hf_…`, for gated and private models. */
   readonly token?: string;
-  /** By default what Hugging Face's client makes of the environment. */
+  /** By default the cache of Hugging Face's client in this environment. */
   readonly cacheDir?: string;
   readonly hubUrl?: string;
-  /** One file of the repository, e.g. a .gguf; by default what a safetensors model needs. */
+  /** One file of the repository, e.g. a .gguf; by default the files of a safetensors model. */
   readonly file?: string;
   readonly onProgress?: (progress: PullProgress) => void;
-  /** Stops the download; what arrived is kept and resumed. */
+  /** Stops the download; received bytes are kept and resumed. */
   readonly signal?: AbortSignal;
 }
 
 export interface PullProgress {
   /** The file that is being downloaded. */
   readonly file: string;
-  /** Of all files together, those that were there before included. */
+  /** Bytes of all files together, including those present before. */
   readonly doneBytes: number;
   readonly totalBytes: number;
 }
 
 /**
- * Downloads what is missing and returns the path to open: the snapshot's directory, or the file
- * that was asked for. Throws UNAUTHORIZED, MODEL_NOT_FOUND, NETWORK, ABORTED, INVALID_ARGUMENT,
- * and IO where the files do not fit on the disk.
+ * Downloads missing files and returns the path to open: the snapshot's directory, or the requested
+ * file. Throws UNAUTHORIZED, MODEL_NOT_FOUND, NETWORK, ABORTED, INVALID_ARGUMENT, and IO where the
+ * files do not fit on the disk.
  */
 export async function pullModel(options: PullOptions): Promise<string> {
   const repository = cachedRepository(options.name, options);
@@ -71,11 +71,11 @@ export async function pullModel(options: PullOptions): Promise<string> {
 
 interface HubClient extends HubRequest {
   readonly repository: CachedRepository;
-  /** Adds the token by itself: the client library is not told of it. */
+  /** Adds the token itself: the client library does not receive it. */
   readonly fetch: typeof fetch;
 }
 
-/** Every token of the hub begins so: what does not is a slip, and no secret to send out. */
+/** Every hub token has this prefix: any other text is a mistake, and is not sent. */
 function checkToken(token: string | undefined): void {
   if (token === undefined || token.startsWith("hf_")) return;
   throw new EngineError(
@@ -107,7 +107,8 @@ async function filesOf(client: HubClient, commit: string): Promise<readonly HubF
   for await (const entry of listFiles({ ...pages, repo, revision: commit, recursive: true })) {
     if (++count > FILES_MAX) throw new Error(`it lists more than ${FILES_MAX} files`);
     const hash = entry.lfs?.oid ?? entry.oid ?? "";
-    // Both become names in the cache folder: a hostile server must not choose where we write.
+    // Both become names in the cache folder: a hostile server must not choose the target of a
+    // write.
     const safe = /^[\w+@=-][\w.+@=, -]*(\/[\w+@=-][\w.+@=, -]*)*$/.test(entry.path);
     const sized = Number.isSafeInteger(entry.size) && entry.size >= 0;
     if (entry.type !== "file" || !safe || !sized || !HEX_HASH.test(hash)) continue;
@@ -134,7 +135,7 @@ async function pullFiles(client: HubClient, { commit, files, onProgress }: Pull)
   }
 }
 
-/** Nobody shall wait for hours to learn that a disk is full. */
+/** Fails before the download if the disk is too small. */
 async function checkRoom(client: HubClient, files: readonly HubFile[]): Promise<void> {
   const blobs = join(client.repository.directory, "blobs");
   await mkdir(blobs, { recursive: true });

@@ -1,18 +1,18 @@
 import { EngineError, shortText, valueText } from "#base";
 
-/** What is wrong with a model file, and where. */
+/** An error in a model file, and its place. */
 export interface FileFault {
   readonly path: string;
   /** The field of the file, e.g. `tensors.lm_head.weight.data_offsets`. */
   readonly field: string;
   /** What the field must be, e.g. `must be at most 100`. */
   readonly must: string;
-  /** What it is. */
+  /** The field's actual value. */
   readonly actual: unknown;
   readonly cause?: unknown;
 }
 
-/** A hostile file cannot flood the log: names, too, are its own. */
+/** A hostile file cannot flood the log: names come from the file, too. */
 const SHOWN_CHARACTERS_MAX = 200;
 
 /** CHECKPOINT_INVALID: the file contradicts itself or its format. */

@@ -1,6 +1,6 @@
 /**
- * Finds a key that one JSON object has twice, which JSON.parse accepts silently: two entries for
- * one tensor are how a file says different things to different readers.
+ * Finds a key that one JSON object has twice, which JSON.parse accepts silently: two readers may
+ * then use different entries for one tensor.
  */
 
 /** The first repeated key, or null. The text must be valid JSON. */

@@ -4,7 +4,7 @@ import { invalidFile } from "./invalid-file.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The largest tokenizer.json that we know of takes 35 MB. */
+/** The largest known tokenizer.json has 35 MB. */
 const JSON_BYTES_MAX = 2 ** 28;
 
 /** Reads a JSON object from a file. Null if there is no such file. */
@@ -17,7 +17,7 @@ export function readJsonObject(path: string): JsonObject | null {
 export function readTextFile(path: string): string | null {
   try {
     const status = statSync(path);
-    // A pipe would wait for its writer, a device has no end.
+    // A read of a pipe would block, and a device has no end.
     if (!status.isFile()) throw new Error("it is no regular file");
     const sizeBytes = status.size;
     if (sizeBytes > JSON_BYTES_MAX) {
@@ -33,7 +33,7 @@ export function readTextFile(path: string): string | null {
   }
 }
 
-/** Parses an object. `at` says what the text is, for the message. */
+/** Parses an object. `at` names the text in the message. */
 export function parseJsonObject(
   text: string,
   at: { readonly path: string; readonly field: string },
@@ -53,17 +53,17 @@ export function parseJsonObject(
   return value as JsonObject; // An object, and JSON's keys are strings.
 }
 
-/** Readers of what was parsed go down by calls. Real files nest less than 20 deep. */
+/** Readers of parsed JSON recurse. Real files nest less than 20 deep. */
 const DEPTH_MAX = 200;
 
-/** Whether objects and lists stand in each other more than `most` times. */
+/** Whether objects and lists nest more than `most` deep. */
 function isDeeperThan(root: object, most: number): boolean {
   let level: readonly object[] = [root];
   for (let depth = 1; level.length > 0; depth++) {
     if (depth > most) return true;
     const inner: object[] = [];
     for (const container of level) {
-      // Vocabularies have a million entries: no list is made of them.
+      // Vocabularies have a million entries, so no list of them is made.
       for (const key in container) {
         const child: unknown = Reflect.get(container, key);
         if (typeof child === "object" && child !== null) inner.push(child);

@@ -4,7 +4,7 @@ import { assert, EngineError, messageOf } from "#base";
 import type { FileBytes } from "./file-bytes.ts";
 import { type MemoryMap, systemMemoryMap } from "./system-memory-map.ts";
 
-/** At least the page size of any system we run on (16 KiB on Apple's chips, 64 KiB on some Arm). */
+/** At least the page size of any supported system (16 KiB on Apple's chips, 64 KiB on some Arm). */
 const PAGE_BYTES = 65_536;
 const ALIGNMENT_BYTES = 64;
 /** koffi.view aborts the process somewhere above 4 GiB (measured: 4 GiB works, 6 GiB does not). */
@@ -53,15 +53,15 @@ function openOrThrow(path: string): number {
 interface Mapping {
   readonly memoryMap: MemoryMap;
   readonly address: bigint;
-  /** Stays open, to ask for the file's size. */
+  /** Stays open for checks of the file's size. */
   readonly descriptor: number;
 }
 
 /**
- * A file in the address space. Reading touches pages; `discard` lets them go. Whoever cuts the file
- * off takes pages away, and touching those ends the process (SIGBUS): so the size is asked for
- * before each range is handed out. One that is cut off while a range is in use still ends it; files
- * of models are replaced by a rename, as downloads here do it, never written over.
+ * A file in the address space. Reading loads pages; `discard` releases them. Truncating the file
+ * removes pages, and touching those ends the process (SIGBUS): so the size is checked before each
+ * range is handed out. Truncation while a range is in use still ends it; model files are replaced
+ * by a rename, as downloads here do it, never overwritten.
  */
 class MappedFile implements FileBytes {
   readonly path: string;
@@ -79,7 +79,7 @@ class MappedFile implements FileBytes {
     if (start === end) return new Uint8Array(0);
     if (end - start > VIEW_BYTES_MAX) throw tooLarge(this.path, end - start);
     if (fstatSync(descriptor).size < this.sizeBytes) throw shrunk(this.path);
-    // The view begins on an alignment boundary, so that byteOffset tells the true alignment.
+    // The view begins on an alignment boundary, so that byteOffset gives the true alignment.
     const lead = start % ALIGNMENT_BYTES;
     const buffer = memoryMap.view(address + BigInt(start - lead), end - start + lead);
     return new Uint8Array(buffer, lead, end - start);
@@ -87,7 +87,7 @@ class MappedFile implements FileBytes {
 
   discard(start: number, end: number): void {
     const { memoryMap, address } = this.#get(start, end);
-    // Only pages that lie in the range as a whole: the neighbours' may still be wanted.
+    // Only pages that are entirely in the range: neighbouring ranges may still be in use.
     const first = Math.ceil(start / PAGE_BYTES) * PAGE_BYTES;
     const last = Math.floor(end / PAGE_BYTES) * PAGE_BYTES;
     if (last > first) memoryMap.discard(address + BigInt(first), last - first);
@@ -108,7 +108,7 @@ class MappedFile implements FileBytes {
   }
 }
 
-/** The same promises by positioned reads, a new buffer for each. */
+/** The same interface by positioned reads, a new buffer for each. */
 class ReadFile implements FileBytes {
   readonly path: string;
   readonly sizeBytes: number;
@@ -136,7 +136,7 @@ class ReadFile implements FileBytes {
   }
 
   discard(_start: number, _end: number): void {
-    // Buffers belong to their callers; there are no pages of ours to give back.
+    // Buffers belong to their callers; there are no pages to release.
   }
 
   close(): void {

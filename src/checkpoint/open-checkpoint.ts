@@ -6,9 +6,9 @@ import { openGguf } from "./gguf-checkpoint.ts";
 import { openConfig, openHfDirectory, openSafetensorsFile } from "./hf-checkpoint.ts";
 import { hasSafetensors } from "./weight-files.ts";
 
-/** How a model is opened. */
+/** Options of opening a model. */
 export interface OpenOptions {
-  /** Off: its configuration alone is wanted, which may be all there is; `tensors` are none. */
+  /** Off: only the configuration is read, and may be the only file; `tensors` is empty. */
   readonly weights?: boolean;
 }
 
@@ -38,7 +38,7 @@ function openDirectory(directory: string): Checkpoint {
   if (hasSafetensors(directory)) return openHfDirectory(directory);
   const ggufs = readdirSync(directory).filter((name) => name.endsWith(".gguf"));
   const [first] = ggufs;
-  if (first === undefined) return openHfDirectory(directory); // It says what is missing.
+  if (first === undefined) return openHfDirectory(directory); // Its error names the missing files.
   if (ggufs.length === 1) return openGguf(join(directory, first));
   throw new EngineError(
     "INVALID_ARGUMENT",

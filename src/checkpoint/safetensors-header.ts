@@ -1,5 +1,5 @@
 /**
- * The safetensors header, checked before anything is believed: eight bytes of length, JSON that
+ * The safetensors header, checked before it is used: eight bytes of length, JSON that
  * names every tensor, then the tensors' bytes without gaps. As strict as Hugging Face's own reader
  * (https://github.com/huggingface/safetensors, "Format").
  */
@@ -23,7 +23,7 @@ const DTYPE_BITS: ReadonlyMap<string, number> = new Map([
   ["F4", 4],
 ]);
 
-/** One tensor as the header describes it; the range is known to lie in the file. */
+/** One tensor as the header describes it; its range was checked to lie in the file. */
 export interface SafetensorsEntry {
   readonly name: string;
   /** As the file writes it, e.g. `BF16`, `I64`. */
@@ -40,7 +40,7 @@ export interface SafetensorsHeader {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Reads and checks the header. Throws CHECKPOINT_INVALID that names the file and the field. */
+/** Reads and checks the header. Throws CHECKPOINT_INVALID, which names the file and the field. */
 export function readSafetensorsHeader(file: FileBytes): SafetensorsHeader {
   const headerBytes = headerLength(file);
   const dataStart = LENGTH_BYTES + headerBytes;
@@ -113,7 +113,7 @@ function entryOf(place: Place, name: string, value: unknown): SafetensorsEntry {
   }
   if (!isCounts(shape)) throw fault(".shape", "must be an array of integers >= 0", shape);
   const wantedBits = shape.reduce((product, extent) => product * extent, bits);
-  // An extent of 0 must not hide that the others overflow.
+  // An extent of 0 must not hide an overflow of the others.
   const spread = shape.reduce((product, extent) => product * Math.max(extent, 1), bits);
   if (!Number.isSafeInteger(spread) || wantedBits % 8 !== 0) {
     throw fault(".shape", "must have a size in whole bytes below 2^50", shape);
@@ -138,7 +138,7 @@ function isCounts(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }
 
-/** The tensors must lie side by side: no overlap, no gap, nothing behind the last one. */
+/** The tensors must be contiguous: no overlap, no gap, nothing behind the last one. */
 function checkCoverage(place: Place, entries: readonly SafetensorsEntry[]): void {
   const { path, sizeBytes } = place.file;
   let reached = place.dataStart;
@@ -172,6 +172,6 @@ function metadataOf(path: string, json: JsonObject): Readonly<Record<string, str
     const must = "must be an object of strings";
     throw invalidFile({ path, field: "__metadata__", must, actual: value });
   }
-  // Every value was just seen to be a string.
+  // Every value was checked to be a string.
   return value as Readonly<Record<string, string>>;
 }

@@ -9,15 +9,15 @@ const WEIGHT_DTYPES: ReadonlyMap<string, WeightDType> = new Map([
   ["BF16", "bf16"],
 ]);
 
-/** Old checkpoints carry masks and position tables as integers; no model reads them. */
+/** Old checkpoints store masks and position tables as integers; no model reads them. */
 const INTEGER_DTYPES: ReadonlySet<string> = new Set([
   ...["I64", "U64", "I32", "U32", "I16", "U16", "I8", "U8", "BOOL"],
 ]);
 
 /**
- * The float weights of a safetensors file, by name; integer tensors are left out. Nothing but the
- * header is read. Throws CHECKPOINT_INVALID for a broken file, UNSUPPORTED_MODEL for float types
- * that no device computes with.
+ * The float weights of a safetensors file, by name; integer tensors are left out. Only the header
+ * is read. Throws CHECKPOINT_INVALID for a broken file, UNSUPPORTED_MODEL for float types that no
+ * device computes with.
  */
 export function readSafetensors(file: FileBytes): ReadonlyMap<string, NamedWeight> {
   const weights = new Map<string, NamedWeight>();

@@ -1,9 +1,9 @@
-/** What sentence-transformers wrote beside a model: how vectors are made of its rows. */
+/** The files of sentence-transformers beside a model: settings of its vectors. */
 import { join } from "node:path";
 import { invalidFile } from "./invalid-file.ts";
 import { type JsonObject, readJsonObject, readTextFile } from "./json-text.ts";
 
-/** A step on the way from text to vector, as modules.json lists it. */
+/** A module in the pipeline from text to vector, as modules.json lists it. */
 export interface SentenceModule {
   /** The Python class, e.g. `sentence_transformers.models.Pooling`. */
   readonly type: string;
@@ -13,7 +13,7 @@ export interface SentenceModule {
   readonly config: JsonObject | null;
 }
 
-/** The files of sentence-transformers, as far as a model has them. */
+/** The files of sentence-transformers that a model has. */
 export interface SentenceFiles {
   /** modules.json, in order. Null: the folder is a plain model's. */
   readonly modules: readonly SentenceModule[] | null;
@@ -25,7 +25,7 @@ export interface SentenceFiles {
   readonly tokenizerTokensMax: number | null;
 }
 
-/** A folder of a module. It is joined to a path, so it names nothing outside of the model. */
+/** A module's folder. It is joined to a path, so it must not lead out of the model. */
 const MODULE_PATH = /^[\w-]+$/;
 
 /** Reads them. Throws CHECKPOINT_INVALID, which names the file and the field, and IO. */
@@ -40,7 +40,7 @@ export function readSentenceFiles(directory: string): SentenceFiles {
   };
 }
 
-/** sentence_bert_config.json, which says how texts become tokens. Null if there is none. */
+/** sentence_bert_config.json: settings of tokenization. Null if there is none. */
 export function readSentenceText(directory: string): JsonObject | null {
   return readJsonObject(join(directory, "sentence_bert_config.json"));
 }

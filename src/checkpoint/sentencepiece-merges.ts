@@ -4,7 +4,7 @@
  */
 
 /**
- * All merges, first to be applied first. Ties are broken by longer parts first, so that the
+ * All merges, the first to be applied first. Ties are broken by longer parts first, so that the
  * order does not depend on the runtime.
  */
 export function sentencePieceMerges(

@@ -3,10 +3,10 @@ import koffi, { type LibraryHandle } from "koffi";
 const PROT_READ = 1;
 const MAP_PRIVATE = 2;
 const MADV_DONTNEED = 4;
-/** What mmap returns for "no", as an unsigned address. */
+/** Result of a failed mmap, as an unsigned address. */
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
-/** The system's memory mapping, as far as reading model files needs it. */
+/** The parts of the system's memory mapping that reading model files needs. */
 export interface MemoryMap {
   /** Maps a whole file read-only. Null where the system refuses, e.g. on some network disks. */
   map(descriptor: number, sizeBytes: number): bigint | null;
@@ -20,8 +20,8 @@ export interface MemoryMap {
 let loaded: MemoryMap | null | undefined;
 
 /**
- * The C library that is part of the running process (glibc, musl, libSystem), so that no name has
- * to be guessed. Null on systems without mmap; callers read files instead.
+ * The C library of the running process (glibc, musl, libSystem), so that no file name is guessed.
+ * Null on systems without mmap; callers read files instead.
  */
 export function systemMemoryMap(): MemoryMap | null {
   if (loaded === undefined) loaded = process.platform === "win32" ? null : load();

@@ -1,17 +1,17 @@
 const FIRST_CAPACITY = 4096;
 
 /**
- * Strings as one piece of UTF-8. A vocabulary is 100,000s of short strings, and whoever loads
- * weights only never looks at one: so they take their bytes, not a string each.
+ * Strings as one block of UTF-8. A vocabulary is 100,000s of short strings, which a load of weights
+ * alone never reads: they cost their bytes, not an object each.
  */
 export class TextList {
   #bytes = new Uint8Array(FIRST_CAPACITY);
-  /** Where each string ends. */
+  /** End offset of each string. */
   readonly #ends: Uint32Array;
   #length = 0;
   #used = 0;
 
-  /** Room for `capacity` strings. */
+  /** Allocates for `capacity` strings. */
   constructor(capacity: number) {
     this.#ends = new Uint32Array(capacity);
   }
@@ -28,7 +28,7 @@ export class TextList {
     this.#ends[this.#length++] = this.#used;
   }
 
-  /** The strings; malformed parts are U+FFFD, as other readers have it. */
+  /** The strings; malformed parts become U+FFFD, as in other readers. */
   decode(): string[] {
     // TextDecoder takes 5 times as long for short strings.
     const all = Buffer.from(this.#bytes.buffer, 0, this.#used);

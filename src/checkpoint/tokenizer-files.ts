@@ -27,7 +27,7 @@ export function readTokenizerFiles(directory: string): TokenizerFiles | null {
 }
 
 /**
- * The same tokenizer with texts in lower case first, as sentence-transformers makes it where
+ * The same tokenizer with lower-casing first, as sentence-transformers builds it where
  * `do_lower_case` is set, whatever the tokenizer itself does afterwards.
  */
 function lowered(tokenizerJson: JsonObject): JsonObject {

@@ -12,18 +12,18 @@ import { readSafetensors } from "./safetensors.ts";
 const SINGLE_NAME = "model.safetensors";
 const INDEX_NAME = "model.safetensors.index.json";
 
-/** Weights and the files that they live in. */
+/** Weights and their files. */
 export interface OpenWeights {
   readonly tensors: ReadonlyMap<string, NamedWeight>;
   readonly files: readonly FileBytes[];
 }
 
-/** Whether a directory has weights that `openDirectoryWeights` reads. */
+/** Whether a directory has weights that `openDirectoryWeights` supports. */
 export function hasSafetensors(directory: string): boolean {
   return existsSync(join(directory, INDEX_NAME)) || existsSync(join(directory, SINGLE_NAME));
 }
 
-/** Opens all shards of a directory. On failure nothing stays open. */
+/** Opens all shards of a directory. On failure no file stays open. */
 export function openDirectoryWeights(directory: string): OpenWeights {
   const indexPath = join(directory, INDEX_NAME);
   const index = readJsonObject(indexPath);
@@ -43,7 +43,7 @@ export function openDirectoryWeights(directory: string): OpenWeights {
   return opened;
 }
 
-/** Opens safetensors files as one set of weights. On failure nothing stays open. */
+/** Opens safetensors files as one set of weights. On failure no file stays open. */
 export function openWeights(paths: readonly string[]): OpenWeights {
   const files: FileBytes[] = [];
   const tensors = new Map<string, NamedWeight>();
@@ -71,7 +71,7 @@ export function closeAll(files: readonly FileBytes[]): void {
   for (const file of files) file.close();
 }
 
-/** Buffers of masks and positions are integers, and thus not among the weights. */
+/** Whether it is a buffer of masks or positions: these are integers, and not among the weights. */
 function holdsInteger(tensor: string): boolean {
   return /(\.attn\.(masked_)?bias|position_ids|inv_freq)$/.test(tensor);
 }
@@ -83,7 +83,7 @@ function weightMap(path: string, value: unknown): ReadonlyMap<string, string> {
   }
   const map = new Map<string, string>();
   for (const [tensor, shard] of Object.entries(value)) {
-    // A plain name in this directory: an index must not reach for other files of the machine.
+    // A plain name in this directory: an index must not name files elsewhere on the machine.
     if (typeof shard !== "string" || !/^[\w][\w.-]*\.safetensors$/.test(shard)) {
       const must = "must be the plain name of a .safetensors file beside the index";
       throw invalidFile({ path, field: `${field}.${tensor}`, must, actual: shard });

@@ -1,11 +1,11 @@
-/** API keys from where other users of the machine do not see them: a file, or the environment. */
+/** API keys from sources hidden from other users of the machine: a file, or the environment. */
 import { open } from "node:fs/promises";
 import { EngineError } from "#base";
 import { fileProblem } from "./file-problem.ts";
 
-/** Where keys may stand. */
+/** The sources of API keys. */
 export interface KeySources {
-  /** `--api-key`, as often as given. `ps` shows it to everybody on the machine. */
+  /** All values of `--api-key`. `ps` shows them to all users of the machine. */
   readonly flags: readonly string[];
   /** `--api-key-file`. */
   readonly file: string | undefined;
@@ -22,9 +22,9 @@ const FILE_BYTES_MAX = 1 << 20;
 const OTHERS = 0o077;
 
 /**
- * The keys of flags and file; where neither is given, that of PERIGEE_API_KEY. An empty list only
- * where nobody asked for a key: an empty file or variable throws INVALID_ARGUMENT, since a server
- * without keys is open to all. Throws IO where the file cannot be read.
+ * The keys of flags and file; if neither is given, the key in PERIGEE_API_KEY. The list is empty
+ * only if no source is given: an empty file or variable throws INVALID_ARGUMENT, since a server
+ * without keys is open to all. Throws IO if the file cannot be read.
  */
 export async function readApiKeys({
   flags,
@@ -66,7 +66,7 @@ async function readKeyFile(file: string, warn: (message: string) => void): Promi
     }
     const bytes = Buffer.alloc(FILE_BYTES_MAX + 1);
     let length = 0;
-    // A pipe, as of `--api-key-file <(command)`, comes in pieces.
+    // A pipe, as in `--api-key-file <(command)`, is read in pieces.
     for (let read = 1; read > 0 && length < bytes.length; length += read) {
       read = (await handle.read(bytes, length, bytes.length - length)).bytesRead;
     }
@@ -77,7 +77,7 @@ async function readKeyFile(file: string, warn: (message: string) => void): Promi
   }
 }
 
-/** What a header cannot carry would lock everybody out. The key itself is never told. */
+/** Rejects keys that a header cannot carry: no client could send them. Never prints the key. */
 function checkKey(key: string, place: string): void {
   if (/^[\x21-\x7e]+$/.test(key)) return;
   const value = key === "" ? "empty" : "another text";

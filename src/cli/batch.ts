@@ -1,4 +1,4 @@
-/** Many prompts at once: results in the order of the prompts, each written as soon as it can be. */
+/** Many prompts at once: results in prompt order, each written as early as that order permits. */
 import { assert, EngineError, type ErrorCode, messageOf } from "#base";
 import { type GenerateOptions, type GenerateResult, type LLM, sequencesOf } from "#engine";
 import { Interrupted } from "./interruption.ts";
@@ -7,24 +7,24 @@ import type { InputRow, PromptRow } from "./prompt-row.ts";
 import { InOrder, type ResultOutput } from "./result-output.ts";
 
 export interface BatchOptions {
-  /** All options of a row but its signal. */
+  /** All options of a row except its signal. */
   readonly optionsOf: (row: PromptRow) => GenerateOptions;
   /** Ends the whole batch. */
   readonly signal: AbortSignal;
   readonly output: ResultOutput;
   /** JSON objects instead of text. */
   readonly json: boolean;
-  /** Most sequences in the engine at a time. */
+  /** Maximum number of sequences in the engine at a time. */
   readonly sequencesMax: number;
-  /** A failure as the command line's user reads it. */
+  /** Converts a failure for the command line's user. */
   readonly inWords: (thrown: unknown) => unknown;
-  /** Hears of prompts that failed where results are text. */
+  /** Receives messages of failed prompts if results are text. */
   readonly warn: (message: string) => void;
-  /** Off where results go to the same terminal. */
+  /** Off if results go to the same terminal. */
   readonly showProgress: boolean;
 }
 
-/** What ends the whole batch: all that comes after would fail alike. Else a row fails alone. */
+/** Failures that end the whole batch, because later rows would fail alike; others fail one row. */
 const SHARED_FAILURES: ReadonlySet<ErrorCode> = new Set([
   "DEVICE_FAILED",
   "ENGINE_DEAD",
@@ -32,7 +32,7 @@ const SHARED_FAILURES: ReadonlySet<ErrorCode> = new Set([
   "ABORTED",
 ]);
 
-/** All prompts had their turn, and these failed; each was told of where its result would stand. */
+/** All prompts were processed, and some failed; each error was reported in place of its result. */
 export class PromptsFailed extends Error {
   override readonly name = "PromptsFailed";
 
@@ -42,9 +42,9 @@ export class PromptsFailed extends Error {
 }
 
 /**
- * Generates all rows. However it ends, what is finished has been written: throws Interrupted once
- * the signal is aborted, PromptsFailed where some of many could not be generated, and at once what
- * fails all.
+ * Generates all rows. In any case, finished results have been written. Throws Interrupted once the
+ * signal is aborted, PromptsFailed if some of several rows failed, and at once a failure that
+ * affects all rows.
  */
 export async function generateBatch(
   llm: LLM,
@@ -76,11 +76,11 @@ export async function generateBatch(
 
 interface RowRun extends BatchOptions {
   readonly rows: readonly InputRow[];
-  /** Of the row among them. */
+  /** The row's index in `rows`. */
   readonly place: number;
 }
 
-/** What to write for a row, and what it failed with. Throws what fails all rows. */
+/** The text to write for a row, and its failure message. Throws failures that affect all rows. */
 async function resultOf(
   llm: LLM,
   row: InputRow,
@@ -92,7 +92,7 @@ async function resultOf(
   });
   if ("refused" in row) return failed(row.refused.code, row.refused.message);
   const options = optionsOf(row);
-  // JSON tells how likely a completion is: the sum of what its tokens are. Beams know theirs.
+  // JSON reports each completion's cumulative log-probability; beams have it without this option.
   const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
   const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
   try {
@@ -106,12 +106,12 @@ async function resultOf(
   }
 }
 
-/** One prompt of the command line, not one of a file that happens to have one. */
+/** Whether there is one prompt, from the command line, not from a file that happens to have one. */
 function isAlone(rows: readonly InputRow[]): boolean {
   return rows.length === 1 && rows[0]?.place === null;
 }
 
-/** In place of a prompt's completions. */
+/** The JSON line in place of a prompt's completions. */
 function errorLine(
   promptIndex: number,
   error: { readonly code: ErrorCode; readonly message: string },
@@ -119,7 +119,7 @@ function errorLine(
   return `${JSON.stringify({ prompt_index: promptIndex, error })}\n`;
 }
 
-/** How many rows may run at a time, with as many sequences as the hungriest wants. */
+/** The number of rows that may run at a time, sized for the row with the most sequences. */
 function windowOf(
   rows: readonly InputRow[],
   { sequencesMax, optionsOf }: Pick<BatchOptions, "sequencesMax" | "optionsOf">,
@@ -146,7 +146,7 @@ async function runAll(
   const either = AbortSignal.any([stop.signal, signal]);
   const queue = rows.entries();
   const runner = async (): Promise<void> => {
-    // All runners draw from one iterator.
+    // All runners share one iterator.
     for (const [place, row] of queue) {
       either.throwIfAborted();
       await run(place, row, either);
@@ -160,7 +160,7 @@ async function runAll(
   }
 }
 
-/** Failures name the line that the prompt stands in. */
+/** Generates one row. Failures name the prompt's line. */
 async function generateRow(
   llm: LLM,
   { prompt, place }: PromptRow,
@@ -182,7 +182,7 @@ function textLines({ completions }: GenerateResult): string {
   return completions.map(({ text, tokenIds }) => `${text ?? tokenIds.join(",")}\n`).join("");
 }
 
-/** One object per completion, beams best first; log-probabilities where they were asked for. */
+/** One object per completion, beams best first; log-probabilities if requested. */
 function jsonLines(result: GenerateResult, promptIndex: number, options: GenerateOptions): string {
   const lines = result.completions.map((completion) => ({
     prompt_index: promptIndex,

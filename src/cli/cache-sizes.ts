@@ -1,6 +1,6 @@
 import type { CacheLevelName, CacheReport, ModelInfo } from "#engine";
 
-/** How much one level of a cache can hold. */
+/** The capacity of one cache level. */
 export interface LevelSize {
   readonly level: CacheLevelName;
   readonly blocks: number;
@@ -10,7 +10,7 @@ export interface LevelSize {
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
-/** The levels that a loaded model's cache has; none for a model without a cache. */
+/** The cache levels of a loaded model; none for a model without a cache. */
 export function cacheSizes(
   { blockTokens, bytesPerBlock }: Pick<ModelInfo, "blockTokens" | "bytesPerBlock">,
   report: CacheReport | null,
@@ -32,7 +32,7 @@ export function sizesText(sizes: readonly LevelSize[]): string {
     .join("; ");
 }
 
-/** Bytes in the largest unit that leaves at least 1, with one digit behind the point. */
+/** Bytes in the largest unit with a value of at least 1, with one decimal. */
 export function binarySize(bytes: number): string {
   let unit = 0;
   let value = bytes;

@@ -1,11 +1,11 @@
-/** Fields of JSON that people write as in Python (`max_tokens`) or in TypeScript (`maxTokens`). */
+/** JSON field names, written as in Python (`max_tokens`) or in TypeScript (`maxTokens`). */
 
-/** `max_tokens` as `maxTokens`; anything else as it is. */
+/** `max_tokens` becomes `maxTokens`; other names stay unchanged. */
 export function camelCase(name: string): string {
   return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** All names in a value of JSON, however deep: for values that hold no names of a user's own. */
+/** Converts all names in a JSON value, at any depth: for values without user-defined names. */
 export function camelCaseFields(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelCaseFields);
   if (typeof value !== "object" || value === null) return value;

@@ -1,14 +1,14 @@
 import type { Command } from "commander";
 
-/** One verb: what `--help` says of it, and the code that gives it arguments, flags and action. */
+/** One command: its help text, and the code that adds its arguments, flags and action. */
 export interface CommandEntry {
   readonly name: string;
   readonly description: string;
-  /** Imports the command's code, with all that it needs. */
+  /** Imports the command's code and its dependencies. */
   readonly load: () => Promise<(command: Command) => void>;
 }
 
-/** In the order of `--help`. */
+/** All commands, in the order of `--help`. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: "serve",

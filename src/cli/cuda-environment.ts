@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import type { LoadOptions } from "#engine";
 
-/** As `LLM.load` takes it, and `describeDevices` too. */
+/** The `cuda` option of `LLM.load` and of `describeDevices`. */
 interface CudaPlaces extends NonNullable<LoadOptions["cuda"]> {
   readonly home?: string;
   readonly pythonRoots: string[];
@@ -12,8 +12,8 @@ interface CudaPlaces extends NonNullable<LoadOptions["cuda"]> {
 }
 
 /**
- * Where CUDA's own tools and Python environments say that libraries are, and where this user's
- * caches go.
+ * Locations of libraries, from CUDA's environment variables and Python environments, and of this
+ * user's caches.
  */
 export function cudaFromEnvironment(): CudaPlaces {
   const { CUDA_HOME, CUDA_PATH, XDG_CACHE_HOME } = process.env;
@@ -26,7 +26,7 @@ export function cudaFromEnvironment(): CudaPlaces {
   };
 }
 
-/** Environments that are active, those of the Pythons in PATH, then the system's. */
+/** Active environments, those of the Pythons in PATH, then the system's. */
 function pythonRoots(): string[] {
   const { VIRTUAL_ENV, CONDA_PREFIX, PATH = "" } = process.env;
   const active = [VIRTUAL_ENV, CONDA_PREFIX].flatMap((root) => (root ? [root] : []));

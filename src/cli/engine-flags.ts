@@ -8,7 +8,7 @@ import { LoadingBar } from "./loading-bar.ts";
 import { bundledModel } from "./package-root.ts";
 import { plainText } from "./terminal-text.ts";
 
-/** Flags of everything that loads a model. */
+/** Flags of commands that load a model. */
 export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
   rename: {
     "kvCache.poolBytes": "kv-pool-bytes",
@@ -17,7 +17,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,
-    // CUDA's own variables say these.
+    // CUDA's environment variables set these.
     "cuda.home": null,
     "cuda.pythonRoots": null,
     "cuda.cacheFolder": null,
@@ -39,18 +39,18 @@ export interface LoadRequest {
   readonly model: string | undefined;
   readonly values: FlagValues;
   readonly servedName?: string;
-  /** Off: that the model has no tokenizer is not worth a warning. */
+  /** Off: no warning if the model has no tokenizer. */
   readonly needsText?: boolean;
-  /** Takes warnings. Default: a line each on standard error. */
+  /** Receives warnings. Default: a line each on standard error. */
   readonly warn?: (message: string) => void;
 }
 
-/** What a checkpoint without a tokenizer warns of. */
+/** Matches the warning for a checkpoint without a tokenizer. */
 const WITHOUT_WORDS = /prompts must be token ids/;
 
 /**
- * Loads the model as flags and environment say, with warnings on standard error. Throws what
- * `LLM.load` does, in the names of flags.
+ * Loads the model that flags and environment specify, with warnings on standard error. Throws the
+ * errors of `LLM.load`, with flag names.
  */
 export async function loadModel(request: LoadRequest): Promise<LLM> {
   const { model, values, servedName, needsText = true, warn = warnOnStandardError } = request;
@@ -59,7 +59,7 @@ export async function loadModel(request: LoadRequest): Promise<LLM> {
     ...engineFlags.collect(values),
     ...(servedName === undefined ? {} : { servedName }),
   };
-  // Nothing is downloaded here, so only the place of downloads matters.
+  // Nothing is downloaded here, so only the folder of downloads matters.
   const { cacheDir = null } = hubFromEnvironment();
   const onWarning = (message: string) => {
     if (!needsText && WITHOUT_WORDS.test(message)) return;

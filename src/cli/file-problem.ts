@@ -17,7 +17,7 @@ export interface FileFailure {
   readonly cause: unknown;
 }
 
-/** A file that cannot be used, in words instead of the system's codes. */
+/** IO error for a file that cannot be used, with a message instead of the system's code. */
 export function fileProblem({ action, file, wanted, cause }: FileFailure): EngineError {
   const isMissing = codeOf(cause) === "ENOENT";
   const folder = action === "write" && isMissing ? "its folder does not exist" : undefined;
@@ -25,7 +25,7 @@ export function fileProblem({ action, file, wanted, cause }: FileFailure): Engin
   return new EngineError("IO", `Cannot ${action} ${file}: wanted ${wanted}, ${problem}`, { cause });
 }
 
-/** The system's name of a failure; empty where it has none. */
+/** The system's error code; empty if there is none. */
 export function codeOf(cause: unknown): string {
   return cause instanceof Error && "code" in cause ? String(cause.code) : "";
 }

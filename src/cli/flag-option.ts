@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { InvalidArgumentError, Option } from "commander";
 import { EngineError } from "#base";
 
-/** The part of JSON Schema that our settings use. */
+/** The subset of JSON Schema that the settings use. */
 export interface FieldSchema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -14,14 +14,14 @@ export interface FieldSchema {
   readonly properties?: Readonly<Record<string, FieldSchema>>;
 }
 
-/** What a user writes for null. */
+/** The command line's word for null. */
 const NONE = "none";
-/** What that becomes: commander has no null, and the text may be a choice. */
+/** The value for `none`: commander has no null, and the text may be a choice. */
 export const NO_VALUE: unique symbol = Symbol(NONE);
 
 type Parse = (text: string, previous: unknown) => unknown;
 
-/** One field as a flag: what it takes, how it is read, what `--help` says. */
+/** One field as a flag: placeholder, parser and help text. */
 export function flagOption(flag: string, schema: FieldSchema): Option {
   const kinds = kindsOf(schema);
   const help = helpOf(schema);
@@ -41,9 +41,9 @@ export function flagOption(flag: string, schema: FieldSchema): Option {
 const ON = ["on", "true", "1"];
 const OFF = ["off", "false", "0"];
 
-/** `--ignore-eos` alone, with `on`, with `off`, or with a word of its own. */
+/** A flag such as `--ignore-eos`: alone, with `on`, with `off`, or with a word of its own. */
 class SwitchOption extends Option {
-  /** What may stand behind it. */
+  /** The values that may follow the flag. */
   readonly values: readonly string[];
 
   constructor(flag: string, help: string, words: readonly string[]) {
@@ -53,15 +53,15 @@ class SwitchOption extends Option {
   }
 }
 
-/** What a switch may be beside true and false. */
+/** The values of a switch other than true and false. */
 function wordsOf(kinds: readonly FieldSchema[]): string[] {
   return kinds.flatMap((kind) => (typeof kind.const === "string" ? [kind.const] : []));
 }
 
 /**
- * The words of a command line, with `=on` behind each bare switch whose next word is something
- * else: commander would take `--ignore-eos models/pocket` for a value of the switch. Throws
- * INVALID_ARGUMENT for a word that is neither a value nor, as far as `mayBeModel` knows, a model.
+ * The words of a command line, with `=on` appended to each switch that no value follows: commander
+ * would parse `models/pocket` in `--ignore-eos models/pocket` as the switch's value. Throws
+ * INVALID_ARGUMENT for a word that is neither a value nor a model according to `mayBeModel`.
  */
 export function withPlainSwitches(
   words: readonly string[],
@@ -83,7 +83,7 @@ export function withPlainSwitches(
   });
 }
 
-/** A path that is there, or the name of one or of a repository of the hub. */
+/** Whether the word is an existing path, or may be a path or a repository of the hub. */
 function looksLikeModel(word: string): boolean {
   return word.includes("/") || existsSync(word);
 }
@@ -98,14 +98,14 @@ function strayValue(flag: string, value: string, values: readonly string[]): Eng
   );
 }
 
-/** A schema's alternatives, however they are nested; a list of types becomes one each. */
+/** A schema's alternatives, flattened; a list of types becomes one alternative per type. */
 function kindsOf(schema: FieldSchema): FieldSchema[] {
   if (schema.anyOf !== undefined) return schema.anyOf.flatMap(kindsOf);
   const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
   return types.map((type) => ({ ...schema, type }));
 }
 
-/** `null: all cores` reads as `default: all cores` where that is the default. */
+/** The help text; `null: all cores` becomes `default: all cores` if null is the default. */
 function helpOf({ description = "", default: fallback }: FieldSchema): string {
   const shown = defaultText(fallback);
   if (shown !== "") return `${description.replace("null", NONE)} (default: ${shown})`;
@@ -121,7 +121,7 @@ function defaultText(value: unknown): string {
   return String(value);
 }
 
-/** Few choices stand in the placeholder, more behind the help. */
+/** Longer lists of choices follow the help text instead of being the placeholder. */
 const PLACEHOLDER_LENGTH_MAX = 24;
 
 function choicesOf({ enum: choices }: FieldSchema): string {
@@ -198,7 +198,7 @@ export function appendText(text: string, previous: unknown): unknown[] {
   return [...(Array.isArray(previous) ? previous : []), text];
 }
 
-/** The same for numbers, which may also stand in one list: `--stop-token-ids 1,2`. */
+/** The same for numbers, which may also be one list: `--stop-token-ids 1,2`. */
 function appendNumbers(text: string, previous: unknown): unknown[] {
   return [...(Array.isArray(previous) ? previous : []), ...text.split(",").map(parseNumber)];
 }

@@ -4,8 +4,8 @@ import { describeIssue, EngineError, issueText, type SettingProblem } from "#bas
 import { type FieldSchema, flagOption, NO_VALUE } from "./flag-option.ts";
 
 /**
- * Command-line flags made from zod schemas, so that a field, its default, its help and its check
- * are written once. `scheduler.stepTokensMax` becomes `--step-tokens-max`.
+ * Command-line flags generated from zod schemas, so that a field, its default, its help and its
+ * check are defined once. `scheduler.stepTokensMax` becomes `--step-tokens-max`.
  */
 
 /** One field of a schema, and its flag without the dashes. */
@@ -17,15 +17,15 @@ interface Field {
 
 /** Flags by dotted path, e.g. `kvCache.poolBytes`. */
 export interface FlagOptions {
-  /** Names for fields whose own name would clash or mislead; null: no flag. */
+  /** Flag names for fields whose own name would clash or mislead; null: no flag. */
   readonly rename?: Readonly<Record<string, string | null>>;
-  /** Where a command line wants something else than the schema. */
+  /** Defaults that replace the schema's on the command line. */
   readonly defaults?: Readonly<Record<string, unknown>>;
-  /** Help where the schema's does not fit. */
+  /** Help texts that replace the schema's. */
   readonly help?: Readonly<Record<string, string>>;
 }
 
-/** What commander makes of a command line. */
+/** A command line as parsed by commander. */
 export type FlagValues = Readonly<Record<string, unknown>>;
 
 /** One schema's flags on a command. */
@@ -38,7 +38,7 @@ export class SchemaFlags {
   constructor(schema: z.ZodType, options: FlagOptions = {}) {
     this.#schema = schema;
     this.#options = options;
-    // The cast names the part of JSON Schema that our settings use.
+    // The cast restricts JSON Schema to the subset that the settings use.
     const json = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as FieldSchema;
     this.#names = new Set(Object.keys(json.properties ?? {}));
     this.#fields = [...fieldsOf(json, [], options.rename ?? {})];
@@ -57,7 +57,7 @@ export class SchemaFlags {
     }
   }
 
-  /** The settings as given, and this command line's own defaults: for `schema.parse`. */
+  /** The given settings and the command line's defaults, for `schema.parse`. */
   collect(values: FlagValues): Record<string, unknown> {
     const settings: Record<string, unknown> = {};
     for (const { path, flag } of this.#fields) {
@@ -74,7 +74,7 @@ export class SchemaFlags {
     const path = found.param.split(".");
     const field = this.#fields.find((known) => isPrefix(known.path, path));
     const param = field === undefined ? found.param : `--${field.flag}`;
-    // A field inside a flag's JSON; which item of a list it is, nobody counts.
+    // A field inside a flag's JSON; a bare list index is left out of the message.
     const inside = path.slice(field?.path.length ?? path.length).join(".");
     const subject = /^\d*$/.test(inside) ? "" : `${inside} `;
     const problem = `${subject}${this.withFlags(found.text)}`;
@@ -87,7 +87,7 @@ export class SchemaFlags {
     return this.#names.has(name);
   }
 
-  /** What is wrong with `settings` on top of a command line's; null: nothing. */
+  /** The first problem of the command line's settings combined with `settings`; null: none. */
   findProblem(values: FlagValues, settings: Record<string, unknown>): SettingProblem | null {
     return this.#problemOf({ ...this.collect(values), ...settings });
   }
@@ -139,12 +139,12 @@ function kebab(name: string): string {
   return name.replace(/([a-z0-9])([A-Z])/g, "$1-$2").toLowerCase();
 }
 
-/** The name commander stores a flag's value under. */
+/** The name under which commander stores a flag's value. */
 function attributeName(flag: string): string {
   return flag.replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The same failure, with settings called as a command line calls them. */
+/** The same failure, with flag names instead of setting names. */
 export function inFlags(thrown: unknown, ...known: readonly SchemaFlags[]): unknown {
   if (!(thrown instanceof EngineError)) return thrown;
   const rename = (text: string) => known.reduce((said, flags) => flags.withFlags(said), text);

@@ -1,4 +1,4 @@
-/** How a server's process treats memory that it has freed. */
+/** Returns freed memory of a server's process to the system. */
 import { setFlagsFromString } from "node:v8";
 import koffi from "koffi";
 
@@ -6,23 +6,23 @@ import koffi from "koffi";
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
 const M_ARENA_MAX = -8;
-/** What the library begins with. It raises both, up to 64 MiB, once larger pieces are freed. */
+/** The library's initial value of both; freeing larger pieces raises it, up to 64 MiB. */
 const THRESHOLD_BYTES = 128 * 1024;
-/** Each thread would have its own place to allocate from, and keep what it once took. */
+/** Otherwise each thread would have its own arena, and keep the memory that it once allocated. */
 const ARENAS = 4;
-/** What is in use may double before the rest is collected; V8 alone lets it grow to four times. */
+/** The heap may double between collections; V8's default lets it grow to four times its size. */
 const HEAP_GROWTH_PERCENT = 100;
-/** An operator's own choice counts. */
+/** If one of these is set, the operator's settings are kept. */
 const VARIABLES = [
   ...["MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"],
 ];
 
 /**
- * Collects garbage before it is most of the memory (of 37 MiB in use on the main thread after 3,000
- * requests of the hostile suite 186 were taken), and lets large pieces of memory go back to the
- * system when they are freed: else a few long request bodies at once make the process larger for
- * ever. After 900 requests it was 155 MiB larger than before with the two thresholds, 193 without
- * (one run of each). They are left where the C library is another.
+ * Collects garbage before it is most of the memory (after 3,000 requests of the hostile suite, the
+ * main thread used 37 MiB and had allocated 186), and returns large pieces of freed memory to the
+ * system: otherwise a few long concurrent request bodies enlarge the process for ever. After 900
+ * requests it had grown by 155 MiB with the two thresholds, by 193 without (one run of each). With
+ * another C library the thresholds are not set.
  */
 export function giveFreedMemoryBack(environment: NodeJS.ProcessEnv): void {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`);

@@ -1,26 +1,26 @@
 /**
  * cli: the `perigee` command.
  *
- * Flags are made from the schemas of the settings they set. A command's code is imported when it
- * is called. Errors are one line with the remedy; exit codes: 0 done, 1 failed, 2 wrong use, 130
- * ended by Ctrl-C, with what was done by then written. Standard output has results only.
+ * Flags are generated from the schemas of the settings they set. A command's code is imported when
+ * it is called. Errors are one line with the remedy; exit codes: 0 done, 1 failed, 2 wrong use, 130
+ * ended by Ctrl-C, with finished results written. Standard output has results only.
  *
- *   main.ts          arguments in, exit code out: what package.json calls
+ *   main.ts          arguments in, exit code out: the entry point in package.json
  *   commands.ts      all commands by name; commands/ has one file each
- *   bench/           what `perigee bench` measures
- *   flags.ts         flags from a schema; flag-option.ts one of them
- *   engine-flags.ts  flags of everything that loads a model
- *   sampling-flags.ts   flags of everything that draws tokens
- *   prompt-source.ts prompts from flags, files and pipes; prompt-row.ts one of them
+ *   bench/           measurements of `perigee bench`
+ *   flags.ts         flags from a schema; flag-option.ts: one flag
+ *   engine-flags.ts  flags of commands that load a model
+ *   sampling-flags.ts   flags of commands that sample tokens
+ *   prompt-source.ts prompts from flags, files and pipes; prompt-row.ts: one prompt
  *   batch.ts         many prompts at once
- *   result-output.ts where results go, and in which order
+ *   result-output.ts destination and order of results
  *   standard-output.ts  slow and closed pipes, full disks
  *   interruption.ts  Ctrl-C
- *   file-problem.ts  files that cannot be used, in words
+ *   file-problem.ts  error messages for files that cannot be used
  *   progress.ts      a bar on a terminal, nothing in a pipe
  *   package-root.ts  the package's own files
  *
- * Invariant: nothing imports cli; it imports front doors only.
+ * Invariant: no module imports cli; cli imports only the index.ts of other modules.
  *
  * @module
  */

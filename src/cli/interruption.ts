@@ -1,14 +1,14 @@
-/** Work that Ctrl-C ended; what was done by then has been written. */
+/** Work that Ctrl-C ended; finished results have been written. */
 export class Interrupted extends Error {
   override readonly name = "Interrupted";
 
-  /** `done`: what there is, e.g. `2 of 5 prompts are finished`. */
+  /** `done`: the finished part, e.g. `2 of 5 prompts are finished`. */
   constructor(done: string) {
     super(`interrupted: ${done}`);
   }
 }
 
-/** Ctrl-C as a signal, until disposed of: the first asks to stop, the second ends the process. */
+/** Ctrl-C as an AbortSignal, until disposed: the first aborts it, the second ends the process. */
 export class Interruption implements Disposable {
   readonly #controller = new AbortController();
   readonly #onSignal = () => this.#controller.abort();

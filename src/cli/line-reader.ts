@@ -1,19 +1,19 @@
-/** Lines of a file or pipe that somebody else wrote. */
+/** Reads lines of an untrusted file or pipe. */
 
-/** A line, or why it is none that can be used. Numbers begin at 1. */
+/** A line, or the reason why it cannot be used. Numbers begin at 1. */
 export type InputLine =
   | { readonly number: number; readonly text: string }
   | { readonly number: number; readonly problem: string };
 
-/** As long as the longest request body that a server takes by default. */
+/** Equal to the longest request body that a server accepts by default. */
 export const LINE_BYTES_MAX: number = 16 * 2 ** 20;
 
 const NEWLINE = 0x0a;
 
 /**
- * Lines of UTF-8 without their ends; `\r\n` ends one, too. One that is too long or no UTF-8 is told
- * in its place and costs no more memory than `LINE_BYTES_MAX`; the next one is read as if it had
- * not been.
+ * Lines of UTF-8 without their line ends (`\n` or `\r\n`). A line that is too long or not UTF-8 is
+ * reported in its place and uses at most `LINE_BYTES_MAX` of memory; reading continues with the
+ * next line.
  */
 export async function* readLines(
   chunks: AsyncIterable<Uint8Array | string>,
@@ -32,7 +32,7 @@ export async function* readLines(
   if (!line.isEmpty) yield line.take();
 }
 
-/** What came of a line so far. */
+/** The bytes of the current line so far. */
 class LineBytes {
   readonly #decoder = new TextDecoder("utf-8", { fatal: true });
   #parts: Uint8Array[] = [];

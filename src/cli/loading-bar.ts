@@ -5,17 +5,17 @@ type Part = LoadProgress["part"];
 
 const MEGABYTE = 1e6;
 
-/** How a part is called, and what is counted. */
+/** Label of each part, and the unit of its counts. */
 const labels: Readonly<Record<Part, { readonly label: string; readonly unit?: string }>> = {
   kernels: { label: "Compiling GPU kernels" },
   weights: { label: "Loading weights", unit: " MB" },
   graphs: { label: "Capturing GPU graphs" },
 };
 
-/** Shows the parts of loading that take long: a bar each on a terminal, nothing in a pipe. */
+/** Shows the slow parts of loading: a bar each on a terminal, nothing in a pipe. */
 export class LoadingBar {
   #part: Part | null = null;
-  /** What was shown so far, and the bar of the current part. */
+  /** The bar of the current part, after the earlier bars have stopped. */
   #bar: Promise<Progress> | null = null;
   #stopped = false;
 
@@ -31,7 +31,7 @@ export class LoadingBar {
     });
   }
 
-  /** The line stays as it is. */
+  /** Stops updating; the last line stays visible. */
   stop(): void {
     this.#stopped = true;
     void this.#bar?.then((bar) => bar.stop());

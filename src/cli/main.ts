@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `perigee`: parses arguments, runs a command, turns failures into one line and an exit code. */
+/** `perigee`: parses arguments, runs a command, converts failures to one line and an exit code. */
 import { Command, CommanderError, type Option } from "commander";
 import { EngineError, messageOf } from "#base";
 import { COMMANDS } from "./commands.ts";
@@ -10,7 +10,7 @@ import { packageVersion } from "./package-root.ts";
 import { watchStandardOutput } from "./standard-output.ts";
 import { plainText } from "./terminal-text.ts";
 
-/** Failures that the user mends by calling differently. */
+/** Failures that the user can fix by changing the command line. */
 const WRONG_USE = new Set([
   "INVALID_ARGUMENT",
   "PROMPT_TOO_LONG",
@@ -18,7 +18,7 @@ const WRONG_USE = new Set([
   "GRAMMAR_INVALID",
 ]);
 
-/** All commands by name, but code only for the one that is called: `doctor` needs no web server. */
+/** All commands by name, with code only for the called one: `doctor` needs no web server. */
 async function program(wanted: string | undefined): Promise<Command> {
   const root = new Command("perigee")
     .description("LLM serving built around the KV cache.")
@@ -30,7 +30,7 @@ async function program(wanted: string | undefined): Promise<Command> {
     .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
     .showSuggestionAfterError()
     .exitOverride()
-    // Wherever it stands it is taken for the whole program's: commands find it among their own.
+    // In any position, commander assigns it to the program: copy it to the command's options.
     .hook("preAction", (whole, command) => {
       if (whole.opts().verbose === true) command.setOptionValue("verbose", true);
     });
@@ -43,7 +43,7 @@ async function program(wanted: string | undefined): Promise<Command> {
   return root;
 }
 
-/** Commander's `error: …` and its suggestion, as our own errors look; without one, the help. */
+/** Commander's `error: …` in the format of our errors, with its suggestion or a hint to help. */
 function oneLine(text: string, help: string): string {
   const problem = text
     .replace(/^error: /, "")
@@ -56,7 +56,7 @@ function oneLine(text: string, help: string): string {
 
 function report(thrown: unknown, verbose: boolean): number {
   if (thrown instanceof CommanderError) {
-    // Commander has printed its own line; help and version end with 0.
+    // Commander has printed its own line; help and version exit with 0.
     return thrown.exitCode === 0 ? 0 : EXIT_WRONG_USE;
   }
   process.stderr.write(`perigee: ${plainText(messageOf(thrown))}\n`);
@@ -70,13 +70,13 @@ function stackOf(error: Error): string {
   return `${error.stack ?? error.message}${cause}`;
 }
 
-/** The first word that is no flag; `help serve` is `serve --help`. */
+/** The first word that is not a flag; `help serve` is `serve --help`. */
 function wantedCommand(words: readonly string[]): string | undefined {
   const [first, second] = words.filter((word) => !word.startsWith("-"));
   return first === "help" ? second : first;
 }
 
-/** Of a command and all below it. */
+/** The options of a command and of all its subcommands. */
 function optionsOf(command: Command): Option[] {
   return [...command.options, ...command.commands.flatMap(optionsOf)];
 }

@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The folder that holds package.json, seen from dist/cli or src/cli. */
+/** The folder of package.json, relative to dist/cli or src/cli. */
 export const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The model that comes with the package. */
+/** The model included in the package. */
 export const bundledModel = join(packageRoot, "models", "pocket");
 
 export function packageVersion(): string {

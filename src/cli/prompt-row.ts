@@ -1,41 +1,41 @@
-/** One prompt, and the lines of `generate --input` that bring one. */
+/** One prompt, and the lines of `generate --input` that contain one. */
 import { EngineError, type EngineErrorOptions, type ErrorCode } from "#base";
 import type { Prompt, RetentionConfig } from "#engine";
 import { camelCase } from "./camel-case.ts";
 import type { FlagValues, SchemaFlags } from "./flags.ts";
 import { readRetention } from "./retention.ts";
 
-/** One prompt, and what was said about it alone. */
+/** One prompt, and its own options. */
 export interface PromptRow {
   readonly prompt: Prompt;
   /** Sampling fields beside the prompt of a file, under their names in `SamplingParams`. */
   readonly sampling: Readonly<Record<string, unknown>>;
-  /** How long its blocks stay cached; absent: it does not say. */
+  /** Retention of its blocks; absent: not given. */
   readonly retention?: RetentionConfig;
   /** For messages, e.g. `prompts.jsonl, line 3`; null: on the command line. */
   readonly place: string | null;
 }
 
-/** A row of a file that brings no prompt. Files have a million of them: no stacks are kept. */
+/** An invalid row of a file. Files may have a million of them, so no stacks are kept. */
 export interface RefusedRow {
   readonly place: string;
   readonly refused: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** A row of a file, whichever it is. */
+/** A row of a file, valid or not. */
 export type InputRow = PromptRow | RefusedRow;
 
-/** A prompt with nothing beside it. */
+/** A prompt without options of its own. */
 export function plainRow(prompt: Prompt, place: string | null = null): PromptRow {
   return { prompt, sampling: {}, place };
 }
 
-/** Whether `value` can be the id of a token; only the model knows if it is. */
+/** Whether `value` can be a token id; the model's vocabulary is not checked. */
 export function isTokenId(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0;
 }
 
-/** What checks the fields beside a prompt, and what the flags say already. */
+/** The checker for a row's sampling fields, and the values of the flags. */
 export interface RowCheck {
   readonly sampling: SchemaFlags;
   readonly flags: FlagValues;
@@ -74,7 +74,7 @@ function parseJson(line: string, place: string): unknown {
   }
 }
 
-/** `written`: the line's object, for the name that the user knows. */
+/** `written`: the line's object, for field names as the user wrote them. */
 function checkSampling(
   sampling: Record<string, unknown>,
   written: Record<string, unknown>,
@@ -96,7 +96,7 @@ function checkSampling(
   throw rowRefusal(place, `${field} ${problem.text}`, { param: field });
 }
 
-/** Names are the file's: a message has room for the beginning of one. */
+/** Names come from the file: a message contains only the beginning of a long one. */
 function shortened(name: string): string {
   return name.length > NAME_LENGTH_MAX ? `${name.slice(0, NAME_LENGTH_MAX)}…` : name;
 }
@@ -107,7 +107,7 @@ function isKnown(name: string, check: RowCheck): boolean {
   return ["prompt", "promptTokenIds", "retention"].includes(name) || check.sampling.has(name);
 }
 
-/** INVALID_ARGUMENT that names the place of a row. */
+/** INVALID_ARGUMENT that names the row's place. */
 export function rowRefusal(
   place: string,
   problem: string,
@@ -126,5 +126,5 @@ function withCamelCase(fields: Record<string, unknown>): Record<string, unknown>
   return Object.fromEntries(renamed);
 }
 
-/** Fields that hold fields of ours; what other objects hold is the user's. */
+/** Fields whose nested fields are ours; fields of other objects are the user's. */
 const GROUPS = ["structuredOutput", "repetitionDetection"];

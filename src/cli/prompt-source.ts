@@ -17,19 +17,19 @@ import {
   rowRefusal,
 } from "./prompt-row.ts";
 
-/** Where prompts may stand on a command line. */
+/** The sources of prompts on a command line. */
 export interface PromptFlags {
   readonly prompt?: readonly string[];
   readonly promptIds?: readonly string[];
   readonly input?: string;
-  /** The argument beside the flags, in which a prompt may have been meant. */
+  /** The positional argument, which may have been meant as a prompt. */
   readonly model?: string | undefined;
 }
 
 /**
- * All prompts: texts, token ids, then those of the file; without any, the text of a pipe. A row of
- * the file that cannot be used stands refused in its place, among others that can. Throws
- * INVALID_ARGUMENT, for the first of them where there are no others, and IO.
+ * All prompts: texts, token ids, then those of the file; without any, the text of a pipe. An
+ * invalid row of the file becomes a `RefusedRow` in its place. Throws INVALID_ARGUMENT, for the
+ * first invalid row if no row is valid, and IO.
  */
 export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<InputRow[]> {
   const rows: InputRow[] = [
@@ -47,7 +47,7 @@ export async function readPrompts(flags: PromptFlags, check: RowCheck): Promise<
   );
 }
 
-/** `echo text | perigee generate`: all of it is one prompt. */
+/** `echo text | perigee generate`: the whole text is one prompt. */
 async function readPipe(): Promise<PromptRow[]> {
   const text = (await readText(process.stdin)).replace(/\r?\n$/, "");
   return text === "" ? [] : [plainRow(text)];
@@ -87,7 +87,7 @@ function rowOf(line: InputLine, place: string, check: RowCheck): PromptRow {
   return parsePromptLine(line.text, place, check);
 }
 
-/** Anything but a folder: pipes are read too, once. */
+/** Opens any file but a folder; pipes are read too, once. */
 async function openInput(file: string): Promise<Readable> {
   if (file === "-") return process.stdin;
   try {

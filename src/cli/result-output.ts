@@ -2,12 +2,12 @@ import { closeSync, openSync, writeSync } from "node:fs";
 import { fileProblem } from "./file-problem.ts";
 import { shownText } from "./terminal-text.ts";
 
-/** Where results go: a file, or standard output. */
+/** The destination of results: a file, or standard output. */
 export class ResultOutput implements Disposable {
   readonly #file: string | undefined;
   readonly #descriptor: number | null = null;
 
-  /** Without a file: standard output. Throws IO when it cannot be written. */
+  /** Without a file: standard output. Throws IO if the file cannot be written. */
   constructor(file: string | undefined) {
     this.#file = file;
     if (file !== undefined) this.#descriptor = this.#using(() => openSync(file, "w"));
@@ -33,13 +33,13 @@ export class ResultOutput implements Disposable {
   }
 }
 
-/** A pipe or a full disk may take less than was handed over. */
+/** Writes all bytes: a pipe or a full disk may accept only a part per call. */
 function writeAll(descriptor: number, text: string): void {
   let rest = Buffer.from(text);
   while (rest.length > 0) rest = rest.subarray(writeSync(descriptor, rest));
 }
 
-/** Passes texts on in the order of their places, each as soon as all before it have come. */
+/** Writes texts in the order of their places, each as soon as all earlier ones are written. */
 export class InOrder {
   readonly #write: (text: string) => void;
   readonly #waiting = new Map<number, string>();
@@ -49,13 +49,13 @@ export class InOrder {
     this.#write = write;
   }
 
-  /** Places are 0, 1, 2 …; each comes once. */
+  /** Places are 0, 1, 2 …; each is added once. */
   add(place: number, text: string): void {
     this.#waiting.set(place, text);
     for (let ready = this.#take(); ready !== undefined; ready = this.#take()) this.#write(ready);
   }
 
-  /** The end: places before these will not come. */
+  /** Ends the output: writes the waiting texts, although earlier places are missing. */
   flush(): void {
     for (const [, text] of [...this.#waiting].sort(([a], [b]) => a - b)) this.#write(text);
     this.#waiting.clear();

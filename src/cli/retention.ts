@@ -1,4 +1,4 @@
-/** What a prompt's blocks are worth, as JSON: in a flag, or beside a prompt in a file. */
+/** Retention of a prompt's blocks, as JSON: in a flag, or beside a prompt in a file. */
 import { describeIssue, EngineError, issueText } from "#base";
 import { type RetentionConfig, RetentionParams } from "#engine";
 import { camelCaseFields } from "./camel-case.ts";
@@ -9,8 +9,8 @@ export const RETENTION_HELP =
   '"durationMs": 30000}], "decodePriority": 35}; priorities from 0 to 100, 35 is the default.';
 
 /**
- * Reads it, in Python's or TypeScript's writing. What is wrong is said by `refuse`, which gets the
- * problem after the name of the flag or field, e.g. `ranges.0.end must be …`.
+ * Parses a retention, with field names in snake_case or camelCase. On an invalid value, throws the
+ * error of `refuse`, which receives the problem, e.g. `ranges.0.end must be …`.
  */
 export function readRetention(
   value: unknown,
@@ -23,7 +23,7 @@ export function readRetention(
   throw refuse(param === "" ? text : `${param} ${text}`);
 }
 
-/** `--retention JSON`; undefined where it is not given. Throws INVALID_ARGUMENT. */
+/** `--retention JSON`; undefined if it is not given. Throws INVALID_ARGUMENT. */
 export function retentionFromFlag(value: unknown): RetentionConfig | undefined {
   if (value === undefined) return undefined;
   return readRetention(value, (problem) => {

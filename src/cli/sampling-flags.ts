@@ -7,17 +7,17 @@ export const SAMPLING_HEADING =
 
 const HIDDEN = ["detokenize", "extraArgs", "streamInterval", "outputKind", "flatLogprobs"];
 
-/** What sets one command's sampling flags apart. */
+/** The differences between the commands' sampling flags. */
 export interface SamplingFlagOptions {
-  /** Most new tokens, unless told otherwise. */
+  /** Default maximum of new tokens. */
   readonly maxTokens: number;
-  /** Where neither flag nor model says; for `--help` only. */
+  /** Default if neither flag nor model sets it; for `--help` only. */
   readonly temperature?: number;
   /** Fields without a flag. */
   readonly hidden?: readonly string[];
 }
 
-/** Flags of a command that draws tokens. */
+/** Flags of a command that samples tokens. */
 export function samplingFlags(options: SamplingFlagOptions): SchemaFlags {
   const { maxTokens, temperature = 1, hidden = [] } = options;
   return new SchemaFlags(SamplingParams, {

@@ -1,4 +1,4 @@
-/** Standard output, whoever reads it: a pipe that is slow, one that is closed, a full disk. */
+/** Standard output, including slow pipes, closed pipes and full disks. */
 import { write } from "node:fs";
 import { promisify } from "node:util";
 import { messageOf } from "#base";
@@ -7,15 +7,15 @@ import { codeOf, fileProblem } from "./file-problem.ts";
 import { shownText } from "./terminal-text.ts";
 
 const STANDARD_OUTPUT = 1;
-/** Until a pipe that may not be waited for has room again. */
+/** Time between attempts to write to a full non-blocking pipe. */
 const RETRY_MS = 5;
 
 const writeTo = promisify(write);
 
 /**
- * Writes text, on a terminal without control characters, and settles when the reader took it: who
- * streams waits here, and the stream pauses in the engine. `process.stdout` would hold up the whole
- * thread. Throws IO for a full disk.
+ * Writes text, on a terminal without control characters, and settles when the reader has taken it:
+ * a streaming caller awaits it, and the stream pauses in the engine. `process.stdout` would block
+ * the whole thread. Throws IO for a full disk.
  */
 export async function print(text: string): Promise<void> {
   let rest = Buffer.from(shownText(text));
@@ -30,7 +30,7 @@ export async function print(text: string): Promise<void> {
   }
 }
 
-/** For what is written by `process.stdout`: failures end the process with a line, not a stack. */
+/** Failures of `process.stdout` end the process with one line instead of a stack. */
 export function watchStandardOutput(): void {
   process.stdout.on("error", (cause) => {
     process.stderr.write(`perigee: ${messageOf(leave(cause))}\n`);

@@ -1,22 +1,22 @@
 /**
- * What `perigee serve` says about itself on standard error: plain lines on a terminal, JSON
- * elsewhere, as the server's log is, so that whoever collects the log can parse every line.
+ * Start messages of `perigee serve` on standard error: plain lines on a terminal, JSON elsewhere,
+ * as in the server's log, so that a log collector can parse every line.
  */
 import { pino } from "pino";
 import { plainText } from "./terminal-text.ts";
 
 const STANDARD_ERROR = 2;
 
-/** Says one thing; `fields` are further members of the JSON line. */
+/** Writes one message; `fields` are further members of the JSON line. */
 export type Announce = (message: string, fields?: Readonly<Record<string, unknown>>) => void;
 
-/** Where start lines and warnings go. */
+/** Writers of start lines and warnings. */
 export interface StartLines {
   readonly say: Announce;
   readonly warn: Announce;
 }
 
-/** Lines for a terminal or for a collector of JSON. Written at once, whatever the log level is. */
+/** Lines for a terminal or for a log collector. Written at once, at any log level. */
 export function startLines(terminal: boolean = process.stderr.isTTY === true): StartLines {
   if (terminal) {
     return {

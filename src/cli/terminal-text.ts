@@ -1,13 +1,13 @@
 /**
- * Text of others on a terminal: names in checkpoints and repositories, messages that quote them,
- * and what models write. Control characters there move the cursor, hide lines, set the window's
- * title or answer on the user's behalf; marks of writing direction show a text in another order.
+ * Makes untrusted text safe for a terminal: names in checkpoints and repositories, messages that
+ * quote them, and model output. Control characters could move the cursor, hide lines, set the
+ * window's title or answer on the user's behalf; bidirectional marks show a text in another order.
  */
 
-/** All but tab and newline; a carriage return only where it ends a line. */
+/** Control characters except tab, newline, and a carriage return before a newline; bidi marks. */
 const CONTROLS = /(?![\t\n\r])\p{Cc}|\r(?!\n)|\p{Bidi_Control}/gu;
 
-/** The text with `\u001b` for an escape and so on, as in JSON: nothing acts, all is seen. */
+/** Escapes control characters as in JSON (`\u001b`): none takes effect, all are visible. */
 export function plainText(text: string): string {
   return text.replace(
     CONTROLS,
@@ -15,7 +15,7 @@ export function plainText(text: string): string {
   );
 }
 
-/** The same where standard output is a terminal; as it is for a file or a pipe. */
+/** `plainText` if standard output is a terminal; unchanged for a file or a pipe. */
 export function shownText(text: string): string {
   return process.stdout.isTTY === true ? plainText(text) : text;
 }

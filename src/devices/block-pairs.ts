@@ -1,15 +1,15 @@
 import { assert } from "#base";
 import { at } from "#tensor";
 
-/** How many blocks each side of a move has. */
+/** Number of blocks on each side of a move. */
 export interface MoveSides {
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * Calls `move(from, to)` for each pair of a list [n, 2], in order. A block that is not there is a
- * bug of the caller; the whole list is checked before the first call, so nothing is half done.
+ * Calls `move(from, to)` for each pair of a list [n, 2], in order. A block that does not exist is a
+ * bug of the caller; the whole list is checked before the first call, so no list is half done.
  */
 export function forEachPair(
   pairs: Int32Array,

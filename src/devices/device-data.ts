@@ -1,27 +1,27 @@
-/** What devices keep, as handles: only the device that made one can read what is behind it. */
+/** Device data as handles: only the device that made a handle can read the memory behind it. */
 import type { DType, Shape } from "#tensor";
 
-/** How a device keeps weight matrices, and what the rows that multiply them are rounded to. */
+/** Storage format of weight matrices, and the format that the rows they multiply are rounded to. */
 export type WeightFormat = "f32" | "bf16" | "i8";
 
 /**
- * How a device keeps keys and values. `i8` and `fp8` (e4m3fn: 448 is the largest number) are 8 bits
+ * Storage format of keys and values. `i8` and `fp8` (e4m3fn: 448 is the largest number) are 8 bits
  * with a scale for each token's key and value vector of every kv head, or with one calibrated scale
  * per layer; `reference/kv-rounding.ts` has the definition.
  */
 export type KvFormat = "f32" | "f16" | "bf16" | "i8" | "fp8";
 
-/** Row-major memory on a device. A handle: only its own device can read or write what is behind. */
+/** Row-major memory on a device. A handle: only its own device can read or write the memory. */
 export interface DeviceTensor {
   readonly dtype: DType;
   readonly shape: Shape;
 }
 
 /**
- * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format:
- * `f32` as they are, `bf16` rounded, `i8` rounded with scales beside them. Ops that feed a
- * `linear` write these directly (norm + quantise is one op, not two). An `f32` activation can
- * be read back like any tensor.
+ * Rows [rows, columns] ready to be multiplied by a `WeightMatrix` of the same format: `f32`
+ * unchanged, `bf16` rounded, `i8` rounded with scales beside them. Ops that feed a `linear` write
+ * these directly (norm + quantise is one op, not two). An `f32` activation can be read back like
+ * any tensor.
  */
 export interface Activation {
   readonly format: WeightFormat;
@@ -29,7 +29,7 @@ export interface Activation {
   readonly columns: number;
 }
 
-/** A matrix [N, K] packed as its device likes it: y[n] = sum over k of x[k] * w[n, k]. */
+/** A matrix [N, K] in its device's packed layout: y[n] = sum over k of x[k] * w[n, k]. */
 export interface WeightMatrix {
   readonly format: WeightFormat;
   /** N, outputs. */
@@ -41,7 +41,7 @@ export interface WeightMatrix {
 
 /**
  * Keys and values of every layer, in blocks. The token at `position` of a sequence is in slot
- * `table[position / P] * P + position % P`. Contents of a block mean nothing until written.
+ * `table[position / P] * P + position % P`. Contents of a block are undefined until written.
  */
 export interface KvPool {
   readonly format: KvFormat;
@@ -53,7 +53,7 @@ export interface KvPool {
   /** Keys and values of one block over all layers, with their scales. Contiguous. */
   readonly bytesPerBlock: number;
   /**
-   * Names what the bytes of a block mean: caches with equal layouts can exchange them, through
+   * Identifies the byte layout of a block: caches with equal layouts can exchange blocks, through
    * host memory or through files. The content of the model is not part of it.
    */
   readonly layout: string;

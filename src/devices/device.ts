@@ -9,7 +9,7 @@ import type {
 } from "./device-data.ts";
 import type { DeviceOps } from "./ops.ts";
 
-/** Which kinds of device there may be; `describeDevices` says which of them run here. */
+/** Kinds of device; `describeDevices` reports which of them run here. */
 export type DeviceKind = "reference" | "cpu" | "cuda";
 
 /**
@@ -20,13 +20,13 @@ export interface WeightSource {
   readonly name: string;
   readonly dtype: "f32" | "f16" | "bf16";
   readonly shape: Shape;
-  /** What `bytes` are made of, where no file has them: a device may make the same bytes itself. */
+  /** Definition of `bytes` where no file has them: a device may generate the same bytes itself. */
   readonly random?: RandomElements;
   /** The file that has `bytes`, from byte `start` on: a device may read it itself. */
   readonly file?: { readonly path: string; readonly start: number };
   /** Little-endian elements. Made on call: a file's pages are touched one tensor at a time. */
   bytes(): Uint8Array;
-  /** Tells the system that the file's pages will not be read again soon. */
+  /** Advises the system that the file's pages will not be read again soon. */
   discard(): void;
 }
 
@@ -39,21 +39,21 @@ export interface RandomElements {
   readonly range: number;
 }
 
-/** How a file's matrix is packed. */
+/** Packing of a file's matrix. */
 export interface PackOptions {
   readonly format: WeightFormat;
   /** The source is [K, N] (GPT-2's Conv1D). */
   readonly transposed?: boolean;
 }
 
-/** What a device is asked for; it knows itself how many bytes that takes, and in which order. */
+/** Options of a KV pool; the device decides the number of bytes and the layout. */
 export interface KvPoolOptions extends Omit<KvPool, "bytesPerBlock" | "layout"> {
   /** `i8` and `fp8` only. Absent: every token's vectors have scales of their own. */
   readonly scales?: KvScales;
 }
 
 /**
- * Calibrated scales [layers] of all keys and of all values of a layer, positive: what is stored is
+ * Calibrated scales [layers] of all keys and of all values of a layer, positive: stored is
  * saturate(round(x / scale)).
  */
 export interface KvScales {
@@ -61,25 +61,25 @@ export interface KvScales {
   readonly value: Float32Array;
 }
 
-/** One block of a cache, before it is known how many there will be. */
+/** One block of a cache, before the number of blocks is known. */
 export type KvBlockOptions = Omit<KvPoolOptions, "blocks">;
 
 /**
- * Room for blocks of one cache in host memory, where a device reaches it fastest (pinned, for
- * cuda). Contents of a block mean nothing until written.
+ * Blocks of one cache in host memory, in the kind that a device reaches fastest (pinned, for cuda).
+ * Contents of a block are undefined until written.
  */
 export interface HostBlocks {
   readonly blocks: number;
   readonly bytesPerBlock: number;
 }
 
-/** A copy to the host that is under way. */
+/** A pending copy to the host. */
 export interface LateRead {
-  /** Waits for it, and for nothing that was enqueued behind it. To be called once. */
+  /** Waits for the copy, and for nothing that was enqueued behind it. To be called once. */
   take(): Promise<Int32Array>;
 }
 
-/** What decides how a step of one token for each sequence is run. */
+/** Properties of a step of one token per sequence that decide how it is run. */
 export interface DecodeShape {
   readonly sequences: number;
   /** Tokens of the longest context. */
@@ -87,62 +87,64 @@ export interface DecodeShape {
   /** Most tokens that a context may have. */
   readonly contextTokensMax: number;
   readonly cache: KvPool;
-  /** Of attention's output. */
+  /** Format of attention's output. */
   readonly format: WeightFormat;
 }
 
-/** Everything that `Device.release` takes. */
+/** Every kind of handle that `Device.release` accepts. */
 export type DeviceMemoryHandle = DeviceTensor | Activation | WeightMatrix | KvPool | HostBlocks;
 
-/** The memory that a device's tensors share with everything else there. */
+/** Memory that a device's tensors share with all other uses of it. */
 export interface DeviceMemory {
   readonly totalBytes: number;
   readonly availableBytes: number;
 }
 
-/** A moment among the moves of blocks. */
+/** A point in the order of moves of blocks. */
 export interface MovesMark {
-  /** Whether all of them are done. Never waits; throws what `synchronize` would. */
+  /**
+   * Whether all moves before it are done. Never waits; throws the errors that `synchronize` would.
+   */
   isDone(): boolean;
 }
 
 /**
  * A place where tensors live and ops run. Ops are enqueued in call order; a device may run them at
- * once (cpu) or later (cuda): only `read` and `synchronize` wait. All memory of a step is allocated
+ * once (cpu) or later (cuda): only reads and `synchronize` wait. All memory of a step is allocated
  * before the first step; nothing is allocated on the step path.
  *
- * Everything a step needs to know is in device tensors of fixed shape, written by `write`, so that
- * a step can be captured once per batch size and replayed, and the next one can be staged while
+ * All inputs of a step are in device tensors of fixed shape, written by `write`, so that a step can
+ * be captured once per batch size and launched as a graph, and the next one can be staged while
  * this one runs.
  */
 export interface Device extends DeviceOps {
   readonly kind: DeviceKind;
-  /** One line for people: chip, instruction set or compute capability, threads. */
+  /** One line for messages: chip, instruction set or compute capability, threads. */
   readonly description: string;
   /**
-   * Names how this device rounds: equal texts mean that equal steps give equal bits. Its kind and
-   * its instruction set or chip, but nothing that only decides how fast it is.
+   * Identifies how this device rounds: equal texts mean that equal steps give equal bits. Its kind
+   * and its instruction set or chip, but nothing that affects speed alone.
    */
   readonly arithmetic: string;
   /** Formats that this device can keep weights in, best first. */
   readonly weightFormats: readonly WeightFormat[];
   /**
-   * A chip beside the processor, e.g. a GPU: its memory is its own and there for nothing else, and
-   * 16-bit weights are many times as fast as f32.
+   * A chip beside the CPU, e.g. a GPU: its memory is separate and used for nothing else, and 16-bit
+   * weights are many times as fast as f32.
    */
   readonly accelerator: boolean;
-  /** Ops run after their calls return: a host that goes on meanwhile gains time. */
+  /** Ops run after their calls return: the host gains time by working meanwhile. */
   readonly runsLater: boolean;
-  /** `replay` keeps what was enqueued, `paddedBatch` pads: some steps are worth making ahead. */
+  /** `replay` keeps captured steps and `paddedBatch` pads: some steps are worth capturing ahead. */
   readonly replays: boolean;
 
   /** Zero-filled. Throws OUT_OF_MEMORY. */
   allocate(dtype: DType, shape: Shape): DeviceTensor;
   allocateActivation(format: WeightFormat, rows: number, columns: number): Activation;
   allocateKvPool(options: KvPoolOptions): KvPool;
-  /** What one block will take, so that a pool can be planned before it is allocated. */
+  /** Bytes of one block, so that a pool can be planned before it is allocated. */
   kvBytesPerBlock(options: KvBlockOptions): number;
-  /** Room for `blocks` blocks of `cache` beside the device. Throws OUT_OF_MEMORY. */
+  /** Allocates `blocks` blocks of `cache` in host memory. Throws OUT_OF_MEMORY. */
   allocateHostBlocks(cache: KvPool, blocks: number): HostBlocks;
 
   /** Leading rows `start` up to `end`; shares memory with `tensor` and must not be released. */
@@ -161,29 +163,29 @@ export interface Device extends DeviceOps {
   readF32(tensor: DeviceTensor | Activation): Promise<Float32Array>;
   readI32(tensor: DeviceTensor): Promise<Int32Array>;
   /**
-   * The same in two parts, of i32 or the bits of f32: enqueues the copy now, so that more can be
-   * enqueued behind it.
+   * The same in two parts, of i32 or the bits of f32: enqueues the copy now, so that more work can
+   * be enqueued behind it.
    */
   readLater(tensor: DeviceTensor): LateRead;
 
   /**
-   * Calls `enqueue`, or does again what it enqueued when it was called under the same `key`. So
-   * calls with one key must enqueue the same ops on the same memory: what differs between them is
-   * in tensors, written before. `enqueue` may not write, read, wait or allocate, and not replay;
-   * it is called twice at first where the device keeps steps, and as ever where that fails.
+   * Calls `enqueue`, or repeats the work it enqueued when it was called under the same `key`. So
+   * calls with one key must enqueue the same ops on the same memory: their differences are in
+   * tensors, written before. `enqueue` may not write, read, wait, allocate or replay; it is called
+   * twice at first where the device keeps steps, and every time where that fails.
    */
   replay(key: string, enqueue: () => void): void;
   /**
-   * As many decoding sequences as a step of `count` of them should be filled up to, at most
-   * `countMax`, so that few steps of other shapes are ever kept; `count` where nothing is.
+   * Batch size that a decode step of `count` sequences should be padded to, at most `countMax`, so
+   * that few shapes of steps are kept; `count` where none is kept.
    */
   paddedBatch(count: number, countMax: number): number;
-  /** The context length to take a decoding step for, with the same purpose. */
+  /** Context length that a decode step should be padded to, for the same purpose. */
   paddedContext(shape: DecodeShape): number;
   /**
    * Copies blocks inside a cache: all layers, keys, values and scales. `pairs` [n, 2]: from, to.
-   * Enqueued like ops; the pairs in their order, so that one may read what another wrote. `pairs`
-   * may be reused when this returns. The same holds for the two below.
+   * Enqueued like ops; the pairs in their order, so that one may read a block that another wrote.
+   * `pairs` may be reused when this returns. The same holds for the two methods below.
    */
   copyBlocks(cache: KvPool, pairs: Int32Array): void;
   /** Blocks of the cache to blocks of the host, byte for byte. */
@@ -191,12 +193,12 @@ export interface Device extends DeviceOps {
   /** Blocks of the host to blocks of the cache. */
   onboardBlocks(cache: KvPool, host: HostBlocks, pairs: Int32Array): void;
   /**
-   * The bytes of one host block, to be read or written, e.g. by files. They are what was enqueued
-   * only after `synchronize`, or when a mark behind their moves is done. A view: it must not be
-   * touched after `host` was released.
+   * The bytes of one host block, to be read or written, e.g. by files. Enqueued moves are visible
+   * only after `synchronize`, or when a mark behind them is done. A view: it must not be used after
+   * `host` was released.
    */
   hostBlock(host: HostBlocks, index: number): Uint8Array;
-  /** A mark behind all offloads and onboards so far. Ask it until it is done. */
+  /** A mark behind all offloads and onboards so far, to be polled until it is done. */
   markMoves(): MovesMark;
 
   /** Waits for everything enqueued. Errors of ops surface here at the latest. */
@@ -205,8 +207,8 @@ export interface Device extends DeviceOps {
   release(memory: DeviceMemoryHandle): void;
   memory(): DeviceMemory;
   /**
-   * Says that steps begin. A device with memory of its own warns of what is allocated from now on:
-   * it makes the device stop, and there may be no room left for it.
+   * Declares that steps begin. A device with memory of its own warns of every allocation from now
+   * on: it stops the device, and the memory may not suffice.
    */
   seal(): void;
   /** Releases everything. The device is unusable afterwards. */

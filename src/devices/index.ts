@@ -4,14 +4,14 @@
  *   device.ts           the contract: memory, weights, KV pool and moves of its blocks
  *   ops.ts              the contract: ops of a step, with shapes
  *   block-pairs.ts      checks the lists of moves
- *   kv-scales.ts        which caches have scales, and how many
+ *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
  *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt
  *   open.ts             picks a device by name
  *
- * Invariant: an op means what `reference/<op>.ts` does; other devices differ by rounding only.
+ * Invariant: `reference/<op>.ts` defines an op; other devices differ by rounding only.
  *
  * @module
  */

@@ -2,12 +2,14 @@ import { assert } from "#base";
 import type { KvBlockOptions, KvScales } from "./device.ts";
 import type { KvFormat } from "./device-data.ts";
 
-/** Formats of 8 bits, whose numbers stand for multiples of a scale. */
+/** Whether numbers are 8 bits, multiples of a scale. */
 export function isScaled(format: KvFormat): boolean {
   return format === "i8" || format === "fp8";
 }
 
-/** The calibrated scales of a cache; null where each token has its own, or none is needed. */
+/**
+ * The calibrated scales of a cache, checked; null where each token has its own, or none is needed.
+ */
 export function checkedScales(options: KvBlockOptions): KvScales | null {
   const { scales, format, layers } = options;
   if (scales === undefined) return null;

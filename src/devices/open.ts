@@ -21,17 +21,17 @@ export interface OpenDeviceOptions {
   readonly isa?: Isa;
   /** Binds the cpu device's workers to cores; by default when it has one thread per core. */
   readonly pin?: boolean;
-  /** Where the cuda device finds its libraries, and keeps its kernels. */
+  /** Paths of the cuda device's libraries and of its kernel cache. */
   readonly cuda?: CudaSettings;
-  /** Told of each file of GPU kernels that is ready. */
+  /** Receives each file of GPU kernels that is ready. */
   readonly onKernels?: (progress: KernelProgress) => void;
-  /** Told in one line why `auto` had to take a slower device, and the remedy. */
+  /** Receives one line with the reason for a slower device under `auto`, and the remedy. */
   readonly warn?: (message: string) => void;
 }
 
 /**
- * The cuda device compiles its kernels at the first start, which takes seconds. Throws
- * DEVICE_UNAVAILABLE, with the remedy, when the device that was asked for cannot run.
+ * Opens a device. The cuda device compiles its kernels at the first start, which takes seconds.
+ * Throws DEVICE_UNAVAILABLE, with the remedy, when the requested device cannot run.
  */
 export async function openDevice(options: OpenDeviceOptions): Promise<Device> {
   switch (options.kind) {
@@ -54,9 +54,9 @@ function openCuda({ cuda = {}, onKernels, warn }: OpenDeviceOptions): Promise<De
   });
 }
 
-/** A machine without a driver has no GPU, and no need to hear of it. */
+/** Null without a driver, and without a warning: such a machine has no GPU. */
 async function openCudaIfThere(options: OpenDeviceOptions): Promise<Device | null> {
-  // Who names an instruction set means the processor.
+  // An instruction set applies to the CPU only.
   if (options.isa !== undefined) return null;
   if (findDriver(options.cuda ?? {}, openSystemLibrary) === null) return null;
   try {
@@ -73,29 +73,26 @@ function openFastestProcessor(options: OpenDeviceOptions): Device {
     return CpuDevice.open(options);
   } catch (error) {
     if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
-    // An instruction set that was asked for by name is not ours to replace.
+    // An explicitly requested instruction set is not replaced.
     if (options.isa !== undefined) throw error;
     options.warn?.(`${messageOf(error)}. Running on the reference device, which is slow`);
     return new ReferenceDevice();
   }
 }
 
-/** One device for `perigee doctor`: whether it runs here, and what is missing if not. */
+/** One device for `perigee doctor`: whether it runs here, and the missing parts if not. */
 export interface DeviceReport {
   readonly kind: DeviceKind;
   readonly available: boolean;
-  /** One line: what was found, or what is missing. */
+  /** One line: the device, or its missing part. */
   readonly description: string;
-  /** How to get what is missing; null when nothing is. */
+  /** How to install the missing part; null when nothing is missing. */
   readonly remedy: string | null;
-  /** More lines, where there is more to tell. */
+  /** More lines, where there are more details. */
   readonly details: readonly string[];
 }
 
-/**
- * What each device found on this machine. Opens nothing for longer than the look takes. `cuda`:
- * where its libraries may be.
- */
+/** A report of each device on this machine. Keeps nothing open. `cuda`: paths of its libraries. */
 export function describeDevices(cuda: CudaSettings = {}): readonly DeviceReport[] {
   return [describeCpu(), describeCuda(cuda), describeReference()];
 }

@@ -1,7 +1,7 @@
 /**
  * The ops of a step. Their definition is `reference/<op>.ts`; every device is tested against it.
  *
- * T tokens (rows) of this step · S sequences · R rows that want logits · E embedding (hidden) size
+ * T tokens (rows) of this step · S sequences · R rows with logits · E embedding (hidden) size
  * H query heads · K kv heads · D head dim · F feed-forward size · V vocabulary · X experts
  * N blocks of the pool · P slots per block · M blocks per table
  *
@@ -16,18 +16,18 @@ export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
 
 export interface TakeTokensInput {
   readonly count: number;
-  /** [T] i32: replaced where a source is given. */
+  /** [T] i32: overwritten where `sources` names a row of `drawn`. */
   readonly ids: DeviceTensor;
   /** [R] i32. */
   readonly drawn: DeviceTensor;
-  /** [T] i32: places in `drawn`; negative: the id stays as it is. */
+  /** [T] i32: indices into `drawn`; negative: the id stays as it is. */
   readonly sources: DeviceTensor;
 }
 
 export interface SpreadRowsInput {
   /** S. */
   readonly count: number;
-  /** [S, M] i32: the first elements of each row are written, the rest stays. */
+  /** [S, M] i32: the first elements of each row are written, the rest is unchanged. */
   readonly out: DeviceTensor;
   /** [S + 1] i32: row s is values[starts[s]] up to values[starts[s + 1]], M elements at most. */
   readonly starts: DeviceTensor;
@@ -95,7 +95,7 @@ export interface LinearActivateInput {
   /** [F] or [2F] f32. */
   readonly bias?: DeviceTensor;
   readonly gated: boolean;
-  /** [T, F], or with `gated` [T, 2F], f32: room for the product, contents undefined afterwards. */
+  /** [T, F], or with `gated` [T, 2F], f32: memory for the GEMM's result, undefined afterwards. */
   readonly scratch: DeviceTensor;
 }
 
@@ -134,7 +134,7 @@ export interface RopeKvWriteInput {
   readonly layer: number;
   /** [T] i32. */
   readonly positions: DeviceTensor;
-  /** [T] i32: where each token's key and value go. Negative: nowhere. */
+  /** [T] i32: slot of each token's key and value. Negative: not stored. */
   readonly slots: DeviceTensor;
   /**
    * [positions, rotaryDim] f32: cosines in the first half of a row, sines in the second. Pairs are
@@ -145,23 +145,23 @@ export interface RopeKvWriteInput {
   readonly queryNorm?: DeviceTensor;
   readonly keyNorm?: DeviceTensor;
   readonly normEpsilon?: number;
-  /** The queries once more, as `PagedAttentionInput.sinks` reads them. */
+  /** The queries a second time, rotated as `PagedAttentionInput.sinks` reads them. */
   readonly sinkQuery?: SinkQueryOutput;
 }
 
 /**
- * Queries that stand where they do in a cache that keeps only sinks and a window: at their own
- * position while the cache has room, at its last place afterwards. Source: Xiao et al. 2023,
+ * Queries at their positions in a cache that keeps only sinks and a window: at their own position
+ * while the cache has free slots, at its last place afterwards. Source: Xiao et al. 2023,
  * "Efficient streaming language models with attention sinks".
  */
 export interface SinkQueryOutput {
-  /** [T, H * D] f32: like `query`, turned by the angles of min(position, positionMax). */
+  /** [T, H * D] f32: like `query`, rotated by the angles of min(position, positionMax). */
   readonly out: DeviceTensor;
   /** Last place of the cache: the window's length less one. */
   readonly positionMax: number;
 }
 
-/** Which query rows, keys and slots belong to which sequence. */
+/** Query rows, keys and slots of each sequence. */
 export interface AttentionBatch {
   /** S. */
   readonly sequences: number;
@@ -169,7 +169,7 @@ export interface AttentionBatch {
   readonly queryStarts: DeviceTensor;
   /**
    * [S] i32: tokens in the cache for each sequence, this step's included. 0: its rows are padding,
-   * see nothing, and become zeros.
+   * attend to nothing, and become zeros.
    */
   readonly contextLengths: DeviceTensor;
   /** [S, M] i32: block ids in position order. */
@@ -178,8 +178,8 @@ export interface AttentionBatch {
   readonly queryLengthMax: number;
   readonly contextLengthMax: number;
   /**
-   * [T, W] u32, optional, for token trees: bit j of row t lets query t see the j-th query row of
-   * its own sequence (itself included). The context before this step's rows is always seen.
+   * [T, W] u32, optional, for token trees: bit j of row t lets query t attend to the j-th query row
+   * of its own sequence (itself included). The context before this step's rows is always visible.
    * Absent: causal.
    */
   readonly treeMask?: DeviceTensor;
@@ -197,23 +197,24 @@ export interface PagedAttentionInput {
   readonly batch: AttentionBatch;
   readonly scale: number;
   /**
-   * A query sees the last `window` positions, its own included. Absent: all. What no row sees is
-   * never read: table entries of blocks without a visible position may name anybody's block, and
-   * hidden positions of other blocks may hold anything, NaN included.
+   * A query attends to the last `window` positions, its own included. Absent: all. Invisible
+   * positions are never read: table entries of blocks without a visible position may name any
+   * sequence's block, and hidden positions of other blocks may hold anything, NaN included.
    */
   readonly window?: number;
-  /** Needs a `window`, larger than `sinks.tokens`; not together with a tree mask. */
+  /** Requires a `window`, larger than `sinks.tokens`; not together with a tree mask. */
   readonly sinks?: AttentionSinks;
   /** scores = cap * tanh(scores / cap) (Gemma-2). */
   readonly softcap?: number;
 }
 
 /**
- * Attention sinks: the first S = `tokens` positions stay visible, and count among the window's W.
- * A row at position p sees positions below S (and up to p) through `query` of this, and the last
- * W - S positions up to p through the op's own `query`; S > p - (W - S) means all up to p, each
- * once, the first S of them through `query` of this. `ropeKvWrite` makes both queries equal for
- * p < W, so that sinks change no bit of rows that a plain window of W shows everything.
+ * Attention sinks: the first S = `tokens` positions stay visible, and count among the window's W. A
+ * row at position p attends to positions below S (and up to p) through `query` of this, and to the
+ * last W - S positions up to p through the op's own `query`; S > p - (W - S) means all up to p,
+ * each once, the first S of them through `query` of this. `ropeKvWrite` makes both queries equal
+ * for p < W, so that sinks change no bit of rows for which a plain window of W covers all
+ * positions.
  */
 export interface AttentionSinks {
   /** S, at least 1. */
@@ -226,7 +227,7 @@ export interface EncoderAttentionInput {
   readonly count: number;
   /** [T, H * D]. */
   readonly out: Activation;
-  /** [T, 3 * H * D] f32. Every token sees every token of its own sequence. */
+  /** [T, 3 * H * D] f32. Every token attends to every token of its own sequence. */
   readonly qkv: DeviceTensor;
   readonly heads: number;
   readonly headDim: number;
@@ -311,8 +312,8 @@ export interface AdjustLogitsInput {
 
 /**
  * One token per row. Greedy (temperature 0): the first largest logit. Else: divide by temperature,
- * keep what min_p, then top_k, then top_p keep (equal logits at the k-th place all stay; top_p
- * walks by falling probability, then rising id, and keeps the token that reaches p), and invert the
+ * apply min_p, then top_k, then top_p (equal logits at the k-th place all stay; top_p goes by
+ * falling probability, then rising id, and keeps the token that reaches p), and invert the
  * cumulative distribution over rising token ids at uniformAt(seed, position).
  */
 export interface SampleInput {
@@ -331,7 +332,7 @@ export interface SampleInput {
   readonly minP: DeviceTensor;
   /** [R, 2] u32: low, high. */
   readonly seeds: DeviceTensor;
-  /** [R] i32: position of the token to be drawn. */
+  /** [R] i32: position of the token to be sampled. */
   readonly positions: DeviceTensor;
 }
 
@@ -352,7 +353,7 @@ export interface LogprobsInput {
   readonly topLogprobs?: DeviceTensor;
 }
 
-/** What a device computes. Each call is enqueued; inputs are read when it runs. */
+/** The ops of a device. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
   /** ids[t] = drawn[sources[t]] where sources[t] >= 0. */
   takeTokens(input: TakeTokensInput): void;
@@ -364,7 +365,7 @@ export interface DeviceOps {
   norm(input: NormInput): void;
   /** out = x times the transposed weight, plus bias. */
   linear(input: LinearInput): void;
-  /** out = act(x . weight^T + bias), or act(gate) * up of the product's halves. */
+  /** out = act(x . weight^T + bias), or act(gate) * up of the two halves of x . weight^T + bias. */
   linearActivate(input: LinearActivateInput): void;
   /** out = act(x), or act(gate) * up. */
   activate(input: ActivateInput): void;
@@ -376,9 +377,9 @@ export interface DeviceOps {
   ropeKvWrite(input: RopeKvWriteInput): void;
   /** out = softmax(scale * query . keys) . values, keys and values in blocks. */
   pagedAttention(input: PagedAttentionInput): void;
-  /** The same within rows of this call, nobody hidden from anybody of its sequence. */
+  /** The same within rows of this call: full attention inside each sequence. */
   encoderAttention(input: EncoderAttentionInput): void;
-  /** The sum of what each token's best experts make of it. */
+  /** The weighted sum of the outputs of each token's best experts. */
   mixtureOfExperts(input: MixtureOfExpertsInput): void;
   /** out[r] = x[indices[r]]. */
   gatherRows(input: GatherRowsInput): void;

@@ -1,21 +1,21 @@
 /**
  * engine: turns requests into tokens.
  *
- * `LLM` lives on the caller's thread and deals in text; the engine lives on its own and deals in
- * token ids. Plain data crosses between them, once per step.
+ * `LLM` runs on the caller's thread and works with text; the engine runs on its own thread and
+ * works with token ids. Plain data passes between them, once per step.
  *
  *   llm.ts       the public class: load, generate, stream, chat, embed
  *
- * Rooms, each with a door of its own, low to high:
+ * Subfolders, each with its own index.ts, lowest layer first:
  *
- *   protocol/    what crosses between the threads, and the plain types of both sides
- *   tiers/       the bytes of host memory and disk
+ *   protocol/    messages between the threads, and the plain types of both sides
+ *   tiers/       KV blocks in host memory and on disk
  *   loop/        the step loop, which imports neither devices nor models
  *   forward/     steps computed by a model on a device
- *   caller/      what runs on the caller's thread; it never imports the loop
+ *   caller/      the caller's thread; it never imports the loop
  *   thread/      loads a model and serves callers, on the engine's own thread
  *
- * Invariant: text never crosses to the engine's thread, tensors never cross back.
+ * Invariant: text never goes to the engine's thread, tensors never come from it.
  * Invariant: a failing step ends its own sequences; the engine goes on, unless its device broke.
  *
  * @module

@@ -55,20 +55,20 @@ import { openInline } from "#engine/thread";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 
-/** Sequences of one caller that wait where as many of its own as can run do: none has to wait. */
+/** Sequences that one caller may queue beyond those that run at once. */
 const FOLLOWING_SEQUENCES = 64;
 
-/** `LLM.load`'s options: the engine's, and a place for warnings. */
+/** `LLM.load`'s options: the engine's, and callbacks for warnings and progress. */
 export interface LlmOptions extends LoadOptions {
-  /** Hears what went another way than asked, e.g. no native library. Default: standard error. */
+  /** Receives warnings, e.g. that a native library is missing. Default: standard error. */
   readonly onWarning?: (message: string) => void;
-  /** Hears how far the parts of loading are that take long. */
+  /** Receives the progress of the slow parts of loading. */
   readonly onProgress?: (progress: LoadProgress) => void;
 }
 
 /** The model's files, and how it was loaded. */
 interface ModelParts extends ModelFiles {
-  /** Where they are. */
+  /** Path of the model's files. */
   readonly path: string;
   /** Text of a chat template instead of the model's own. */
   readonly template: string | null;
@@ -78,21 +78,21 @@ interface ModelParts extends ModelFiles {
 }
 
 /**
- * A loaded model. Text, templates and streams live here, on the caller's thread; tokens are
- * computed by the engine on its own.
+ * A loaded model. Text, templates and streams stay here, on the caller's thread; the engine
+ * computes tokens on its own.
  *
  * Close it to free the model's memory: `await using llm = await LLM.load(…)`, or
- * `await llm.close()`. A forgotten one keeps its memory, but not the process: that
- * ends when nothing else is to do.
+ * `await llm.close()`. One that is never closed keeps its memory, but does not keep the process
+ * alive.
  */
 export class LLM implements ServedModel, AsyncDisposable {
   readonly info: ModelInfo;
   readonly kvEvents: KvEventSource;
-  /** What loading took, part by part. */
+  /** Time and memory of each part of loading. */
   readonly loadPhases: readonly LoadPhase[];
   /**
-   * Sampling fields that the model's authors recommend (generation_config.json). Not applied
-   * unless handed over: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
+   * Sampling fields that the model's authors recommend (generation_config.json). Not applied unless
+   * passed: `llm.generate(prompt, { ...llm.defaultSampling, maxTokens: 64 })`.
    */
   readonly defaultSampling: SamplingDefaults;
   readonly #client: EngineClient;
@@ -154,9 +154,9 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /**
-   * A model that another thread loaded, over what its `connect` gave: with a text side of its own,
-   * and without events of the cache, which go to that thread. Disposing of it ends its own requests
-   * only. Throws what reading the files throws.
+   * Joins a model that another thread loaded, through the result of its `connect`. It has its own
+   * tokenizer and templates, and no cache events: those go to the loading thread. Disposing of it
+   * ends only its own requests. Throws what reading the files throws.
    */
   static async join(connection: ModelConnection): Promise<LLM> {
     const { client: number, port, path, template, info } = connection;
@@ -170,7 +170,7 @@ export class LLM implements ServedModel, AsyncDisposable {
       number,
     );
     try {
-      // What there is to warn of was said by the thread that loaded it.
+      // The thread that loaded the model has already reported these warnings.
       const files = await readFiles(path, {
         name: info.name,
         template,
@@ -219,9 +219,8 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /**
-   * Completes prompts, any number of them; results stand in the prompts' order. Options are checked
-   * first, whatever the prompts. Rejects with the first failure, after the other prompts were
-   * cancelled.
+   * Completes any number of prompts; results are in the prompts' order. Options are checked first,
+   * even without prompts. Rejects with the first failure, after cancelling the other prompts.
    */
   async generate(
     prompts: Prompt | readonly Prompt[],
@@ -231,7 +230,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     const wishes = await this.#wishesOf(options);
     const { signal } = options;
     const stop = new AbortController();
-    // A signal of AbortSignal.any would stay with the caller's for as long as that lives.
+    // A signal made by AbortSignal.any would stay attached to the caller's while that lives.
     const onAbort = () => stop.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     else listenTo(signal, onAbort);
@@ -257,9 +256,9 @@ export class LLM implements ServedModel, AsyncDisposable {
   }
 
   /**
-   * Streams one prompt's completion(s). Leaving the loop cancels the request. One that is not read
-   * for a while pauses at `unreadTokensMax` tokens; one that is never left waits so until its
-   * `signal` ends it, and gives its blocks and its place to others that want them.
+   * Streams one prompt's completion(s). Leaving the loop cancels the request. A stream that is not
+   * read pauses at `unreadTokensMax` unread tokens. One that is never left stays paused until its
+   * `signal` ends it, and yields its blocks and its place to requests that need them.
    */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
     return this.#lazyStream(prompt, () => this.#wishesOf(options), {
@@ -306,7 +305,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     return { promptTokenIds: await this.#text.encodeChat(messages, options) };
   }
 
-  /** One vector per input, made of its last hidden states as `info.embedding` says. */
+  /** One vector per input, made of its last hidden states as `info.embedding` specifies. */
   async embed(
     inputs: readonly Prompt[],
     options: { signal?: AbortSignal } = {},
@@ -345,7 +344,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     await this.#client.drain();
   }
 
-  /** Cancels what runs and frees the model. Any number of times. */
+  /** Cancels running requests and frees the model. May be called repeatedly. */
   async close(): Promise<void> {
     await Promise.all([this.#client.close(), this.#text.dispose()]);
   }

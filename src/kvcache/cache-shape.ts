@@ -3,14 +3,17 @@ import type { EvictionPolicyName } from "#kvcache/eviction";
 import type { BooksShape } from "#kvcache/levels";
 import type { BlockHashAlgorithm } from "#kvcache/naming";
 
-/** What later queries see of a sequence: its first `sinkTokens` and the newest, `tokens` in all. */
+/**
+ * Attention window: a query sees a sequence's first `sinkTokens` and its newest tokens, `tokens` in
+ * all.
+ */
 export interface CacheWindow {
   readonly tokens: number;
   /** Leading tokens that stay visible (StreamingLLM); 0: none. */
   readonly sinkTokens: number;
 }
 
-/** How large the levels are, what is shared, and what is forgotten first. */
+/** Sizes of the levels, prefix sharing and eviction order. */
 export interface KvCacheShape {
   /** Blocks on the device. */
   readonly blocks: number;
@@ -18,25 +21,28 @@ export interface KvCacheShape {
   readonly blockTokens: number;
   /** Blocks in host memory, behind the device's. Default: 0. */
   readonly hostBlocks?: number;
-  /** Blocks on disk, behind the host's, which there must be then. Default: 0. */
+  /** Blocks on disk, behind host memory; needs host blocks. Default: 0. */
   readonly diskBlocks?: number;
-  /** Device blocks worth less are forgotten, not moved to host memory. Default: 30. */
+  /**
+   * Device blocks of lower priority are forgotten on eviction, not moved to host memory. Default:
+   * 30.
+   */
   readonly offloadPriorityMin?: number;
   /** Off: no block is ever published, so none is shared. Default: on. */
   readonly prefixCaching?: boolean;
-  /** Share the start of a block, too, by a copy or by taking it over. Default: on. */
+  /** Reuse the start of a stored block, too, by a copy or by taking the block over. Default: on. */
   readonly partialReuse?: boolean;
-  /** Copy such a block where somebody holds or continues it. Default: on. */
+  /** Copy such a block where it is held or has children. Default: on. */
   readonly copyOnPartialReuse?: boolean;
-  /** Which cached block to forget first. Default: priority. */
+  /** Which cached block to evict first. Default: priority. */
   readonly evictionPolicy?: EvictionPolicyName;
-  /** Set where every layer sees at most so much of a sequence: the rest is given back. */
+  /** Set where every layer sees only a window of a sequence: blocks outside it are released. */
   readonly window?: CacheWindow | null;
-  /** Tell of changes, by hashes of this rule; null: nobody listens. Default: null. */
+  /** Emit KV events, with block hashes of this algorithm; null: no events. Default: null. */
   readonly events?: BlockHashAlgorithm | null;
 }
 
-/** Where TensorRT-LLM's code draws the line; one of its documents says 35. */
+/** TensorRT-LLM's threshold in its code; one of its documents says 35. */
 export const OFFLOAD_PRIORITY_MIN = 30;
 
 /** The levels of a cache of this shape. */
@@ -52,7 +58,10 @@ export function booksShape(shape: KvCacheShape): BooksShape {
   };
 }
 
-/** Places of a table that no query at `position` or later sees: from, to. Without window none. */
+/**
+ * Table indices that no query at `position` or later sees: `from` up to `to`; none without a
+ * window.
+ */
 export function unseenBlocks(
   window: CacheWindow | null,
   blockTokens: number,

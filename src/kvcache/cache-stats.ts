@@ -2,7 +2,7 @@ import type { CacheLevel } from "#kvcache/contents";
 import type { CacheBooks, DiskBooks, Swap } from "#kvcache/levels";
 import type { PrefixReuse } from "./prefix-reuse.ts";
 
-/** One level's blocks now, and what happened to its contents since the start. */
+/** One level's blocks now, and counters of its contents since the start. */
 export interface LevelStats {
   readonly level: CacheLevel;
   readonly free: number;
@@ -13,21 +13,23 @@ export interface LevelStats {
   readonly hitTokens: number;
   /** Blocks whose contents went to the next level. */
   readonly offloaded: number;
-  /** Of these, the ones that made no room here: the disk wanted what comes before its blocks. */
+  /**
+   * Of these, copies that freed no block here: they were made to write prefixes of blocks on disk.
+   */
   readonly copiedAhead: number;
-  /** Blocks whose contents, or the start of them, came from here to the level above. */
+  /** Blocks whose contents, whole or in part, were copied from here to the level above. */
   readonly onboarded: number;
-  /** Blocks that made room here, and whose contents no other block has: they are forgotten. */
+  /** Evicted blocks whose contents no other block had: the contents are forgotten. */
   readonly forgotten: number;
-  /** Blocks that made room here, and whose contents another block still has. */
+  /** Evicted blocks whose contents another block still has. */
   readonly dropped: number;
-  /** Blocks that were forgotten because what they continue was. */
+  /** Blocks that were forgotten because a prefix of theirs was. */
   readonly orphaned: number;
-  /** Durations that ended. */
+  /** Retention durations that ended. */
   readonly expired: number;
 }
 
-/** All levels, and what concerns tables; blocks, since the start. */
+/** Counters of all levels and of tables, since the start; blocks where not named otherwise. */
 export interface CacheStats {
   readonly levels: readonly LevelStats[];
   /** Shared blocks that were copied before a write. */
@@ -37,7 +39,7 @@ export interface CacheStats {
   readonly diskFailures: number;
 }
 
-/** Whose counters are put together. */
+/** The parts whose counters are collected. */
 export interface StatsSources {
   readonly books: CacheBooks;
   readonly reuse: PrefixReuse;
@@ -46,7 +48,7 @@ export interface StatsSources {
   readonly copiedBlocks: number;
 }
 
-/** The counters of a cache's parts as one. */
+/** Collects the counters of a cache's parts. */
 export function cacheStats(sources: StatsSources): CacheStats {
   const { books, reuse, swap, disk } = sources;
   const known: readonly CacheLevel[] = [0, 1, 2];
@@ -59,7 +61,7 @@ export function cacheStats(sources: StatsSources): CacheStats {
         level,
         ...tier.counts(),
         ...counted,
-        // Contents go to disk and come from there by way of host memory, as jobs.
+        // Disk transfers run as jobs, through host memory.
         ...(level === 1 ? { offloaded: disk.stats.written } : {}),
         copiedAhead: level === 0 ? disk.stats.copiedAhead : 0,
         ...(level === 2 ? { onboarded: disk.stats.loaded } : {}),

@@ -1,24 +1,24 @@
 /**
- * kvcache: who holds which KV block, and whose prefix can be shared.
+ * kvcache: which sequence holds which KV block, and which prefixes can be shared.
  *
- * A block stores keys and values of `blockTokens` consecutive positions, for every layer.
- * Sequences hold blocks through their tables; sequences with equal history hold the same ones.
+ * A block stores keys and values of `blockTokens` consecutive positions, for every layer. Sequences
+ * hold blocks through their tables; sequences with equal history hold the same ones.
  *
- *   kv-cache.ts      the whole, for tables: match, adopt, allocate, publish, release
- *   cache-shape.ts, cache-stats.ts   what it is made from, and what it counts
- *   prefix-reuse.ts  gives tables what is stored of a prompt
- *   publisher.ts     makes known what tables hold
+ *   kv-cache.ts      the interface, for tables: match, adopt, allocate, publish, release
+ *   cache-shape.ts, cache-stats.ts   its settings and its counters
+ *   prefix-reuse.ts  gives tables the stored prefix of a prompt
+ *   publisher.ts     publishes the blocks that tables hold
  *   truncation.ts    cuts a conversation back
  *
- * Rooms, each with a door of its own, low to high:
+ * Folders, each with an index.ts of its own, low to high:
  *
- *   contents/   what is stored in which block, and how prefixes are found
+ *   contents/   the contents that blocks store, and how prefixes are found
  *   naming/     hashers that name contents
- *   eviction/   which block is evicted first, and what clients say of that
- *   events/     what readers outside are told
+ *   eviction/   which block is evicted first, and the retention that clients ask for
+ *   events/     KV events for readers outside
  *   levels/     the device, host memory and disk, and the moves between them
  *
- * Invariant: never sees a tensor. It deals in ids; kernels own the bytes behind them.
+ * Invariant: never sees a tensor. It handles block ids; kernels own the bytes behind them.
  * Invariant: each block is free, held or cached, and exactly one of these (SPEC.md, KV1).
  *
  * @module

@@ -32,11 +32,11 @@ import { PrefixReuse } from "./prefix-reuse.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
 import { truncate } from "./truncation.ts";
 
-/** The books of the KV cache: who holds which block, what is stored where, what can be shared. */
+/** The bookkeeping of the KV cache: holders, stored contents and shareable prefixes. */
 export class KvCache {
   readonly blockTokens: number;
   readonly prefixCaching: boolean;
-  /** What later queries see; null: everything. */
+  /** Attention window; null: queries see everything. */
   readonly window: CacheWindow | null;
   readonly #storesTails: boolean;
   readonly #books: CacheBooks;
@@ -75,22 +75,22 @@ export class KvCache {
     return this.#books.device.blocks;
   }
 
-  /** Device blocks that can be handed out. */
+  /** Device blocks that can be allocated. */
   get availableBlocks(): number {
     return this.#books.device.availableCount;
   }
 
-  /** Cached device blocks that made room, since the start. */
+  /** Cached device blocks that were evicted, since the start. */
   get evictions(): number {
     return this.#books.device.evictions;
   }
 
-  /** The books of one level: 0 device, 1 host memory, 2 disk. */
+  /** Block counts of one level: 0 device, 1 host memory, 2 disk. */
   counts(level: CacheLevel = 0): BlockCounts {
     return this.#books.tier(level)?.counts() ?? { free: 0, held: 0, cached: 0, total: 0 };
   }
 
-  /** What happened since the start, in all levels. */
+  /** Counters since the start, of all levels. */
   stats(): CacheStats {
     return cacheStats({
       books: this.#books,
@@ -106,12 +106,12 @@ export class KvCache {
     return this.#books.tierOf(block).holders(block);
   }
 
-  /** Where a block is. */
+  /** The level of a block. */
   levelOf(block: BlockId): CacheLevel {
     return this.#books.levelOf(block);
   }
 
-  /** How much a block is worth keeping: 0 to 100. */
+  /** A block's retention priority: 0 to 100. */
   priorityOf(block: BlockId): number {
     return this.#books.tierOf(block).priorityOf(block);
   }
@@ -121,14 +121,14 @@ export class KvCache {
     return Math.ceil(tokens / this.blockTokens);
   }
 
-  /** Time goes on: durations that are over end. Once per step, before anything else. */
+  /** Sets the time and ends due retention durations. Once per step, before anything else. */
   advance(nowMs: number): void {
     this.#books.advance(nowMs);
   }
 
   /**
-   * The longest stored prefix of `tokens` that leaves the last token to compute: its row is what
-   * the next token is drawn from. Changes nothing.
+   * The longest stored prefix of `tokens` that leaves the last token to compute: the next token is
+   * sampled from its row. Changes nothing.
    */
   match(scope: string, tokens: Int32Array, keys: ContentKeys | null = null): PrefixMatch {
     if (!this.prefixCaching) return NO_MATCH;
@@ -142,10 +142,10 @@ export class KvCache {
   }
 
   /**
-   * How many device blocks stop being available when a block of a match is claimed: none when
-   * somebody holds it on the device. A partial match that is copied costs one more, the copy; its
-   * own block then only counts if it is on the device. One in host memory stays there: who claims
-   * it whole in the same step pays for it.
+   * Device blocks that stop being available when a block of a match is claimed: none when it is
+   * held on the device. A partial match that is copied costs one more, the copy; its own block then
+   * only counts if it is on the device. One in host memory stays there: a sequence that claims it
+   * whole in the same step pays for it.
    */
   claimCost(block: BlockId): 0 | 1 {
     const { device } = this.#books;
@@ -158,24 +158,24 @@ export class KvCache {
   }
 
   /**
-   * An empty table takes the matched blocks, one holder more for each that a later query sees, so
-   * that nothing evicts them. All tables that a step fills are held first, then settled.
+   * Adds the matched blocks to an empty table, with one holder more for each that a later query
+   * sees, against eviction. All tables that a step fills are held first, then settled.
    */
   hold(table: BlockTable, match: PrefixMatch): void {
     this.#reuse.hold(table, match);
   }
 
-  /** Makes a held match usable: contents come back to the device, a partial block is copied. */
+  /** Makes a held match usable: moves contents to the device, copies a partial block. */
   settle(table: BlockTable, match: PrefixMatch): void {
     this.#reuse.settle(table, match);
   }
 
-  /** A fully published table takes further blocks, up to `blocks` in all; they must be stored. */
+  /** Extends a fully published table to `blocks` blocks; the further ones must be stored. */
   extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
     this.#reuse.extend(table, { scope: table.scope, tokens, keys: table.keys }, blocks);
   }
 
-  /** An empty table shares all blocks of another one, the partly filled last one too. */
+  /** An empty table gets all blocks of another one, the partly filled last one too, as shared. */
   fork(parent: BlockTable, child: BlockTable): void {
     assert(child.length === 0, "Cannot fork into a table that has blocks");
     assert(child.scope === parent.scope, "Cannot fork into another scope");
@@ -193,8 +193,8 @@ export class KvCache {
   }
 
   /**
-   * Before positions from `position` on are written: gives the table a block of its own where it
-   * shares the one that `position` is in. False, and nothing happens, when there is no block left.
+   * Call before writing from `position` on: a table that shares the block of `position` gets a copy
+   * of its own. False, and nothing happens, when there is no block left.
    */
   makeWritable(table: BlockTable, position: number): boolean {
     const index = Math.floor(position / this.blockTokens);
@@ -210,24 +210,24 @@ export class KvCache {
     return true;
   }
 
-  /** What must be copied, in order, before the next step computes. */
+  /** The copies to carry out, in order, before the next step computes. */
   takeMoves(): readonly BlockMove[] {
     return this.#books.takeMoves();
   }
 
-  /** Appends `count` blocks to the table, or touches nothing: false tells to make room first. */
+  /** Appends `count` blocks; false, and nothing changes, when blocks must be freed first. */
   allocate(table: BlockTable, count: number): boolean {
     return this.#books.device.allocate(count, table.ids);
   }
 
-  /** What the holder of the table's block at `index` says of how long to keep it; null: nothing. */
+  /** Sets the holder's retention of the table's block at `index`; null leaves it as it is. */
   setRetention(table: BlockTable, index: number, retention: BlockRetention | null): void {
     if (retention !== null && table.holds(index)) this.#books.claim(table.get(index), retention);
   }
 
   /**
-   * How much the table's blocks from `start` up to `end` are worth keeping when nobody holds them:
-   * 0 to 100. For the policies priority and true-priority; others ignore it.
+   * Sets the priority, 0 to 100, that the table's blocks from `start` up to `end` have when unheld.
+   * For the policies priority and true-priority; others ignore it.
    */
   prioritise(table: BlockTable, start: number, end: number, priority: number): void {
     for (let index = start; index < end; index++) {
@@ -236,9 +236,9 @@ export class KvCache {
   }
 
   /**
-   * Makes the table's blocks that lie below position `filled` known to others, if full and not
-   * known yet. `tokens` are the sequence's, at least `filled` of them. `log` gets what
-   * `forgetPublished` needs to take it back.
+   * Publishes the table's full blocks below position `filled`, so that other sequences find them.
+   * `tokens` are the sequence's, at least `filled` of them. `log` receives the entries that
+   * `forgetPublished` needs to undo this.
    */
   publish(
     table: BlockTable,
@@ -251,14 +251,15 @@ export class KvCache {
   }
 
   /**
-   * Forgets what `publish` wrote to a log, and what continues it, in all levels: the step that was
-   * to compute it failed. Contents that are gone already are passed over; tables stay as they are.
+   * Forgets the contents that `publish` wrote to a log, and their descendants, in all levels: the
+   * step that was to compute them failed. Contents already forgotten are passed over; tables stay
+   * as they are.
    */
   forgetPublished(log: IntList): void {
     this.#publisher.forget(log);
   }
 
-  /** Gives back what no query at `position` or later sees. Without a window that is nothing. */
+  /** Releases the blocks that no query at `position` or later sees; none without a window. */
   dropLeading(table: BlockTable, position: number): void {
     const { from, to } = this.unseenBlocks(position);
     const end = Math.min(to, table.length);
@@ -270,22 +271,22 @@ export class KvCache {
   }
 
   /**
-   * Places of a table that no query at `position` or later sees: `from` up to `to`. Equal where
-   * every query sees everything.
+   * Table indices that no query at `position` or later sees: `from` up to `to`. Equal where every
+   * query sees everything.
    */
   unseenBlocks(position: number): { readonly from: number; readonly to: number } {
     return unseenBlocks(this.window, this.blockTokens, position);
   }
 
-  /** Takes the table's last blocks back, down to `blocks`: what they were to hold is not wanted. */
+  /** Releases the table's last blocks, down to `blocks`: their positions are not needed. */
   shrink(table: BlockTable, blocks: number): void {
     assert(table.publishedBlocks <= blocks, "Cannot take a published block back");
     while (table.length > blocks) this.#books.release(blockId(table.ids.pop()));
   }
 
   /**
-   * Gives all blocks of a table back, the last first, so that tails are forgotten before heads.
-   * With `tail` the partly filled last block can be found from now on, too.
+   * Releases all blocks of a table, the last first, so that tails are evicted before heads. With
+   * `tail` the partly filled last block can be found from now on, too.
    */
   release(table: BlockTable, tail: StoredTail | null = null): void {
     if (tail !== null && this.#storesTails && !table.swapped) {
@@ -299,7 +300,7 @@ export class KvCache {
     table.reset();
   }
 
-  /** Blocks that must move when these tables, and nobody else, are swapped out or in. */
+  /** Blocks that must move when these tables, and no others, are swapped out or in. */
   swapBlocks(tables: readonly BlockTable[]): number {
     return this.#swap.blocksOf(tables);
   }
@@ -311,13 +312,13 @@ export class KvCache {
 
   /**
    * Moves the contents of all these tables to host memory: they hold host blocks then, and no
-   * device block. False, and nothing moves, when host memory cannot make room.
+   * device block. False, and nothing moves, when host memory has too few blocks.
    */
   swapOut(tables: readonly BlockTable[]): boolean {
     return this.#swap.swapOut(tables);
   }
 
-  /** The way back. False, and nothing moves, when the device has too few blocks. */
+  /** The reverse of `swapOut`. False, and nothing moves, when the device has too few blocks. */
   swapIn(tables: readonly BlockTable[]): boolean {
     return this.#swap.swapIn(tables);
   }
@@ -331,37 +332,37 @@ export class KvCache {
   }
 
   /**
-   * Has what comes before blocks on disk written, too, a few blocks at a time: nothing is found
-   * after a restart without its history. Between steps only, when all that is stored is computed.
+   * Writes the prefixes of blocks on disk, too, a few blocks at a time: after a restart no block is
+   * found without its prefix. Between steps only, when all stored contents are computed.
    */
   writeHeads(): void {
     this.#disk.writeHeads();
   }
 
   /**
-   * What is to be done between host memory and disk, once all moves that were taken before are
-   * carried out: a job may read what a move brings. All but deletions are to be reported.
+   * The jobs between host memory and disk, to start once all moves that were taken before are
+   * carried out: a job may read a moved block. All but deletions are to be reported.
    */
   takeDiskJobs(): readonly DiskJob[] {
     return this.#disk.takeJobs();
   }
 
-  /** A job ended. Returns the key of the load that is complete with it, if any. */
+  /** Reports the end of a job. Returns the key of the load that is complete with it, if any. */
   finishDiskJob(finished: FinishedDiskJob): number | null {
     return this.#disk.finish(finished);
   }
 
   /**
-   * Stores a block that an earlier run left on disk below `parent`, the place of its `parentKey`.
-   * Null: no room, known already, or its key does not fit its contents.
+   * Stores a block that an earlier run left on disk below `parent`, the node of its `parentKey`.
+   * Null: no free block, stored already, or its key does not match its contents.
    */
   restore(file: BlockFile, parent: NodeId | null): NodeId | null {
     return this.#disk.restore(file, parent);
   }
 
   /**
-   * Takes a conversation back to its first `keep` tokens: blocks behind them that nobody holds,
-   * and no other conversation continues, are worth nothing and go next. Returns how many.
+   * Truncates a conversation to its first `keep` tokens: unheld blocks behind them that no other
+   * conversation continues get the lowest priority and are evicted next. Returns their number.
    */
   truncate(scope: string, tokens: Int32Array, keep: number): number {
     const prompt = { scope, tokens, keys: null };
@@ -376,14 +377,14 @@ export class KvCache {
     return true;
   }
 
-  /** What happened since the last call, numbered on. Once per step; nothing without listeners. */
+  /** The events since the last call, numbered on. Once per step; none where events are off. */
   takeEvents(): readonly NumberedKvEvent[] {
     return this.#events?.flush() ?? [];
   }
 
   /**
-   * All that can be found now; null without listeners. Events must have been taken before: the
-   * next ones follow this snapshot without a gap. Costs a scan.
+   * All findable contents; null where events are off. Events must have been taken before: the next
+   * ones follow this snapshot without a gap. Costs a scan.
    */
   snapshot(): KvSnapshot | null {
     const blocks = this.#books.observer.snapshotBlocks();
@@ -391,7 +392,7 @@ export class KvCache {
     return { nextId: this.#events.nextId, blocksPerLevel: this.#blocksPerLevel, blocks };
   }
 
-  /** Checks that the books agree with all tables there are. Costs a scan; for tests and bugs. */
+  /** Checks the bookkeeping against all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
     this.#books.audit(tables, this.#disk.pinned());
   }

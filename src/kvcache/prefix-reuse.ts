@@ -12,26 +12,26 @@ import {
 } from "#kvcache/contents";
 import type { CacheBooks } from "#kvcache/levels";
 
-/** How much of what is stored is used again. */
+/** Settings of prefix reuse. */
 export interface ReuseOptions {
   readonly blockTokens: number;
   /** Use the start of a stored block, too. */
   readonly partialReuse: boolean;
-  /** Copy such a block where somebody holds or continues it; off: only unheld leaves are used. */
+  /** Copy such a block where it is held or has children; off: only unheld leaves are used. */
   readonly copyOnPartialReuse: boolean;
-  /** Leading blocks of a prefix of so many tokens that its next query does not see: from, to. */
+  /** Leading blocks of a prefix of `tokens` tokens that its next query does not see: from, to. */
   readonly unseenBlocks: (tokens: number) => { readonly from: number; readonly to: number };
 }
 
-/** Finds what of a prompt is stored, and gives it to tables. */
+/** Finds the stored prefix of a prompt, and adds its blocks to tables. */
 export class PrefixReuse {
   readonly #books: CacheBooks;
   readonly #options: ReuseOptions;
   /** By level: tokens that tables took, since the start. */
   readonly #hitTokens: [number, number, number] = [0, 0, 0];
   /**
-   * Host blocks that came back in this step while other tables waited for them, too, and where
-   * they are: what they continue may be forgotten meanwhile, and they with it.
+   * Host blocks onboarded in this step that other tables hold, too, and their device blocks: their
+   * prefix may be forgotten meanwhile, and they with it.
    */
   readonly #broughtBack = new Map<BlockId, BlockId>();
 
@@ -40,7 +40,7 @@ export class PrefixReuse {
     this.#options = options;
   }
 
-  /** Tokens that tables took from a level, of the starts of blocks too, since the start. */
+  /** Tokens that tables took from a level, partial matches included, since the start. */
   hitTokens(level: CacheLevel): number {
     return this.#hitTokens[level];
   }
@@ -59,7 +59,7 @@ export class PrefixReuse {
       parent = node;
       const block = this.#books.index.blockOf(node);
       if (this.#books.levelOf(block) === 2) onDisk.push(block);
-      // What is nearer counts once the gap before it is filled.
+      // Nearer blocks behind one on disk count once that one is loaded.
       else if (onDisk.length === 0) {
         blocks.push(block);
         tip = node;
@@ -123,7 +123,7 @@ export class PrefixReuse {
     }
   }
 
-  /** Whether the block can be taken as it is: nobody holds it, and nothing is lost but its tail. */
+  /** Whether the block can be taken over: it is unheld, and only its tail is lost. */
   #canTakeOver(block: BlockId, node: NodeId): boolean {
     const { index, device } = this.#books;
     return device.has(block) && device.holders(block) === 0 && !index.hasChildren(node);
@@ -159,13 +159,13 @@ export class PrefixReuse {
     table.ids.push(copy);
   }
 
-  /** Contents of a held host block on the device, with one holder, for the host block's. */
+  /** Replaces a held host block by a device block with its contents and one holder. */
   #bringBack(host: BlockId, index: number): BlockId {
     const { device } = this.#books;
     const node = this.#books.index.nodeOf(host);
     const best = node === null ? this.#broughtBack.get(host) : this.#books.index.blockOf(node);
     if (best !== undefined && device.has(best)) {
-      // An earlier table of this step brought it back.
+      // An earlier table of this step onboarded it.
       device.retain(best);
       this.#books.giveUp(host);
       return best;

@@ -2,10 +2,10 @@ import { assert, type IntList } from "#base";
 import { type BlockPlace, type BlockTable, extraOf, nodeId } from "#kvcache/contents";
 import type { CacheBooks } from "#kvcache/levels";
 
-/** A sequence's tokens: a list that shows parts of itself. */
+/** A sequence's tokens: a list with views of its ranges. */
 export interface TokenSource {
   readonly length: number;
-  /** Those from `start` up to `end`; valid until the list changes. */
+  /** Tokens from `start` up to `end`; valid until the list changes. */
   view(start: number, end: number): Int32Array;
 }
 
@@ -16,10 +16,10 @@ export interface StoredTail {
   readonly computed: number;
 }
 
-/** Integers per published block in a log: its place in the index, and that place's serial. */
+/** Integers per published block in a log: its node in the index, and the node's serial. */
 const LOG_STRIDE = 2;
 
-/** Makes what tables hold known to others. */
+/** Publishes the blocks of tables, so that other sequences find them. */
 export class Publisher {
   readonly #books: CacheBooks;
   readonly #blockTokens: number;
@@ -40,7 +40,7 @@ export class Publisher {
       const node = known ?? index.insert(this.#nextPlace(table, tokens, this.#blockTokens), block);
       index.setTip(table, node);
       table.publishedBlocks++;
-      // Tables that came back from host memory together share blocks that none had published.
+      // Tables swapped in together share blocks that none of them had published.
       if (known !== null) continue;
       device.publish(block);
       log?.push(node);
@@ -48,7 +48,9 @@ export class Publisher {
     }
   }
 
-  /** The partly filled last block, too, unless it is stored already, or somebody else's as well. */
+  /**
+   * Publishes the partly filled last block, too, unless equal contents are stored or it is shared.
+   */
   publishTail(table: BlockTable, tail: StoredTail): void {
     this.publish(table, tail, null);
     const { index, device } = this.#books;
@@ -73,7 +75,7 @@ export class Publisher {
     }
   }
 
-  /** Whether the table has a next block, and what it continues can still be found. */
+  /** Whether the table holds a next block, and its prefix can still be found. */
   #canGoOn(table: BlockTable): boolean {
     table.broken ||= !this.#books.index.hasTip(table) || !table.holds(table.publishedBlocks);
     return !table.broken;

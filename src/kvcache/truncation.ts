@@ -1,6 +1,6 @@
 /**
- * Taking a conversation back to an earlier point: what was said behind it will not be asked for
- * again, so its blocks are the first to go. TensorRT-LLM's `truncateBlocks`.
+ * Truncates a conversation: the contents behind the cut will not be requested again, so their
+ * blocks are evicted first. TensorRT-LLM's `truncateBlocks`.
  */
 import { assert } from "#base";
 import { type LookUp, type NodeId, placeOf } from "#kvcache/contents";
@@ -21,7 +21,7 @@ export function truncate(books: CacheBooks, { prompt, keep, blockTokens }: Cut):
   const firstCut = Math.ceil(keep / blockTokens);
   let first = chain.length;
   while (first > firstCut && isAlone(books, chain, first - 1)) first--;
-  // The last one is told last, and goes first.
+  // The last node is demoted last, and evicted first.
   let demoted = 0;
   for (const node of chain.slice(first)) {
     for (const block of books.index.blocksOf(node)) {
@@ -32,7 +32,7 @@ export function truncate(books: CacheBooks, { prompt, keep, blockTokens }: Cut):
   return demoted;
 }
 
-/** The places of all leading blocks of a prompt that are stored, its partial tail included. */
+/** The nodes of all leading blocks of a prompt that are stored, its partial tail included. */
 function storedChain({ index }: CacheBooks, prompt: LookUp, blockTokens: number): NodeId[] {
   const chain: NodeId[] = [];
   let parent: NodeId | null = null;
@@ -51,7 +51,7 @@ function storedChain({ index }: CacheBooks, prompt: LookUp, blockTokens: number)
   return chain;
 }
 
-/** Whether nobody holds a place's blocks, and nothing continues it but the chain behind it. */
+/** Whether a node's blocks are unheld, and it has no child but the chain's next node. */
 function isAlone(books: CacheBooks, chain: readonly NodeId[], at: number): boolean {
   const node = chain[at];
   assert(node !== undefined, "Cannot look behind a chain");

@@ -54,8 +54,8 @@ export function headShapeOf(config: {
 }
 
 /**
- * The window of each layer: as `layer_types` says, else `slides(layer)` decides. Null: none. The
- * size is `sliding_window`.
+ * The window of each layer: by `layer_types`, else by `slides(layer)`. Null: none. The size is
+ * `sliding_window`.
  */
 export function windowsOf(
   config: DecoderConfig,

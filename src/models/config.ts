@@ -1,12 +1,12 @@
 /**
- * Schemas of config.json, as far as models are made from it. Unknown fields pass: a config also
- * describes training. Both of transformers' dialects are accepted: 4 (`rope_theta`, `rope_scaling`)
- * and 5 (`rope_parameters`).
+ * Schemas of the fields of config.json that models are made from. Unknown fields pass: a config
+ * also describes training. Both of transformers' dialects are accepted: 4 (`rope_theta`,
+ * `rope_scaling`) and 5 (`rope_parameters`).
  */
 import { z } from "zod";
 import { EngineError, shortText, valueText } from "#base";
 
-/** config.json as it was parsed. */
+/** config.json after parsing. */
 export type JsonConfig = Readonly<Record<string, unknown>>;
 
 const size = z
@@ -52,7 +52,7 @@ const RopeParameters = z.looseObject({
 });
 export type RopeParameters = z.output<typeof RopeParameters>;
 
-/** What rope is made from, in either dialect. */
+/** The fields for rope, in either dialect. */
 export const RopeConfig = z.looseObject({
   max_position_embeddings: size,
   original_max_position_embeddings: size.nullish(),
@@ -64,7 +64,7 @@ export const RopeConfig = z.looseObject({
 });
 export type RopeConfig = z.output<typeof RopeConfig>;
 
-/** Llama and the families that keep its field names. */
+/** Llama and the families with the same field names. */
 export const DecoderConfig = RopeConfig.extend({
   model_type: z.string(),
   hidden_size: size,
@@ -168,7 +168,7 @@ export type BertConfig = z.output<typeof BertConfig>;
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
 
 /**
- * Reads `config`, which is what `file` holds, by a schema. Throws CHECKPOINT_INVALID, which names
+ * Validates `config`, the content of `file`, by a schema. Throws CHECKPOINT_INVALID, which names
  * the first wrong field.
  */
 export function parseConfig<T>(schema: z.ZodType<T>, config: JsonConfig, file = "config.json"): T {
@@ -200,7 +200,7 @@ export function invalidConfig(
   );
 }
 
-/** The error for a config that is right, and that no architecture here can run. */
+/** The error for a valid config that no architecture here can run. */
 export function unsupportedConfig(field: string, wanted: string, value: unknown): EngineError {
   return new EngineError(
     "UNSUPPORTED_MODEL",
@@ -209,7 +209,7 @@ export function unsupportedConfig(field: string, wanted: string, value: unknown)
   );
 }
 
-/** A text in quotes, so that "12" and 12 can be told apart. */
+/** A text in quotes, to distinguish "12" from 12. */
 export function quoted(value: unknown): string {
   return typeof value === "string" ? JSON.stringify(shortText(value)) : valueText(value);
 }

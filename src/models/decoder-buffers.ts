@@ -2,44 +2,47 @@ import type { Activation, Device, DeviceTensor, WeightFormat } from "#devices";
 import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
 import { routerFormatOf } from "./decoder-weights.ts";
 
-/** The largest step: what a decoder's memory is allocated for. */
+/** The largest step, which a decoder's memory is allocated for. */
 export interface DecoderLimits {
   /** T: most tokens of a step. */
   readonly stepTokensMax: number;
   /** S: most sequences of a step. */
   readonly sequencesMax: number;
-  /** R: most rows that want logits or hidden states at once. */
+  /** R: most rows with logits or hidden states at once. */
   readonly logitRowsMax: number;
   /** M: most blocks of a sequence. */
   readonly blocksPerSequenceMax: number;
   /**
-   * P, so that no more of a block table goes to the device than its context needs; 1 by default,
-   * which is too much, and right for any cache.
+   * P, so that only the entries of a block table that its context needs are copied to the device; 1
+   * by default, which copies too many, and works for any cache.
    */
   readonly blockTokens?: number;
-  /** Most positions of a sequence; the model's own by default, and without sinks at most. */
+  /**
+   * Most positions of a sequence; by default the model's own, which is also the limit without
+   * sinks.
+   */
   readonly contextTokensMax?: number;
   /** Most tokens of a sequence under a tree mask; 0, the default: no masks. */
   readonly treeTokensMax?: number;
 }
 
-/** All memory of a step but its input, allocated once. Letters: `devices/ops.ts`. */
+/** All memory of a step except its input, allocated once. Letters: `devices/ops.ts`. */
 export interface DecoderBuffers {
   /** [T, E] f32: the residual stream. */
   readonly x: DeviceTensor;
-  /** [T, E]: normalised, what the next linear reads. */
+  /** [T, E]: normalised, the input of the next linear. */
   readonly input: Activation;
   /** [T, (H + 2K) * D] and [T, H * D] f32. */
   readonly qkv: DeviceTensor;
   readonly query: DeviceTensor;
-  /** [T, H * D] f32: queries as sinks see them; null without sinks. */
+  /** [T, H * D] f32: the queries for sinks; null without sinks. */
   readonly sinkQuery: DeviceTensor | null;
   /** [T, H * D]. */
   readonly attended: Activation;
   /** [T, E] f32: a branch before and after its own norm; null where branches have none. */
   readonly branch: { readonly plain: DeviceTensor; readonly normed: DeviceTensor } | null;
   readonly feedForward: FeedForwardBuffers;
-  /** [R, E] f32: `x` of rows that are wanted, and with norms of branches what is added to it. */
+  /** [R, E] f32: `x` of the wanted rows, and with norms of branches the pending addend. */
   readonly kept: { readonly x: DeviceTensor; readonly delta: DeviceTensor | null };
 
   /** Output rows. [R] i32, [R, E] f32 twice, [R, E], [R, V] f32. */
@@ -67,7 +70,7 @@ export interface ExpertBuffers {
   readonly router: { readonly normed: DeviceTensor; readonly input: Activation } | null;
 }
 
-/** The place of a dense layer's scratch in `FeedForwardBuffers.dense`. */
+/** The key of a dense layer's scratch in `FeedForwardBuffers.dense`. */
 export function denseKey(spec: Extract<FeedForwardSpec, { kind: "dense" }>): string {
   return `${spec.size} ${spec.gated}`;
 }
@@ -77,7 +80,7 @@ export interface DecoderBufferOptions {
   readonly format: WeightFormat;
   /** Some branch has a norm of its own (Gemma-2). */
   readonly branchNorms: boolean;
-  /** Queries are turned once more for attention sinks. */
+  /** Queries are rotated a second time for attention sinks. */
   readonly sinks: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Runs all layers of a decoder over a staged step; every buffer is given. */
+/** Runs all layers of a decoder over a staged step, in given buffers. */
 import { assert } from "#base";
 import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
 import { type DecoderBuffers, denseKey } from "./decoder-buffers.ts";
@@ -17,7 +17,7 @@ export interface DecoderLayersParts {
   readonly rope: DeviceTensor | null;
 }
 
-/** Rows of the residual stream that are computed. */
+/** Rows of the residual stream that are still computed. */
 interface LiveRows {
   readonly count: number;
   /** [count, E] f32. */
@@ -31,7 +31,7 @@ interface LayerRun {
   readonly index: number;
   readonly cache: KvPool;
   readonly staged: StagedStep;
-  /** Rows that are computed behind this layer's attention; null: all. */
+  /** Rows that are computed after this layer's attention; null: all. */
   readonly wanted: WantedRows | null;
 }
 
@@ -39,8 +39,8 @@ interface LayerRun {
  * A layer adds its branches to the residual stream `x`. Where a branch has a norm of its own, its
  * sum with `x` is left to the next norm (`delta`); everywhere else the branch's last linear adds.
  *
- * Nothing reads the last layer's rows but what is wanted of the step: behind its attention only
- * those go on, and where none are wanted it ends with its keys and values.
+ * Only the wanted rows of the last layer are used: after its attention only those are computed, and
+ * where none are wanted the layer ends with its keys and values.
  */
 export class DecoderLayers {
   readonly #parts: DecoderLayersParts;
@@ -52,9 +52,9 @@ export class DecoderLayers {
   }
 
   /**
-   * Enqueues all layers; keys and values go to `cache`, ids to take from `drawn` come from there.
-   * What comes out is in `buffers.x`, a row for each token, or in `buffers.kept.x`, a row for each
-   * one that is wanted.
+   * Enqueues all layers; keys and values go to `cache`, ids with a source are read from `drawn`.
+   * The result is in `buffers.x`, a row for each token, or in `buffers.kept.x`, a row for each
+   * wanted one.
    */
   run(staged: StagedStep, cache: KvPool, drawn: DeviceTensor | null): void {
     const { buffers, spec: decoder, weights, device } = this.#parts;
@@ -72,7 +72,7 @@ export class DecoderLayers {
     if (delta !== null) device.add({ ...this.#rows, delta });
   }
 
-  /** What was staged in a short form gets the form that ops read. */
+  /** Expands inputs that were staged in a compact form to the form that ops read. */
   #spread(staged: StagedStep, drawn: DeviceTensor | null): void {
     const { device } = this.#parts;
     const { tokens, tokenIds, tokenSources, batch, tableStarts, tableValues } = staged;
@@ -95,7 +95,7 @@ export class DecoderLayers {
     device.embed({ count, out: x, ids: positions, table, offset, accumulate: true });
   }
 
-  /** Takes and returns the branch that is still to be added to `x`; null: none. */
+  /** Takes and returns the pending branch output that is not yet added to `x`; null: none. */
   #layer(run: LayerRun, delta: DeviceTensor | null): DeviceTensor | null {
     const { layer, wanted } = run;
     const { device, buffers } = this.#parts;
@@ -106,7 +106,7 @@ export class DecoderLayers {
       return null;
     }
     this.#attend(run);
-    // Without a norm of its own the feed-forward reads what the attention read.
+    // Without a norm of its own the feed-forward reads the attention's input.
     if (wanted !== null && layer.feedForwardNorm === null) this.#keepInput(layer, wanted);
     const attended = this.#addBranch(layer.postAttentionNorm, (out, accumulate) => {
       const { count } = this.#rows;
@@ -123,7 +123,7 @@ export class DecoderLayers {
     return branch ?? pending;
   }
 
-  /** From here on only `wanted` rows are computed. Takes and returns what is to be added to `x`. */
+  /** From here on only `wanted` rows are computed. Takes and returns the pending addend of `x`. */
   #keepRows({ count, indices }: WantedRows, delta: DeviceTensor | null): DeviceTensor | null {
     const { device, buffers } = this.#parts;
     const { kept } = buffers;
@@ -134,7 +134,7 @@ export class DecoderLayers {
     return kept.delta;
   }
 
-  /** The attention's norm once more, of `wanted` rows alone. */
+  /** Repeats the attention's norm for the `wanted` rows alone. */
   #keepInput({ attentionNorm }: LayerWeights, { count, indices }: WantedRows): void {
     const { device, buffers } = this.#parts;
     const { input: out, kept } = buffers;
@@ -147,7 +147,7 @@ export class DecoderLayers {
     this.#parts.device.norm({ ...this.#rows, out, ...norm, ...(delta !== null && { delta }) });
   }
 
-  /** Lets `run` add to `x`, or with a norm of its own returns what is to be added. */
+  /** Lets `run` add to `x`, or with a norm of its own returns the pending addend. */
   #addBranch(
     norm: NormWeights | null,
     run: (out: DeviceTensor, accumulate: boolean) => void,
@@ -208,7 +208,7 @@ export class DecoderLayers {
     return { tokens: streaming?.sinkTokens ?? 0, query, positionMax: window - 1 };
   }
 
-  /** A router that reads another format than its experts gets the norm's rows beside theirs. */
+  /** A router with another format than its experts gets a second copy of the norm's rows. */
   #feedForwardNorm(norm: NormWeights, delta: DeviceTensor | null, spec: FeedForwardSpec): void {
     const { device, buffers } = this.#parts;
     const { input, feedForward } = buffers;
@@ -255,7 +255,7 @@ export class DecoderLayers {
   }
 }
 
-/** What a layer with a window sees of the sequence's start. */
+/** Attention sinks of a layer with a window. */
 interface Sinks {
   readonly tokens: number;
   readonly query: DeviceTensor;

@@ -1,19 +1,19 @@
 import type { ActivationKind, NormKind } from "#devices";
 
 /**
- * A decoder as data: all that tells one family from another, except the names of its weights
- * (`weight-names.ts`), which also say where the norms stand.
+ * A decoder as data: all differences between families, except the names of their weights
+ * (`weight-names.ts`), which also define the placement of the norms.
  */
 export interface DecoderSpec {
   /** The `model_type` it was made from. */
   readonly architecture: string;
   readonly hiddenSize: number;
   readonly heads: number;
-  /** Divides `heads`: so many query heads share a key and a value. */
+  /** Divides `heads`: heads / kvHeads query heads share a key and a value. */
   readonly kvHeads: number;
   readonly headDim: number;
   readonly vocabularySize: number;
-  /** Most positions that the model was made for. */
+  /** Most positions that the model was trained for. */
   readonly contextTokensMax: number;
   readonly layers: readonly LayerSpec[];
   readonly norm: NormSpec;
@@ -34,14 +34,14 @@ export interface DecoderSpec {
   readonly eosTokenIds: readonly number[];
 }
 
-/** What may differ from layer to layer. */
+/** The properties that may differ from layer to layer. */
 export interface LayerSpec {
-  /** A query sees so many last positions, its own included; null: all. */
+  /** A query attends to this many last positions, its own included; null: all. */
   readonly window: number | null;
   readonly feedForward: FeedForwardSpec;
 }
 
-/** The part of a layer behind attention: one network, or some of many by a router. */
+/** The feed-forward part of a layer: one network, or experts chosen by a router. */
 export type FeedForwardSpec =
   | {
       readonly kind: "dense";
@@ -70,7 +70,7 @@ export interface NormSpec {
   readonly weightOffset: number;
 }
 
-/** How a model knows where a token stands: turned queries and keys, or a table. */
+/** How a model encodes positions: rotated queries and keys, or a table. */
 export type PositionSpec =
   | RopeSpec
   | {
@@ -84,7 +84,7 @@ export type PositionSpec =
 /** Su et al. 2021, "RoFormer": position as a rotation of pairs of dimensions. */
 export interface RopeSpec {
   readonly kind: "rope";
-  /** Leading dimensions of a head that turn; even. */
+  /** Leading dimensions of a head that are rotated; even. */
   readonly rotaryDim: number;
   readonly theta: number;
   readonly scaling: RopeScaling;

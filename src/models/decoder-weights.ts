@@ -4,10 +4,10 @@ import type { DecoderSpec, FeedForwardSpec } from "./decoder-spec.ts";
 import { type LinearWeights, WeightLoader, type WeightOptions } from "./weight-loader.ts";
 import type { FeedForwardNames, LayerNames } from "./weight-names.ts";
 
-/** A norm, ready to be spread into `Device.norm`. */
+/** A norm, to be spread into the input of `Device.norm`. */
 export type NormWeights = Pick<NormInput, "kind" | "weight" | "bias" | "epsilon" | "weightOffset">;
 
-/** One layer on a device. Which norms there are: `weight-names.ts`. */
+/** One layer on a device. `weight-names.ts` lists the possible norms. */
 export interface LayerWeights {
   readonly attentionNorm: NormWeights;
   readonly qkv: LinearWeights;
@@ -46,15 +46,15 @@ export interface DecoderWeights {
 }
 
 /**
- * The router decides by small differences: 8 bits would choose other experts, so it stays in f32.
+ * The router's format: f32, since small differences decide and 8 bits would choose other experts.
  */
 export function routerFormatOf(format: WeightFormat): WeightFormat {
   return format === "i8" ? "f32" : format;
 }
 
 /**
- * Packs a checkpoint's weights in `format`. Throws OUT_OF_MEMORY, and where a tensor is missing or
- * has another shape than config.json makes it CHECKPOINT_INVALID, which names it.
+ * Packs a checkpoint's weights in `format`. Throws OUT_OF_MEMORY, and CHECKPOINT_INVALID, which
+ * names the tensor, where one is missing or its shape contradicts config.json.
  */
 export function loadDecoderWeights(
   device: Device,

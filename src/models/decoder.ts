@@ -18,26 +18,26 @@ export interface DecoderOptions {
   readonly spec: DecoderSpec;
   readonly weights: DecoderWeights;
   readonly limits: DecoderLimits;
-  /** Windows, and maybe sinks, for every layer. Default: only those of the model. */
+  /** Windows, and optionally sinks, for every layer. Default: only those of the model. */
   readonly streaming?: Streaming | null;
   /**
-   * Length of the longest sequence that is served, as the model and the settings have it, and not
-   * the memory; the model's context by default. LongRoPE's factors follow from it.
+   * Length of the longest served sequence, given by the model and the settings, not by memory; the
+   * model's context by default. LongRoPE's factors depend on it.
    */
   readonly servedTokens?: number;
 }
 
-/** Decoders so far: several may share a device, and their replayed steps are told apart. */
+/** Number of decoders so far: several may share a device, and their graphs need distinct keys. */
 let decoders = 0;
 
 /**
  * Runs a decoder described by data. `stage` copies a step's input to the device, `forward` enqueues
  * all layers, `hidden` and `logits` read rows of the result. Nothing is allocated after the
- * constructor, and nothing but `stage` and row numbers moves from the host.
+ * constructor, and only `stage` and row numbers copy from the host.
  *
- * A step that draws from all of its rows is one that devices replay: it is filled up with sequences
- * of no context to one of few sizes, and its logits belong to it (`drawnLogits`). Of any other one
- * the last layer computes what is wanted (`StepInput.wantedRows`), and no more.
+ * A step that samples from all of its rows is replayed by the device: it is padded with sequences
+ * of no context to one of few sizes, and its logits belong to it (`drawnLogits`). Of any other step
+ * the last layer computes only the wanted rows (`StepInput.wantedRows`).
  */
 export class Decoder {
   readonly spec: DecoderSpec;
@@ -50,16 +50,16 @@ export class Decoder {
   readonly #stage: StepStage;
   readonly #name = `decoder ${decoders++}`;
   #staged: StagedStep | null = null;
-  /** The rows that the staged step goes on with; null: all. */
+  /** The wanted rows of the staged step; null: all. */
   #wanted: Int32Array | null = null;
   /** Sequences whose logits `forward` makes; 0: none. */
   #drawing = 0;
-  /** What replayed steps were made for, and how often that changed. */
+  /** `drawn` and cache of the captured steps, and the number of changes of either. */
   #drawn: DeviceTensor | null = null;
   #cache: KvPool | null = null;
   #changes = 0;
 
-  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model cannot have. */
+  /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model does not support. */
   constructor(options: DecoderOptions) {
     const { device, spec, weights, limits, streaming = null } = options;
     const { servedTokens = spec.contextTokensMax } = options;
@@ -81,7 +81,7 @@ export class Decoder {
     this.#layers = new DecoderLayers({ device, spec, weights, buffers, streaming, rope });
   }
 
-  /** Most sequences of a step that draws from all of its rows. */
+  /** Most sequences of a step that samples from all of its rows. */
   get drawingMax(): number {
     const { stepTokensMax, sequencesMax, logitRowsMax } = this.#limits;
     return Math.min(stepTokensMax, sequencesMax, logitRowsMax);
@@ -89,8 +89,8 @@ export class Decoder {
 
   /**
    * Makes `step` the next one to run. Its arrays may be reused when this returns. `drawn` [R] i32
-   * is where `tokenSources` of this and of later steps are looked up when they run; it should
-   * always be the same.
+   * holds the tokens that `tokenSources` of this and of later steps refer to; it is read when they
+   * run, and should always be the same.
    */
   stage(step: StepInput, drawn?: DeviceTensor): void {
     const { stepTokensMax, sequencesMax } = this.#limits;
@@ -134,12 +134,12 @@ export class Decoder {
     });
   }
 
-  /** Most tokens of a sequence that block tables have room for. */
+  /** Most tokens of a sequence that block tables can hold. */
   contextTokensMax(cache: KvPool): number {
     return this.#limits.blocksPerSequenceMax * cache.blockTokens;
   }
 
-  /** The context that drawing steps of `sequences`, padding counted, are replayed for. */
+  /** Padded context of sampling steps of `sequences`, padding included. */
   paddedContext(contextTokens: number, sequences: number, cache: KvPool): number {
     const contextTokensMax = this.contextTokensMax(cache);
     const { format } = this.#weights;
@@ -153,8 +153,8 @@ export class Decoder {
   }
 
   /**
-   * [S, V] f32: logits of the staged step's rows, in order, where it draws from all of them and
-   * they were made by `forward`; else null. Valid until the next `forward` or `logits`.
+   * [S, V] f32: logits of the staged step's rows, in order, where it samples from all of them and
+   * `forward` made them; else null. Valid until the next `forward` or `logits`.
    */
   drawnLogits(): DeviceTensor | null {
     if (this.#drawing === 0) return null;
@@ -210,7 +210,7 @@ export class Decoder {
     return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: this.#wanted });
   }
 
-  /** Rounded up to a size that was, or will be, replayed; whether ids are taken does not matter. */
+  /** Padded to one of the replayed sizes; with `drawn`, all of these steps can take ids from it. */
   #stageDrawing(step: StepInput): StagedStep {
     const { tokens, sequences, queryLengthMax, treeMask } = step;
     assert(
@@ -262,7 +262,7 @@ function areEqual(one: Int32Array, other: Int32Array): boolean {
   return one.length === other.length && one.every((row, place) => row === other[place]);
 }
 
-/** Where each row is among those that are wanted. */
+/** The index of each row among the wanted rows. */
 function placesOf(rows: Int32Array, wanted: Int32Array): Int32Array {
   const places = new Map(Array.from(wanted, (row, place) => [row, place]));
   return rows.map((row) => {

@@ -17,7 +17,7 @@ export interface EncoderInput {
   readonly starts: Int32Array;
 }
 
-/** The largest batch: what an encoder's memory is allocated for. */
+/** The largest batch, which an encoder's memory is allocated for. */
 export interface EncoderLimits {
   readonly stepTokensMax: number;
   readonly sequencesMax: number;
@@ -31,8 +31,8 @@ export interface EncoderOptions {
 }
 
 /**
- * Runs a BERT-style encoder: no cache, no order, norms after each branch. Source: Devlin et al.
- * 2018, "BERT".
+ * Runs a BERT-style encoder: no cache, no causal order, norms after each branch. Source: Devlin et
+ * al. 2018, "BERT".
  */
 export class Encoder {
   readonly spec: EncoderSpec;

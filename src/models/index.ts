@@ -9,20 +9,20 @@
  *   config-parts.ts      fields that families share: heads, windows, activations
  *   rope-config.ts       rope's fields; rope.ts makes the table of angles
  *   decoder-spec.ts      a decoder as data; encoder-spec.ts an encoder
- *   weight-names.ts      where a family keeps its weights
+ *   weight-names.ts      names of a family's weights
  *   weight-loader.ts     finds, checks and packs them
  *   decoder-weights.ts   the packed weights; encoder-weights.ts of an encoder
  *   kv-scales.ts         calibrated scales of keys and values, by name
- *   pooling.ts           rows to one vector; pooling-config.ts how, by sentence-transformers' files
+ *   pooling.ts           rows to one vector; pooling-config.ts: settings of sentence-transformers
  *   decoder-buffers.ts   the memory of a step
- *   step-input.ts        what one step must know
- *   streaming.ts         windows and attention sinks that a user asks for
+ *   step-input.ts        the input of one step
+ *   streaming.ts         windows and attention sinks of the settings
  *   random-weights.ts    weights for a config without a checkpoint
- *   step-stage.ts        brings it to the device
+ *   step-stage.ts        copies a step's input to the device
  *   decoder.ts           runs a step; encoder.ts a batch of texts
- *   warm-up.ts           makes decoding steps of all sizes ahead
+ *   warm-up.ts           captures decode steps of all sizes ahead
  *
- * Invariant: no family has code in the decoder; it reads the spec and which norms there are.
+ * Invariant: no family has code in the decoder; it reads the spec and the norms.
  * Invariant: a step allocates nothing and never waits; ops are only enqueued.
  *
  * @module

@@ -4,14 +4,17 @@ import { decodeFloats, elementCount, formatShape } from "#tensor";
 import type { JsonConfig } from "./config.ts";
 import type { WeightSources } from "./weight-loader.ts";
 
-/** What a checkpoint says about the scales of its cache. */
+/** The parts of a checkpoint that hold the scales of its cache. */
 export interface ScaledCheckpoint {
   readonly tensors: WeightSources;
-  /** Its `quantization_config.kv_cache_scheme` says what the scales were calibrated for. */
+  /**
+   * Its `quantization_config.kv_cache_scheme` specifies the format that the scales were calibrated
+   * for.
+   */
   readonly config: JsonConfig;
 }
 
-/** Which cache the scales are for. */
+/** The cache that the scales are for. */
 export interface ScaledCache {
   readonly layers: number;
   readonly format: KvFormat;
@@ -23,7 +26,7 @@ type Part = "key" | "value";
 const layerNumber = /(?:^|\.)(?:layers|h)\.(\d+)\./;
 
 /**
- * How tools name one layer's scales: llm-compressor and vLLM (`self_attn.k_scale`, also below
+ * Names of one layer's scales by tool: llm-compressor and vLLM (`self_attn.k_scale`, also below
  * `attn`), ModelOpt (`k_proj.k_scale`), AutoFP8 (`k_proj.output_scale`).
  */
 const partNames: Readonly<Record<Part, RegExp>> = {
@@ -37,8 +40,8 @@ const mergedName = /\.(?:kv_scale|kv_cache_scaling_factor)$/;
 /**
  * Calibrated scales of a cache, one per layer, found by name among a checkpoint's tensors. Null:
  * there are none, or they are for another format, so tokens have scales of their own, which is as
- * exact. Throws CHECKPOINT_INVALID where some layers have scales and others none, or where one is
- * not a positive number: a default in its place would silently cost accuracy.
+ * exact. Throws CHECKPOINT_INVALID where only some layers have scales, or where one is not a
+ * positive number: a default in its place would silently cost accuracy.
  */
 export function kvScales(checkpoint: ScaledCheckpoint, cache: ScaledCache): KvScales | null {
   if (cache.format !== calibratedFormat(checkpoint.config)) return null;
@@ -49,7 +52,7 @@ export function kvScales(checkpoint: ScaledCheckpoint, cache: ScaledCache): KvSc
     if (partNames.key.test(name)) found.key.set(layer, source);
     if (partNames.value.test(name)) found.value.set(layer, source);
     if (!mergedName.test(name)) continue;
-    // Scales of their own go before a merged one.
+    // Separate scales take precedence over a merged one.
     if (!found.key.has(layer)) found.key.set(layer, source);
     if (!found.value.has(layer)) found.value.set(layer, source);
   }
@@ -61,7 +64,7 @@ export function kvScales(checkpoint: ScaledCheckpoint, cache: ScaledCache): KvSc
   };
 }
 
-/** fp8 unless the config says that the cache was calibrated for integers. */
+/** fp8 unless the config specifies a cache that was calibrated for integers. */
 function calibratedFormat(config: JsonConfig): KvFormat {
   const scheme = fieldOf(fieldOf(config, "quantization_config"), "kv_cache_scheme");
   return fieldOf(scheme, "type") === "int" ? "i8" : "fp8";

@@ -1,10 +1,10 @@
-/** The files of sentence-transformers → how texts become vectors, or a refusal by name. */
+/** Turns the files of sentence-transformers into pooling settings, or rejects them by name. */
 import { z } from "zod";
 import { EngineError } from "#base";
 import { type JsonConfig, parseConfig } from "./config.ts";
 import { meanPooling, POOLING_MODES, type PoolingMode, type PoolingSpec } from "./pooling.ts";
 
-/** What a model's folder says of vectors, as plain JSON: #checkpoint's `SentenceFiles`. */
+/** The settings of vectors in a model's folder, as plain JSON: #checkpoint's `SentenceFiles`. */
 export interface SentenceSource {
   readonly modules:
     | readonly {
@@ -18,12 +18,12 @@ export interface SentenceSource {
   readonly tokenizerTokensMax: number | null;
 }
 
-/** How a model makes vectors. */
+/** How a model turns texts into vectors. */
 export interface TextEmbedding {
   readonly pooling: PoolingSpec;
   /** Most tokens of a text, special ones included; no more than the model's context. */
   readonly tokensMax: number;
-  /** What the folder says and nothing here does, a sentence each. */
+  /** Settings of the folder that have no effect here, a sentence each. */
   readonly warnings: readonly string[];
 }
 
@@ -50,9 +50,9 @@ const modeFlags: Readonly<Record<string, PoolingMode>> = {
 };
 
 /**
- * How a model with these files makes vectors: as sentence-transformers does, or, for a folder that
- * does not say, means of length 1. Throws UNSUPPORTED_MODEL for a module that has no counterpart
- * here, and CHECKPOINT_INVALID for a file that contradicts the model.
+ * How a model with these files turns texts into vectors: as sentence-transformers does, or, for a
+ * folder without modules, means of length 1. Throws UNSUPPORTED_MODEL for a module that has no
+ * counterpart here, and CHECKPOINT_INVALID for a file that contradicts the model.
  */
 export function textEmbedding(
   source: SentenceSource | null,
@@ -74,7 +74,7 @@ function poolingOf(
   { hiddenSize }: { readonly hiddenSize: number },
 ): PoolingSpec {
   const kinds = modules.map(({ type }) => kindOf(type));
-  // A dropout changes nothing but training.
+  // A dropout affects training only.
   const order = kinds.filter((kind) => kind !== "Dropout").join(", ");
   if (order !== "Transformer, Pooling" && order !== "Transformer, Pooling, Normalize") {
     throw unsupported(
@@ -97,7 +97,7 @@ function poolingOf(
   return { modes: modesOf(config, file), normalize: kinds.includes("Normalize") };
 }
 
-/** The class's own name; a class of another package keeps its whole one, and is not known. */
+/** The class's own name; a class of another package keeps its full name, and is unsupported. */
 function kindOf(type: string): string {
   return type.startsWith("sentence_transformers.") ? (type.split(".").at(-1) ?? type) : type;
 }
@@ -121,7 +121,10 @@ function modesOf(config: JsonConfig, file: string): readonly PoolingMode[] {
   return modes.length > 0 ? modes : meanPooling.modes;
 }
 
-/** sentence-transformers puts this text before every other one unless it is told not to. */
+/**
+ * Warns of a default prompt, which sentence-transformers puts before every text unless it is
+ * disabled.
+ */
 function promptWarnings(settings: JsonConfig | null): readonly string[] {
   const parsed = parse(SettingsConfig, settings, "config_sentence_transformers.json");
   const name = parsed.default_prompt_name;

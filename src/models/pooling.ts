@@ -1,9 +1,9 @@
-/** One vector of a text's rows. Source: Reimers and Gurevych 2019, "Sentence-BERT". */
+/** Pools the rows of a text into one vector. Source: Reimers and Gurevych 2019, "Sentence-BERT". */
 
 /**
- * How rows become a vector, in sentence-transformers' words and in the order in which it joins
- * several. `mean_sqrt_len_tokens` divides the sum by the root of the count; `weightedmean` weighs a
- * row by its place, the first by 1.
+ * Pooling modes by sentence-transformers' names, in the order in which it joins several.
+ * `mean_sqrt_len_tokens` divides the sum by the root of the count; `weightedmean` weights a row by
+ * its place, the first by 1.
  */
 export const POOLING_MODES = [
   "cls",
@@ -15,15 +15,15 @@ export const POOLING_MODES = [
 ] as const;
 export type PoolingMode = (typeof POOLING_MODES)[number];
 
-/** What is made of a text's last hidden states. */
+/** How a text's last hidden states become its vector. */
 export interface PoolingSpec {
   /** At least one; the vectors of several are joined. */
   readonly modes: readonly PoolingMode[];
-  /** The vector is brought to length 1. */
+  /** The vector is normalised to length 1. */
   readonly normalize: boolean;
 }
 
-/** What a model means that does not say how vectors are made. */
+/** The default of a model that does not specify its pooling. */
 export const meanPooling: PoolingSpec = { modes: ["mean"], normalize: true };
 
 /** Whether the device's own op makes these vectors. */
@@ -31,7 +31,10 @@ export function isMeanAlone({ modes }: PoolingSpec): boolean {
   return modes.length === 1 && modes[0] === "mean";
 }
 
-/** Pools rows [E] whose positions come in order, each once, even when a preemption repeats them. */
+/**
+ * Pools rows [E] whose positions arrive in order, each once, even when a preemption recomputes
+ * them.
+ */
 export class RowPool {
   readonly #size: number;
   readonly #spec: PoolingSpec;

@@ -1,17 +1,17 @@
-/** Weights for a model that has none: to measure with, before a checkpoint is at hand. */
+/** Random weights for a model without a checkpoint, for measurements. */
 import { createHash } from "node:crypto";
 import type { Seed } from "#base";
 import { randomSource, type WeightSource } from "#devices";
 import { bf16FromF32, elementCount, type Shape } from "#tensor";
 import type { WeightSupply } from "./weight-loader.ts";
 
-/** A uniform distribution of deviation 1 ends there. */
+/** Range of a uniform distribution of deviation 1. */
 const RANGE_OF_DEVIATION = Math.sqrt(3);
 
 /**
- * Every tensor that is asked for, decided by its name and `seed` alone: vectors of norms are 1,
- * biases 0, and a matrix has the deviation 1 / sqrt(columns), so that rows of deviation 1 become
- * rows of deviation 1: activations stay finite at any depth, and logits are spread.
+ * Any requested tensor, determined by its name and `seed` alone: vectors of norms are 1, biases 0,
+ * and a matrix has the deviation 1 / sqrt(columns), so that rows of deviation 1 become rows of
+ * deviation 1: activations stay finite at any depth, and logits are spread.
  */
 export function randomWeights(seed = 0): WeightSupply {
   return {
@@ -27,7 +27,7 @@ function rangeOf(shape: Shape): number {
   return Math.fround(RANGE_OF_DEVIATION / Math.sqrt(shape.at(-1) ?? 1));
 }
 
-/** Tensors of other names are other streams of randomness. */
+/** Each tensor name has a random stream of its own. */
 function seedOf(name: string, seed: number): Seed {
   const digest = createHash("sha256").update(`${seed} ${name}`).digest();
   return { low: digest.readUInt32LE(0), high: digest.readUInt32LE(4) };

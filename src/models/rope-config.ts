@@ -9,7 +9,7 @@ import type { RopeScaling, RopeSpec } from "./decoder-spec.ts";
 export interface RopeDefaults {
   readonly headDim: number;
   readonly theta: number;
-  /** Share of a head that turns. */
+  /** Share of a head that is rotated. */
   readonly rotaryFactor?: number;
 }
 
@@ -30,7 +30,7 @@ export function ropeFrom(config: RopeConfig, defaults: RopeDefaults): RopeSpec {
   };
 }
 
-/** The older name counts where both are there, and an object that says nothing counts as none. */
+/** The older name takes precedence where both exist; an empty object counts as none. */
 function parametersOf(config: RopeConfig): RopeParameters {
   const said = [config.rope_scaling, config.rope_parameters].find(
     (found) => found && Object.keys(found).length > 0,
@@ -43,7 +43,7 @@ function parametersOf(config: RopeConfig): RopeParameters {
   return said ?? {};
 }
 
-/** Positions that a model can use. Configs often switch YaRN on without the new length. */
+/** Positions that a model can use. Configs often enable YaRN without the new length. */
 export function contextTokensOf(config: RopeConfig, { scaling }: RopeSpec): number {
   const trained = config.max_position_embeddings;
   if (scaling.kind !== "yarn") return trained;
@@ -58,7 +58,7 @@ function scalingFrom(
   const kind = parameters.rope_type ?? parameters.type ?? "default";
   switch (kind) {
     case "default":
-    // Changes nothing up to max_position_embeddings, and we never go beyond.
+    // Changes nothing up to max_position_embeddings, which is the limit here.
     case "dynamic":
       return { kind: "default" };
     case "linear":
@@ -74,7 +74,7 @@ function scalingFrom(
     case "yarn":
       return yarnFrom(parameters, config);
     case "longrope":
-    case "su": // what Phi-3's first configs called it
+    case "su": // the name in Phi-3's first configs
       return longropeFrom(parameters, config, rotaryDim);
     default:
       throw unsupportedConfig(
@@ -99,7 +99,10 @@ function yarnFrom(parameters: RopeParameters, config: RopeConfig): RopeScaling {
   };
 }
 
-/** The length before stretching: the config's own field counts before that of the parameters. */
+/**
+ * The length before stretching: the config's own field takes precedence over that of the
+ * parameters.
+ */
 function originalTokensOf(parameters: RopeParameters, config: RopeConfig): number {
   return (
     config.original_max_position_embeddings ??
@@ -117,7 +120,7 @@ function yarnAttentionFactor(parameters: RopeParameters, factor: number): number
   return temperature(1);
 }
 
-/** A config without a factor means the ratio of the stretched context to the original one. */
+/** LongRoPE; the default factor is the ratio of the stretched context to the original one. */
 function longropeFrom(
   parameters: RopeParameters,
   config: RopeConfig,

@@ -7,17 +7,17 @@
  */
 import type { RopeScaling, RopeSpec } from "./decoder-spec.ts";
 
-/** Which angles a table has, and what they follow from. */
+/** Size of a table, and the parameters of its angles. */
 export interface RopeTableOptions {
-  /** Rows: positions 0 up to this. Memory alone may bound it; no angle follows from it. */
+  /** Rows: positions 0 up to this. It may depend on memory; the angles do not depend on it. */
   readonly positions: number;
   /**
-   * Positions that the model was made for, `positions` by default. Those behind, which only
+   * Positions that the model was trained for, `positions` by default. Later positions, which only
    * streaming reaches, have angles that are not rounded to f32: at position 10^6 that would be an
-   * error of 0.03 radians, and no other implementation is to be matched there.
+   * error of 0.03 radians, and there is no other implementation to match.
    */
   readonly modelTokens?: number;
-  /** Length of the longest sequence that is served, `positions` by default: `ropeFrequencies`. */
+  /** Length of the longest served sequence, `positions` by default: `ropeFrequencies`. */
   readonly servedTokens?: number;
 }
 
@@ -44,13 +44,13 @@ export function ropeTable(rope: RopeSpec, options: RopeTableOptions): Float32Arr
 }
 
 /**
- * [rotaryDim / 2] radians per position, falling. `servedTokens` is the length of the longest
- * sequence that is served, as the model and the settings have it, whatever memory there is.
+ * [rotaryDim / 2] radians per position, falling. `servedTokens` is the length of the longest served
+ * sequence, given by the model and the settings, whatever memory there is.
  *
- * With `longrope`, transformers takes the short factors for a sequence up to the original context
- * and the long ones for a longer one, and computes everything again when a sequence grows past that
- * length. Keys in a cache that sequences share cannot change their angles. So one list serves all:
- * the long factors where a sequence may become longer than the original context.
+ * With `longrope`, transformers uses the short factors for a sequence up to the original context
+ * and the long ones for a longer one, and recomputes everything when a sequence grows past that
+ * length. Keys in a cache that sequences share cannot change their angles. So one list is used for
+ * all: the long factors where a sequence may become longer than the original context.
  */
 export function ropeFrequencies(rope: RopeSpec, servedTokens: number): Float32Array {
   const periods = Float32Array.from({ length: rope.rotaryDim / 2 }, (_, i) => {
@@ -71,15 +71,16 @@ export function ropeFrequencies(rope: RopeSpec, servedTokens: number): Float32Ar
     case "longrope": {
       const long = servedTokens > scaling.originalContextTokens;
       const factors = long ? scaling.longFactors : scaling.shortFactors;
-      // The product is rounded, and not the quotient a second time.
+      // The product is rounded, but the quotient is not rounded a second time.
       return periods.map((period, i) => 1 / Math.fround(period * Math.fround(factors[i] ?? 1)));
     }
   }
 }
 
 /**
- * Slow frequencies are divided, fast ones kept, those between blended. Rounded after every step, as
- * there: a last bit of a frequency is 0.008 of it in the angle of position 131,071.
+ * Low frequencies are divided, high ones kept, those between blended. Rounded after every step, as
+ * in Llama's code: the last bit of a frequency changes the angle of position 131,071 by 0.008 times
+ * the frequency.
  */
 function llama3Frequency(
   frequency: number,
@@ -116,7 +117,7 @@ function yarnFrequencies(
   });
 }
 
-/** What cosines and sines are multiplied by. */
+/** Factor of cosines and sines. */
 export function ropeAttentionFactor({ scaling }: RopeSpec): number {
   return "attentionFactor" in scaling ? scaling.attentionFactor : 1;
 }

@@ -1,8 +1,6 @@
 /**
- * What a device must know to compute one step, as plain arrays. Arrays may be longer than a step
- * uses, so that an engine fills the same ones again and again.
- *
- * T tokens of this step · S sequences · M blocks per table · W words per row of the tree mask
+ * Input of one step, as plain arrays. Arrays may be longer than a step uses, so that an engine
+ * reuses the same ones.
  */
 export interface StepInput {
   /** T. */
@@ -12,13 +10,13 @@ export interface StepInput {
   /** [T]. */
   readonly tokenIds: Int32Array;
   /**
-   * [T]: rows of what was drawn last, given to `Decoder.stage`, that take the place of ids;
-   * negative: the id is given. Absent: all are.
+   * [T]: rows of the last sampled tokens, `drawn` of `Decoder.stage`, that replace ids; negative:
+   * the id is given. Absent: all are.
    */
   readonly tokenSources?: Int32Array;
   /** [T], 0-based places of the tokens in their sequences. */
   readonly positions: Int32Array;
-  /** [T]: where each token's key and value go; negative: nowhere. */
+  /** [T]: slot of each token's key and value; negative: not stored. */
   readonly slots: Int32Array;
   /** [S + 1]: sequence s owns tokens queryStarts[s] up to queryStarts[s + 1]. */
   readonly queryStarts: Int32Array;
@@ -31,19 +29,19 @@ export interface StepInput {
   /** Longest context. */
   readonly contextLengthMax: number;
   /**
-   * Every sequence has one token in this step, and its logits are wanted: `Decoder.forward` makes
-   * them, too. False by default.
+   * Every sequence has one token in this step, and its logits are wanted: `Decoder.forward`
+   * computes them, too. False by default.
    */
   readonly draws?: boolean;
   /**
-   * Rows that `Decoder.hidden` and `Decoder.logits` may be asked for, each once; those two are
-   * fastest where they are asked for all in this order. Absent: any row, as in a step that draws,
-   * and in one that wants more than `DecoderLimits.logitRowsMax`.
+   * Rows that `Decoder.hidden` and `Decoder.logits` may be called for, each once; both are fastest
+   * when called for all in this order. Absent: any row, as in a step with `draws`, and in one that
+   * wants more than `DecoderLimits.logitRowsMax`.
    */
   readonly wantedRows?: Int32Array;
   /**
-   * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t lets token t see the
-   * j-th token of its own sequence in this step. Absent: causal.
+   * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t lets token t attend
+   * to the j-th token of its own sequence in this step. Absent: causal.
    */
   readonly treeMask?: Uint32Array;
 }

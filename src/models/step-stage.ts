@@ -1,48 +1,48 @@
 /**
- * Brings a step's input to the device in one copy. The parts lie one behind the other, as long as
- * the step needs them, so that a step of a few tokens moves a few bytes:
+ * Copies a step's input to the device in one copy. The parts are contiguous, each as long as
+ * the step needs, so that a step of a few tokens copies a few bytes:
  *
  *   tokenIds [T] · tokenSources [T], or none · positions [T] · slots [T] · queryStarts [S + 1] ·
  *   contextLengths [S] · tableStarts [S + 1] · tableValues · wantedRows [R], or none
  *
- * Where each begins depends on T and S alone, so that steps of one size can be replayed. Block
- * tables go as the entries that are used, row behind row; the device spreads them over [S, M].
+ * Their offsets depend on T and S alone, so that steps of one size can be replayed. Block
+ * tables are copied as their used entries, row after row; the device expands them to [S, M].
  */
 import { assert } from "#base";
 import type { AttentionBatch, Device, DeviceTensor } from "#devices";
 import type { DecoderLimits } from "./decoder-buffers.ts";
 import type { StepInput } from "./step-input.ts";
 
-/** Parts begin at multiples of so many elements: a cache line of the device. */
+/** Alignment of parts in elements: a cache line of the device. */
 const alignment = 32;
 
-/** How large a step becomes: rows behind its own are padding. */
+/** Size of a step after padding: rows behind its own are padding. */
 export interface StagedSize {
   /** T. */
   readonly tokens: number;
   /** S; each sequence that is padding has one token. */
   readonly sequences: number;
-  /** Whether ids may come from what was drawn last. */
+  /** Whether ids may be taken from the last sampled tokens. */
   readonly takes: boolean;
-  /** Rows that the last layer goes on with; null: all. */
+  /** Rows that the last layer computes; null: all. */
   readonly wantedRows: Int32Array | null;
 }
 
-/** Rows of a step that the device goes on with alone. */
+/** The only rows of a step that the last layer computes. */
 export interface WantedRows {
   readonly count: number;
   /** [count] i32. */
   readonly indices: DeviceTensor;
 }
 
-/** A step as the device has it: views of what was copied. */
+/** A step on the device: views of the copied input. */
 export interface StagedStep extends Omit<StagedSize, "wantedRows"> {
   readonly tokenIds: DeviceTensor;
-  /** Null where no id comes from what was drawn. */
+  /** Null where no id is taken from the sampled tokens. */
   readonly tokenSources: DeviceTensor | null;
   readonly positions: DeviceTensor;
   readonly slots: DeviceTensor;
-  /** Rows of `batch.blockTables`, to be spread before it is used. */
+  /** Rows of `batch.blockTables`, to be expanded before it is used. */
   readonly tableStarts: DeviceTensor;
   readonly tableValues: DeviceTensor;
   readonly wantedRows: WantedRows | null;
@@ -59,7 +59,7 @@ export class StepStage {
   readonly #blockTables: DeviceTensor;
   /** [T, W] u32. */
   readonly #treeMask: DeviceTensor | null;
-  /** Elements of `#packed` that are taken. */
+  /** Used elements of `#packed`. */
   #end = 0;
 
   /** Throws OUT_OF_MEMORY. */
@@ -79,8 +79,8 @@ export class StepStage {
   }
 
   /**
-   * Enqueues the copies. `step` may be reused when this returns; what it returns holds until the
-   * next call.
+   * Enqueues the copies. `step` may be reused when this returns; the result is valid until the next
+   * call.
    */
   stage(step: StepInput, size: StagedSize): StagedStep {
     const { tokens, sequences } = step;
@@ -128,7 +128,7 @@ export class StepStage {
     return { count, indices: this.#put(wantedRows, count, count, 0) };
   }
 
-  /** Sequences of padding have a token each. */
+  /** Padding sequences have one token each. */
   #putQueryStarts({ queryStarts, tokens, sequences }: StepInput, size: StagedSize): DeviceTensor {
     const start = this.#end;
     this.#packed.set(queryStarts.subarray(0, sequences + 1), start);
@@ -178,10 +178,13 @@ function padded(length: number): number {
   return Math.ceil(length / alignment) * alignment;
 }
 
-/** Rows of this length and more are copied at once: below, a loop costs less than the call. */
+/**
+ * Rows of this length and more are copied at once: for shorter ones a loop costs less than the
+ * call.
+ */
 const longRow = 64;
 
-/** Copies `from[start]` up to `from[stop]` to `into[at]`; returns the place behind. */
+/** Copies `from[start]` up to `from[stop]` to `into[at]`; returns the end of the copy. */
 function copy(into: Int32Array, at: number, from: Int32Array, start: number, stop: number): number {
   if (stop - start >= longRow) into.set(from.subarray(start, stop), at);
   else for (let i = start; i < stop; i++) into[at + i - start] = from[i] ?? 0;

@@ -1,43 +1,43 @@
 /**
- * Generation without an end in bounded memory: every layer sees a window of last positions, and
- * beside it maybe the first ones. Source: Xiao et al. 2023, "Efficient streaming language models
- * with attention sinks".
+ * Unbounded generation in bounded memory: every layer attends to a window of last positions, and
+ * optionally to the first ones. Source: Xiao et al. 2023, "Efficient streaming language models with
+ * attention sinks".
  */
 import { EngineError } from "#base";
 import type { DecoderSpec, LayerSpec } from "./decoder-spec.ts";
 
-/** What a decoder is told to see, beside what its model was made to see. */
+/** Window and sinks of the settings, in addition to the model's own windows. */
 export interface Streaming {
-  /** Most positions that a token sees, its own and the sinks included; at least 1. */
+  /** Most positions that a token attends to, its own and the sinks included; at least 1. */
   readonly window: number;
   /**
    * First positions that stay visible, less than `window`; 0: a plain window. With sinks a token
-   * behind the window stands at its place among what it sees, so a sequence may be longer than
-   * any that the model was trained for.
+   * behind the window is encoded at its place among the visible positions, so a sequence may be
+   * longer than any that the model was trained for.
    */
   readonly sinkTokens: number;
 }
 
 /**
- * Which positions of a sequence are still seen, whatever comes: its first and its last ones. What
- * #kvcache's `CacheWindow` wants to know.
+ * Positions of a sequence that stay visible: its first and its last ones. The input of #kvcache's
+ * `CacheWindow`.
  */
 export interface DecoderWindow {
-  /** Most positions that any layer's token sees, its own and the sinks included. */
+  /** Most positions that a token of any layer attends to, its own and the sinks included. */
   readonly tokens: number;
-  /** So many of them are the sequence's first. */
+  /** Number of them that are the sequence's first. */
   readonly sinkTokens: number;
 }
 
-/** A layer's window under `streaming`; null: it sees everything. */
+/** A layer's window under `streaming`; null: full attention. */
 export function layerWindow(layer: LayerSpec, streaming: Streaming | null): number | null {
   if (streaming === null) return layer.window;
   return Math.min(layer.window ?? streaming.window, streaming.window);
 }
 
 /**
- * What a cache of all layers must keep: the largest window, if every layer has one. null: some
- * layer sees everything, so nothing may be forgotten.
+ * Positions that a cache of all layers must keep: the largest window, if every layer has one. null:
+ * some layer has full attention, so no position may be dropped.
  */
 export function cacheWindow(spec: DecoderSpec, streaming: Streaming | null): DecoderWindow | null {
   let tokens = 0;
@@ -50,9 +50,9 @@ export function cacheWindow(spec: DecoderSpec, streaming: Streaming | null): Dec
 }
 
 /**
- * Throws INVALID_ARGUMENT where sinks make no sense: for a model that knows positions by a table,
- * which ends, for one whose layers have windows without sinks, and for a window that the model was
- * not trained to see whole.
+ * Throws INVALID_ARGUMENT where sinks are impossible: for a model with learned positions, whose
+ * table ends, for one whose layers have windows of their own, and for a window that exceeds the
+ * model's training.
  */
 export function checkStreaming(spec: DecoderSpec, { window, sinkTokens }: Streaming): void {
   if (sinkTokens === 0) return;

@@ -2,17 +2,17 @@ import type { Device, DeviceTensor, KvPool } from "#devices";
 import type { Decoder } from "./decoder.ts";
 import type { StepInput } from "./step-input.ts";
 
-/** Which steps are made ahead. */
+/** Options of the warm-up. */
 export interface WarmUpOptions {
   readonly device: Device;
   readonly decoder: Decoder;
-  /** The one that steps will have. */
+  /** The cache of the later steps. */
   readonly cache: KvPool;
-  /** What `Decoder.stage` will be given, so that these are the steps that come. */
+  /** `drawn` of the later calls of `Decoder.stage`, so that their graphs are captured. */
   readonly drawn?: DeviceTensor;
-  /** Most sequences that draw at once; what the decoder takes by default. */
+  /** Most sequences that sample at once; the decoder's limit by default. */
   readonly sequencesMax?: number;
-  /** Longest context to be ready for; longer ones are made when they come. */
+  /** Longest context to capture for; longer ones are captured at their first step. */
   readonly contextTokens?: number;
   readonly onProgress?: (progress: WarmUpProgress) => void;
 }
@@ -22,17 +22,17 @@ export interface WarmUpProgress {
   readonly total: number;
 }
 
-/** Chats and documents of a usual length: where steps depend on it, each doubling takes time. */
+/** Usual chats and documents: where steps depend on the context, each doubling takes time. */
 const contextTokensDefault = 4096;
 
-/** A device runs a step as it is at first, and keeps it the second time. */
+/** A device runs a step op by op at first, and captures it the second time. */
 const runs = 2;
 
 /**
- * Makes decoding steps of all sizes ahead on a device that replays them, so that no request waits
- * for it. Their sequences have no context and no slot: nothing is read or written that is anyone's.
- * Largest first: what ops keep between their kernels then has its size at once. Where nothing is
- * replayed this does nothing.
+ * Captures decode steps of all sizes ahead on a device that replays them, so that no request waits
+ * for it. Their sequences have no context and no slot: no sequence's data is read or written.
+ * Largest first: the ops' scratch memory then reaches its size at once. Without replays this does
+ * nothing.
  */
 export async function warmUp(options: WarmUpOptions): Promise<void> {
   const { device, decoder, cache, drawn, onProgress } = options;
@@ -67,14 +67,14 @@ function stepsOf({ device, decoder, cache, ...options }: WarmUpOptions): StepSiz
   });
 }
 
-/** What `pad` makes of 1 up to `most`, falling. */
+/** Distinct results of `pad` for 1 up to `most`, falling. */
 function roundedUpTo(most: number, pad: (value: number) => number): number[] {
   const found: number[] = [];
   for (let value = 1; value <= most; value = (found[0] ?? value) + 1) found.unshift(pad(value));
   return found;
 }
 
-/** A step of sequences that have nothing. */
+/** A step of sequences without context or slots. */
 function emptyStep(sequences: number, contextTokens: number): StepInput {
   const zeros = new Int32Array(sequences);
   return {

@@ -11,7 +11,7 @@ import {
 } from "#tensor";
 import type { LinearNames } from "./weight-names.ts";
 
-/** A packed matrix with its bias, ready to be spread into `Device.linear`. */
+/** A packed matrix with its bias, to be spread into the input of `Device.linear`. */
 export type LinearWeights = Pick<LinearInput, "weight" | "bias">;
 
 /** The extents that a stacked matrix must have. */
@@ -21,14 +21,14 @@ export interface LinearShape {
   readonly columns: number;
 }
 
-/** The checkpoint, as this folder sees it: by name, read when asked for. */
+/** The checkpoint's tensors by name, read on demand. */
 export type WeightSources = ReadonlyMap<string, WeightSource>;
 
-/** Where a model's weights come from. */
+/** Source of a model's weights. */
 export interface WeightSupply {
-  /** Tensors that there are. */
+  /** Number of tensors. */
   readonly size: number;
-  /** The tensor of this name; one that is made up gets the shape that is wanted. */
+  /** The tensor of this name; a generated one gets the given shape. */
   get(name: string, shape: Shape): WeightSource | undefined;
 }
 
@@ -36,19 +36,19 @@ export interface WeightSupply {
 export interface WeightOptions {
   readonly sources: WeightSupply;
   readonly format: WeightFormat;
-  /** Hears after each tensor how many bytes of the sources were read so far. */
+  /** Receives, after each tensor, the bytes of the sources read so far. */
   readonly onProgress?: (bytes: number) => void;
 }
 
-/** LayerNorm's parameters had other names when BERT was published. */
+/** Names of LayerNorm's parameters when BERT was published. */
 const formerNames: readonly (readonly [string, string])[] = [
   [".weight", ".gamma"],
   [".bias", ".beta"],
 ];
 
 /**
- * Takes weights out of a checkpoint: finds them, checks their shapes, packs them, and lets the
- * file's pages go. What nobody asks for (rotary tables, masks, a tied output layer) stays unread.
+ * Takes weights out of a checkpoint: finds them, checks their shapes, packs them, and releases the
+ * file's pages. Unused tensors (rotary tables, masks, a tied output layer) stay unread.
  */
 export class WeightLoader {
   readonly #device: Device;
@@ -95,7 +95,7 @@ export class WeightLoader {
     return tensor;
   }
 
-  /** The same, on the host. The copy is the caller's. */
+  /** The same, on the host. The copy belongs to the caller. */
   floats(name: string, shape: Shape): Float32Array {
     const source = this.#find(name, shape);
     const floats = decodeFloats(source.bytes(), source.dtype).slice();
@@ -135,7 +135,7 @@ export class WeightLoader {
     return source.random === undefined ? checked(source) : source;
   }
 
-  /** The name as it should be, then as other checkpoints have it. */
+  /** The expected name, then its variants in other checkpoints. */
   #candidates(name: string): string[] {
     const former = formerNames.flatMap(([suffix, old]) =>
       name.endsWith(suffix) ? [name.slice(0, -suffix.length) + old] : [],
@@ -161,9 +161,9 @@ export class WeightLoader {
 }
 
 /**
- * The same weights, looked at when their bytes are read: a number that is infinite or none makes
- * every token after it arbitrary, and in int8 nobody would see it. A device that reads the file
- * itself does not ask for bytes, so that matrices on a GPU are taken as they are.
+ * The same weights, checked when their bytes are read: an infinite number or NaN makes every later
+ * token arbitrary, and int8 would hide it. A device that reads the file itself does not call
+ * `bytes`, so matrices on a GPU are not checked.
  */
 function checked(source: WeightSource): WeightSource {
   const { name, dtype, shape, file } = source;

@@ -1,6 +1,6 @@
 /**
- * Where a model's weights are in its checkpoint. A *module* is a name without its `.weight` or
- * `.bias`. Which of the optional norms exist says how a layer is built:
+ * Names of a model's weights in its checkpoint. A *module* is a name without its `.weight` or
+ * `.bias`. The optional norms that exist define how a layer is built:
  *
  *   sequential   attentionNorm, feedForwardNorm                 (most)
  *   parallel     attentionNorm alone; both branches read it     (Phi-1.5)
@@ -15,7 +15,7 @@ export interface LinearNames {
   readonly transposed?: boolean;
 }
 
-/** One layer. Norms that are left out do not exist; which ones do decides the wiring. */
+/** Names of one layer. Absent norms do not exist; the existing ones define the wiring. */
 export interface LayerNames {
   readonly attentionNorm: string;
   /** Rows: queries, keys, values. */
@@ -44,9 +44,9 @@ export type FeedForwardNames =
       expert(index: number): { readonly input: LinearNames; readonly output: LinearNames };
     };
 
-/** Where a decoder has its weights: modules, without `.weight` and `.bias`. */
+/** Names of a decoder's weights: modules, without `.weight` and `.bias`. */
 export interface DecoderNames {
-  /** Checkpoints of the bare model leave this off all names. */
+  /** Checkpoints of the bare model omit this prefix. */
   readonly optionalPrefix: string;
   /** Module of the token table. */
   readonly tokens: string;
@@ -68,7 +68,7 @@ export interface EncoderLayerNames {
   readonly outputNorm: string;
 }
 
-/** Where an encoder has its weights. */
+/** Names of an encoder's weights. */
 export interface EncoderNames {
   readonly optionalPrefix: string;
   readonly tokens: string;

@@ -1,4 +1,4 @@
-/** Which tokens would complete a forbidden sequence now. */
+/** Finds the tokens that would complete a forbidden sequence now. */
 
 /** Whether the last tokens of `generated` are all of `sequence` but its last. */
 function isComplete(generated: readonly number[], sequence: readonly number[]): boolean {

@@ -1,9 +1,9 @@
-/** Beam search as a request asks for it, and which other wishes it leaves room for. */
+/** Beam search parameters of a request, and the parameters that they exclude. */
 import { z } from "zod";
 
-/** More beams cost as many sequences, and find nothing that fewer do not. */
+/** Each beam costs as much as a sequence; more than this find no better result. */
 const beamWidthMax = 64;
-/** Far beyond any use, and lengths to this power are still numbers. */
+/** Far beyond any use; lengths to this power are still finite. */
 const lengthPenaltyLimit = 10;
 
 /** Fields of `SamplingParams`. */
@@ -30,7 +30,7 @@ export const beamFields = {
     ),
 };
 
-/** How many sequences one prompt of such a request makes, whatever else is wrong with it. */
+/** Number of sequences per prompt of such a request, even if other fields are wrong. */
 export function sequencesOf(options: {
   readonly n?: number | undefined;
   readonly beamWidth?: number | null | undefined;
@@ -38,7 +38,7 @@ export function sequencesOf(options: {
   return Math.max(options.n ?? 1, options.beamWidth ?? 1);
 }
 
-/** What the rules between fields look at. */
+/** Fields that the rules between fields read. */
 interface BeamWishes {
   readonly n: number;
   readonly beamWidth: number | null;
@@ -47,8 +47,8 @@ interface BeamWishes {
 }
 
 /**
- * Fields that a search cannot heed, and their values that wish for nothing. It goes by the model's
- * own log-probabilities, compares whole beams, and knows no text.
+ * Fields that beam search does not support, with a test for values without effect. Beam search uses
+ * the model's own log-probabilities, compares whole beams, and works on token ids without text.
  */
 const REFUSED: Readonly<Record<string, (value: unknown) => boolean>> = {
   repetitionPenalty: (value) => value === 1,
@@ -66,13 +66,13 @@ const REFUSED: Readonly<Record<string, (value: unknown) => boolean>> = {
   repetitionDetection: isNull,
 };
 
-/** A combination of fields that has no meaning: which field, and what is wrong with it. */
+/** An invalid combination of fields: the field, and the error. */
 interface BeamProblem {
   readonly field: string;
   readonly message: string;
 }
 
-/** What is wrong with the beam fields beside the others; in the order of fields. */
+/** Errors of the beam fields against the others; in the order of fields. */
 export function beamProblems(params: BeamWishes & Readonly<Record<string, unknown>>) {
   return params.beamWidth === null
     ? withoutBeams(params)

@@ -4,8 +4,8 @@ import { isPlainObject } from "#base";
 const mebibyte = 2 ** 20;
 
 /**
- * An object whose fields are read by somebody else, as it is: `z.record` would look at each of its
- * keys, of which a client may send many.
+ * An object whose fields are validated elsewhere, passed unchanged: `z.record` would check each of
+ * its keys, of which a client may send many.
  */
 export const anyObject = z.unknown().check((context) => {
   const { value, issues } = context;
@@ -13,7 +13,10 @@ export const anyObject = z.unknown().check((context) => {
     issues.push({ code: "invalid_type", expected: "record", input: value });
 }) as unknown as z.ZodType<Readonly<Record<string, unknown>>>;
 
-/** What structured output may cost the server. A grammar beyond a limit is refused by its name. */
+/**
+ * Limits of structured output on the server. A grammar beyond a limit is refused with the limit's
+ * name.
+ */
 export const GrammarOptions = z
   .strictObject({
     sourceCharsMax: z

@@ -1,36 +1,36 @@
 /**
  * sampling: from logits to tokens.
  *
- * What a sequence wants (penalties, masks, a grammar) becomes sparse edits of its row of logits;
- * the device applies them and draws. A row that wants nothing costs nothing.
+ * A sequence's penalties, masks and grammar become sparse edits of its row of logits;
+ * the device applies them and samples. A row without edits costs nothing.
  *
- *   sampling-params.ts      what a request may ask, with defaults and ranges
- *   beam-params.ts          beam search's part of that, and what it excludes
- *   request-sampling.ts     what the sequences of a request have in common
+ *   sampling-params.ts      parameters of a request, with defaults and ranges
+ *   beam-params.ts          beam search's parameters, and those it excludes
+ *   request-sampling.ts     the common part of a request's sequences
  *   sequence-sampling.ts    one sequence's history, and its edits
  *   logit-edits.ts          a batch's edits in the device's layout
- *   sampler.ts              edits, draws and reports a batch, on the device
+ *   sampler.ts              edits, samples and reports a batch, on the device
  *   mirror.ts               the sampler's inputs on the device, written when they change
  *   top-candidates.ts       the likeliest tokens of each row, for beam search
  *   token-scorer.ts         log-probabilities of tokens, on the device
  *   logprobs.ts             log-probabilities, and those computed on the host
- *   token-history.ts        which tokens were seen, and how often drawn
+ *   token-history.ts        the seen tokens, and how often each was sampled
  *   token-mask.ts           sets of tokens as bits
  *   bad-word-matcher.ts     which tokens would complete a forbidden sequence
- *   thinking-budget.ts      ends a reasoning model's thoughts in time
- *   config.ts               what structured output may cost
+ *   thinking-budget.ts      ends a reasoning model's thinking within its budget
+ *   config.ts               limits of structured output
  *   grammar/                structured output: which tokens a grammar allows next
- *     grammar-compiler.ts   from what a request asks to matchers
- *     grammar-source.ts     what a request asks, checked for its size
- *     grammar-trials.ts     tries grammars out in processes of their own
- *     grammar-process.ts    such a process
+ *     grammar-compiler.ts   from a request's structured output to matchers
+ *     grammar-source.ts     a request's grammar, checked for its size
+ *     grammar-trials.ts     tries grammars in separate processes
+ *     grammar-process.ts    one of these processes
  *     prepared-grammar.ts   a source in a language that the library reads
  *     json-schema.ts        JSON schemas, closed and spaced
  *     structural-tag.ts     free text with constrained parts, as Lark
  *     ebnf-syntax.ts        reads EBNF
- *     ebnf-rules.ts         what its rules need, and whether they end
+ *     ebnf-rules.ts         references of its rules, and whether they end
  *     ebnf-lark.ts          EBNF as Lark
- *     terminal-conflicts.ts which parts of EBNF the lexer may take as a whole
+ *     terminal-conflicts.ts parts of EBNF that the lexer may match as a whole
  *     position-automaton.ts regular expressions as automata
  *     char-set.ts           sets of characters
  *     lark-text.ts          literals of Lark
@@ -38,8 +38,8 @@
  *     grammar-matcher.ts    follows a sequence through a grammar
  *     grammar-library.ts    native/grammar by its C functions
  *
- * Invariant: knows token ids, never text. Words and marks come as token sequences.
- * Invariant: what is drawn is a function of logits, parameters, seed and position alone.
+ * Invariant: works on token ids, never on text. Words and marks are token sequences.
+ * Invariant: a sampled token is a function of logits, parameters, seed and position alone.
  *
  * @module
  */

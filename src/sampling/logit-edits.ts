@@ -16,12 +16,12 @@ function grown<A extends Int32Array | Float32Array>(
 
 /**
  * The sparse edits of a batch's logits, in the layout of `AdjustLogitsInput`. Filled row by row;
- * several wishes for one token become one entry. R rows, V vocabulary.
+ * several edits of one token become one entry. R rows, V vocabulary.
  */
 export class LogitEdits {
   /** [R + 1] running sum: row r owns entries starts[r] up to starts[r + 1]. */
   readonly starts: Int32Array;
-  /** [R], one when the row's words of `allowed` count. */
+  /** [R], one when the row's words of `allowed` apply. */
   readonly allowedRows: Int32Array;
   /** [R, ceil(V / 32)], bit set = allowed. */
   readonly allowed: Uint32Array;
@@ -33,9 +33,9 @@ export class LogitEdits {
   #tokens = new Int32Array(firstCapacity);
   #biases = new Float32Array(firstCapacity);
   #counts = new Int32Array(firstCapacity);
-  /** [V]: where a token's entry is, valid when it lies in the current row. */
+  /** [V]: index of a token's entry, valid when it lies in the current row. */
   readonly #entryOf: Int32Array;
-  /** Entries before this one are in `#entryOf`; the others when somebody asks. */
+  /** Entries before this one are in `#entryOf`; the others are added on demand. */
   #indexed = 0;
   #rows = 0;
   #entries = 0;
@@ -66,7 +66,7 @@ export class LogitEdits {
     return this.#masked;
   }
 
-  /** Nothing to change in any row. */
+  /** No row has an edit. */
   get empty(): boolean {
     return this.#entries === 0 && this.#masked === 0;
   }
@@ -90,7 +90,7 @@ export class LogitEdits {
     this.#masked = 0;
   }
 
-  /** Begins the next row, with nothing to change in it. */
+  /** Begins the next row, without edits. */
   beginRow(): void {
     assert(this.#rows < this.allowedRows.length, `Cannot begin row ${this.#rows}: no room for it`);
     this.allowedRows[this.#rows] = 0;
@@ -102,7 +102,7 @@ export class LogitEdits {
     this.#indexed = this.#entries;
   }
 
-  /** Takes back all that was said of the current row. */
+  /** Removes all edits of the current row. */
   clearRow(): void {
     const row = this.#rows - 1;
     assert(row >= 0, "Cannot clear a row before one has begun");
@@ -112,7 +112,7 @@ export class LogitEdits {
     this.beginRow();
   }
 
-  /** Penalties of the current row; they act on tokens that have a count. */
+  /** Penalties of the current row; they apply to tokens that have a count. */
   penalize(repetition: number, frequency: number, presence: number): void {
     this.repetition[this.#rows - 1] = repetition;
     this.frequency[this.#rows - 1] = frequency;
@@ -125,7 +125,7 @@ export class LogitEdits {
     this.#biases[entry] = (this.#biases[entry] ?? 0) + value;
   }
 
-  /** Says how often tokens were drawn. Comes first in a row. */
+  /** Adds the counts of sampled tokens. Must come first in a row. */
   count(history: TokenHistory): void {
     const start = this.#entries;
     assert(start === this.starts[this.#rows - 1], "Cannot count tokens: the row has entries");
@@ -136,7 +136,7 @@ export class LogitEdits {
     this.starts[this.#rows] = this.#entries;
   }
 
-  /** The current row's mask, for the caller to fill. Only tokens with a set bit may be drawn. */
+  /** The current row's mask, for the caller to fill. Only tokens with a set bit may be sampled. */
   mask(): Uint32Array {
     const row = this.#rows - 1;
     if (this.allowedRows[row] === 0) this.#masked++;
@@ -165,7 +165,7 @@ export class LogitEdits {
     return entry;
   }
 
-  /** Makes the arrays anew when the entries outgrow them. */
+  /** Reallocates the arrays when the entries outgrow them. */
   #makeRoom(): void {
     if (this.#entries <= this.#tokens.length) return;
     this.#tokens = grown(this.#tokens, this.#entries, (n) => new Int32Array(n));

@@ -1,4 +1,4 @@
-/** Log-probabilities as results carry them, and the ones that are computed on the host. */
+/** Log-probabilities in results, and their computation on the host. */
 
 /** One token's log-probability and rank among all tokens (1 = likeliest). */
 export interface TokenLogprob {
@@ -7,12 +7,14 @@ export interface TokenLogprob {
   readonly rank: number;
 }
 
-/** What was drawn at one place, and other tokens there: the likeliest, or those asked for. */
+/**
+ * The sampled token of a position, and other tokens there: the likeliest, or the requested ones.
+ */
 export interface PositionLogprobs extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
 }
 
-/** Log-probabilities that one row wants beside the drawn token's. */
+/** Log-probabilities that are requested for one row beside the sampled token's. */
 export type LogprobRequest =
   | { readonly kind: "top"; readonly count: number }
   | { readonly kind: "tokens"; readonly tokenIds: readonly number[] };
@@ -41,8 +43,9 @@ function rankOf(logits: Float32Array, logit: number): number {
 }
 
 /**
- * One row [V] on the host: for what the device's op does not give, the whole vocabulary and chosen
- * tokens. Ranks of the likeliest are counted along; equal logits have equal ranks.
+ * One row [V] on the host: for the whole vocabulary and for chosen tokens, which the device's op
+ * does not compute. The likeliest tokens' ranks follow from their order; equal logits have equal
+ * ranks.
  */
 export function logprobsOfRow(
   logits: Float32Array,

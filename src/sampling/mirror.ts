@@ -4,13 +4,13 @@ import type { SamplingRow } from "./sampling-row.ts";
 
 type HostArray = Float32Array | Int32Array | Uint32Array;
 
-/** A device tensor and what it holds, so that only changes are written. */
+/** A device tensor with a host copy of its contents, so that only changes are written. */
 class Mirrored<A extends HostArray> {
   readonly tensor: DeviceTensor;
-  /** What the next `write` sends. */
+  /** The data of the next `write`. */
   readonly next: A;
   readonly #device: Device;
-  /** What the device has; at first zeros. */
+  /** The contents of the device tensor; at first zeros. */
   readonly #sent: A;
 
   constructor(device: Device, tensor: DeviceTensor, next: A, sent: A) {
@@ -20,7 +20,7 @@ class Mirrored<A extends HostArray> {
     this.#sent = sent;
   }
 
-  /** Sends the first `length` elements as far as the device does not have them. */
+  /** Sends the changes among the first `length` elements. */
   write(length: number): void {
     let first = 0;
     while (first < length && this.next[first] === this.#sent[first]) first++;
@@ -43,7 +43,7 @@ function mirroredI32(device: Device, length: number): Mirrored<Int32Array> {
   return new Mirrored(device, tensor, new Int32Array(length), new Int32Array(length));
 }
 
-/** How much a mirror makes room for. */
+/** Capacity of a mirror. */
 export interface MirrorLimits {
   /** R. */
   readonly rowsMax: number;
@@ -100,7 +100,7 @@ export class Mirror {
     this.#entries = allocateEntries(device, entriesMax);
   }
 
-  /** Brings the draw's inputs up to date. While nobody comes or goes only positions change. */
+  /** Updates the sampling inputs. While the rows stay the same only positions change. */
   writeDraws(rows: readonly SamplingRow[]): void {
     const rowsMax = this.#rowsMax;
     const [integers, floats, seeds] = [this.#integers.next, this.#floats.next, this.#seeds.next];
@@ -135,7 +135,7 @@ export class Mirror {
     };
   }
 
-  /** Sends the edits; gives the op's inputs. Masks are sent only if a row has one. */
+  /** Sends the edits; returns the op's inputs. Masks are sent only if a row has one. */
   writeEdits(edits: LogitEdits): EditTensors {
     const device = this.#device;
     const [repetitionPenalty, frequencyPenalty, presencePenalty] = this.#penalties;
@@ -170,7 +170,7 @@ export class Mirror {
     return { allowed: this.#allowed, allowedRows: this.#allowedRows };
   }
 
-  /** Gives all device memory back. */
+  /** Releases all device memory. */
   dispose(): void {
     const tensors = [
       this.#integers.tensor,

@@ -14,29 +14,26 @@ export interface RequestSamplingOptions {
   readonly endTokenIds: readonly number[];
   /** Token sequences of `params.badWords`. */
   readonly badWords?: readonly (readonly number[])[];
-  /** Needed for `thinkingTokenBudget` to have an effect. */
+  /** Required for `thinkingTokenBudget` to have an effect. */
   readonly thinking?: ThinkingMarks | null;
 }
 
-/**
- * What all sequences of a request have in common for sampling: made once, however many there are.
- * Nobody changes it.
- */
+/** The sampling data that all sequences of a request share, made once. Immutable. */
 export class RequestSampling {
   readonly params: SamplingParams;
   readonly vocabularySize: number;
-  /** What to report beside each token, or null for nothing. */
+  /** The log-probabilities to report for each token, or null for none. */
   readonly logprobs: LogprobRequest | null;
   readonly badWords: readonly (readonly number[])[];
   /** [ceil(V / 32)] bits; null: all tokens are allowed. */
   readonly allowedMask: Uint32Array | null;
-  /** The model's end tokens, as far as they have logits. */
+  /** The model's end tokens that have logits. */
   readonly endTokenIds: readonly number[];
   /** These, and the request's own. */
   readonly stopTokens: readonly number[];
-  /** What penalties see of the prompt; null: nothing. */
+  /** The prompt's tokens for penalties; null: penalties ignore the prompt. */
   readonly promptTokens: PromptTokens | null;
-  /** Null: thoughts are not limited. */
+  /** Thinking at the end of the prompt; null: thinking is not limited. */
   readonly thoughts: PromptThoughts | null;
 
   constructor(options: RequestSamplingOptions) {
@@ -51,19 +48,19 @@ export class RequestSampling {
     const known = (token: number): boolean => token < vocabularySize;
     this.endTokenIds = endTokenIds.filter(known);
     this.stopTokens = [...new Set([...endTokenIds, ...params.stopTokenIds])].filter(known);
-    // The repetition penalty looks at the prompt too.
+    // The repetition penalty counts the prompt's tokens too.
     this.promptTokens = repetitionPenalty === 1 ? null : new PromptTokens(promptTokens);
     this.thoughts = thoughtsOf(options);
   }
 
-  /** Whether what was drawn, and how often, changes what is drawn next. */
+  /** Whether the sampled tokens and their counts affect the next one. */
   get penalizes(): boolean {
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = this.params;
     return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
   }
 }
 
-/** `logprobs` and `logprobTokenIds` as one wish; the ids win. */
+/** `logprobs` and `logprobTokenIds` as one request; the ids take precedence. */
 function logprobRequest(params: SamplingParams, vocabularySize: number): LogprobRequest | null {
   if (params.logprobTokenIds !== null) return { kind: "tokens", tokenIds: params.logprobTokenIds };
   if (params.logprobs === null) return null;

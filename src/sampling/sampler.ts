@@ -7,51 +7,54 @@ import type { SamplingRow } from "./sampling-row.ts";
 import { type LateScores, TokenScorer } from "./token-scorer.ts";
 import { type TokenCandidates, TopCandidates } from "./top-candidates.ts";
 
-/** Where to draw, and the largest step to make room for. */
+/** The device, and the largest step to allocate for. */
 export interface SamplerOptions {
   readonly device: Device;
   /** R, most rows that one step samples. */
   readonly rowsMax: number;
   /** V, columns of the logits. */
   readonly vocabularySize: number;
-  /** Most alternatives whose log-probabilities the device sorts out; more go over the host. */
+  /** Most alternatives whose log-probabilities the device computes; more go over the host. */
   readonly topLogprobsMax?: number;
   /**
-   * Entries of edits after which a row is the last of its part. The device keeps as many, and those
-   * of one row more. By default those of some hundred rows with penalties on long texts.
+   * Entries of edits after which a row is the last of its part. The device holds these, and those
+   * of one row more. Default: those of some hundred rows with penalties on long texts.
    */
   readonly editEntriesMax?: number;
 }
 
-/** A draw that was enqueued. `take` waits for it, and for nothing behind it; to be called once. */
+/** Enqueued sampling. `take` waits for it, and for nothing behind it; to be called once. */
 export interface StartedDraw {
   take(): Promise<SampledBatch>;
 }
 
-/** What one step drew, in the order of its rows. */
+/** The tokens that one step sampled, in the order of its rows. */
 export interface SampledBatch {
   /** [rows]. */
   readonly tokens: Int32Array;
-  /** [rows], null where nothing was asked for. Of the logits before any edit. */
+  /** [rows], null where none were requested. Of the logits before any edit. */
   readonly logprobs: readonly (PositionLogprobs | null)[];
-  /** What rows threw whose wishes could not be carried out, by row: their tokens are no draws. */
+  /** Errors of rows whose edits failed, by row: their tokens are invalid. */
   readonly failures: RowFailures;
 }
 
-/** What each of some rows threw, by its place. */
+/** Errors of failed rows, by row. */
 export type RowFailures = ReadonlyMap<number, unknown>;
 
 const topLogprobsDefault = 20;
 const editEntriesDefault = 1 << 18;
 
 /**
- * Draws one token per row, on the device. All of its memory is made here, before the first step,
- * but for two things that few batches need, made at first use or by `reserve`: a second [R, V] for
- * steps that edit logits and report log-probabilities of the unedited ones, and candidates of
- * beams.
+ * Samples one token per row, on the device. All of its memory is allocated here, before the first
+ * step, except two things that few batches need, allocated at first use or by `reserve`: a second
+ * [R, V] for steps that edit logits and report log-probabilities of the unedited ones, and
+ * candidates of beams.
  */
 export class Sampler {
-  /** [R] i32: the last tokens drawn. They stay here for a step that starts before they are read. */
+  /**
+   * [R] i32: the last sampled tokens, kept on the device for a step that starts before they are
+   * read.
+   */
   readonly tokens: DeviceTensor;
   readonly #device: Device;
   readonly #rowsMax: number;
@@ -83,16 +86,16 @@ export class Sampler {
     this.#candidates = new TopCandidates({ device, rowsMax, vocabularySize });
   }
 
-  /** Draws from `logits` as `start` does, and waits for the tokens. */
+  /** Samples from `logits` as `start` does, and waits for the tokens. */
   async sample(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<SampledBatch> {
     const draw = await this.start(logits, rows);
     return await draw.take();
   }
 
   /**
-   * Enqueues a draw from `logits` [R, V], whose first rows belong to `rows` and may be overwritten.
-   * Waits before for grammars, and behind it where log-probabilities go over the host. A row that
-   * throws fails alone.
+   * Enqueues sampling from `logits` [R, V], whose first rows belong to `rows` and may be
+   * overwritten. Waits for grammars before it, and after it where log-probabilities go over the
+   * host. An error of one row does not affect the others.
    */
   async start(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<StartedDraw> {
     assert(rows.length <= this.#rowsMax, `Cannot sample ${rows.length} rows: room for fewer`);
@@ -133,7 +136,7 @@ export class Sampler {
 
   /**
    * The `count` likeliest tokens of some rows of `logits` [R, V], or all where the vocabulary has
-   * fewer: what beam search chooses from. Rows in the order given; the logits stay as they are.
+   * fewer: the candidates of beam search. Rows in the order given; the logits are unchanged.
    */
   topCandidates(
     logits: DeviceTensor,
@@ -143,7 +146,7 @@ export class Sampler {
     return this.#candidates.find(logits, rows, count);
   }
 
-  /** What the rows want to know of what they draw; null: nothing. */
+  /** Starts the log-probabilities that the rows request; null: none. */
   async #startScores(
     logits: DeviceTensor,
     rows: readonly SamplingRow[],
@@ -153,7 +156,7 @@ export class Sampler {
     return await this.#scorer.start({ logits, tokens: this.tokens, wanted });
   }
 
-  /** Enqueues edits and the draw. */
+  /** Enqueues edits and sampling. */
   #draw(logits: DeviceTensor, rows: readonly SamplingRow[], failures: Map<number, unknown>): void {
     const count = rows.length;
     const changed = this.#edit(logits, rows, failures);
@@ -161,7 +164,7 @@ export class Sampler {
     this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.draws });
   }
 
-  /** The logits to draw from: the given ones where no row has to be edited. */
+  /** The logits to sample from: the given ones where no row has an edit. */
   #edit(
     logits: DeviceTensor,
     rows: readonly SamplingRow[],
@@ -190,7 +193,7 @@ export class Sampler {
     return out;
   }
 
-  /** Enqueues the edits that were collected, which begin at row `first`. */
+  /** Enqueues the collected edits, which begin at row `first`. */
   #adjust(out: DeviceTensor, logits: DeviceTensor, first: number): void {
     const count = this.#edits.rows;
     if (this.#edits.empty && out === logits) return;
@@ -206,15 +209,15 @@ export class Sampler {
   }
 
   /**
-   * Makes now what would be made at first use, for devices that cannot spare it later.
-   * `candidates`: most that `topCandidates` will be asked for. Throws OUT_OF_MEMORY.
+   * Allocates now what would be allocated at first use, for devices that may lack the memory later.
+   * `candidates`: the largest count for `topCandidates`. Throws OUT_OF_MEMORY.
    */
   reserve(candidates: number): void {
     this.#editedRows();
     this.#candidates.reserve(candidates);
   }
 
-  /** Gives all device memory back. */
+  /** Releases all device memory. */
   dispose(): void {
     const edited = this.#edited === null ? [] : [this.#edited];
     for (const tensor of [this.tokens, this.#scored, ...edited]) this.#device.release(tensor);
@@ -224,7 +227,7 @@ export class Sampler {
   }
 }
 
-/** Asks the grammars of all rows for their masks. What some threw, by row. */
+/** Computes the masks of all rows' grammars. Returns the errors, by row. */
 async function prepareAll(rows: readonly SamplingRow[]): Promise<Map<number, unknown>> {
   const failures = new Map<number, unknown>();
   const constrained = [...rows.entries()].filter(([, { sampling }]) => sampling.constrained);

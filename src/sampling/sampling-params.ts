@@ -12,27 +12,27 @@ const topPFloor = 1e-6;
 const biasLimit = 100;
 const logprobTokenIdsMax = 128;
 const logitBiasMax = 16_384;
-/** As many as the largest vocabularies have tokens. */
+/** The size of the largest vocabularies. */
 const allowedTokensMax = 262_144;
-/** Every token of a sequence is compared with those of every pattern. */
+/** Bound of the work: every token of a sequence is compared with those of every pattern. */
 const patternTokensMost = 256;
 const patternCountMost = 1024;
 const INT32_MAX = 2 ** 31 - 1;
 /** Seeds are 64 bits, with a sign or without. */
 const SEED_MIN = -(2n ** 63n);
 const SEED_MAX = 2n ** 64n - 1n;
-/** Characters of a stop string: all that is kept back of a stream at most. */
+/** Characters of a stop string: the most that a stream holds back. */
 const stopLengthMax = 1024;
 const stopString = z.string().min(1).max(stopLengthMax);
 /** Each costs every step of its sequence a comparison. */
 const badWordsMax = 1024;
 const badWordLengthMax = 256;
 
-/** Fields of vLLM's that have no meaning here, with what to do instead. */
+/** Fields of vLLM's that have no meaning here, with the alternative. */
 const outputKind = z.undefined({ error: "is not an option: use generate() or stream()" });
 const flatLogprobs = z.undefined({ error: "is not an option: it is a memory layout of Python's" });
 
-/** What the output must match: exactly one of the kinds. */
+/** The constraint of the output: exactly one of the kinds. */
 export const StructuredOutput = z
   .strictObject({
     json: z.union([z.string(), anyObject]).optional().describe("JSON schema, as text or object."),
@@ -62,7 +62,7 @@ const RepetitionDetection = z
     error: "must be at most patternTokensMax",
   });
 
-/** How tokens are drawn and when a sequence ends. Names, ranges and defaults are vLLM's. */
+/** How tokens are sampled and when a sequence ends. Names, ranges and defaults are vLLM's. */
 export const SamplingParams = z
   .strictObject({
     n: z.int().min(1).max(16384).default(1).describe("Sequences per prompt."),
@@ -79,7 +79,8 @@ export const SamplingParams = z
       .gt(0)
       .max(1)
       .default(1)
-      // Devices take 32 bits, where less may be 0: a set of none. The likeliest token has more.
+      // Devices take 32 bits, where a smaller value may round to 0: an empty set. The likeliest
+      // token has more.
       .transform((value) => Math.max(value, topPFloor))
       .describe("Nucleus: smallest set with this mass."),
     topK: z
@@ -219,7 +220,7 @@ export const SamplingParams = z
     path: ["stop"],
     error: "needs detokenize",
   })
-  // Beams draw nothing, and greedy ignores what only shapes a distribution.
+  // Beam search does not sample, and greedy ignores parameters that only shape a distribution.
   .transform((params) => (params.beamWidth === null ? params : { ...params, temperature: 0 }))
   .transform((params) =>
     params.temperature === 0 ? { ...params, topP: 1, topK: 0, minP: 0 } : params,
@@ -231,5 +232,5 @@ export const SamplingParams = z
   .readonly();
 /** Validated, defaults filled in. */
 export type SamplingParams = z.output<typeof SamplingParams>;
-/** What a caller writes. */
+/** The parameters as a caller gives them. */
 export type SamplingOptions = z.input<typeof SamplingParams>;

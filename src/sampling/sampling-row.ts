@@ -1,10 +1,10 @@
 import type { SequenceSampling } from "./sequence-sampling.ts";
 
-/** One row of logits and whose it is. */
+/** One row of logits and the sampling of its sequence. */
 export interface SamplingRow {
   readonly sampling: SequenceSampling;
-  /** Place in its sequence of the token to be drawn: the key of its randomness. */
+  /** Position in its sequence of the token to be sampled: the key of its randomness. */
   readonly position: number;
-  /** Tokens before it that are still being drawn, which `sampling` has not heard of. Default 0. */
+  /** Tokens before it whose sampling is still pending, so that `sampling` lacks them. Default 0. */
   readonly awaitedTokens?: number;
 }

@@ -9,43 +9,46 @@ import { ThinkingBudget } from "./thinking-budget.ts";
 import { TokenHistory } from "./token-history.ts";
 import { allow, allows, allowsOther, intersect, maskOf } from "./token-mask.ts";
 
-/** What is a sequence's own. */
+/** The options of one sequence. */
 interface OwnOptions {
-  /** The request's seed, or a fresh one; sequence i of a request draws with seed + i. */
+  /** The request's seed, or a fresh one; sequence i of a request samples with seed + i. */
   readonly seed: number | bigint;
   /**
-   * Its place in the grammar, or how to get one at the first draw: what waits costs nothing. Owned
+   * Its matcher, or how to create it before the first token: waiting sequences cost nothing. Owned
    * from now on: disposed with the sequence.
    */
   readonly matcher?: GrammarMatcher | (() => Promise<GrammarMatcher>) | null;
 }
 
-/** A sequence of a request of several, or of one that is a request's only one. */
+/** A sequence of a request with several, or the only one of a request. */
 export type SequenceSamplingOptions = OwnOptions &
   ({ readonly request: RequestSampling } | RequestSamplingOptions);
 
 /**
- * What one sequence's sampling depends on: its parameters, and its history as far as penalties,
- * bad words and grammars look back. Kept up to date token by token; survives preemption.
+ * The state that one sequence's sampling depends on: its parameters, and its history as far as
+ * penalties, bad words and grammars look back. Updated token by token; survives preemption.
  *
- * A grammar is about the answer. Where thoughts are limited, it neither constrains nor sees a
- * token of theirs, and the model may open them before its answer begins, not inside of it.
+ * A grammar constrains the answer. Where thinking is limited, the grammar neither constrains nor
+ * receives a thinking token, and the model may start thinking before its answer begins, not inside
+ * of it.
  */
 export class SequenceSampling {
   readonly seed: Seed;
   readonly #request: RequestSampling;
-  /** Kept only where penalties ask for it. */
+  /** Kept only for penalties. */
   readonly #history: TokenHistory | null;
   readonly #generated: number[] = [];
   readonly #createMatcher: (() => Promise<GrammarMatcher>) | null;
-  /** Null: there is no grammar, or nothing was drawn yet. */
+  /** Null: there is no grammar, or its first mask was not prepared yet. */
   #matcher: GrammarMatcher | null;
-  /** The grammar's mask at the next token; null before it was asked for. */
+  /** The grammar's mask at the next token; null before the first one. */
   #grammarMask: Uint32Array | null = null;
   readonly #thinking: ThinkingBudget | null;
-  /** The grammar took a token: there are no thoughts from here on. */
+  /** The grammar accepted a token: there is no thinking from here on. */
   #answering = false;
-  /** Tokens of the answer that the grammar was not told of: that may take as long as a mask. */
+  /**
+   * Tokens of the answer that were not passed to the grammar yet: that may take as long as a mask.
+   */
   #untold: number[] = [];
   /** The mask is that of the next token. */
   #prepared = false;
@@ -71,17 +74,17 @@ export class SequenceSampling {
     return this.#request.params;
   }
 
-  /** What to report beside each token, or null for nothing. */
+  /** The log-probabilities to report for each token, or null for none. */
   get logprobs(): LogprobRequest | null {
     return this.#request.logprobs;
   }
 
-  /** Tokens drawn so far. */
+  /** Number of tokens sampled so far. */
   get generatedTokens(): number {
     return this.#generated.length;
   }
 
-  /** The structured output is complete and its end token was drawn: the sequence must end. */
+  /** The structured output is complete and its end token was sampled: the sequence must end. */
   get terminated(): boolean {
     return this.#terminated;
   }
@@ -91,14 +94,14 @@ export class SequenceSampling {
     return this.#matcher?.slow ?? false;
   }
 
-  /** There is a grammar, so `prepare` must be called before each draw. */
+  /** There is a grammar, so `prepare` must be called before each token. */
   get constrained(): boolean {
     return this.#createMatcher !== null || this.#matcher !== null;
   }
 
   /**
-   * What is to be drawn next depends on the tokens before it in more ways than through the model:
-   * no draw can be enqueued before `accept` has heard of all of them.
+   * The next token depends on the tokens before it in more ways than through the model: it can be
+   * sampled only after `accept` received all of them.
    */
   get looksBack(): boolean {
     return (
@@ -109,7 +112,7 @@ export class SequenceSampling {
     );
   }
 
-  /** Whether this sequence's logits may have to be changed before the next draw. */
+  /** Whether this sequence's logits may have edits for the next token. */
   get edits(): boolean {
     const { params, allowedMask } = this.#request;
     return (
@@ -120,7 +123,7 @@ export class SequenceSampling {
     );
   }
 
-  /** Takes note of the token that was drawn. The grammar hears of it with `prepare`. */
+  /** Records the sampled token. The grammar receives it with `prepare`. */
   accept(token: number): void {
     if (!this.#isThought(token)) {
       this.#answering = this.constrained;
@@ -136,9 +139,9 @@ export class SequenceSampling {
   }
 
   /**
-   * Tells the grammar what was drawn and asks for the next mask, unless that was done. Needed
-   * before `write` when there is a grammar. Throws ENGINE_STEP_FAILED where it refuses what was
-   * drawn, and what its library throws.
+   * Passes the sampled tokens to the grammar and computes the next mask, unless that was done.
+   * Required before `write` when there is a grammar. Throws ENGINE_STEP_FAILED where the grammar
+   * refuses a sampled token, and errors of its library.
    */
   async prepare(): Promise<void> {
     if (!this.constrained || this.#thinks || this.#prepared) return;
@@ -162,8 +165,8 @@ export class SequenceSampling {
   }
 
   /**
-   * Writes this sequence's edits as the current row of `edits`. `awaitedTokens`: drawn ones that
-   * `accept` has not heard of, none where the sequence looks back. Throws GRAMMAR_INVALID or
+   * Writes this sequence's edits as the current row of `edits`. `awaitedTokens`: sampled tokens
+   * that `accept` has not received, 0 where the sequence looks back. Throws GRAMMAR_INVALID or
    * INVALID_ARGUMENT where no token may come next.
    */
   write(edits: LogitEdits, awaitedTokens = 0): void {
@@ -181,37 +184,38 @@ export class SequenceSampling {
     const forbidden = forbiddenNext(this.#generated, this.#request.badWords);
     if (!this.#leavesOthers(mask, forbidden)) throw this.#deadEnd(mask);
     const stops = this.#mayEnd(awaitedTokens) ? [] : this.#request.stopTokens;
-    // A grammar that is complete can only end, and that goes before minTokens.
+    // After a complete grammar only an end token is possible, which takes precedence over
+    // minTokens.
     const mayForbidStops = stops.length > 0 && this.#leavesOthers(mask, [...forbidden, ...stops]);
     for (const token of mayForbidStops ? [...forbidden, ...stops] : forbidden) {
       edits.bias(token, Number.NEGATIVE_INFINITY);
     }
   }
 
-  /** Gives the grammar's memory back. */
+  /** Releases the grammar's memory. */
   dispose(): void {
     this.#disposed = true;
     this.#matcher?.dispose();
   }
 
-  /** The next token is one of thoughts that the grammar does not see. */
+  /** The next token is a thinking token, which the grammar does not receive. */
   get #thinks(): boolean {
     return this.#thinking?.thinking === true && !this.#answering;
   }
 
-  /** Whether a drawn token belongs to thoughts, their marks included. */
+  /** Whether a sampled token belongs to the thinking, marks included. */
   #isThought(token: number): boolean {
     if (this.#thinks) return true;
     return this.constrained && !this.#answering && token === this.#thinking?.opener;
   }
 
-  /** Not before minTokens; and what must match a grammar ends behind its thoughts. */
+  /** Not before minTokens; with a grammar not before the end of thinking. */
   #mayEnd(awaitedTokens: number): boolean {
     if (this.constrained && this.#thinks) return false;
     return this.#generated.length + awaitedTokens >= this.params.minTokens;
   }
 
-  /** Whether something may be drawn that is not in `except`. */
+  /** Whether a token that is not in `except` may be sampled. */
   #leavesOthers(mask: Uint32Array | null, except: readonly number[]): boolean {
     if (mask !== null) return allowsOther(mask, except);
     const { vocabularySize } = this.#request;
@@ -230,7 +234,7 @@ export class SequenceSampling {
     if (opener !== null) allow(mask, opener);
     if (allowedMask === null) return mask;
     intersect(mask, allowedMask);
-    // An answer that is complete may end, allowed or not.
+    // A complete answer may end, even if its end token is not in `allowedMask`.
     if (!allowsOther(mask, [])) {
       for (const token of endTokenIds) if (allows(grammarMask, token)) allow(mask, token);
     }
@@ -244,7 +248,7 @@ export class SequenceSampling {
     edits.count(this.#history);
   }
 
-  /** Why no token may come next. */
+  /** The error when no token may come next. */
   #deadEnd(mask: Uint32Array | null): EngineError {
     const { allowedMask, badWords } = this.#request;
     const wishes = [

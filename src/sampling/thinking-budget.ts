@@ -1,17 +1,17 @@
-/** Marks of a reasoning model's thoughts, as token sequences (`<think>`, `</think>`). */
+/** Marks of a reasoning model's thinking, as token sequences (`<think>`, `</think>`). */
 export interface ThinkingMarks {
   readonly startTokenIds: readonly number[];
   readonly endTokenIds: readonly number[];
 }
 
-/** What a prompt says of thoughts: templates may open them. */
+/** The thinking in a prompt: templates may open it. */
 export interface PromptThoughts {
   readonly marks: ThinkingMarks;
-  /** Tokens of thoughts that the prompt begins; null: it does not end in thoughts. */
+  /** Thinking tokens at the end of the prompt; null: the prompt does not end in thinking. */
   readonly opened: number | null;
 }
 
-/** Finds out, once for all sequences of the prompt. */
+/** Computed once for all sequences of the prompt. */
 export function promptThoughts(marks: ThinkingMarks, prompt: ArrayLike<number>): PromptThoughts {
   const opened = lastIndexOfMark(prompt, marks.startTokenIds);
   const closed = lastIndexOfMark(prompt, marks.endTokenIds);
@@ -36,7 +36,7 @@ export class ThinkingBudget {
   #used: number;
   /** Tokens of the end mark that were forced already. */
   #forced = 0;
-  /** Thoughts have ended. */
+  /** Thinking has ended. */
   #ended = false;
 
   constructor(budget: number, { marks, opened }: PromptThoughts) {
@@ -46,12 +46,14 @@ export class ThinkingBudget {
     this.#used = opened ?? 0;
   }
 
-  /** Whether the next token is one of thoughts, or of the mark that ends them. */
+  /** Whether the next token is a thinking token, or one of the mark that ends thinking. */
   get thinking(): boolean {
     return this.#thinking;
   }
 
-  /** The token that opens the first thoughts, where one does so alone and some may follow. */
+  /**
+   * The token that opens the first thinking, where a single token does so and thinking may follow.
+   */
   get opener(): number | null {
     const [first] = this.#marks.startTokenIds;
     const opensAlone = this.#marks.startTokenIds.length === 1 && this.#budget > 0;
@@ -64,7 +66,7 @@ export class ThinkingBudget {
     return this.#marks.endTokenIds[this.#forced] ?? null;
   }
 
-  /** Takes note of the newest of `generated`. */
+  /** Records the newest of `generated`. */
   accept(generated: readonly number[]): void {
     const forced = this.forced();
     if (forced !== null && generated.at(-1) === forced) this.#forced++;

@@ -1,8 +1,8 @@
-/** Which tokens a sequence has seen, and how often it drew them: what penalties look at. */
+/** The tokens of a sequence, and how often each was sampled: the input of penalties. */
 
 const firstCapacity = 64;
 
-/** The tokens of a prompt, each once, in order of first sight. What its sequences share. */
+/** The distinct tokens of a prompt, in order of their first occurrence. Shared by its sequences. */
 export class PromptTokens {
   /** [n]. */
   readonly tokens: Int32Array;
@@ -15,30 +15,30 @@ export class PromptTokens {
     this.tokens = Int32Array.from(this.#places.keys());
   }
 
-  /** Where a token is in `tokens`; null: the prompt does not have it. */
+  /** Index of a token in `tokens`; null: the prompt does not have it. */
   placeOf(token: number): number | null {
     return this.#places.get(token) ?? null;
   }
 }
 
 /**
- * Each token once: the prompt's, then others in the order in which they were drawn. A sequence has
- * what it drew itself, in arrays, so that a step copies and does not walk.
+ * Distinct tokens: the prompt's, then others in the order in which they were sampled. A sequence
+ * stores its own sampled tokens in arrays, so that a step copies them without iterating.
  */
 export class TokenHistory {
   readonly #prompt: PromptTokens | null;
-  /** Tokens that were drawn, in order of their first draw. */
+  /** Sampled tokens, in order of their first occurrence. */
   #tokens = new Int32Array(firstCapacity);
-  /** Where each goes: in the prompt's part, or behind it. */
+  /** Target index of each: in the prompt's part, or behind it. */
   #targets = new Int32Array(firstCapacity);
   #counts = new Int32Array(firstCapacity);
   #drawn = 0;
-  /** Those of them that the prompt does not have. */
+  /** Number of them that the prompt does not have. */
   #beyond = 0;
-  /** Where a token is in the arrays. */
+  /** Index of a token in the arrays. */
   readonly #places = new Map<number, number>();
 
-  /** The prompt's tokens are seen, and not drawn; null: penalties do not look at them. */
+  /** The prompt's tokens count as seen, not as sampled; null: penalties ignore them. */
   constructor(prompt: PromptTokens | null) {
     this.#prompt = prompt;
   }
@@ -48,7 +48,7 @@ export class TokenHistory {
     return this.#promptLength + this.#beyond;
   }
 
-  /** Writes tokens, and how often each was drawn, to `start` and up; -1: in the prompt only. */
+  /** Writes tokens, and how often each was sampled, from `start` on; -1: in the prompt only. */
   copyTo(tokens: Int32Array, counts: Int32Array, start: number): void {
     const behind = start + this.#promptLength;
     if (this.#prompt !== null) tokens.set(this.#prompt.tokens, start);
@@ -60,7 +60,7 @@ export class TokenHistory {
     }
   }
 
-  /** One more draw of `token`. */
+  /** Counts one more sampled `token`. */
   add(token: number): void {
     const place = this.#places.get(token);
     if (place === undefined) this.#append(token);

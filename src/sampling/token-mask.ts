@@ -16,7 +16,7 @@ export function allows(mask: Uint32Array, token: number): boolean {
   return (((mask[token >>> 5] ?? 0) >>> (token & 31)) & 1) === 1;
 }
 
-/** Keeps in `mask` what is also in `other`. */
+/** Intersects `mask` with `other`. */
 export function intersect(mask: Uint32Array, other: Uint32Array): void {
   for (let word = 0; word < mask.length; word++) {
     mask[word] = ((mask[word] ?? 0) & (other[word] ?? 0)) >>> 0;

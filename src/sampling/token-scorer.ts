@@ -7,18 +7,18 @@ import {
   withRanks,
 } from "./logprobs.ts";
 
-/** Where to score, and how much to make room for. */
+/** The device, and the capacity. */
 export interface TokenScorerOptions {
   readonly device: Device;
   /** R, most rows at once. */
   readonly rowsMax: number;
   /** V, columns of the logits. */
   readonly vocabularySize: number;
-  /** Most alternatives that the device sorts out; more go over the host. */
+  /** Most alternatives that the device computes; more go over the host. */
   readonly topMax: number;
 }
 
-/** Rows of logits, the tokens to be scored, and what is wanted of each row. */
+/** Rows of logits, the tokens to be scored, and the request of each row. */
 export interface ScoringRows {
   /** [R, V] f32. */
   readonly logits: DeviceTensor;
@@ -28,12 +28,12 @@ export interface ScoringRows {
   readonly wanted: readonly (LogprobRequest | null)[];
 }
 
-/** Scores that are under way. `take` waits for them; `tokens` [R] are the rows' own. */
+/** Pending scores. `take` waits for them; `tokens` [R] are the rows' own. */
 export interface LateScores {
   take(tokens: Int32Array): Promise<readonly (PositionLogprobs | null)[]>;
 }
 
-/** The device's op over all rows, with its results on their way. k alternatives a row. */
+/** Pending results of the device's op over all rows. k alternatives a row. */
 interface TopReads {
   readonly topCount: number;
   readonly chosen: LateRead;
@@ -44,7 +44,7 @@ interface TopReads {
 
 type PickRow = (row: number, tokenId: number, count: number) => PositionLogprobs;
 
-/** Log-probabilities of tokens, on the device as far as it gives them. */
+/** Log-probabilities of tokens, on the device as far as its op computes them. */
 export class TokenScorer {
   readonly #device: Device;
   readonly #topMax: number;
@@ -63,8 +63,8 @@ export class TokenScorer {
   }
 
   /**
-   * Enqueues all that the rows want: the logits may change behind it. What the device's op does not
-   * give (a whole vocabulary, chosen tokens) is waited for here.
+   * Enqueues all that the rows request: the logits may change behind it. Results that the device's
+   * op does not compute (a whole vocabulary, chosen tokens) are waited for here.
    */
   async start({ logits, tokens, wanted }: ScoringRows): Promise<LateScores> {
     if (wanted.every((wish) => wish === null)) return { take: async () => wanted.map(() => null) };
@@ -85,7 +85,7 @@ export class TokenScorer {
     };
   }
 
-  /** Gives all device memory back. */
+  /** Releases all device memory. */
   dispose(): void {
     for (const tensor of [this.#chosen, this.#ranks, this.#topTokens, this.#topLogprobs]) {
       this.#device.release(tensor);
@@ -129,7 +129,7 @@ export class TokenScorer {
   }
 }
 
-/** Waits for the op; gives a way to pick one row's result. */
+/** Waits for the op; returns a function that picks one row's result. */
 async function pickFrom(reads: TopReads): Promise<PickRow> {
   const { topCount } = reads;
   const chosen = floatsOf(await reads.chosen.take());

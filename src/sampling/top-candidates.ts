@@ -7,25 +7,25 @@ export interface TokenCandidates {
   readonly count: number;
   /** [rows, k]: best first, equal ones by rising id. */
   readonly tokenIds: Int32Array;
-  /** [rows, k]: log-softmax of the logits as they are; -Infinity where a token cannot come. */
+  /** [rows, k]: log-softmax of the unedited logits; -Infinity where a token is impossible. */
   readonly logprobs: Float32Array;
 }
 
-/** Device memory for as many candidates of every row as were ever asked for. */
+/** Device memory for the largest number of candidates so far. */
 interface CandidateTensors {
   /** k, at most. */
   readonly countMax: number;
-  /** [R * k] i32 and f32: rows of k, whatever k is this time. */
+  /** [R * k] i32 and f32: rows of the current k. */
   readonly tokenIds: DeviceTensor;
   readonly logprobs: DeviceTensor;
-  /** [R] i32, zeros: the op scores one given token per row too, which nobody reads here. */
+  /** [R] i32, zeros: the op also scores one given token per row, which is unused here. */
   readonly given: DeviceTensor;
-  /** [R] f32 and i32: what the op says of it. */
+  /** [R] f32 and i32: the op's results for it. */
   readonly chosen: DeviceTensor;
   readonly ranks: DeviceTensor;
 }
 
-/** Where candidates are computed, and the most rows at a time. */
+/** The device, and the most rows at a time. */
 export interface TopCandidatesOptions {
   readonly device: Device;
   /** R. */
@@ -35,8 +35,9 @@ export interface TopCandidatesOptions {
 }
 
 /**
- * Finds candidates on the device, for beam search. Its memory is made at first use, because few
- * engines see a beam, and again only where a request asks for more candidates than any before.
+ * Finds candidates on the device, for beam search. Its memory is allocated at first use, because
+ * few engines run beam search, and again only where a request needs more candidates than any
+ * before.
  */
 export class TopCandidates {
   readonly #options: TopCandidatesOptions;
@@ -79,12 +80,12 @@ export class TopCandidates {
     return { count, tokenIds: ids, logprobs: values };
   }
 
-  /** Makes room for so many candidates of each row. Throws OUT_OF_MEMORY. */
+  /** Allocates memory for this many candidates of each row. Throws OUT_OF_MEMORY. */
   reserve(count: number): void {
     this.#roomFor(Math.min(count, this.#options.vocabularySize));
   }
 
-  /** Gives the device memory back; it is made again if somebody asks again. */
+  /** Releases the device memory; the next use allocates it again. */
   dispose(): void {
     if (this.#tensors === null) return;
     const { countMax: _, ...tensors } = this.#tensors;
@@ -120,7 +121,7 @@ export function candidatesOfRow(candidates: TokenCandidates, row: number): Token
   };
 }
 
-/** Neighbours together: beams of a request stand side by side, and one launch does for all. */
+/** Runs of adjacent rows: beams of a request are adjacent, and one launch covers all. */
 function* runsOf(rows: readonly number[]): Generator<{ first: number; length: number }> {
   let [first = 0] = rows;
   let length = 0;

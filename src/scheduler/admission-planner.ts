@@ -1,4 +1,4 @@
-/** Who of those that wait starts in a step. */
+/** Plans which waiting sequences start in a step. */
 import { withoutPartial } from "#kvcache";
 import type { PlanDraft } from "./plan-draft.ts";
 import { PrefixFinder, type SharedPrefix } from "./prefix-finder.ts";
@@ -14,12 +14,12 @@ export class AdmissionPlanner {
     this.#prefixes = new PrefixFinder(draft);
   }
 
-  /** False: it does not fit now, and nobody may overtake it. */
+  /** False: it does not fit now, and no later sequence may overtake it. */
   tryAdmit(sequence: Sequence): boolean {
     const draft = this.#draft;
     // Keeps its place, and those behind it need not wait for its grammar or its blocks.
     if (sequence.state.phase === "waiting" && sequence.state.for !== "turn") return true;
-    // Preempted while a step draws its token: it cannot be recomputed before that arrives.
+    // Preempted while a step samples its token: it cannot be recomputed before that arrives.
     if (sequence.awaitedTokens > 0) return false;
     if (this.#sharesWhatComes(sequence)) return false;
     const slots = draft.slotsFor([sequence]);
@@ -32,7 +32,7 @@ export class AdmissionPlanner {
   }
 
   /**
-   * Whether beams that came back before still compute the prompt that all share: with copies of
+   * Whether beams that resumed earlier still compute the prompt that all share: with copies of
    * their own they might not fit the pool together.
    */
   #sharesWhatComes(sequence: Sequence): boolean {
@@ -46,7 +46,7 @@ export class AdmissionPlanner {
     );
   }
 
-  /** Whether what is stored goes on upon disk, and is fetched before the sequence starts. */
+  /** Whether the stored prefix continues on disk, and is fetched before the sequence starts. */
   #planLoad(sequence: Sequence, { match, tokens }: SharedPrefix): boolean {
     const { onDisk } = match;
     if (onDisk.length === 0 || sequence.loaded || tokens > match.tokens) return false;
@@ -58,7 +58,7 @@ export class AdmissionPlanner {
     return true;
   }
 
-  /** A copied or taken partial block may be what does not fit: full ones take less. */
+  /** A partial block, copied or taken over, may be one block too many: full blocks cost less. */
   #tryWithoutPartial(sequence: Sequence, prefix: SharedPrefix): boolean {
     const match = withoutPartial(prefix.match);
     if (match === prefix.match) return false;
@@ -71,13 +71,13 @@ export class AdmissionPlanner {
     const remaining = lengthOf(sequence) - start;
     if (!config.chunkedPrefill && remaining > draft.budget) return false;
 
-    // The whole prompt must fit before its first piece starts.
+    // The whole prompt must fit before its first chunk starts.
     const { length } = sequence.tokens;
     const room = draft.ledger.available - draft.reservedBlocks;
     const shared = cache.blocksFor(start);
     const behind = cache.blocksFor(length) - shared;
     const atOnce = draft.blocksAtOnce(length);
-    // Seen at once, where counting what a long match costs takes as long as finding it.
+    // Checked first: counting the cost of a long match takes as long as finding it.
     if (Math.min(behind, atOnce) > room) return this.#lackRoom();
     const count = draft.capped(remaining);
     if (count === 0) return false;
@@ -92,7 +92,7 @@ export class AdmissionPlanner {
     return true;
   }
 
-  /** It would fit if others gave way. */
+  /** It would fit if other sequences were preempted. */
   #lackRoom(): false {
     this.#draft.lacksRoom = true;
     return false;
@@ -100,8 +100,8 @@ export class AdmissionPlanner {
 
   /**
    * Blocks that must stay available beside a preempted sequence: for the others of its group, which
-   * come back with it, and for what all that run then take next. Without them it would be preempted
-   * again soon. Nothing is asked for when nobody else runs, so that somebody always goes on.
+   * resume with it, and for the next blocks of all that run then. Without them it would be
+   * preempted again soon. None when no other group runs, so that one sequence can always run.
    */
   #roomForReturn(sequence: Sequence): number {
     const draft = this.#draft;
@@ -125,7 +125,7 @@ export class AdmissionPlanner {
     );
   }
 
-  /** What they will take when they share the prompt's full blocks, if they can. */
+  /** Blocks that the others will take, with the prompt's full blocks shared if possible. */
   #blocksOfOthers(sequence: Sequence, others: readonly Sequence[]): number {
     const { cache } = this.#draft.state;
     const prompt = cache.prefixCaching ? Math.floor(sequence.promptLength / cache.blockTokens) : 0;
@@ -136,7 +136,10 @@ export class AdmissionPlanner {
   }
 }
 
-/** Tokens to compute before a sequence draws: beams that come back draw the last ones together. */
+/**
+ * Tokens to compute before sampling: resumed beams leave the last one for the step in which all
+ * sample.
+ */
 function lengthOf({ group, tokens }: Sequence): number {
   return group.kind === "beams" && group.forked ? tokens.length - 1 : tokens.length;
 }

@@ -1,17 +1,17 @@
-/** Beams as the scheduler sees them: sequences that are slots for hypotheses. */
+/** Beam search in the scheduler: sequences are slots for hypotheses. */
 import { assert, EngineError } from "#base";
 import type { KvCache } from "#kvcache";
 import type { Sequence } from "./sequence.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { generatedTokensMax } from "./stop.ts";
 
-/** How one hypothesis goes on: which live beam it continues, and with what. */
+/** One hypothesis: the live beam that it continues, and its next token. */
 export interface BeamContinuation {
   readonly parent: Sequence;
   readonly tokenId: number;
 }
 
-/** What bounds a search. */
+/** The limits of a search. */
 export interface BeamLimits {
   readonly cache: KvCache;
   readonly contextTokensMax: number;
@@ -19,8 +19,8 @@ export interface BeamLimits {
 }
 
 /**
- * Refuses a search that the pool can never hold, INVALID_ARGUMENT for more beams than may run and
- * PROMPT_TOO_LONG for too many blocks: beams step together or not at all, so all must fit at once.
+ * Throws INVALID_ARGUMENT for more beams than may run and PROMPT_TOO_LONG for beams whose blocks
+ * the pool can never hold: beams step together or not at all, so all must fit at once.
  */
 export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   const width = group.sequences.length;
@@ -34,9 +34,9 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
     );
   }
   const { promptLength, stop } = group.lead;
-  // The last token of a beam is drawn but never computed.
+  // The last token of a beam is sampled but never computed.
   const tokens = promptLength + generatedTokensMax(stop, { promptLength, contextTokensMax }) - 1;
-  // Without a prefix tree, preempted beams each compute a prompt of their own when they return.
+  // Without a prefix tree, preempted beams each compute a prompt of their own when they resume.
   const shared = cache.prefixCaching ? Math.floor(promptLength / cache.blockTokens) : 0;
   const blocks = shared + width * (cache.blocksFor(tokens) - shared);
   if (blocks <= cache.totalBlocks) return;
@@ -52,7 +52,8 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
 /**
  * Gives each hypothesis of `next` a sequence, which then has its tokens and shares its blocks, and
  * returns these in order. The first hypothesis that continues a beam keeps the beam's sequence;
- * further ones take sequences of beams that nobody continues. What is left over is not touched.
+ * further ones take sequences of beams that no hypothesis continues. The remaining sequences are
+ * not changed.
  */
 export function regroup(
   group: SequenceGroup,
@@ -73,12 +74,12 @@ export function regroup(
     fork(parent, slot, cache);
     return slot;
   });
-  // Behind all forks, since these copy their parent's tokens.
+  // After all forks, since these copy their parent's tokens.
   for (const [place, { tokenId }] of next.entries()) slots[place]?.tokens.push(tokenId);
   return slots;
 }
 
-/** A beam that nobody continues becomes a second one of its parent. */
+/** A beam without a continuation becomes a fork of `parent`. */
 function fork(parent: Sequence, slot: Sequence, cache: KvCache): void {
   slot.copyTokens(parent);
   cache.release(slot.blockTable);

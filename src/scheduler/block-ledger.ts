@@ -2,18 +2,18 @@ import { assert } from "#base";
 import { type BlockId, type BlockTable, type KvCache, NO_MATCH, type PrefixMatch } from "#kvcache";
 
 /**
- * What a plan will do to the pool, counted without doing it: how many blocks remain available
- * behind the decisions taken so far. `begin` carries the same decisions out, and cannot fail then.
+ * Counts the effect of a plan on the pool, without changing it: the blocks that remain available
+ * after the decisions taken so far. `begin` carries the same decisions out, and cannot fail then.
  */
 export class BlockLedger {
   readonly #cache: KvCache;
   /** Blocks that matches of this plan claim, or copy from. */
   readonly #claimed = new Set<BlockId>();
-  /** Stored blocks that a table of this plan makes its own: nobody finds them any more. */
+  /** Stored blocks that a table of this plan takes over: no other sequence finds them any more. */
   readonly #takenOver = new Set<BlockId>();
-  /** How many tables that hold a block are to let go of it. */
+  /** By block: the number of its holders that are to release it. */
   readonly #leaving = new Map<BlockId, number>();
-  /** The shared block that a table is to leave for a copy of its own. */
+  /** By table: the shared block that it is to replace by a copy of its own. */
   readonly #copied = new Map<BlockTable, BlockId>();
   #available: number;
 
@@ -38,8 +38,8 @@ export class BlockLedger {
   }
 
   /**
-   * The part of a match that earlier decisions leave: a block that another table takes over is
-   * found by nobody else, and one that is claimed already is copied instead of taken over.
+   * The part of a match that earlier decisions leave: a block that another table takes over is not
+   * usable, and one that is claimed already is copied instead of taken over.
    */
   usable(match: PrefixMatch, rematch: (blocks: number) => PrefixMatch): PrefixMatch {
     if (this.#takenOver.size === 0 && this.#claimed.size === 0) return match;
@@ -75,14 +75,15 @@ export class BlockLedger {
     this.#eachSeen(match, (block) => this.#claimed.add(block));
     const { partial } = match;
     if (partial === null) return;
-    // A partial copy from host memory leaves its source there: who takes that in full pays for it.
+    // A partial copy from host memory leaves its source there: a sequence that claims that in full
+    // pays for it.
     if (this.#cache.isOnDevice(partial.block)) this.#claimed.add(partial.block);
     if (partial.takeover) this.#takenOver.add(partial.block);
   }
 
   /**
-   * Whether writing `position` of a table takes a block more: the one that it lies in is held by
-   * others, too, who do not leave it. The last of several holders writes in place.
+   * Whether writing `position` of a table needs a copy of its block: other tables hold the block,
+   * too, and do not release it. The last of several holders writes in place.
    */
   needsCopy(table: BlockTable, position: number): boolean {
     const index = Math.floor(position / this.#cache.blockTokens);
@@ -105,13 +106,13 @@ export class BlockLedger {
     if (block === undefined) return;
     this.#copied.delete(table);
     const leaving = this.#leaving.get(block) ?? 0;
-    // Its last holders gave way before: it counted as available, and is this table's again.
+    // Its last holders were preempted before: it counted as available, and is this table's again.
     if (leaving === this.#cache.holders(block)) this.#available--;
     this.#leaving.set(block, leaving - 1);
     this.refund(1);
   }
 
-  /** Counts a table as released: blocks that nobody else holds become available. */
+  /** Counts a table as released: blocks without other holders become available. */
   drop(table: BlockTable): void {
     for (let index = 0; index < table.length; index++) {
       if (table.holds(index)) this.#leaveForGood(table.get(index));

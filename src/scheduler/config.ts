@@ -3,8 +3,8 @@ import { z } from "zod";
 /** How much a step computes, how many sequences run, and in which order they start. */
 export const SchedulerConfig = z
   .strictObject({
-    // On a CPU a matrix product of 512 rows already runs at the speed of a larger one, and a step
-    // of 512 prompt tokens holds up running sequences four times less than one of 2048.
+    // On a CPU a GEMM of 512 rows already runs at the speed of a larger one, and a step of 512
+    // prompt tokens holds up running sequences four times less than one of 2048.
     stepTokensMax: z
       .int()
       .positive()
@@ -50,8 +50,8 @@ export const SchedulerConfig = z
       .enum(["auto", "swap", "recompute"])
       .default("auto")
       .describe("How preempted sequences keep their blocks: in host memory, not, or the cheaper."),
-    // One block is what each running sequence takes next: with fewer left, whoever returns is
-    // preempted again within a block's worth of steps, and what was computed for it is lost.
+    // Each running sequence takes one block next: with fewer left, a resumed sequence is preempted
+    // again within a block's worth of steps, and its computation is lost.
     returnHeadroomBlocks: z
       .int()
       .nonnegative()

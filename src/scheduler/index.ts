@@ -1,30 +1,31 @@
 /**
- * scheduler: which tokens each step computes, for whom, and who gives way when blocks run out.
+ * scheduler: which tokens of which sequences each step computes, and which sequences are preempted
+ * when blocks run out.
  *
- * A sequence's computed tokens chase its tokens; a step moves each a little further, within one
- * budget of tokens and one pool of blocks. Prompts and single tokens differ in nothing but count.
+ * A step advances the computed tokens of each sequence towards its tokens, within one budget of
+ * tokens and one pool of blocks. Prefill and decode differ only in the number of tokens.
  *
  *   scheduler.ts         add, plan, begin, commit, fail, finish: the calls of the engine
  *   planner.ts           chooses a step, reading only, by
  *   plan-draft.ts          the step as far as it is decided
- *   running-planner.ts     what running sequences do
- *   preemption.ts          who makes room for them
- *   return-planner.ts      who comes back from host memory
- *   admission-planner.ts   who starts
- *   prefix-finder.ts       what it need not compute
- *   block-ledger.ts        what all that will do to the pool
- *   plan.ts              what a step does, and what it brought
+ *   running-planner.ts     the work of running sequences
+ *   preemption.ts          which sequences are preempted for them
+ *   return-planner.ts      which swapped sequences resume
+ *   admission-planner.ts   which waiting sequences start
+ *   prefix-finder.ts       the prefix that need not be computed
+ *   block-ledger.ts        the effect of the plan on the pool
+ *   plan.ts              the work of a step, and its results
  *   step-starter.ts      carries a plan out
- *   step-log.ts          steps that have begun, and what they made known
- *   sequence-books.ts    where each sequence is
- *   queue.ts             who waits, in order
+ *   step-log.ts          steps that have begun, and the blocks that they published
+ *   sequence-books.ts    the place of each sequence: queued, running or swapped
+ *   queue.ts             waiting sequences, in order
  *   sequence.ts          one stream of tokens
  *   sequence-group.ts    the sequences of a request, which share a prompt
- *   beams.ts             sequences of one search, and how it goes on
+ *   beams.ts             sequences of one beam search, and their regrouping
  *   stop.ts              when a sequence ends by itself
- *   transfer-estimates.ts  what moving contents costs
- *   statistics.ts        what happened since the start
- *   window-bound.ts      what a long sequence needs where blocks fall out of a window
+ *   transfer-estimates.ts  the costs of moving contents
+ *   statistics.ts        counters since the start
+ *   window-bound.ts      the needs of a long sequence where blocks fall out of a window
  *   config.ts            settings
  *
  * Invariant: `plan` changes nothing; `commit` is the one place where sequences grow.

@@ -13,42 +13,45 @@ import { generatedTokensMax } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 import type { WindowBound } from "./window-bound.ts";
 
-/** Several prompts take at most so many times what one may have of a step. */
+/** Several prompts get at most this many times the step tokens of one prompt. */
 const SEVERAL_TIMES = 4;
-/** So many sequences, prompts among them, are a crowd: all its steps are long, and few is best. */
+/**
+ * From this many sequences on, prompts included, prompts are not limited: all steps are long, and
+ * few steps are best.
+ */
 const CROWD = 32;
 
-/** What a plan is made from. */
+/** The input of a plan. */
 export interface PlanningState {
   readonly config: SchedulerConfig;
   readonly cache: KvCache;
   readonly contextTokensMax: number;
-  /** Plan a sequence's next token while the step that draws the one before is under way. */
+  /** Plan a sequence's next token while the step that samples the one before is under way. */
   readonly overlapSteps: boolean;
   readonly estimates: TransferEstimates | null;
-  /** What a sequence needs of a pool whose blocks fall out of a window; null: they do not. */
+  /** Most that a sequence needs of a pool whose blocks fall out of a window; null: they do not. */
   readonly windowBound: WindowBound | null;
   /** In order of admission, the sequences of a group side by side. */
   readonly running: readonly Sequence[];
   /** In order of admission. */
   readonly waiting: Iterable<Sequence>;
-  /** Those whose contents are in host memory, in order of return. */
+  /** Sequences whose contents are in host memory, in order of return. */
   readonly swapped: Iterable<Sequence>;
-  /** Slots that running leads keep for those that will fork from them. */
+  /** Slots that running leads keep for sequences that will fork from them. */
   readonly reservedSlots: number;
-  /** Prompt tokens that a step may have for sure where sequences decode. */
+  /** Prompt tokens that a step may always have where sequences decode. */
   readonly prefillTokensMax: number;
   readonly revision: number;
 }
 
-/** A plan under construction: what is decided so far, and what that leaves to decide over. */
+/** A plan under construction: the decisions so far, and the resources that they leave. */
 export class PlanDraft {
   readonly state: PlanningState;
   readonly ledger: BlockLedger;
   readonly items: PlannedSequence[] = [];
-  /** Running sequences that give way. */
+  /** Running sequences that are to be preempted. */
   readonly yielding = new Set<Sequence>();
-  /** Sequences that run from this step on. */
+  /** Swapped sequences that resume in this step. */
   readonly returning: Sequence[] = [];
   readonly loads: PlannedLoad[] = [];
   /** Tokens that the step still has room for. */
@@ -57,12 +60,12 @@ export class PlanDraft {
   prefillBudget: number;
   /** Sequences that may still start. */
   slots: number;
-  /** Blocks that prompts under way will yet take; admission leaves them alone. */
+  /** Blocks that prompts under way will still take; admission must not use them. */
   reservedBlocks = 0;
-  /** Somebody who waits was left out because slots or blocks are short. */
+  /** A waiting sequence was left out because slots or blocks are short. */
   lacksRoom = false;
   readonly #preempted: PlannedPreemption[] = [];
-  /** Groups whose lead draws its first token in this step. */
+  /** Leads that sample their first token in this step. */
   readonly #forking: Sequence[] = [];
 
   constructor(state: PlanningState) {
@@ -73,12 +76,12 @@ export class PlanDraft {
     this.prefillBudget = prefillBudget(state, this.slots);
   }
 
-  /** Whether somebody who did not run does so from this step on. */
+  /** Whether a sequence starts or resumes in this step. */
   get starts(): boolean {
     return this.returning.length > 0 || this.items.some(({ admission }) => admission !== null);
   }
 
-  /** Sequences that run in this step, but for those that give way. */
+  /** Sequences that run in this step, except those to be preempted. */
   get active(): readonly Sequence[] {
     const started = this.items.filter(({ admission }) => admission !== null);
     return [
@@ -88,7 +91,7 @@ export class PlanDraft {
     ];
   }
 
-  /** Slots that sequences of one group take when they start, with those that will fork. */
+  /** Slots that sequences of one group take when they start, with those of later forks. */
   slotsFor(sequences: readonly Sequence[]): number {
     const [first] = sequences;
     if (first === undefined) return 0;
@@ -101,8 +104,9 @@ export class PlanDraft {
   }
 
   /**
-   * Blocks that must stay available when `count` sequences come back beside others: so many for
-   * each that runs then. With fewer, somebody would have to give way again soon.
+   * Blocks that must stay available when `count` sequences resume beside others:
+   * `returnHeadroomBlocks` for each that runs then. With fewer, a sequence would soon be preempted
+   * again.
    */
   headroomFor(count: number): number {
     return this.state.config.returnHeadroomBlocks * (this.active.length + count);
@@ -132,7 +136,9 @@ export class PlanDraft {
     else if (end === sequence.promptLength && !sequence.group.forked) this.#forking.push(sequence);
   }
 
-  /** Running sequences of one group, in order, give their blocks back, planned ones too. */
+  /**
+   * Preempts running sequences of one group, in order, and refunds their blocks, planned ones too.
+   */
   preempt(sequences: readonly Sequence[], mode: PreemptionMode): void {
     for (const sequence of sequences) {
       this.#withdraw(sequence);
@@ -142,7 +148,7 @@ export class PlanDraft {
     this.#preempted.push({ sequences, mode });
   }
 
-  /** Blocks that move when these sequences, of one group, go to host memory or come back. */
+  /** Blocks that move when these sequences, of one group, are swapped out or in. */
   swapBlocks(sequences: readonly Sequence[]): number {
     return this.state.cache.swapBlocks(sequences.map(({ blockTable }) => blockTable));
   }
@@ -161,18 +167,18 @@ export class PlanDraft {
     return this.#preempted.length > 0;
   }
 
-  /** Tokens there are, or will be when the steps under way end, and that the model may read. */
+  /** Tokens that exist, or will when the steps under way end, and that the model may read. */
   knownTokens(sequence: Sequence): number {
     const { tokens, awaitedTokens } = sequence;
     const { overlapSteps, contextTokensMax } = this.state;
     if (!overlapSteps || awaitedTokens === 0 || sequence.isBeam) return tokens.length;
-    // The last token's row is never computed: nothing is drawn from it.
+    // The last token's row is never computed: nothing is sampled from it.
     const { promptLength } = sequence;
     const room = generatedTokensMax(sequence.stop, { promptLength, contextTokensMax });
     return Math.min(tokens.length + awaitedTokens, promptLength + room - 1);
   }
 
-  /** What of `count` tokens a sequence may have computed in this step. */
+  /** Tokens, of `count`, that a sequence may compute in this step. */
   capped(count: number): number {
     const { config, windowBound } = this.state;
     const longest = config.longPrefillTokensMax ?? count;
@@ -197,12 +203,15 @@ export class PlanDraft {
     const { cache, windowBound } = this.state;
     const rest = Math.max(0, cache.blocksFor(sequence.tokens.length) - cache.blocksFor(end));
     if (windowBound === null || rest === 0) return rest;
-    // What falls out of the window makes room for the rest.
+    // Blocks that fall out of the window are free for the rest.
     const { from, to } = cache.unseenBlocks(end);
     return Math.min(rest, Math.max(0, windowBound.blocks - (cache.blocksFor(end) - (to - from))));
   }
 
-  /** By priority a victim may have come before whom it makes room for: it is in the plan then. */
+  /**
+   * Under the priority policy a victim may precede the sequence that needs its blocks: it is in the
+   * plan then.
+   */
   #withdraw(victim: Sequence): void {
     const index = this.items.findIndex((item) => item.sequence === victim);
     const [planned] = index < 0 ? [] : this.items.splice(index, 1);
@@ -217,7 +226,7 @@ export class PlanDraft {
     if (fork >= 0) this.#forking.splice(fork, 1);
   }
 
-  /** As many as there are slots for draw from the lead's last row; the others wait their turn. */
+  /** As many sequences as there are slots sample from the lead's last row; the others wait. */
   #fork(lead: Sequence): void {
     const forkOf = this.items.findIndex((item) => item.sequence === lead);
     const start = lead.promptLength;
@@ -229,11 +238,12 @@ export class PlanDraft {
 }
 
 /**
- * Prompts wait for nobody where nobody decodes; and what cannot come in pieces comes whole. One
- * prompt gets what adds no more time to a step than it may, or as many tokens as decode; several
- * get their share of what there is to compute; a crowd gets all, since each step computes all that
- * decode, and shorter ones would be more: 256 streams at once on two cores made 577, 613 and 563
- * tokens a second with shares, 784, 858 and 646 without, in turn.
+ * The limit of prompt tokens of a step. None where no sequence decodes, or without chunked prefill.
+ * One prompt gets `prefillTokensMax`, which bounds the time that it adds to a step, or as many
+ * tokens as sequences decode; several get their share of the tokens to compute; from `CROWD`
+ * sequences on there is no limit, since each step computes all that decode, and shorter steps would
+ * be more: 256 streams at once on two cores made 577, 613 and 563 tokens a second with shares, 784,
+ * 858 and 646 without, in turn.
  */
 function prefillBudget(state: PlanningState, slots: number): number {
   const { config, running, waiting, prefillTokensMax } = state;

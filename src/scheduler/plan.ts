@@ -5,13 +5,13 @@ import type { Sequence } from "./sequence.ts";
 export interface PlannedSequence {
   readonly sequence: Sequence;
   readonly start: number;
-  /** 0 for a fork: its first token is drawn from the last row of another item. */
+  /** 0 for a fork: its first token is sampled from the last row of another item. */
   readonly count: number;
-  /** The step reaches the newest token, so a new one is drawn from the last row. */
+  /** The step reaches the newest token, so a new one is sampled from the last row. */
   readonly samples: boolean;
   /**
-   * Set where the sequence is admitted in this step: its stored prefix. What `start` covers beyond
-   * it is computed by an earlier item of the same step.
+   * Set where the sequence is admitted in this step: its stored prefix. Further positions below
+   * `start` are computed by an earlier item of the same step.
    */
   readonly admission: PrefixMatch | null;
   /** The item whose sequence this one is forked from, by index, an earlier one; else null. */
@@ -21,9 +21,9 @@ export interface PlannedSequence {
 /** How the contents of preempted sequences are kept: not at all, or in host memory. */
 export type PreemptionMode = "recompute" | "swap";
 
-/** Sequences of one group that give their blocks back and wait again. */
+/** Sequences of one group that release their blocks and wait again. */
 export interface PlannedPreemption {
-  /** In the order they run in. */
+  /** In running order. */
   readonly sequences: readonly Sequence[];
   readonly mode: PreemptionMode;
 }
@@ -35,7 +35,7 @@ export interface PlannedLoad {
 }
 
 /**
- * What one step does. Made by `plan`, which changes nothing; carried out by `begin` (blocks are
+ * The work of one step. Made by `plan`, which changes nothing; carried out by `begin` (blocks are
  * retained, allocated, taken from the preempted), then by the device, then by `commit`.
  *
  * Items are computed layer by layer, all of them: a later item may read, in a layer, what an
@@ -49,26 +49,26 @@ export interface StepPlan {
   readonly items: readonly PlannedSequence[];
   /** Whole groups, mostly; latest first. */
   readonly preempted: readonly PlannedPreemption[];
-  /** Sequences whose contents come back from host memory; most have an item, too. */
+  /** Sequences whose contents return from host memory; most have an item, too. */
   readonly returning: readonly Sequence[];
   readonly loads: readonly PlannedLoad[];
   /** Sum of counts. */
   readonly tokens: number;
-  /** Which state of the scheduler it was made from; `begin` refuses any other. */
+  /** The state of the scheduler that it was made from; `begin` refuses any other. */
   readonly revision: number;
 }
 
-/** Whether there is nothing to begin: nothing can run now, and nothing changes hands. */
+/** Whether there is nothing to begin: no item, preemption, return or load. */
 export function isEmptyPlan(plan: StepPlan): boolean {
   const { items, preempted, returning, loads } = plan;
   return items.length + preempted.length + returning.length + loads.length === 0;
 }
 
-/** What a step brought a sequence. */
+/** The result of a step for a sequence. */
 export interface SequenceUpdate {
   readonly sequence: Sequence;
-  /** The drawn tokens that were kept: those behind an end are dropped. */
+  /** The sampled tokens that were kept: those behind an end are dropped. */
   readonly tokenIds: readonly number[];
-  /** The state says why. */
+  /** The state has the reason. */
   readonly finished: boolean;
 }

@@ -1,4 +1,4 @@
-/** How a step is chosen. Everything here reads the scheduler's state; nothing changes it. */
+/** Plans a step. Everything here reads the scheduler's state; nothing changes it. */
 import { AdmissionPlanner } from "./admission-planner.ts";
 import type { StepPlan } from "./plan.ts";
 import { PlanDraft, type PlanningState } from "./plan-draft.ts";
@@ -9,7 +9,7 @@ import { RunningPlanner } from "./running-planner.ts";
 import { Sequence } from "./sequence.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 
-/** Swapped sequences of one group, which come back together. */
+/** Swapped sequences of one group, which resume together. */
 type Unit = readonly Sequence[];
 
 /** The next step: running sequences first, then, unless one had to be preempted, waiting ones. */
@@ -17,15 +17,16 @@ export function planStep(state: PlanningState): StepPlan {
   const draft = new PlanDraft(state);
   const running = new RunningPlanner(draft);
   running.planAll();
-  // Whoever lost its blocks comes back before anyone new takes them.
+  // Preempted sequences resume before new ones take their blocks.
   if (draft.preempts) return draft.finish();
   planWaiting(draft, new ReturnPlanner(draft, running));
-  // Blocks change hands in one direction: whoever wants those of paused groups starts a step later.
+  // A step either preempts or admits: sequences that need blocks of paused groups start a step
+  // later.
   if (draft.lacksRoom && !draft.starts) preemptPaused(draft);
   return draft.finish();
 }
 
-/** In order; who does not fit holds up all behind. */
+/** In order; a sequence that does not fit holds up all behind it. */
 function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   const admissions = new AdmissionPlanner(draft);
   const stranded = strandedBeams(draft);
@@ -37,7 +38,7 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
   };
   const running = runningSamples(draft);
   const runsAlready = new Set(running.keys());
-  /** False: it does not fit, and nobody may overtake it. */
+  /** False: it does not fit, and no later sequence may overtake it. */
   const place = (next: Sequence | Unit): boolean => {
     const [first, count] = next instanceof Sequence ? [next, 1] : [next[0], next.length];
     if (first === undefined || first.group.sequences.length === 1) return starts(next);
@@ -62,8 +63,8 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
 }
 
 /**
- * Everybody who waits, but for paused groups. Those whose contents are in host memory come first;
- * by priority, before those that are no more urgent.
+ * All waiting sequences, except those of paused groups. Those whose contents are in host memory
+ * come first; under the priority policy, before those that are no more urgent.
  */
 function* inOrder(
   { state }: PlanDraft,
@@ -86,8 +87,8 @@ function* inOrder(
 }
 
 /**
- * How many samples run of each request that has several. Further ones let pass whose request does
- * not run, and never take all slots.
+ * Running samples of each request that has several. Further ones let requests pass that do not run
+ * yet, and never take all slots.
  */
 function runningSamples({ state }: PlanDraft): Map<SequenceGroup, number> {
   const counts = new Map<SequenceGroup, number>();
@@ -99,8 +100,8 @@ function runningSamples({ state }: PlanDraft): Map<SequenceGroup, number> {
 }
 
 /**
- * Beams that wait while others of their group run, which can do nothing without them: whoever is
- * more urgent would wait for blocks that these hold.
+ * Beams that wait while others of their group run. The running ones cannot go on without them: more
+ * urgent sequences would wait for the blocks that these hold.
  */
 function strandedBeams({ state }: PlanDraft): ReadonlySet<Sequence> {
   const groups = new Set(state.running.filter(({ isBeam }) => isBeam).map(({ group }) => group));
@@ -108,7 +109,7 @@ function strandedBeams({ state }: PlanDraft): ReadonlySet<Sequence> {
   return new Set([...state.waiting].filter(({ group }) => groups.has(group)));
 }
 
-/** Paused groups give way to those that wait, last first: a sequence for each that does. */
+/** Preempts paused groups for waiting sequences, last first: one sequence for each that waits. */
 function preemptPaused(draft: PlanDraft): void {
   const { waiting, swapped } = draft.state;
   let victims = choosePaused(draft);

@@ -1,4 +1,4 @@
-/** Who gives way when blocks run out, and what becomes of the contents. */
+/** Chooses which sequences are preempted when blocks run out, and how their contents are kept. */
 import { assert } from "#base";
 import type { PreemptionMode } from "./plan.ts";
 import type { PlanDraft } from "./plan-draft.ts";
@@ -8,10 +8,10 @@ import type { SequenceGroup } from "./sequence-group.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 
 /**
- * Paused groups first; then the last sample of the group that holds most, where that is more than
- * its share of the pool; then the running sequences of the group that started last or, by policy,
- * of the least urgent one. The last group that runs gives way piece by piece, so that one sequence
- * can always go on; beams, which cannot be split, fit the pool together.
+ * Paused groups first; then the last sample of the group that holds most blocks, where that is more
+ * than its share of the pool; then the running sequences of the group that started last or, by
+ * policy, of the least urgent one. The last group that runs is preempted one sequence at a time, so
+ * that one can always go on; beams, which cannot be split, fit the pool together.
  */
 export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
   const paused = choosePaused(draft);
@@ -28,8 +28,8 @@ export function chooseVictims(draft: PlanDraft): readonly Sequence[] {
 }
 
 /**
- * The last of several samples of the group that holds most, no more urgent than who is to give way
- * otherwise; null: no such group holds more than the pool has for each group that runs.
+ * The last of several samples of the group that holds most blocks, not more urgent than the victim
+ * otherwise chosen; null: no such group holds more than an equal share of the pool.
  */
 function chooseSample(
   running: readonly Sequence[],
@@ -56,7 +56,7 @@ function chooseSample(
   return last;
 }
 
-/** What samples of one group hold; the prompt that they share counts once. */
+/** Blocks that samples of one group hold; the prompt that they share counts once. */
 function blocksOf(members: readonly Sequence[], { state }: PlanDraft): number {
   const { cache, windowBound } = state;
   let shared = 0;
@@ -72,7 +72,9 @@ function blocksOf(members: readonly Sequence[], { state }: PlanDraft): number {
   return shared + own;
 }
 
-/** All running sequences of one paused group, the next to give way; none: no such group runs. */
+/**
+ * All running sequences of one paused group, the next to be preempted; none: no such group runs.
+ */
 export function choosePaused(draft: PlanDraft): readonly Sequence[] {
   const paused = draft.state.running.filter(
     (sequence) => sequence.group.paused && !draft.yielding.has(sequence),
@@ -81,7 +83,7 @@ export function choosePaused(draft: PlanDraft): readonly Sequence[] {
   return paused.filter(({ group }) => group === victim?.group);
 }
 
-/** Who started last or, by policy, is the least urgent. */
+/** The sequence that started last or, by policy, is the least urgent. */
 function lastOf(running: readonly Sequence[], { state }: PlanDraft): Sequence | undefined {
   let last = running.at(-1);
   if (state.config.policy !== "priority") return last;
@@ -92,8 +94,8 @@ function lastOf(running: readonly Sequence[], { state }: PlanDraft): Sequence | 
 }
 
 /**
- * Whether victims keep their contents in host memory or are computed again: as configured, and by
- * what is measured; computed again where there is no room, or not enough is known.
+ * Whether victims are swapped to host memory or recomputed: as configured, and by measured costs;
+ * recomputed where host memory has no room, or costs are unknown.
  */
 export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): PreemptionMode {
   const { config, estimates } = draft.state;
@@ -106,12 +108,15 @@ export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): Pree
   return swapMs !== null && recomputeMs !== null && swapMs < recomputeMs ? "swap" : "recompute";
 }
 
-/** Their tables change hands when the step under way ends: they must be on the device then. */
+/**
+ * Whether a step samples for these beams: their tables are regrouped when it ends, and must be on
+ * the device then.
+ */
 function isDrawingBeams(victims: readonly Sequence[]): boolean {
   return victims.some(({ group, awaitedTokens }) => group.kind === "beams" && awaitedTokens > 0);
 }
 
-/** Of the whole prompt once, and of what each sequence has behind it. */
+/** Recomputing the whole prompt once, and the tokens of each sequence behind it. */
 function recomputeTime(estimates: TransferEstimates, victims: readonly Sequence[]): number | null {
   let sum = 0;
   for (const [place, { promptLength, computedTokens }] of victims.entries()) {

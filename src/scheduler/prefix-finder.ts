@@ -1,9 +1,12 @@
-/** What of a prompt need not be computed. */
+/** Finds the prefix of a prompt that need not be computed. */
 import { type BlockTable, NO_MATCH, type PrefixMatch, withoutPartial } from "#kvcache";
 import type { PlanDraft } from "./plan-draft.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** A prefix that need not be computed: `match`, and behind it what items of this step compute. */
+/**
+ * A prefix that need not be computed: `match`, and behind it the tokens that items of this step
+ * compute.
+ */
 export interface SharedPrefix {
   readonly match: PrefixMatch;
   /** Tokens in both. */
@@ -18,7 +21,7 @@ export class PrefixFinder {
     this.#draft = draft;
   }
 
-  /** What of `tokens`, a sequence's own, is stored or computed in this step, whichever is more. */
+  /** The prefix of a sequence's `tokens` that is stored, or that this step computes, if longer. */
   find(sequence: Sequence, tokens: Int32Array): SharedPrefix {
     if (sequence.skipReadingPrefixCache && !sequence.group.forked) {
       return { match: NO_MATCH, tokens: 0 };
@@ -31,7 +34,9 @@ export class PrefixFinder {
     return { match: withoutPartial(match), tokens: computedTokens };
   }
 
-  /** What is stored, but for what earlier items take over, and what is not worth bringing back. */
+  /**
+   * The stored prefix, without blocks that earlier items take over or that are not worth fetching.
+   */
   #usableMatch(table: BlockTable, tokens: Int32Array): PrefixMatch {
     const { cache } = this.#draft.state;
     const cut = (blocks: number) =>
@@ -56,7 +61,7 @@ export class PrefixFinder {
   /** Leading full blocks of a prompt that items of this step compute, if more than `matched`. */
   #computedBlocks(table: BlockTable, tokens: Int32Array, matched: number): number {
     const { blockTokens, prefixCaching, window } = this.#draft.state.cache;
-    // With a window, what those items leave behind may be gone before their last block is shared.
+    // With a window, those items may release blocks before their last block is shared.
     if (!prefixCaching || window !== null || table.keys !== null) return matched;
     const limit = Math.floor((tokens.length - 1) / blockTokens);
     let best = matched;

@@ -9,8 +9,8 @@ export const byPriority: SequenceOrder = (a, b) =>
   a.priority - b.priority || a.arrivalMs - b.arrivalMs || a.id - b.id;
 
 /**
- * Who waits, in order of admission: as they came, with returning sequences in front, or sorted.
- * Adding and removing one costs the queue's length, which is bounded and small.
+ * Waiting sequences in order of admission: by arrival, with returning sequences in front, or
+ * sorted. Adding and removing one costs the queue's length, which is bounded and small.
  */
 export class WaitingQueue {
   readonly #order: SequenceOrder | null;
@@ -30,7 +30,10 @@ export class WaitingQueue {
     else this.#insert(sequence, this.#order);
   }
 
-  /** Puts one back that held blocks, or was to: in front of all, or where the order has it. */
+  /**
+   * Puts a sequence back that held blocks, or was to: in front of all, or at its place in the
+   * order.
+   */
   addBack(sequence: Sequence): void {
     if (this.#order === null) this.#sequences.unshift(sequence);
     else this.#insert(sequence, this.#order);
@@ -41,12 +44,12 @@ export class WaitingQueue {
     this.#sequences[this.#placeOf(sequence)] = successor;
   }
 
-  /** Takes out a sequence that is here. */
+  /** Removes a sequence, which must be in the queue. */
   remove(sequence: Sequence): void {
     this.#sequences.splice(this.#placeOf(sequence), 1);
   }
 
-  /** Takes out all of a set, keeping the others' order. */
+  /** Removes all of a set, keeping the order of the others. */
   removeAll(leaving: ReadonlySet<Sequence>): void {
     this.#sequences = this.#sequences.filter((sequence) => !leaving.has(sequence));
   }

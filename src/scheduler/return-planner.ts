@@ -1,4 +1,4 @@
-/** Which sequences come back from host memory in a step. */
+/** Plans which sequences return from host memory in a step. */
 import type { PlanDraft } from "./plan-draft.ts";
 import type { RunningPlanner } from "./running-planner.ts";
 import type { Sequence } from "./sequence.ts";
@@ -26,12 +26,12 @@ export class ReturnPlanner {
   }
 
   /**
-   * All of a unit come back, or none, and nobody may overtake them. Where nobody else runs and the
-   * pool cannot take all, as many samples as it can take do, one at least.
+   * All of a unit resume, or none, and no later sequence may overtake them. Where no other group
+   * runs and the pool cannot take all, as many samples resume as fit, one at least.
    */
   tryReturn(unit: readonly Sequence[]): boolean {
     const [first] = unit;
-    // What a step still draws for them must arrive before they go on.
+    // Tokens that a step still samples for them must arrive before they resume.
     if (first === undefined || unit.some(({ awaitedTokens }) => awaitedTokens > 0)) return false;
     if (this.#fits(unit)) {
       this.#return(unit);
@@ -49,7 +49,7 @@ export class ReturnPlanner {
     const draft = this.#draft;
     if (unit.length > draft.budget) return false;
     const blocks = draft.swapBlocks(unit);
-    // When nobody else runs nothing is asked for, so that somebody always goes on.
+    // No headroom when no other group runs, so that one sequence can always run.
     const isAlone = unit.every((sequence) => !draft.othersRun(sequence));
     const room = isAlone ? 0 : draft.headroomFor(unit.length);
     const needed = blocks + room + draft.reservedBlocks;
@@ -58,7 +58,7 @@ export class ReturnPlanner {
     return fits;
   }
 
-  /** They go on in this very step, as far as there are blocks: moves come before computing. */
+  /** They compute in this very step, as far as there are blocks: moves come before computing. */
   #return(unit: readonly Sequence[]): void {
     const draft = this.#draft;
     draft.slots -= draft.slotsFor(unit);

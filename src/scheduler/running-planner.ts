@@ -1,4 +1,4 @@
-/** What running sequences do in a step, and who makes room for them. */
+/** Plans the work of running sequences in a step, and the preemptions for them. */
 import type { PlanDraft } from "./plan-draft.ts";
 import { chooseMode, chooseVictims } from "./preemption.ts";
 import type { Sequence } from "./sequence.ts";
@@ -7,14 +7,16 @@ import type { SequenceGroup } from "./sequence-group.ts";
 /** Plans the sequences that hold blocks, in order. */
 export class RunningPlanner {
   readonly #draft: PlanDraft;
-  /** Beam groups that were looked at, and whether all their sequences draw in this step. */
+  /** By beam group checked so far: whether all its sequences sample in this step. */
   readonly #beamsDraw = new Map<SequenceGroup, boolean>();
 
   constructor(draft: PlanDraft) {
     this.#draft = draft;
   }
 
-  /** Plans all running sequences as far as the budget goes; the latest give way to the others. */
+  /**
+   * Plans all running sequences as far as the budget goes; the latest are preempted for the others.
+   */
   planAll(): void {
     const draft = this.#draft;
     for (const sequence of draft.state.running) {
@@ -23,7 +25,7 @@ export class RunningPlanner {
       if (draft.preempts && draft.yielding.has(sequence)) continue;
       const count = this.countOf(sequence);
       if (count === 0) continue;
-      // One token in a block that is its own: what most sequences do in most steps.
+      // One token in a block of its own: the case of most sequences in most steps.
       if (this.blocksOf(sequence, count) === 0) {
         draft.add(sequence, sequence.computedTokens, count, null);
       } else if (this.#makeRoom(sequence, count)) {
@@ -32,7 +34,7 @@ export class RunningPlanner {
     }
   }
 
-  /** Tokens that the sequence has to compute and may in this step. */
+  /** Tokens that the sequence has to compute, as far as it may in this step. */
   countOf(sequence: Sequence): number {
     const start = sequence.computedTokens;
     const count = this.#draft.capped(this.#draft.knownTokens(sequence) - start);
@@ -47,7 +49,7 @@ export class RunningPlanner {
     return this.#copies(sequence) ? blocks + 1 : blocks;
   }
 
-  /** Adds an item for `count` tokens; the blocks for it must be there. */
+  /** Adds an item for `count` tokens; its blocks must be available. */
   add(sequence: Sequence, count: number): void {
     const { ledger } = this.#draft;
     const start = sequence.computedTokens;
@@ -61,7 +63,9 @@ export class RunningPlanner {
     return this.#draft.ledger.needsCopy(sequence.blockTable, sequence.computedTokens);
   }
 
-  /** Preempts until blocks for `count` tokens are there; false when that took its own. */
+  /**
+   * Preempts until `count` tokens have their blocks; false when that preempted the sequence itself.
+   */
   #makeRoom(sequence: Sequence, count: number): boolean {
     const draft = this.#draft;
     while (this.blocksOf(sequence, count) > draft.ledger.available) {
@@ -73,8 +77,8 @@ export class RunningPlanner {
   }
 
   /**
-   * A search chooses among the continuations of all its beams at once: they draw in the same step
-   * or not at all. Those that return from a preemption wait for the others one token short of it.
+   * A search chooses among the continuations of all its beams at once: they sample in the same step
+   * or not at all. Those that resume after a preemption wait for the others one token short of it.
    */
   #drawTogether(group: SequenceGroup): boolean {
     const known = this.#beamsDraw.get(group);

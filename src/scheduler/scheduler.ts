@@ -15,24 +15,24 @@ import { endAfterNewest, type SequenceEnd } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 import { type WindowBound, windowBound } from "./window-bound.ts";
 
-/** What a scheduler decides over, and within which limits. */
+/** The parts and limits of a scheduler. */
 export interface SchedulerOptions {
   readonly config: SchedulerConfig;
-  /** Nobody else may change it. */
+  /** Only the scheduler may change it. */
   readonly cache: KvCache;
-  /** What the model allows; the configuration and the pool may lower it. */
+  /** The model's limit; the configuration and the pool may lower it. */
   readonly contextTokensMax: number;
-  /** Plan a sequence's next token while its last one is being drawn. Default: false. */
+  /** Plan a sequence's next token while its last one is being sampled. Default: false. */
   readonly overlapSteps?: boolean;
-  /** What moving contents costs. Without them preempted sequences are computed again. */
+  /** Costs of moving contents. Without them preempted sequences are computed again. */
   readonly estimates?: TransferEstimates | null;
 }
 
-/** The scheduler's books at one moment; its counts are since the start. */
+/** The scheduler's state at one moment; its counts are since the start. */
 export interface SchedulerStats extends SchedulerCounts {
   readonly running: number;
   readonly waiting: number;
-  /** Of both, those whose reader is behind. */
+  /** Of both, sequences whose reader is behind. */
   readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
@@ -40,12 +40,12 @@ export interface SchedulerStats extends SchedulerCounts {
   readonly totalBlocks: number;
 }
 
-/** What helps a prompt that the pool has no room for. */
+/** Advice for a prompt that the pool has no room for. */
 const MORE_ROOM = "shorten it, or raise poolBytes";
 
 /**
- * Decides which tokens each step computes, and keeps every sequence's books. A step goes
- * `plan` (reads only), `begin` (blocks change hands), the device, `commit` (sequences grow and
+ * Decides which tokens each step computes, and keeps every sequence's state. A step passes `plan`
+ * (reads only), `begin` (allocates and releases blocks), the device, `commit` (sequences grow and
  * end) or `fail`. Several steps may have begun; they run, and are committed, in order.
  */
 export class Scheduler {
@@ -66,7 +66,7 @@ export class Scheduler {
   constructor(options: SchedulerOptions) {
     const { config, cache } = options;
     this.#windowBound = windowBound(cache, config);
-    // The last token of a sequence is drawn but never computed, so it needs no place in the pool.
+    // The last token of a sequence is sampled but never computed, so it needs no place in the pool.
     const poolTokens = cache.totalBlocks * cache.blockTokens + 1;
     this.contextTokensMax = Math.min(
       options.contextTokensMax,
@@ -133,8 +133,8 @@ export class Scheduler {
   }
 
   /**
-   * What was fetched from disk for a sequence is there, or could not be: it may be admitted, with
-   * what there is. Ignored when it does not wait for that.
+   * A sequence's load from disk ended, or failed: it may be admitted, with the blocks that there
+   * are. Ignored when it does not wait for one.
    */
   loadDone(id: SequenceId): void {
     const sequence = this.find(id);
@@ -144,8 +144,8 @@ export class Scheduler {
   }
 
   /**
-   * Its reader is behind: the group computes nothing until `resume`, holds what it has, and is the
-   * first to give way. What steps under way draw for it still comes. A search has no reader before
+   * The group's reader is behind: it computes nothing until `resume`, keeps its blocks, and is the
+   * first to be preempted. Tokens of steps under way still arrive. A search has no reader before
    * its end, and goes on.
    */
   pause(group: SequenceGroup): void {
@@ -154,35 +154,35 @@ export class Scheduler {
     this.#revision++;
   }
 
-  /** Undoes `pause`: the group goes on from where it is, or was when it gave way. */
+  /** Undoes `pause`: the group goes on from where it is, or was when it was preempted. */
   resume(group: SequenceGroup): void {
     if (!group.paused) return;
     this.#books.unpause(group);
     this.#revision++;
   }
 
-  /** Ends a sequence whose caller went away. Its blocks are given back now. */
+  /** Ends a sequence whose caller went away. Its blocks are released now. */
   abort(id: SequenceId): Sequence | null {
     return this.finish(id, { reason: "abort", stopReason: null });
   }
 
   /**
    * Ends a sequence from outside: a stop string, a failed grammar, a caller that went away. Its
-   * blocks are given back now, even while a step computes it: steps run in the order they began,
-   * so whoever gets the blocks writes them later. What the step still draws is dropped. null when
-   * the sequence had ended before.
+   * blocks are released now, even while a step computes it: steps run in the order they began, so
+   * the next holders write the blocks later. Tokens that the step still samples are dropped. null
+   * when the sequence had ended before.
    */
   finish(id: SequenceId, end: SequenceEnd): Sequence | null {
     const sequence = this.find(id);
     if (sequence === null) return null;
-    // A step under way may yet fail: what it writes of the last block is not known to be there.
+    // A step under way may yet fail: its part of the last block may not be written.
     const tail = this.#log.isEmpty && end.reason !== "error" && !sequence.isBeam;
     this.#books.end(sequence, end, { tail });
     this.#revision++;
     return sequence;
   }
 
-  /** What the next step should do (SC29 for `prefillTokensMax`). Changes nothing. */
+  /** Plans the next step (SC29 for `prefillTokensMax`). Changes nothing. */
   plan(prefillTokensMax = Number.POSITIVE_INFINITY): StepPlan {
     return planStep({
       config: this.#config,
@@ -208,10 +208,10 @@ export class Scheduler {
   }
 
   /**
-   * Takes in what the oldest begun step drew: `drawn[i]` for `plan.items[i]`, one or more tokens
-   * where the item samples, else none. A beam's item brings none either way: `continueBeams` says
-   * how the search goes on. Returns an update for each sequence that got tokens; late tokens of
-   * ended sequences are dropped.
+   * Commits the tokens that the oldest begun step sampled: `drawn[i]` for `plan.items[i]`, one or
+   * more tokens where the item samples, else none. A beam's item has none either way:
+   * `continueBeams` continues the search. Returns an update for each sequence that got tokens; late
+   * tokens of ended sequences are dropped.
    */
   commit(
     plan: StepPlan,
@@ -236,10 +236,10 @@ export class Scheduler {
   }
 
   /**
-   * Goes on with a search whose beams drew in the step that was committed last: each hypothesis of
-   * `next`, at most as many as there are live beams, gets a sequence, which then has its tokens
-   * and shares its blocks. Returns these in order; beams that are left over have ended. Stop rules
-   * do not apply: when the search is over the caller ends it with `finishGroup`.
+   * Continues a search whose beams sampled in the step that was committed last: each hypothesis of
+   * `next`, at most as many as there are live beams, gets a sequence, which then has its tokens and
+   * shares its blocks. Returns these in order; beams that are left over have ended. Stop rules do
+   * not apply: when the search is over the caller ends it with `finishGroup`.
    */
   continueBeams(
     group: SequenceGroup,
@@ -268,8 +268,8 @@ export class Scheduler {
 
   /**
    * Ends, with an error, the sequences of a begun step that threw, and of the steps begun behind
-   * it, which read what it never wrote. What they made known to others is forgotten. Returns the
-   * sequences that ended now; all others go on.
+   * it, which read blocks that it never wrote. The blocks that they published are forgotten.
+   * Returns the sequences that ended now; all others go on.
    */
   fail(plan: StepPlan): readonly Sequence[] {
     const ended: Sequence[] = [];
@@ -277,7 +277,7 @@ export class Scheduler {
       for (const { sequence, samples } of step.plan.items) {
         if (samples) sequence.awaitedTokens--;
         if (sequence.finished) continue;
-        // Who waits for a fork of it would wait for nothing.
+        // Sequences that wait to fork from it would wait for ever.
         for (const ending of [...sequence.group.awaitingFork.toReversed(), sequence]) {
           this.#books.end(ending, { reason: "error", stopReason: null }, { tail: false });
           ended.push(ending);
@@ -289,7 +289,7 @@ export class Scheduler {
     return ended;
   }
 
-  /** Takes the blocks of all sequences; they wait again, in the same order. */
+  /** Preempts all sequences; they wait again, in the same order. */
   preemptAll(): void {
     const running = this.#books.running.slice();
     this.#books.unswap([...this.#books.swapped]);
@@ -324,7 +324,7 @@ export class Scheduler {
     this.#books.audit();
   }
 
-  /** What a failed step was to move may not have moved: its owners are computed again. */
+  /** Moves of a failed step may not have happened: their sequences are computed again. */
   #undoSwaps(plan: StepPlan): void {
     for (const { sequences } of plan.preempted) {
       this.#books.unswap(sequences.filter(({ blockTable }) => blockTable.swapped));
@@ -356,7 +356,7 @@ export class Scheduler {
     checkBeams(group, { cache: this.#cache, contextTokensMax, runningSequencesMax });
   }
 
-  /** Many samples of one request leave the queue to others, and so do paused readers. */
+  /** Further samples and paused groups do not count as requests: they leave the queue to others. */
   #checkQueue(coming: number, sequences: number): void {
     const most = this.#config.waitingSequencesMax;
     if (this.#books.waitingCount + sequences <= most) return;

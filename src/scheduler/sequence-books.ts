@@ -10,7 +10,7 @@ import type { SequenceEnd } from "./stop.ts";
 
 /**
  * Where each live sequence is: in the queue, running, in host memory until it returns, or waiting
- * for its group's lead. Sequences change place here, and their blocks with them; who does so, and
+ * for its group's lead. Moves sequences between these places, with their blocks; which ones, and
  * when, is decided elsewhere.
  */
 export class SequenceBooks {
@@ -41,12 +41,12 @@ export class SequenceBooks {
     return this.#running;
   }
 
-  /** Who waits for a turn, in order. */
+  /** Sequences that wait for a turn, in order. */
   get waiting(): Iterable<Sequence> {
     return this.#waiting;
   }
 
-  /** Who waits for room with its contents in host memory, in order. */
+  /** Sequences that wait to return from host memory, in order. */
   get swapped(): Iterable<Sequence> {
     return this.#swapped;
   }
@@ -62,8 +62,8 @@ export class SequenceBooks {
   }
 
   /**
-   * Who waits for a turn, paused groups apart: requests of which nothing runs, and all further
-   * samples.
+   * Counts waiting sequences, paused groups apart: requests without a running sequence, and all
+   * further samples.
    */
   countWaiting(): { readonly requests: number; readonly samples: number } {
     const waiting = [...this.#sequences.values()].filter(
@@ -74,7 +74,7 @@ export class SequenceBooks {
     return { requests: groups.size, samples: waiting.length - groups.size };
   }
 
-  /** Slots that running leads keep for those that will fork from them. */
+  /** Slots that running leads keep for sequences that will fork from them. */
   get reservedSlots(): number {
     let slots = 0;
     for (const group of this.#forking) slots += group.forkSlots(this.#slots);
@@ -86,7 +86,7 @@ export class SequenceBooks {
     return this.#sequences.get(id) ?? null;
   }
 
-  /** Its lead joins the queue. */
+  /** Adds a group; its lead joins the queue. */
   add(group: SequenceGroup): void {
     for (const sequence of group.sequences) {
       assert(!this.#sequences.has(sequence.id), "Cannot queue a sequence twice");
@@ -107,13 +107,13 @@ export class SequenceBooks {
     this.#paused -= group.live.length;
   }
 
-  /** Sequences of the queue run from now on. Their tables have been filled. */
+  /** Starts sequences of the queue. Their tables have been filled. */
   admit(sequences: ReadonlySet<Sequence>): void {
     this.#waiting.removeAll(sequences);
     for (const sequence of sequences) this.#run(sequence, PREFILLING);
   }
 
-  /** Contents come back from host memory: the sequences go on where they were. */
+  /** Swaps sequences in from host memory: they go on where they were. */
   resume(sequences: readonly Sequence[]): void {
     if (sequences.length === 0) return;
     const done = this.#cache.swapIn(sequences.map(({ blockTable }) => blockTable));
@@ -124,7 +124,7 @@ export class SequenceBooks {
     }
   }
 
-  /** The lead draws its first token: `forks` run from now on, the others wait for a turn. */
+  /** The lead samples its first token: `forks` run from now on, the others wait for a turn. */
   fork(lead: Sequence, forks: readonly Sequence[]): void {
     const { group } = lead;
     const children = group.awaitingFork;
@@ -145,7 +145,7 @@ export class SequenceBooks {
     if (forks.length > 0) lead.maySharePartialBlock = true;
   }
 
-  /** Running sequences of one group give their blocks back and wait in front, in the same order. */
+  /** Preempts running sequences of one group: they wait in front, in the same order. */
   preempt(sequences: readonly Sequence[], mode: PreemptionMode): void {
     if (mode === "swap") {
       const done = this.#cache.swapOut(sequences.map(({ blockTable }) => blockTable));
@@ -160,7 +160,7 @@ export class SequenceBooks {
     }
   }
 
-  /** Gives up what sequences have in host memory: they are computed again. */
+  /** Releases the host blocks of swapped sequences: they are computed again. */
   unswap(sequences: readonly Sequence[]): void {
     for (const sequence of sequences.toReversed()) {
       this.#swapped.remove(sequence);
@@ -168,7 +168,7 @@ export class SequenceBooks {
     }
   }
 
-  /** Ends a live sequence. Its blocks are given back; a partly filled one can be found if asked. */
+  /** Ends a live sequence and releases its blocks; a partly filled one can be found if asked. */
   end(sequence: Sequence, end: SequenceEnd, keep: { readonly tail: boolean }): void {
     const { state, tokens, computedTokens } = sequence;
     this.#sequences.delete(sequence.id);
@@ -217,7 +217,7 @@ export class SequenceBooks {
     assert(blockTable.length === blocks, "A sequence holds more or less than it has computed");
   }
 
-  /** Who becomes the lead when this one ends: the next that waits for a fork; null: nobody. */
+  /** The new lead when this one ends: the next that waits for a fork; null: none. */
   #heirOf(sequence: Sequence): Sequence | null {
     const { group } = sequence;
     if (group.forked || sequence !== group.lead) return null;
@@ -228,7 +228,7 @@ export class SequenceBooks {
     return heir;
   }
 
-  /** Out of where it is; the heir, if any, waits in its place, or in front if it ran. */
+  /** Removes a sequence from its place; the heir, if any, waits there, or in front if it ran. */
   #leave(sequence: Sequence, heir: Sequence | null): void {
     const { state } = sequence;
     const waits = state.phase === "waiting";
@@ -244,7 +244,9 @@ export class SequenceBooks {
     }
   }
 
-  /** Behind the others of its group, so that these are found, and preempted, together. */
+  /**
+   * Inserts it behind the others of its group, so that these are found, and preempted, together.
+   */
   #run(sequence: Sequence, state: SequenceState): void {
     const { group } = sequence;
     const isAlone = group.sequences.length === 1;
@@ -255,7 +257,7 @@ export class SequenceBooks {
     if (!isAlone && !group.forked) this.#forking.add(group);
   }
 
-  /** Its blocks are the caller's to give back or to move. */
+  /** The caller releases or moves its blocks. */
   #stopRunning(sequence: Sequence): void {
     const index = this.#running.lastIndexOf(sequence);
     assert(index >= 0, "Cannot stop a sequence that does not run");
@@ -263,7 +265,7 @@ export class SequenceBooks {
     this.#forking.delete(sequence.group);
   }
 
-  /** Back to the queue with nothing but its tokens. What it stored may still be found. */
+  /** Returns it to the queue with only its tokens. Its published blocks may still be found. */
   #forgetComputed(sequence: Sequence): void {
     this.#cache.release(sequence.blockTable);
     sequence.computedTokens = 0;

@@ -5,14 +5,14 @@ import { WAITING_FOR_FORK } from "./sequence-state.ts";
 /** The part of all slots that one request's samples may have. */
 const SAMPLES_SHARE = 0.75;
 
-/** What a group's sequences are to each other. */
+/** The relation of a group's sequences. */
 export type GroupKind =
-  /** Independent draws from one prompt (`n`). */
+  /** Independent samples of one prompt (`n`). */
   | "samples"
   /** Hypotheses of one beam search: they step together, and are regrouped behind each step. */
   | "beams";
 
-/** What a group is made from. */
+/** The parts of a group. */
 export interface SequenceGroupOptions {
   readonly requestId: string;
   /** At least one; all of the same prompt, scope, priority and arrival. */
@@ -23,17 +23,18 @@ export interface SequenceGroupOptions {
 
 /**
  * The sequences of one request. The lead alone waits and computes the prompt; when its first token
- * is drawn the others fork: they share all its blocks and draw their first token from the same row.
+ * is sampled the others fork: they share all its blocks and sample their first token from the same
+ * row.
  */
 export class SequenceGroup {
   readonly requestId: string;
   readonly sequences: readonly Sequence[];
   readonly kind: GroupKind;
-  /** Who computes the prompt; another one when it ends before the fork. */
+  /** The sequence that computes the prompt; replaced when it ends before the fork. */
   lead: Sequence;
-  /** The lead's first token is drawn, or being drawn: nobody waits for a fork any more. */
+  /** The lead's first token is sampled, or being sampled: no sequence waits for a fork any more. */
   forked = false;
-  /** Its reader is behind: nothing is computed for it. Set by the books. */
+  /** Its reader is behind: nothing is computed for it. Set by `SequenceBooks`. */
   paused = false;
 
   constructor(options: SequenceGroupOptions) {
@@ -56,18 +57,18 @@ export class SequenceGroup {
     return new SequenceGroup({ requestId: sequence.requestId, sequences: [sequence] });
   }
 
-  /** Those that have not ended. */
+  /** Sequences that have not ended. */
   get live(): readonly Sequence[] {
     return this.sequences.filter((sequence) => !sequence.finished);
   }
 
-  /** Live sequences that fork from the lead when it draws its first token, in order. */
+  /** Live sequences that fork from the lead when it samples its first token, in order. */
   get awaitingFork(): readonly Sequence[] {
     if (this.forked) return [];
     return this.sequences.filter((sequence) => sequence !== this.lead && !sequence.finished);
   }
 
-  /** Slots that the lead keeps, of `most` in all, for those that will fork from it. */
+  /** Slots that the lead keeps, of `most` in all, for sequences that will fork from it. */
   forkSlots(most: number): number {
     return this.forked ? 0 : Math.min(this.awaitingFork.length, this.slotsMax(most) - 1);
   }

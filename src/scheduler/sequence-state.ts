@@ -4,16 +4,16 @@ import type { SequenceEnd } from "./stop.ts";
 /** Where a sequence stands between its request and its end. */
 export type SequenceState =
   /**
-   * Holds no blocks on the device. `for`: what must come before it can be admitted; `fork`: the
-   * group's lead computes the prompt for it.
+   * Holds no blocks on the device. `for`: the condition of its admission; `fork`: the group's lead
+   * computes the prompt for it.
    */
   | { readonly phase: "waiting"; readonly for: "turn" | "grammar" | "fork" | "load" }
-  /** Admitted; the newest token's successor has not been drawn since. */
+  /** Admitted; the newest token's successor has not been sampled since. */
   | { readonly phase: "prefilling" }
   | { readonly phase: "decoding" }
   | ({ readonly phase: "finished" } & SequenceEnd);
 
-/** The states that say nothing but their name, made once. */
+/** The states without further data, as constants. */
 export const WAITING: SequenceState = { phase: "waiting", for: "turn" };
 
 export const WAITING_FOR_GRAMMAR: SequenceState = { phase: "waiting", for: "grammar" };

@@ -4,24 +4,24 @@ import type { SequenceGroup } from "./sequence-group.ts";
 import { type SequenceState, WAITING, WAITING_FOR_GRAMMAR } from "./sequence-state.ts";
 import type { StopRules } from "./stop.ts";
 
-/** One sequence of the engine's life; never used again. */
+/** A sequence of the engine; a number is never reused. */
 export type SequenceId = number & { readonly kind: "SequenceId" };
 
-/** Names a sequence by the engine's counter. */
+/** Brands a number of the engine's counter as a sequence id. */
 export function sequenceId(value: number): SequenceId {
   // The one place where integers become ids.
   return value as SequenceId;
 }
 
-/** How long a sequence's blocks are worth keeping when nobody holds them. */
+/** Retention of a sequence's blocks while they are unheld. */
 export interface SequenceRetention {
-  /** By prompt block; the partly filled last one, too. null: nothing is said of it. */
+  /** By prompt block; the partly filled last one, too. null: no retention. */
   readonly prompt: readonly (BlockRetention | null)[];
   /** Of every block behind these. */
   readonly decode: BlockRetention;
 }
 
-/** What a sequence is made from. */
+/** The parts of a sequence. */
 export interface SequenceOptions {
   readonly id: SequenceId;
   readonly requestId: string;
@@ -31,26 +31,26 @@ export interface SequenceOptions {
   readonly arrivalMs: number;
   /** Smaller runs first under the priority policy. Default 0. */
   readonly priority?: number;
-  /** Sequences of another salt never share blocks. As the caller wrote it, whatever is in it. */
+  /** Sequences of another salt never share blocks. The caller's text, whatever is in it. */
   readonly cacheSalt?: string | null;
-  /** What the prompt's contents depend on beside its tokens. Default null: nothing. */
+  /** Identity of the prompt's contents beside its tokens. Default null: none. */
   readonly contentKeys?: ContentKeys | null;
-  /** Default null: blocks are worth what all are, or what others said of them. */
+  /** Default null: blocks have the default priority, or that set by other sequences. */
   readonly retention?: SequenceRetention | null;
   /**
    * Compute every prompt token, as prompt log-probabilities need. Its blocks are still shared, and
-   * it reads others' when it comes back after its first token was drawn.
+   * it reads others' when it resumes after its first token was sampled.
    */
   readonly skipReadingPrefixCache?: boolean;
   /** Not admitted before `Scheduler.grammarReady`. */
   readonly awaitsGrammar?: boolean;
 }
 
-/** One stream of tokens made for a request. The scheduler writes it; everyone else reads. */
+/** One stream of tokens made for a request. The scheduler writes it; other modules only read. */
 export class Sequence {
   readonly id: SequenceId;
   readonly requestId: string;
-  /** Prompt, then what was drawn. */
+  /** The prompt, then the sampled tokens. */
   readonly tokens: TokenList;
   readonly promptLength: number;
   readonly blockTable: BlockTable;
@@ -62,13 +62,13 @@ export class Sequence {
   state: SequenceState;
   /** Positions whose keys and values are stored, or will be by the steps that have begun. */
   computedTokens = 0;
-  /** Tokens that steps which have begun will draw. */
+  /** Tokens that the steps which have begun will sample. */
   awaitedTokens = 0;
-  /** What is on disk of it was fetched, or could not be: it is not tried again. */
+  /** Its blocks on disk were fetched, or could not be: the load is not tried again. */
   loaded = false;
-  /** Computes nothing, though it runs: its next draw is not prepared (SC30). */
+  /** Computes nothing, though it runs: its next sampling is not prepared (SC30). */
   held = false;
-  /** The block that its next token goes to may be another's, too: it was forked, or forks. */
+  /** The block of its next token may be shared: it was forked, or others forked from it. */
   maySharePartialBlock = false;
   /** Prompt tokens found in the cache when it, or its group's lead, was first admitted. */
   cachedTokens = 0;
@@ -113,7 +113,7 @@ export class Sequence {
     this.#isBeam = group.kind === "beams";
   }
 
-  /** Takes over the drawn tokens of a sequence of the same prompt, in place of its own. */
+  /** Replaces its sampled tokens by those of a sequence of the same prompt. */
   copyTokens(parent: Sequence): void {
     while (this.tokens.length > this.promptLength) this.tokens.pop();
     for (let place = this.promptLength; place < parent.tokens.length; place++) {

@@ -1,27 +1,27 @@
 import type { PreemptionMode } from "./plan.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** What a scheduler did since its start. */
+/** The counters of a scheduler since its start. */
 export interface SchedulerCounts {
-  /** Sequences that had to give way, in every mode. */
+  /** Preempted sequences, in every mode. */
   readonly preemptions: number;
-  /** Those of them whose contents were moved to host memory; the others were computed again. */
+  /** Of these, sequences swapped to host memory; the others were computed again. */
   readonly swapPreemptions: number;
-  /** Sequences that came to share another one's blocks instead of computing a prompt. */
+  /** Sequences that share another one's blocks instead of computing a prompt. */
   readonly forks: number;
   /** Fetches from disk. */
   readonly loads: number;
   /** Tokens of first admissions, and how many of them came from the cache. */
   readonly prefixQueriedTokens: number;
   readonly prefixHitTokens: number;
-  /** The same for sequences that came back after a preemption. */
+  /** The same for sequences that resumed after a preemption. */
   readonly preemptedQueriedTokens: number;
   readonly preemptedHitTokens: number;
 }
 
 type Counters = { -readonly [name in keyof SchedulerCounts]: number };
 
-/** Counts what happens. */
+/** Keeps the counters. */
 export class SchedulerStatistics {
   readonly #counters: Counters = {
     preemptions: 0,

@@ -6,11 +6,14 @@ import type { Sequence } from "./sequence.ts";
 /** A step between `begin` and `commit`. */
 export interface BegunStep {
   readonly plan: StepPlan;
-  /** What was made known to others while this was the newest step: see `KvCache.publish`. */
+  /** Blocks published while this was the newest step: see `KvCache.publish`. */
   readonly published: IntList;
 }
 
-/** The steps that have begun and are not committed, oldest first, and what each made known. */
+/**
+ * The steps that have begun and are not committed, oldest first, and the blocks that each
+ * published.
+ */
 export class StepLog {
   readonly #cache: KvCache;
   readonly #begun: BegunStep[] = [];
@@ -37,7 +40,7 @@ export class StepLog {
     return newest;
   }
 
-  /** Whether steps are under way. */
+  /** Whether no step is under way. */
   get isEmpty(): boolean {
     return this.#begun.length === 0;
   }
@@ -56,10 +59,12 @@ export class StepLog {
     return failed;
   }
 
-  /** Makes full blocks known as soon as their tokens are: steps that begin later may read them. */
+  /**
+   * Publishes full blocks as soon as their tokens are known: steps that begin later may read them.
+   */
   publish(sequence: Sequence, step: BegunStep): void {
     const { blockTable, tokens, computedTokens } = sequence;
-    // Its full blocks are made known when they are back on the device.
+    // Its full blocks are published when they are back on the device.
     if (blockTable.swapped) return;
     const filled = Math.min(computedTokens, tokens.length);
     // Most steps fill no block.

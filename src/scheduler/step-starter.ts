@@ -1,4 +1,4 @@
-/** Carries a plan out: blocks change hands, so that the step's items can be computed. */
+/** Carries a plan out: allocates and releases blocks, so that the step's items can be computed. */
 import { assert } from "#base";
 import type { KvCache } from "#kvcache";
 import type { PlannedLoad, PlannedSequence, StepPlan } from "./plan.ts";
@@ -8,7 +8,7 @@ import { WAITING_FOR_LOAD } from "./sequence-state.ts";
 import type { SchedulerStatistics } from "./statistics.ts";
 import type { BegunStep, StepLog } from "./step-log.ts";
 
-/** What a starter works on. */
+/** The parts of a starter. */
 export interface StepStarterParts {
   readonly cache: KvCache;
   readonly books: SequenceBooks;
@@ -16,7 +16,7 @@ export interface StepStarterParts {
   readonly statistics: SchedulerStatistics;
 }
 
-/** Does what a plan decided. It cannot fail: the plan counted the blocks. */
+/** Carries out the decisions of a plan. It cannot fail: the plan counted the blocks. */
 export class StepStarter {
   readonly #parts: StepStarterParts;
 
@@ -42,7 +42,7 @@ export class StepStarter {
     if (cache.window !== null) this.#dropUnseen(plan);
   }
 
-  /** First all stored prefixes, so that no allocation of this step evicts one of them. */
+  /** Holds all stored prefixes first, so that no allocation of this step evicts one of them. */
   #admit(plan: StepPlan, nowMs: number): void {
     const { cache, books } = this.#parts;
     const admitted = new Set<Sequence>();
@@ -64,7 +64,7 @@ export class StepStarter {
     books.admit(admitted);
   }
 
-  /** Where host memory has no room for what is on disk it is computed instead. */
+  /** Where host memory has no room for the blocks on disk they are computed instead. */
   #load({ sequence, match }: PlannedLoad): void {
     sequence.loaded = true;
     if (!this.#parts.cache.startLoad(match, sequence.id)) return;
@@ -72,7 +72,7 @@ export class StepStarter {
     this.#parts.statistics.loading();
   }
 
-  /** A preempted sequence that comes back is counted apart: it finds what it stored itself. */
+  /** A sequence that resumes is counted separately: it finds the blocks that it stored itself. */
   #countQuery(sequence: Sequence, hitTokens: number): void {
     if (sequence.preemptions === 0) sequence.cachedTokens = hitTokens;
     const reads = sequence.group.forked || !sequence.skipReadingPrefixCache;
@@ -83,7 +83,7 @@ export class StepStarter {
 
   /**
    * Gives the sequence the blocks that its positions of this step need: those that an earlier item
-   * computes, a copy of one that it shares, new ones. Its full blocks are known from here on.
+   * computes, a copy of one that it shares, new ones. Its full blocks are published from here on.
    */
   #startItem(item: PlannedSequence, plan: StepPlan, step: BegunStep): void {
     const { cache, log } = this.#parts;
@@ -106,14 +106,14 @@ export class StepStarter {
     if (start + count === sequence.promptLength && !sequence.group.forked) this.#fork(item, plan);
   }
 
-  /** The block that `start` lies in is copied, unless nobody else holds it any more. */
+  /** Copies the block that `start` lies in, if another table still holds it. */
   #ownPartialBlock(sequence: Sequence, start: number): void {
     sequence.maySharePartialBlock = false;
     const copied = this.#parts.cache.makeWritable(sequence.blockTable, start);
     assert(copied, "A plan asked for more blocks than there are");
   }
 
-  /** Says of the table's blocks from `first` on how long the request wants them kept. */
+  /** Sets the request's retention of the table's blocks from `first` on. */
   #retain({ blockTable, retention }: Sequence, first: number): void {
     if (retention === null) return;
     const { prompt, decode } = retention;
@@ -124,8 +124,8 @@ export class StepStarter {
   }
 
   /**
-   * Gives back what no query of a later step sees. The step that begins now still reads it, and
-   * those under way: whoever gets the blocks writes them in a later one.
+   * Releases the blocks that no query of a later step sees. The step that begins now still reads
+   * them, and those under way: their next holders write them in a later step.
    */
   #dropUnseen(plan: StepPlan): void {
     for (const { sequence } of plan.items) {
@@ -147,7 +147,7 @@ export class StepStarter {
     statistics.forked(forks.length);
   }
 
-  /** Its blocks came with the lead's item; it draws from that item's last row. */
+  /** Its blocks came with the lead's item; it samples from that item's last row. */
   #startFork({ sequence }: PlannedSequence, nowMs: number): void {
     sequence.cachedTokens = sequence.group.lead.cachedTokens;
     sequence.firstScheduledMs ??= nowMs;

@@ -10,7 +10,7 @@ export interface SequenceEnd {
   readonly stopReason: string | number | null;
 }
 
-/** Ends a sequence whose last tokens are one pattern over and over. */
+/** Ends a sequence whose last tokens repeat one pattern. */
 export interface RepetitionRule {
   readonly patternTokensMin: number;
   readonly patternTokensMax: number;
@@ -18,7 +18,10 @@ export interface RepetitionRule {
   readonly count: number;
 }
 
-/** When a sequence ends by itself. Stop strings are the text side's: it calls `finish`. */
+/**
+ * When a sequence ends by itself. Stop strings are checked in the decoded text, outside of the
+ * scheduler: that side calls `finish`.
+ */
 export interface StopRules {
   /** Most new tokens; null: up to the context. */
   readonly maxTokens: number | null;
@@ -27,12 +30,12 @@ export interface StopRules {
   readonly ignoreEos: boolean;
   /** The model's end tokens. */
   readonly eosTokenIds: ReadonlySet<number>;
-  /** The request's own, which `ignoreEos` leaves alone. */
+  /** The request's own; `ignoreEos` does not affect them. */
   readonly stopTokenIds: ReadonlySet<number>;
   readonly repetition: RepetitionRule | null;
 }
 
-/** Neither asked for nor forbidden: ends at the context only. */
+/** No rules: a sequence ends at the context only. */
 export const NO_STOP_RULES: StopRules = {
   maxTokens: null,
   minTokens: 0,
@@ -42,7 +45,7 @@ export const NO_STOP_RULES: StopRules = {
   repetition: null,
 };
 
-/** What bounds a sequence from outside its own rules. */
+/** The limits of a sequence beside its own rules. */
 export interface StopContext {
   readonly promptLength: number;
   /** Most tokens of a sequence, prompt included. */
@@ -50,7 +53,7 @@ export interface StopContext {
 }
 
 /**
- * Whether the newest of `tokens`, at least one of which was drawn, is the last. End tokens come
+ * Whether the newest of `tokens`, at least one of which was sampled, is the last. End tokens come
  * before stop tokens, these before lengths, and repetition comes last.
  */
 export function endAfterNewest(
@@ -74,7 +77,7 @@ export function endAfterNewest(
   return null;
 }
 
-/** Most tokens that can be drawn behind a prompt. */
+/** Most tokens that can be sampled behind a prompt. */
 export function generatedTokensMax(rules: StopRules, context: StopContext): number {
   const room = context.contextTokensMax - context.promptLength;
   return Math.min(rules.maxTokens ?? room, room);

@@ -1,6 +1,6 @@
 import type { LoadChoice } from "#kvcache";
 
-/** What moving and computing contents costs, as measured so far. `LoadCost` is one. */
+/** Costs of moving and computing contents, as measured so far. `LoadCost` implements this. */
 export interface TransferEstimates {
   /** Milliseconds of computing `tokens` from position `start` on; null: not known yet. */
   recomputeMs(tokens: number, start?: number): number | null;

@@ -1,9 +1,11 @@
 import type { KvCache } from "#kvcache";
 import type { SchedulerConfig } from "./config.ts";
 
-/** What one sequence needs at most where blocks fall out of a window, however long it becomes. */
+/** Most that one sequence needs where blocks fall out of a window, however long it becomes. */
 export interface WindowBound {
-  /** Most tokens that one step computes of it: beside what they see they must fit the pool. */
+  /**
+   * Most tokens that one step computes of it: with the tokens that they see they must fit the pool.
+   */
   readonly chunkTokens: number;
   /** Blocks that it holds at most at a time. */
   readonly blocks: number;
@@ -18,7 +20,7 @@ export function windowBound(cache: KvCache, config: SchedulerConfig): WindowBoun
   if (window === null || !config.chunkedPrefill) return null;
   const sinkBlocks = cache.blocksFor(window.sinkTokens);
   // A chunk sees so many tokens before its first one. They and the chunk may begin and end inside
-  // of blocks: one more than their number says.
+  // of blocks, which takes one block more.
   const seen = window.tokens - window.sinkTokens - 1;
   const room = (totalBlocks - sinkBlocks - 1) * blockTokens - seen;
   const chunkTokens = Math.min(config.stepTokensMax, room);

@@ -1,21 +1,21 @@
-/** Who may call: API keys, and which web origins a browser lets through. */
+/** Access control: API keys, and web origins for browsers. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import { PROBE_PATHS } from "./request-log.ts";
 
-/** Answers that tell nothing about prompts, for load balancers and scrapers. */
+/** Paths without data of prompts, for load balancers and scrapers. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(["/", ...PROBE_PATHS]);
 const PREFLIGHT_SECONDS = 600;
 
-/** Asks every request but those to open paths for one of the keys. Without keys all may call. */
+/** Requires one of the keys, except on open paths. Without keys, all requests are accepted. */
 export function requireApiKey(app: FastifyInstance, apiKeys: readonly string[]): void {
   if (apiKeys.length === 0) return;
   const digests = apiKeys.map(digest);
   app.addHook("onRequest", async (request) => {
     if (OPEN_PATHS.has(request.routeOptions.url ?? "") || request.method === "OPTIONS") return;
     const given = digest(bearerToken(request));
-    // All keys are compared, each in constant time: neither content nor place of a key leaks.
+    // All keys are compared, each in constant time: neither content nor index of a key leaks.
     const matches = digests.filter((expected) => timingSafeEqual(expected, given)).length;
     if (matches === 0) {
       throw new EngineError(
@@ -26,7 +26,7 @@ export function requireApiKey(app: FastifyInstance, apiKeys: readonly string[]):
   });
 }
 
-/** Lets browsers call from the given origins; answers preflight requests. */
+/** Allows browser requests from the given origins; answers preflight requests. */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   const all = origins.includes("*");

@@ -1,12 +1,12 @@
 import { assert, EngineError } from "#base";
 import { SharedPlaces } from "./answering/shared-places.ts";
 
-/** What requests that were ended get to say so: then nobody waits for them any longer. */
+/** Time for aborted requests to send their errors; after it, `drain` no longer waits for them. */
 const LAST_WORDS_MS = 500;
 
 /**
- * Who is being served by one thread: limits how many all threads serve at once, and lets a shutdown
- * wait for this one's or end them.
+ * The running requests of one thread: limits the number of concurrent requests of all threads, and
+ * lets a shutdown wait for this thread's requests or abort them.
  */
 export class Admission {
   readonly #limit: number;
@@ -15,14 +15,14 @@ export class Admission {
   readonly #running = new Set<AbortController>();
   readonly #waiters: (() => void)[] = [];
 
-  /** `places`: what all threads count, this one at `place`. */
+  /** `places`: the counters of all threads; this thread's are at `place`. */
   constructor(limit: number, places: SharedPlaces = SharedPlaces.create(1), place = 0) {
     this.#limit = limit;
     this.#places = places;
     this.#place = place;
   }
 
-  /** Of all threads. */
+  /** The number of running requests of all threads. */
   get runningCount(): number {
     return this.#places.running;
   }
@@ -32,8 +32,8 @@ export class Admission {
   }
 
   /**
-   * Takes one request in. Its controller is aborted when the server ends at once; the caller
-   * aborts it when the client goes. Throws SHUTTING_DOWN or QUEUE_FULL. Pairs with `leave`.
+   * Admits one request. `abortAll` aborts its controller; the caller aborts it when the client
+   * disconnects. Throws SHUTTING_DOWN or QUEUE_FULL. Pairs with `leave`.
    */
   enter(): AbortController {
     if (this.draining) throw shuttingDown();
@@ -58,9 +58,9 @@ export class Admission {
   }
 
   /**
-   * All threads refuse what comes from now on; resolves when nothing runs on this one, or soon
-   * after `abortAll`: what still runs then waits for a reader, or for something that cannot be
-   * stopped.
+   * All threads reject new requests from now on; resolves when no request runs on this thread, or
+   * soon after `abortAll`: requests that still run then wait for a reader, or for work that cannot
+   * be stopped.
    */
   drain(): Promise<void> {
     this.#places.startDraining();
@@ -68,7 +68,7 @@ export class Admission {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
-  /** Ends all requests that run on this thread with SHUTTING_DOWN. */
+  /** Aborts all running requests of this thread with SHUTTING_DOWN. */
   abortAll(): void {
     for (const controller of this.#running) controller.abort(shuttingDown());
     const timer = setTimeout(() => this.#wake(), LAST_WORDS_MS);

@@ -1,4 +1,4 @@
-/** The HTTP application: routes, limits, and what happens to requests that are not right. */
+/** The HTTP application: routes, limits, and answers to invalid requests. */
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -43,7 +43,7 @@ const GENERATION: readonly (readonly [string, CallHandler])[] = [
   ["/detokenize", detokenize],
 ];
 
-/** Paths to which requests are posted that need the model, and nothing else of the server. */
+/** Paths of POST requests that need the model and no other part of the server. */
 export const GENERATION_PATHS: ReadonlySet<string> = new Set(GENERATION.map(([path]) => path));
 
 /** Builds the application; it does not listen yet. */
@@ -70,7 +70,7 @@ export function createApp(context: ServerContext): FastifyInstance {
   return app;
 }
 
-/** Bytes of a body: the longest prompts come as token ids, or as text with escapes. */
+/** Maximum bytes of a body, sized for the longest prompts: token ids, or text with escapes. */
 function bodyBytesMax({ config, model }: ServerContext): number {
   return config.requestBytesMax ?? Math.max(BODY_BYTES_MIN, 16 * model.info.contextTokensMax);
 }
@@ -96,7 +96,7 @@ function newFastify(context: ServerContext): FastifyInstance {
   });
 }
 
-/** Headers and bodies that come slowly, or not to an end. */
+/** Limits for headers and bodies that arrive slowly or never end. */
 function connectionOptions({ headersTimeoutMs, requestTimeoutMs }: ServerConfig) {
   const limits = [headersTimeoutMs, requestTimeoutMs].filter((limit) => limit > 0);
   const shortest = Math.min(...limits, CONNECTION_CHECK_MS_MAX * CHECKS_PER_LIMIT);
@@ -112,8 +112,8 @@ function createLogger({ logLevel }: ServerConfig): FastifyBaseLogger {
 }
 
 /**
- * JSON as Fastify reads it, once a look at the text has shown what that may cost. checkBodyShape
- * looks for names of prototypes: beside a million numbers Fastify takes 0.5 s to look for them.
+ * Fastify's JSON parser, after a scan of the text that bounds the cost. Fastify's own check for
+ * prototype names is off: it takes 0.5 s for a million numbers; `checkBodyShape` replaces it.
  */
 function parseJson(app: FastifyInstance, valuesMax: number, bareMax: number): void {
   const parse = app.getDefaultJsonParser("ignore", "ignore");
@@ -151,7 +151,7 @@ function echoRequestIds(app: FastifyInstance): void {
 function modelRoutes(app: FastifyInstance, context: ServerContext): void {
   const startedSeconds = context.nowSeconds();
   app.get("/v1/models", async () => listModels(context, startedSeconds));
-  // A wildcard, because names like ORG/NAME have slashes.
+  // A wildcard, because names such as ORG/NAME contain slashes.
   app.get<{ Params: { "*": string } }>("/v1/models/*", async (request) =>
     getModel(context, request.params["*"], startedSeconds),
   );
@@ -182,14 +182,14 @@ function answerFailures(app: FastifyInstance): void {
 }
 
 /**
- * Whether the rest of a body that is too long is read and thrown away: who is cut off while still
- * writing often does not see the answer.
+ * Whether the rest of a body that is too long is read and discarded: a client that is disconnected
+ * while it writes often does not receive the answer.
  */
 function isShortEnough({ headers }: FastifyRequest): boolean {
   return Number(headers["content-length"] ?? Number.POSITIVE_INFINITY) <= DISCARDED_BYTES_MAX;
 }
 
-/** Fastify says no more than "Unsupported Media Type"; forgetting the header is a first mistake. */
+/** Adds a remedy to Fastify's bare "Unsupported Media Type": the header is often forgotten. */
 function withRemedy(error: unknown, request: FastifyRequest): unknown {
   if (!isMediaTypeError(error)) return error;
   const type = request.headers["content-type"] ?? "missing";

@@ -3,12 +3,12 @@ import { HttpError } from "./http-errors.ts";
 /** Deeper than any real request, and far below where recursion would exhaust the stack. */
 export const BODY_LEVELS_MAX = 64;
 
-/** Lists of numbers up to here are prompts as token ids, of which there may be millions. */
+/** Lists of numbers up to this level are prompts as token ids, which may be millions. */
 const TOKEN_ID_LEVEL_MAX = 2;
 
 /**
- * Refuses bodies that are nested so deeply that walking them could fail, or have so many values
- * that a schema which reports each wrong one would fill the memory, or name an object's prototype.
+ * Rejects bodies that are nested so deeply that traversal could fail, that have so many values that
+ * a schema reporting each invalid one would fill the memory, or that name an object's prototype.
  */
 export function checkBodyShape(body: unknown, valuesMax: number): void {
   let level: unknown[] = [body];
@@ -26,28 +26,28 @@ export function checkBodyShape(body: unknown, valuesMax: number): void {
   }
 }
 
-/** Texts up to here, in UTF-16 units, are parsed in a few milliseconds whatever is in them. */
+/** Texts up to this length, in UTF-16 units, are parsed in a few milliseconds in any case. */
 const SHORT_TEXT = 65_536;
 
 const BACKSLASH = 0x5c;
 
-/** What a body may have. */
+/** Limits of a body. */
 interface BodyLimits {
   readonly valuesMax: number;
   /**
-   * Most UTF-16 units outside of texts: lists of millions of numbers take longer to parse than
-   * others should wait.
+   * Maximum number of UTF-16 units outside of strings: parsing lists of millions of numbers would
+   * delay other requests too long.
    */
   readonly bareMax: number;
 }
 
 /**
- * Refuses what `checkBodyShape` will refuse anyway, before it is parsed: 8 MiB of empty lists take
- * the parser 0.8 s. Says nothing of whether the text is JSON.
+ * Rejects, before parsing, texts that `checkBodyShape` would reject: 8 MiB of empty lists take the
+ * parser 0.8 s. Does not check whether the text is JSON.
  */
 export function checkTextShape(text: string, { valuesMax, bareMax }: BodyLimits): void {
   if (text.length <= SHORT_TEXT) return;
-  // A value is at most an opener or a text of its own and another one, its key.
+  // A value has at most one opener or string of its own, and one more string: its key.
   const most = 2 * valuesMax + 1;
   let depth = 0;
   let seen = 0;
@@ -69,7 +69,7 @@ export function checkTextShape(text: string, { valuesMax, bareMax }: BodyLimits)
   if (bare > bareMax) throw tooBare(bareMax);
 }
 
-/** The place of the quote that ends the text which begins at `start`; the end where none does. */
+/** Index of the quote that ends the string starting at `start`; the text's length if none does. */
 function endOfText(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
@@ -79,7 +79,7 @@ function endOfText(text: string, start: number): number {
   return text.length;
 }
 
-/** Appends objects and arrays inside of a value to `found`; how many values it holds. */
+/** Appends the objects and arrays in a value to `found`; returns how many values it holds. */
 function gatherChildren(value: unknown, depth: number, found: unknown[]): number {
   if (typeof value !== "object" || value === null) return 0;
   const isList = Array.isArray(value);
@@ -95,7 +95,7 @@ function gatherChildren(value: unknown, depth: number, found: unknown[]): number
   return isList && depth <= TOKEN_ID_LEVEL_MAX ? inner.length - numbers : inner.length;
 }
 
-/** Whoever copies such an object field by field would change what all objects have. */
+/** Rejects names of prototypes: copying such an object by field would change all objects. */
 function checkNames(value: object): void {
   if (Object.hasOwn(value, "__proto__")) throw prototypeNamed("__proto__");
   if (!Object.hasOwn(value, "constructor")) return;

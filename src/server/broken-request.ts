@@ -1,4 +1,4 @@
-/** Answers to bytes that no route sees: Node hands over the bare connection. */
+/** Answers on bare connections, to bytes that no route receives. */
 import type { Duplex } from "node:stream";
 import { HttpError, httpFailure } from "./http-errors.ts";
 
@@ -22,7 +22,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 };
 
-/** For bytes that are no HTTP, or did not come in time. Closes the connection. */
+/** Answers bytes that are not HTTP or did not arrive in time. Closes the connection. */
 export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: Duplex): void {
   if (error.code === "ECONNRESET" || !connection.writable) {
     connection.destroy();
@@ -31,7 +31,7 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: Du
   refuse(connection, REFUSALS[error.code ?? ""] ?? INVALID);
 }
 
-/** For CONNECT, which asks a proxy for a tunnel. Closes the connection. */
+/** Answers CONNECT, which requests a tunnel from a proxy. Closes the connection. */
 export function answerConnect(connection: Duplex): void {
   connection.on("error", () => connection.destroy());
   refuse(connection, {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
 
-/** What a request gets where it says nothing: from a model's authors, or from the operator. */
+/** Default sampling parameters of requests, from the model's authors or from the operator. */
 export const SamplingDefaults = z
   .strictObject({
     temperature: z.number().min(0).max(2).optional().describe("0 is greedy."),
@@ -14,7 +14,7 @@ export const SamplingDefaults = z
   .readonly();
 export type SamplingDefaults = z.output<typeof SamplingDefaults>;
 
-/** How the HTTP server listens, whom it lets in, and how much it takes. */
+/** Options of the HTTP server: address, access, limits. */
 export const ServerOptions = z
   .strictObject({
     host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
@@ -153,12 +153,12 @@ export const ServerOptions = z
     error: "needs kvEventsZmq: without it nothing is published",
   })
   .readonly();
-/** What a caller of `startServer` writes. */
+/** Options as passed to `startServer`. */
 export type ServerOptions = z.input<typeof ServerOptions>;
-/** Checked, defaults filled in. */
+/** Validated options with defaults filled in. */
 export type ServerConfig = z.output<typeof ServerOptions>;
 
-/** Fills in defaults. Throws INVALID_ARGUMENT that names the wrong option. */
+/** Validates options and fills in defaults. Throws INVALID_ARGUMENT naming the invalid option. */
 export function parseServerConfig(options: ServerOptions): ServerConfig {
   const parsed = ServerOptions.safeParse(options, { error: issueText });
   if (parsed.success) return parsed.data;

@@ -6,11 +6,11 @@ import type { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import type { UsageCounter } from "./openai/usage.ts";
 
-/** What every route needs. */
+/** Shared context of all routes. */
 export interface ServerContext {
   readonly model: ServedModel;
   readonly config: ServerConfig;
-  /** Names that clients may ask for; the first is the one that answers show. Never empty. */
+  /** Model names that requests may use; answers show the first. Never empty. */
   readonly modelNames: readonly [string, ...string[]];
   readonly admission: Admission;
   readonly metrics: EngineMetrics;
@@ -26,7 +26,7 @@ export interface ServerContext {
 
 const msPerSecond = 1000;
 
-/** With names and time as the system gives them. */
+/** Adds `newId` and `nowSeconds` of the system to the other parts. */
 export function createContext(parts: Omit<ServerContext, "newId" | "nowSeconds">): ServerContext {
   return {
     ...parts,
@@ -35,14 +35,14 @@ export function createContext(parts: Omit<ServerContext, "newId" | "nowSeconds">
   };
 }
 
-/** One request in work. */
+/** One running request. */
 export interface Call {
-  /** The client's request id, or a fresh one; answers are called `chatcmpl-<id>` and so on. */
+  /** The client's request id, or a fresh one; the answer's id is `chatcmpl-<id>` and so on. */
   readonly id: string;
-  /** Unix time in seconds at which it came. */
+  /** Arrival, as Unix time in seconds. */
   readonly created: number;
-  /** Aborted when the client hangs up or the server ends at once. */
+  /** Aborted when the client disconnects or the server shuts down at once. */
   readonly signal: AbortSignal;
-  /** Tokens of the request so far: for its answer and for the log. */
+  /** Token counts of the request so far, for its answer and for the log. */
   readonly usage: UsageCounter;
 }

@@ -1,7 +1,7 @@
-/** A request that was answered or given up, as metrics count it. */
+/** A request that was answered or aborted, for the metrics. */
 export interface EndedRequest {
   readonly method: string;
-  /** The path of the route that took it; null where there is none. */
+  /** The path of the matching route; null if there is none. */
   readonly route: string | null;
   readonly status: number;
 }

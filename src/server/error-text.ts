@@ -1,22 +1,22 @@
-/** What an error may say of a client's content: little of it, and no character with a meaning. */
+/** Limits a client's content in error messages: short, and without control characters. */
 
-/** Longest message and name of a field, in characters; the middle of longer ones is left out. */
+/** Maximum length of a message and of a field name, in characters; the middle is cut out. */
 const MESSAGE_LENGTH_MAX = 500;
 const FIELD_LENGTH_MAX = 120;
 
 const CONTROL = /\p{Cc}/gu;
 
-/** A message as clients and logs get it. */
+/** A message for clients and logs. */
 export function messageText(message: string): string {
   return harmless(message, MESSAGE_LENGTH_MAX);
 }
 
-/** The name of a field as clients and logs get it: clients invent names. */
+/** A field name for clients and logs: clients choose field names. */
 export function fieldText(field: string): string {
   return harmless(field, FIELD_LENGTH_MAX);
 }
 
-/** Cut, because it is sent back; in the middle, because the remedy stands at the end. */
+/** Shortens a text, because it is sent back; cuts the middle, because the remedy is at the end. */
 function harmless(text: string, lengthMax: number): string {
   const tailLength = Math.floor(lengthMax / 4);
   const short =
@@ -26,7 +26,7 @@ function harmless(text: string, lengthMax: number): string {
   return short.replace(CONTROL, escaped).toWellFormed();
 }
 
-/** Lines and tabs become spaces: a message is one line. */
+/** Line breaks and tabs become spaces: a message is one line. */
 function escaped(character: string): string {
   if (character === "\n" || character === "\t" || character === "\r") return " ";
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;

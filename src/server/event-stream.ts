@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 
 type Headers = Readonly<Record<string, string | number | string[] | undefined>>;
 
-/** Text that waits for the end of a turn is written before when there is more of it. */
+/** Buffered characters above which text is written before the end of the turn. */
 const WRITE_CHARACTERS_MAX = 2 ** 16;
 
 /** One event whose data is the value's JSON. */
@@ -19,27 +19,27 @@ function writeAll(): void {
 
 export interface EventStreamOptions {
   readonly headers: Headers;
-  /** Longest silence. */
+  /** Maximum silence before a keep-alive comment. */
   readonly keepAliveMs: number;
-  /** Ends waiting for the reader. */
+  /** Ends the wait for a slow reader. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Server-sent events on one response. Waits for slow readers, and knows when they are gone. While
- * there is nothing to send, comments keep clients and proxies from taking the silence for an end.
- * Events of one turn of the event loop go out as one write: most of a token's cost is the write.
+ * Server-sent events on one response. Waits for slow readers and detects disconnects. During
+ * silence, comments keep clients and proxies from closing the connection. Events of one turn of the
+ * event loop become one write: most of a token's cost is the write.
  */
 export class EventStream {
   readonly #response: ServerResponse;
   readonly #options: EventStreamOptions;
   #keepAlive: NodeJS.Timeout;
   #sentMs = performance.now();
-  /** The response has sent its headers: what follows is bytes of chunks. */
+  /** The response has sent its headers; chunks follow. */
   #begun = false;
   #unwritten = "";
 
-  /** Takes the response over; the caller must not write to it any more, and calls `end`. */
+  /** Takes over the response: the caller must no longer write to it, and must call `end`. */
   constructor(response: ServerResponse, options: EventStreamOptions) {
     this.#response = response;
     this.#options = options;
@@ -56,21 +56,21 @@ export class EventStream {
     response.socket?.setNoDelay(true);
   }
 
-  /** A response that waits behind another one has no connection of its own yet: the request has. */
+  /** Also checks the request's socket: a pipelined response has no socket of its own yet. */
   get closed(): boolean {
     const { destroyed, writableEnded, req } = this.#response;
     return destroyed || writableEnded || req.socket.destroyed;
   }
 
   /**
-   * Sends text that is whole events. Null: there is room for more; else what resolves when there
-   * is, when the reader is gone, or at the signal.
+   * Sends the text of whole events. Returns null if more can be sent; otherwise a promise that
+   * resolves when more can be sent, when the reader is gone, or at the signal.
    */
   send(events: string): Promise<void> | null {
     if (this.closed || events === "") return null;
     this.#sentMs = performance.now();
     this.#unwritten += events;
-    // The first token does not wait.
+    // The first token is written at once.
     if (!this.#begun || this.#unwritten.length > WRITE_CHARACTERS_MAX) this.flush();
     else if (this.#unwritten.length === events.length && unwritten.push(this) === 1) {
       setImmediate(writeAll);
@@ -78,20 +78,20 @@ export class EventStream {
     return this.#isFull ? this.#room() : null;
   }
 
-  /** Writes what waits for the end of the turn. */
+  /** Writes the text that waits for the end of the turn. */
   flush(): void {
     const text = this.#unwritten;
     this.#unwritten = "";
     if (text !== "" && !this.closed) this.#put(text);
   }
 
-  /** Sends what clients skip. Nothing where the reader has not yet taken what was sent before. */
+  /** Sends a comment, which clients skip. Sends nothing while earlier data is still pending. */
   comment(text: string): void {
     this.flush();
     if (!this.closed && !this.#isFull) this.#put(`: ${text}\n\n`);
   }
 
-  /** The last event, and the end of the response. */
+  /** Sends the last event and ends the response. */
   end(): void {
     this.#finish("data: [DONE]\n\n");
   }
@@ -101,18 +101,18 @@ export class EventStream {
     this.#finish("");
   }
 
-  /** Ends the connection of a reader that does not take what was sent; nothing, where it does. */
+  /** Closes the connection if the reader has not taken the data sent so far. */
   cutOff(): void {
     if (this.#isFull) this.#response.req.socket.destroy();
   }
 
   /**
-   * Frames chunks itself, in one piece: the response would write three for each, and end them in a
-   * later turn, which is most of a token's cost.
+   * Frames chunks itself, in one write: the response would make three writes per chunk and finish
+   * them in a later turn, which is most of a token's cost.
    */
   #put(text: string): void {
     const { socket, chunkedEncoding } = this.#response;
-    // Headers go with the first piece; a response that waits behind another one has no socket yet.
+    // Headers go with the first piece; a pipelined response has no socket yet.
     if (!this.#begun || socket === null || !chunkedEncoding) {
       this.#begun = true;
       this.#response.write(text);
@@ -121,13 +121,13 @@ export class EventStream {
     socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
   }
 
-  /** Whether the reader is to be waited for. */
+  /** Whether sending must wait for the reader. */
   get #isFull(): boolean {
     const { socket, writableNeedDrain } = this.#response;
     return writableNeedDrain || socket?.writableNeedDrain === true;
   }
 
-  /** Looks at the time only when a silence may be over: a timer moved by every token costs more. */
+  /** Checks the time only when the silence may be too long: a timer reset per token costs more. */
   #breakSilence(): void {
     if (this.closed) return;
     const { keepAliveMs } = this.#options;

@@ -1,4 +1,4 @@
-/** Routes that make the engine work: admission, hang-ups, and both kinds of answers. */
+/** Routes that use the engine: admission, client disconnects, and both kinds of answers. */
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
@@ -12,10 +12,10 @@ import { logFailure, noteCall } from "./request-log.ts";
 
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
-/** Made once: an error of its own for each request would cost it a stack trace. */
+/** Created once: a new error per request would cost a stack trace each. */
 const OVER = new EngineError("ABORTED", "Cannot go on: the answer is out");
 
-/** Registers `POST path`. The handler's signal is aborted the moment the client hangs up. */
+/** Registers `POST path`. The handler's signal is aborted as soon as the client disconnects. */
 export function generationRoute(
   app: FastifyInstance,
   context: ServerContext,
@@ -29,11 +29,11 @@ export function generationRoute(
     const onClose = () => {
       if (!reply.raw.writableFinished) controller.abort(hungUp());
     };
-    // Of the connection, too: an answer that waits behind another one on it is never told.
+    // Listen to the connection, too: a pipelined response gets no `close` event of its own.
     const { socket } = request.raw;
     socket.setMaxListeners(0).once("close", onClose);
     reply.raw.once("close", onClose);
-    // A client that left while its body was read has closed already: no event will tell.
+    // If the client disconnected while its body was read, no `close` event will follow.
     if (reply.raw.destroyed || socket.destroyed) onClose();
     try {
       signal.throwIfAborted();
@@ -58,24 +58,24 @@ export function generationRoute(
     } finally {
       socket.off("close", onClose);
       reply.raw.off("close", onClose);
-      controller.abort(OVER); // whatever of it still runs has no one to answer to
+      controller.abort(OVER); // stops the request's remaining work, whose result is unused
       admission.leave(controller);
     }
   });
 }
 
-/** Where events go. */
+/** The destination of events. */
 interface Receiver {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly signal: AbortSignal;
-  /** Longest silence. */
+  /** Maximum silence before a keep-alive comment. */
   readonly keepAliveMs: number;
 }
 
 /**
- * Sends events as they come. Until the first one is there, failures are plain HTTP answers; later,
- * and where the first one takes longer than a silence may last, they are events too.
+ * Sends events as they arrive. Before the first event, failures are plain HTTP answers; later, or
+ * if the first event takes longer than `keepAliveMs`, failures are events.
  */
 async function sendEvents(
   { request, reply, signal, keepAliveMs }: Receiver,
@@ -99,7 +99,7 @@ async function sendEvents(
     const failure = httpFailure(signal.aborted ? signal.reason : error);
     if (!stream.closed) {
       logFailure(request.log, signal.aborted ? signal.reason : error, failure);
-      // Told to whoever reads; nobody waits for one that does not.
+      // Sends the failure without waiting for the reader.
       void stream.send(eventText(failure.body));
       if (signal.aborted) stream.cutOff();
     }
@@ -111,7 +111,7 @@ async function sendEvents(
   return reply;
 }
 
-/** Is the promise still open after so many ms? Rejects where the promise does. */
+/** Whether the promise is still pending after `ms`. Rejects if the promise does. */
 async function outlasts(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
@@ -124,7 +124,7 @@ async function outlasts(promise: Promise<unknown>, ms: number): Promise<boolean>
   }
 }
 
-/** Lets the generator's own clean-up run; the answer is out, so a failure here is only logged. */
+/** Runs the generator's clean-up; the answer is already sent, so a failure is only logged. */
 async function endGenerator(
   events: AsyncGenerator<string>,
   request: FastifyRequest,
@@ -136,7 +136,7 @@ async function endGenerator(
   }
 }
 
-/** Waits until the last byte is handed to the system, or the reader is gone. */
+/** Waits until the system has accepted the last byte, or the reader is gone. */
 function finished(response: ServerResponse): Promise<void> {
   const { socket } = response.req;
   if (response.writableFinished || response.destroyed || socket.destroyed) return Promise.resolve();
@@ -157,7 +157,7 @@ function checkHealth({ model }: ServerContext): void {
   throw new EngineError("ENGINE_DEAD", `Cannot accept request: the engine is gone`);
 }
 
-/** The body's `request_id`, or the id that the request came with or was given. */
+/** The body's `request_id`, or the HTTP request's id (from a header, or generated). */
 function callId({ body, id }: FastifyRequest): string {
   const given =
     typeof body === "object" && body !== null && "request_id" in body ? body.request_id : null;

@@ -2,7 +2,7 @@ import { EngineError, type ErrorCode, messageOf } from "#base";
 import { fieldText, messageText } from "./error-text.ts";
 import { requestNames } from "./request-names.ts";
 
-/** An error as OpenAI's clients read it. */
+/** An error in OpenAI's format. */
 export interface ErrorBody {
   readonly error: {
     readonly message: string;
@@ -12,11 +12,11 @@ export interface ErrorBody {
   };
 }
 
-/** What a failure becomes on the wire. */
+/** A failure as an HTTP answer. */
 export interface HttpFailure {
   readonly status: number;
   readonly body: ErrorBody;
-  /** Seconds after which trying again makes sense; null where it does not. */
+  /** Seconds after which a retry makes sense; null: a retry does not help. */
   readonly retryAfterSeconds: number | null;
 }
 
@@ -65,7 +65,7 @@ export const HTTP_ERRORS: Readonly<Record<ErrorCode, Mapping>> = {
   IO: broken("io"),
 };
 
-/** A failure that only HTTP knows: a wrong path, method, content type or body. */
+/** A failure that exists only in HTTP: a wrong path, method, content type or body. */
 export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly status: number;
@@ -78,7 +78,7 @@ export class HttpError extends Error {
   }
 }
 
-/** Any thrown value as an answer. Failures on our side keep their message for the log only. */
+/** Any thrown value as an answer. The message of a status 500 appears only in the log. */
 export function httpFailure(thrown: unknown): HttpFailure {
   if (thrown instanceof EngineError) return engineFailure(thrown);
   if (thrown instanceof HttpError) return failure(invalid(thrown.code, thrown.status), thrown);
@@ -87,7 +87,7 @@ export function httpFailure(thrown: unknown): HttpFailure {
   return failure(broken("internal_error"), thrown);
 }
 
-/** The engine names fields as TypeScript does, requests as JSON does: `topP` is `top_p`. */
+/** Converts the engine's field names to those of requests: `topP` becomes `top_p`. */
 function engineFailure(error: EngineError): HttpFailure {
   const { code, message, param } = error;
   if (param === null) return failure(HTTP_ERRORS[code], error);
@@ -108,7 +108,7 @@ function failure(mapping: Mapping, thrown: unknown, param: string | null = null)
   };
 }
 
-/** Fastify marks what the client did wrong with a 4xx `statusCode`. */
+/** Fastify marks client errors with a 4xx `statusCode`. */
 function clientStatus(thrown: unknown): number | null {
   if (!(thrown instanceof Error) || !("statusCode" in thrown)) return null;
   const status = thrown.statusCode;

@@ -1,34 +1,34 @@
 /**
- * server: a model behind OpenAI's HTTP API.
+ * server: serves a model over OpenAI's HTTP API.
  *
- * One request: access and limits (app.ts), a place among those in work (generation-route.ts), the
- * body's schema (openai/), the engine, and its tokens as one JSON answer or as events.
+ * One request passes access checks and limits (app.ts), admission (generation-route.ts), the body's
+ * schema (openai/) and the engine; its tokens become one JSON answer or a stream of events.
  *
- *   server.ts             starts and stops it; listener.ts holds the address from the start
+ *   server.ts             starts and stops the server; listener.ts holds the address from the start
  *   not-ready.ts          answers while the model is loaded
- *   answering/            threads that answer: connections handed over, what only one may know
- *   config.ts             its options
- *   app.ts                routes, and answers to requests that are not right
- *   generation-route.ts   routes that make the engine work; hang-ups
+ *   answering/            answering threads: handed-over connections, forwarded requests
+ *   config.ts             server options
+ *   app.ts                routes, and answers to invalid requests
+ *   generation-route.ts   routes that use the engine; client disconnects
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
- *   metrics.ts            Prometheus metrics, under vLLM's names too
- *   http-errors.ts        error codes to HTTP, the only place
- *   kv-events/            what the cache tells: polled, streamed, or published over ZeroMQ
- *   admission.ts          who is being served; draining
+ *   metrics.ts            Prometheus metrics, also under vLLM's names
+ *   http-errors.ts        the only mapping from error codes to HTTP
+ *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
+ *   admission.ts          running requests and their limit; draining
  *   access.ts             API keys, web origins
- *   broken-request.ts     bytes that are no request
+ *   broken-request.ts     answers to bytes that are no HTTP request
  *   request-log.ts        a log line per request and per failure
- *   request-id.ts         the id by which a request is followed
- *   request-names.ts      names of the TypeScript API as requests write them
- *   body-shape.ts         limits to how deep bodies are nested, and to how many values they have
- *   error-text.ts         how much of a client's content an error says
- *   event-stream.ts       server-sent events that wait for slow readers
- *   sliced-answer.ts      long answers, piece by piece
- *   write-deadline.ts     ends connections whose readers take nothing
+ *   request-id.ts         request ids in answers and logs
+ *   request-names.ts      TypeScript field names to request field names
+ *   body-shape.ts         limits for nesting depth and number of values of a body
+ *   error-text.ts         limits for client content in error messages
+ *   event-stream.ts       server-sent events with backpressure
+ *   sliced-answer.ts      long answers in slices
+ *   write-deadline.ts     closes connections whose readers stall
  *
- * Invariant: sees the engine through `ServedModel` only, and never a token of a prompt in a log.
- * Invariant: a client that hangs up aborts its request at once.
+ * Invariant: uses the engine only through `ServedModel`, and never logs a token of a prompt.
+ * Invariant: a client's disconnect aborts its request at once.
  *
  * @module
  */

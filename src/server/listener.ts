@@ -2,17 +2,17 @@ import { lookup } from "node:dns/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { EngineError, messageOf } from "#base";
 
-/** A name that stands for addresses of both families: whoever asks for it wants them all. */
+/** A name with addresses of both families; the server listens at all of them. */
 const LOCALHOST = "localhost";
 
 const TCP_KEEP_ALIVE_MS = 30_000;
 
-/** Takes a connection of which nothing is read before `socket.resume()`. */
+/** Takes a paused connection: no bytes are read before `socket.resume()`. */
 export type TakeConnection = (socket: Socket) => void;
 
 /**
- * Holds an address from the start, so that a port in use is found before anything long begins, and
- * gives connections to whoever is to answer them at the moment.
+ * Holds an address from the start, so that a port in use is detected before slow work begins, and
+ * passes connections to the current target.
  */
 export class Listener {
   readonly #servers: readonly Server[];
@@ -24,7 +24,7 @@ export class Listener {
     for (const server of servers) server.on("connection", (socket) => this.#target(socket));
   }
 
-  /** Throws IO where the address cannot be used. Port 0: a free one. */
+  /** Throws IO if the address cannot be used. Port 0: a free port. */
   static async open(host: string, port: number, target: TakeConnection): Promise<Listener> {
     const servers: Server[] = [];
     try {
@@ -34,7 +34,7 @@ export class Listener {
       const address = main.address();
       const bound = typeof address === "object" && address !== null ? address.port : port;
       for (const other of others) {
-        // A machine may have a name for an address of a family that it cannot use.
+        // A name may resolve to an address of a family that the machine cannot use.
         const server = await listen(other, bound).catch(() => null);
         if (server !== null) servers.push(server);
       }
@@ -53,12 +53,12 @@ export class Listener {
     return `http://${host}:${address.port}`;
   }
 
-  /** From now on connections go there. */
+  /** Passes new connections to `target` from now on. */
   direct(target: TakeConnection): void {
     this.#target = target;
   }
 
-  /** Takes no more connections; those that were taken are their targets'. */
+  /** Accepts no more connections; accepted ones stay with their targets. */
   stop(): void {
     for (const server of this.#servers) server.close();
   }
@@ -69,11 +69,11 @@ async function addressesOf(host: string): Promise<string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address);
 }
 
-/** As Node's HTTP server would: half-open connections are its own business. */
+/** Same socket options as Node's HTTP server, which handles half-open connections itself. */
 function listen(host: string, port: number): Promise<Server> {
   const server = createServer({
     ...{ allowHalfOpen: true, noDelay: true, pauseOnConnect: true },
-    // Peers that vanish without a word are asked, in the end, whether they are there.
+    // TCP keep-alive detects peers that vanished silently.
     ...{ keepAlive: true, keepAliveInitialDelay: TCP_KEEP_ALIVE_MS },
   });
   return new Promise((resolve, reject) => {

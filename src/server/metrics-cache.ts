@@ -1,6 +1,6 @@
 /**
- * Metrics of the KV cache: per level (device, host, disk), per reason, per direction. Where vLLM
- * has a metric for the same thing, it is there once more with vLLM's name and labels.
+ * Metrics of the KV cache: per level (device, host, disk), per reason, per direction. Metrics that
+ * vLLM has, too, are repeated with vLLM's names and labels.
  */
 import type {
   CacheLevelReport,
@@ -11,10 +11,10 @@ import type {
 } from "#engine";
 import type { Metric, Sample } from "./metric.ts";
 
-/** Null where the level has no such thing: then it has no series. */
+/** Null if the count does not apply to the level, which then has no series. */
 type LevelCount = (level: CacheLevelReport) => number | null;
 
-/** Label values of the ways that blocks take. */
+/** Label values for the directions of block transfers. */
 const DIRECTIONS: readonly (readonly [MoveDirection, string])[] = [
   ["copy", "device_to_device"],
   ["offload", "device_to_host"],
@@ -23,13 +23,13 @@ const DIRECTIONS: readonly (readonly [MoveDirection, string])[] = [
   ["diskRead", "disk_to_host"],
 ];
 
-/** vLLM's names of the two ways that its own offloading has. */
+/** vLLM's label values for the two directions of its offloading. */
 const TRANSFER_TYPES: readonly (readonly [MoveDirection, string])[] = [
   ["offload", "GPU_to_CPU"],
   ["onboard", "CPU_to_GPU"],
 ];
 
-/** What rises and falls. Nothing is shown of a model without a cache. */
+/** Gauges of the cache. A model without a cache has no series. */
 export function cacheGauges(): readonly Metric[] {
   return [
     {
@@ -47,7 +47,7 @@ export function cacheGauges(): readonly Metric[] {
   ];
 }
 
-/** What only rises. */
+/** Counters of the cache. */
 export function cacheCounters(events: KvEventSource): readonly Metric[] {
   return [
     ...levelCounters(),
@@ -81,7 +81,7 @@ function levelCounters(): readonly Metric[] {
   ];
 }
 
-/** Host memory is written behind: what goes to disk stays where it is, until it is dropped. */
+/** Only the device counts moves: blocks written to disk stay in host memory until dropped. */
 function evictions(report: CacheLevelReport): readonly Sample[] {
   const { level, offloaded, copiedAhead, forgotten, dropped, orphaned } = report;
   const moved = { labels: { level, reason: "offloaded" }, value: offloaded - copiedAhead };
@@ -155,7 +155,7 @@ function eventCounters(events: KvEventSource): readonly Metric[] {
   ];
 }
 
-/** Names that boards for vLLM's offloading ask for; tokens, bytes and seconds as there. */
+/** Names that dashboards for vLLM's offloading query; units (tokens, bytes, seconds) are vLLM's. */
 function vllmCounters(): readonly Metric[] {
   return [
     {
@@ -173,7 +173,7 @@ function vllmCounters(): readonly Metric[] {
   ];
 }
 
-/** Hit tokens by level, made to one value; nothing where the device is the only level. */
+/** Combines hit tokens by level into one value; no series if the device is the only level. */
 function external(
   { cache }: EngineStats,
   value: (hits: Record<CacheLevelReport["level"], number>) => number,

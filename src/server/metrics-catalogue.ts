@@ -1,4 +1,4 @@
-/** The metrics that exist: names, meanings, buckets, and where the values come from. */
+/** All metrics: names, help texts, buckets, and sources of the values. */
 
 import type { EngineStats, KvEventSource, ModelInfo } from "#engine";
 import type { Metric } from "./metric.ts";
@@ -7,7 +7,7 @@ import { cacheCounters, cacheGauges } from "./metrics-cache.ts";
 export const OWN_PREFIX = "perigee:";
 export const VLLM_PREFIX = "vllm:";
 
-/** Names under which boards made for older vLLM look for a metric. */
+/** Metric names that dashboards for older vLLM versions query. */
 export const OLD_NAMES: Readonly<Record<string, readonly string[]>> = {
   kv_cache_usage_perc: ["gpu_cache_usage_perc"],
   inter_token_latency_seconds: ["time_per_output_token_seconds"],
@@ -30,7 +30,7 @@ const TOKENS: readonly number[] = [0, 1, 2, 3, 4, 5].flatMap((exponent) =>
   [1, 2, 5].map((digit) => digit * 10 ** exponent).filter((bucket) => bucket <= 200_000),
 );
 
-/** Distributions, fed as requests run. Source of names and buckets: vLLM 0.27. */
+/** Histograms, updated as requests run. Source of names and buckets: vLLM 0.27. */
 export const HISTOGRAMS = {
   time_to_first_token_seconds: { help: "Arrival to first token.", buckets: FIRST_TOKEN },
   inter_token_latency_seconds: { help: "Time between tokens.", buckets: TOKEN_LATENCY },
@@ -58,7 +58,7 @@ export type HistogramName = keyof typeof HISTOGRAMS;
 
 type Value = (stats: EngineStats) => number;
 
-/** Values that rise and fall. */
+/** Gauges of the engine. */
 export function engineGauges(info: ModelInfo): readonly Metric[] {
   const config = cacheConfig(info);
   return [
@@ -88,7 +88,7 @@ export function engineGauges(info: ModelInfo): readonly Metric[] {
   ];
 }
 
-/** Values that only rise. */
+/** Counters of the engine. */
 export function engineCounters(events: KvEventSource): readonly Metric[] {
   return [
     metric("prompt_tokens_total", "Prompt tokens taken in, cached ones included.", (stats) => {
@@ -126,7 +126,7 @@ export function engineCounters(events: KvEventSource): readonly Metric[] {
   ];
 }
 
-/** A metric of one series. */
+/** A metric with one series. */
 function metric(name: string, help: string, value: Value): Metric {
   return { name, help, samples: (stats) => [{ value: value(stats) }] };
 }

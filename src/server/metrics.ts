@@ -1,7 +1,7 @@
 /**
  * Prometheus metrics of one served model. Names and buckets are vLLM's, so that its dashboards
- * work: each metric is kept once, as `perigee:NAME`, and printed a second time as `vllm:NAME`, and
- * once more under names that older boards ask for.
+ * work: each metric is stored once, as `perigee:NAME`, and printed again as `vllm:NAME` and under
+ * the names that older dashboards query.
  */
 import {
   AggregatorRegistry,
@@ -26,29 +26,29 @@ import {
 
 type Labels = Record<string, string>;
 
-/** Others share one label, so that no client can make series. */
+/** Other methods share one label, so that clients cannot create series. */
 const COUNTED_METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** Memory, event loop and garbage collection: one per process, however many servers it has. */
+/** Memory, event loop and garbage collection: one registry per process, for all its servers. */
 let processRegistry: Registry | null = null;
 
-/** What one thread has counted, as plain data. */
+/** The metrics of one thread, as plain data. */
 export type MetricsSnapshot = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
-/** What beside requests is counted here. */
+/** The metrics that this thread reports beside those of its requests. */
 export interface MetricsScope {
-  /** The engine's own books; not where another thread keeps them. Default: true. */
+  /** The engine's statistics; false if another thread reports them. Default: true. */
   readonly books?: boolean;
-  /** What other threads counted: added to what this one did. */
+  /** Metrics of other threads, added to this thread's. */
   readonly others?: () => Promise<readonly MetricsSnapshot[]>;
 }
 
-/** All counts added up. */
+/** The sum of all snapshots. */
 export function sumOf(snapshots: readonly MetricsSnapshot[]): Registry {
   return AggregatorRegistry.aggregate([...snapshots]);
 }
 
-/** What `/metrics` shows of one model. Listens from construction until `close`. */
+/** The metrics of one model for `/metrics`. Listens to it from construction until `close`. */
 export class EngineMetrics {
   readonly contentType: string = Registry.PROMETHEUS_CONTENT_TYPE;
   readonly #registry = new Registry();
@@ -75,7 +75,7 @@ export class EngineMetrics {
     this.#stop = model.listen(this.#listener(books));
   }
 
-  /** Everything in Prometheus' text format. */
+  /** All metrics in Prometheus' text format. */
   async text(): Promise<string> {
     const parts: string[] = [];
     const others = await this.#others();
@@ -93,12 +93,12 @@ export class EngineMetrics {
     return `${parts.join("\n\n")}\n`;
   }
 
-  /** What was counted here, for the thread that answers `/metrics`. */
+  /** This thread's metrics, for the thread that answers `/metrics`. */
   snapshot(): Promise<MetricsSnapshot> {
     return this.#registry.getMetricsAsJSON();
   }
 
-  /** Counts an answered HTTP request by route, method and status: 429s are those turned away. */
+  /** Counts an answered HTTP request by route, method and status; 429: rejected by a limit. */
   countRequest({ route, method, status }: EndedRequest): void {
     this.#requests.inc({
       ...this.#labels,
@@ -115,7 +115,7 @@ export class EngineMetrics {
 
   #listener(books: boolean): EngineListener {
     return {
-      // Every thread hears of steps, and one counts them.
+      // Every thread receives step reports; only one counts them.
       ...(books
         ? { onStep: (report) => this.#observe("iteration_tokens_total", report.stepTokens) }
         : {}),
@@ -190,7 +190,7 @@ export class EngineMetrics {
     };
   }
 
-  /** Values come from the engine's books when someone looks, at no cost per step. */
+  /** Values are read from the engine's statistics at each scrape, at no cost per step. */
   #makeGauges(model: ServedModel): void {
     const labels = this.#labels;
     for (const metric of engineGauges(model.info)) {
@@ -221,14 +221,14 @@ export class EngineMetrics {
   }
 }
 
-/** The metric `name` of one exposition text, under another name. */
+/** The exposition text of metric `name` under another name. */
 function renamed(text: string, name: string, other: string): string {
   return text.replaceAll(new RegExp(`^(# HELP |# TYPE |)${name}`, "gm"), `$1${other}`);
 }
 
 /**
- * The delay of an event loop that was not looked at since the last scrape has no mean, for which
- * prom-client prints NaN; no delay was seen, so it is 0.
+ * Without a sample since the last scrape, the event loop's delay has no mean, and prom-client
+ * prints NaN; no delay was measured, so it is 0.
  */
 function withoutNaN(text: string): string {
   return text.replaceAll(/^(nodejs_eventloop_lag_\S+) nan$/gim, "$1 0");
@@ -236,7 +236,7 @@ function withoutNaN(text: string): string {
 
 function makeProcessRegistry(): Registry {
   const registry = new Registry();
-  // Looking at the event loop every 10 ms, the default, would keep an idle server awake.
+  // Sampling the event loop every 10 ms, the default, would keep an idle server awake.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
   return registry;
 }

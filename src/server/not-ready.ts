@@ -1,17 +1,17 @@
-/** Answers while the model is loaded: that there will be one, later. */
+/** Answers to requests while the model is loaded. */
 import { createServer } from "node:http";
 import type { Socket } from "node:net";
 import { EngineError } from "#base";
 import { httpFailure } from "./http-errors.ts";
 
-/** What takes connections until a model is there. */
+/** Takes connections until the model is loaded. */
 export interface NotReady {
   take(socket: Socket): void;
-  /** Ends the connections that it still has. */
+  /** Closes its remaining connections. */
   close(): void;
 }
 
-/** Every request gets 503 with Retry-After, and its connection ends. */
+/** Answers every request with 503 and Retry-After, then closes its connection. */
 export function answerNotReady(): NotReady {
   const server = createServer((request, response) => {
     request.resume();

@@ -1,4 +1,4 @@
-/** What operators and load balancers ask: health, version, metrics, and what is running. */
+/** Routes for operators and load balancers: health, version, metrics, server info. */
 import type { FastifyInstance } from "fastify";
 import { EngineError } from "#base";
 import type { EngineHealth } from "#engine";
@@ -34,7 +34,7 @@ export function operationRoutes(app: FastifyInstance, context: ServerContext): v
 
 type Check = (context: ServerContext) => EngineError | null;
 
-/** `live`: whether a new process would help; `ready`: whether it takes requests; else both. */
+/** `live`: whether a restart would help; `ready`: whether requests are accepted; others: both. */
 const HEALTH: readonly (readonly [string, Check])[] = [
   ["/health", readinessProblem],
   ["/ping", readinessProblem],
@@ -58,13 +58,13 @@ const ENDPOINTS = [
   "GET /server_info",
 ];
 
-/** The engine's state, or that the server takes no more work. */
+/** The engine's state, or `draining` if the server accepts no more requests. */
 function serverHealth({ model, admission }: ServerContext): EngineHealth {
   const health = model.health();
   return health.state === "ready" && admission.draining ? { state: "draining" } : health;
 }
 
-/** A server that finishes what runs is live all the same. */
+/** A draining server is still live. */
 function livenessProblem({ model, config }: ServerContext): EngineError | null {
   const health = model.health();
   if (health.state === "dead") {
@@ -82,7 +82,7 @@ function readinessProblem(context: ServerContext): EngineError | null {
   return new EngineError("SHUTTING_DOWN", "The server finishes what runs and takes no more");
 }
 
-/** Everything an operator may want to see, keys left out. */
+/** Model, state and options for operators, without the API keys. */
 function serverInfo(context: ServerContext): unknown {
   const { model, config, modelNames, version, admission } = context;
   const { apiKey, ...options } = config;
@@ -102,7 +102,7 @@ function serverInfo(context: ServerContext): unknown {
   };
 }
 
-/** What routers must know to follow the cache. */
+/** The data that a router needs to follow the cache's events. */
 function kvEventsInfo({ model: { kvEvents }, kvPublisher }: ServerContext): unknown {
   return {
     enabled: kvEvents.enabled,

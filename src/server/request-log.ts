@@ -1,4 +1,4 @@
-/** What the log says about requests: never their content. */
+/** Log lines about requests, never with their content. */
 
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from "fastify";
 import { EngineError, messageOf } from "#base";
@@ -6,10 +6,10 @@ import type { Call } from "./context.ts";
 import type { EndedRequest } from "./ended-request.ts";
 import type { HttpFailure } from "./http-errors.ts";
 
-/** The status that proxies log for a client that hung up; no one is there to see it. */
+/** The status that proxies log for a client that disconnected; it is never sent. */
 const hungUpStatus = 499;
 
-/** Paths that load balancers and scrapers ask every few seconds. */
+/** Paths that load balancers and scrapers request every few seconds. */
 export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/health",
   "/health/live",
@@ -19,17 +19,17 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/metrics",
 ]);
 
-/** What generating requests told about themselves. */
+/** Ids and token counts of generation requests. */
 const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();
 
-/** The log line of `request` will have the id of its answer and its token counts. */
+/** Adds the answer's id and the token counts to the log line of `request`. */
 export function noteCall(request: FastifyRequest, call: Pick<Call, "id" | "usage">): void {
   calls.set(request, call);
 }
 
 /**
- * Logs method, path, status and time of each request, and of those that generate the id that the
- * answer shows and the counts of tokens. Probes that succeed are logged at `debug`.
+ * Logs method, path, status and time of each request; for generation requests also the answer's id
+ * and the token counts. Successful probes are logged at `debug`.
  */
 export function logRequests(
   app: FastifyInstance,
@@ -64,8 +64,8 @@ function callFields(request: FastifyRequest): object {
 }
 
 /**
- * Logs a failure on our side: refusals and known states by their message, at `warn`; what should
- * not happen with its stack, at `error`. What the client did wrong is in its answer alone.
+ * Logs a server failure: known states by their message, at `warn`; unexpected errors with their
+ * stack, at `error`. Client errors appear only in the answer.
  */
 export function logFailure(log: FastifyBaseLogger, error: unknown, failure: HttpFailure): void {
   if (failure.status < 500) return;

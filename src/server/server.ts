@@ -27,34 +27,34 @@ import { answerNotReady } from "./not-ready.ts";
 
 const msPerSecond = 1000;
 
-/** A server that listens. */
+/** A running server. */
 export interface RunningServer extends AsyncDisposable {
-  /** Where it listens, e.g. `http://127.0.0.1:8000`. */
+  /** The server's address, e.g. `http://127.0.0.1:8000`. */
   readonly url: string;
-  /** Where KV events are published, e.g. `listening at tcp://0.0.0.0:5557`; null: nowhere. */
+  /** The address of published KV events, e.g. `listening at tcp://0.0.0.0:5557`; null: none. */
   readonly kvEvents: string | null;
   /**
-   * Refuses new work (503), lets running requests finish for at most `shutdownTimeoutMs`, then
-   * closes all connections. The model stays loaded; it belongs to the caller. Called again, it
-   * ends what runs at once.
+   * Rejects new requests (503), lets running requests finish for at most `shutdownTimeoutMs`, then
+   * closes all connections. The model stays loaded; it belongs to the caller. A second call aborts
+   * the running requests at once.
    */
   close(): Promise<void>;
 }
 
-/** An address that is held, and threads that start, while a model is loaded. */
+/** A held address and starting threads, while a model is loaded. */
 export interface ReservedServer extends AsyncDisposable {
-  /** Where it will serve: until then every request gets 503. */
+  /** The address of the server: until `serve`, every request gets 503. */
   readonly url: string;
-  /** Serves the model until closed. `defaultSampling`: instead of the option of that name. */
+  /** Serves the model until closed. `defaultSampling` replaces the option of that name. */
   serve(model: ServedModel, defaultSampling?: SamplingDefaults): Promise<RunningServer>;
-  /** Gives the address back where nothing is served. */
+  /** Releases the address if no model is served. */
   close(): Promise<void>;
 }
 
 /**
  * Serves a model over HTTP until closed.
  *
- * @throws EngineError INVALID_ARGUMENT for a wrong option, IO when the address cannot be used
+ * @throws EngineError INVALID_ARGUMENT for an invalid option, IO if the address cannot be used
  */
 export async function startServer(
   model: ServedModel,
@@ -71,8 +71,8 @@ export async function startServer(
 }
 
 /**
- * Holds the address and starts what takes time, before a model is loaded. Throws as `startServer`
- * does.
+ * Holds the address and starts the answering threads before a model is loaded. Throws as
+ * `startServer` does.
  */
 export async function reserveServer(options: ServerOptions = {}): Promise<ReservedServer> {
   const config = parseServerConfig(options);
@@ -100,7 +100,7 @@ export async function reserveServer(options: ServerOptions = {}): Promise<Reserv
   };
 }
 
-/** What was begun before the model was there. */
+/** The parts that were started before the model was loaded. */
 interface Reserved {
   readonly listener: Listener;
   readonly threads: AnsweringThreads;
@@ -146,15 +146,15 @@ async function serve(
   };
 }
 
-/** Other threads can serve it, too. */
+/** Whether other threads can serve the model, too. */
 function isShared(model: ServedModel): model is AnsweringParts["model"] {
   return model.connect !== undefined;
 }
 
-/** The application without an address of its own: what takes its connections. */
+/** Prepares the application, which has no address of its own; returns the connection handler. */
 async function openApp(app: FastifyInstance): Promise<(connection: Duplex) => void> {
   await app.ready();
-  // Node looks for slow requests only in servers that listen; this one gets its connections.
+  // Node checks for slow requests only in servers that listen; this one receives its connections.
   app.server.emit("listening");
   return (connection) => {
     app.server.emit("connection", connection);
@@ -162,7 +162,7 @@ async function openApp(app: FastifyInstance): Promise<(connection: Duplex) => vo
   };
 }
 
-/** Gives connections to the threads, or answers them here; closes those that are too many. */
+/** Gives connections to the threads, or answers them here; closes those above the limit. */
 function bounded(
   connectionsMax: number,
   threads: AnsweringThreads,
@@ -180,7 +180,7 @@ function bounded(
   };
 }
 
-/** Null where KV events are not to be published. */
+/** Null if KV events are not published. */
 async function startKvPublisher(
   { kvEvents, info }: ServedModel,
   { kvEventsZmq, kvEventsZmqReplay, kvEventsTopic }: ServerConfig,
@@ -219,7 +219,7 @@ function warnWhereOpen({ log }: FastifyInstance, { host, port, apiKey }: ServerC
   log.warn(`Anyone who reaches ${host}:${port} may use this server: no API key is set`);
 }
 
-/** What is to be closed. */
+/** The parts to close. */
 interface Parts extends Reserved {
   readonly app: FastifyInstance;
   readonly context: ServerContext;
@@ -234,14 +234,14 @@ async function shutDown(parts: Parts): Promise<void> {
   clearTimeout(timer);
   listener.stop();
   await app.close();
-  // Threads let answers out that this one gave them, so its own connections end last.
+  // Threads send the answers to their forwarded requests, so this thread's connections end last.
   await threads.close();
   app.server.closeAllConnections();
   await publishing?.close();
   metrics.close();
 }
 
-/** Ends what runs, on all threads. */
+/** Aborts the running requests of all threads. */
 function abortAll({ admission }: ServerContext, threads: AnsweringThreads): void {
   admission.abortAll();
   threads.abortAll();

@@ -1,22 +1,23 @@
-/** Connections whose readers do not take what is written to them. */
+/** Closes connections whose readers do not take the written data. */
 import type { Server } from "node:http";
 import { Socket } from "node:net";
 
-/** Looks per deadline: a reader is cut this share of it late, at most. */
+/** Checks per deadline: a connection is closed late by at most this fraction of the deadline. */
 const LOOKS_PER_DEADLINE = 8;
 const LOOK_MS_MAX = 1000;
 
-/** When a reader took something last, and how much it had taken then. */
+/** The time of a reader's last progress, and the bytes that it had taken then. */
 interface Mark {
   sinceMs: number;
   takenBytes: number;
 }
 
 /**
- * Destroys connections of `server` on which bytes wait and of which the system takes no whole write
- * for `timeoutMs`: stalled readers, peers that vanished, and those that read a byte now and then.
- * Whoever answers there sees the connection close. A look at all connections now and then: a timer
- * that every write moves would cost more than the write's own bookkeeping. Returns the way to stop.
+ * Destroys connections of `server` that have pending bytes and for which the system accepts no
+ * whole write within `timeoutMs`: stalled readers, vanished peers, and readers that take a byte now
+ * and then. The request's handler receives `close`. All connections are checked periodically: a
+ * timer reset by every write would cost more than the write's own bookkeeping. Returns a function
+ * that stops the checks.
  */
 export function enforceWriteDeadline(
   server: Server,
@@ -25,7 +26,7 @@ export function enforceWriteDeadline(
 ): () => void {
   const marks = new Map<Socket, Mark>();
   server.on("connection", (socket) => {
-    // What another thread lets through has its reader, and its deadline, there.
+    // A connection forwarded from another thread has its reader, and its deadline, there.
     if (!(socket instanceof Socket)) return;
     marks.set(socket, { sinceMs: performance.now(), takenBytes: 0 });
     socket.once("close", () => marks.delete(socket));

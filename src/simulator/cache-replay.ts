@@ -2,17 +2,17 @@ import { assert, type Clock, IntList } from "#base";
 import { BlockTable, type EvictionPolicyName, KvCache } from "#kvcache";
 import type { Trace, TraceRequest } from "./trace.ts";
 
-/** The pool that a trace goes through. */
+/** The settings of a trace's run. */
 export interface ReplayOptions {
   readonly policy: EvictionPolicyName;
   /** Blocks of the pool; null: as many as the trace can fill. */
   readonly capacityBlocks: number | null;
   readonly clock: Clock;
-  /** Hears how many requests are done, now and then. */
+  /** Receives the number of finished requests, now and then. */
   readonly onProgress?: (requests: number) => void;
 }
 
-/** How one cache did on one trace. */
+/** The result of one cache on one trace. */
 export interface ReplayResult {
   readonly policy: EvictionPolicyName;
   /** null: without bound. */
@@ -24,15 +24,15 @@ export interface ReplayResult {
   readonly requests: number;
   /** Blocks of all requests. */
   readonly blockRefs: number;
-  /** Blocks forgotten to make room. */
+  /** Evicted blocks. */
   readonly evictions: number;
   readonly seconds: number;
-  /** Blocks found, taken, published, given back and forgotten. */
+  /** Blocks found, allocated, published, released and evicted. */
   readonly blockOperations: number;
 }
 
 /**
- * Stands behind the hash ids of a prompt. The cache leaves a prompt's last token to compute; the
+ * Appended to the hash ids of a prompt. The cache leaves a prompt's last token to compute; the
  * trace counts every block that is stored, and hash ids count from 0.
  */
 const END = -1;
@@ -40,12 +40,12 @@ const PROGRESS_REQUESTS = 1000;
 
 /**
  * Runs a trace through the production cache, one request after the other in the trace's order: its
- * times are not looked at. A request looks its blocks up, holds all of them, publishes those that
- * are new and gives them back, tail first. Of a request that does not fit, the head is held.
+ * times are ignored. A request looks its blocks up, holds all of them, publishes those that are new
+ * and releases them, tail first. Of a request that does not fit, the head is held.
  *
  * A hash id becomes the single token of a block, since the id names its whole prefix; blocks of
- * token rows have `blockTokens` tokens, as in the engine, where only full ones are shared. Hits
- * are counted as in Qin et al. 2024, "Mooncake", table 1: the leading run that is stored.
+ * token rows have `blockTokens` tokens, as in the engine, where only full ones are shared. Hits are
+ * counted as in Qin et al. 2024, "Mooncake", table 1: the leading run that is stored.
  */
 export function replayTrace(trace: Trace, options: ReplayOptions): ReplayResult {
   const { policy, capacityBlocks, clock } = options;

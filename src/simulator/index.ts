@@ -1,11 +1,11 @@
 /**
- * simulator: what the production code would do with a recorded load, without a model.
+ * simulator: runs the production code on a recorded load, without a model.
  *
  *   trace.ts          a file of requests, line by line
  *   trace-row.ts      one line of it
  *   mixed-workload.ts a made-up load of three kinds, from a seed
  *   length-mix.ts     how long prompts and outputs of a kind of traffic are
- *   cache-replay.ts   a trace through the KV cache's books: hit rates and evictions
+ *   cache-replay.ts   runs a trace through the KV cache: hit rates and evictions
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
  *

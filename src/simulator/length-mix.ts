@@ -3,7 +3,7 @@ import { assert, type Seed, seedFrom, uniformAt } from "#base";
 
 /** Lengths of one side of requests, in tokens: log-normal, cut off at `tokensMax`. */
 export interface LengthShape {
-  /** Of what is drawn, after the cut. */
+  /** Mean of the sampled lengths, after the cut. */
   readonly meanTokens: number;
   /** Standard deviation of the lengths' natural logarithms: 1 puts two thirds within e times. */
   readonly spread: number;
@@ -22,15 +22,15 @@ export interface RequestLengths {
   readonly outputTokens: number;
 }
 
-/** Traffic that people use to compare engines. */
+/** Traffic in common use for comparing engines. */
 export type LengthMixName = "shareGpt" | "alpaca";
 
 /**
  * Means: W. Kwon et al. 2023, "Efficient memory management for large language model serving with
- * PagedAttention", section 6.1. The paper draws the spreads and does not name them. Those here give
- * its pictures' outlines: prompts of ShareGPT range from a line to a pasted document, instructions
- * of Alpaca are one sentence; answers vary by about e. The cuts are those of the scripts by which
- * such data are served to models of 2048 tokens: 1024 a side.
+ * PagedAttention", section 6.1. The paper plots the spreads and gives no numbers. Those here match
+ * the outlines of its plots: prompts of ShareGPT range from a line to a pasted document,
+ * instructions of Alpaca are one sentence; answers vary by about e. The cuts are those of the
+ * scripts by which such data are served to models of 2048 tokens: 1024 a side.
  */
 export const LENGTH_MIXES: Readonly<Record<LengthMixName, LengthMix>> = {
   shareGpt: {
@@ -57,7 +57,7 @@ export function withSpread({ prompt, output }: LengthMix, factor: number): Lengt
 
 /**
  * The lengths of `count` requests, the same for the same seed. Their mean is the wanted one up to
- * rounding, whatever the draws are: it is the median that is fitted to them.
+ * rounding, whatever the draws are: the median is fitted to them.
  */
 export function drawLengths(
   mix: LengthMix,

@@ -2,7 +2,7 @@ import { type Seed, seedFrom, uniformAt } from "#base";
 import { PRIORITY_DEFAULT } from "#kvcache";
 import type { Trace, TraceRequest } from "./trace.ts";
 
-/** How long things are and how often they come; lengths in blocks, both ends included. */
+/** Lengths and frequencies; lengths in blocks, both ends included. */
 const BLOCK_TOKENS = 64;
 const SYSTEM_PROMPTS = 32;
 const SYSTEM_BLOCKS = [8, 64] as const;
@@ -17,7 +17,7 @@ const ARRIVAL_MS = 100;
 const SYSTEM_SHARE = 0.5;
 const CHAT_SHARE = 0.3;
 
-/** What the people who send them say: keep the system prompts, and nothing of one-off work. */
+/** Priorities that the requests set: keep the system prompts, and nothing of one-off work. */
 const SYSTEM_PRIORITY = 100;
 const ONE_OFF_PRIORITY = 10;
 
@@ -32,8 +32,8 @@ interface Chat {
 
 /**
  * A load of three kinds, the same for the same seed: questions behind one of some system prompts,
- * the first ones asked most; turns of long chats, each of which repeats all that was said; and
- * one-off requests, long and never seen again. Says by block what is worth keeping.
+ * the first ones asked most; turns of long chats, each of which repeats the whole chat; and one-off
+ * requests, long and never seen again. Sets a priority per block.
  */
 export function mixedWorkload({
   seed,

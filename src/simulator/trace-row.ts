@@ -1,6 +1,6 @@
 import { EngineError } from "#base";
 
-/** What a row's numbers name: whole blocks by hash, or the prompt's tokens. */
+/** The meaning of a row's ids: whole blocks by hash, or the prompt's tokens. */
 export type RowKind = "blocks" | "tokens";
 
 /** One line of a trace, checked. */
@@ -18,7 +18,7 @@ export interface TraceRow {
 const TOKEN_MAX = 2 ** 31 - 1;
 const PRIORITY_MAX = 100;
 
-/** A fault of a row: what is wanted, and what is there. */
+/** A fault of a row: the expected and the current value. */
 class RowFault extends Error {}
 
 /**

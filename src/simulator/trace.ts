@@ -10,14 +10,14 @@ export interface TraceRequest {
   readonly outputTokens: number;
   /** [inputBlocks] a number per block, equal for equal blocks of all rows; or [inputTokens]. */
   readonly ids: Int32Array;
-  /** [<= inputBlocks] how much each block is worth keeping, 0 to 100; null: nothing was said. */
+  /** [<= inputBlocks] Priority of each block, 0 to 100; null: none set. */
   readonly priorities: Uint8Array | null;
 }
 
 /** Requests in the order they came. */
 export interface Trace {
   readonly requests: readonly TraceRequest[];
-  /** What `ids` are: blocks or tokens. The same for all rows. */
+  /** The meaning of `ids`: blocks or tokens. The same for all rows. */
   readonly kind: RowKind;
   /** Tokens that a block stands for. */
   readonly blockTokens: number;
@@ -28,7 +28,7 @@ export interface Trace {
 export interface TraceOptions {
   /** Tokens that a hash id stands for, or that token rows are cut into. Mooncake's: 512. */
   readonly blockTokens: number;
-  /** What errors call the trace. */
+  /** The name of the trace in errors. */
   readonly path: string;
 }
 
@@ -71,7 +71,9 @@ async function* linesOf(path: string): AsyncGenerator<string> {
 class TraceBuilder {
   readonly #options: TraceOptions;
   readonly #requests: TraceRequest[] = [];
-  /** Hash ids may have more bits than the cache's tokens: they are numbered as they come. */
+  /**
+   * Hash ids may have more bits than the cache's tokens: they are numbered in order of appearance.
+   */
   readonly #numbers = new Map<number, number>();
   #kind: RowKind | null = null;
   #blockRefs = 0;

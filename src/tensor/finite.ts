@@ -1,4 +1,4 @@
-/** Infinite numbers and NaN, found at the speed of memory: whole checkpoints can be looked at. */
+/** Finds infinite numbers and NaN at the speed of memory: fast enough for whole checkpoints. */
 import type { DType } from "./dtype.ts";
 import { carriedBits } from "./vector.ts";
 
@@ -6,8 +6,9 @@ import { carriedBits } from "./vector.ts";
 type FloatType = Extract<DType, "f32" | "f16" | "bf16">;
 
 /**
- * The exponent's bits in 32 bits, which are one number or two, and what carries an exponent of ones
- * alone into the bit above it: no other exponent gets there, and no half reaches the next one.
+ * A mask of the exponent bits in 32 bits, which are one number or two, and an addend that carries
+ * only from an exponent of ones into the bit above: other exponents do not carry, and no half
+ * carries into the next one.
  */
 const exponents: Readonly<Record<FloatType, readonly [mask: number, carry: number]>> = {
   f32: [0x7f800000, 0x00800000],
@@ -34,7 +35,7 @@ export function findNonFinite(bytes: Uint8Array, dtype: FloatType): number | nul
   return null;
 }
 
-/** Bytes as words, with zeros behind the last ones. Copied where they do not begin at a word. */
+/** Bytes as words, padded with zeros. Copied where they do not begin at a word boundary. */
 function wordsOf(bytes: Uint8Array): Int32Array {
   const isAligned = bytes.byteOffset % 4 === 0 && bytes.length % 4 === 0;
   if (isAligned) return new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);

@@ -41,7 +41,7 @@ function roundShift(value: number, shift: number): number {
   return rest > half || (rest === half && (kept & 1) === 1) ? kept + 1 : kept;
 }
 
-/** Exact. By bits: the power of two that the value needs otherwise costs 10 times as much. */
+/** Exact. By bits: the alternative, a power of two for each value, costs 10 times as much. */
 export function f32FromF16(half: number): number {
   const exponent = (half >>> 10) & 31;
   const mantissa = half & 0x3ff;
@@ -63,12 +63,12 @@ export function narrow(out: Uint16Array, source: Float32Array, dtype: "f16" | "b
   for (let i = 0; i < source.length; i++) out[i] = convert(source[i] as number);
 }
 
-/** The same memory, seen as the bits of its floats. */
+/** The same memory as the bits of its floats. */
 export function bitsOf(floats: Float32Array): Int32Array {
   return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
 }
 
-/** The other way round. */
+/** The same memory as the floats of its bits. */
 export function floatsOf(bits: Int32Array): Float32Array {
   return new Float32Array(bits.buffer, bits.byteOffset, bits.length);
 }

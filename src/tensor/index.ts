@@ -5,7 +5,7 @@
  *   shape.ts        extents
  *   float-bits.ts   f32 to and from f16 and bf16
  *   decode.ts       floats of a file as f32
- *   finite.ts       finds numbers that are infinite or none
+ *   finite.ts       finds infinite numbers and NaN
  *   vector.ts       arithmetic on rows
  *
  * @module

@@ -1,6 +1,6 @@
 /**
- * Arithmetic on rows. The noise of indexing typed arrays lives here, so that the definitions of
- * ops speak in rows. Sums are carried in f64: a definition should not have an order of its own.
+ * Arithmetic on rows, which hides the indexing of typed arrays, so that definitions of ops work on
+ * rows. Sums are carried in f64: a definition should not depend on the order of a sum.
  */
 
 /** The element at `index`, which must exist. */

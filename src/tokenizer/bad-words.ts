@@ -2,8 +2,8 @@ import { EngineError } from "#base";
 import type { Tokenizer } from "./tokenizer.ts";
 
 /**
- * Token sequences that spell the words, at the start of a text and after a space: what a sampler
- * has to forbid. Throws INVALID_ARGUMENT for a word that has no tokens.
+ * Token sequences that spell the words, at the start of a text and after a space, for the sampler
+ * to forbid. Throws INVALID_ARGUMENT for a word that has no tokens.
  */
 export function badWordTokens(tokenizer: Tokenizer, words: readonly string[]): number[][] {
   const encode = (text: string): number[] => tokenizer.encodeNow(text, { addSpecialTokens: false });

@@ -1,12 +1,12 @@
-/** Most items that a template may count through at once: they are made before the first is used. */
+/** Maximum length of one range: all items are created before the first is used. */
 const RANGE_MAX = 100_000;
 
-/** The name under which templates find it: the library lets nobody replace its own `range`. */
+/** The name of `boundedRange` in templates: the library's own `range` cannot be replaced. */
 export const BOUNDED_RANGE = "perigee_bounded_range";
 
-/** Jinja's `range` with a limit. Throws a plain error: the template's failure names it. */
+/** Jinja's `range` with a limit. Throws a plain `Error`; the render error contains its message. */
 export function boundedRange(...given: unknown[]): number[] {
-  // The last argument holds those given by name: there are none.
+  // The last argument holds the keyword arguments; `range` has none.
   const [first = 0, second, step = 1] = given.filter((value) => typeof value === "number");
   const [start, stop] = second === undefined ? [0, first] : [first, second];
   const length = Math.max(0, Math.ceil((stop - start) / step));

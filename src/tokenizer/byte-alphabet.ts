@@ -14,7 +14,7 @@ for (let byte = 0, next = 0x100; byte < 0x100; byte++) {
 
 const encoder = new TextEncoder();
 
-/** Bytes of a token in that alphabet; its UTF-8 when it has a character of no other alphabet. */
+/** Bytes of a token in this alphabet; its UTF-8 if it has a character outside the alphabet. */
 export function bytesOfByteLevel(token: string): Uint8Array {
   const bytes = new Uint8Array(token.length);
   for (let i = 0; i < token.length; i++) {

@@ -1,4 +1,4 @@
-/** Arguments of tool calls in a conversation, as chat templates want them. */
+/** Arguments of tool calls in a conversation, in the form that chat templates expect. */
 import type { TemplateMessage } from "./template-message.ts";
 import { isObject } from "./tokenizer-files.ts";
 
@@ -14,17 +14,17 @@ export function withCallArguments(message: TemplateMessage): TemplateMessage {
   return { ...message, tool_calls: parsedCalls };
 }
 
-/** Arguments that are no JSON (a model may write anything) stay the text they are. */
+/** Arguments that are not JSON (a model may write anything) stay text. */
 function parsedArguments(text: string): unknown {
   if (text.trim() === "") return {};
   try {
     return JSON.parse(text);
   } catch {
-    return text; // an everyday answer: the template shows it as it came
+    return text; // a common case: the template shows it unchanged
   }
 }
 
-/** Arguments that are no object as the field of one; the same message where all are. */
+/** Wraps non-object arguments in an object; returns the same message if all are objects. */
 export function withObjectArguments(message: TemplateMessage): TemplateMessage {
   const { tool_calls: calls } = message;
   if (!Array.isArray(calls) || calls.every(hasObjectArguments)) return message;

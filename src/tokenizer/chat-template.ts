@@ -9,22 +9,22 @@ import { isObject, type NamedTokens } from "./tokenizer-files.ts";
 export interface RenderOptions {
   /** OpenAI-style tool definitions. */
   readonly tools?: readonly unknown[];
-  /** End with the beginning of an assistant's turn; true by default. */
+  /** End with the beginning of an assistant turn; true by default. */
   readonly addGenerationPrompt?: boolean;
-  /** Leave the last message open, so that the model goes on with it. */
+  /** Leave the last message open, so that the model continues it. */
   readonly continueFinalMessage?: boolean;
   /** More variables for the template, e.g. `enable_thinking`. */
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
 export interface ChatTemplateOptions {
-  /** Put into scope as `bos_token`, `eos_token`, … */
+  /** Template variables `bos_token`, `eos_token`, … */
   readonly namedTokens?: NamedTokens;
-  /** Whose mistake a template that cannot be parsed is; the model's by default. */
+  /** The template's source, which decides the error code if parsing fails; "model" by default. */
   readonly source?: "model" | "request";
 }
 
-/** Put after the text to continue, to find where the template's ending begins. */
+/** Placed after the text to continue, to find the start of the template's ending. */
 const endMark = "PERIGEE-CONTINUES-HERE ";
 
 function refused(message: string, options: { cause?: unknown; param: string }): EngineError {
@@ -46,8 +46,8 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt. It holds the special tokens already: encode it with `addSpecialTokens: false`.
-   * Throws INVALID_ARGUMENT for a conversation that the template refuses.
+   * The prompt. It already contains the special tokens: encode it with `addSpecialTokens: false`.
+   * Throws INVALID_ARGUMENT for a conversation that the template rejects.
    */
   render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
     const continues = options.continueFinalMessage ?? false;
@@ -64,7 +64,7 @@ export class ChatTemplate {
     return continues ? beforeMark(text) : text;
   }
 
-  /** Templates that walk over the arguments of calls get objects, whatever a model wrote. */
+  /** After a failure, retries with object arguments, for templates that iterate over arguments. */
   #runKindly(messages: readonly TemplateMessage[], options: RenderOptions): string {
     try {
       return this.#run(messages, options);
@@ -94,7 +94,7 @@ export class ChatTemplate {
     }
   }
 
-  /** Parts stay parts where the template loops over them; elsewhere texts are joined by lines. */
+  /** Content parts stay parts if the template loops over them; otherwise "\n" joins their texts. */
   #withContent(message: TemplateMessage, index: number): TemplateMessage {
     const { content } = message;
     if (!Array.isArray(content)) return { ...message, content: content ?? "" };
@@ -109,7 +109,7 @@ interface Parsed {
   readonly takesParts: boolean;
 }
 
-/** A template that is nested too deeply to be walked cannot be parsed either. */
+/** A template that is nested too deeply for `renameCalls` counts as one that cannot be parsed. */
 function parsed(source: string, from: "model" | "request"): Parsed {
   try {
     const template = new Template(source);
@@ -123,7 +123,7 @@ function parsed(source: string, from: "model" | "request"): Parsed {
   }
 }
 
-/** Text of one content part, in any of the forms that OpenAI's clients send. */
+/** The text of one content part, in all forms that OpenAI's clients send. */
 function partText(part: unknown, index: number): string {
   if (typeof part === "string") return part;
   const { type, text, refusal } = isObject(part) ? part : {};
@@ -151,7 +151,7 @@ function withMark(messages: readonly TemplateMessage[]): TemplateMessage[] {
   return [...messages.slice(0, -1), { ...last, content: marked }];
 }
 
-/** Text of the last part, after `#withContent` made all parts text. */
+/** The text of the last part; `#withContent` has made all parts text. */
 function lastText(parts: readonly unknown[]): string {
   const part = parts.at(-1);
   return isObject(part) && typeof part.text === "string" ? part.text : "";
@@ -171,7 +171,7 @@ function beforeMark(text: string): string {
   return keepsSpaces ? text.slice(0, end) : text.slice(0, end).trimEnd();
 }
 
-/** The template for a request out of tokenizer_config.json's `chat_template`, or null. */
+/** The template for a request from tokenizer_config.json's `chat_template`, or null. */
 export function pickTemplate(source: unknown, hasTools: boolean): string | null {
   if (typeof source === "string") return source;
   if (!Array.isArray(source)) return null;
@@ -183,7 +183,7 @@ export function pickTemplate(source: unknown, hasTools: boolean): string | null 
   return (hasTools ? named("tool_use") : null) ?? named("default");
 }
 
-/** What a model without a template answers to a conversation. */
+/** INVALID_ARGUMENT for a conversation with a model that has no chat template. */
 export function missingTemplate(model: string): EngineError {
   const problem = `Cannot render a conversation: ${model} must have a chat template, it has none`;
   const remedy = "Pass one with --chat-template FILE, or send a plain prompt to /v1/completions";

@@ -10,7 +10,7 @@ import {
   SuffixStage,
 } from "./decoder-stages.ts";
 
-/** Cuts the start and the end of each token by itself. */
+/** Strips the start and the end of one token. */
 function stripToken(text: string, { content, start, stop }: StripOptions): string {
   let from = 0;
   let to = text.length;
@@ -19,7 +19,7 @@ function stripToken(text: string, { content, start, stop }: StripOptions): strin
   return text.slice(from, to);
 }
 
-/** Hugging Face's clean-up of one word-piece token: no space before punctuation and clitics. */
+/** Hugging Face's clean-up of one WordPiece token: no space before punctuation and clitics. */
 function cleanUp(text: string): string {
   return text
     .replaceAll(/ (?=[.?!,])/g, "")
@@ -27,7 +27,7 @@ function cleanUp(text: string): string {
     .replaceAll(/ (?=n't|'m|'s|'ve|'re)/g, "");
 }
 
-/** The decoder part of tokenizer.json, as far as it is read here. */
+/** The fields of tokenizer.json's decoder that are read here. */
 interface DecoderConfig {
   readonly type: string;
   readonly decoders?: readonly DecoderConfig[];
@@ -69,8 +69,8 @@ function replaceStage(config: DecoderConfig, fused: boolean): Stage {
 }
 
 /**
- * Decoding has no deadline, so a pattern must not take long for any text: one repetition without
- * end, and none of a group, cannot take more than the square of a token's length.
+ * Decoding has no deadline, so a pattern must be fast for any text: one unbounded repetition, and
+ * no repeated group, takes at most time quadratic in a token's length.
  */
 function regularExpression(source: string): RegExp {
   const plain = source.replaceAll(/\\.|\[(?:\\.|[^\]\\])*\]/gs, "x");
@@ -95,7 +95,7 @@ function wordPieceStage(config: DecoderConfig): Stage {
   });
 }
 
-/** Stages of one decoder. `fused`: a Fuse came before, so borders of tokens are gone. */
+/** Stages of one decoder. `fused`: after a Fuse, so token boundaries no longer exist. */
 function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
   const strip = {
     content: config.content ?? " ",
@@ -134,7 +134,7 @@ const FIELD_TYPES: ReadonlyMap<string, string> = new Map([
   ["pattern", "object"],
 ]);
 
-/** A decoder and those in it, with fields of the types that are read. Throws TOKENIZER_INVALID. */
+/** Checks the field types of a decoder and its nested decoders. Throws TOKENIZER_INVALID. */
 function checked(value: unknown): DecoderConfig {
   if (typeof value !== "object" || value === null) throw unsupported(valueText(value));
   for (const [field, type] of FIELD_TYPES) {
@@ -148,7 +148,7 @@ function checked(value: unknown): DecoderConfig {
   const decoders: unknown = Reflect.get(value, "decoders") ?? [];
   if (!Array.isArray(decoders)) throw unsupported(`one whose decoders are ${valueText(decoders)}`);
   for (const decoder of decoders) checked(decoder);
-  return value as DecoderConfig; // Every field that is read was seen to have its type.
+  return value as DecoderConfig; // The type of every field that is read was checked above.
 }
 
 function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
@@ -157,8 +157,9 @@ function sequenceStages(configs: readonly DecoderConfig[]): Stage[] {
 }
 
 /**
- * The stages of tokenizer.json's `decoder`, to be forked for each stream. Without one, tokens are
- * joined by spaces, as Hugging Face does. Throws TOKENIZER_INVALID for what cannot be streamed.
+ * The stages of tokenizer.json's `decoder`, to be forked for each stream. Without a decoder, tokens
+ * are joined by spaces, as in Hugging Face's libraries. Throws TOKENIZER_INVALID for a decoder that
+ * cannot be streamed.
  */
 export function createStages(decoder: unknown): Stage[] {
   if (decoder === null || decoder === undefined) {

@@ -1,25 +1,25 @@
 /**
- * tokenizer.json's `decoder` as a chain of small machines that take one token at a time.
+ * tokenizer.json's `decoder` as a chain of stages that take one token at a time.
  *
  * Hugging Face's libraries decode a whole list; here a list is a stream that ended, so incremental
- * and whole decoding agree by construction, each token costs the same, and nothing is decoded
+ * and whole decoding agree by construction, each token costs the same, and no token is decoded
  * twice. Semantics are the Rust library's, with one exception that streaming forces: in a run of
- * byte-fallback tokens that is no UTF-8, only the wrong bytes become U+FFFD, not the whole run.
+ * byte-fallback tokens that is not UTF-8, only the wrong bytes become U+FFFD, not the whole run.
  */
 import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
 import { Utf8Stream } from "./utf8-stream.ts";
 
-/** A token, or text made of tokens, on its way through the chain. */
+/** A token, or text made of tokens, that passes through the chain. */
 export interface Piece {
   readonly text: string;
-  /** How stages treat it: `bare` pieces (spacing switched off) are passed on as they are. */
+  /** How stages treat it: `bare` pieces (spacing switched off) pass unchanged. */
   readonly kind: "plain" | "added" | "bare";
 }
 
-/** One link of the chain. */
+/** One stage of the chain. */
 export interface Stage {
   push(piece: Piece): Piece[];
-  /** What was held back, at the end of the stream. */
+  /** The pieces that were held back, at the end of the stream. */
   finish(): Piece[];
   /** An independent stage in the same state. */
   fork(): Stage;
@@ -28,7 +28,7 @@ export interface Stage {
 const plain = (text: string): Piece => ({ text, kind: "plain" });
 const some = (text: string): Piece[] => (text === "" ? [] : [plain(text)]);
 
-/** A byte-level token, and its text if it has whole characters only. */
+/** A byte-level token, and its text if it consists of whole characters; null otherwise. */
 interface ByteLevelToken {
   readonly bytes: Uint8Array;
   readonly text: string | null;
@@ -41,10 +41,10 @@ function byteLevelToken(spelling: string): ByteLevelToken {
   return { bytes, text: stream.holds ? null : text };
 }
 
-/** Byte-level tokens: characters of the byte alphabet, joined over token borders. */
+/** Byte-level tokens: characters of the byte alphabet, decoded across token boundaries. */
 export class ByteLevelStage implements Stage {
   readonly #utf8: Utf8Stream;
-  /** By spelling; all streams of a tokenizer share it. No larger than the vocabulary. */
+  /** Tokens by spelling, shared by all streams of a tokenizer. No larger than the vocabulary. */
   readonly #known: Map<string, ByteLevelToken>;
 
   constructor(utf8 = new Utf8Stream(), known = new Map<string, ByteLevelToken>()) {
@@ -100,7 +100,7 @@ export class ByteFallbackStage implements Stage {
   }
 }
 
-/** A stage that maps each token by itself, knowing only whether it is the first. */
+/** A stage that maps each token by itself; `first` marks the stream's first token. */
 export class MapStage implements Stage {
   readonly #map: (text: string, first: boolean) => string;
   #first: boolean;
@@ -126,7 +126,7 @@ export class MapStage implements Stage {
   }
 }
 
-/** Ends of words are marked with a suffix that reads as a space, but not on the last token. */
+/** Replaces the suffix that marks the end of a word by a space; on the last token, by nothing. */
 export class SuffixStage implements Stage {
   readonly #suffix: string;
   #held: string;
@@ -157,16 +157,16 @@ export class SuffixStage implements Stage {
   }
 }
 
-/** What a strip cuts. */
+/** The characters that a strip removes. */
 export interface StripOptions {
   /** One character. */
   readonly content: string;
-  /** Most characters cut at the start and at the end. */
+  /** Maximum numbers of characters removed at the start and at the end. */
   readonly start: number;
   readonly stop: number;
 }
 
-/** Cuts the start and the end of the whole text (a strip after a fuse). */
+/** Strips the start and the end of the whole text (a Strip after a Fuse). */
 export class StripTextStage implements Stage {
   readonly #options: StripOptions;
   #toCut: number;

@@ -1,30 +1,31 @@
 /**
  * tokenizer: text to token ids and back, and conversations to text.
  *
- * Encoding is Hugging Face's JavaScript library. Decoding is a stream: whole texts are streams that
- * ended, so what a client saw piece by piece is what decoding at once gives.
+ * Encoding uses Hugging Face's JavaScript library. Decoding is always incremental: a whole text is
+ * decoded as a stream that ended, so streamed pieces add up to the text decoded at once.
  *
  *   tokenizer.ts         encode, decode, exact bytes of a token, from tokenizer.json
  *   tokenizer-files.ts   reads tokenizer.json and tokenizer_config.json
- *   vocabulary.ts        all tokens: spellings, bytes, which are special
- *   byte-alphabet.ts     how spellings stand for bytes
+ *   vocabulary.ts        all tokens: spellings, bytes, special flags
+ *   byte-alphabet.ts     the mapping from spellings to bytes
  *   stream-decoder.ts    incremental detokenizing of one sequence
  *   decoder-stages.ts    decoding as a chain of streaming stages
- *   decoder-config.ts    tokenizer.json's decoder as such a chain
+ *   decoder-config.ts    builds that chain from tokenizer.json's decoder
  *   utf8-stream.ts       bytes to text, never half a character
- *   token-bound.ts       how many tokens a text has at least
- *   text-pool.ts         threads for work whose cost a client decides; pooled-thread.ts one of them
- *   text-thread.ts       the thread's side; text-work.ts its work, text-jobs.ts what crosses
- *   stop-strings.ts      finds stop strings in a stream of text; stop-pattern.ts one of them
+ *   token-bound.ts       a lower bound for the number of tokens of a text
+ *   text-pool.ts         threads for work whose cost the client decides; pooled-thread.ts: one
+ *   text-thread.ts       the thread's entry point; text-work.ts its work, text-jobs.ts its messages
+ *   stop-strings.ts      finds stop strings in a stream of text; stop-pattern.ts: one string
  *   bad-words.ts         token sequences of forbidden words
  *   chat-template.ts     conversations to prompts, by the model's Jinja template
- *   call-arguments.ts    arguments of tool calls, as templates want them
- *   tool-text.ts         tools for templates that have no place for them
- *   template-cache.ts    templates that requests bring, parsed
- *   template-content.ts  does a template take content parts or strings; renames its calls
+ *   call-arguments.ts    arguments of tool calls, in the form that templates expect
+ *   tool-text.ts         tools as text, for templates without tool support
+ *   template-cache.ts    parsed templates of requests
+ *   template-content.ts  detects whether a template takes content parts; renames its calls
  *   bounded-range.ts     Jinja's range with a limit
  *
- * Invariant: texts of any length, and templates, are a thread's business; a thread can be stopped.
+ * Invariant: texts of unbounded length, and templates, are processed on a text thread, which can be
+ * stopped.
  * Invariant: text already returned by a stream never changes.
  *
  * @module

@@ -1,4 +1,4 @@
-/** One text thread as the pool sees it. */
+/** The pool's handle of one text thread. */
 import { Worker } from "node:worker_threads";
 import type { Clock, Timer } from "#base";
 import {
@@ -20,20 +20,20 @@ export interface PoolTask {
   readonly job: TextJob;
   /** Its queue: the first thread that takes its size. */
   readonly place: number;
-  /** Threads that ended under it. */
+  /** Number of threads that ended while they had this job. */
   attempts: number;
-  /** Nobody waits any longer. */
+  /** The job was answered or rejected. */
   settled: boolean;
-  /** Called once, by whoever sets `settled`. */
+  /** Called once, by the code that sets `settled`. */
   settle: (result: { readonly answer: TextAnswer } | { readonly error: unknown }) => void;
 }
 
-/** Why and with what a thread ended. */
+/** Why a thread ended, and the jobs that it had. */
 export interface ThreadEnd {
-  /** Whose job ended it; null: nobody's. */
+  /** The job that ended the thread; null: none. */
   readonly guilty: PoolTask | null;
   readonly failure: TextFailure;
-  /** Jobs that were with it. */
+  /** The other jobs of the thread. */
   readonly others: readonly PoolTask[];
 }
 
@@ -43,7 +43,7 @@ export interface PooledThreadOptions {
   readonly idleMs: number;
   readonly clock: Clock;
   readonly timer: Timer;
-  /** Takes several jobs at once, so that none waits for a turn of the calling thread. */
+  /** Queues several jobs, so that the next one does not wait for the calling thread. */
   readonly isForSmall: boolean;
   readonly onSettled: () => void;
   readonly onEnd: (end: ThreadEnd) => void;
@@ -51,20 +51,20 @@ export interface PooledThreadOptions {
 
 const MIB = 2 ** 20;
 const SMALL_JOBS_MAX = 8;
-/** The deadline is looked at so often while it runs. */
+/** Number of checks within one deadline. */
 const LOOKS = 8;
 
-/** Built code only, because Node 20 cannot run TypeScript: from source, the built file runs. */
+/** Node 20 cannot run TypeScript: from source, the built file in dist is used. */
 function scriptUrl(): URL {
   const fromSource = import.meta.url.endsWith(".ts");
   const path = fromSource ? "../../dist/tokenizer/text-thread.js" : "./text-thread.js";
   return new URL(path, import.meta.url);
 }
 
-/** A quarter of Node's own measure: a thread that has had one long text would keep the rest. */
+/** A quarter of Node's default: a thread would keep the rest after one long text. */
 const YOUNG_MIB = 12;
 
-/** A worker, the jobs that it has, and the watch over how long one of them runs. */
+/** A worker, its jobs, and the deadline check for the running job. */
 export class PooledThread {
   readonly #options: PooledThreadOptions;
   readonly #worker: Worker;
@@ -73,7 +73,7 @@ export class PooledThread {
   #nextId = 1;
   #ready = false;
   #over = false;
-  /** Jobs begun when the watch last looked, and since when there are no more. */
+  /** Number of jobs begun at the last check, and the time since which it has not changed. */
   #begun = 0;
   #sinceMs = 0;
   #stopWatch: (() => void) | null = null;
@@ -119,7 +119,7 @@ export class PooledThread {
     if (this.#stopWatch === null) this.#watch();
   }
 
-  /** Ends it without a word to anybody. */
+  /** Ends the thread without settling its jobs and without `onEnd`. */
   async terminate(): Promise<void> {
     this.#over = true;
     this.#stopWatch?.();
@@ -151,7 +151,7 @@ export class PooledThread {
     task.settle(result);
   }
 
-  /** Looks again and again, while there are jobs, whether one of them has run for too long. */
+  /** Checks periodically, while there are jobs, whether the running job exceeds its deadline. */
   #watch(): void {
     const { clock, timer, deadlineMs } = this.#options;
     this.#begun = Atomics.load(this.#status, STATUS_BEGUN);
@@ -189,7 +189,7 @@ export class PooledThread {
     const guilty = this.#tasks.get(running) ?? null;
     if (guilty !== null) this.#tasks.delete(running);
     const all = this.tasks();
-    // What cannot even start would not start again: everybody is told.
+    // A thread that failed to start would fail again: all its jobs are rejected.
     const others = this.#ready ? all : [];
     const failure = failureText(guilty?.job ?? null, wanted, cause);
     if (!this.#ready) for (const task of all) this.#settle(task, { error: errorOf(failure) });
@@ -198,7 +198,7 @@ export class PooledThread {
 }
 
 interface ThreadFailure {
-  /** What the job was to do; null where the thread ended for another reason. */
+  /** The requirement that the job violated; null if the thread ended for another reason. */
   readonly wanted: string | null;
   readonly cause: unknown;
 }

@@ -1,14 +1,14 @@
 /**
- * One stop string as an automaton. Its state is the length of the longest end of the text that it
- * begins with. A character of text costs O(1) on average, however the text was made.
+ * One stop string as an automaton. Its state is the length of the longest suffix of the text that
+ * is a prefix of the stop string. A character costs O(1) amortized for any text.
  * Source: D. E. Knuth, J. H. Morris, V. R. Pratt 1977, "Fast pattern matching in strings".
  */
 export class StopPattern {
   readonly text: string;
-  /** By state: the longest state below it that the same text is in as well. */
+  /** By state: the length of the next shorter prefix that the same text also ends with. */
   readonly #fallback: Int32Array;
 
-  /** `text` is not empty. Costs time and four bytes for each of its characters. */
+  /** `text` is not empty. Takes linear time, and four bytes of memory per character. */
   constructor(text: string) {
     this.text = text;
     this.#fallback = new Int32Array(text.length + 1);
@@ -19,13 +19,13 @@ export class StopPattern {
     }
   }
 
-  /** The state after one more UTF-16 unit; `text.length` where a match ends with it. */
+  /** The state after one more UTF-16 unit; `text.length` if a match ends with it. */
   advance(state: number, unit: number): number {
     const from = state === this.text.length ? this.#below(state) : state;
     return this.#after(from, unit);
   }
 
-  /** What may still become a match: below `text.length`, also after one that did not count. */
+  /** Length of a possible partial match: below `text.length`, also after an ignored match. */
   openLength(state: number): number {
     return state === this.text.length ? this.#below(state) : state;
   }

@@ -1,4 +1,4 @@
-/** Finds stop strings in text that comes in pieces. */
+/** Finds stop strings in streamed text. */
 import { type StopPattern, stopPatterns } from "./stop-pattern.ts";
 
 export interface StopStringOptions {
@@ -7,33 +7,33 @@ export interface StopStringOptions {
 }
 
 export interface StopResult {
-  /** Text to show now. */
+  /** Text that can be output now. */
   readonly text: string;
-  /** The stop string that ended the output, or null. After one, nothing may be pushed. */
+  /** The stop string that ended the output, or null. After a match, `push` must not be called. */
   readonly stop: string | null;
 }
 
-/** A stop string in some text, by the index behind its last character. */
+/** A match of a stop string; `end` is the index after its last character. */
 interface Match {
   readonly stop: string;
   readonly end: number;
 }
 
 /**
- * Watches one sequence's text. A character costs O(1) on average for each stop string, whatever
- * their lengths. When the stop string is to be left out, text that could be its beginning is held
- * back: never more than the longest stop string less one.
+ * Finds stop strings in one sequence's text. A character costs O(1) amortized per stop string of
+ * any length. If the stop string is excluded from the output, text that could be its beginning is
+ * held back: at most the length of the longest stop string less one.
  */
 export class StopStrings {
   readonly #stops: readonly string[];
   readonly #patterns: readonly StopPattern[];
-  /** By pattern: how much of it the text ends with. */
+  /** By pattern: the length of the pattern's longest prefix that the text ends with. */
   readonly #states: number[];
   readonly #include: boolean;
-  /** The newest text, which was not returned yet. */
+  /** The end of the text, not returned yet. */
   #held = "";
 
-  /** `stops`: none of them is empty; not changed afterwards. */
+  /** `stops`: no empty strings; not changed afterwards. */
   constructor(stops: readonly string[], options: StopStringOptions) {
     this.#stops = stops;
     this.#patterns = stopPatterns(stops);
@@ -42,8 +42,8 @@ export class StopStrings {
   }
 
   /**
-   * Takes new text, gives what can be shown. `armed` false (before `minTokens`): a stop string that
-   * ends in this text does not count.
+   * Takes new text and returns the text that can be output. `armed` false (before `minTokens`): a
+   * stop string that ends in this text does not count.
    */
   push(text: string, armed = true): StopResult {
     if (this.#patterns.length === 0) return { text, stop: null };
@@ -84,7 +84,7 @@ export class StopStrings {
     return found;
   }
 
-  /** Length of the longest end of the text that a stop string begins with. */
+  /** Length of the longest suffix of the text that is the beginning of a stop string. */
   #openLength(): number {
     let longest = 0;
     for (const [i, pattern] of this.#patterns.entries()) {
@@ -93,14 +93,14 @@ export class StopStrings {
     return longest;
   }
 
-  /** What is held, when the output ends for another reason. */
+  /** The held-back text, when the output ends for another reason. */
   flush(): string {
     const text = this.#held;
     this.#held = "";
     return text;
   }
 
-  /** An independent watcher in the same state. */
+  /** An independent copy in the same state. */
   fork(): StopStrings {
     const copy = new StopStrings(this.#stops, { includeInOutput: this.#include });
     copy.#states.splice(0, this.#states.length, ...this.#states);

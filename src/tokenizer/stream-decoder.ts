@@ -1,4 +1,4 @@
-/** Tokens to text as they come: see `decoder-stages.ts` for how. */
+/** Incremental decoding of tokens to text, through the stages of `decoder-stages.ts`. */
 import type { Piece, Stage } from "./decoder-stages.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
@@ -6,8 +6,8 @@ export interface DecodeOptions {
   /** Leave out special tokens (true by default). */
   readonly skipSpecialTokens?: boolean;
   /**
-   * False: an added token right after another one is written as it is, without the space that the
-   * decoder would put between them. True by default. Matters only where special tokens are kept.
+   * False: an added token right after another one is written unchanged, without the space that the
+   * decoder would put between them. True by default. Has an effect only if special tokens are kept.
    */
   readonly spacesBetweenSpecialTokens?: boolean;
 }
@@ -20,22 +20,22 @@ function textAfter(stages: readonly Stage[], from: number, pieces: Piece[]): str
     if (only === undefined) return "";
     const stage = stages[i];
     if (stage === undefined) break;
-    // One piece is the usual case, and a token's whole cost.
+    // One piece is the usual case and takes the cheap path.
     current = current.length === 1 ? stage.push(only) : current.flatMap((all) => stage.push(all));
   }
   return current.length === 1 ? (current[0]?.text ?? "") : textOfPieces(current);
 }
 
-/** More tokens than a character can have bytes; a stream's state depends on no more. */
+/** More tokens than a character has bytes; a stream's state does not depend on earlier tokens. */
 const primingTokens = 8;
 
 const textOfPieces = (pieces: readonly Piece[]): string =>
   pieces.map((piece) => piece.text).join("");
 
 /**
- * Incremental detokenizer of one sequence. Concatenated results of `push` and the final `flush`
- * equal the decoding of all ids at once; no result ends inside a character; the cost of a token
- * does not depend on how many came before.
+ * Incremental detokenizer of one sequence. The concatenated results of `push` and the final `flush`
+ * equal the text of all ids decoded at once; no result ends inside a character; the cost of a token
+ * does not depend on the number of earlier tokens.
  */
 export class StreamDecoder {
   readonly #vocabulary: Vocabulary;
@@ -56,14 +56,15 @@ export class StreamDecoder {
   }
 
   /**
-   * Takes the last tokens of the prompt without giving their text, so that what follows reads as a
-   * continuation: a SentencePiece model's first word keeps its space. Before the first `push`.
+   * Takes the last tokens of the prompt without returning their text, so that generated text is
+   * decoded as a continuation: a SentencePiece model's first word keeps its space. Call it before
+   * the first `push`.
    */
   prime(promptIds: readonly number[]): void {
     this.push(promptIds.slice(-primingTokens));
   }
 
-  /** Text that the ids complete; "" while a character is unfinished. Unknown ids have no text. */
+  /** The text that these ids complete; "" while a character is unfinished. Unknown ids add none. */
   push(ids: readonly number[]): string {
     let text = "";
     for (const id of ids) text += this.#pushOne(id);
@@ -83,7 +84,7 @@ export class StreamDecoder {
     return textAfter(this.#stages, 0, [{ text: token, kind }]);
   }
 
-  /** Ends the stream: what was held back, U+FFFD for an unfinished character. */
+  /** Ends the stream; returns held-back text, with U+FFFD for an unfinished character. */
   flush(): string {
     let text = "";
     for (const [i, stage] of this.#stages.entries()) {
@@ -92,7 +93,7 @@ export class StreamDecoder {
     return text;
   }
 
-  /** An independent decoder in the same state, for a sequence that splits. */
+  /** An independent decoder in the same state, for a forked sequence. */
   fork(): StreamDecoder {
     const stages = this.#stages.map((stage) => stage.fork());
     return new StreamDecoder(this.#vocabulary, stages, this.#options, this.#afterAdded);

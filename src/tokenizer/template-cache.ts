@@ -1,14 +1,14 @@
 import type { ChatTemplate } from "./chat-template.ts";
 
-/** Characters of all templates kept; parsed, they take some hundred times that. */
+/** Maximum characters of all cached templates; parsed, they take some hundred times that. */
 const CHARACTERS_MAX = 2 ** 18;
-/** What a template counts beside its characters: tiny ones take memory, too. */
+/** Added to each template's characters: tiny templates take memory, too. */
 const ENTRY_CHARACTERS = 2 ** 10;
 
-/** Templates that requests bring, parsed: the newest ones, as far as they fit a bounded memory. */
+/** Parsed templates of requests: an LRU cache with bounded memory. */
 export class TemplateCache {
   readonly #parse: (source: string) => ChatTemplate;
-  /** In the order of their last use. */
+  /** In order of last use, oldest first. */
   readonly #templates = new Map<string, ChatTemplate>();
   #characters = 0;
 
@@ -16,12 +16,12 @@ export class TemplateCache {
     this.#parse = parse;
   }
 
-  /** How many templates are kept. */
+  /** The number of cached templates. */
   get size(): number {
     return this.#templates.size;
   }
 
-  /** Throws what parsing does. */
+  /** The parsed template, from the cache if present. Throws the parser's error. */
   get(source: string): ChatTemplate {
     const known = this.#templates.get(source);
     const template = known ?? this.#parse(source);

@@ -1,6 +1,6 @@
 /**
- * What is seen in a parsed chat template, and changed: does it walk over a message's content
- * parts, or does it want one string; what do its calls go to.
+ * Inspects and changes a parsed chat template: whether it loops over a message's content parts or
+ * expects one string; the functions that its calls name.
  */
 
 type Node = Readonly<Record<string, unknown>>;
@@ -37,7 +37,7 @@ export function loopsOverContent(program: unknown): boolean {
   return nodes.some((node) => node.type === "For" && isContent(node.iterable, aliases));
 }
 
-/** Makes calls of one function calls of another. */
+/** Redirects calls of function `from` to function `to`. */
 export function renameCalls(program: unknown, from: string, to: string): void {
   for (const node of nodesOf(program)) {
     const { callee } = node;

@@ -1,4 +1,4 @@
-/** One turn: `role`, `content` and whatever else the template knows (`tool_calls`, `name`). */
+/** One turn: `role`, `content` and further template fields (`tool_calls`, `name`). */
 export interface TemplateMessage {
   readonly role: string;
   readonly content?: string | readonly unknown[] | null;

@@ -1,10 +1,10 @@
-/** What is handed to a text thread, and what it answers: plain data that crosses threads. */
+/** Jobs and answers of a text thread: plain data that crosses threads. */
 import { EngineError, type ErrorCode } from "#base";
 import type { RenderOptions } from "./chat-template.ts";
 import type { TemplateMessage } from "./template-message.ts";
 import type { TokenizerFiles } from "./tokenizer-files.ts";
 
-/** The model's chat template: its text, and whose mistake it is when it cannot be parsed. */
+/** A chat template: its text, and its source, which decides the error code if parsing fails. */
 export interface TemplateSource {
   readonly text: string;
   readonly from: "model" | "request";
@@ -22,11 +22,11 @@ export interface ChatJob {
   readonly kind: "chat";
   readonly messages: readonly TemplateMessage[];
   readonly options: RenderOptions;
-  /** A template that the request brought; null: the model's. */
+  /** The request's own template; null: the model's. */
   readonly template: string | null;
-  /** Longest rendered text, in bytes. */
+  /** Maximum length of the rendered text, in bytes. */
   readonly bytesMax: number;
-  /** Most tokens that the prompt may have, as far as is known before encoding; null: no limit. */
+  /** Maximum prompt tokens, checked against a lower bound before encoding; null: no limit. */
   readonly tokensMax: number | null;
 }
 
@@ -48,11 +48,11 @@ export type TextJob = EncodeJob | ChatJob | BadWordsJob | DecodeJob;
 /** A rendered and encoded conversation. */
 export interface ChatAnswer {
   readonly ids: Int32Array;
-  /** The template has no place for tools: they were put into the conversation as text. */
+  /** The template does not support tools: they were put into the conversation as text. */
   readonly toolsAsText: boolean;
 }
 
-/** What each kind of job brings. */
+/** The answer to each kind of job. */
 export interface TextAnswers {
   readonly encode: readonly Int32Array[];
   readonly chat: ChatAnswer;
@@ -62,17 +62,17 @@ export interface TextAnswers {
 
 export type TextAnswer = TextAnswers[TextJob["kind"]];
 
-/** What a text thread is started with. Memory is shared: nothing is copied for another thread. */
+/** Start data of a text thread. The memory is shared between all text threads, not copied. */
 export interface TextThreadData {
   /** JSON of `SharedText` as UTF-8. */
   readonly shared: SharedArrayBuffer;
-  /** [id of the job under way or 0, jobs begun]: seen by the pool while the thread is busy. */
+  /** [id of the running job or 0, jobs begun]: the pool can read it while the thread is busy. */
   readonly status: SharedArrayBuffer;
-  /** How long a thread waits for work before it ends. */
+  /** How long an idle thread waits for work before it ends. */
   readonly idleMs: number;
 }
 
-/** What all text threads of a model know. */
+/** The data that all text threads of a model share. */
 export interface SharedText {
   readonly files: TokenizerFiles;
   readonly template: TemplateSource | null;
@@ -80,12 +80,12 @@ export interface SharedText {
   readonly toolTemplate: TemplateSource | null;
 }
 
-/** Places in `TextThreadData.status`. */
+/** Indexes in `TextThreadData.status`. */
 export const STATUS_JOB = 0;
 export const STATUS_BEGUN = 1;
 export const STATUS_LENGTH = 2;
 
-/** To a text thread. Ids count from 1. */
+/** A message to a text thread. Ids count from 1. */
 export interface TextCall {
   readonly id: number;
   readonly job: TextJob;
@@ -98,13 +98,13 @@ export interface TextFailure {
   readonly param: string | null;
 }
 
-/** From a text thread: once when it is ready, then once for each call. */
+/** A message from a text thread: one with id 0 when it is ready, then one per call. */
 export type TextReply =
   | { readonly id: 0 }
   | { readonly id: number; readonly answer: TextAnswer }
   | { readonly id: number; readonly failure: TextFailure };
 
-/** Any thrown value as data; what is no `EngineError` is the text's mistake, as far as is known. */
+/** Any thrown value as data; unless it is an `EngineError`, the text is at fault. */
 export function failureOf(thrown: unknown, job: TextJob): TextFailure {
   if (thrown instanceof EngineError) {
     const { code, message, param } = thrown;
@@ -115,7 +115,7 @@ export function failureOf(thrown: unknown, job: TextJob): TextFailure {
   return { code: "INVALID_ARGUMENT", message: `Cannot ${action}: ${reason}`, param };
 }
 
-/** What a job does, and the field of a request that it is about. */
+/** The action of a job, and the request field that it concerns. */
 export const WORDS: Readonly<Record<TextJob["kind"], readonly [action: string, param: string]>> = {
   encode: ["encode the prompt", "prompt"],
   chat: ["render the conversation", "messages"],

@@ -3,52 +3,52 @@ import { PooledThread, type PoolTask, type ThreadEnd } from "./pooled-thread.ts"
 import { errorOf, type SharedText, type TextAnswers, type TextJob } from "./text-jobs.ts";
 import { shareText } from "./text-work.ts";
 
-/** What one model's text work may take. */
+/** Limits for the text work of one model. */
 export interface TextLimits {
-  /** Most threads. They start when they are needed, and end when they are not. */
+  /** Maximum number of threads. They start on demand and end when idle. */
   readonly textWorkers: number;
-  /** Longest that one job may run, in milliseconds of the clock. */
+  /** Maximum run time of one job, in milliseconds of the clock. */
   readonly textDeadlineMs: number;
-  /** Most jobs that may wait. */
+  /** Maximum number of waiting jobs. */
   readonly textQueueMax: number;
-  /** Most memory of one thread, tokenizer included. */
+  /** Maximum memory of one thread in bytes, tokenizer included. */
   readonly textMemoryBytes: number;
 }
 
 export interface TextPoolOptions extends TextLimits {
   readonly clock: Clock;
   readonly timer: Timer;
-  /** How long a thread waits for work before it ends. */
+  /** How long an idle thread waits for work before it ends. */
   readonly idleMs?: number;
 }
 
 export interface SubmitOptions {
-  /** Characters that the job is about: small jobs never wait behind large ones. */
+  /** Length of the job's text in characters: small jobs never wait behind large ones. */
   readonly size: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Largest job that a thread takes, in characters, from the first thread on; the last takes any. */
+/** Largest job of the first threads, in characters; the remaining threads take any size. */
 const SIZES = [8 * 2 ** 10, 64 * 2 ** 10];
 
-/** Ten minutes: starting again reads the whole vocabulary. */
+/** Ten minutes: each start reads the whole vocabulary. */
 const IDLE_MS = 600_000;
 
-/** A job whose thread was lost through another's fault is tried again, but not for ever. */
+/** Maximum attempts for a job whose thread ended because of another job. */
 const ATTEMPTS_MAX = 3;
 
 /**
  * Threads that do the text work of one model, so that the calling thread never does work whose cost
- * a client decides. A job that takes too long or too much memory is stopped with its thread and
- * refused by name; others that were with it go to a new thread. Each thread has a largest size of
- * job, so that small ones do not wait behind large ones.
+ * the client decides. A job that takes too long or too much memory is stopped with its thread and
+ * rejected with an error that names the limit; other jobs of that thread move to a new one. Each
+ * thread has a maximum job size, so that small jobs do not wait behind large ones.
  */
 export class TextPool {
   readonly #options: TextPoolOptions;
   readonly #text: SharedText;
   readonly #sizes: readonly number[];
   readonly #threads: (PooledThread | null)[];
-  /** Jobs that wait, by the first thread that takes their size. */
+  /** Waiting jobs, by the first thread that takes their size. */
   readonly #queues: PoolTask[][];
   #shared: SharedArrayBuffer | null = null;
 
@@ -63,23 +63,23 @@ export class TextPool {
     this.#queues = this.#sizes.map(() => []);
   }
 
-  /** How many threads there are now. */
+  /** The current number of threads. */
   get threadCount(): number {
     return this.#threads.filter((thread) => thread !== null).length;
   }
 
-  /** Starts the thread of short texts now, so that the first of them does not wait for it. */
+  /** Starts the thread for short texts, so that the first short text does not wait for it. */
   warmUp(): void {
     if (this.#threads[0] === null) this.#start(0);
   }
 
-  /** How many jobs wait for a thread. */
+  /** The number of jobs that wait for a thread. */
   get waitingCount(): number {
     return this.#queues.reduce((sum, queue) => sum + queue.length, 0);
   }
 
   /**
-   * Does a job on a thread. Rejects with what the job throws; INVALID_ARGUMENT for one that takes
+   * Runs a job on a thread. Rejects with the job's own error; INVALID_ARGUMENT for a job that takes
    * too long or too much memory; QUEUE_FULL; ENGINE_DEAD when the pool is closed meanwhile; and
    * with the signal's reason.
    */
@@ -112,7 +112,7 @@ export class TextPool {
     }
   }
 
-  /** Ends all threads; jobs under way are rejected. The next job starts a new thread. */
+  /** Ends all threads; running and waiting jobs are rejected. The next job starts a new thread. */
   async close(): Promise<void> {
     const error = new EngineError("ENGINE_DEAD", "Cannot encode text: the tokenizer was closed");
     const waiting = this.#queues.flatMap((queue) => queue.splice(0));
@@ -136,7 +136,7 @@ export class TextPool {
     );
   }
 
-  /** Hands waiting jobs out, smaller ones also to threads that take larger ones. */
+  /** Assigns waiting jobs to threads; small jobs may also run on threads for larger ones. */
   #dispatch(): void {
     for (let place = 0; place < this.#sizes.length; place++) {
       for (let from = place; from >= 0; from--) this.#fill(place, from);
@@ -144,8 +144,8 @@ export class TextPool {
   }
 
   /**
-   * Gives one thread jobs from one queue. A thread is started for jobs of its own size alone, and
-   * where there are several for any size, only when those before it are busy.
+   * Gives one thread jobs from one queue. A thread is started only for jobs of its own size; of
+   * several threads for any size, only when the earlier ones are busy.
    */
   #fill(place: number, from: number): void {
     const queue = this.#queues[from] ?? [];
@@ -175,7 +175,7 @@ export class TextPool {
     return thread;
   }
 
-  /** A thread is gone: who was to blame is told, the others go to the front of their queue. */
+  /** A thread ended: the guilty job is rejected, the others return to the front of their queue. */
   #replace(place: number, thread: PooledThread, { guilty, failure, others }: ThreadEnd): void {
     if (this.#threads[place] !== thread) return;
     this.#threads[place] = null;
@@ -188,7 +188,7 @@ export class TextPool {
     this.#dispatch();
   }
 
-  /** What runs is left to its end or its deadline: nobody hears of it. */
+  /** Rejects the job. A running job continues to its end or its deadline; its result is unused. */
   #abort(task: PoolTask, reason: unknown): void {
     settle(task, { error: reason });
     const queue = this.#queues[task.place] ?? [];

@@ -1,4 +1,4 @@
-/** A text thread: does the jobs that it is sent, in order. Started by `text-pool.ts`. */
+/** A text thread: runs its jobs in order of arrival. Started by `text-pool.ts`. */
 import { setPriority } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
@@ -14,11 +14,11 @@ import {
 } from "./text-jobs.ts";
 import { readShared, TextWork } from "./text-work.ts";
 
-/** A thread whose heap grew by more than this for a large text gives it back by ending. */
+/** A thread whose heap grew by more than this for a large text ends, to release the memory. */
 const GARBAGE_BYTES_MAX = 32 * 2 ** 20;
 const GARBAGE_IDLE_MS = 1_000;
 
-/** A third of the processor's time beside a thread that generates, where there is one for both. */
+/** A third of the processor time next to a thread that generates on the same core. */
 const NICENESS = 5;
 
 const port = parentPort;
@@ -47,19 +47,19 @@ post({ id: 0 });
 waitForWork();
 
 /**
- * What generates goes first: its threads wait for each other, so that one that is interrupted holds
- * up all. On Linux a thread has a priority of its own; elsewhere this would be the process's.
+ * Generation has priority: its threads wait for each other, so an interrupted thread delays all of
+ * them. On Linux a thread has its own priority; elsewhere this would change the process's.
  */
 function lowerPriority(): void {
   if (process.platform !== "linux") return;
   try {
     setPriority(0, NICENESS);
   } catch {
-    // Some systems let nobody do that: it is a courtesy.
+    // Some systems do not permit it; the lower priority is optional.
   }
 }
 
-/** Ends this thread after a while without work: sooner where that gives much memory back. */
+/** Ends this thread after an idle time, which is shorter if that releases much memory. */
 function waitForWork(): void {
   const grown = getHeapStatistics().total_heap_size - heapAtStart;
   const ms = grown > GARBAGE_BYTES_MAX ? Math.min(GARBAGE_IDLE_MS, idleMs) : idleMs;
@@ -70,7 +70,7 @@ function post(reply: TextReply, transfer: ArrayBuffer[] = []): void {
   port?.postMessage(reply, transfer);
 }
 
-/** Token ids change hands instead of being copied. */
+/** Buffers of token ids, which are transferred instead of copied. */
 function buffersOf(answer: TextAnswer): ArrayBuffer[] {
   if (typeof answer === "string") return [];
   const lists = "ids" in answer ? [answer.ids] : answer;

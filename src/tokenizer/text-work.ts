@@ -1,4 +1,4 @@
-/** The work of a text thread, on whatever thread it runs. */
+/** The work of a text thread; independent of the thread that runs it. */
 import { EngineError } from "#base";
 import { badWordTokens } from "./bad-words.ts";
 import { ChatTemplate, missingTemplate } from "./chat-template.ts";
@@ -17,7 +17,7 @@ import { renderWithTools } from "./tool-text.ts";
 
 const utf8 = { encoder: new TextEncoder(), decoder: new TextDecoder() };
 
-/** What all text threads know, as bytes that they share. */
+/** The common data of all text threads, serialized into shared memory. */
 export function shareText(text: SharedText): SharedArrayBuffer {
   const bytes = utf8.encoder.encode(JSON.stringify(text));
   const shared = new SharedArrayBuffer(bytes.length);
@@ -26,7 +26,7 @@ export function shareText(text: SharedText): SharedArrayBuffer {
 }
 
 export function readShared(shared: SharedArrayBuffer): SharedText {
-  // A decoder takes no shared memory.
+  // `TextDecoder` does not accept shared memory, hence the copy.
   return JSON.parse(utf8.decoder.decode(new Uint8Array(shared).slice()));
 }
 
@@ -49,7 +49,7 @@ export class TextWork {
     this.#ownWithTools = parsed(toolTemplate);
   }
 
-  /** Throws what the job's request is told. */
+  /** Throws the error that the job's request receives. */
   run(job: TextJob): TextAnswer {
     switch (job.kind) {
       case "encode":
@@ -87,7 +87,7 @@ function checkBytes(text: string, bytesMax: number): void {
   if (bytes > bytesMax) throw tooManyBytes(bytes, bytesMax, "messages");
 }
 
-/** A text that is longer than the operator allows. */
+/** PROMPT_TOO_LONG for a text that is longer than the operator's limit. */
 export function tooManyBytes(bytes: number, bytesMax: number, param: string): EngineError {
   return new EngineError(
     "PROMPT_TOO_LONG",

@@ -1,16 +1,16 @@
-/** How many tokens a text has at least, known without encoding it. */
+/** A lower bound for the number of tokens of a text, computed without encoding it. */
 import { EngineError } from "#base";
 import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
 import { isObject, type Json } from "./tokenizer-files.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 const BYTES = 256;
-/** NFC makes at most a third of a text's bytes: three jamos are one syllable. */
+/** NFC shortens a text by a factor of at most 3: three jamos become one syllable. */
 const COMPOSING = 3;
 
 /**
- * Most bytes of a text that one token can stand for, or null where a tokenizer may drop text or
- * stand for any length of it by one token (unknown words).
+ * Maximum number of text bytes that one token can stand for, or null if the tokenizer may drop text
+ * or may encode text of any length as one token (unknown words).
  */
 export function bytesPerToken(tokenizer: Json, vocabulary: Vocabulary): number | null {
   const { model, normalizer, pre_tokenizer: cutting, added_tokens: added } = tokenizer;
@@ -27,7 +27,7 @@ export function bytesPerToken(tokenizer: Json, vocabulary: Vocabulary): number |
   return longest * shrinks;
 }
 
-/** By how much a normalizer can shorten a text; null: any. */
+/** The maximum factor by which a normalizer shortens a text; null: unbounded. */
 function shrinkingOf(normalizer: unknown): number | null {
   if (normalizer === null || normalizer === undefined) return 1;
   if (!isObject(normalizer)) return null;
@@ -50,12 +50,12 @@ function shrinkingOf(normalizer: unknown): number | null {
   }
 }
 
-/** SentencePiece's `▁` for a space. */
+/** Whether the normalizer replaces spaces by SentencePiece's `▁`. */
 function isSpaceMark({ pattern, content }: Json): boolean {
   return isObject(pattern) && pattern.String === " " && content === "▁";
 }
 
-/** Does cutting into words leave all text in one of them? */
+/** Whether the pre-tokenizer keeps all text when it splits it into words. */
 function keepsText(part: unknown): boolean {
   if (part === null || part === undefined) return true;
   if (!isObject(part)) return false;
@@ -66,7 +66,7 @@ function keepsText(part: unknown): boolean {
   return ["ByteLevel", "Metaspace", "Digits"].includes(String(part.type));
 }
 
-/** Has every byte a token of its own, so that no text is unknown? */
+/** Whether every byte has its own token, so that no text is unknown. */
 function spellsAllBytes(
   { vocab, byte_fallback: fallsBack }: Json,
   vocabulary: Vocabulary,
@@ -87,7 +87,7 @@ function spellsAllBytes(
   return seen.size === BYTES;
 }
 
-/** PROMPT_TOO_LONG where even the least number of tokens is more than `tokensMax`; else null. */
+/** PROMPT_TOO_LONG if even the lower bound of tokens exceeds `tokensMax`; otherwise null. */
 export function promptTooLong(
   tokensAtLeast: number,
   tokensMax: number | null,

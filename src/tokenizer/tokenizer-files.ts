@@ -1,11 +1,11 @@
-/** Reads what a tokenizer needs to know out of tokenizer.json and tokenizer_config.json. */
+/** Reads the data of a tokenizer from tokenizer.json and tokenizer_config.json. */
 import { EngineError, messageOf } from "#base";
 import { Vocabulary, type VocabularyKind } from "./vocabulary.ts";
 
 /** A parsed JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** A model's tokenizer files: parsed, or as text (cheaper to hand to a worker). */
+/** A model's tokenizer files: parsed, or as text (cheaper to send to a worker). */
 export interface TokenizerFiles {
   readonly tokenizerJson: string | Json;
   readonly tokenizerConfig?: string | Json | null;
@@ -29,7 +29,7 @@ export function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Parses a file that may be parsed already. Throws TOKENIZER_INVALID. */
+/** Parses a file unless it is parsed already. Throws TOKENIZER_INVALID. */
 export function parsedFile(file: string | Json, name: string): Json {
   let value: unknown = file;
   if (typeof file === "string") {
@@ -59,7 +59,7 @@ export function namedTokensOf(config: Json): NamedTokens {
   return named;
 }
 
-/** All spellings that tokenizer_config.json calls special. */
+/** All spellings that tokenizer_config.json marks as special. */
 function configSpecials(config: Json): string[] {
   const more = config.additional_special_tokens ?? config.extra_special_tokens;
   const values = Array.isArray(more) ? more : isObject(more) ? Object.values(more) : [];
@@ -67,7 +67,7 @@ function configSpecials(config: Json): string[] {
   return [...Object.values(namedTokensOf(config)), ...texts];
 }
 
-/** Types of the decoder and of everything in it. */
+/** Types of a decoder or pre-tokenizer and of all its nested parts. */
 function partTypes(part: unknown): string[] {
   if (!isObject(part)) return [];
   const children = [part.decoders, part.pretokenizers].flatMap((list) =>
@@ -101,16 +101,16 @@ function addedTokensOf(tokenizer: Json): AddedToken[] {
   });
 }
 
-/** What the library encodes with. */
+/** The model types that the library supports. */
 const modelTypes = ["BPE", "Unigram", "WordLevel", "WordPiece"];
 
 /**
- * Ids lie below this, some times those of the largest real vocabulary: one token of a small file
- * must not make tables for all ids below its own.
+ * Upper bound for ids, a few times the largest real vocabulary: one token of a small file must not
+ * create huge tables for all ids below its own.
  */
 const idLimit = 1 << 21;
 
-/** Token strings by id, of the model and added. */
+/** Token strings by id: the model's vocabulary and added tokens. */
 function tokensOf(model: Json, added: readonly AddedToken[]): (string | undefined)[] {
   const tokens: (string | undefined)[] = [];
   const put = (token: string, id: unknown): void => {
@@ -134,14 +134,15 @@ function tokensOf(model: Json, added: readonly AddedToken[]): (string | undefine
   return tokens;
 }
 
-/** GPT-2's way to cut text into words, which `ByteLevel` with `use_regex` stands for. */
+/** GPT-2's pattern that splits text into words; `ByteLevel` with `use_regex` uses it. */
 const byteLevelWords =
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /**
- * tokenizer.json for the JavaScript library, with one thing said in other words: the library's own
- * `ByteLevel` takes JavaScript's white space for Unicode's (they differ in U+FEFF and U+0085),
- * while its `Split` knows the difference. With a prefix space the two are not equal, and it stays.
+ * tokenizer.json for the JavaScript library, with `ByteLevel` rewritten as a `Split`: the library's
+ * `ByteLevel` uses JavaScript's white space instead of Unicode's (they differ in U+FEFF and
+ * U+0085), while its `Split` is correct. With a prefix space the two are not equivalent, so
+ * `ByteLevel` stays.
  */
 export function forLibrary(tokenizer: Json): Json {
   return { ...tokenizer, pre_tokenizer: withSplit(tokenizer.pre_tokenizer) };
@@ -163,14 +164,14 @@ function withSplit(part: unknown): unknown {
 export function vocabularyOf(tokenizer: Json, config: Json): Vocabulary {
   const { model } = tokenizer;
   if (!isObject(model)) throw invalid("tokenizer.json must have a model");
-  const type = String(model.type ?? "BPE"); // older files name none, and are BPE
+  const type = String(model.type ?? "BPE"); // older files have no type and are BPE
   if (!modelTypes.includes(type)) {
     throw invalid(`its model must be one of ${modelTypes.join(", ")}, it is ${type}`);
   }
   const added = addedTokensOf(tokenizer);
   const tokens = tokensOf(model, added);
   const idByToken = new Map<string, number>();
-  // Ids may have gaps, which forEach passes over.
+  // Ids may have gaps, which forEach skips.
   tokens.forEach((token, id) => {
     if (token !== undefined) idByToken.set(token, id);
   });

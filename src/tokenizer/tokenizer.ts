@@ -17,33 +17,33 @@ import {
 import type { Vocabulary } from "./vocabulary.ts";
 
 export interface EncodeOptions {
-  /** Add what the model wants around a text (`<s>`, `[CLS]`); true by default. */
+  /** Add the model's special tokens around a text (`<s>`, `[CLS]`); true by default. */
   readonly addSpecialTokens?: boolean;
 }
 
-/** What a grammar compiler needs of a vocabulary; plain data. */
+/** The vocabulary data for a grammar compiler; plain data. */
 export interface GrammarVocabulary {
-  /** Bytes of all tokens by id, one after another: none of special tokens, ids without a token. */
+  /** Bytes of all tokens, concatenated by id; special tokens and unused ids have none. */
   readonly bytes: Uint8Array;
-  /** Where each token's bytes end. */
+  /** The end offset of each token's bytes. */
   readonly ends: Uint32Array;
 }
 
 /**
  * Text to token ids and back, exactly as Hugging Face's `tokenizers` does, from tokenizer.json.
  *
- * Encoding is Hugging Face's JavaScript library. Decoding is our own (`decoder-stages.ts`), because
- * a server decodes token by token. Spaces are never "cleaned up" beyond what the decoder in
- * tokenizer.json asks for: transformers 5 and vLLM do not either, and it would eat spaces of code.
+ * Encoding uses Hugging Face's JavaScript library. Decoding is our own (`decoder-stages.ts`),
+ * because a server decodes token by token. Spaces are never "cleaned up" beyond what the decoder in
+ * tokenizer.json specifies: neither do transformers 5 and vLLM, and it would remove spaces in code.
  */
 export class Tokenizer {
   readonly vocabulary: Vocabulary;
   /** Spellings of the special tokens that tokenizer_config.json names. */
   readonly namedTokens: NamedTokens;
   readonly #encoder: HuggingFaceTokenizer;
-  /** Never pushed to: each stream forks them. */
+  /** Initial stages; each stream forks them, none is pushed to. */
   readonly #stages: readonly Stage[];
-  /** Most bytes of a text that one token stands for, where that is known. */
+  /** Maximum number of text bytes that one token stands for; null: unknown. */
   readonly #bytesPerToken: number | null;
 
   /** Throws TOKENIZER_INVALID. */
@@ -79,8 +79,8 @@ export class Tokenizer {
   }
 
   /**
-   * Encodes on this thread: about 1.5 MB of ordinary text per second. Texts can be made that cost
-   * a hundred times that, or the square of their length: long ones belong to a `TextPool`.
+   * Encodes on this thread: about 1.5 MB of ordinary text per second. An adversarial text can cost
+   * a hundred times that, or the square of its length: encode long texts on a `TextPool`.
    * Throws TOKENIZER_INVALID.
    */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
@@ -90,10 +90,10 @@ export class Tokenizer {
     try {
       ids = this.#encoder.encode(text, { add_special_tokens }).ids;
     } catch (error) {
-      // The library finds some faults of a file only here, and by accident.
+      // The library detects some faults of a file only here, and by accident.
       throw invalid(wanted, error);
     }
-    // What a template of the file puts around a text may be anything.
+    // Ids that the file's post-processor puts around a text may be anything.
     if (ids.every(Number.isSafeInteger)) return ids;
     throw invalid(`${wanted}, an id is no integer`);
   }
@@ -116,13 +116,13 @@ export class Tokenizer {
     return decoder.push(ids) + decoder.flush();
   }
 
-  /** An incremental decoder, of which `decode` is the whole at once. */
+  /** An incremental decoder; `decode` is its result for all ids at once. */
   stream(options: DecodeOptions = {}): StreamDecoder {
     const stages = this.#stages.map((stage) => stage.fork());
     return new StreamDecoder(this.vocabulary, stages, options);
   }
 
-  /** Exactly the bytes that an id stands for (a token may be half a character). */
+  /** The exact bytes of a token (a token may be half a character). */
   tokenBytes(id: number): Uint8Array {
     return this.vocabulary.bytes(id);
   }
@@ -131,7 +131,7 @@ export class Tokenizer {
     return this.vocabulary.textBytes();
   }
 
-  /** So many tokens `text` has in any case, without encoding it; 0 where nothing is known. */
+  /** A lower bound for the number of tokens of `text`, without encoding it; 0 if unknown. */
   tokensAtLeast(text: string): number {
     if (this.#bytesPerToken === null) return 0;
     return Math.ceil(Buffer.byteLength(text) / this.#bytesPerToken);
@@ -149,10 +149,10 @@ function createEncoder(json: Json, config: Json): HuggingFaceTokenizer {
   }
 }
 
-/** Longest word, in characters, that the library remembers the tokens of; it keeps 10,000. */
+/** Longest word, in characters, whose tokens the library caches; it caches 10,000 words. */
 const CACHED_WORD_MAX = 32;
 
-/** Its own limit of 256 characters lets a client fill 100 MB with words that never come again. */
+/** The library's limit of 256 characters lets a client fill 100 MB with words that never recur. */
 function boundCache({ model }: HuggingFaceTokenizer): void {
   if (model !== null && "max_length_to_cache" in model) model.max_length_to_cache = CACHED_WORD_MAX;
 }

@@ -1,7 +1,7 @@
 /**
- * Tools for chat templates that have no place for them: definitions become a block of the system
- * message; calls and results become turns of plain text, in the form that Hermes models use and
- * that `toolCallParser` auto reads.
+ * Tools for chat templates without tool support: definitions become a block of the system message;
+ * calls and results become turns of plain text, in the form that Hermes models use and that
+ * `toolCallParser` auto parses.
  */
 import { EngineError } from "#base";
 import { withCallArguments } from "./call-arguments.ts";
@@ -12,11 +12,11 @@ import { isObject } from "./tokenizer-files.ts";
 /** A rendered conversation. */
 export interface RenderedChat {
   readonly text: string;
-  /** Tools, calls or results are in it as plain text: the template would have left them out. */
+  /** Tools, calls or results are included as plain text: the template would have omitted them. */
   readonly toolsAsText: boolean;
 }
 
-/** What a template does with something: shows it, leaves it out, or throws. */
+/** What a template does with tool data: renders it, omits it, or throws. */
 type Reaction = "shows" | "hides" | "refuses";
 
 interface ToolSupport {
@@ -24,7 +24,7 @@ interface ToolSupport {
   readonly history: Reaction;
 }
 
-/** Words that no template has of its own. */
+/** Words that occur in no template. */
 const MARK = { definition: "perigee_probe_tool", call: "perigee_probe_call", result: "71829364" };
 
 const probeTool = {
@@ -51,7 +51,7 @@ const probeHistory: readonly TemplateMessage[] = [
 
 const known = new WeakMap<ChatTemplate, ToolSupport>();
 
-/** The prompt of a conversation with or without tools. Throws what `ChatTemplate.render` does. */
+/** The prompt of a conversation with or without tools. Throws as `ChatTemplate.render` does. */
 export function renderWithTools(
   template: ChatTemplate,
   messages: readonly TemplateMessage[],
@@ -69,7 +69,7 @@ export function renderWithTools(
     try {
       return plain(template, messages, options);
     } catch (error) {
-      // A template that refused the probe may take this conversation: it is asked first.
+      // A template that rejected the probe may accept this conversation: it is tried first.
       if (!reactions.includes("refuses")) throw error;
     }
   }
@@ -106,11 +106,11 @@ function reactionTo(
     const text = template.render(messages, { tools: [probeTool] });
     return marks.every((mark) => text.includes(mark)) ? "shows" : "hides";
   } catch {
-    return "refuses"; // an everyday answer: templates check who speaks when
+    return "refuses"; // a common case: templates check the order of roles
   }
 }
 
-/** The definitions stand in a system message, or before the first turn where there can be none. */
+/** Puts the definitions in a system message, or in the first turn if the template has none. */
 function asText(
   template: ChatTemplate,
   messages: readonly TemplateMessage[],
@@ -128,7 +128,7 @@ function asText(
     if (rendered.text.includes(block)) return rendered;
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
-    // Some templates know no system message: the block goes into the first turn.
+    // Some templates reject system messages: the block goes into the first turn.
   }
   return render(withFirstBlock(turns, block));
 }
@@ -158,7 +158,7 @@ function withFirstBlock(turns: readonly TemplateMessage[], block: string): Templ
   return [{ ...second, content }, ...others];
 }
 
-/** Calls as text of the assistant, results as a turn of the user; results in a row are one turn. */
+/** Calls become assistant text, results a user turn; consecutive results share one turn. */
 function textTurns(messages: readonly TemplateMessage[]): TemplateMessage[] {
   const turns: TemplateMessage[] = [];
   let results: string | null = null;

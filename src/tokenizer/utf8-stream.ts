@@ -1,12 +1,12 @@
 /**
- * Bytes to text, a few at a time. A character whose last bytes have not come yet is held back, so
- * no piece ever ends inside one; what can never become a character turns into U+FFFD at once.
+ * Incremental UTF-8 decoding. A character whose last bytes are missing is held back, so no piece
+ * ends inside a character; bytes that cannot become a character turn into U+FFFD at once.
  */
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const none = new Uint8Array(0);
 
-/** Length that a character has by its first byte; 1 for bytes that start none. */
+/** A character's length in bytes, from its first byte; 1 for bytes that start no character. */
 function lengthByLead(byte: number): number {
   if (byte >= 0xf0 && byte <= 0xf4) return 4;
   if (byte >= 0xe0 && byte <= 0xef) return 3;
@@ -40,12 +40,12 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** The whole of `bytes` as text, U+FFFD for what is no UTF-8. A byte order mark stays. */
+/** `bytes` as text, with U+FFFD for invalid UTF-8. A byte order mark stays. */
 export function textOf(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** Concatenating everything that `push` and `flush` return equals `textOf` of all bytes. */
+/** The concatenated results of `push` and `flush` equal `textOf` of all bytes. */
 export class Utf8Stream {
   #held: Uint8Array;
 
@@ -58,7 +58,7 @@ export class Utf8Stream {
     return this.#held.length > 0;
   }
 
-  /** Text of all characters that are complete now. */
+  /** The text of all characters that these bytes complete. */
   push(bytes: Uint8Array): string {
     const all = this.#held.length === 0 ? bytes : joined(this.#held, bytes);
     const end = all.length - unfinishedLength(all);
@@ -66,7 +66,7 @@ export class Utf8Stream {
     return end === 0 ? "" : decoder.decode(all.subarray(0, end));
   }
 
-  /** What is held, as U+FFFD; "" when nothing is. */
+  /** Held bytes as U+FFFD; "" if there are none. */
   flush(): string {
     const held = this.#held;
     this.#held = none;

@@ -1,26 +1,26 @@
 import { byteOfFallback, bytesOfByteLevel } from "./byte-alphabet.ts";
 
 /**
- * How token strings stand for bytes: `byte_level` (GPT-2's alphabet), `byte_fallback`
+ * The mapping from token strings to bytes: `byte_level` (GPT-2's alphabet), `byte_fallback`
  * (SentencePiece: `▁` is a space, `<0x0A>` a byte), `raw` (the string itself).
  */
 export type VocabularyKind = "byte_level" | "byte_fallback" | "raw";
 
 export interface VocabularyOptions {
   readonly kind: VocabularyKind;
-  /** Token strings by id, as tokenizer.json spells them. Ids may have holes. */
+  /** Token strings by id, as tokenizer.json spells them. Ids may have gaps. */
   readonly tokens: readonly (string | undefined)[];
-  /** Ids of tokens that were added beside the model's own (they are matched in text as a whole). */
+  /** Ids of added tokens, beside the model's own vocabulary (matched in text as a whole). */
   readonly addedIds: Iterable<number>;
   /** Ids that are left out of text. */
   readonly specialIds: Iterable<number>;
-  /** Marks a token that continues a word (`##`), if the model has such. */
+  /** The prefix of tokens that continue a word (`##`), if the model uses one. */
   readonly continuationPrefix: string | null;
 }
 
 const encoder = new TextEncoder();
 
-/** All tokens of a model: what they are called and which bytes they stand for. */
+/** All tokens of a model: their spellings and their bytes. */
 export class Vocabulary {
   readonly kind: VocabularyKind;
   readonly #tokens: readonly (string | undefined)[];
@@ -45,7 +45,7 @@ export class Vocabulary {
     return [...this.#specialIds];
   }
 
-  /** The token's own spelling, or null for an id that has none. */
+  /** The token's spelling, or null for an unknown id. */
   token(id: number): string | null {
     return this.#tokens[id] ?? null;
   }
@@ -59,8 +59,8 @@ export class Vocabulary {
   }
 
   /**
-   * Bytes by id, what grammars are compiled against. None for holes, and for special tokens: they
-   * leave no text, so no text can ask for them. Byte tokens do, whatever a file calls them.
+   * Bytes by id, for the grammar compiler. Gaps have none, and special tokens have none because
+   * they add no text. Byte-fallback tokens have bytes even if a file marks them special.
    */
   textBytes(): { bytes: Uint8Array; ends: Uint32Array } {
     const none = new Uint8Array(0);
@@ -75,7 +75,7 @@ export class Vocabulary {
     return { bytes, ends };
   }
 
-  /** Bytes that a token adds to a text; none for an unknown id. A word piece loses its mark. */
+  /** Bytes that a token adds to a text; none for an unknown id. The `##` prefix is removed. */
   bytes(id: number): Uint8Array {
     const token = this.token(id);
     if (token === null) return new Uint8Array(0);

@@ -36,6 +36,7 @@ const PLANTED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   machine: { "docs/notes.md": "see /home/somebody/notes\n" },
   readme: { "README.md": "words\n".repeat(20) },
   deviceKinds: { "src/engine/loop.ts": 'if (device.kind === "cuda") wait();\n' },
+  phrases: { "src/engine/loop.ts": "/** Somebody reads it. */\nexport const a = 1;\n" },
   unfinished: { "src/engine/loop.ts": "// TODO: the rest\n" },
 };
 

@@ -287,6 +287,23 @@ export function readme(files) {
   return [{ rule: "readme", path: "README.md", message }];
 }
 
+/** Words that make persons of code. */
+const PHRASES = /\b(nobody|somebody|anybody|everybody|whoever|hears)\b/i;
+
+/** Comments have subjects that exist. @param {Files} files @returns {Violation[]} */
+export function phrases(files) {
+  const found = [];
+  for (const [path, text] of matching(files, /^src\/.*\.ts$/)) {
+    const code = withoutComments(text).split("\n");
+    text.split("\n").forEach((line, index) => {
+      const [word] = PHRASES.exec(line) ?? [];
+      if (word === undefined || PHRASES.test(code[index] ?? "")) return;
+      found.push({ rule: "phrases", path, line: index + 1, message: `say who "${word}" is` });
+    });
+  }
+  return found;
+}
+
 /** What a device can do is a property of it. @param {Files} files @returns {Violation[]} */
 export function deviceKinds(files) {
   const outside = matching(files, /^src\/(?!devices\/|cli\/).*\.ts$/);
@@ -322,5 +339,6 @@ export const RULES = [
   machine,
   readme,
   deviceKinds,
+  phrases,
   unfinished,
 ];

@@ -1,4 +1,4 @@
-/** A measurement on a GPU beside what the GPU allows, measured in the same run. */
+/** Compares a measurement on a GPU with the GPU's limits, measured in the same run. */
 import { EngineError } from "#base";
 import { openCheckpoint, resolveModel } from "#checkpoint";
 import { type GpuCeilings, measureGpuCeilings } from "#devices";
@@ -12,24 +12,24 @@ import {
   requestsLimitSeconds,
 } from "./model-work.ts";
 
-/** What is known before the model is loaded: later its pool has all memory. */
+/** The limits, measured before the model is loaded: afterwards its pool has all memory. */
 export interface GpuLimits {
   readonly gpu: string;
   readonly ceilings: GpuCeilings;
-  /** Null for a model whose work is not counted. */
+  /** Null for a model whose work cannot be computed. */
   readonly shape: ModelShape | null;
 }
 
-/** What says where a model will run. */
+/** The flags that select the device. */
 export interface DeviceWish {
   readonly device?: unknown;
-  /** Who names an instruction set means the processor. */
+  /** An explicit instruction set selects the CPU. */
   readonly isa?: unknown;
 }
 
 /**
- * The limits of a run on a GPU; null on other devices, which `auto` takes where there is no GPU.
- * Throws as opening the device does.
+ * The limits of a run on a GPU; null on other devices, which `auto` selects without a GPU. Throws
+ * the errors of opening the device.
  */
 export async function gpuLimits(
   model: string | undefined,
@@ -47,7 +47,7 @@ async function ceilingsIfThere(): Promise<Awaited<ReturnType<typeof measureGpuCe
   try {
     return await measureGpuCeilings(cudaFromEnvironment());
   } catch (error) {
-    // Loading the model says why, where there is more to say than that there is no GPU.
+    // If there is more to report than a missing GPU, loading the model reports it.
     if (error instanceof EngineError && error.code === "DEVICE_UNAVAILABLE") return null;
     throw error;
   }
@@ -64,16 +64,16 @@ async function shapeOf(model: string): Promise<ModelShape | null> {
   }
 }
 
-/** What `bench latency` and `bench throughput` say beside their times. */
+/** The limits that `bench latency` and `bench throughput` report beside their times. */
 export interface LimitReport {
   readonly gpu: string;
   readonly ceilings: GpuCeilings;
-  /** Seconds that the run takes at least, and how near it came; null where that is not known. */
+  /** The run's lower bound in seconds, and the share of it reached; null if unknown. */
   readonly limitSeconds: number | null;
   readonly ratio: number | null;
 }
 
-/** A run's seconds against the least that its work can take with 16-bit weights and keys. */
+/** A run's seconds against the lower bound of its work with 16-bit weights and keys. */
 export function againstLimits(
   { gpu, ceilings, shape }: GpuLimits,
   run: {

@@ -1,9 +1,9 @@
 /**
- * What the work of a decoder takes at least: bytes that must be read and operations that must be
- * done. Over what a device allows, they are the limit that measurements are held against.
+ * The minimal work of a decoder: bytes to read and operations to execute. Divided by a device's
+ * ceilings, they are the limits with which measurements are compared.
  */
 
-/** Sizes of a dense decoder with gated feed-forwards, of which Llama is one. */
+/** Sizes of a dense decoder with gated feed-forwards, such as Llama. */
 export interface ModelShape {
   readonly hidden: number;
   readonly layers: number;
@@ -30,7 +30,7 @@ export interface Ceilings {
 
 const bf16Bytes = 2;
 
-/** Families whose layers are what `layerElements` counts. */
+/** Families whose layers `layerElements` describes. */
 const gatedFamilies = ["llama", "mistral", "qwen2", "qwen3", "phi3"];
 
 /** The sizes in a config.json; null for a model of another kind. */
@@ -54,12 +54,12 @@ export function readShape(config: Readonly<Record<string, unknown>>): ModelShape
   return Object.values(shape).every((value) => value > 0) ? shape : null;
 }
 
-/** Elements of the matrices that a token passes in one layer. */
+/** Elements of the weight matrices of one layer. */
 function layerElements({ hidden, heads, headDim, qkvRows, feedForward }: ModelShape): number {
   return hidden * (qkvRows + heads * headDim + 3 * feedForward);
 }
 
-/** Elements of all matrices that make a token of a token: layers and head. */
+/** Elements of all weight matrices of a decode step: layers and head. */
 function weightElements(shape: ModelShape): number {
   return shape.layers * layerElements(shape) + shape.vocabulary * shape.hidden;
 }
@@ -80,8 +80,8 @@ export function attentionFLOPs(
 }
 
 /**
- * A step that decodes `batch` sequences of `context` tokens: all weights but the tokens' table, and
- * keys and values of every sequence, are read once.
+ * A step that decodes `batch` sequences of `context` tokens: all weights except the embedding
+ * table, and keys and values of every sequence, are read once.
  */
 export function decodeWork(shape: ModelShape, batch: number, context: number): Work {
   const elements = weightElements(shape);
@@ -92,7 +92,7 @@ export function decodeWork(shape: ModelShape, batch: number, context: number): W
   };
 }
 
-/** A prompt of `tokens`; the head is needed for its last token alone. */
+/** Prefill of a prompt of `tokens`; the head is needed only for its last token. */
 export function prefillWork(shape: ModelShape, tokens: number): Work {
   const { hidden, layers, vocabulary } = shape;
   const products = 2 * (tokens * layers * layerElements(shape) + vocabulary * hidden);
@@ -102,7 +102,7 @@ export function prefillWork(shape: ModelShape, tokens: number): Work {
   };
 }
 
-/** Milliseconds of `work` where reading and computing overlap completely. */
+/** Milliseconds of `work` if reading and computing overlap completely. */
 export function limitMs({ bytes, flops }: Work, { copyGBs, bf16TFLOPs }: Ceilings): number {
   return Math.max(bytes / copyGBs / 1e6, flops / bf16TFLOPs / 1e9);
 }
@@ -115,8 +115,8 @@ export interface RequestSizes {
 }
 
 /**
- * Seconds that equal requests take at least: the operations of all prompts, whose weights are read
- * for many tokens at once, and a decoding step for every token but the first, in half of the
+ * Lower bound in seconds for equal requests: the operations of all prompts, whose weights are read
+ * for many tokens at once, and a decode step for every token except the first, at half of the
  * growing context.
  */
 export function requestsLimitSeconds(

@@ -16,10 +16,10 @@ export interface OfflineOptions {
   readonly seed: number;
 }
 
-/** What may be known of the device beside the model; null: nothing. */
+/** The device's limits; null: unknown. */
 type Limits = GpuLimits | null;
 
-/** Generates all prompts at once, every sequence to its full length; seconds. */
+/** Generates all prompts at once, each sequence to its full length; returns seconds. */
 async function runOnce(llm: LLM, options: OfflineOptions, seed: number): Promise<number> {
   const { prompts, inputLength, outputLength } = options;
   const batch = randomPrompts(prompts, inputLength, llm.info.vocabularySize, seed);
@@ -33,7 +33,7 @@ async function runOnce(llm: LLM, options: OfflineOptions, seed: number): Promise
   return (systemClock.nowMs() - started) / MS_PER_SECOND;
 }
 
-/** Warm-up runs, then timed ones, each with fresh prompts: none hits the prefix cache. */
+/** Warm-up runs, then timed runs, each with fresh prompts: none hits the prefix cache. */
 async function timeRuns(llm: LLM, options: OfflineOptions): Promise<number[]> {
   const { warmups, iterations, seed } = options;
   const progress = await Progress.start("measuring", warmups + iterations);
@@ -64,7 +64,7 @@ export async function benchLatency(llm: LLM, options: OfflineOptions, limits: Li
   };
 }
 
-/** Requests and tokens per second with everything asked for at once. */
+/** Requests and tokens per second with all requests sent at once. */
 export async function benchThroughput(llm: LLM, options: OfflineOptions, limits: Limits = null) {
   const seconds = await timeRuns(llm, options);
   const typical = median(seconds);
@@ -80,7 +80,7 @@ export async function benchThroughput(llm: LLM, options: OfflineOptions, limits:
   };
 }
 
-/** The run beside what the GPU allows; nothing where that was not measured. */
+/** The run compared with the GPU's limits; no fields if these were not measured. */
 function limited(
   llm: LLM,
   sizes: OfflineOptions,

@@ -1,38 +1,38 @@
-/** What `bench serve` sends: random token ids, made-up text, or the rows of a file. */
+/** Prompts of `bench serve`: random token ids, random text, or the rows of a file. */
 import { createReadStream } from "node:fs";
 import { EngineError, philox, seedFrom } from "#base";
 import { fileProblem } from "../file-problem.ts";
 import { readLines } from "../line-reader.ts";
 import { randomPrompts } from "./random-prompts.ts";
 
-/** One prompt, in the form that its route takes. */
+/** One prompt, in the format of its route. */
 export type OnlinePrompt =
   | { readonly prompt: readonly number[] | string }
   | { readonly messages: readonly unknown[] };
 
 export interface OnlinePromptOptions {
   readonly prompts: number;
-  /** Tokens of each that is made up; words, where it is text. */
+  /** Length of each random prompt: tokens, or words if it is text. */
   readonly inputLength: number;
   readonly vocabularySize: number;
   readonly seed: number;
-  /** Text in place of token ids. */
+  /** Text instead of token ids. */
   readonly text: boolean;
-  /** Messages of a user, for the chat route; text in any case. */
+  /** User messages for the chat route; always text. */
   readonly chat: boolean;
-  /** JSON lines, each a text or an object with "prompt" or "messages"; null: made up. */
+  /** JSON lines, each a text or an object with "prompt" or "messages"; null: random prompts. */
   readonly dataset: string | null;
 }
 
-/** Short and common, about a token each in most vocabularies. */
+/** Short common words, about one token each in most vocabularies. */
 const WORDS = (
   "the of and to in is was for on that with as by at from it his an are this which or had not be " +
   "first new one two time people year way day man world life part place case week company system"
 ).split(" ");
 
 /**
- * The prompts of a run: equal options give equal prompts. Throws IO and INVALID_ARGUMENT for a
- * dataset that cannot be used, which names the line.
+ * The prompts of a run: equal options give equal prompts. For a dataset that cannot be used, throws
+ * IO, or INVALID_ARGUMENT naming the line.
  */
 export async function onlinePrompts(options: OnlinePromptOptions): Promise<OnlinePrompt[]> {
   const { prompts, inputLength, vocabularySize, seed, text, chat, dataset } = options;
@@ -45,7 +45,7 @@ export async function onlinePrompts(options: OnlinePromptOptions): Promise<Onlin
   }));
 }
 
-/** A text becomes a user's message where the chat route is asked. */
+/** On the chat route, a text becomes a user message. */
 function asked(row: OnlinePrompt, chat: boolean): OnlinePrompt {
   if ("messages" in row || !chat) return row;
   return { messages: [{ role: "user", content: row.prompt }] };
@@ -80,7 +80,7 @@ async function readDataset(file: string, count: number): Promise<OnlinePrompt[]>
   throw wrongRow(file);
 }
 
-/** Null for a line that is no prompt. */
+/** Null for a line without a valid prompt. */
 function rowOf(line: string): OnlinePrompt | null {
   let value: unknown;
   try {

@@ -17,15 +17,15 @@ export interface OnlineOptions {
   readonly requestRate: number;
   readonly concurrencyMax: number;
   readonly vocabularySize: number;
-  /** Of prompts that are made up and of arrivals: the same one again meets the server's cache. */
+  /** Seed of random prompts and arrivals: a repeated seed hits the server's prefix cache. */
   readonly seed: number;
-  /** Made-up prompts are text; token ids otherwise. */
+  /** Random prompts are text; token ids otherwise. */
   readonly text: boolean;
   /** /v1/chat/completions; /v1/completions otherwise. */
   readonly chat: boolean;
-  /** A file with prompts; null: they are made up. */
+  /** A file with prompts; null: random prompts. */
   readonly dataset: string | null;
-  /** Requests with prompts of their own that are sent before, and not counted. */
+  /** Warm-up requests, with their own prompts, sent before and not counted. */
   readonly warmups: number;
 }
 
@@ -35,7 +35,7 @@ interface RequestTiming {
   readonly endToEndMs: number;
   readonly tokens: number;
   readonly promptTokens: number;
-  /** Of these, tokens that the server found in its cache. */
+  /** Prompt tokens that the server found in its cache. */
   readonly cachedTokens: number;
 }
 
@@ -68,7 +68,7 @@ export async function benchServe(options: OnlineOptions) {
   return summary(options, timings, failed, (systemClock.nowMs() - started) / MS_PER_SECOND);
 }
 
-/** Other prompts than those that are measured, or these would be in the cache then. */
+/** Uses other prompts than the measured ones, which would otherwise be in the cache. */
 async function warmUp(options: OnlineOptions): Promise<void> {
   const { warmups, seed, chat } = options;
   if (warmups === 0) return;
@@ -104,7 +104,7 @@ function summary(
   };
 }
 
-/** Milliseconds from the start at which each request is sent. */
+/** The send time of each request, in milliseconds from the start. */
 function arrivalTimes({ prompts, requestRate, seed }: OnlineOptions): number[] {
   let now = 0;
   return Array.from({ length: prompts }, (_, place) => {
@@ -147,7 +147,7 @@ interface Usage {
   readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null;
 }
 
-/** Of an event, as OpenAI's servers send it, what is measured. */
+/** The measured fields of an event in OpenAI's format. */
 interface StreamEvent {
   readonly choices?: readonly StreamChoice[];
   readonly usage?: Usage | null;
@@ -159,7 +159,7 @@ interface StreamChoice {
   readonly finish_reason?: string | null;
 }
 
-/** The first chunk of a chat says who speaks, and is no token yet. */
+/** The first chunk of a chat contains only the role, and is not a token. */
 function hasText({ delta, finish_reason: reason }: StreamChoice): boolean {
   if (delta === undefined || (reason ?? null) !== null) return true;
   return delta.role === undefined || (delta.content ?? "") !== "";
@@ -192,7 +192,7 @@ async function openStream(
   throw new EngineError("NETWORK", `Cannot use ${options.url}: status ${response.status}, ${said}`);
 }
 
-/** Of a refusal, in a message. */
+/** Maximum characters of a server's error answer in a message. */
 const ANSWER_LENGTH_MAX = 500;
 
 /** The `data:` lines of a stream, up to [DONE]. */
@@ -207,7 +207,7 @@ async function* serverSentEvents(body: ReadableStream<Uint8Array>): AsyncGenerat
   }
 }
 
-/** Lets at most `most` in at once. */
+/** Admits at most `most` at once. */
 class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -13,7 +13,7 @@ export function mean(samples: readonly number[]): number {
   return samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
 }
 
-/** What people compare: middle and tail, in the samples' unit, three decimals. */
+/** Summary statistics: middle and tail, in the samples' unit, three decimals. */
 export function summarize(samples: readonly number[]) {
   const round = (value: number) => Math.round(value * 1000) / 1000;
   return {

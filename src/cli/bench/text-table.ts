@@ -1,7 +1,7 @@
-/** A heading and a value of a row. */
+/** A column's heading and value. */
 export type Cell = readonly [title: string, value: string | number | null];
 
-/** One measurement as two lines for people, columns as wide as they must be. */
+/** One measurement as two lines of text, with aligned columns. */
 export function textRow(cells: readonly Cell[]): string {
   const texts = cells.map(([title, value]) => [title, textOf(value)] as const);
   const widths = texts.map(([title, value]) => Math.max(title.length, value.length));
@@ -10,7 +10,7 @@ export function textRow(cells: readonly Cell[]): string {
   return `${line(([title]) => title)}\n${line(([, value]) => value)}\n`;
 }
 
-/** Numbers with four digits that mean something. */
+/** Numbers with four significant digits. */
 function textOf(value: string | number | null): string {
   if (value === null || (typeof value === "number" && !Number.isFinite(value))) return "–";
   return typeof value === "string" ? value : String(Number(value.toPrecision(4)));

@@ -137,12 +137,12 @@ async function serve(flags: ServeFlags) {
 }
 
 const SEED_LIMIT = 2 ** 31;
-/** Prompts that begin alike by chance share less, and what a chat template begins with little. */
+/** Cached share from which a notice is printed; chance and chat templates cause a smaller share. */
 const TOLD_SHARE = 0.2;
 
 const SAFE_VOCABULARY = 1000;
 
-/** Which model a server has. Servers that do not tell their vocabulary get low ids only. */
+/** A server's model. Servers that do not report their vocabulary size receive only low ids. */
 async function describeServer(url: string, apiKey: string | null) {
   const headers = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
   const read = async (path: string): Promise<unknown> => {
@@ -170,7 +170,7 @@ async function describeServer(url: string, apiKey: string | null) {
 
 type Result = Awaited<ReturnType<Measure>>;
 
-/** A run as a row: its time, what the device allows, and how near it came. */
+/** A run as a row: its time, the device's limit, and the share of it reached. */
 function tableOf(result: Result): string {
   const { prompts, inputLength, outputLength, outputTokensPerSecond } = result;
   const seconds = "seconds" in result ? result.seconds : result.latencySeconds;

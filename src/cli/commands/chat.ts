@@ -13,7 +13,7 @@ interface ChatFlags extends Readonly<Record<string, unknown>> {
 
 const MAX_TOKENS_DEFAULT = 512;
 
-/** Where neither the model nor a flag says: lively, but not wild. */
+/** The temperature if neither the model nor a flag sets it. */
 const TEMPERATURE_DEFAULT = 0.7;
 
 const sampling = samplingFlags({
@@ -63,7 +63,7 @@ async function chat(model: string | undefined, flags: ChatFlags): Promise<void> 
   terminal.close();
 }
 
-/** Somebody types and reads; else answers are all that is printed. */
+/** Whether a user types and reads on a terminal; otherwise only answers are printed. */
 function isInteractive(): boolean {
   return process.stdin.isTTY && process.stdout.isTTY;
 }
@@ -86,7 +86,7 @@ function missingTemplate(llm: LLM): EngineError {
   );
 }
 
-/** What was said so far. */
+/** The messages so far. */
 class Conversation {
   readonly #llm: LLM;
   readonly #terminal: Interface;
@@ -110,7 +110,7 @@ class Conversation {
     this.#messages = [...this.#opening];
   }
 
-  /** Streams one answer and keeps both sides. Ctrl-C stops the answer only. */
+  /** Streams one answer and stores both messages. Ctrl-C stops only the answer. */
   async say(text: string): Promise<void> {
     this.#messages.push({ role: "user", content: text });
     const stop = new AbortController();

@@ -8,7 +8,7 @@ import { cacheSizes, type LevelSize, sizesText } from "../cache-sizes.ts";
 import { cudaFromEnvironment } from "../cuda-environment.ts";
 import { bundledModel, packageVersion } from "../package-root.ts";
 
-/** `perigee doctor`: what this machine offers, what is missing and how to get it. */
+/** `perigee doctor`: reports available devices, missing parts and their remedies. */
 export function defineDoctor(command: Command): void {
   command.option("--json", "Print JSON.").action(async (flags: { json?: boolean }) => {
     const found = await examine();
@@ -25,11 +25,11 @@ interface Findings {
   readonly platform: string;
   readonly devices: readonly DeviceReport[];
   readonly bundledModel: boolean;
-  /** Why there is no structured output; null where there is. */
+  /** Why structured output is not available; null if it is. */
   readonly grammarProblem: string | null;
-  /** What that model's cache holds by default; null where the model does not load. */
+  /** The default cache sizes of that model; null if the model does not load. */
   readonly kvCache: readonly LevelSize[] | null;
-  /** Why it does not; null where it does. */
+  /** Why the model does not load; null if it does. */
   readonly problem: string | null;
   /** In one line: whether models run, and on what. */
   readonly verdict: string;
@@ -50,7 +50,7 @@ async function examine(): Promise<Findings> {
   };
 }
 
-/** Loads it as a server would, and lets it go. */
+/** Loads the bundled model as a server would, and releases it. */
 async function tryBundledModel(): Promise<Pick<Findings, "kvCache" | "problem">> {
   try {
     await using llm = await LLM.load(bundledModel, { cuda: cudaFromEnvironment() });
@@ -60,7 +60,7 @@ async function tryBundledModel(): Promise<Pick<Findings, "kvCache" | "problem">>
   }
 }
 
-/** What `--device auto` takes. `reference` runs everywhere. */
+/** The device that `--device auto` selects. `reference` runs everywhere. */
 function verdictOn(devices: readonly DeviceReport[]): string {
   const there = (wanted: string) =>
     devices.find(({ kind, available }) => kind === wanted && available);
@@ -93,7 +93,7 @@ function cacheLines({ kvCache, problem }: Findings): string[] {
   return [`ok      KV cache of this model: ${sizesText(kvCache)}`, `        ${more}`];
 }
 
-/** A GPU is nothing that a machine must have. */
+/** The lines of one device. A missing GPU is not an error. */
 function deviceLines({ kind, available, description, remedy, details }: DeviceReport): string[] {
   const missing = kind === "cuda" ? "-      " : "missing";
   const line = `${available ? "ok     " : missing} ${description}`;

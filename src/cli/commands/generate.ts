@@ -15,7 +15,7 @@ import { SAMPLING_HEADING, samplingFlags } from "../sampling-flags.ts";
 import { print } from "../standard-output.ts";
 import { plainText } from "../terminal-text.ts";
 
-/** Longer than the API's 16 tokens: somebody reads it. */
+/** Longer than the API's default of 16 tokens, for interactive use. */
 const MAX_TOKENS_DEFAULT = 128;
 
 const sampling = samplingFlags({ maxTokens: MAX_TOKENS_DEFAULT });
@@ -33,7 +33,7 @@ interface GenerateFlags extends Readonly<Record<string, unknown>> {
   readonly retention?: unknown;
 }
 
-/** Checked, and each wish under one name. */
+/** Validated flags, with one name for each setting. */
 interface CheckedFlags extends GenerateFlags {
   readonly retention: RetentionConfig | undefined;
 }
@@ -105,7 +105,7 @@ async function generate(model: string | undefined, given: GenerateFlags): Promis
   });
 }
 
-/** Sequences handed to the engine at a time: it refuses more waiting ones than this. */
+/** Sequences passed to the engine at a time: it rejects more waiting ones. */
 const SEQUENCES_MAX = 1024;
 
 /** Throws INVALID_ARGUMENT naming the flag. */
@@ -115,7 +115,7 @@ function checkedFlags(given: GenerateFlags): CheckedFlags {
   return flags;
 }
 
-/** `--num-return-sequences` is `--n`. Throws INVALID_ARGUMENT where they say two things. */
+/** `--num-return-sequences` is `--n`. Throws INVALID_ARGUMENT if they contradict each other. */
 function withOneCount({ numReturnSequences: count, ...flags }: GenerateFlags): GenerateFlags {
   if (count === undefined) return flags;
   if (flags.n === undefined || flags.n === count) return { ...flags, n: count };
@@ -128,8 +128,8 @@ function withOneCount({ numReturnSequences: count, ...flags }: GenerateFlags): G
 }
 
 /**
- * The model's own defaults, flags, what stands beside the prompt: the last one counts. What a
- * model's authors recommend is for drawing: beams take none of it.
+ * The model's defaults, then flags, then the prompt's own options; later ones take precedence. The
+ * authors' recommended parameters are for sampling: beam search ignores them.
  */
 function optionsOf(llm: LLM, flags: CheckedFlags, row: PromptRow): GenerateOptions {
   const asked: GenerateOptions = { ...sampling.collect(flags), ...row.sampling };
@@ -147,7 +147,7 @@ function wantsJson(flags: GenerateFlags): boolean {
   return flags.json === true || flags.output !== undefined;
 }
 
-/** Prints text as it is made; token ids where the model has no words. */
+/** Prints text as it is generated; token ids if the model has no tokenizer. */
 async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions): Promise<void> {
   let tokens = 0;
   try {

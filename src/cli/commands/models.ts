@@ -117,12 +117,12 @@ function print(summary: Readonly<Record<string, unknown>>, json: boolean): void 
   }
 }
 
-/** A line; names in it are a stranger's. In JSON, escapes are JSON's own. */
+/** Prints a line, which may contain untrusted names. In JSON, JSON's own escapes suffice. */
 function say(line: string): void {
   process.stdout.write(`${plainText(line)}\n`);
 }
 
-/** A list of plain values on one line, one of objects with a line each, an object on many. */
+/** Plain values of a list on one line, objects of a list one per line, an object on many lines. */
 function shown(value: unknown): string {
   if (!Array.isArray(value)) {
     return typeof value === "object" ? JSON.stringify(value, null, 2) : String(value);
@@ -148,7 +148,7 @@ async function pull(name: string, flags: HubFlags): Promise<void> {
   }
 }
 
-/** Megabytes of a download, whose total is known when it has begun. */
+/** Progress of a download in megabytes; the total is known once it has begun. */
 class DownloadBar {
   readonly #name: string;
   #progress: Promise<Progress> | null = null;

@@ -14,7 +14,7 @@ interface ReplayFlags {
 const CAPACITIES = "1000,10000,30000,50000,100000,inf";
 const POLICIES = "lru,lfu,length-aware,priority";
 
-/** `perigee replay`: which pool size and eviction policy a recorded load wants. */
+/** `perigee replay`: hit rates of a recorded load by pool size and eviction policy. */
 export function defineReplay(command: Command): void {
   command
     .argument(

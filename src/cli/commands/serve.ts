@@ -10,13 +10,13 @@ import { SchemaFlags } from "../flags.ts";
 import { giveFreedMemoryBack } from "../freed-memory.ts";
 import { type Announce, startLines } from "../start-lines.ts";
 
-/** Exit codes of what a signal ended are this and the signal's number, as in every shell. */
+/** The exit code after a signal is this plus the signal's number, as in every shell. */
 const SIGNALLED = 128;
 
-/** How often a server looks whether npm, which started it, is still there. */
+/** Interval of the check whether npm, which started the server, still runs. */
 const PARENT_CHECK_MS = 500;
 
-/** Who started this process. Asked at once: once the model is loaded it may be gone already. */
+/** The parent process. Read at once: it may already be gone when the model is loaded. */
 const PARENT = process.ppid;
 
 const serverFlags = new SchemaFlags(ServerOptions, {
@@ -60,7 +60,7 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
     ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
     ...{ environment: process.env, warn: lines.warn },
   });
-  // First of all: that a port is in use is found before a model is loaded.
+  // First of all, so that a port in use is detected before a model is loaded.
   await using reserved = await reserveServer({ ...options, apiKey });
   await using llm = await loadModel({
     ...{ model, values: flags },
@@ -76,7 +76,7 @@ async function serve(model: string | undefined, flags: ServeFlags): Promise<void
   ]);
 }
 
-/** What runs, where, and with which cache. */
+/** Announces the model, its device, the address and the cache sizes. */
 function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): void {
   const { info } = llm;
   say(`running on ${info.device}`, { device: info.device });
@@ -86,14 +86,14 @@ function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): vo
   say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
 }
 
-/** Without its engine a server is of no use: whoever watches the process shall start a new one. */
+/** Ends the server when its engine is dead, so that a process supervisor restarts it. */
 async function untilDead(llm: LLM, close: () => Promise<void>): Promise<never> {
   const error = await new Promise<EngineError>((resolve) => llm.listen({ onDead: resolve }));
   await close();
   throw error;
 }
 
-/** The first signal finishes what runs; the second leaves at once, with the code of its kind. */
+/** The first signal drains running requests; the second exits at once, with the signal's code. */
 async function untilStopped(close: () => Promise<void>, say: Announce): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let stopping = false;
@@ -110,8 +110,8 @@ async function untilStopped(close: () => Promise<void>, say: Announce): Promise<
 }
 
 /**
- * Under `npm start` a shell stands between npm and this process, and keeps npm's signals to itself:
- * that it is gone is all that tells.
+ * Under `npm start` a shell between npm and this process does not forward npm's signals: only the
+ * end of the parent process can be detected.
  */
 function onParentGone(stop: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return;

@@ -1,6 +1,6 @@
 import type { Kernels } from "./kernels.ts";
 
-/** What an op needs besides its input. */
+/** The context of an op besides its input. */
 export interface CpuContext {
   readonly kernels: Kernels;
   /** Address of the native thread pool: the first field of every params struct. */

@@ -45,22 +45,22 @@ export interface CpuDeviceOptions {
   /** Threads that run an op, the calling one included; one per physical core by default. */
   readonly threads?: number;
   /**
-   * Binds every worker to a core of its own. By default when the threads are as many as the cores:
-   * with fewer, the system knows better which ones are free. Turn it off where other processes use
-   * the same cores: a bound worker cannot move away from them.
+   * Binds every worker to a core of its own. Default: on when there are as many threads as cores;
+   * with fewer, the system's scheduler chooses free cores better. Turn it off where other processes
+   * use the same cores: a bound worker cannot move away from them.
    */
   readonly pin?: boolean;
 }
 
 /**
- * The processor: C++ kernels through FFI. Ops run at once, on the calling thread and its pool, so
+ * The CPU: C++ kernels through FFI. Ops run at once, on the calling thread and its pool, so
  * `readF32`, `readI32` and `synchronize` never wait.
  */
 export class CpuDevice extends CpuOps implements Device {
   readonly kind = "cpu";
   readonly description: string;
   readonly arithmetic: string;
-  /** i8 first: a step reads weights at memory speed, and these are the fewest bytes. */
+  /** i8 first: a step is bound by memory bandwidth, and i8 weights are the fewest bytes. */
   readonly weightFormats: readonly WeightFormat[] = ["i8", "bf16", "f32"];
   readonly accelerator = false;
   readonly runsLater = false;
@@ -77,7 +77,7 @@ export class CpuDevice extends CpuOps implements Device {
     this.#library = library;
     this.#memory = new CpuMemory(library);
     this.#pool = pool;
-    // No sum is split over threads, so their number changes no bit.
+    // No sum is split over threads, so the number of threads does not change results.
     this.arithmetic = `cpu ${library.isa}`;
     const plural = threads === 1 ? "" : "s";
     this.description = `cpu: ${processorName()}, ${library.isa}, ${threads} thread${plural}`;

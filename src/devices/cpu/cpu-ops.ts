@@ -41,7 +41,7 @@ import { softcap } from "./ops/softcap.ts";
 import { spreadRows } from "./ops/spread-rows.ts";
 import { takeTokens } from "./ops/take-tokens.ts";
 
-/** The ops, each in its own file: ops/<op>.ts checks shapes, native/cpu/<op>.cpp computes. */
+/** The ops, one file each: ops/<op>.ts checks shapes, native/cpu/<op>.cpp computes. */
 export class CpuOps implements DeviceOps {
   readonly #context: CpuContext;
 

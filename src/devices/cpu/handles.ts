@@ -1,4 +1,4 @@
-/** What tensors, activations and weight matrices are on this device: an address and a shape. */
+/** Handles of tensors, activations and weight matrices on this device: an address and a shape. */
 import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../device-data.ts";
@@ -104,7 +104,7 @@ export class CpuMatrix implements WeightMatrix {
 
 const foreign = "Cannot use another device's memory on cpu";
 
-/** Kernels take counts as they are: -1 and 0.5 are less than what any buffer has. */
+/** Whether `wanted` is a valid count: kernels use counts unchecked, -1 and 0.5 included. */
 function holds(there: number, wanted: number): boolean {
   return Number.isInteger(wanted) && wanted >= 0 && there >= wanted;
 }

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { HostBlocks } from "../device.ts";
 
-/** Blocks beside the cache, in native memory of the same kind. */
+/** Blocks of the host memory level; on this device the same memory as the cache. */
 export class CpuHostBlocks implements HostBlocks {
   readonly blocks: number;
   readonly bytesPerBlock: number;
@@ -14,7 +14,7 @@ export class CpuHostBlocks implements HostBlocks {
     this.address = address;
   }
 
-  /** Where one block begins. */
+  /** Address of one block. */
   blockAddress(index: number): bigint {
     assert(index >= 0 && index < this.blocks, `Cannot view block ${index} of ${this.blocks}`);
     return this.address + BigInt(index) * BigInt(this.bytesPerBlock);

@@ -26,20 +26,20 @@ export function availableIsas(): readonly Isa[] {
   return candidates.filter((isa) => NEEDS[isa].every((feature) => features.has(feature)));
 }
 
-/** Features of the first processor; empty where the system does not tell. */
+/** Features of the first processor; empty where the system does not report them. */
 function processorFeatures(): ReadonlySet<string> {
   let text: string;
   try {
     text = readFileSync("/proc/cpuinfo", "utf8");
   } catch {
-    // Not Linux: no library is built for such a system, so none is looked for.
+    // Not Linux: no library is built for such a system.
     return new Set();
   }
   const line = /^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1] ?? "";
   return new Set(line.trim().split(/\s+/));
 }
 
-/** The processor's name for people; its architecture where the system does not tell. */
+/** The processor's name for messages; its architecture where the system does not report a name. */
 export function processorName(): string {
   try {
     const text = readFileSync("/proc/cpuinfo", "utf8");

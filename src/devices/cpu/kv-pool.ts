@@ -12,7 +12,7 @@ const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16:
 /** A scale is a bf16; one for each token's key and one for its value. */
 const scaleBytes = 2;
 
-/** Keys and values in native memory, laid out as native/cpu/kv-pool.h says: blocks outermost. */
+/** Keys and values in native memory, in the layout of native/cpu/kv-pool.h: blocks outermost. */
 export class CpuKvPool implements KvPool {
   readonly format: KvFormat;
   readonly layers: number;

@@ -33,7 +33,7 @@ export interface CpuLibrary {
   unpackActivation(params: ArrayBuffer, out: Float32Array): void;
 }
 
-/** Where tools/build-native.mjs puts the library; the same distance from src and from dist. */
+/** Output path of tools/build-native.mjs; at the same relative path from src and from dist. */
 function libraryPath(isa: Isa): string {
   const extension = process.platform === "darwin" ? "dylib" : "so";
   const name = `native/build/${process.platform}-${process.arch}/libperigee-${isa}.${extension}`;

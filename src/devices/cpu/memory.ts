@@ -3,7 +3,7 @@ import { assert, EngineError } from "#base";
 import type { DeviceMemory } from "../device.ts";
 import type { CpuLibrary } from "./library.ts";
 
-/** Native memory of one device: every region is known here until it is released. */
+/** Native memory of one device: every region is recorded until it is released. */
 export class CpuMemory {
   readonly #library: CpuLibrary;
   /** Size in bytes by address. */
@@ -43,12 +43,12 @@ export class CpuMemory {
   }
 }
 
-/** What the system or the container still grants this process. */
+/** Memory that the system or the container still grants this process. */
 export function availableMemory(): DeviceMemory {
   const total = totalmem();
   const limit = process.constrainedMemory();
   const totalBytes = limit > 0 && limit < total ? limit : total;
-  // macOS counts only untouched pages as free; its page cache gives way to whoever asks.
+  // macOS counts only untouched pages as free; its page cache is reclaimed on demand.
   if (process.platform === "darwin") {
     return { totalBytes, availableBytes: Math.max(0, totalBytes - process.memoryUsage.rss()) };
   }

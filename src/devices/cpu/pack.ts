@@ -13,8 +13,8 @@ export interface PackContext {
 }
 
 /**
- * Packs matrices stacked by rows into one. Sources are read one after the other and given back to
- * the system at once, so that the peak is the packed matrix and one source.
+ * Packs matrices stacked by rows into one. Sources are read one after the other and their pages
+ * released at once, so the peak is the packed matrix and one source.
  */
 export function packMatrix(
   { library, memory, pool }: PackContext,
@@ -58,14 +58,17 @@ export function packMatrix(
   return new CpuMatrix(options.format, rows, columns, bytes, address);
 }
 
-/** Rows and columns of the matrix that a source stands for. */
+/** Rows and columns of the matrix that a source describes. */
 function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
   const [first = 0, second = 0] = source.shape;
   assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
   return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
 }
 
-/** The source's bytes, as many as its shape says: a kernel reads past the end of fewer. */
+/**
+ * The source's bytes; their number must match its shape, since a kernel would read past the end of
+ * fewer.
+ */
 export function checkedBytes(source: WeightSource): Uint8Array {
   const bytes = source.bytes();
   const wanted = elementCount(source.shape) * bytesOf(source.dtype);

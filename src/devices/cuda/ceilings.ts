@@ -1,7 +1,7 @@
 /**
- * What a GPU allows: the speeds that measurements of the same run are held against. Random data
- * throughout, since zeros are faster. For benchmarks: memory is allocated, and the stream waited
- * for.
+ * Upper bounds of a GPU's speed, measured in the same run as the results they are compared with.
+ * Random data throughout, since zeros are faster. For benchmarks: it allocates memory and waits for
+ * the stream.
  */
 import { EngineError } from "#base";
 import {
@@ -14,31 +14,31 @@ import {
 import { CublasLt, Matmul } from "#devices/cuda/products";
 import { CudaSession } from "./cuda-session.ts";
 
-/** Where the device cannot be faster. */
+/** Upper bounds of the device's speed. */
 export interface GpuCeilings {
   /** Bytes read plus bytes written by a copy within the device, in 10^9 a second. */
   readonly copyGBs: number;
-  /** Products of bf16 with sums in f32, in 10^12 operations a second; null where unknown. */
+  /** bf16 GEMM with f32 accumulation, in 10^12 operations a second; null where unknown. */
   readonly bf16TFLOPs: number | null;
-  /** Why it is unknown, in a line. */
+  /** Why it is unknown, in one line. */
   readonly bf16Unknown?: string;
 }
 
-/** Random numbers that are doubled on the device: more from the host would only cost time. */
+/** Random numbers that are doubled on the device: uploading more from the host only costs time. */
 const SEED_BYTES = 4 << 20;
-/** Beyond any L2 cache, and a square product that fills the chip. */
+/** Larger than any L2 cache; and a square GEMM that fills the GPU. */
 const COPY_BYTES = 4 * 2 ** 30;
 const PRODUCT_SIZE = 8192;
-/** At most so much of the free memory is copied, and as much again copied to. */
+/** At most this share of the free memory is the source of the copy, and as much its target. */
 const COPY_SHARE = 0.25;
-/** No GPU that models run on has less; an emulated one does. */
+/** GPUs that run models have more memory; an emulated GPU has less. */
 const SMALL_GPU_BYTES = 5 * 2 ** 30;
 const SMALL_COPY_BYTES = 2 ** 20;
 const SMALL_PRODUCT_SIZE = 64;
 const WORKSPACE_BYTES = 64 << 20;
 const ALGORITHMS = 8;
 
-/** Opens a GPU, measures, and lets go of it. Throws DEVICE_UNAVAILABLE and OUT_OF_MEMORY. */
+/** Opens a GPU, measures, and closes it. Throws DEVICE_UNAVAILABLE and OUT_OF_MEMORY. */
 export async function measureGpuCeilings(
   settings: CudaSettings = {},
 ): Promise<GpuCeilings & { readonly gpu: string }> {
@@ -50,7 +50,7 @@ export async function measureGpuCeilings(
   }
 }
 
-/** The same on a session that is open; its memory must be free but for little. */
+/** The same on an open session, nearly all of whose memory must be free. */
 export function measureCeilings(
   session: CudaSession,
   settings: CudaSettings,
@@ -68,13 +68,13 @@ export function measureCeilings(
   };
 }
 
-/** Where cuBLASLt is looked for. */
+/** Where to search for cuBLASLt. */
 interface CublasSource {
   readonly settings: CudaSettings;
   readonly openLibrary?: OpenLibrary;
 }
 
-/** Nobody else's products are known to be as fast, so without cuBLASLt there is no ceiling. */
+/** cuBLASLt's GEMM is the reference, so without the library there is no ceiling. */
 export function productCeiling(
   session: CudaSession,
   size: number,
@@ -102,7 +102,7 @@ export function copySpeed(session: CudaSession, bytes: number): number {
   }
 }
 
-/** TFLOP/s of a square product, the best of cuBLASLt's first ways. */
+/** TFLOP/s of a square GEMM, the best of cuBLASLt's first algorithms. */
 function productSpeed(session: CudaSession, cublas: CublasLt, size: number): number {
   const { memory, stream } = session;
   const handle = cublas.create("cublasLtCreate");
@@ -133,7 +133,7 @@ function noProduct(size: number): EngineError {
   );
 }
 
-/** Milliseconds of what `enqueue` enqueues: the median of `runs`, after some that warm up. */
+/** GPU time of `enqueue` in milliseconds: the median of `runs`, after some warm-up runs. */
 export function gpuMs(
   { driver, stream }: Pick<CudaSession, "driver" | "stream">,
   enqueue: () => void,

@@ -43,19 +43,19 @@ import { CudaSession, type CudaSessionOptions } from "./cuda-session.ts";
 
 /**
  * An NVIDIA GPU. Ops are enqueued on one stream, in call order; `readF32`, `readI32`, `synchronize`
- * and what `readLater` gives block the calling thread until they are done. It belongs to the thread
- * that opened it.
+ * and results of `readLater` block the calling thread until they are done. The device belongs to
+ * the thread that opened it.
  */
 export class CudaDevice extends CudaOps implements Device {
   readonly kind = "cuda";
   readonly description: string;
   readonly arithmetic: string;
-  /** bf16 first: tensor cores multiply it as it is. */
+  /** bf16 first: tensor cores multiply it without conversion. */
   readonly weightFormats: readonly WeightFormat[] = ["bf16", "f32", "i8"];
   readonly accelerator = true;
   readonly runsLater = true;
   readonly replays: boolean;
-  /** Timed places in the stream: each replayed step, and each late read. Off until started. */
+  /** Timed places in the stream: each launched graph, and each late read. Off until started. */
   readonly marks: Marks;
   readonly #session: CudaSession;
 
@@ -65,13 +65,13 @@ export class CudaDevice extends CudaOps implements Device {
     this.replays = session.replays !== null;
     this.marks = session.marks;
     this.description = `cuda: ${gpuText(session.gpu)}, ${architectureOf(session.gpu)}`;
-    // How work is split over a chip, and so how sums are ordered, follows from all of that.
+    // The split of work over a GPU, and so the order of sums, follows from all of that.
     this.arithmetic = this.description;
   }
 
   /**
    * Opens a GPU and loads its kernels, compiling those that are not on disk. Throws
-   * DEVICE_UNAVAILABLE, with the remedy, when there is none, or when something of it is missing.
+   * DEVICE_UNAVAILABLE, with the remedy, when there is no GPU or a required part is missing.
    */
   static async open(options: CudaSessionOptions = {}): Promise<CudaDevice> {
     return new CudaDevice(await CudaSession.open(options));
@@ -157,7 +157,7 @@ export class CudaDevice extends CudaOps implements Device {
     marks.add("read");
     const count = rows * columns;
     if (count <= lateReads.elementsMax) return lateReads.read(address, count);
-    // Too much for the ring: at once.
+    // Too large for the ring: read at once.
     const out = new Int32Array(count);
     staging.download(out, address);
     return { take: () => Promise.resolve(out) };
@@ -166,7 +166,7 @@ export class CudaDevice extends CudaOps implements Device {
   replay(key: string, enqueue: () => void): void {
     const { replays, marks, moves } = this.#session;
     marks.add("step");
-    // A graph cannot wait for what is outside of it.
+    // A captured graph cannot wait for work outside of it.
     moves.settle();
     if (replays === null) enqueue();
     else replays.run(key, enqueue);

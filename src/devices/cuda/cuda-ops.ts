@@ -44,7 +44,7 @@ import type {
   TakeTokensInput,
 } from "../ops.ts";
 
-/** The ops, each in its own file: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
+/** The ops, one file each: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
 export class CudaOps implements DeviceOps {
   readonly #context: CudaContext;
 

@@ -1,4 +1,4 @@
-/** What of CUDA this machine has, found without making a context: it takes no memory of a GPU. */
+/** The CUDA installation of this machine, examined without a context: it takes no GPU memory. */
 import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 import {
@@ -22,17 +22,17 @@ import { CublasLt } from "#devices/cuda/products";
 export interface LibraryReport {
   /** `NVRTC`. */
   readonly name: string;
-  /** `13.0 at /usr/local/cuda/lib64/libnvrtc.so.13`; null when there is none that will do. */
+  /** `13.0 at /usr/local/cuda/lib64/libnvrtc.so.13`; null without a usable one. */
   readonly found: string | null;
-  /** How to get it; null when it is there, or when most machines need none. */
+  /** How to install it; null when it is there, or when most machines need none. */
   readonly remedy: string | null;
 }
 
-/** What was found. */
+/** The CUDA installation of a machine. */
 export interface CudaReport {
   /** Whether there is a driver at all: without one, most machines have no GPU either. */
   readonly hasDriver: boolean;
-  /** `580.159.03 (CUDA 13.0) at …`; null without a driver that will do. */
+  /** `580.159.03 (CUDA 13.0) at …`; null without a usable driver. */
   readonly driver: string | null;
   readonly gpus: readonly Gpu[];
   readonly libraries: readonly LibraryReport[];
@@ -73,7 +73,7 @@ export function examineCuda(
   };
 }
 
-/** The report in lines for people, the device itself first. */
+/** The report as lines of text, the device itself first. */
 export function reportLines({ driver, gpus, libraries }: CudaReport): readonly string[] {
   return [
     ...gpus.map((gpu) => `GPU ${gpu.ordinal}: ${gpuText(gpu)}`),
@@ -113,17 +113,20 @@ function ncclReport(settings: CudaSettings, open: OpenLibrary): LibraryReport {
   return { name: "NCCL", found: "none, which only several GPUs at once need", remedy: null };
 }
 
-/** The driver's own number, e.g. 580.159.03; null where the system does not tell. */
+/** The driver's release number, e.g. 580.159.03; null where the system does not report it. */
 function driverRelease(): string | null {
   try {
     const text = readFileSync("/proc/driver/nvidia/version", "utf8");
     return /Kernel Module\s+(?:for \S+\s+)?([\d.]+)/.exec(text)?.[1] ?? null;
   } catch {
-    return null; // Containers and other systems hide it; the CUDA version says enough.
+    return null; // Containers and other systems hide it; the CUDA version is enough.
   }
 }
 
-/** Anything but a failure of the machine is ours, and must be seen. */
+/**
+ * Only a failure of the machine becomes a line of the report; any other error is a bug and is
+ * thrown.
+ */
 function reasonOf(error: unknown): string {
   if (error instanceof EngineError) return error.message;
   throw error;

@@ -34,29 +34,29 @@ import type { CudaContext } from "#devices/cuda/ops";
 import { CublasLt, Products } from "#devices/cuda/products";
 import { FileUploads } from "#devices/cuda/weights";
 
-/** How a GPU is opened. */
+/** Options of opening a GPU. */
 export interface CudaSessionOptions {
-  /** Which GPU; 0, the first that this process sees, by default. */
+  /** Number of the GPU; 0, the first that this process sees, by default. */
   readonly ordinal?: number;
-  /** Where libraries and compiled kernels are. */
+  /** Paths of libraries and compiled kernels. */
   readonly settings?: CudaSettings;
-  /** Told of each file of kernels that is ready. */
+  /** Receives each file of kernels that is ready. */
   readonly onProgress?: (progress: KernelProgress) => void;
-  /** Told in one line of what costs time and could be mended. */
+  /** Receives one line for each avoidable cost in time. */
   readonly warn?: (message: string) => void;
   /**
-   * What every byte of new device memory is: 0, as the contract says. Tests take another value, so
-   * that an element which no kernel wrote is seen.
+   * The value of every byte of new device memory: 0, as the contract demands. Tests take another
+   * value, so that an element that no kernel wrote is detected.
    */
   readonly freshByte?: number;
   /** Opens libraries; the system's by default. */
   readonly openLibrary?: OpenLibrary;
 }
 
-/** Where a stretch of a file waits on the device until its kernel has read it. */
+/** Device buffer of a part of a file until its kernel has read it. */
 const landingBytes = 64 << 20;
 
-/** A GPU in use: its context, stream, memory and kernels. */
+/** An open GPU: its context, stream, memory and kernels. */
 export class CudaSession {
   readonly driver: CudaDriver;
   readonly gpu: Gpu;
@@ -66,7 +66,7 @@ export class CudaSession {
   readonly files: FileUploads;
   readonly lateReads: LateReads;
   readonly moves: LayerMoves;
-  /** Null where steps are not to be captured. */
+  /** CUDA graphs of steps; null where steps are not captured. */
   readonly replays: Replays | null;
   readonly marks: Marks;
   readonly context: CudaContext;
@@ -115,7 +115,7 @@ export class CudaSession {
     };
   }
 
-  /** Throws DEVICE_UNAVAILABLE, with the remedy; what was opened by then is let go. */
+  /** Throws DEVICE_UNAVAILABLE, with the remedy; whatever was opened by then is released. */
   static async open(options: CudaSessionOptions): Promise<CudaSession> {
     const { settings = {}, openLibrary = openSystemLibrary, ordinal = 0 } = options;
     const driver = CudaDriver.open(settings, openLibrary);
@@ -128,7 +128,7 @@ export class CudaSession {
       const { onProgress } = options;
       const progress = onProgress === undefined ? {} : { onProgress };
       const loaded = await loadKernels({ driver, gpu, nvrtc, cache, ...progress });
-      // Other code of this thread may have run meanwhile, and chosen another context.
+      // Other code of this thread may have run meanwhile and changed the current context.
       primary.makeCurrent();
       return new CudaSession(primary, loaded, { cublas, folder: cache.folder }, options);
     } catch (error) {
@@ -150,12 +150,12 @@ export class CudaSession {
     this.memory.dispose();
     this.stream.destroy();
     this.#loaded.unload();
-    // What was abandoned would go with its context.
+    // Abandoned regions would be freed with the context.
     if (!this.memory.abandons) this.#primary.release();
   }
 }
 
-/** Without cuBLASLt everything runs, and many rows are multiplied slowly. */
+/** Null without cuBLASLt: everything runs, but GEMMs of many rows are slow. */
 function openCublas(driver: CudaDriver, options: CudaSessionOptions): CublasLt | null {
   const { settings = {}, openLibrary = openSystemLibrary, warn } = options;
   try {
@@ -167,7 +167,10 @@ function openCublas(driver: CudaDriver, options: CudaSessionOptions): CublasLt |
   }
 }
 
-/** The GPU of that number. Throws DEVICE_UNAVAILABLE when our kernels do not run on it. */
+/**
+ * The GPU of that number. Throws DEVICE_UNAVAILABLE when the kernels of this version do not run on
+ * it.
+ */
 function chooseGpu(driver: CudaDriver, ordinal: number): Gpu {
   const count = driver.gpuCount();
   if (ordinal >= count) {

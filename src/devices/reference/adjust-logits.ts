@@ -10,9 +10,9 @@ interface Penalties {
 }
 
 /**
- * Per row: what is not allowed becomes -Infinity; then for each entry the bias is added, and a
- * token that was seen is penalised. Sources: Keskar et al. 2019, "CTRL" (repetition); OpenAI's API
- * (frequency, presence).
+ * Per row: logits of tokens that are not allowed become -Infinity; then for each entry the bias is
+ * added, and the logit of a seen token is penalised. Sources: Keskar et al. 2019, "CTRL"
+ * (repetition); OpenAI's API (frequency, presence).
  */
 export function adjustLogits(input: AdjustLogitsInput): void {
   const logits = f32Rows(input.logits);

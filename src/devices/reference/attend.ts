@@ -1,6 +1,6 @@
 import { addScaled, at, dot, softmax } from "#tensor";
 
-/** Keys and values that one query head sees, [D] each, in position order. */
+/** Keys and values that one query head attends to, [D] each, in position order. */
 export interface Seen {
   readonly keys: readonly Float32Array[];
   readonly values: readonly Float32Array[];
@@ -14,8 +14,8 @@ export interface AttendOptions {
 }
 
 /**
- * [D]: softmax(scale * query . keys) . values, for one head of one query. Zero where nothing is
- * seen. Source: Vaswani et al. 2017, "Attention is all you need".
+ * [D]: softmax(scale * query . keys) . values, for one head of one query. Zero without visible
+ * keys. Source: Vaswani et al. 2017, "Attention is all you need".
  */
 export function attend(query: Float32Array, seen: Seen, options: AttendOptions): Float32Array {
   const out = new Float64Array(query.length);

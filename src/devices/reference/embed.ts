@@ -5,7 +5,7 @@ import type { EmbedInput } from "../ops.ts";
 import { f32Rows, i32 } from "./host-tensor.ts";
 import { PackedRows } from "./packed-rows.ts";
 
-/** out[t] = scale * table[ids[t] + offset], or added to what out[t] holds. */
+/** out[t] = scale * table[ids[t] + offset], or added to the current out[t]. */
 export function embed(input: EmbedInput): void {
   const out = f32Rows(input.out);
   const ids = i32(input.ids);

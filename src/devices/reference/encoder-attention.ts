@@ -3,7 +3,7 @@ import type { EncoderAttentionInput } from "../ops.ts";
 import { attend, type Seen } from "./attend.ts";
 import { f32Rows, i32, rowSink } from "./host-tensor.ts";
 
-/** Every token sees every token of its own sequence, itself and later ones included. */
+/** Every token attends to every token of its own sequence, itself and later ones included. */
 export function encoderAttention(input: EncoderAttentionInput): void {
   const { heads, headDim } = input;
   const qkv = f32Rows(input.qkv, 3 * heads * headDim);

@@ -6,19 +6,19 @@ import { roundKv } from "./kv-rounding.ts";
 
 const bytesPerFloat = 4;
 
-/** Where the key and the value of one token and head are. */
+/** Position of the key and the value of one token and head in a pool. */
 export interface KvPlace {
   readonly layer: number;
   readonly slot: number;
   readonly kvHead: number;
 }
 
-/** Keys and values, in the order in which they lie in a layer of a block. */
+/** Keys and values, in their order in a layer of a block. */
 const parts = 2;
 
 /**
- * Keys and values rounded to the format when written, and kept as the f32 they stand for: what a
- * format means is seen here without its bytes. Blocks are outermost, so that one is one range.
+ * Keys and values rounded to the format when written, and stored as f32: the format's rounding
+ * without its bytes. Blocks are outermost, so that each is one range.
  */
 export class HostKvPool implements KvPool {
   readonly format: KvFormat;
@@ -68,7 +68,7 @@ export class HostKvPool implements KvPool {
     return this.#vector(layer * parts + 1, slot, kvHead);
   }
 
-  /** Keeps the key and the value [D] of one token and head, rounded to the format. */
+  /** Stores the key and the value [D] of one token and head, rounded to the format. */
   store(place: KvPlace, key: Float32Array, value: Float32Array): void {
     const { layer, slot, kvHead } = place;
     const { key: keyScales, value: valueScales } = this.#scales ?? {};

@@ -21,7 +21,7 @@ export class HostTensor implements DeviceTensor {
     this.data = data;
   }
 
-  /** Zero-filled. Of the element types, ops know f32, i32 and u32. */
+  /** Zero-filled. Of the element types, ops support f32, i32 and u32. */
   static allocate(dtype: DType, shape: Shape): HostTensor {
     assert(
       dtype === "f32" || dtype === "i32" || dtype === "u32",
@@ -70,7 +70,7 @@ export class FloatRows {
   }
 }
 
-/** What an op that feeds a `linear` writes to. */
+/** Output rows of an op that feeds a `linear`. */
 export interface RowSink {
   store(row: number, values: Float32Array): void;
 }
@@ -106,7 +106,7 @@ export function f32Rows(handle: DeviceTensor, columns = hostTensor(handle).colum
   return new FloatRows(f32(handle), columns);
 }
 
-/** Rows to write, rounded to the target's format on the way in. */
+/** Rows to write, rounded to the target's format when stored. */
 export function rowSink(handle: Activation | DeviceTensor): RowSink {
   return handle instanceof PackedRows ? handle : f32Rows(asTensor(handle));
 }

@@ -1,7 +1,7 @@
 /**
- * What a KV format keeps of a vector, as the f32 numbers it stands for.
+ * The values of a vector after rounding to a KV format, as f32.
  *
- *   f32, f16, bf16   each number for itself, rounded to nearest even
+ *   f32, f16, bf16   each number by itself, rounded to nearest even
  *   i8, fp8          scale * q: scale = bf16(max |x| / largest), q nearest to x / scale, ties to
  *                    even; i8: whole numbers, largest 127; fp8: e4m3fn, largest 448
  *
@@ -10,7 +10,7 @@
  * keep their bits, which f16 would not give. A vector that holds NaN or infinity becomes NaN.
  *
  * With a scale that was calibrated for the whole tensor: q = saturate(round(x / scale)), an i8
- * down to -128. What becomes of NaN there is the device's choice.
+ * down to -128. The result for NaN is then device-specific.
  *
  * Source of the fp8 numbers: Micikevicius et al. 2022, "FP8 formats for deep learning".
  */
@@ -18,11 +18,11 @@ import { absMaxOf, bf16FromF32, f16FromF32, f32FromBf16, f32FromF16 } from "#ten
 import type { KvFormat } from "../device-data.ts";
 import { roundHalfEven } from "./quantize.ts";
 
-/** An 8-bit set of numbers. */
+/** The numbers of an 8-bit format. */
 interface Numbers {
-  /** Scales bring the largest element of a vector here. */
+  /** Scales map the largest element of a vector to this. */
   readonly largest: number;
-  /** The number nearest to `quotient`; the last one where it is beyond all. */
+  /** The number nearest to `quotient`, saturated at the largest. */
   readonly nearest: (quotient: number) => number;
 }
 
@@ -38,8 +38,8 @@ const scaled: Readonly<Record<"i8" | "fp8", Numbers>> = {
 const fp8ExponentMin = -6;
 
 /**
- * `values` [D], one head's key or value of one token, as `format` keeps them. `scale`: calibrated,
- * for `i8` and `fp8` only; absent, the vector has its own.
+ * `values` [D], one head's key or value of one token, rounded to `format`. `scale`: calibrated, for
+ * `i8` and `fp8` only; absent, the vector has its own.
  */
 export function roundKv(values: Float32Array, format: KvFormat, scale?: number): Float32Array {
   switch (format) {

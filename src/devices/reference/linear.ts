@@ -4,7 +4,7 @@ import type { LinearInput } from "../ops.ts";
 import { f32, f32Rows } from "./host-tensor.ts";
 import { type PackedRows, packedRows } from "./packed-rows.ts";
 
-/** out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds. */
+/** out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to the current out. */
 export function linear(input: LinearInput): void {
   const x = packedRows(input.x);
   const weight = packedRows(input.weight);

@@ -2,10 +2,10 @@ import { addScaled, at, dot, scaleRow } from "#tensor";
 import type { MeanPoolInput } from "../ops.ts";
 import { f32Rows, i32 } from "./host-tensor.ts";
 
-/** A length below this is taken for this: a row of zeros stays one. */
+/** Smaller lengths are raised to this, so that a row of zeros stays zeros. */
 const lengthMin = 1e-12;
 
-/** out[s] = mean of the rows of sequence s, brought to length 1 when asked. Zero for no rows. */
+/** out[s] = mean of the rows of sequence s, optionally normalised to length 1. Zero for no rows. */
 export function meanPool(input: MeanPoolInput): void {
   const out = f32Rows(input.out);
   const x = f32Rows(input.x);

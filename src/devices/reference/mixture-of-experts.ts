@@ -13,7 +13,7 @@ interface Choice {
 }
 
 /**
- * Sums what the chosen experts make of each token, each by its share. The product in between is
+ * Weighted sum of the chosen experts' outputs for each token. The intermediate activation is
  * rounded to the experts' format, as between two `linear`. Source: Shazeer et al. 2017,
  * "Outrageously large neural networks".
  */
@@ -33,7 +33,7 @@ export function mixtureOfExperts(input: MixtureOfExpertsInput): void {
   }
 }
 
-/** The likeliest experts by the router; equal ones by rising number. */
+/** The experts with the largest router logits; equal ones by rising number. */
 function chooseExperts(logits: Float32Array, input: MixtureOfExpertsInput): Choice[] {
   const chosen = Array.from(softmax(logits), (weight, expert) => ({ expert, weight }))
     .sort((a, b) => b.weight - a.weight || a.expert - b.expert)

@@ -27,7 +27,7 @@ export function norm(input: NormInput): void {
   }
 }
 
-/** RMS norm of one row in place: what `norm` does, for a head. */
+/** RMS norm of one row in place: `norm` for a head. */
 export function rmsNormInPlace(row: Float32Array, weight: Float32Array, epsilon: number): void {
   const spread = standardized(row, 0, epsilon);
   row.forEach((value, i) => {

@@ -1,6 +1,6 @@
 /**
- * Rows in a weight format: what `WeightMatrix` and `Activation` are on this device, and what the
- * formats mean.
+ * Rows in a weight format: `WeightMatrix` and `Activation` on this device, and the definition of
+ * the formats.
  *
  *   f32    as they are
  *   bf16   rounded to nearest even
@@ -11,7 +11,7 @@ import { bf16FromF32, dotFrom, dotInt8From, f32FromBf16 } from "#tensor";
 import type { Activation, WeightFormat, WeightMatrix } from "../device-data.ts";
 import { groupsOf, quantGroupColumns, quantizeRow } from "./quantize.ts";
 
-/** bf16 is kept as the f32 numbers it stands for: simple, and twice the bytes. */
+/** bf16 is stored as f32 numbers: simple, and twice the bytes. */
 type Storage =
   | { readonly kind: "float"; readonly values: Float32Array }
   | { readonly kind: "i8"; readonly values: Int8Array; readonly scales: Float32Array };
@@ -71,7 +71,7 @@ export class PackedRows implements WeightMatrix, Activation {
     return new PackedRows(this.format, end - start, this.columns, storage);
   }
 
-  /** Rounds `values` [columns] to the format and keeps them as row `row`. */
+  /** Stores `values` [columns], rounded to the format, as row `row`. */
   store(row: number, values: Float32Array): void {
     assert(
       row < this.rows && values.length === this.columns,
@@ -91,7 +91,7 @@ export class PackedRows implements WeightMatrix, Activation {
     }
   }
 
-  /** Row `row` as the numbers it stands for. The copy is the caller's. */
+  /** Row `row` as f32 numbers. The copy belongs to the caller. */
   load(row: number): Float32Array {
     const start = row * this.columns;
     if (this.#storage.kind === "float") {

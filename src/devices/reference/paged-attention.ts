@@ -16,7 +16,7 @@ interface Span {
   readonly contextLength: number;
 }
 
-/** An op, and what its rows see. */
+/** An op's input, with its checked sinks. */
 interface Attention extends PagedAttentionInput {
   readonly sinkWindow: SinkWindow | null;
 }
@@ -44,7 +44,7 @@ function attendSpan(attention: Attention, span: Span, out: RowSink): void {
   const { headDim, kvHeads } = attention.cache;
   const query = f32Rows(attention.query, heads * headDim);
   const sinkQuery = f32Rows(sinkWindow?.query ?? attention.query, heads * headDim);
-  const groupHeads = heads / kvHeads; // so many query heads share one kv head
+  const groupHeads = heads / kvHeads; // query heads that share one kv head
   for (let row = span.start; row < span.end; row++) {
     const places = seenPlaces(attention, span, row);
     const slots = places.map((place) => slotOf(attention, span, place));
@@ -63,7 +63,9 @@ function attendSpan(attention: Attention, span: Span, out: RowSink): void {
   }
 }
 
-/** Places in the sequence that a query row sees, rising. The last row's own place is the last. */
+/**
+ * Places in the sequence that a query row attends to, rising. The last row's own place is the last.
+ */
 function seenPlaces(attention: Attention, span: Span, row: number): number[] {
   if (span.contextLength === 0) return [];
   const firstNew = span.contextLength - (span.end - span.start);

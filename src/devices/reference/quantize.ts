@@ -5,7 +5,7 @@
  *   scale = max |w| / 127          q = round(w / scale), halves to even, in [-127, 127]
  *
  * with f32 divisions. A group of zeros has scale 0. Activations are quantised in the same way, row
- * by row, so that a product of two groups is an integer sum times two scales.
+ * by row, so that the dot product of two groups is an integer sum times two scales.
  */
 import { absMaxOf, at } from "#tensor";
 

@@ -1,12 +1,14 @@
-/** Weights that no file has: pseudo-random numbers, the same on every device. */
+/** Weights without a file: pseudo-random numbers, the same on every device. */
 import { philox } from "#base";
 import { bf16FromF32, elementCount, type Shape } from "#tensor";
 import type { RandomElements, WeightSource } from "../device.ts";
 
-/** Elements that one Philox block gives. */
+/** Elements from one Philox block. */
 const LANES = 4;
 
-/** A bf16 source of random elements: a device may make them itself instead of reading `bytes`. */
+/**
+ * A bf16 source of random elements: a device may generate them itself instead of reading `bytes`.
+ */
 export function randomSource(name: string, shape: Shape, random: RandomElements): WeightSource {
   return {
     name,
@@ -27,7 +29,7 @@ export function randomElements({ seed, range }: RandomElements, count: number): 
   for (let first = 0; first < count; first += LANES) {
     const words = philox([first / LANES, 0, 0, 0], seed);
     words.forEach((word, lane) => {
-      // A typed array leaves out what lies behind its end.
+      // A typed array ignores writes past its end.
       out[first + lane] = bf16FromF32(Math.fround(((word >>> 8) / 0x800000 - 1) * range));
     });
   }

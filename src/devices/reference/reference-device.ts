@@ -51,8 +51,8 @@ import { spreadRows } from "./spread-rows.ts";
 import { takeTokens } from "./take-tokens.ts";
 
 /**
- * The definition of every op, in plain TypeScript: slow, and right. Runs ops at once, on the
- * calling thread. Other devices are tested against it; it serves where nothing else can.
+ * The definition of every op, in plain TypeScript: slow and exact. Runs ops at once, on the calling
+ * thread. Other devices are tested against it; it is the fallback where no other device runs.
  */
 export class ReferenceDevice implements Device {
   readonly kind = "reference";
@@ -205,7 +205,7 @@ export class ReferenceDevice implements Device {
 
   async synchronize(): Promise<void> {}
 
-  /** Memory goes when nobody refers to it any more. */
+  /** Does nothing: unreferenced memory is garbage-collected. */
   release(): void {}
 
   memory(): DeviceMemory {
@@ -231,7 +231,7 @@ function sourceRows(source: WeightSource, transposed: boolean): Float32Array[] {
   );
 }
 
-/** A typed array too large to be made is memory that is not there. */
+/** Turns a typed array that is too large to be made into OUT_OF_MEMORY. */
 function orOutOfMemory<T>(what: string, make: () => T): T {
   try {
     return make();

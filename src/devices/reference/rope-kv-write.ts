@@ -6,8 +6,8 @@ import { rmsNormInPlace } from "./norm.ts";
 
 /**
  * Splits each token's row into heads, normalises and rotates queries and keys, and writes keys and
- * values to the token's slot. `qkv` itself is left as it was. Keys turn by the token's own position
- * also where there are sinks: what is in the cache never has to turn again.
+ * values to the token's slot. `qkv` itself is unchanged. Keys are rotated by the token's own
+ * position also with sinks: cached keys are never rotated again.
  */
 export function ropeKvWrite(input: RopeKvWriteInput): void {
   const cache = hostKvPool(input.cache);
@@ -56,8 +56,8 @@ function positioned(
 }
 
 /**
- * Turns the pair (i, i + half) by its angle. `angles`: cosines, then sines. Source: Su et al. 2021,
- * "RoFormer"; the pairing of halves is GPT-NeoX's.
+ * Rotates the pair (i, i + half) by its angle. `angles`: cosines, then sines. Source: Su et al.
+ * 2021, "RoFormer"; the pairing of halves is GPT-NeoX's.
  */
 function rotateInPlace(head: Float32Array, angles: Float32Array): void {
   const half = angles.length / 2;

@@ -3,7 +3,7 @@ import { argmax, at, maxOf, scaleRow, softmax } from "#tensor";
 import type { SampleInput } from "../ops.ts";
 import { f32, f32Rows, i32, u32 } from "./host-tensor.ts";
 
-/** How one row is drawn; the fields of `SampleInput`. */
+/** Sampling parameters of one row; the fields of `SampleInput`. */
 export interface Draw {
   readonly temperature: number;
   readonly topK: number;
@@ -30,7 +30,7 @@ export function sample(input: SampleInput): void {
   }
 }
 
-/** The token that `draw` takes from a row of logits. */
+/** The token that is sampled from a row of logits. */
 export function sampleRow(logits: Float32Array, draw: Draw): number {
   if (draw.temperature === 0) return argmax(logits);
   const scaled = logits.map((logit) => logit / draw.temperature);
@@ -41,14 +41,14 @@ export function sampleRow(logits: Float32Array, draw: Draw): number {
   return invert(probabilities, draw.uniform);
 }
 
-/** Forbids what is less likely than `minP` times the likeliest. */
+/** Sets tokens less likely than `minP` times the likeliest to -Infinity. */
 function keepMinP(scaled: Float32Array, minP: number): void {
   if (minP <= 0) return;
   const least = maxOf(scaled) + Math.log(minP);
   forbid(scaled, (value) => value < least);
 }
 
-/** Forbids what is below the k-th largest. */
+/** Sets tokens below the k-th largest to -Infinity. */
 function keepTopK(scaled: Float32Array, topK: number): void {
   if (topK <= 0 || topK >= scaled.length) return;
   const kth = scaled.slice().sort().at(-topK) ?? Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 
-/** One signal may stop any number of requests; Node takes more than ten listeners for a leak. */
+/** One signal may stop any number of requests; Node reports more than ten listeners as a leak. */
 export function listenTo(signal: AbortSignal | undefined, onAbort: () => void): void {
   if (signal === undefined) return;
   setMaxListeners(0, signal);

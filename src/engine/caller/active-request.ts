@@ -24,9 +24,9 @@ const MS_PER_SECOND = 1000;
 interface SequenceProgress {
   readonly text: SequenceText | null;
   tokens: number;
-  /** Whether its tokens may wait undecoded: no text that they make can end it. */
+  /** Whether its tokens may be decoded late: no stop string can end it. */
   readonly decodesLate: boolean;
-  /** Held by the pacer, to be decoded together; what comes next takes them along. */
+  /** Tokens held by the pacer, decoded together at its flush or with the next output. */
   readonly undecoded: number[];
   /** Not yet delivered: fewer tokens than the stream's interval, or held by the pacer. */
   held: StreamItem | null;
@@ -39,19 +39,19 @@ export interface ActiveRequestOptions {
   readonly tokenizer: Tokenizer | null;
   readonly clock: Clock;
   readonly listeners: ReadonlySet<EngineListener>;
-  /** Tells the engine to give up one sequence, or all when `index` is absent. */
+  /** Aborts one sequence in the engine, or all when `index` is absent. */
   readonly abort: (index?: number) => void;
   /** Unread tokens of each sequence beyond which the request pauses. */
   readonly unreadTokensMax: number;
-  /** Tells the engine to compute nothing for the request, or to go on. */
+  /** Pauses or resumes the request in the engine. */
   readonly setPaused: (paused: boolean) => void;
-  /** Lets tokens wait for each other where many requests are read. Absent: none waits. */
+  /** Delays tokens to deliver them together where many requests are read. Absent: no delay. */
   readonly pacer?: Pacer;
-  /** Called once, when nothing more will come. */
+  /** Called once, when the request has ended. */
   readonly onEnd: () => void;
 }
 
-/** A request on its way: turns the engine's tokens into stream items, and measures it. */
+/** A running request: turns the engine's tokens into stream items, and measures times. */
 export class ActiveRequest implements Paced {
   readonly #options: ActiveRequestOptions;
   readonly #channel: Channel<StreamItem>;
@@ -105,7 +105,7 @@ export class ActiveRequest implements Paced {
     return this.#promptLogits;
   }
 
-  /** One sequence's news from the engine. */
+  /** Takes one sequence's output from the engine. */
   accept(output: SequenceOutput): void {
     const sequence = this.#sequences[output.index];
     if (this.#ended || sequence === undefined || sequence.finishReason !== null) return;
@@ -115,7 +115,7 @@ export class ActiveRequest implements Paced {
     if (this.#sequences.every((known) => known.finishReason !== null)) this.#end();
   }
 
-  /** One more token of a sequence that goes on, and nothing else to tell. */
+  /** Takes one token of a sequence that continues, with no other output. */
   acceptToken(index: number, tokenId: number): void {
     const sequence = this.#sequences[index];
     const { pacer, request } = this.#options;
@@ -130,7 +130,7 @@ export class ActiveRequest implements Paced {
     pacer.hold(this);
   }
 
-  /** Hands on what waited for more, as far as the request's own interval lets it go. */
+  /** Delivers held tokens, where there are enough for the request's own interval. */
   flush(): void {
     if (this.#ended) return;
     for (const [index, sequence] of this.#sequences.entries()) {
@@ -145,18 +145,18 @@ export class ActiveRequest implements Paced {
     }
   }
 
-  /** Ends the stream with an error; the engine is told to forget the request. */
+  /** Ends the stream with an error, and aborts the request in the engine. */
   fail(error: unknown): void {
     this.#giveUp("error", { error });
   }
 
-  /** The caller left: blocks are given back within one step. With a reason, the reader gets it. */
+  /** Cancels the request: its blocks are freed within one step. The reader gets any `reason`. */
   cancel(reason?: unknown): void {
     this.#giveUp("abort", reason === undefined ? null : { error: reason });
   }
 
   #setPaused(paused: boolean): void {
-    // Of one that has ended the engine knows nothing.
+    // The engine has no record of a request that has ended.
     if (this.#ended) return;
     const { pacer, request, setPaused } = this.#options;
     if (paused) pacer?.pause(request.params.n);
@@ -202,7 +202,7 @@ export class ActiveRequest implements Paced {
     return { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
   }
 
-  /** The first and the last item at once; between them at least the interval's tokens per item. */
+  /** Delivers the first and last item at once, others with at least the interval's tokens. */
   #deliver(sequence: SequenceProgress, item: StreamItem): void {
     const { pacer } = this.#options;
     const whole = sequence.held === null ? item : joinItems(sequence.held, item);

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { assert } from "#base";
 
-/** Calls begun in one turn of the event loop: others have theirs between them. */
+/** Calls begun in one turn of the event loop, so that other work gets turns in between. */
 const BEGUN_AT_ONCE = 64;
 
 /**
- * Maps a list with at most `limit` calls, 1 or more, under way; results stand in the list's order.
+ * Maps a list with at most `limit` calls, 1 or more, under way; results are in the list's order.
  * Rejects with the first failure, and begins no further calls after it.
  */
 export async function boundedMap<T, R>(
@@ -15,7 +15,7 @@ export async function boundedMap<T, R>(
 ): Promise<R[]> {
   assert(limit >= 1, `Cannot map a list with at most ${limit} calls at once`);
   const results = new Array<R>(list.length);
-  // All lanes draw from one iterator, so each item is taken once.
+  // All lanes read one iterator, so each item is taken once.
   const entries = list.entries();
   let failed = false;
   const lane = async (turn: Promise<void> | null) => {

@@ -1,6 +1,6 @@
 /**
- * What one side pushes, the other iterates, in order. One reader, which asks for one item at a
- * time. Unbounded: who pushes looks at what is taken.
+ * A queue: one side pushes items, the other iterates over them in order. One reader, which requests
+ * one item at a time. Unbounded: the pushing side limits itself by `onTake`.
  */
 export class Channel<T> implements AsyncIterableIterator<T> {
   readonly #items: T[] = [];
@@ -10,7 +10,9 @@ export class Channel<T> implements AsyncIterableIterator<T> {
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
-  /** `onReturn`: called when the reader leaves before the end; `onTake`: with what it takes. */
+  /**
+   * `onReturn`: called when the reader leaves before the end; `onTake`: with each item it takes.
+   */
   constructor(onReturn: () => void, onTake: (item: T) => void = () => {}) {
     this.#onReturn = onReturn;
     this.#onTake = onTake;

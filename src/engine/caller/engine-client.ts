@@ -33,13 +33,13 @@ interface PendingSnapshot {
   readonly reject: (error: unknown) => void;
 }
 
-/** One client's place at an engine: plain data and a port, which is to be transferred. */
+/** One client's connection to an engine: its number, and a port to be transferred. */
 export interface EngineSeat {
   readonly client: number;
   readonly port: MessagePort;
 }
 
-/** What loading brought. */
+/** Result of loading. */
 export type LoadedInfo = Pick<ReadyMessage, "info" | "phases">;
 
 interface PendingLoad {
@@ -70,14 +70,14 @@ const NO_STATS: EngineStats = {
 };
 
 /**
- * The caller's side of the link: knows who waits for what, and tells each. The engine keeps the
- * process alive while it loads or somebody waits, and not longer.
+ * The caller's side of the link: passes each message of the engine to its request. The engine keeps
+ * the process alive only while it loads or answers are pending.
  */
 export class EngineClient {
   readonly listeners = new Set<EngineListener>();
-  /** Of all its requests: their readers share this thread. */
+  /** One for all requests: their readers share this thread. */
   readonly pacer: Pacer = new Pacer(systemTimer);
-  /** What the cache told; ends with the engine. */
+  /** Events of the cache; ends with the engine. */
   readonly kvEvents: KvEventLog;
   readonly #link: EngineLink;
   readonly #onWarning: (message: string) => void;
@@ -93,7 +93,7 @@ export class EngineClient {
   #newestClient = FIRST_CLIENT;
   #onIdle: (() => void)[] = [];
 
-  /** Opens the link at once; the engine can be told what to load when that is known. */
+  /** Opens the link at once; `load` specifies the model later. */
   constructor(
     open: OpenLink,
     onWarning: (message: string) => void,
@@ -112,7 +112,7 @@ export class EngineClient {
     return this.#health;
   }
 
-  /** How long the engine's present turn takes, in ms; 0 while it has nothing to do. */
+  /** How long the engine's current turn has taken, in ms; 0 while it is idle. */
   get turnMs(): number {
     return this.#link.heartbeat?.turnMs(processClock.nowMs()) ?? 0;
   }
@@ -132,8 +132,8 @@ export class EngineClient {
   }
 
   /**
-   * A way to the engine for a client on another thread. Its requests end when its port closes, as
-   * it does with its thread. Throws as `checkReady` does.
+   * A connection to the engine for a client on another thread. Its requests end when its port
+   * closes, as it does when its thread ends. Throws as `checkReady` does.
    */
   connect(): EngineSeat {
     this.checkReady();
@@ -143,12 +143,12 @@ export class EngineClient {
     return { client, port: port2 };
   }
 
-  /** Tells whoever runs the engine, by way of the client that loaded the model. */
+  /** Reports a warning through the client that loaded the model. */
   warn(message: string): void {
     if (this.#health.state !== "dead") this.#link.post({ type: "warn", message });
   }
 
-  /** A name for a request, used once. */
+  /** A new request key, never reused. */
   takeKey(): RequestKey {
     return this.#nextKey++;
   }
@@ -162,12 +162,12 @@ export class EngineClient {
     throw new EngineError("ENGINE_DEAD", `Cannot run: the engine is gone (${this.#health.reason})`);
   }
 
-  /** Before the first structured request. */
+  /** Must precede the first request with structured output. */
   sendVocabulary(vocabulary: GrammarVocabulary): void {
     this.#link.post({ type: "vocabulary", vocabulary });
   }
 
-  /** From now on the request hears of its tokens. Forget it when it has ended. */
+  /** Registers a request and submits it to the engine. Call `forget` when it has ended. */
   start(active: ActiveRequest): void {
     const { request } = active;
     this.#requests.set(request.key, active);
@@ -175,25 +175,25 @@ export class EngineClient {
     this.#link.post({ type: "add", request });
   }
 
-  /** Gives up one sequence of a request, or all; nothing happens when they have ended. */
+  /** Aborts one sequence of a request, or all; no effect after they have ended. */
   abort(key: RequestKey, index?: number): void {
     if (this.#health.state === "dead") return;
     this.#link.post({ type: "abort", key, ...(index === undefined ? {} : { index }) });
   }
 
-  /** The request's reader is behind, or reads on; nothing happens when it has ended. */
+  /** Pauses a request whose reader lags, or resumes it; no effect after it has ended. */
   setPaused(key: RequestKey, paused: boolean): void {
     if (this.#health.state === "dead") return;
     this.#link.post({ type: paused ? "pause" : "resume", key });
   }
 
-  /** Nobody waits for it any longer. */
+  /** Unregisters a request that has ended. */
   forget(key: RequestKey): void {
     this.#requests.delete(key);
     this.#checkIdle();
   }
 
-  /** The last hidden states' direction. Rejects with the signal's reason when that comes first. */
+  /** Embeds a text. Rejects with the signal's reason when that comes first. */
   async embed(promptTokenIds: readonly number[], signal?: AbortSignal): Promise<Float32Array> {
     signal?.throwIfAborted();
     const key = this.takeKey();
@@ -213,7 +213,7 @@ export class EngineClient {
     }
   }
 
-  /** All that the cache holds now. Rejects where it tells nothing, and when the engine is gone. */
+  /** The cache's contents now. Rejects where it emits no events, and when the engine is gone. */
   async kvSnapshot(): Promise<KvSnapshot> {
     if (this.#health.state === "dead") this.checkReady();
     const key = this.takeKey();
@@ -224,14 +224,14 @@ export class EngineClient {
     });
   }
 
-  /** Takes no new work; settles when what runs has ended. */
+  /** Takes no new work; settles when all pending requests have ended. */
   async drain(): Promise<void> {
     if (this.#health.state === "ready") this.#health = { state: "draining" };
     if (this.#waitingCount() === 0) return;
     await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
-  /** Fails what runs and frees the engine. */
+  /** Fails pending requests and frees the engine. */
   async close(): Promise<void> {
     this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed"));
     this.kvEvents.close();
@@ -330,7 +330,7 @@ export class EngineClient {
     if (this.#snapshots.delete(key)) this.#checkIdle();
   }
 
-  /** How many wait for an answer. */
+  /** Requests, embeddings and snapshots without an answer yet. */
   #waitingCount(): number {
     return this.#requests.size + this.#embeddings.size + this.#snapshots.size;
   }

@@ -14,7 +14,7 @@ const FIELDS = {
   repetition_penalty: "repetitionPenalty",
 } as const;
 
-/** Reads generation_config.json. As vLLM does, `do_sample` is left out of account. */
+/** Reads generation_config.json. Ignores `do_sample`, as vLLM does. */
 export function defaultSamplingFrom(
   config: Readonly<Record<string, unknown>> | null,
 ): SamplingDefaults {

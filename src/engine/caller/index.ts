@@ -1,20 +1,20 @@
 /**
- * engine/caller: what runs on the caller's thread. It deals in text, and never imports the loop.
+ * engine/caller: the caller's thread. It works with text, and never imports the loop.
  *
- *   model-files.ts      what is read of a model's files; generation-config.ts: sampling defaults
+ *   model-files.ts      a model's files but weights; generation-config.ts: sampling defaults
  *   model-text.ts       tokenizer and chat template; model-codec.ts encodes on other threads;
  *                       template-option.ts reads another template
  *   bundled-model.ts    where the bundled model is
  *   wishes.ts, request-check.ts   the options of requests, checked
- *   request-starter.ts  makes a request of a prompt and checked options
+ *   request-starter.ts  starts a request from a prompt and checked options
  *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
  *                       how far its reader is behind, pacer.ts when tokens are delivered
  *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
- *   lazy-stream.ts      a stream that begins when it is read
- *   engine-client.ts    which request each message of the engine is for
+ *   lazy-stream.ts      a stream that is opened when it is first read
+ *   engine-client.ts    passes each message of the engine to its request
  *   link.ts             the connection to the engine's thread
  *   kv-events.ts        events of the cache, for readers on this thread
- *   abort-listener.ts   many requests that listen to one signal
+ *   abort-listener.ts   lets many requests listen to one signal
  *   bounded-map.ts      a bounded number of calls at once
  *
  * @module

@@ -13,9 +13,9 @@ import type { EngineClient } from "./engine-client.ts";
 /** Hexadecimal digits: two streams of one server never have the same name. */
 const STREAM_ID_LENGTH = 8;
 
-/** What a source is made from. */
+/** Parts of a `KvEvents`. */
 export interface KvEventsParts {
-  /** Where events arrive; one that is closed from the start for a cache that tells nothing. */
+  /** Receives the events; closed from the start for a cache that emits none. */
   readonly log: KvEventLog;
   readonly enabled: boolean;
   readonly hashAlgorithm: BlockHashAlgorithm;
@@ -24,7 +24,7 @@ export interface KvEventsParts {
   readonly timer: Timer;
 }
 
-/** A cache's events on the calling thread: the log's, with time-outs and snapshots. */
+/** A cache's events on the calling thread: the log, with time-outs and snapshots. */
 export class KvEvents implements KvEventSource {
   readonly #parts: KvEventsParts;
 
@@ -95,7 +95,7 @@ export class KvEvents implements KvEventSource {
   }
 }
 
-/** What a loaded model tells. An encoder keeps no keys and values, so that is nothing. */
+/** Cache events of a loaded model. An encoder has no KV cache, and so emits none. */
 export function kvEventsOf(
   client: EngineClient,
   { kind }: ModelInfo,

@@ -1,6 +1,6 @@
 /**
- * A stream that is opened when its first item is asked for. Hands on the source's own promises: a
- * generator around it would make several more for every item. One reader, which asks for one item
+ * A stream that is opened when its first item is requested. Returns the source's own promises: a
+ * generator around it would create several more for every item. One reader, which requests one item
  * at a time.
  */
 export class LazyStream<T> implements AsyncIterableIterator<T> {
@@ -16,7 +16,7 @@ export class LazyStream<T> implements AsyncIterableIterator<T> {
     return this.#source === null ? this.#first() : this.#source.next();
   }
 
-  /** Leaves the source, or never opens it. */
+  /** Ends the source, or prevents its opening. */
   async return(): Promise<IteratorResult<T>> {
     this.#left = true;
     await this.#source?.return?.();
@@ -33,7 +33,7 @@ export class LazyStream<T> implements AsyncIterableIterator<T> {
     if (open === null || this.#left) return { done: true, value: undefined };
     const source = await open();
     this.#source = source;
-    // The reader left meanwhile: nobody else would tell the source.
+    // The reader left while the source was opened: `return` had no source to end.
     if (this.#left) await source.return?.();
     return source.next();
   }

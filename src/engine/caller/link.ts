@@ -9,18 +9,21 @@ import {
   toWire,
 } from "#engine/protocol";
 
-/** The way to an engine and back. */
+/** A connection to an engine. */
 export interface EngineLink {
-  /** Of the engine, where this link started it. */
+  /** The engine's heartbeat, where this link started the engine. */
   readonly heartbeat?: Heartbeat;
   post(message: ToEngine): void;
-  /** Whether the engine keeps the process alive. At first it does. */
+  /** Sets whether the engine keeps the process alive. Initially it does. */
   keepAlive(wanted: boolean): void;
-  /** Ends the engine; what still runs is lost. Any number of times, also after it died. */
+  /**
+   * Ends the engine, or the connection of a later client; running requests are lost. May be called
+   * repeatedly, also after the engine died.
+   */
   close(): Promise<void>;
 }
 
-/** Starts an engine. `onMessage` hears everything it says, a crash included (`dead`). */
+/** Opens a link to an engine. `onMessage` receives all its messages, a crash included (`dead`). */
 export type OpenLink = (onMessage: (message: FromEngine) => void) => EngineLink;
 
 /** Node 20 cannot run TypeScript: from source, the thread runs the built file. */
@@ -52,14 +55,14 @@ export function openThread(onMessage: (message: FromEngine) => void): EngineLink
     heartbeat,
     post: (message) => outbox.post(message),
     keepAlive: (wanted) => {
-      // Who closes waits for the end: what loading still reports must not let the process go.
+      // `close` awaits the exit: a load that completes meanwhile must not let the process end.
       if (over) return;
       if (wanted) worker.ref();
       else worker.unref();
     },
     close: () => {
       over = true;
-      // Whoever waits for the end hears of it, also when nothing else keeps the process alive.
+      // The returned promise settles even when nothing else keeps the process alive.
       worker.ref();
       outbox.post({ type: "close" });
       return exited;
@@ -67,7 +70,7 @@ export function openThread(onMessage: (message: FromEngine) => void): EngineLink
   };
 }
 
-/** The way of a client that another one connected: its own port to the engine. */
+/** The link of a client that another client connected: its own port to the engine. */
 export function linkOver(port: MessagePort): OpenLink {
   return (onMessage) => {
     let over = false;
@@ -92,13 +95,13 @@ export function linkOver(port: MessagePort): OpenLink {
   };
 }
 
-/** Where messages can be posted to. */
+/** A worker or a port. */
 interface Postbox {
   postMessage(messages: readonly ToEngine[], transfer?: readonly Transferable[]): void;
 }
 
 /**
- * What is posted in order. Requests that are made together arrive together, so that one step begins
+ * Posts messages in order. Requests that are made together arrive together, so that one step begins
  * with them all.
  */
 class Outbox {
@@ -121,12 +124,12 @@ class Outbox {
     else this.#box.postMessage([message]);
   }
 
-  /** Posts the requests that wait for others. */
+  /** Posts the collected requests. */
   flush(): void {
     const messages = this.#requests.splice(0);
     if (messages.length === 0) return;
     for (const { key, error } of postAll(this.#box, messages)) {
-      // Each on its own: a listener that throws keeps nothing from the others.
+      // Each in its own microtask: a listener that throws does not affect the others.
       queueMicrotask(() => this.#onMessage({ type: "refused", key, error: toWire(error) }));
     }
   }
@@ -134,7 +137,7 @@ class Outbox {
 
 type RequestMessage = Extract<ToEngine, { readonly type: "add" | "embed" }>;
 
-/** Posts requests; gives those with values that do not cross to another thread. */
+/** Posts requests; returns those with values that cannot be cloned to another thread. */
 function postAll(
   box: Postbox,
   messages: readonly RequestMessage[],

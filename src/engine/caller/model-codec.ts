@@ -6,19 +6,19 @@ import { promptTooLong, tooManyBytes } from "#tokenizer";
 import { boundedMap } from "./bounded-map.ts";
 
 /**
- * Texts up to so many UTF-16 units are encoded on the calling thread. Ordinary ones cost less there
- * than the way to a thread and back (35 µs, and as much to send), and the worst that were found
- * (spaces, unknown characters) 1 to 3 ms: 2026-11-22, AMD EPYC, 2 cores, shared.
+ * Texts up to this many UTF-16 units are encoded on the calling thread. Ordinary texts cost less
+ * there than a round trip to a thread (35 µs, and as much to send), and the worst found (spaces,
+ * unknown characters) 1 to 3 ms: 2026-11-22, AMD EPYC, 2 cores, shared.
  */
 const INLINE_UNITS_MAX = 512;
 
-/** Ids up to this number are decoded on the calling thread: some 2 ms. */
+/** Up to this many ids are decoded on the calling thread: some 2 ms. */
 const INLINE_IDS_MAX = 4_096;
 
 /** Characters of one job of several texts. */
 const JOB_UNITS_MAX = 64 * 2 ** 10;
 
-/** Jobs of one caller's list that are under way at a time: others get their turn between them. */
+/** Concurrent jobs of one caller's list, so that other jobs run in between. */
 const JOBS_MAX = 4;
 
 /** Encodes and decodes; throws PROMPT_TOO_LONG for texts beyond `bytesMax`. */
@@ -57,7 +57,7 @@ export class ModelCodec implements TextCodec {
     if (size <= INLINE_UNITS_MAX) {
       return texts.map((text) => this.#tokenizer.encodeNow(text, { addSpecialTokens }));
     }
-    // All jobs count as large as the list: they must not stand in the way of small ones.
+    // Each job is queued with the whole list's size, so that it does not delay small ones.
     const lists = await boundedMap(jobsOf(texts), JOBS_MAX, (some) =>
       this.#pool.run({ kind: "encode", texts: some, addSpecialTokens }, { size, signal }),
     );
@@ -83,7 +83,7 @@ export class ModelCodec implements TextCodec {
     return this.#tokenizer.tokenBytes(id);
   }
 
-  /** A text that is too long in any case costs no encoding. */
+  /** Refuses a text that is certainly too long without encoding it. */
   #check(text: string, { tokensMax = null, param = "prompt" }: EncodeTextOptions): void {
     const bytesMax = this.#bytesMax();
     const bytes = Buffer.byteLength(text);
@@ -93,7 +93,7 @@ export class ModelCodec implements TextCodec {
   }
 }
 
-/** Texts in order, as many in one job as have the size of one. */
+/** Splits texts, in order, into jobs of at most `JOB_UNITS_MAX`; a longer text is one job. */
 function jobsOf(texts: readonly string[]): string[][] {
   const jobs: string[][] = [];
   let size = Number.POSITIVE_INFINITY;

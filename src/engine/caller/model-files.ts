@@ -52,12 +52,12 @@ function textSettings(
   return { textWorkers, textDeadlineMs, textQueueMax, textMemoryBytes, promptBytesMax };
 }
 
-/** The last part of a path or of a hub's name; a bare configuration is called as its folder. */
+/** The last part of a path or of a hub's name; a config.json is named after its folder. */
 export function nameOf(model: string): string {
   return basename(basename(model) === "config.json" ? dirname(model) : model);
 }
 
-/** What is served, as its callers see it. */
+/** Describes the loaded model to its callers. */
 export function describe(name: string, engine: EngineInfo, { text }: ModelFiles): ModelInfo {
   return {
     ...engine,

@@ -22,16 +22,16 @@ const THINKING_MARKS = [
   ["<seed:think>", "</seed:think>"],
 ] as const;
 
-/** What the calling thread may be asked for without going to a thread. */
+/** Up to this many bad words, of this length together, are encoded on the calling thread. */
 const INLINE_WORDS_MAX = 16;
 const INLINE_WORD_UNITS_MAX = 256;
-/** A short word costs about as much as a text of so many times its length. */
+/** A bad word costs about as much as a text of this many times its length. */
 const WORD_COST = 8;
 
-/** What a message of a conversation counts beside its text. */
+/** What each value in a conversation counts beside its text. */
 const VALUE_UNITS = 16;
 
-/** Bytes of a prompt that every model takes, and for each token of its context. */
+/** Default limit of a prompt's bytes: at least this much, and more by the context's tokens. */
 const PROMPT_BYTES = 512 * 2 ** 10;
 const TOKEN_BYTES = 16;
 
@@ -43,7 +43,7 @@ export interface ModelTextOptions extends TextLimits {
   readonly promptBytesMax: number | null;
   readonly clock: Clock;
   readonly timer: Timer;
-  /** Hears of what went another way than asked. */
+  /** Receives warnings. */
   readonly warn: (message: string) => void;
 }
 
@@ -71,7 +71,7 @@ export class ModelText {
       text === null ? null : { text, from: other === null ? "model" : "request" };
     this.hasTemplate = template !== null;
     const toolTemplate = other === null ? toolTemplateOf(files) : null;
-    // Parsed here for their mistakes alone; they never run on this thread.
+    // Parsed here only to find errors; templates never run on this thread.
     for (const source of [template, toolTemplate]) {
       if (source !== null) new ChatTemplate(source.text, { source: source.from });
     }
@@ -90,17 +90,17 @@ export class ModelText {
     this.codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
   }
 
-  /** Once the model is known: prompts that fit no context are refused before they are encoded. */
+  /** Sets the context length: prompts that cannot fit it are refused before they are encoded. */
   useContext(tokens: number): void {
     this.#contextTokens = tokens;
   }
 
-  /** Makes ready now what the first text would otherwise wait for. */
+  /** Prepares in advance what the first text would otherwise wait for. */
   warmUp(): void {
     this.#pool?.warmUp();
   }
 
-  /** The tokenizer, for something that cannot do without. Throws TOKENIZER_MISSING. */
+  /** The tokenizer, for an action that requires one. Throws TOKENIZER_MISSING. */
   require(action: string): Tokenizer {
     if (this.tokenizer !== null) return this.tokenizer;
     throw new EngineError(
@@ -149,7 +149,7 @@ export class ModelText {
     );
   }
 
-  /** Stops what runs beside this thread. */
+  /** Stops the text threads. */
   async dispose(): Promise<void> {
     await this.#pool?.close();
   }
@@ -177,7 +177,7 @@ export class ModelText {
         bytesMax,
         tokensMax,
       },
-      // Nobody knows what a template costs that a client wrote.
+      // The cost of a client's own template is unknown.
       { size: brought === undefined ? size : Number.POSITIVE_INFINITY, signal },
     );
     if (answer?.toolsAsText === true) this.#options.warn(toolsWarning(this.#options.name));
@@ -194,7 +194,7 @@ export class ModelText {
 function toolTemplateOf(files: Checkpoint["tokenizer"]): TemplateSource | null {
   const listed = files?.tokenizerConfig?.chat_template;
   const text = Array.isArray(listed) ? pickTemplate(listed, true) : null;
-  // A template in a file of its own counts more than the list.
+  // A template in a file of its own takes precedence over the list.
   const isListed = Array.isArray(listed) && pickTemplate(listed, false) === files?.chatTemplate;
   return text === null || !isListed ? null : { text, from: "model" };
 }
@@ -206,7 +206,7 @@ function toolsWarning(name: string): string {
   );
 }
 
-/** UTF-16 units of a value's texts, and some for each value in it; counts little beyond `most`. */
+/** UTF-16 units of a value's texts, and some for each value in it; stops soon after `most`. */
 function unitsOf(value: unknown, most: number): number {
   let units = 0;
   const waiting: unknown[] = [value];

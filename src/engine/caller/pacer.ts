@@ -1,27 +1,27 @@
 import type { Timer } from "#base";
 
-/** So many sequences at once bring every token when it comes. */
+/** Up to this many sequences, every token is delivered immediately. */
 const UNPACED_MAX = 8;
 
 /**
- * How much longer tokens wait for each other with each sequence more: some six times what handing
- * on a piece costs, most of which is the system's write.
+ * Delay added per sequence: some six times the cost of delivering one piece, most of which is the
+ * system's write.
  */
 const MS_PER_SEQUENCE = 0.2;
 
-/** Readers see no longer silence than this because of others. */
+/** Longest delay, however many sequences there are. */
 const INTERVAL_MAX_MS = 50;
 
-/** Who has tokens that wait. */
+/** A request with delayed tokens. */
 export interface Paced {
-  /** Hands them on. */
+  /** Delivers them. */
   flush(): void;
 }
 
 /**
- * Lets tokens of one stream wait for each other where many are read at once: each piece costs the
- * same however many tokens it has, and what is saved is there for new requests. A first token never
- * waits, and neither does an end.
+ * Delays the tokens of a stream to deliver them together where many are read at once: a piece costs
+ * the same however many tokens it has, and the saved time goes to new requests. First tokens and
+ * ends are never delayed.
  */
 export class Pacer {
   readonly #timer: Timer;
@@ -33,7 +33,7 @@ export class Pacer {
     this.#timer = timer;
   }
 
-  /** How long tokens wait; 0: they do not. */
+  /** How long tokens are delayed; 0: not at all. */
   get intervalMs(): number {
     if (this.#sequences <= UNPACED_MAX) return 0;
     return Math.min(INTERVAL_MAX_MS, this.#sequences * MS_PER_SEQUENCE);
@@ -43,13 +43,13 @@ export class Pacer {
     this.#sequences += sequences;
   }
 
-  /** The request has ended, and what it had waiting with it. */
+  /** Removes a request that has ended, with its delayed tokens. */
   leave(request: Paced, sequences: number): void {
     this.#sequences -= sequences;
     this.#waiting.delete(request);
   }
 
-  /** Nobody reads these sequences for now: they make no work, so others need not wait for them. */
+  /** Removes sequences that are not read for now: they make no work, so others need no delay. */
   pause(sequences: number): void {
     this.#sequences -= sequences;
   }

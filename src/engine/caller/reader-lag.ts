@@ -1,12 +1,12 @@
 /**
- * How far the reader of a stream is behind. Tokens wait here instead of being lost, so their
- * memory is bounded by computing no more of them: the request pauses until its reader has read on.
+ * How far the reader of a stream is behind. Unread tokens are kept, and their memory is bounded by
+ * pausing the request until its reader catches up.
  */
 
-/** So many entries beside tokens take about the memory of one more token. */
+/** This many log-probabilities take about the memory of one token. */
 const LOGPROBS_PER_TOKEN = 4;
 
-/** What of an item takes memory. */
+/** The parts of an item that take memory. */
 export interface Waiting {
   readonly tokenIds: readonly number[];
   readonly logprobs: readonly { readonly top: readonly unknown[] }[] | null;
@@ -15,11 +15,11 @@ export interface Waiting {
 export interface ReaderLagOptions {
   /** More unread tokens than this pause the request; half of it resumes it. */
   readonly tokensMax: number;
-  /** Called at each crossing. */
+  /** Called at each change. */
   readonly setPaused: (paused: boolean) => void;
 }
 
-/** Counts what is pushed and not yet taken, in tokens; their log-probabilities count as more. */
+/** Counts items pushed and not yet taken, in tokens; log-probabilities add to the count. */
 export class ReaderLag {
   readonly #options: ReaderLagOptions;
   #tokens = 0;

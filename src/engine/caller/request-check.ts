@@ -19,8 +19,9 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
 }
 
 /**
- * The same as what can be handed to another thread, whatever objects a caller put into it: requests
- * cross together, and one that cannot would hold up the others. Throws GRAMMAR_INVALID.
+ * The same parameters, cloneable to another thread whatever objects a caller put into them:
+ * requests are posted together, and one that cannot be cloned would delay the others. Throws
+ * GRAMMAR_INVALID.
  */
 export function plainParams(params: SamplingParams): SamplingParams {
   const { structuredOutput } = params;
@@ -50,7 +51,7 @@ function jsonText(value: unknown): string {
   );
 }
 
-/** Neither thread makes more sequences than may wait. Throws INVALID_ARGUMENT. */
+/** Refuses more sequences than may wait, before any is made. Throws INVALID_ARGUMENT. */
 export function checkCount(params: SamplingParams, sequencesMax: number): void {
   const { n, beamWidth } = params;
   const [param, count] = beamWidth === null ? ["n", n] : ["beamWidth", beamWidth];
@@ -63,7 +64,7 @@ export function checkCount(params: SamplingParams, sequencesMax: number): void {
   );
 }
 
-/** Each beam needs a token to go on with and one in reserve, as it does at Hugging Face. */
+/** Each beam needs a token to continue with and one in reserve, as in transformers. */
 function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void {
   const most = Math.floor(vocabularySize / 2);
   if (beamWidth === null || beamWidth <= most) return;
@@ -75,7 +76,7 @@ function checkBeams({ beamWidth }: SamplingParams, vocabularySize: number): void
   );
 }
 
-/** JavaScript's callers may give anything for a prompt. Throws INVALID_ARGUMENT. */
+/** JavaScript callers may pass any value as a prompt. Throws INVALID_ARGUMENT. */
 export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
   if (typeof prompt === "string") return;
   const { promptTokenIds } = (prompt ?? {}) as { promptTokenIds?: unknown };
@@ -83,7 +84,7 @@ export function checkPrompt(prompt: unknown): asserts prompt is Prompt {
   throw wrongKind("prompt", "text or { promptTokenIds: [...] }", prompt);
 }
 
-/** A conversation is a list of objects; what they hold is the template's business. */
+/** A conversation is a list of objects; the template checks their contents. */
 export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
   if (!Array.isArray(messages)) throw wrongKind("messages", "a list of messages", messages);
   const wrong = messages.findIndex((message) => typeof message !== "object" || message === null);
@@ -115,7 +116,7 @@ export function checkText(param: string, value: unknown): void {
   throw new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
-/** An option that is another thing than it should be. */
+/** The error for an option of the wrong type. */
 export function wrongKind(param: string, wanted: string, value: unknown): EngineError {
   const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
   const shown = typeof value === "number" ? String(value) : kind;
@@ -123,10 +124,10 @@ export function wrongKind(param: string, wanted: string, value: unknown): Engine
   return new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
-/** So many tokens may be looked at and sent to the engine, which says more about its limits. */
+/** Prompts of up to this many tokens are sent to the engine, whose error has more details. */
 const LOOKED_AT = 65_536;
 
-/** Refuses millions of tokens that fit no context, before they are copied. */
+/** Refuses millions of tokens that cannot fit the context, before they are copied. */
 export function checkPromptLength(tokens: number, contextTokensMax: number): void {
   if (tokens <= Math.max(LOOKED_AT, contextTokensMax)) return;
   throw new EngineError(

@@ -8,7 +8,7 @@ import type { ModelText } from "./model-text.ts";
 import { checkPrompt, checkPromptLength, checkTokenIds } from "./request-check.ts";
 import type { Wishes } from "./wishes.ts";
 
-/** What is a request's own beside its prompt. */
+/** Options of one request beside its prompt and its wishes. */
 export interface StartOptions {
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;
@@ -18,12 +18,12 @@ export interface StartOptions {
 
 type TokenLimits = Pick<ModelInfo, "vocabularySize" | "contextTokensMax">;
 
-/** Prompts and checked wishes to requests that the engine works on. */
+/** Starts requests in the engine from prompts and checked options. */
 export class RequestStarter {
   readonly #client: EngineClient;
   readonly #text: ModelText;
   readonly #limits: TokenLimits;
-  /** Callers' names of requests, from the call until the request ended. */
+  /** Callers' ids of requests that have not ended. */
   readonly #requestIds = new Set<string>();
   #vocabularySent = false;
 
@@ -34,7 +34,7 @@ export class RequestStarter {
   }
 
   /**
-   * Checks a request, hands it to the engine, and registers it. Rejects with INVALID_ARGUMENT,
+   * Checks a request, submits it to the engine, and registers it. Rejects with INVALID_ARGUMENT,
    * TOKENIZER_MISSING, PROMPT_TOO_LONG, SHUTTING_DOWN, ENGINE_DEAD and the reason of its signal.
    */
   async start(
@@ -100,7 +100,7 @@ export class RequestStarter {
     this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
   }
 
-  /** Throws also when the engine ended, or was told to, while a long text was encoded. */
+  /** Throws also when the engine ended, or began to drain, while a long text was encoded. */
   async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
     this.#client.checkReady();
     checkPrompt(prompt);
@@ -108,7 +108,7 @@ export class RequestStarter {
     if (typeof prompt !== "string") {
       checkPromptLength(prompt.promptTokenIds.length, contextTokensMax);
     }
-    // A copy: what is checked is what the engine gets, whatever becomes of the caller's.
+    // A copy: the engine gets the checked ids even if the caller changes its array.
     const ids = Array.from(await this.#text.encode(prompt, signal));
     checkTokenIds(ids, vocabularySize);
     this.#client.checkReady();

@@ -2,13 +2,13 @@ import type { SequenceOutput } from "#engine/protocol";
 import type { SamplingParams } from "#sampling";
 import { type StopResult, StopStrings, type StreamDecoder, type Tokenizer } from "#tokenizer";
 
-/** The text side of one sequence: tokens in, text out, stop strings watched for. */
+/** Decodes one sequence's tokens to text, and detects stop strings. */
 export class SequenceText {
   readonly #params: SamplingParams;
   readonly #decoder: StreamDecoder;
   readonly #stops: StopStrings;
 
-  /** The text goes on where the prompt's ends: a first word keeps its space. */
+  /** The text continues the prompt's: a first word keeps its leading space. */
   constructor(tokenizer: Tokenizer, params: SamplingParams, promptTokenIds: readonly number[]) {
     const { skipSpecialTokens, spacesBetweenSpecialTokens } = params;
     this.#params = params;
@@ -17,7 +17,7 @@ export class SequenceText {
     this.#stops = new StopStrings(params.stop, { includeInOutput: params.includeStopStrInOutput });
   }
 
-  /** Text to show now. `tokens`: how many the sequence has with these. */
+  /** Text to deliver now. `tokens`: how many the sequence has generated, these included. */
   push(output: SequenceOutput, tokens: number): StopResult {
     const ends = output.finishReason !== null;
     const decoded = this.#decoder.push(this.#visibleTokens(output));
@@ -28,7 +28,7 @@ export class SequenceText {
     return { text: found.text + this.#stops.flush(), stop: null };
   }
 
-  /** The token that ended the sequence is no part of its text, unless that was asked for. */
+  /** Omits the token that ended the sequence, unless `includeStopStrInOutput` is set. */
   #visibleTokens({ finishReason, stopReason, tokenIds }: SequenceOutput): readonly number[] {
     const endedByToken = finishReason === "stop" && stopReason !== "repetition";
     const hidden = endedByToken && !this.#params.includeStopStrInOutput;

@@ -2,7 +2,7 @@ import { EngineError } from "#base";
 import type { Completion, GenerateResult, StreamItem } from "#engine/protocol";
 import type { PositionLogprobs } from "#sampling";
 
-/** Two items of one sequence, the second right behind the first, as one. */
+/** Joins two consecutive items of one sequence. */
 export function joinItems(first: StreamItem, second: StreamItem): StreamItem {
   return {
     ...second,
@@ -21,7 +21,7 @@ interface Collected {
   last: StreamItem;
 }
 
-/** Reads a stream to its end. Rejects as the stream does; with ABORTED when it brought nothing. */
+/** Reads a stream to its end. Rejects as the stream does; with ABORTED when it is empty. */
 export async function collectResult(
   requestId: string,
   items: AsyncIterable<StreamItem>,

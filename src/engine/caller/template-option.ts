@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { EngineError } from "#base";
 
-/** What no Jinja template can do without if it is to show a message. */
+/** Markup that every Jinja template needs to render a message. */
 const MARKUP = /\{[{%]/;
 
 /**
@@ -23,7 +23,7 @@ export function readTemplateOption(option: string): string {
   }
 }
 
-/** Enough of a value to find the mistake. */
+/** The start of a value, enough to find the mistake. */
 function shown(option: string): string {
   const LENGTH = 100;
   return JSON.stringify(option.length > LENGTH ? `${option.slice(0, LENGTH)}…` : option);

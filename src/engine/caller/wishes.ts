@@ -1,4 +1,4 @@
-/** What requests that differ in their prompts have in common, checked once. */
+/** Options shared by requests that differ only in their prompts, checked once. */
 
 import type { EngineRequest, GenerateOptions } from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
@@ -16,11 +16,11 @@ import {
 export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
 
 export interface WishOptions extends GenerateOptions {
-  /** The logits of every prompt token are handed back. */
+  /** Return the logits of every prompt token. */
   readonly promptLogits?: boolean;
 }
 
-/** What wishes are checked against. */
+/** Limits that wishes are checked against. */
 interface WishScope {
   readonly text: ModelText;
   readonly vocabularySize: number;
@@ -48,7 +48,7 @@ export async function wishesOf(options: WishOptions, scope: WishScope): Promise<
   };
 }
 
-/** JavaScript's callers may give anything, and the engine is everybody's. */
+/** JavaScript callers may pass any values, and all callers share the engine. */
 function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions): void {
   checkSignal(signal);
   checkText("cacheSalt", cacheSalt);
@@ -58,7 +58,7 @@ function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions)
   }
 }
 
-/** Checked; one that cannot do what it says is used all the same, with a warning. */
+/** The checked retention; one that cannot take effect as written is used with a warning. */
 function retentionOf(
   options: GenerateOptions["retention"],
   warn: (message: string) => void,

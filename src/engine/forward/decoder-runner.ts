@@ -24,21 +24,21 @@ export interface DecoderRunnerParts {
   readonly logitRowsMax: number;
 }
 
-/** What a step does with its last rows. */
+/** Results of a step's last rows. */
 interface LastRows {
   readonly draw: StartedDraw | null;
-  /** What searching items found. */
+  /** Candidates of items in a beam search. */
   readonly found: ReadonlyMap<StepItem, ItemResult>;
 }
 
 const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
-/** An embedding draws nothing, but its sequence ends as if it had. */
+/** An embedding samples no token, but its sequence ends as if it had. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 
 /**
- * Runs steps of a decoder on a device. What only the host can do (grammars, what is wanted of a
- * prompt's rows, beams) makes `start` wait for the device; all else is enqueued, and read when the
- * step is finished.
+ * Runs steps of a decoder on a device. Work that only the host can do (grammars, prompt rows,
+ * beams) makes `start` wait for the device; the rest is enqueued, and read when the step is
+ * finished.
  */
 export class DecoderRunner implements ModelRunner {
   readonly #parts: DecoderRunnerParts;
@@ -54,7 +54,7 @@ export class DecoderRunner implements ModelRunner {
     decoder.forward(kvCache);
     for (const item of items) if (wantsPromptRows(item)) await this.#runPrompt(item);
     const { draw, found } = await this.#readLastRows(items);
-    // A step that draws nothing has an end, too.
+    // A step that samples nothing needs an end, too.
     const end = draw ?? this.#markEnd();
     return {
       finish: async () => {
@@ -74,7 +74,7 @@ export class DecoderRunner implements ModelRunner {
     return { take: async () => ({ tokens: await mark.take(), logprobs: [], failures }) };
   }
 
-  /** What a request wants of its prompt's rows, beside the next token. */
+  /** Computes pooled hidden states, log-probabilities and logits of a prompt's rows. */
   async #runPrompt(item: StepItem): Promise<void> {
     const { promptLogprobs, promptLogits, hiddenPool } = item.task;
     if (hiddenPool !== null) await this.#poolHidden(item);
@@ -87,7 +87,7 @@ export class DecoderRunner implements ModelRunner {
     }
   }
 
-  /** Rows of positions `start` up to `start + count` of a prompt. */
+  /** Scores positions `start` up to `start + count` of a prompt. */
   async #scorePrompt(item: StepItem, start: number, count: number): Promise<void> {
     const { decoder, device, sampler } = this.#parts;
     const { promptLogprobs, promptLogits } = item.task;
@@ -97,7 +97,7 @@ export class DecoderRunner implements ModelRunner {
       promptLogits.values.set(await device.readF32(logits), start * promptLogits.columns);
     }
     if (promptLogprobs === null) return;
-    // A token's row says how likely the next one was; the prompt's last row scores none of it.
+    // A token's row scores the next token, so the prompt's last row scores no prompt token.
     const scored = Math.min(count, sequence.promptLength - 1 - start);
     if (scored <= 0) return;
     const next = sequence.tokens.view(start + 1, start + 1 + scored);
@@ -125,12 +125,12 @@ export class DecoderRunner implements ModelRunner {
     if (wanted.length === 0) return { draw: null, found: new Map() };
     const lastRows = Int32Array.from(wanted, ({ lastRow }) => lastRow);
     const logits = this.#parts.decoder.logits(lastRows);
-    // Before the draw, which may edit its rows; those of beams lie behind them.
+    // Before sampling, which may edit its rows; the rows of beams come after them.
     const found = await this.#search(logits, searching, drawing.length);
     return { draw: drawing.length === 0 ? null : await this.#draw(logits, drawing), found };
   }
 
-  /** One token for each item, from the first rows. */
+  /** Samples one token for each item, from the first rows. */
   async #draw(logits: DeviceTensor, items: readonly StepItem[]): Promise<StartedDraw> {
     const rows = items.map(({ planned, task }): SamplingRow => {
       const { sampling } = task;
@@ -169,7 +169,7 @@ export class DecoderRunner implements ModelRunner {
   }
 }
 
-/** What was drawn in a row. */
+/** The token sampled from a row. */
 function resultOf({ tokens, logprobs, failures }: SampledBatch, row: number): ItemResult {
   const logprob = logprobs[row] ?? null;
   const result = {

@@ -25,7 +25,7 @@ export interface EncoderEngineParts {
   readonly waitingMax: number;
 }
 
-/** The step loop of an encoder: whole texts in arrival order, as many as a step takes. */
+/** The step loop of an encoder: whole texts in arrival order, as many as fit a step. */
 export class EncoderEngine {
   readonly #parts: EncoderEngineParts;
   #waiting: EmbedRequest[] = [];
@@ -60,20 +60,20 @@ export class EncoderEngine {
     this.#waiting.push(request);
   }
 
-  /** What has not ended. */
+  /** Keys of waiting texts. */
   get keys(): RequestKey[] {
     return this.#waiting.map(({ key }) => key);
   }
 
-  /** Grammars have no use here. */
+  /** An encoder uses no grammars. */
   useVocabulary(): void {}
 
-  /** A text that runs is computed to its end, and nobody hears of it. */
+  /** Drops a waiting text. A running text is computed to its end, and its vector is unused. */
   abort(key: RequestKey): void {
     this.#waiting = this.#waiting.filter((text) => text.key !== key);
   }
 
-  /** Vectors are read when they are done: nobody is behind. */
+  /** Vectors are not streamed, so no reader lags. */
   setPaused(): void {}
 
   /** Null when nothing waits. Never rejects for a failing step. */

@@ -2,8 +2,8 @@
  * engine/forward: steps computed by a model on a device.
  *
  *   decoder-runner.ts   the ModelRunner of decoders
- *   step-item.ts        which rows each sequence of a step needs; step-builder.ts packs them
- *   worst-step.ts       runs the largest steps, to know what memory they need
+ *   step-item.ts        the rows that each sequence of a step needs; step-builder.ts packs them
+ *   worst-step.ts       runs the largest steps, to measure their memory
  *   encoder-engine.ts   embeddings by an encoder
  *
  * @module

@@ -9,7 +9,7 @@ export interface StepBuilderLimits {
   readonly blockTokens: number;
 }
 
-/** Writes plans as flat arrays, always the same ones. */
+/** Writes plans into flat arrays, which are reused. */
 export class StepBuilder {
   readonly #limits: StepBuilderLimits;
   readonly #tokenIds: Int32Array;
@@ -32,7 +32,7 @@ export class StepBuilder {
     this.#blockTables = new Int32Array(sequencesMax * blocksPerSequenceMax);
   }
 
-  /** The step as a device sees it. Valid until the next call. */
+  /** The step as input of a device. Valid until the next call. */
   build(items: readonly StepItem[]): StepInput {
     let tokens = 0;
     let queryLengthMax = 0;
@@ -41,7 +41,7 @@ export class StepBuilder {
     let awaits = false;
     for (const item of items) {
       const { sequence, start, count } = item.planned;
-      // A fork computes nothing: it draws from another item's row.
+      // A fork computes nothing: it samples from another item's row.
       if (count === 0) continue;
       const table = sequence.blockTable.view();
       this.#queryStarts[row] = tokens;
@@ -74,7 +74,7 @@ export class StepBuilder {
     };
   }
 
-  /** The item's ids, from row `first` on. Whether its last one is still being drawn. */
+  /** Writes the item's ids from row `first` on. Whether the last one is still being sampled. */
   #fillTokens({ planned, task }: StepItem, first: number): boolean {
     const { sequence, start, count } = planned;
     const { tokens } = sequence;
@@ -90,7 +90,7 @@ export class StepBuilder {
     return true;
   }
 
-  /** Positions `start` up to `start + count`, and the slot of each, from row `first` on. */
+  /** Writes positions `start` up to `start + count`, and the slot of each, from row `first` on. */
   #fillSlots(
     table: Int32Array,
     { start, count, first }: { readonly start: number; readonly count: number; first: number },

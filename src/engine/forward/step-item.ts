@@ -7,7 +7,7 @@ export interface StepItem {
   readonly planned: PlannedSequence;
   readonly task: SequenceTask;
   readonly firstRow: number;
-  /** The row that its next token follows from; a fork's is another item's. */
+  /** The row that its next token is sampled from; a fork's is another item's. */
   readonly lastRow: number;
 }
 
@@ -28,8 +28,8 @@ export function itemsOf(plan: StepPlan, tasks: readonly SequenceTask[]): readonl
 }
 
 /**
- * Whether every row of the step is one item's, who draws from it and wants nothing else: such steps
- * are made of equal parts, and a device may replay them.
+ * Whether every row of the step belongs to one item that samples from it and needs nothing else:
+ * such steps are uniform, and a device may run them as CUDA graphs.
  */
 export function drawFromAllRows(items: readonly StepItem[]): boolean {
   return items.every((item) => {
@@ -38,7 +38,7 @@ export function drawFromAllRows(items: readonly StepItem[]): boolean {
   });
 }
 
-/** Something is wanted of rows of its prompt that this step computes. */
+/** Whether this step computes prompt rows whose scores, logits or hidden states are needed. */
 export function wantsPromptRows({ planned, task }: StepItem): boolean {
   const { promptLogprobs, promptLogits, hiddenPool } = task;
   if (hiddenPool !== null) return true;
@@ -46,17 +46,19 @@ export function wantsPromptRows({ planned, task }: StepItem): boolean {
   return wants && planned.start < planned.sequence.promptLength;
 }
 
-/** A token is drawn for it. */
+/** Whether a token is sampled for it. */
 export function isDrawing({ planned, task }: StepItem): boolean {
   return planned.samples && task.hiddenPool === null && task.beamCandidates === 0;
 }
 
-/** Its likeliest tokens are wanted. A beam that forks shares its lead's row, and candidates. */
+/**
+ * Whether a beam search needs its likeliest tokens. A fork shares its lead's row and candidates.
+ */
 export function isSearching({ planned, task }: StepItem): boolean {
   return planned.samples && task.beamCandidates > 0 && planned.forkOf === null;
 }
 
-/** Rows that are read of a step that does not draw from all, each once; null: it may be any. */
+/** Rows that are read by a step that does not sample from all, each once; null: it may be any. */
 export function rowsToRead(items: readonly StepItem[]): Int32Array | null {
   if (items.some(wantsPromptRows)) return null;
   const wanted = [...items.filter(isDrawing), ...items.filter(isSearching)];

@@ -1,7 +1,7 @@
 /**
- * What the largest steps need, found by running them before there is a pool: ops take their scratch
- * memory, libraries their workspaces, and the sampler what only few batches ask for. Whatever is
- * free afterwards is the pool's to take.
+ * Memory of the largest steps, measured by running them before the pool is allocated: ops allocate
+ * their scratch memory, libraries their workspaces, and the sampler memory that only few batches
+ * need. The pool may take all memory that is free afterwards.
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
 import type { Decoder, DecoderLimits, StepInput } from "#models";
@@ -21,23 +21,26 @@ export interface WorstStepParts {
 interface StepShape {
   readonly sequences: number;
   readonly queryTokens: number;
-  /** What ops are told of the longest context. */
+  /** The longest context that is passed to ops. */
   readonly contextTokens: number;
-  /** Every sequence draws from its only row: the kind of step that devices replay. */
+  /** Every sequence samples from its only row: the kind of step that runs as a CUDA graph. */
   readonly draws: boolean;
 }
 
-/** The widest beam's, with as many end tokens; what more stop tokens take is next to nothing. */
+/**
+ * Candidates of the widest beam, with as many end tokens; further stop tokens need hardly any
+ * memory.
+ */
 const CANDIDATES = 128;
 
-/** Everything that changes logits or reports them, at once. */
+/** All options that change logits, at once. */
 const ALL_WISHES = { temperature: 1, topK: 40, topP: 0.9, minP: 0.01, repetitionPenalty: 1.1 };
 
-/** Runs all kinds of steps at all sizes, and leaves no trace but memory. Throws OUT_OF_MEMORY. */
+/** Runs all kinds of steps at all sizes, and leaves only memory allocated. Throws OUT_OF_MEMORY. */
 export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   const { device, decoder, sampler, limits, block } = parts;
   sampler.reserve(CANDIDATES);
-  // Every token lies nowhere, and every context is in the same block: only sizes matter.
+  // No token has a slot, and every context is in the same block: only sizes matter.
   const cache = device.allocateKvPool({ ...block, blocks: 1 });
   const arrays = makeArrays(limits);
   try {
@@ -53,8 +56,8 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
 }
 
 /**
- * Prompts alone and many together, then decoding; sizes in between, too, since kernels for few rows
- * split their work in other ways. The last one has the most rows to draw from.
+ * Prompts alone and many together, then decoding; sizes in between, too, since kernels split the
+ * work of few rows differently. The last shape samples from the most rows.
  */
 function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generator<StepShape> {
   const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
@@ -65,8 +68,8 @@ function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generato
   const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokens);
   yield { sequences, queryTokens, contextTokens, draws: false };
   for (const count of powersTo(sequences)) {
-    // A long context is cut among blocks as long as there are few rows: neither end is the worst.
-    // Contexts that are taken for the same one are one step, which must not be kept for this cache.
+    // A long context is split among blocks while rows are few: neither end is the worst. Contexts
+    // of equal padding share a graph key: a second run would capture a graph of this cache.
     const pad = (context: number) => decoder.paddedContext(context, count, cache);
     for (const context of new Set(contextsTo(contextTokens).map(pad))) {
       yield { sequences: count, queryTokens: 1, contextTokens: context, draws: true };
@@ -105,7 +108,7 @@ function makeArrays(limits: DecoderLimits): StepArrays {
   };
 }
 
-/** Contexts are short, so that it takes no time, but ops make room for long ones. */
+/** Contexts are short to save time, but ops allocate memory for long ones. */
 function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
   const { sequences, queryTokens, contextTokens, draws } = shape;
   const tokens = sequences * queryTokens;
@@ -120,7 +123,7 @@ function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
   };
 }
 
-/** As many rows as there may be, drawn with every wish, and searched. */
+/** Samples and searches the largest number of rows, with all options. */
 async function drawAll({ decoder, sampler, limits }: WorstStepParts): Promise<void> {
   const { vocabularySize } = decoder.spec;
   const params = SamplingParams.parse({ ...ALL_WISHES, logprobs: 1 });

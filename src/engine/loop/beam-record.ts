@@ -4,7 +4,7 @@ import type { SamplingParams, TokenCandidates } from "#sampling";
 import type { BeamContinuation, Sequence, StopRules } from "#scheduler";
 import { type BeamHypothesis, BeamSearch } from "./beam-search.ts";
 
-/** What a request's search is made from. */
+/** Options of a request's search. */
 export interface BeamRecordOptions {
   readonly params: SamplingParams;
   readonly stop: StopRules;
@@ -22,18 +22,19 @@ export interface BeamOutputOptions {
 }
 
 /**
- * A request's beam search inside the engine: which sequence stands for which beam. After each step
- * in which its beams drew, `advance` says how they go on, the scheduler gives each a sequence, and
- * `continueWith` notes which. Null from `advance`: the search is over, and `outputs` has its news.
+ * A request's beam search inside the engine: maps beams to sequences. After each step that computed
+ * its beams, `advance` decides how they continue, the scheduler assigns each a sequence, and
+ * `continueWith` records which. Null from `advance`: the search is over, and `outputs` has its
+ * results.
  */
 export class BeamRecord {
-  /** How many of the likeliest tokens of each beam's row `advance` looks at. */
+  /** How many of the likeliest tokens of each beam's row `advance` considers. */
   readonly candidatesPerBeam: number;
   readonly #search: BeamSearch;
   readonly #returned: number;
   /** By beam, best first. */
   #slots: readonly Sequence[];
-  /** Candidates of all beams, made at the first step: rows come one by one. */
+  /** Candidates of all beams, in a buffer made at the first step: rows arrive one by one. */
   #rows: TokenCandidates | null = null;
 
   constructor({ params, stop, newTokensMax, lead }: BeamRecordOptions) {
@@ -46,15 +47,17 @@ export class BeamRecord {
     this.candidatesPerBeam = this.#search.candidatesPerBeam;
   }
 
-  /** The sequences whose next rows count: the lead's alone for the first token, then the beams'. */
+  /**
+   * The sequences whose next rows are used: only the lead's for the first token, then the beams'.
+   */
   get slots(): readonly Sequence[] {
     return this.#slots;
   }
 
   /**
-   * Takes one row of candidates for each sequence of `slots`. Gives the beams that go on, best
+   * Takes one row of candidates for each sequence of `slots`. Returns the beams that continue, best
    * first, for `Scheduler.continueBeams`; null when the search is over. Throws ENGINE_STEP_FAILED
-   * where the model computed no numbers.
+   * where no token has a finite log-probability.
    */
   advance(rowOf: (sequence: Sequence) => TokenCandidates): readonly BeamContinuation[] | null {
     const { next, done } = this.#search.advance(this.#gather(rowOf));
@@ -66,7 +69,7 @@ export class BeamRecord {
     });
   }
 
-  /** Which sequence stands for each beam that `advance` named, in its order. */
+  /** Records the sequence of each beam that `advance` returned, in its order. */
   continueWith(slots: readonly Sequence[]): void {
     assert(slots.length === this.#search.liveBeams, "Cannot continue: a sequence per beam wanted");
     this.#slots = slots;
@@ -100,13 +103,13 @@ export class BeamRecord {
   }
 
   #makeRows(count: number): TokenCandidates {
-    // The search keeps at most as many beams as it looks at candidates.
+    // The search keeps at most `candidatesPerBeam` beams.
     const length = this.candidatesPerBeam * count;
     return { count, tokenIds: new Int32Array(length), logprobs: new Float32Array(length) };
   }
 }
 
-/** A beam that the vocabulary was too small for is an error: its place must not stay open. */
+/** A beam missing because of a small vocabulary is an error: its index needs an output. */
 function beamOutput(
   found: BeamHypothesis | undefined,
 ): Pick<SequenceOutput, "tokenIds" | "finishReason" | "stopReason" | "beam"> {

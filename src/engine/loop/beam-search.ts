@@ -1,7 +1,7 @@
 /**
- * Beam search over the likeliest continuations: which beams go on with which token, which are
- * finished, and when nothing better can come. The rules are those of Hugging Face's transformers 5,
- * so that the same model gives the same sequences and scores.
+ * Beam search over the likeliest continuations: which beams continue with which token, which are
+ * finished, and when no better one is possible. The rules are those of Hugging Face's transformers
+ * 5, so that the same model gives the same sequences and scores.
  */
 import { assert, EngineError } from "#base";
 import type { SamplingParams, TokenCandidates } from "#sampling";
@@ -9,7 +9,7 @@ import type { StopRules } from "#scheduler";
 
 /** How wide to search, and when to stop. */
 export interface BeamSearchOptions {
-  /** Beams that go on after each step. */
+  /** Beams that continue after each step. */
   readonly width: number;
   /** A finished beam's score is the sum of its log-probabilities / length ** lengthPenalty. */
   readonly lengthPenalty: number;
@@ -21,9 +21,9 @@ export interface BeamSearchOptions {
   readonly earlyStopping: SamplingParams["earlyStopping"];
   /** How many of the finished beams `result` gives. At most `width`. */
   readonly returned: number;
-  /** Most tokens of a beam; what is live there is finished as it is. */
+  /** Most tokens of a beam; live beams of that length are finished as they are. */
   readonly newTokensMax: number;
-  /** End and stop tokens, and how many come before one. The other rules mean nothing here. */
+  /** End and stop tokens, `minTokens` and `ignoreEos`; the other rules are ignored. */
   readonly stop: StopRules;
 }
 
@@ -38,7 +38,7 @@ export interface BeamChoice {
 export interface BeamStep {
   /**
    * Slots of the next step, best first; empty when done. `width` of them, or fewer where the
-   * vocabulary has fewer tokens to offer.
+   * vocabulary is too small.
    */
   readonly next: readonly BeamChoice[];
   readonly done: boolean;
@@ -56,7 +56,7 @@ export interface BeamHypothesis {
   readonly stopReason: number | null;
 }
 
-/** A beam's tokens, newest first. Beams share what they have in common. */
+/** A beam's tokens, newest first. Beams share their common prefixes. */
 interface TokenPath {
   readonly tokenId: number;
   readonly before: TokenPath | null;
@@ -80,7 +80,7 @@ const AT_LIMIT: BeamEnd = { finishReason: "length", stopReason: null };
 
 /**
  * One prompt's search. The first step has one beam, the prompt; every later one has the slots that
- * the step before named. Computes no logits and holds no blocks.
+ * the step before returned. Computes no logits and holds no blocks.
  */
 export class BeamSearch {
   readonly #options: BeamSearchOptions;
@@ -107,7 +107,7 @@ export class BeamSearch {
   /**
    * How many of a beam's likeliest tokens decide a step: even if every end token is among them,
    * `width` others are left. (Hugging Face takes (1 + end tokens) * width over all beams together,
-   * which never decides anything else.)
+   * which never changes the decision.)
    */
   get candidatesPerBeam(): number {
     return this.#options.width + this.#endTokens.size;
@@ -115,7 +115,7 @@ export class BeamSearch {
 
   /**
    * Takes the likeliest tokens of each live beam, in slots' order. Throws ENGINE_STEP_FAILED where
-   * no token has a probability: the model computed something that is no number.
+   * no token has a finite log-probability.
    */
   advance(candidates: TokenCandidates): BeamStep {
     assert(!this.#done, "Cannot advance: the search is over");
@@ -125,7 +125,7 @@ export class BeamSearch {
     const isLast = this.#length >= newTokensMax;
     const next: BeamChoice[] = [];
     const live: Beam[] = [];
-    // Only the first `width` may finish; those behind them step in for the ones that did.
+    // Only the first `width` may finish; candidates after them replace those that did.
     for (let place = 0; place < width || (!isLast && live.length < width); place++) {
       const found = this.#nextAllowed(walk);
       if (found === null) break;
@@ -151,7 +151,7 @@ export class BeamSearch {
       .map(({ path, ...hypothesis }) => ({ ...hypothesis, tokenIds: tokensOf(path) }));
   }
 
-  /** The likeliest candidate not looked at yet; no end token before `minTokens`. */
+  /** The likeliest candidate not taken yet; no end token before `minTokens`. */
   #nextAllowed(walk: BestFirst): Candidate | null {
     const mayEnd = this.#length > this.#options.stop.minTokens;
     for (;;) {
@@ -175,7 +175,7 @@ export class BeamSearch {
     if (this.#finished.length > this.#options.width) this.#finished.pop();
   }
 
-  /** Can the best live beam still get among the finished ones? An estimate, as documented. */
+  /** Whether the best live beam may still beat a finished one. An estimate, as documented. */
   #mayImprove(): boolean {
     const { width, earlyStopping, lengthPenalty, newTokensMax } = this.#options;
     const worst = this.#finished[width - 1];
@@ -223,7 +223,7 @@ class BestFirst {
   next(): Candidate | null {
     let slot = -1;
     let logprob = Number.NEGATIVE_INFINITY;
-    // Neither a token that cannot come nor one that is no number is larger than minus infinity.
+    // Excluded tokens (minus infinity) and NaN are not larger than minus infinity.
     for (const [other, beam] of this.#beams.entries()) {
       const sum = beam.logprob + this.#headOf(other);
       if (sum > logprob) [slot, logprob] = [other, sum];

@@ -1,11 +1,11 @@
 /**
- * Lets go of something whose owner may have broken, as a grammar's library does when it runs out of
- * memory. Never throws: what is left goes with the owner, and nobody waits for it.
+ * Disposes of an object that may be broken, as a grammar's library is after it ran out of memory.
+ * Never throws: remaining memory is freed with the owner, and no caller depends on it.
  */
 export function disposeOf(owner: { dispose(): void } | null): void {
   try {
     owner?.dispose();
   } catch {
-    // Told already by the call that broke it.
+    // Already reported by the call that broke it.
   }
 }

@@ -26,19 +26,19 @@ import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-
 import { NO_STEP, reportOf } from "./step-report.ts";
 
 export interface EngineParts extends StepPipelineParts {
-  /** What sequences of this model have in common. */
+  /** Properties shared by all sequences of this model. */
   readonly shape: RequestShape;
   readonly createCompiler: (vocabulary: GrammarVocabulary) => StructuredCompiler;
   /** Called when something outside a step made work possible. */
   readonly onWake: () => void;
 }
 
-/** Makes grammars of what requests want their output to match. */
+/** Compiles requests' structured-output options to grammars. */
 export type StructuredCompiler = Pick<GrammarCompiler, "compile" | "dispose">;
 
 /**
  * The step loop: plan, begin, forward, sample, commit. Steps are committed in the order they began;
- * requests may come and go between and during steps.
+ * requests may be added and end between and during steps.
  */
 export class Engine {
   readonly #parts: EngineParts;
@@ -51,9 +51,9 @@ export class Engine {
   #nextSequence = 1;
   #steps = 0;
   readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
-  /** Requests that failed since the last step's news. */
+  /** Requests that failed since the last step's output. */
   #failures: RequestFailure[] = [];
-  /** Something was thrown that may be a mistake of ours, and may have left the books half done. */
+  /** An error that may be a bug may have left the bookkeeping inconsistent. */
   #inDoubt = false;
 
   constructor(parts: EngineParts) {
@@ -62,12 +62,12 @@ export class Engine {
     this.#slowMasks = new SlowMasks(parts.clock);
   }
 
-  /** What has not ended. */
+  /** Keys of requests that have not ended. */
   get keys(): RequestKey[] {
     return [...this.#records.keys()];
   }
 
-  /** What grammars are made of. Without it, structured output is refused. */
+  /** Sets the vocabulary of grammars. Without it, structured output is refused. */
   useVocabulary(vocabulary: GrammarVocabulary): void {
     this.#vocabulary = vocabulary;
   }
@@ -82,7 +82,7 @@ export class Engine {
       );
     }
     const { scheduler, shape } = this.#parts;
-    // What comes in any number is counted before it is made.
+    // Sequences and rows are counted before they are allocated.
     scheduler.checkRoom(request.promptTokenIds.length, sequencesOf(request.params));
     checkPromptRows(request, shape);
     const record = new RequestRecord(request, shape, this.#birth());
@@ -95,10 +95,10 @@ export class Engine {
     this.#register(RequestRecord.forEmbedding(request, this.#parts.shape, this.#birth()));
   }
 
-  /** Gives up one sequence of a request, or all. Unknown ones have ended: nothing to do. */
+  /** Aborts one sequence of a request, or all. An unknown key has ended: no effect. */
   abort(key: RequestKey, index?: number): void {
     const record = this.#records.get(key);
-    // One beam is no caller's to give up: which one it becomes is not known before the end.
+    // A caller cannot abort one beam: its rank is not known before the end.
     if (record?.group.kind === "beams" && index !== undefined) return;
     record?.sequences.forEach((sequence, place) => {
       if (index !== undefined && index !== place) return;
@@ -107,7 +107,7 @@ export class Engine {
     });
   }
 
-  /** Computes nothing for a request, or goes on. Unknown ones have ended: nothing to do. */
+  /** Pauses or resumes a request. An unknown key has ended: no effect. */
   setPaused(key: RequestKey, paused: boolean): void {
     const { scheduler } = this.#parts;
     const record = this.#records.get(key);
@@ -115,9 +115,9 @@ export class Engine {
   }
 
   /**
-   * Brings one step to its end. Null when there is nothing to do, and no news: then none is under
-   * way. What a request throws ends that request; what cannot be told apart ends the requests of
-   * the step. Rejects only where the books are out of order afterwards, or memory could not be
+   * Completes one step. Null when there is no work and no failure to report: then none is under
+   * way. An error of one request ends that request; an error of no single request ends all of the
+   * step. Rejects only where the bookkeeping is inconsistent afterwards, or memory could not be
    * moved: then no step may follow.
    */
   async step(): Promise<StepOutput | null> {
@@ -135,7 +135,7 @@ export class Engine {
     return { ...news, failures: this.#takeFailures(), report: reportOf(step, planMs) };
   }
 
-  /** The next step, of those who are prepared for it. */
+  /** The next step, of sequences whose masks are ready. */
   async #next(): ReturnType<StepPipeline["next"]> {
     for (;;) {
       await this.#slowMasks.prepare((sequence, error) => {
@@ -143,7 +143,7 @@ export class Engine {
         if (record !== undefined) this.#failRequest(record, requestFailure(error));
       });
       const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
-      // Who is prepared may lack blocks that somebody holds who is not.
+      // A prepared sequence may lack blocks that an unprepared one holds.
       if (step !== null || this.#slowMasks.idle) return step;
     }
   }
@@ -160,7 +160,7 @@ export class Engine {
     };
   }
 
-  /** Ends everything and frees the grammars. Not while `step` runs; what is under way is lost. */
+  /** Ends all requests and frees the grammars. Not while `step` runs; a step under way is lost. */
   async dispose(): Promise<void> {
     for (const key of this.keys) this.abort(key);
     await this.#pipeline.dropAhead();
@@ -194,7 +194,7 @@ export class Engine {
     return record.taskOf(sequence);
   }
 
-  /** What happened outside of steps: grammars that failed. */
+  /** Failures outside of steps: grammars that did not compile. */
   #news(): StepOutput | null {
     if (this.#failures.length === 0) return null;
     const failures = this.#takeFailures();
@@ -214,7 +214,7 @@ export class Engine {
       return await this.#fail(plan, outcome.error);
     }
     const { results } = outcome;
-    // Before the commit: what their sequences drew counts for nothing.
+    // Before the commit: tokens sampled for their sequences are discarded.
     plan.items.forEach(({ sequence }, place) => {
       const failure = results[place]?.failure;
       const record = failure === undefined ? undefined : this.#bySequence.get(sequence);
@@ -230,7 +230,7 @@ export class Engine {
     return this.#deliver(step, results, updates);
   }
 
-  /** Lets sequences grow. */
+  /** Appends sampled tokens to their sequences. */
   #commit(step: ComputedStep, results: readonly ItemResult[]): readonly SequenceUpdate[] {
     const { plan, computedMs: nowMs } = step;
     const drawn = plan.items.map(({ sequence }, place) =>
@@ -239,7 +239,7 @@ export class Engine {
     return this.#parts.scheduler.commit(plan, drawn, nowMs);
   }
 
-  /** Turns updates into outputs, and lets go of what finished. */
+  /** Turns updates into outputs, and releases finished sequences. */
   #deliver(
     step: ComputedStep,
     results: readonly ItemResult[],
@@ -265,18 +265,18 @@ export class Engine {
     return { outputs, embeddings };
   }
 
-  /** Does what belongs to one request: what it throws ends that request. */
+  /** Does the work of one request: an error ends that request. */
   #guard(record: RequestRecord, work: () => void): void {
     try {
       work();
     } catch (error) {
-      // A mistake of ours may have left the books half done.
+      // A bug may have left the bookkeeping inconsistent.
       if (!(error instanceof EngineError)) this.#inDoubt = true;
       this.#failRequest(record, requestFailure(error));
     }
   }
 
-  /** Lets beams go on whose rows have all been computed. */
+  /** Continues beam searches whose rows have all been computed. */
   #searchOn(
     plan: StepPlan,
     results: readonly ItemResult[],
@@ -329,7 +329,7 @@ export class Engine {
     outputs.push(record.output(update, result?.logprobs ?? null));
   }
 
-  /** Ends all requests that were in a step which threw, and in the one that began behind it. */
+  /** Ends all requests of a step that threw, and of the step that began after it. */
   async #fail(plan: StepPlan, error: WireError): Promise<StepNews> {
     const behind = await this.#pipeline.dropAhead();
     this.#parts.scheduler.fail(plan);
@@ -340,14 +340,14 @@ export class Engine {
     return { outputs: [], embeddings: [] };
   }
 
-  /** Ends all requests: what is left of them cannot be planned, and it is not known whose fault. */
+  /** Ends all requests: planning failed, and the request at fault is unknown. */
   #failAll(error: WireError): void {
     for (const record of [...this.#records.values()]) this.#failRequest(record, error);
     this.#inDoubt = true;
     this.#checkBooks();
   }
 
-  /** Throws where the books are out of order: nothing may run on them. */
+  /** Throws where the bookkeeping is inconsistent: no step may run on it. */
   #checkBooks(): void {
     if (!this.#inDoubt) return;
     this.#parts.scheduler.audit();
@@ -376,7 +376,7 @@ export class Engine {
     for (const { tokenIds } of outputs) tokens.generated += tokenIds.length;
   }
 
-  /** Compiles beside the steps; the sequences keep their place in the queue meanwhile. */
+  /** Compiles while steps run; the sequences keep their place in the queue meanwhile. */
   async #prepareGrammar(record: RequestRecord): Promise<void> {
     try {
       await record.compile(this.#grammarCompiler());
@@ -394,5 +394,5 @@ export class Engine {
   }
 }
 
-/** What a step brought, its failures apart. */
+/** A step's results without its failures. */
 type StepNews = Pick<StepOutput, "outputs" | "embeddings">;

@@ -1,21 +1,21 @@
 import type { StepPlan } from "#scheduler";
 
-/** Steps with fewer prompt tokens do not tell how fast prompts are. */
+/** Steps with fewer prompt tokens do not measure the speed of prefill. */
 const PREFILL_TOKENS_MIN = 16;
-/** A step computes so many prompt tokens however long they take: what waits goes on. */
+/** Smallest limit of a step's prompt tokens, however long they take: prefill must progress. */
 const TOKENS_MIN = 32;
-/** How much the newest step counts beside those before. */
+/** Weight of the newest step beside those before. */
 const NEWEST_SHARE = 0.3;
 
 /**
- * How many prompt tokens a step may have beside sequences that decode, so that these wait no longer
- * than they should: by how long a token took in the steps before.
+ * How many prompt tokens a step may have beside decoding sequences, so that these are not delayed
+ * beyond the limit: estimated from the time per token of earlier steps.
  */
 export class PrefillPace {
   readonly #msMax: number | null;
   #msPerToken: number | null = null;
 
-  /** `msMax`: what prompts may add to a step, in ms; null: whatever they take. */
+  /** `msMax`: most time that prompts may add to a step, in ms; null: no limit. */
   constructor(msMax: number | null) {
     this.#msMax = msMax;
   }
@@ -25,7 +25,7 @@ export class PrefillPace {
     return Math.max(TOKENS_MIN, Math.floor(this.#msMax / this.#msPerToken));
   }
 
-  /** Takes note of how long a step took. */
+  /** Records how long a step took. */
   record({ items, tokens }: StepPlan, ms: number): void {
     const prefill = items.reduce((sum, { count }) => sum + (count > 1 ? count : 0), 0);
     if (this.#msMax === null || prefill < PREFILL_TOKENS_MIN || ms <= 0) return;

@@ -1,11 +1,11 @@
-/** What a request wants of every token of its prompt, and how much of that there may be. */
+/** Limits of a request's results per prompt token: logits and log-probabilities. */
 import { EngineError } from "#base";
 import type { EngineRequest } from "#engine/protocol";
 
 /** Most logits of a prompt: 2 GiB. */
 const promptLogitsMax = 2 ** 29;
 
-/** What bounds the rows. */
+/** Limits of the rows. */
 export interface PromptRowLimits {
   readonly vocabularySize: number;
   /** Most log-probabilities of a prompt's tokens in one request. */
@@ -22,7 +22,7 @@ export function checkPromptRows(
     throw tooMany("promptLogits", `must be at most ${promptLogitsMax}`, tokens * vocabularySize);
   }
   if (params.promptLogprobs === null) return;
-  // The token's own comes with those of the likeliest.
+  // The token's own log-probability comes with those of the likeliest.
   const row = 1 + likeliestOf(params.promptLogprobs, vocabularySize);
   if (tokens * row <= promptLogprobsMax) return;
   const most = `must be at most ${promptLogprobsMax} for all tokens of the prompt together`;

@@ -43,10 +43,10 @@ export interface HiddenPooling {
   readonly newPool: () => HiddenPool;
 }
 
-/** What every request of a model has in common. */
+/** Properties shared by all requests of a model. */
 export interface RequestShape {
   readonly vocabularySize: number;
-  /** How texts are embedded. Throws what the model's files are refused for. */
+  /** How texts are embedded. Throws where the model's files specify unsupported pooling. */
   readonly embedding: () => HiddenPooling;
   readonly eosTokenIds: readonly number[];
   /** Most tokens of a sequence, prompt included. */
@@ -56,7 +56,7 @@ export interface RequestShape {
   readonly promptLogprobsMax: number;
 }
 
-/** The number of a request's first sequence, and when it came. */
+/** The id of a request's first sequence, and the arrival time. */
 export interface Birth {
   readonly firstId: number;
   readonly nowMs: number;
@@ -69,11 +69,11 @@ export class RequestRecord {
   /** The sequences as the scheduler takes them. */
   readonly group: SequenceGroup;
   readonly #beams: BeamRecord | null;
-  /** The likeliest tokens of beams that have drawn in the round that is under way. */
+  /** The likeliest tokens of beams that were computed in the current round. */
   readonly #candidates = new Map<Sequence, TokenCandidates>();
   readonly #request: EngineRequest;
   readonly #shape: RequestShape;
-  /** What the sequences' sampling has in common. */
+  /** Sampling state that the sequences share. */
   readonly #sampling: RequestSampling;
   readonly #tasks: ReadonlyMap<Sequence, SequenceTask>;
   readonly #places: ReadonlyMap<Sequence, number>;
@@ -111,7 +111,7 @@ export class RequestRecord {
     );
   }
 
-  /** One sequence that draws nothing of use: its hidden states are pooled. */
+  /** One sequence that samples no token: its hidden states are pooled. */
   static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
     const { newPool, tokensMax } = shape.embedding();
     checkEmbedLength(embed, tokensMax);
@@ -150,7 +150,7 @@ export class RequestRecord {
     return task;
   }
 
-  /** Takes note of an ended sequence. Its task is the engine's to free: a step may still use it. */
+  /** Records an ended sequence. The engine frees its task, which a step may still use. */
   end(sequence: Sequence): void {
     this.#ended.add(sequence);
     if (!this.done) return;
@@ -159,7 +159,7 @@ export class RequestRecord {
     disposeOf(grammar);
   }
 
-  /** Compiles the request's grammar: its sequences can draw then. Throws GRAMMAR_INVALID. */
+  /** Compiles the request's grammar: its sequences can sample then. Throws GRAMMAR_INVALID. */
   async compile(compiler: Pick<GrammarCompiler, "compile">): Promise<void> {
     const { structuredOutput } = this.#request.params;
     assert(structuredOutput !== null, "Cannot compile: the request has no grammar");
@@ -182,8 +182,8 @@ export class RequestRecord {
   }
 
   /**
-   * Moves the sequence's penalties and grammar on. `complete`: its structured output ended,
-   * whatever the stop rules say.
+   * Advances the sequence's penalties and grammar. `complete`: its structured output ended,
+   * regardless of the stop rules.
    */
   acceptTokens(sequence: Sequence, tokenIds: readonly number[]): "open" | "complete" {
     const { sampling } = this.taskOf(sequence);
@@ -208,8 +208,9 @@ export class RequestRecord {
   }
 
   /**
-   * Takes in what one beam's row brought. Once all live beams have theirs: how each goes on, or
-   * "over"; null before that. Throws ENGINE_STEP_FAILED where the model computed no numbers.
+   * Takes the candidates of one beam. Once all live beams have theirs: how each continues, or
+   * "over"; null before that. Throws ENGINE_STEP_FAILED where no token has a finite
+   * log-probability.
    */
   advanceBeams(
     sequence: Sequence,
@@ -228,12 +229,12 @@ export class RequestRecord {
     return next ?? "over";
   }
 
-  /** Which sequence stands for each beam that `advanceBeams` named, in its order. */
+  /** Records the sequence of each beam that `advanceBeams` returned, in its order. */
   continueBeams(slots: readonly Sequence[]): void {
     this.#beams?.continueWith(slots);
   }
 
-  /** All that a finished search found, best first. */
+  /** The outputs of a finished search, best first. */
   beamOutputs(): SequenceOutput[] {
     const [lead] = this.sequences;
     assert(this.#beams !== null && lead !== undefined, "Cannot give beams that nobody asked for");
@@ -261,7 +262,7 @@ export class RequestRecord {
     return new BeamRecord({ params: this.#request.params, stop, newTokensMax, lead });
   }
 
-  /** Goes with the first tokens, which are the first sequence's unless it was given up before. */
+  /** Goes with the first tokens, which are the first sequence's unless it was aborted before. */
   #promptOutput({ sequence }: SequenceUpdate): PromptOutput | null {
     if (this.#promptTold) return null;
     this.#promptTold = true;
@@ -280,7 +281,7 @@ export class RequestRecord {
   }
 }
 
-/** What all sequences of a request share: made once, however many there are. */
+/** Options shared by all sequences of a request, made once. */
 type CommonOptions = Pick<SequenceOptions, "promptTokenIds" | "stop" | "arrivalMs" | "retention">;
 
 function commonOptions(
@@ -315,7 +316,7 @@ function createSequence(
   });
 }
 
-/** What the request says, per block. */
+/** The request's retention, per block. */
 function sequenceRetention(
   { retention, promptTokenIds }: EngineRequest,
   { blockTokens }: RequestShape,
@@ -327,7 +328,7 @@ function sequenceRetention(
   };
 }
 
-/** Rows of cached tokens are not computed, so whoever wants all rows computes all tokens. */
+/** Rows of cached tokens are not computed, so a request for all rows computes all tokens. */
 function wantsPromptRows({ params, promptLogits }: EngineRequest): boolean {
   return params.promptLogprobs !== null || promptLogits;
 }
@@ -345,7 +346,7 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
 
 interface TaskOptions {
   readonly place: number;
-  /** Of each beam's row; 0: the sequence draws. */
+  /** Of each beam's row; 0: the sequence samples. */
   readonly candidates: number;
   readonly sampling: SequenceSampling | null;
 }

@@ -1,18 +1,18 @@
 import type { LogprobRequest, PositionLogprobs, SequenceSampling } from "#sampling";
 
-/** What is to be computed for a sequence beside its keys and values, and what was so far. */
+/** Results to compute for a sequence beside its keys and values, and those computed so far. */
 export interface SequenceTask {
   /** Null until the request's grammar is compiled. */
   sampling: SequenceSampling | null;
-  /** How many of the likeliest tokens are wanted of each row, instead of a draw; 0: a draw. */
+  /** How many of the likeliest tokens to return per row instead of sampling; 0: sample. */
   readonly beamCandidates: number;
   /** Log-probabilities of prompt tokens. */
   readonly promptLogprobs: PromptLogprobs | null;
   /** Logits of prompt tokens, [tokens, V]. */
   readonly promptLogits: PromptLogits | null;
-  /** Its row among the tokens that the newest step draws, or drew when it was the newest. */
+  /** Its row among the sampled tokens of the newest step that samples for it. */
   drawnRow: number;
-  /** Takes last hidden states: for embeddings, which draw nothing that is used. */
+  /** Collects last hidden states, for embeddings, which sample no token. */
   hiddenPool: HiddenPool | null;
 }
 
@@ -20,7 +20,7 @@ export interface SequenceTask {
 export interface HiddenPool {
   /** `rows`: [count, E] of positions from `start` on. */
   add(start: number, rows: Float32Array): void;
-  /** Of the rows so far, at least one. */
+  /** The vector of the rows so far, at least one. */
   vector(): Float32Array;
 }
 

@@ -7,36 +7,36 @@ const WAIT_MS_MAX = 25;
 
 /**
  * Sequences whose grammar is slow. Their masks are made between steps, for as long as a step may
- * wait; whose mask is not made by then is held, and computes nothing in that step. The others'
- * masks are made inside of the step, while the device computes.
+ * wait; a sequence whose mask is not made by then is held, and computes nothing in that step. Masks
+ * of other grammars are made inside the step, while the device computes.
  */
 export class SlowMasks {
   readonly #clock: Clock;
-  /** Those that lack a mask, whoever has waited longest first. */
+  /** Sequences that lack a mask, the longest waiting first. */
   readonly #lacking = new Map<Sequence, SequenceSampling>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Nobody is held. */
+  /** No sequence is held. */
   get idle(): boolean {
     return this.#lacking.size === 0;
   }
 
-  /** A sequence drew a token, and goes on. */
+  /** Records that a sequence sampled a token, and continues. */
   note(sequence: Sequence, sampling: SequenceSampling): void {
     if (!sampling.slow) return;
     sequence.held = true;
     this.#lacking.set(sequence, sampling);
   }
 
-  /** A sequence ended. */
+  /** Drops a sequence that ended. */
   forget(sequence: Sequence): void {
     this.#lacking.delete(sequence);
   }
 
-  /** Makes masks, one at least. `onFailure` hears what a sequence's grammar threw. */
+  /** Makes masks, one at least. `onFailure` receives the error of a sequence's grammar. */
   async prepare(onFailure: (sequence: Sequence, error: unknown) => void): Promise<void> {
     if (this.idle) return;
     const startMs = this.#clock.nowMs();

@@ -1,4 +1,4 @@
-/** Steps on their way through the device: begun, waited for, and handed on in order. */
+/** Runs steps on the device: begins them, waits for them, and returns them in order. */
 import type { Clock } from "#base";
 import { stepFailure, type WireError } from "#engine/protocol";
 import type { LoadCost } from "#kvcache";
@@ -15,14 +15,14 @@ import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 import { PrefillPace } from "./prefill-pace.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 
-/** A step tells how fast prompts are when one has so many tokens and such a share of all. */
+/** A step measures the speed of prefill if a prompt has this many tokens and this share of all. */
 const PREFILL_TOKENS_MIN = 16;
 const PREFILL_SHARE_MIN = 0.9;
 
 /** The bytes behind the scheduler's cache, which move between levels. */
 export interface StepMemory {
   readonly cost: Pick<LoadCost, "recordPrefill">;
-  /** Begins the moves that plans asked for; whether there were any. */
+  /** Begins the moves that plans need; returns whether there were any. */
   carryOut(): boolean;
   /** Ids of sequences whose contents were fetched from disk since the last call. */
   takeFinishedLoads(): readonly number[];
@@ -32,38 +32,38 @@ export interface StepMemory {
 export interface StepPipelineParts {
   readonly scheduler: Scheduler;
   readonly runner: ModelRunner;
-  /** The bytes behind the scheduler's cache; null where they are nobody's concern. */
+  /** The bytes behind the scheduler's cache; null: none are moved. */
   readonly memory: StepMemory | null;
   readonly clock: Clock;
   /**
-   * Start a step while the one before still runs, as the scheduler's `overlapSteps` must say, too.
+   * Start a step while the one before still runs; must equal the scheduler's `overlapSteps`.
    * Default: false.
    */
   readonly overlapSteps?: boolean;
-  /** What prompts may add to a step in which sequences decode. Default: null, what they take. */
+  /** Most ms that prompts may add to a step with decoding sequences. Default: null, no limit. */
   readonly prefillMsMax?: number | null;
 }
 
 /** Why a step has no results. */
 export interface StepError {
   readonly error: WireError;
-  /** It was thrown while blocks changed hands: the books are to be checked before they are used. */
+  /** Thrown while blocks were reassigned: the bookkeeping must be checked before it is used. */
   readonly inDoubt: boolean;
 }
 
-/** What a device makes or made of a plan, or why it does not. */
+/** A result for a plan, or the error instead of it. */
 type OrError<Made> = Made | StepError;
 
-/** Nothing could be planned: it cannot be told who is the reason. No step is under way. */
+/** Planning failed: the request at fault is unknown. No step is under way. */
 export interface UnplannedStep {
   readonly unplanned: WireError;
 }
 
-/** A step that the device is through with. It is to be committed, or failed. */
+/** A step that the device has completed. It is to be committed, or failed. */
 export interface ComputedStep {
   readonly plan: StepPlan;
   readonly outcome: OrError<{ readonly results: readonly ItemResult[] }>;
-  /** Tokens of prompts that came in with it. */
+  /** Tokens of prompts that were admitted with it. */
   readonly admitted: AdmittedTokens;
   readonly computedMs: number;
   /** From its start, or the end of the step before it, to its end. */
@@ -71,36 +71,36 @@ export interface ComputedStep {
   readonly planMs: number;
 }
 
-/** Samples and beams fork from the one that is counted; what comes back is known already. */
+/** Each prompt counts once: samples and beams fork from it, and resumed sequences do not count. */
 export interface AdmittedTokens {
   readonly prompt: number;
   readonly cachedPrompt: number;
 }
 
-/** A step that the device may still work on. */
+/** A step that the device may still compute. */
 interface StepUnderWay {
   readonly plan: StepPlan;
   readonly computing: OrError<{ readonly started: StartedStep }>;
-  /** Nothing can be planned before its tokens are known. */
+  /** The next step cannot be planned before its tokens are known. */
   readonly holdsUp: boolean;
   readonly admitted: AdmittedTokens;
   readonly startedMs: number;
   readonly plannedMs: number;
 }
 
-/** A step may only take blocks back: then there is nothing to compute. */
+/** A step may only take blocks back: then it has nothing to compute. */
 const NOTHING_STARTED: StartedStep = { finish: async () => [] };
 
 /**
- * Plans steps, hands them to the device, and waits for them. Where the device works beside the
- * host, the next one begins while one is computed: two at a time at most, in order.
+ * Plans steps, submits them to the device, and waits for them. Where the device runs
+ * asynchronously, the next step begins while one is computed: two at a time at most, in order.
  */
 export class StepPipeline {
   readonly #parts: StepPipelineParts;
   readonly #prefillPace: PrefillPace;
   /** The step that began, or could not be planned, before the last one was committed. */
   #ahead: StepUnderWay | UnplannedStep | null = null;
-  /** When the last step was through: the device has worked on the next one since. */
+  /** When the last step completed: the device has computed the next one since. */
   #computedMs = Number.NEGATIVE_INFINITY;
   /** While a step starts: tasks of sequences that ended meanwhile, which it may still use. */
   #endedTasks: SequenceTask[] | null = null;
@@ -120,12 +120,12 @@ export class StepPipeline {
     const step = this.#ahead ?? (await this.#begin(taskOf));
     this.#ahead = null;
     if (step === null || "unplanned" in step) return step;
-    // The device goes on with the next step while the host waits for this one and takes it in.
+    // The device computes the next step while the host waits for this one and commits it.
     if (this.#parts.overlapSteps === true && !step.holdsUp) this.#ahead = await this.#begin(taskOf);
     return await this.#end(step);
   }
 
-  /** Waits for a step that began ahead and is not wanted any more. Null: there is none. */
+  /** Waits for a step that began ahead and is not needed any more. Null: there is none. */
   async dropAhead(): Promise<StepPlan | null> {
     const step = this.#ahead;
     this.#ahead = null;
@@ -154,7 +154,7 @@ export class StepPipeline {
       return null;
     }
     const failure = this.#changeHands(plan, startedMs);
-    // Also what was decided before a failure: the books count on it.
+    // Also moves planned before a failure: the bookkeeping assumes them.
     memory?.carryOut();
     const plannedMs = clock.nowMs();
     const admitted = admittedTokens(plan);
@@ -173,7 +173,7 @@ export class StepPipeline {
     }
   }
 
-  /** Begins the plan. Null: that is done. It cannot fail, so an error is a mistake of ours. */
+  /** Begins the plan. Null: it began. It cannot fail, so an error is a bug. */
   #changeHands(plan: StepPlan, startedMs: number): StepError | null {
     try {
       this.#parts.scheduler.begin(plan, startedMs);
@@ -211,7 +211,7 @@ export class StepPipeline {
     return { plan, outcome, admitted, computedMs, stepMs, planMs: plannedMs - startedMs };
   }
 
-  /** Where one prompt made up the step, its time says what computing it again would cost. */
+  /** Where one prompt made up the step, its time measures the cost of computing it again. */
   #measure(plan: StepPlan, ms: number): void {
     this.#prefillPace.record(plan, ms);
     const { memory } = this.#parts;
@@ -232,7 +232,7 @@ async function outcomeOf({ computing }: StepUnderWay): Promise<ComputedStep["out
   }
 }
 
-/** Whether the sequence's next token depends on this step's in more ways than through the model. */
+/** Whether the sequence's next token depends on this step's other than through the model. */
 function holdsUpNext(
   { samples, sequence }: PlannedSequence,
   task: SequenceTask | undefined,

@@ -3,7 +3,7 @@ import type { ComputedStep } from "./step-pipeline.ts";
 
 const MS_PER_SECOND = 1000;
 
-/** Of news that no step brought. */
+/** The report of output from outside a step. */
 export const NO_STEP: StepReport = { stepTokens: 0, sequences: 0, seconds: 0, planSeconds: 0 };
 
 /** How much a step computed, and how long it and the host's work for it took. */

@@ -20,15 +20,15 @@ export type Prompt = string | { readonly promptTokenIds: readonly number[] };
 /** Why a sequence ended: by itself, at its limit of tokens, cancelled, or by a failure. */
 export type FinishReason = "stop" | "length" | "abort" | "error";
 
-/** How to sample, and what concerns the request as a whole. */
+/** Sampling options, and options of the request as a whole. */
 export interface GenerateOptions extends SamplingOptions {
   /** Cancels the request within one step; it rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   /** Requests with another salt never share cached blocks. */
   readonly cacheSalt?: string;
-  /** How long the request's blocks stay cached, by ranges of its tokens. Default: nothing said. */
+  /** How long the request's blocks stay cached, by ranges of its tokens. Default: unspecified. */
   readonly retention?: RetentionOptions | RetentionConfig;
-  /** Smaller runs first where the scheduler's policy is `priority`. */
+  /** Smaller values run first where the scheduler's policy is `priority`. */
   readonly priority?: number;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
@@ -44,7 +44,7 @@ export interface BeamScore {
 
 /**
  * New tokens and text of one sequence. Concatenated deltas are the completion. A beam search has
- * one delta per sequence, with all of it, when the search is over: until then none is certain.
+ * one delta per sequence, with all of it, when the search is over: before, no beam is final.
  */
 export interface CompletionDelta {
   /** Which of the prompt's `n` sequences; of a beam search's, 0 is the best. */
@@ -57,7 +57,7 @@ export interface CompletionDelta {
   readonly finishReason: FinishReason | null;
   /** The stop string or token id that ended it; null for end tokens. */
   readonly stopReason: string | number | null;
-  /** null where tokens are drawn. */
+  /** null where tokens are sampled. */
   readonly beam: BeamScore | null;
 }
 
@@ -85,7 +85,7 @@ export interface Completion {
   readonly cumulativeLogprob: number | null;
   readonly finishReason: FinishReason;
   readonly stopReason: string | number | null;
-  /** Beam search: log-probability / length ** `lengthPenalty`; null where tokens are drawn. */
+  /** Beam search: log-probability / length ** `lengthPenalty`; null where tokens are sampled. */
   readonly score: number | null;
 }
 
@@ -111,19 +111,19 @@ export interface ChatMessage {
 
 /** How a model makes vectors of texts. */
 export interface EmbeddingInfo {
-  /** What is made of the rows of a text, in sentence-transformers' words; several are joined. */
+  /** Pooling modes, by sentence-transformers' names; the results of several are joined. */
   readonly pooling: readonly string[];
   /** Vectors have length 1. */
   readonly normalized: boolean;
-  /** Numbers of a vector. */
+  /** Elements of a vector. */
   readonly dimensions: number;
   /** Most tokens of a text, special ones included. */
   readonly tokensMax: number;
-  /** The model's folder says all this; false: it says nothing, and means are a guess. */
+  /** Whether the model's folder specifies all this; false: mean pooling is a guess. */
   readonly declared: boolean;
 }
 
-/** What is served. */
+/** The served model. */
 export interface ModelInfo {
   /** The name or path that was asked for. */
   readonly name: string;
@@ -135,7 +135,7 @@ export interface ModelInfo {
   /** Most positions that a token sees, where all layers have such a limit; null: all of them. */
   readonly attentionWindow: number | null;
   readonly hiddenSize: number;
-  /** How texts become vectors; null: they cannot, as the model's folder wants them made. */
+  /** How texts become vectors; null: the model's folder specifies unsupported pooling. */
   readonly embedding: EmbeddingInfo | null;
   readonly device: string;
   readonly weightFormat: string;
@@ -147,11 +147,11 @@ export interface ModelInfo {
   readonly hasChatTemplate: boolean;
 }
 
-/** The engine's books at one moment, for metrics and health. */
+/** The engine's statistics at one moment, for metrics and health. */
 export interface EngineStats {
   readonly running: number;
   readonly waiting: number;
-  /** Of both, sequences whose readers are behind: nothing is computed for them. */
+  /** Of both, sequences whose readers lag: nothing is computed for them. */
   readonly paused: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
@@ -161,7 +161,7 @@ export interface EngineStats {
   readonly preemptions: number;
   /** Of requests that began to run, each once, however many sequences it has. */
   readonly promptTokens: number;
-  /** Those of them that were found in the cache when their request began. */
+  /** Those of them that were in the cache when their request began. */
   readonly cachedPromptTokens: number;
   /** Prompt tokens that steps computed: after a preemption, some of them again. */
   readonly computedPromptTokens: number;
@@ -171,7 +171,7 @@ export interface EngineStats {
   readonly prefixHitTokens: number;
   /** Preemptions whose blocks went to host memory; those of the others were computed again. */
   readonly swapPreemptions: number;
-  /** Sequences that came to share a prompt's blocks instead of computing it. */
+  /** Sequences that share a prompt's blocks instead of computing it. */
   readonly forks: number;
   /** Requests that waited for blocks from disk. */
   readonly loads: number;
@@ -188,32 +188,32 @@ export interface CacheLevelReport extends Omit<LevelStats, "level"> {
 }
 
 /**
- * Ways that blocks are moved: inside the device before a write to a shared one, between it and host
+ * Kinds of block moves: inside the device before a write to a shared block, between it and host
  * memory, between host memory and disk.
  */
 export type MoveDirection = "copy" | "offload" | "onboard" | "diskWrite" | "diskRead";
 
-/** What went one way since the start. */
+/** Moves of one kind since the start. */
 export interface MoveReport {
   readonly blocks: number;
   readonly bytes: number;
-  /** The engine thread's, for a device; for a disk, while at least one transfer was under way. */
+  /** Time of the engine thread, for a device; for a disk, time with a transfer under way. */
   readonly seconds: number;
 }
 
-/** The cache's books in all levels, for metrics; counts are blocks since the start. */
+/** The cache's statistics for all levels, for metrics; counts are blocks since the start. */
 export interface CacheReport extends Omit<CacheStats, "levels"> {
   /** The device, then host memory and disk where there are such tiers. */
   readonly levels: readonly CacheLevelReport[];
   readonly moves: Readonly<Record<MoveDirection, MoveReport>>;
 }
 
-/** One finished step: what histograms are made of. */
+/** One finished step, for histograms. */
 export interface StepReport {
-  /** Tokens that the step computed, and sequences that it moved on. */
+  /** Tokens that the step computed, and sequences that it advanced. */
   readonly stepTokens: number;
   readonly sequences: number;
-  /** The whole step up to the drawn tokens; of planning and committing. */
+  /** The whole step up to the sampled tokens; its planning and committing. */
   readonly seconds: number;
   readonly planSeconds: number;
 }
@@ -226,7 +226,7 @@ export interface RequestTimes {
   readonly endToEndSeconds: number;
 }
 
-/** What a conversation's prompt depends on. */
+/** Options of a conversation's prompt. */
 export interface ChatOptions extends GenerateOptions {
   /** OpenAI-style tool definitions, handed to the chat template. */
   readonly tools?: readonly unknown[];
@@ -236,29 +236,29 @@ export interface ChatOptions extends GenerateOptions {
   readonly templateVariables?: Readonly<Record<string, unknown>>;
   /** Open the assistant's turn. Default: true, unless the final message is continued. */
   readonly addGenerationPrompt?: boolean;
-  /** Leave the last message open, for the model to go on with. Default: false. */
+  /** Leave the last message open, for the model to continue. Default: false. */
   readonly continueFinalMessage?: boolean;
-  /** Refuse a conversation that has more tokens in any case. Default: no limit. */
+  /** Refuse a conversation that certainly has more tokens. Default: no limit. */
   readonly tokensMax?: number | null;
 }
 
-/** Takes work; finishes what runs and takes no more; or is gone, with the reason. */
+/** Takes work; finishes pending requests and takes no more; or is gone, with the reason. */
 export type EngineHealth =
   | { readonly state: "ready" }
   | { readonly state: "draining" }
   | { readonly state: "dead"; readonly reason: string };
 
-/** What the metrics listen to. */
+/** Events for metrics. */
 export interface EngineListener {
   onStep?(report: StepReport, stats: EngineStats): void;
   onFirstToken?(requestId: string, seconds: number): void;
   onTokens?(requestId: string, count: number, secondsSinceLast: number): void;
   onRequestEnd?(times: RequestTimes, result: RequestSummary): void;
-  /** The engine cannot go on; what waited has failed already. */
+  /** The engine cannot go on; all pending requests have already failed. */
   onDead?(error: EngineError): void;
 }
 
-/** What one finished request asked and got; generated tokens of all its sequences together. */
+/** Sizes and results of one finished request; generated tokens of all its sequences together. */
 export interface RequestSummary {
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -270,17 +270,17 @@ export interface RequestSummary {
 
 /** How a text is encoded. */
 export interface EncodeTextOptions {
-  /** Add what the model wants around a text (`<s>`, `[CLS]`); true by default. */
+  /** Add the special tokens that the model expects (`<s>`, `[CLS]`); true by default. */
   readonly addSpecialTokens?: boolean;
-  /** Refuse a text that has more tokens in any case, without encoding it. Default: no limit. */
+  /** Refuse a text that certainly has more tokens, without encoding it. Default: no limit. */
   readonly tokensMax?: number | null;
-  /** What messages call the text; `prompt` by default. */
+  /** Name of the text in error messages; `prompt` by default. */
   readonly param?: string;
   /** Rejects with its reason. */
   readonly signal?: AbortSignal;
 }
 
-/** Ids that a model wants around a text, e.g. `[CLS]` and `[SEP]`; none where it wants none. */
+/** Ids that a model expects around a text, e.g. `[CLS]` and `[SEP]`; none where it needs none. */
 export interface TextFrame {
   readonly before: readonly number[];
   readonly after: readonly number[];
@@ -296,7 +296,7 @@ export interface DecodeTextOptions {
 
 /** The text side of a model. All but short texts are encoded and decoded on other threads. */
 export interface TextCodec {
-  /** Rejects with PROMPT_TOO_LONG, and with INVALID_ARGUMENT for what takes too long. */
+  /** Rejects with PROMPT_TOO_LONG, and with INVALID_ARGUMENT for a text that takes too long. */
   encode(text: string, options?: EncodeTextOptions): Promise<number[]>;
   /** The same for many texts, in order. */
   encodeAll(texts: readonly string[], options?: EncodeTextOptions): Promise<number[][]>;
@@ -304,22 +304,22 @@ export interface TextCodec {
   decode(ids: readonly number[], options?: DecodeTextOptions): string;
   /** For any number of ids. */
   decodeLong(ids: readonly number[], options?: DecodeTextOptions): Promise<string>;
-  /** What `addSpecialTokens` puts around a text. */
+  /** The ids that `addSpecialTokens` adds around a text. */
   readonly frame: TextFrame;
   /** The piece that an id stands for, as bytes (a token may be half a character). */
   tokenBytes(id: number): Uint8Array;
 }
 
 /**
- * What a model's cache tells of itself, for routers, dashboards and the curious. `for await` over
- * it follows the events from the oldest one kept; loss is an item of its own (`isLost`).
+ * Events of a model's cache, for routers and dashboards. `for await` over it reads the events from
+ * the oldest one kept; lost events are reported by an item of their own (`isLost`).
  */
 export interface KvEventSource extends AsyncIterable<KvEventItem> {
-  /** False where the cache tells nothing: no cache, or `eventBufferMax` 0. Readers end at once. */
+  /** False where there are no events: no cache, or `eventBufferMax` 0. Readers end at once. */
   readonly enabled: boolean;
-  /** The rule by which contents are named. */
+  /** The rule by which events name blocks. */
   readonly hashAlgorithm: BlockHashAlgorithm;
-  /** Another one for each loaded model: numbers of events mean nothing in another stream. */
+  /** Unique for each loaded model: event numbers are valid in one stream only. */
   readonly streamId: string;
   /** Most events kept for readers. */
   readonly bufferMax: number;
@@ -327,10 +327,10 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
   readonly firstId: number;
   readonly nextId: number;
   /**
-   * Takes away all events that no call has returned before, like TensorRT-LLM's method of that
-   * name. Waits for one where there is none: until `timeoutMs` are over (0: not at all; absent: as
-   * long as the model lives) or the signal is aborted, then returns []. Events that were forgotten
-   * before show as a gap in the numbers.
+   * Takes all events that no call has returned before, like TensorRT-LLM's method of that name.
+   * Waits for one where there is none: until `timeoutMs` are over (0: not at all; absent: as long
+   * as the model lives) or the signal is aborted, then returns []. Events that were dropped before
+   * show as a gap in the numbers.
    */
   getLatestEvents(timeoutMs?: number, signal?: AbortSignal): Promise<readonly NumberedKvEvent[]>;
   /**
@@ -338,13 +338,13 @@ export interface KvEventSource extends AsyncIterable<KvEventItem> {
    * the model. Throws INVALID_ARGUMENT for a number that is still to come.
    */
   read(afterId?: number): KvEventReader;
-  /** All that can be found now; go on with `read(snapshot.nextId - 1)`. */
+  /** All blocks that can be found now; continue with `read(snapshot.nextId - 1)`. */
   snapshot(): Promise<KvSnapshot>;
 }
 
-/** A way to a loaded model for another thread: plain data, and a port to be transferred. */
+/** A connection to a loaded model for another thread: plain data, and a port to be transferred. */
 export interface ModelConnection {
-  /** The caller's number at the engine: no two have the same. */
+  /** The caller's number at the engine, unique there. */
   readonly client: number;
   readonly port: MessagePort;
   /** Where the model's files are. */
@@ -355,21 +355,21 @@ export interface ModelConnection {
   readonly settings: EngineOptions;
 }
 
-/** One model being served: what `LLM` is, and all that the server sees of the engine. */
+/** One served model: `LLM` is one, and the server uses the engine only through this interface. */
 export interface ServedModel {
   readonly info: ModelInfo;
   readonly codec: TextCodec | null;
   readonly kvEvents: KvEventSource;
-  /** Makes ready now what the first request would otherwise wait for. */
+  /** Prepares in advance what the first request would otherwise wait for. */
   warmUp?(): void;
   health(): EngineHealth;
   stats(): EngineStats;
   /**
-   * How long the engine's present turn takes, in ms, 0 while it has nothing to do: one that is far
-   * too long will not end. Absent where that cannot be known.
+   * How long the engine's current turn has taken, in ms, 0 while it is idle: one that is far too
+   * long will not end. Absent where it cannot be measured.
    */
   turnMs?(): number;
-  /** Returns the way to stop listening. */
+  /** Returns a function that removes the listener. */
   listen(listener: EngineListener): () => void;
   generate(
     prompts: Prompt | readonly Prompt[],
@@ -386,15 +386,15 @@ export interface ServedModel {
   embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
   /**
    * How many requests of `n` sequences one caller starts at a time: as many as run at once, and a
-   * few that follow. A caller that has more starts one when another one ends: it is not refused for
-   * the number of its own, and the queue keeps room for others.
+   * few more. A caller that has more starts one when another one ends: it is not refused for its
+   * own number of requests, and the queue keeps room for other callers.
    */
   requestsAtOnce(n: number): number;
-  /** Finishes what runs and refuses what comes. */
+  /** Finishes pending requests and refuses new ones. */
   drain(): Promise<void>;
   /**
-   * What another thread needs to serve this model too, with the same engine (`LLM.join` there);
-   * absent where that cannot be. Throws SHUTTING_DOWN and ENGINE_DEAD.
+   * Connects another thread, which serves this model with the same engine (`LLM.join` there);
+   * absent where that is unsupported. Throws SHUTTING_DOWN and ENGINE_DEAD.
    */
   connect?(): ModelConnection;
 }

@@ -6,7 +6,7 @@ import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
 
-/** The pool of keys and values: its size, its blocks, and what it forgets first. */
+/** The KV cache: its pool, blocks, eviction, further levels and events. */
 export const KvCacheOptions = z
   .strictObject({
     blockTokens: z.int().min(1).max(512).default(16).describe("Tokens per block, a power of two."),
@@ -111,7 +111,7 @@ export const KvCacheOptions = z
     { path: ["attentionSinks"], error: "must be less than attentionWindow" },
   );
 
-/** Where the cuda device looks for libraries and keeps what it compiled, and how it runs steps. */
+/** Where the cuda device finds libraries and keeps compiled kernels, and how it runs steps. */
 export const CudaOptions = z.strictObject({
   home: z
     .string()
@@ -195,7 +195,7 @@ export const EngineOptions = z
       .describe(
         "Most log-probabilities of a prompt in one request: its tokens times those of each.",
       ),
-    // Ordinary readers are behind by the tokens of one step.
+    // Ordinary readers lag by the tokens of one step.
     unreadTokensMax: z
       .int()
       .positive()
@@ -256,7 +256,7 @@ export const EngineOptions = z
   .readonly();
 /** Validated, defaults filled in. */
 export type EngineOptions = z.output<typeof EngineOptions>;
-/** What a caller writes. */
+/** Options as callers pass them. */
 export type LoadOptions = z.input<typeof EngineOptions>;
 
 /** Checks and completes load options. Throws INVALID_ARGUMENT naming the field. */

@@ -1,9 +1,9 @@
-/** Texts to embed that are too long, and what else is told about them. */
+/** Errors and warnings about texts to embed. */
 import { EngineError } from "#base";
 import type { ModelInfo } from "./api.ts";
 import type { EmbedRequest } from "./protocol.ts";
 
-/** Throws PROMPT_TOO_LONG. A text that was cut in silence would have the vector of another one. */
+/** Throws PROMPT_TOO_LONG. A silently truncated text would have the vector of another text. */
 export function checkEmbedLength({ promptTokenIds }: EmbedRequest, tokensMax: number): void {
   const { length } = promptTokenIds;
   if (length <= tokensMax) return;
@@ -23,7 +23,7 @@ export function embedFailure(thrown: unknown, place: number, count: number): unk
   return new EngineError(thrown.code, message, { cause: thrown, param: name });
 }
 
-/** Vectors of a model that was never trained to make any are worth a word. */
+/** Warns that vectors come from a decoder whose files do not specify how to embed. */
 export function warnOfGuess(
   { name, kind, embedding }: ModelInfo,
   warn: (text: string) => void,

@@ -1,8 +1,8 @@
-/** A number in memory that both threads see: an engine that is stuck can answer no question. */
+/** A number in memory shared by both threads: a stuck engine cannot answer messages. */
 export class Heartbeat {
   /** To be handed to the engine's thread. */
   readonly buffer: SharedArrayBuffer;
-  /** When the turn began that runs, on the process' clock; 0: the engine has nothing to do. */
+  /** When the current turn began, on the process' clock; 0: the engine is idle. */
   readonly #beganMs: Float64Array;
 
   constructor(buffer = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT)) {
@@ -15,12 +15,12 @@ export class Heartbeat {
     this.#beganMs[0] = nowMs;
   }
 
-  /** There is nothing to do. */
+  /** The engine is idle. */
   rest(): void {
     this.#beganMs[0] = 0;
   }
 
-  /** How long the turn takes that runs; 0 where none does. */
+  /** How long the current turn has taken, in ms; 0 while the engine is idle. */
   turnMs(nowMs: number): number {
     const beganMs = this.#beganMs[0] ?? 0;
     return beganMs === 0 ? 0 : Math.max(0, nowMs - beganMs);

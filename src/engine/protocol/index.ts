@@ -1,12 +1,12 @@
 /**
- * engine/protocol: what crosses between the caller's thread and the engine's, and its plain types.
+ * engine/protocol: messages between the caller's thread and the engine's, and plain types.
  *
- *   api.ts          what callers pass in and get back
+ *   api.ts          arguments and results of callers
  *   config.ts       how a model is loaded and run
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
- *   heartbeat.ts    tells callers whether the engine still runs
- *   embed-length.ts how long a text to embed may be
+ *   heartbeat.ts    shows callers whether the engine still runs
+ *   embed-length.ts errors and warnings about texts to embed
  *   warn-once.ts    warnings about requests, each text once
  *
  * @module

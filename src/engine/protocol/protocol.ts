@@ -1,6 +1,6 @@
 /**
- * What crosses between the calling thread and the engine's: plain data, structured-cloneable.
- * Text stays on the calling thread; here are token ids only.
+ * Messages between the calling thread and the engine's: plain data, structured-cloneable. Text
+ * stays on the calling thread; messages contain token ids only.
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "#base";
@@ -18,8 +18,8 @@ import type {
 import type { EngineOptions } from "./config.ts";
 
 /**
- * Names one request between the threads. Never used twice, so that late news of a request that was
- * given up cannot reach another one, whatever ids the callers choose.
+ * Identifies one request between the threads. Never used twice, so that late output of an aborted
+ * request cannot reach another one, whatever ids the callers choose.
  */
 export type RequestKey = number;
 
@@ -29,34 +29,34 @@ const KEYS_PER_CLIENT = 2 ** 40;
 /** The client that loaded the model. Clients that came later have higher numbers. */
 export const FIRST_CLIENT = 0;
 
-/** The first key of a client's own. */
+/** A client's first key. */
 export function firstKeyOf(client: number): RequestKey {
   return client * KEYS_PER_CLIENT + 1;
 }
 
-/** Whose request it is. */
+/** The client that made the request. */
 export function clientOf(key: RequestKey): number {
   return Math.floor(key / KEYS_PER_CLIENT);
 }
 
-/** One prompt to be continued, with everything resolved. */
+/** One prompt to generate from, with all options resolved. */
 export interface EngineRequest {
   readonly key: RequestKey;
-  /** The caller's name for it. */
+  /** The caller's id of the request. */
   readonly requestId: string;
   readonly promptTokenIds: readonly number[];
   readonly params: SamplingParams;
-  /** Sequence i draws with seed + i. */
+  /** Sequence i samples with seed + i. */
   readonly seed: bigint;
   readonly cacheSalt: string | null;
-  /** How long its blocks stay cached; null: it does not say. */
+  /** How long its blocks stay cached; null: unspecified. */
   readonly retention: RetentionConfig | null;
   readonly priority: number;
   /** Every tokenisation of each bad word. */
   readonly badWordTokenIds: readonly (readonly number[])[];
-  /** Marks of the model's thoughts, where they are to be limited. */
+  /** Marks of the model's thinking, where it is to be limited. */
   readonly thinking: ThinkingMarks | null;
-  /** Hand back the logits of every prompt token. */
+  /** Return the logits of every prompt token. */
   readonly promptLogits: boolean;
 }
 
@@ -72,11 +72,11 @@ export interface LoadMessage {
   readonly options: EngineOptions;
 }
 
-/** How far a part of loading is that takes long. */
+/** Progress of a slow part of loading. */
 export interface LoadProgress {
   /**
    * `kernels`: files of GPU kernels that were not compiled before; `weights`: bytes of the
-   * checkpoint; `graphs`: sizes of steps that a GPU shall replay.
+   * checkpoint; `graphs`: sizes of steps that a GPU captures as CUDA graphs.
    */
   readonly part: "kernels" | "weights" | "graphs";
   readonly done: number;
@@ -89,7 +89,7 @@ export interface LoadProgress {
  */
 export type LoadPhaseName = "files" | "device" | "weights" | "steps" | "cache" | "graphs";
 
-/** What one part of loading took. */
+/** Time and memory of one part of loading. */
 export interface LoadPhase {
   readonly name: LoadPhaseName;
   readonly seconds: number;
@@ -99,20 +99,20 @@ export interface LoadPhase {
 
 export type ToEngine =
   | LoadMessage
-  /** Comes before the first request with structured output. */
+  /** Precedes the first request with structured output. */
   | { readonly type: "vocabulary"; readonly vocabulary: GrammarVocabulary }
   | { readonly type: "add"; readonly request: EngineRequest }
   | { readonly type: "embed"; readonly request: EmbedRequest }
   /** `index`: one sequence of the request; absent: all. */
   | { readonly type: "abort"; readonly key: RequestKey; readonly index?: number }
-  /** Its reader is behind, or reads on: nothing is computed for it in between. */
+  /** Its reader lags, or has caught up: nothing is computed for it in between. */
   | { readonly type: "pause"; readonly key: RequestKey }
   | { readonly type: "resume"; readonly key: RequestKey }
-  /** All that the cache holds, wanted by a reader of its events. */
+  /** Requests the cache's contents, for a reader of its events. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey }
-  /** What another client than the first wants whoever runs the engine to know. */
+  /** A later client's warning, to be passed to the first client. */
   | { readonly type: "warn"; readonly message: string }
-  /** One more client, on a thread of its own: `port`, which is handed over, is the way to it. */
+  /** One more client, on a thread of its own: `port`, which is transferred, connects to it. */
   | { readonly type: "connect"; readonly client: number; readonly port: MessagePort }
   | { readonly type: "close" };
 
@@ -130,7 +130,7 @@ export interface SequenceOutput {
   readonly logprobs: readonly PositionLogprobs[] | null;
   readonly finishReason: FinishReason | null;
   readonly stopReason: number | string | null;
-  /** With a beam search's only output of each sequence; null where tokens are drawn. */
+  /** With a beam search's only output of each sequence; null where tokens are sampled. */
   readonly beam: BeamScore | null;
   /** With the first output of a request's first sequence. */
   readonly prompt: PromptOutput | null;
@@ -144,7 +144,7 @@ export interface PromptOutput {
   readonly promptLogits: Float32Array | null;
 }
 
-/** A request that was refused or went wrong. The engine has forgotten all its sequences. */
+/** A request that was refused or failed. The engine has dropped all its sequences. */
 export interface RequestFailure {
   readonly key: RequestKey;
   readonly error: WireError;
@@ -156,7 +156,7 @@ export interface EmbeddingOutput {
   readonly embedding: Float32Array;
 }
 
-/** What one step brought. */
+/** Results of one step. */
 export interface StepOutput {
   readonly outputs: readonly SequenceOutput[];
   readonly embeddings: readonly EmbeddingOutput[];
@@ -164,37 +164,37 @@ export interface StepOutput {
   readonly report: StepReport;
 }
 
-/** One step's news and books, as they cross. */
+/** One step's results and statistics, as posted to a client. */
 export interface StepMessage extends Omit<StepOutput, "outputs">, PackedOutputs {
   readonly type: "step";
   readonly stats: StepStats;
 }
 
-/** What the engine knows of a model; names and texts are the calling thread's. */
+/** The engine's part of `ModelInfo`; the calling thread adds names and text support. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
-/** What crosses with every step. The report of the cache is larger, and crosses when it matters. */
+/** Statistics posted with every step. The cache's report is larger, and posted less often. */
 export type StepStats = Omit<EngineStats, "cache">;
 
 export interface ReadyMessage {
   readonly type: "ready";
   readonly info: EngineInfo;
   readonly stats: StepStats;
-  /** How the model was loaded. */
+  /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
 
 export type FromEngine =
   | ReadyMessage
   | StepMessage
-  /** The books changed without a step: a request was given up while none ran. */
+  /** Statistics changed without a step, e.g. a request was aborted while none ran. */
   | { readonly type: "stats"; readonly stats: StepStats }
-  /** All levels of the cache; comes before the message whose books it belongs to. */
+  /** All levels of the cache; precedes the message with the matching statistics. */
   | { readonly type: "cacheReport"; readonly report: CacheReport }
   | ({ readonly type: "refused" } & RequestFailure)
-  /** What the cache told since the last such message; never empty. */
+  /** Cache events since the last such message; never empty. */
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }
-  /** The answer to a message of that name; comes after all events that it contains. */
+  /** The answer to a message of that name; follows all events that it contains. */
   | { readonly type: "kvSnapshot"; readonly key: RequestKey; readonly snapshot: KvSnapshot }
   | { readonly type: "warning"; readonly message: string }
   | { readonly type: "loading"; readonly progress: LoadProgress }
@@ -202,10 +202,10 @@ export type FromEngine =
   | { readonly type: "dead"; readonly error: WireError }
   | { readonly type: "closed" };
 
-/** A step's outputs, as they cross. */
+/** A step's outputs, packed for posting. */
 export interface PackedOutputs {
-  /** [rows, 3] row-major: key, index, token id; of sequences that bring one token and go on. */
+  /** [rows, 3] row-major: key, index, token id; of sequences with one new token that continue. */
   readonly tokenRows: Float64Array;
-  /** All the others, and the first ones of their requests: to be delivered before the rows. */
+  /** All other outputs, first ones of requests included: to be delivered before the rows. */
   readonly outputs: readonly SequenceOutput[];
 }

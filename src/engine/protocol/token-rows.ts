@@ -1,7 +1,7 @@
 /**
- * What most sequences bring with a step, one token and nothing else, as numbers: an object costs a
- * hundred times more to clone than its row (0.4 µs to post and 0.6 to receive, 512 outputs of a
- * step, Node 20, 2026-11-21), and both threads pay with every step.
+ * Packs the usual output of a sequence in a step, one token and nothing else, as numbers: an object
+ * costs a hundred times more to clone than its row (0.4 µs to post and 0.6 to receive, 512 outputs
+ * of a step, Node 20, 2026-11-21), and both threads pay with every step.
  */
 import type { PackedOutputs, RequestKey, SequenceOutput } from "./protocol.ts";
 
@@ -37,7 +37,7 @@ export function forEachRow(
   }
 }
 
-/** What a sequence brings that goes on, with nothing but tokens to tell. */
+/** The output of a sequence that continues, with tokens and nothing else. */
 export function plainOutput(
   key: RequestKey,
   index: number,

@@ -2,8 +2,8 @@
 const REMEMBERED_MAX = 100;
 
 /**
- * Passes each text on the first time it comes. Behind so many different ones it is silent: a log
- * must not grow with what callers make up.
+ * Passes each text on once. After `REMEMBERED_MAX` different ones it is silent: a log must not grow
+ * with texts that callers make up.
  */
 export function warnOnce(warn: (message: string) => void): (message: string) => void {
   const said = new Set<string>();

@@ -9,7 +9,7 @@ export function toWire(thrown: unknown): WireError {
   return { code: null, message: messageOf(thrown), param: null };
 }
 
-/** What ended a step, as the failure of each request in it. A broken device keeps its own code. */
+/** A step's error as the failure of each request in it. A broken device keeps its own code. */
 export function stepFailure(thrown: unknown): WireError {
   if (thrown instanceof EngineError && thrown.code === "DEVICE_FAILED") return toWire(thrown);
   const message =
@@ -17,18 +17,18 @@ export function stepFailure(thrown: unknown): WireError {
   return { code: "ENGINE_STEP_FAILED", message, param: null };
 }
 
-/** What ended one request of a step. A mistake of ours is told as the step's. */
+/** The error of one request in a step. A bug is reported as a failed step. */
 export function requestFailure(thrown: unknown): WireError {
   return thrown instanceof EngineError ? toWire(thrown) : stepFailure(thrown);
 }
 
-/** What ended the whole engine. */
+/** The error that ended the whole engine. */
 export function engineDeath(reason: string, cause?: unknown): WireError {
   const detail = cause === undefined ? "" : `: ${messageOf(cause)}`;
   return { code: "ENGINE_DEAD", message: `Cannot go on: ${reason}${detail}`, param: null };
 }
 
-/** The error that came from the other thread. Ours by mistake become ENGINE_STEP_FAILED. */
+/** An error from the other thread. One without a code, a bug, becomes ENGINE_STEP_FAILED. */
 export function fromWire(error: WireError): EngineError {
   const options = error.param === null ? {} : { param: error.param };
   return new EngineError(error.code ?? "ENGINE_STEP_FAILED", error.message, options);

@@ -6,17 +6,17 @@ import { cacheWindow, type DecoderSpec, kvScales } from "#models";
 import { modelContextTokens, streamingOf } from "./attention-window.ts";
 import { kvFormatFor, poolBlocks } from "./memory-plan.ts";
 
-/** A decoder that is about to get a cache. */
+/** A decoder before its cache is allocated. */
 export interface CachePlanParts {
   readonly device: Device;
   readonly options: EngineOptions;
   readonly checkpoint: Checkpoint;
   readonly spec: DecoderSpec;
-  /** How the weights are kept. */
+  /** Format of the weights. */
   readonly format: WeightFormat;
 }
 
-/** What is known of a decoder's cache before its memory is taken. */
+/** Properties of a decoder's cache, before its memory is allocated. */
 export class CachePlan {
   readonly block: KvBlockOptions;
   readonly window: CacheWindow | null;
@@ -38,7 +38,7 @@ export class CachePlan {
     this.#parts = parts;
   }
 
-  /** Blocks that the pool would get now: fewer when more of the device is taken. */
+  /** Blocks that the pool would get now: fewer when more device memory is in use. */
   blocks(): number {
     const { device, options, spec } = this.#parts;
     const { blockTokens } = this.block;
@@ -50,12 +50,12 @@ export class CachePlan {
   }
 
   /**
-   * More tokens than any sequence will have: as the model and the options say, and no more than the
-   * pool has room for, except where a window lets go of what lies behind it.
+   * Upper bound of a sequence's tokens: the limits of the model and the options, and the size of
+   * the pool unless a window releases blocks behind it.
    */
   contextTokensMax(): number {
     const { options, spec } = this.#parts;
-    // The last token of a sequence is drawn but never computed.
+    // The last token of a sequence is sampled but never computed.
     const poolTokens = this.blocks() * this.block.blockTokens + 1;
     return Math.min(
       modelContextTokens(options, spec),

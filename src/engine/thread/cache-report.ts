@@ -1,4 +1,4 @@
-/** What the cache's books and its movers counted, as one report for metrics and health. */
+/** Combines the counts of the cache and its movers in one report for metrics and health. */
 
 import type { CacheLevelReport, CacheReport, MoveReport } from "#engine/protocol";
 import type { CacheMemory, MoveCounts, TrafficCounts } from "#engine/tiers";
@@ -8,7 +8,7 @@ const MS_PER_SECOND = 1000;
 const LEVEL_NAMES = ["device", "host", "disk"] as const;
 const NO_TRAFFIC: TrafficCounts = { count: 0, bytes: 0, ms: 0, failures: 0 };
 
-/** No scan, but some thirty numbers: made when somebody may look, not in every step. */
+/** Reads some thirty numbers, without a scan: made when a report is due, not in every step. */
 export function cacheReport(memory: Pick<CacheMemory, "cache" | "counts">): CacheReport {
   const { levels, ...rest } = memory.cache.stats();
   const { copy, offload, onboard, disk } = memory.counts();

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { CudaSettings } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 
-/** What the options say of CUDA, and what is usual where they say nothing. */
+/** The options of CUDA, with defaults where they are null. */
 export function cudaSettings({ cuda }: EngineOptions): CudaSettings {
   const { home, pythonRoots, cacheFolder, graphs } = cuda;
   const user = homedir();

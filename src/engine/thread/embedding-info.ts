@@ -1,11 +1,11 @@
-/** How a loaded model embeds texts, for requests and for whoever asks. */
+/** How a loaded model embeds texts, for requests and for clients. */
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { HiddenPooling } from "#engine/loop";
 import type { EmbeddingInfo } from "#engine/protocol";
 import { type DecoderSpec, meanPooling, RowPool, type TextEmbedding, textEmbedding } from "#models";
 
-/** What clients may know of it. */
+/** The description of an embedding for clients. */
 export function embeddingInfo(
   { pooling, tokensMax }: TextEmbedding,
   { hiddenSize }: { readonly hiddenSize: number },
@@ -16,9 +16,9 @@ export function embeddingInfo(
 }
 
 /**
- * A decoder's way to embed: as its folder says where sentence-transformers wrote it, else means of
- * length 1. A decoder that cannot embed as its folder says still generates: what it is refused for
- * is thrown when somebody asks for a vector.
+ * How a decoder embeds: as its folder specifies where sentence-transformers wrote it, else means of
+ * length 1. A decoder whose specified embedding is unsupported still generates: the error is thrown
+ * when a vector is requested.
  */
 export function decoderEmbedding(
   checkpoint: Checkpoint,

@@ -1,15 +1,15 @@
-/** Settings that are valid, and do nothing: whoever gave them should hear why. */
+/** Warnings about settings that are valid but have no effect. */
 import type { EngineOptions } from "#engine/protocol";
 
-/** What the settings are held against. */
+/** Limits that the settings are compared with. */
 export interface LoadedLimits {
-  /** Blocks of host memory that there are in the end. */
+  /** Blocks of host memory that were allocated. */
   readonly hostBlocks: number;
   /** Most tokens of a sequence that the model was made for. */
   readonly modelTokens: number;
 }
 
-/** What was asked for and cannot happen, a sentence each, in the names of the settings' fields. */
+/** Settings that have no effect, a sentence each, in the names of their fields. */
 export function idleSettings(options: EngineOptions, loaded: LoadedLimits): string[] {
   return [...idleLevels(options, loaded), ...idleContext(options, loaded)];
 }
@@ -38,7 +38,7 @@ function idleLevels({ kvCache, scheduler }: EngineOptions, { hostBlocks }: Loade
   return idle;
 }
 
-/** Sinks alone let a model go on beyond the length that it was made for. */
+/** Only sinks let a sequence exceed the model's own context. */
 function idleContext(
   { kvCache, scheduler }: EngineOptions,
   { modelTokens }: LoadedLimits,

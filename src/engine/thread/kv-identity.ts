@@ -1,4 +1,6 @@
-/** What a decoder's keys and values follow from beside the tokens: it tells stored ones apart. */
+/**
+ * Everything beside tokens that a decoder's keys and values depend on: identifies stored blocks.
+ */
 import type { Checkpoint } from "#checkpoint";
 import type { Device, WeightFormat } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
@@ -18,9 +20,9 @@ export interface KvIdentityParts {
 }
 
 /**
- * Values that were computed, not options: two ways to ask for the same share what they store. No
- * option may reach a kernel of a forward pass without a part in here;
- * `test/engine/fingerprint-audit.test.ts` asks of every option whether it does.
+ * Computed values, not options: different options with the same effect share stored blocks. An
+ * option that reaches a kernel of a forward pass must have a part in here;
+ * `test/engine/fingerprint-audit.test.ts` checks this for every option.
  */
 export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
   const { options, checkpoint, spec, device, weightFormat, layout } = parts;

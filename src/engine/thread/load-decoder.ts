@@ -35,12 +35,12 @@ import { weightFormatFor } from "./memory-plan.ts";
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
 
-/** Longest that prompts hold up others' tokens, in ms, where nothing is said of it. */
+/** Default `prefillMsMax` of a CPU: most ms that prompts delay other sequences' tokens. */
 const CPU_PREFILL_MS = 50;
 
 /**
- * Throws what reading weights and making room for them and the cache throw, and INVALID_ARGUMENT
- * for attention sinks that the model cannot have.
+ * Throws what reading weights and allocating them and the cache throw, and INVALID_ARGUMENT for
+ * attention sinks that the model does not support.
  */
 export async function loadDecoder(loading: Loading, model: DecoderModel): Promise<LoadedModel> {
   const { phases, checkpoint, sources, device } = loading;
@@ -54,14 +54,14 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     loadDecoderWeights(device, model, { sources, format, onProgress }),
   );
   const plan = new CachePlan({ device, options, checkpoint, spec, format });
-  // Before the pool, which on a GPU takes nearly all that is left.
+  // Before the pool, which on a GPU takes nearly all remaining memory.
   const step = await phases.run("steps", () => makeSteps(loading, { spec, weights, plan }));
   const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
   try {
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
     return createEngine(loading, { spec, weights, step, memory });
   } catch (error) {
-    // The device gives its own memory back, but not the folder of the disk tier.
+    // Disposing of the device frees its own memory, but not the folder of the disk tier.
     await memory.close();
     throw error;
   }
@@ -134,7 +134,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   return { engine, device, info, memory, kvEvents: memory.cache };
 }
 
-/** What is measured decides, unless stored blocks are to be fetched whatever that costs. */
+/** Measured costs decide, unless stored blocks must be fetched at any cost. */
 function estimatesOf({ cost }: CacheMemory, { kvCache }: EngineOptions): TransferEstimates {
   if (kvCache.onboard === "auto") return cost;
   return {
@@ -149,7 +149,7 @@ interface DecoderParts {
   readonly weights: DecoderWeights;
 }
 
-/** What computes steps, with all memory that they need. */
+/** The parts that compute steps, with all memory that they need. */
 type StepParts = Pick<DecoderRunnerParts, "decoder" | "sampler" | "builder">;
 
 interface LoadedParts extends DecoderParts {
@@ -157,7 +157,7 @@ interface LoadedParts extends DecoderParts {
   readonly memory: CacheMemory;
 }
 
-/** The pool takes what weights and steps leave, as far as it is of use. */
+/** The pool takes the memory that weights and steps leave, as far as it is useful. */
 async function openMemory(
   { message, context, checkpoint, device }: Loading,
   { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
@@ -185,14 +185,14 @@ async function openMemory(
   });
 }
 
-/** Allocates what steps use, and on a GPU runs the largest ones, which take the rest of it. */
+/** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
 async function makeSteps(
   { message, device }: Loading,
   { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
 ): Promise<StepParts> {
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
   const { blockTokens } = message.options.kvCache;
-  // At least what the scheduler will let a sequence have.
+  // At least the scheduler's limit of a sequence.
   const contextTokensMax = plan.contextTokensMax();
   const logitRowsMax = Math.max(runningSequencesMax, PROMPT_LOGIT_ROWS);
   const limits = {
@@ -213,7 +213,7 @@ async function makeSteps(
   return { decoder, sampler, builder: new StepBuilder(limits) };
 }
 
-/** Steps of decoding are kept ahead where the device replays them. */
+/** Captures decode steps in advance where the device runs them as CUDA graphs. */
 async function makeGraphs(
   { message, context, device }: Loading,
   { step, memory }: Pick<LoadedParts, "step" | "memory">,

@@ -24,7 +24,7 @@ import {
 } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 
-/** A checkpoint and options → an engine that runs. Throws what opening and loading throw. */
+/** A checkpoint and options → a running engine. Throws what opening and loading throw. */
 export async function loadEngine(
   message: LoadMessage,
   context: LoadContext,
@@ -45,7 +45,7 @@ export async function loadEngine(
         model.kind === "decoder"
           ? await loadDecoder(loading, model)
           : await loadEncoder(loading, model);
-      // From here on a step that takes memory is a mistake of ours; an encoder's were not measured.
+      // From here on a step that allocates memory is a bug; an encoder's steps were not measured.
       if (model.kind === "decoder") device.seal();
       return { ...loaded, phases: phases.all };
     } catch (error) {

@@ -1,11 +1,11 @@
-/** What loading takes, part by part: time, and memory of a GPU. */
+/** Time and GPU memory of each part of loading. */
 import { type Clock, EngineError } from "#base";
 import type { Device } from "#devices";
 import type { LoadPhase, LoadPhaseName } from "#engine/protocol";
 
 const GIB = 2 ** 30;
 
-/** What each part is called in a sentence. */
+/** The name of each part in a sentence. */
 const SUBJECTS: Readonly<Record<LoadPhaseName, string>> = {
   files: "files",
   device: "the device",
@@ -15,7 +15,7 @@ const SUBJECTS: Readonly<Record<LoadPhaseName, string>> = {
   graphs: "graphs",
 };
 
-/** Keeps the parts that were, and says in an OUT_OF_MEMORY what each of them took. */
+/** Records finished parts, and adds the memory of each to an OUT_OF_MEMORY error. */
 export class LoadPhases {
   readonly #clock: Clock;
   readonly #phases: LoadPhase[] = [];
@@ -32,7 +32,7 @@ export class LoadPhases {
     return this.#phases;
   }
 
-  /** From now on parts take this device's memory, where it has its own. */
+  /** From now on measures this device's memory, where it has its own. */
   watch(device: Device): void {
     if (!device.accelerator) return;
     this.#device = device;
@@ -40,8 +40,8 @@ export class LoadPhases {
   }
 
   /**
-   * Runs a part. Rejects with what it throws; where the device has too little memory, with the
-   * numbers, and the settings that change them.
+   * Runs a part. Rejects with its error; an OUT_OF_MEMORY of the device gets the numbers, and the
+   * settings that change them.
    */
   async run<T>(name: LoadPhaseName, work: () => T | Promise<T>): Promise<T> {
     const startMs = this.#clock.nowMs();

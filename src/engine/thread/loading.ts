@@ -1,4 +1,4 @@
-/** What loading starts from, works with and brings. */
+/** Inputs, state and result of loading. */
 import type { Clock, Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { Device } from "#devices";
@@ -10,7 +10,7 @@ import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
 import type { WeightSupply } from "#models";
 import type { LoadPhases } from "./load-phases.ts";
 
-/** What was loaded. Give `memory` back before the device, and the engine before both. */
+/** A loaded engine. Dispose of the engine first, then `memory`, then the device. */
 export interface LoadedEngine {
   readonly engine: Engine | EncoderEngine;
   readonly device: Device;
@@ -19,18 +19,18 @@ export interface LoadedEngine {
   readonly kvEvents: KvEventOutlet | null;
   /** The cache's bytes in all levels; null for a model without a cache. */
   readonly memory: CacheMemory | null;
-  /** What loading took. */
+  /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
 
-/** The same, as what makes one kind of model knows it. */
+/** The same without phases: the result for one kind of model. */
 export type LoadedModel = Omit<LoadedEngine, "phases">;
 
-/** What a cache tells of itself: `KvCache` is one. */
+/** The event interface of a cache: `KvCache` has it. */
 export interface KvEventOutlet {
-  /** All events since the last call; none where the cache tells nothing. */
+  /** All events since the last call; none where events are off. */
   takeEvents(): readonly NumberedKvEvent[];
-  /** All that the taken events add up to; null where the cache tells nothing. */
+  /** The contents that the taken events add up to; null where events are off. */
   snapshot(): KvSnapshot | null;
 }
 
@@ -38,27 +38,27 @@ export interface LoadContext {
   readonly clock: Clock;
   readonly timer: Timer;
   readonly warn: (message: string) => void;
-  /** Hears of parts of loading that take long. */
+  /** Receives the progress of slow parts of loading. */
   readonly onProgress: (progress: LoadProgress) => void;
   /** Called when work became possible outside a step. */
   readonly onWake: () => void;
 }
 
-/** What loading works with. */
+/** The state of loading. */
 export interface Loading {
   readonly message: LoadMessage;
   readonly context: LoadContext;
   readonly phases: LoadPhases;
   readonly checkpoint: Checkpoint;
-  /** Its weights, or such as are made up for its configuration. */
+  /** Its weights, or random weights for its configuration. */
   readonly sources: WeightSupply;
   readonly device: Device;
 }
 
-/** Weights' bytes that were read, for whoever watches. */
+/** Reports the bytes of weights that were read. */
 export function watchWeights({ context, checkpoint, sources }: Loading): (bytes: number) => void {
   const total = checkpoint.totalBytes;
-  // What is made up is there at once.
+  // Random weights are not read.
   if (sources !== checkpoint.tensors || total === 0) return () => {};
   return (done) => context.onProgress({ part: "weights", done: Math.min(done, total), total });
 }

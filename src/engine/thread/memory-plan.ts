@@ -5,20 +5,20 @@ import type { EngineOptions } from "#engine/protocol";
 import { tooLarge, tooSmall } from "#engine/tiers";
 import { elementCount } from "#tensor";
 
-/** What a pool in main memory takes unless more was asked for: hundreds of short chats. */
+/** Default size of a pool in main memory: hundreds of short chats. */
 const POOL_BYTES_DEFAULT = 2 ** 30;
-/** Most of the free memory that the default takes. */
+/** Largest share of the free memory for the default. */
 const POOL_SHARE = 0.3;
 /** Files with at least so many bytes per parameter are float32. */
 const FLOAT32_BYTES_MIN = 3.5;
 
-/** One block of the pool, as the device will keep it. */
+/** One block of the pool in the device's format. */
 export interface BlockSize {
   readonly bytes: number;
   readonly blockTokens: number;
 }
 
-/** How weights are kept: as asked, else as the file's precision suggests. */
+/** Format of weights: as requested, else by the file's precision. */
 export function weightFormatFor(
   options: EngineOptions,
   checkpoint: Checkpoint,
@@ -49,7 +49,7 @@ function wantedFormat(
   return checkpoint.totalBytes >= parameters * FLOAT32_BYTES_MIN ? "f32" : "bf16";
 }
 
-/** How keys and values are kept: as asked, else as exact as the weights. */
+/** Format of keys and values: as requested, else as exact as the weights. */
 export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFormat {
   switch (options.kvCache.dtype) {
     case "float32":
@@ -67,22 +67,22 @@ export function kvFormatFor(options: EngineOptions, weights: WeightFormat): KvFo
   }
 }
 
-/** What a pool may take, and what of it is of use. */
+/** Limits of a pool: the device's memory, and the context that bounds its useful size. */
 export interface PoolRoom {
   readonly contextTokensMax: number;
   /** Memory of the device: all of it, and what is free. */
   readonly totalBytes: number;
   readonly availableBytes: number;
-  /** It is an accelerator's, there for nothing else. */
+  /** The memory is an accelerator's, with no other use. */
   readonly accelerator: boolean;
 }
 
-/** Left free of a GPU beside the pool, for graphs of steps, which are captured later. */
+/** GPU memory left free beside the pool, for graphs of steps, which are captured later. */
 export const GRAPH_BYTES = 2 ** 28;
 
 /**
- * Blocks of the pool. Throws INVALID_ARGUMENT where so much was asked for that it is not there, or
- * so little that no block fits, and OUT_OF_MEMORY where there is no memory for one.
+ * Blocks of the pool. Throws INVALID_ARGUMENT where `poolBytes` exceeds the free memory or is less
+ * than one block, and OUT_OF_MEMORY where there is no memory for one.
  */
 export function poolBlocks(block: BlockSize, options: EngineOptions, machine: PoolRoom): number {
   const { availableBytes, contextTokensMax } = machine;
@@ -90,7 +90,7 @@ export function poolBlocks(block: BlockSize, options: EngineOptions, machine: Po
   if (asked !== null && asked < block.bytes) throw tooSmall("poolBytes", asked, block.bytes);
   if (asked !== null && asked > availableBytes) throw tooLarge("poolBytes", asked, availableBytes);
   const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
-  // More than every running sequence at full length has no use but a longer memory.
+  // More blocks than all running sequences at full length only retain prefixes for longer.
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
   const bytes = asked ?? defaultPoolBytes(options, machine);
   const blocks = Math.floor(bytes / block.bytes);
@@ -98,7 +98,7 @@ export function poolBlocks(block: BlockSize, options: EngineOptions, machine: Po
   return asked === null ? Math.min(blocks, usefulBlocks) : blocks;
 }
 
-/** A GPU's memory is used up to the share that was asked for, whoever uses it. */
+/** A GPU's memory is used up to the requested share, use by other processes included. */
 function defaultPoolBytes(options: EngineOptions, machine: PoolRoom): number {
   const { accelerator, totalBytes, availableBytes } = machine;
   if (!accelerator) return Math.min(POOL_BYTES_DEFAULT, availableBytes * POOL_SHARE);

@@ -11,7 +11,7 @@ import {
   type WireError,
 } from "#engine/protocol";
 
-/** What clients on threads of their own do. */
+/** Events of clients on threads of their own. */
 export interface ClientEvents {
   readonly onMessage: (message: ToEngine) => void;
   /** The client's thread ended, or it closed its port. */
@@ -26,14 +26,15 @@ interface Share {
 }
 
 /**
- * Who gets what the engine says. The first client, which loaded the model, hears everything that
- * concerns the engine as a whole; the others hear of their own requests, and of the engine's end.
+ * Routes the engine's messages to clients. The first client, which loaded the model, receives
+ * everything that concerns the engine as a whole; the others receive results of their own requests,
+ * and the engine's end.
  */
 export class ServiceClients {
   readonly #postFirst: (message: FromEngine) => void;
   readonly #events: ClientEvents;
   readonly #ports = new Map<number, MessagePort>();
-  /** What ended the engine: whoever connects later is told at once. */
+  /** The error that ended the engine: clients that connect later receive it at once. */
   #death: WireError | null = null;
   #closed = false;
 
@@ -42,7 +43,7 @@ export class ServiceClients {
     this.#events = events;
   }
 
-  /** Takes a client in. Its requests' keys are its own (`firstKeyOf`). */
+  /** Adds a client. Its requests' keys are its own (`firstKeyOf`). */
   connect(client: number, port: MessagePort): void {
     if (this.#closed) {
       port.close();
@@ -58,7 +59,7 @@ export class ServiceClients {
     if (this.#death !== null) this.#postTo(client, { type: "dead", error: this.#death });
   }
 
-  /** To whom it concerns. */
+  /** Posts to the clients that the message concerns. */
   post(message: FromEngine): void {
     switch (message.type) {
       case "refused":
@@ -74,7 +75,7 @@ export class ServiceClients {
     }
   }
 
-  /** To each client what is its own, to the first one the books of every step. */
+  /** Posts to each client its own results, to the first client the statistics of every step. */
   postStep(step: StepOutput, stats: StepStats): void {
     const tell = (client: number, share: Omit<StepOutput, "report">) => {
       const { outputs, embeddings, failures } = share;
@@ -86,7 +87,7 @@ export class ServiceClients {
     else for (const [client, share] of sharesOf(step)) tell(client, share);
   }
 
-  /** Says that the engine is closed, the last that anybody hears. */
+  /** Posts that the engine is closed, as the last message. */
   close(): void {
     this.#closed = true;
     this.#postFirst({ type: "closed" });
@@ -95,14 +96,14 @@ export class ServiceClients {
     for (const port of ports) port.close();
   }
 
-  /** A client that is gone hears nothing. */
+  /** A client that is gone receives nothing. */
   #postTo(client: number, message: FromEngine): void {
     if (client === FIRST_CLIENT) this.#postFirst(message);
     else this.#ports.get(client)?.postMessage(message);
   }
 }
 
-/** A step's news by client; the first one's are there even when they are none. */
+/** A step's results by client; the first client has a share even when it is empty. */
 function sharesOf({ outputs, embeddings, failures }: StepOutput): ReadonlyMap<number, Share> {
   const shares = new Map([[FIRST_CLIENT, emptyShare()]]);
   const shareOf = (key: RequestKey): Share => {

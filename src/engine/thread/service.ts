@@ -21,25 +21,25 @@ const NO_KV_EVENTS =
   "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
   "load it with eventBufferMax above 0";
 
-/** How old the cache's report may be while steps run: it costs some 20 µs to hand over. */
+/** How old the cache's report may be while steps run: posting it costs some 20 µs. */
 const REPORT_INTERVAL_MS = 100;
 
-/** How long closing may take to write what waits for the disk. What has begun is always ended. */
+/** Most time for queued disk writes at closing. Writes that have begun are always finished. */
 const CLOSING_MS_MAX = 10_000;
 
-/** What an engine's side of the link works with. */
+/** Parts of an `EngineService`. */
 export interface ServiceParts {
   readonly clock: Clock;
   readonly timer: Timer;
-  /** Tells other threads whether turns end. Default: nobody looks. */
+  /** Shows other threads whether turns end. Default: one that is not shared. */
   readonly heartbeat?: Heartbeat;
-  /** Takes what the engine says to the other side. */
+  /** Posts the engine's messages to the other side. */
   readonly post: (message: FromEngine) => void;
 }
 
 /**
  * The engine's side of the link: takes messages, runs steps while there is work, sleeps when there
- * is none, and posts what steps bring. Runs on any thread.
+ * is none, and posts the results of steps. Runs on any thread.
  */
 export class EngineService {
   /** Settles when the engine was closed and its memory is free. */
@@ -48,17 +48,17 @@ export class EngineService {
   readonly #timer: Timer;
   readonly #heartbeat: Heartbeat;
   readonly #clients: ServiceClients;
-  /** Hands on what clients warn of, each text once. */
+  /** Passes on clients' warnings, each text once. */
   readonly #warn: (message: string) => void;
   #loaded: LoadedEngine | null = null;
   #running: Promise<void> = Promise.resolve();
   #closing = false;
-  /** It was told that the engine cannot go on. */
+  /** The engine failed, and `dead` was posted. */
   #dead = false;
-  /** Something happened since the last look for work. */
+  /** Something may have made work possible since the last check for it. */
   #woken = false;
   #wake: (() => void) | null = null;
-  /** The books may have changed since they were last posted. */
+  /** Statistics may have changed since they were last posted. */
   #statsStale = false;
   /** When the cache's report was posted. */
   #reportedMs = Number.NEGATIVE_INFINITY;
@@ -96,7 +96,7 @@ export class EngineService {
       return;
     }
     this.#statsStale = true;
-    // A request may be stuck before any step has it.
+    // A request may get stuck before any step includes it.
     if (this.#wake !== null) this.#beat();
     switch (message.type) {
       case "vocabulary":
@@ -119,13 +119,13 @@ export class EngineService {
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
         break;
       default:
-        // Built of other sources than what posts: better dead than silent.
+        // Built from other sources than the sender: an error is better than silence.
         assert(false, "Cannot take a message of no known type: run npm run build");
     }
     this.#notify();
   }
 
-  /** Nobody waits for a client's requests any longer: its thread ended. */
+  /** Aborts all requests of a client whose thread ended. */
   #abortAll(client: number): void {
     const engine = this.#loaded?.engine;
     for (const key of engine?.keys ?? []) if (clientOf(key) === client) engine?.abort(key);
@@ -133,7 +133,7 @@ export class EngineService {
     this.#notify();
   }
 
-  /** Refuses the one request that cannot be taken; everything else goes on. */
+  /** Refuses a request that cannot be taken; all others continue. */
   #try(key: RequestKey, add: (loaded: LoadedEngine) => void): void {
     try {
       if (this.#loaded === null) {
@@ -156,7 +156,7 @@ export class EngineService {
     try {
       while (!this.#closing) await this.#turn(loaded);
     } catch (error) {
-      // A mistake in the books, or a device that broke: the engine must not go on.
+      // Inconsistent bookkeeping, or a device that broke: the engine must not go on.
       this.#dead = true;
       this.#clients.post({ type: "dead", error: engineDeath("the engine failed", error) });
     }
@@ -212,13 +212,13 @@ export class EngineService {
     this.#clients.post({ type: "cacheReport", report: cacheReport(memory) });
   }
 
-  /** What the cache told since the last call: once a step, and after what changed it between. */
+  /** Posts the cache's events since the last call: once a step, and after changes in between. */
   #postEvents({ kvEvents }: LoadedEngine): void {
     const events = kvEvents?.takeEvents() ?? [];
     if (events.length > 0) this.#clients.post({ type: "kvEvents", events });
   }
 
-  /** The events that a snapshot contains are posted first: readers go on behind it. */
+  /** The events that a snapshot contains are posted first: readers continue after it. */
   #postSnapshot(key: RequestKey, loaded: LoadedEngine): void {
     this.#postEvents(loaded);
     const snapshot = loaded.kvEvents?.snapshot() ?? null;
@@ -226,7 +226,7 @@ export class EngineService {
     this.#clients.post({ type: "kvSnapshot", key, snapshot });
   }
 
-  /** Until the next message, grammar or close. Uses no processor time. */
+  /** Sleeps until the next message, grammar or close. Uses no processor time. */
   async #sleep(): Promise<void> {
     if (this.#closing || this.#woken) return;
     this.#heartbeat.rest();
@@ -258,7 +258,10 @@ export class EngineService {
     this.#markClosed();
   }
 
-  /** Each part is closed though another one fails: after a failure the books may be in disorder. */
+  /**
+   * Closes each part even if another one fails: after a failure the bookkeeping may be
+   * inconsistent.
+   */
   async #unload({ engine, memory, device }: LoadedEngine): Promise<void> {
     const stop = new AbortController();
     const cancel = this.#timer.after(CLOSING_MS_MAX, () => stop.abort());
@@ -272,7 +275,7 @@ export class EngineService {
       try {
         await close();
       } catch (error) {
-        // It was told already, and memory of a broken device goes with the process.
+        // Already reported, and memory of a broken device is freed with the process.
         if (this.#dead && isDeviceFailure(error)) continue;
         const message = `Cannot close the engine in good order: ${messageOf(error)}`;
         this.#clients.post({ type: "warning", message });
@@ -282,7 +285,7 @@ export class EngineService {
   }
 }
 
-/** After this no step can work: what runs next would fail, or be wrong. */
+/** Throws where the device broke: later steps would fail, or be wrong. */
 function throwIfDeviceBroke({ failures }: StepOutput): void {
   const failure = failures.find(({ error }) => error.code === "DEVICE_FAILED");
   if (failure !== undefined) throw fromWire(failure.error);

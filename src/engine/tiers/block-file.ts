@@ -1,5 +1,5 @@
 /**
- * One stored block as a file: a header that says whose block it is, then its bytes.
+ * One stored block as a file: a header that identifies the block, then its bytes.
  *
  *   bytes            field
  *   0                magic
@@ -14,17 +14,17 @@
  *   H - 4            CRC-32 of all bytes before
  *   H                payload
  *
- * Integers are little-endian and unsigned but for the tokens. The checksums find damage (a power
- * cut, a bad sector, a file cut short), not malice: the folder is its owner's alone, and whoever
- * may write there could compute any other sum too. CRC-32 finds all of a damage's bursts up to 32
+ * Integers are little-endian and unsigned but for the tokens. The checksums detect damage (a power
+ * cut, a bad sector, a truncated file), not attacks: only the owner may write to the folder, and
+ * an attacker could compute the checksum too. CRC-32 detects all error bursts up to 32
  * bits and all but 2^-32 of the rest, at 5 GB/s on one core; SHA-256 takes three times as long.
  */
 import { crc32 } from "node:zlib";
 import type { BlockFile } from "#kvcache";
 
-/** What all files of one store have in common. */
+/** Properties shared by all files of one store. */
 export interface FileShape {
-  /** Of the model and of how its keys and values are laid out: `modelFingerprint`. */
+  /** Of the model and the layout of its keys and values: `modelFingerprint`. */
   readonly fingerprint: string;
   /** How keys were computed. */
   readonly hashRule: string;
@@ -51,9 +51,9 @@ const CRC_BYTES = 4;
 const TOKEN_BYTES = 4;
 const PRIORITY_MAX = 100;
 
-/** No header is longer: a scope or extra key that does not fit is not worth a file. */
+/** Longest header: a block whose scope or extra key does not fit is not stored. */
 export const HEADER_BYTES_MAX = 64 * 1024;
-/** The part of a header that says how long it is. */
+/** Shortest header, and enough to read a header's length. */
 export const HEADER_BYTES_MIN = TOKENS_AT + CRC_BYTES;
 
 const KEY = /^[0-9a-f]{16,64}$/;
@@ -93,8 +93,8 @@ export function encodeHeader(file: BlockFile, shape: FileShape, sum: number): Bu
 }
 
 /**
- * How many bytes the header takes that begins with `start`, at least `HEADER_BYTES_MIN` bytes.
- * Null: this is no header of ours. Nothing it says is believed beyond `HEADER_BYTES_MAX`.
+ * Length of the header that begins with `start`, at least `HEADER_BYTES_MIN` bytes. Null: no header
+ * of this format, or its length exceeds `HEADER_BYTES_MAX`.
  */
 export function headerBytesOf(start: Buffer): number | null {
   if (start.length < HEADER_BYTES_MIN || !start.subarray(0, MAGIC.length).equals(MAGIC))
@@ -104,8 +104,8 @@ export function headerBytesOf(start: Buffer): number | null {
 }
 
 /**
- * The header that `bytes` are, whole and nothing else, of a file of `fileBytes`. A text says what
- * is wrong with it.
+ * Decodes `bytes`, exactly one whole header, of a file of `fileBytes`. A string describes what is
+ * wrong with it.
  */
 export function decodeHeader(
   bytes: Buffer,
@@ -138,8 +138,8 @@ export function decodeHeader(
 }
 
 /**
- * Whether what was read, `header` and `payload`, is `file`'s block and undamaged; its priority
- * alone may have changed since it was written. A text says what is wrong.
+ * Whether `header` and `payload`, as read, are `file`'s block and undamaged; its priority alone may
+ * have changed since it was written. A string describes what is wrong.
  */
 export function verifyBlock(
   read: { readonly header: Buffer; readonly payload: Uint8Array },
@@ -156,7 +156,7 @@ export function verifyBlock(
 
 type Names = Pick<BlockFile, "key" | "parentKey" | "scope" | "extra">;
 
-/** A header's text. It passed the checksum, but may have been written by anyone. */
+/** Parses a header's text. It passed the checksum, but any process may have written it. */
 function readNames(text: string, shape: FileShape): Names | string {
   let names: unknown;
   try {

@@ -1,6 +1,5 @@
 /**
- * The cache as the engine has it: books, and the bytes behind them in all levels. The one place
- * that knows both.
+ * The engine's cache: bookkeeping, and the bytes behind it in all levels. Only this file uses both.
  */
 import type { Clock, Timer } from "#base";
 import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
@@ -10,16 +9,16 @@ import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
 import { TierMover, type TierMoverCounts } from "./tier-mover.ts";
 
-/** What all levels are made from. */
+/** Options of all levels. */
 export interface CacheMemoryOptions {
   readonly device: Device;
-  /** The device's part. */
+  /** The device's pool. */
   readonly memory: KvPoolOptions;
   readonly settings: EngineOptions["kvCache"];
   readonly window: CacheWindow | null;
-  /** How much attending costs beside the rest of a token's work: see `LoadCost`. */
+  /** Cost of attention relative to the rest of a token's work: see `LoadCost`. */
   readonly attentionWeight: number;
-  /** What the blocks' contents depend on; asked only where there is a disk tier. */
+  /** Hash of all that the blocks' contents depend on; called only where there is a disk tier. */
   readonly fingerprint: (layout: string) => Promise<string>;
   readonly clock: Clock;
   readonly timer: Timer;
@@ -30,11 +29,11 @@ export interface CacheMemoryOptions {
   readonly onFinished: () => void;
 }
 
-/** Host memory that blocks pass through on their way to disk where nobody asked for a host tier. */
+/** Host memory that blocks pass through on their way to disk where no host tier is requested. */
 const STAGING_BYTES = 64 * 2 ** 20;
 const STAGING_BLOCKS_MIN = 8;
 
-/** What `open` has when it makes the rest. */
+/** Parts that `open` makes first. */
 interface OpenedParts {
   readonly blocks: KvPool;
   readonly cost: LoadCost;
@@ -42,13 +41,13 @@ interface OpenedParts {
   readonly opened: OpenedStore | null;
 }
 
-/** Books and bytes of one model's cache. */
+/** Bookkeeping and bytes of one model's cache. */
 export class CacheMemory {
-  /** The books. The scheduler's, once it has them. */
+  /** The bookkeeping, which the scheduler owns once it has it. */
   readonly cache: KvCache;
   /** The device's blocks. */
   readonly blocks: KvPool;
-  /** What fetching and computing were measured to cost. */
+  /** Measured costs of fetching and computing. */
   readonly cost: LoadCost;
   readonly #device: Device;
   readonly #host: HostBlocks | null;
@@ -86,13 +85,15 @@ export class CacheMemory {
     try {
       return await CacheMemory.#fill(options, { blocks, cost, opened });
     } catch (error) {
-      // Until then nobody else could use the folder.
+      // Until then no other process could use the folder.
       await opened?.store.close();
       throw error;
     }
   }
 
-  /** Books and host memory for what was opened, with what an earlier run left on disk. */
+  /**
+   * Makes the bookkeeping and host memory, and restores blocks that an earlier run left on disk.
+   */
   static async #fill(
     options: CacheMemoryOptions,
     { blocks, cost, opened }: OpenedParts,
@@ -123,9 +124,9 @@ export class CacheMemory {
   }
 
   /**
-   * Enqueues everything that the books decided, before the step that needs it. Whether there was
-   * anything. Throws what a move failed with, now and ever after: blocks do not hold what the books
-   * say, so that no step may run. Disk jobs still come to their end.
+   * Enqueues all moves and jobs that the bookkeeping decided, before the step that needs them.
+   * Returns whether there were any. Throws a move's error, now and at every later call: blocks
+   * differ from the bookkeeping, so that no step may run. Disk jobs still finish.
    */
   carryOut(): boolean {
     const moves = this.cache.takeMoves();
@@ -135,8 +136,8 @@ export class CacheMemory {
   }
 
   /**
-   * Tells the books of disk jobs that ended, before a step is planned. Returns the keys of loads
-   * that are complete.
+   * Records disk jobs that ended in the bookkeeping, before a step is planned. Returns the keys of
+   * loads that are complete.
    */
   takeFinishedLoads(): readonly number[] {
     const jobs = this.#mover.takeFinished();
@@ -145,20 +146,20 @@ export class CacheMemory {
     return loads;
   }
 
-  /** What was moved since the start. */
+  /** Counts of moves since the start. */
   counts(): TierMoverCounts {
     return this.#mover.counts();
   }
 
   /**
-   * Finishes what is under way and gives the memory back; once `until` is aborted, what waits for
-   * the disk comes to nothing. No step may run. Where the books are out of order, or a move failed,
-   * this rejects, when nothing uses the memory any more, and leaves it to the device.
+   * Finishes jobs under way and frees the memory; once `until` is aborted, queued disk jobs are
+   * dropped. No step may run. Where the bookkeeping is inconsistent, or a move failed, this
+   * rejects, when nothing uses the memory any more, and leaves it to the device.
    */
   async close(until?: AbortSignal): Promise<void> {
     try {
       this.carryOut();
-      // What a restart needs may wait for room in host memory, which finished writes make.
+      // Blocks for a restart may wait for host memory, which finished writes free.
       do {
         await this.#mover.idle(until);
         this.takeFinishedLoads();
@@ -171,7 +172,7 @@ export class CacheMemory {
   }
 }
 
-/** As many as asked for; with a disk tier alone, those that blocks pass through on their way. */
+/** As many as requested; with a disk tier alone, those that blocks pass through on their way. */
 function hostBlocksFor(
   { hostCacheBytes }: EngineOptions["kvCache"],
   bytesPerBlock: number,
@@ -203,7 +204,7 @@ async function openStore(
   });
 }
 
-/** Puts what an earlier run left into the books; what they do not take is removed. */
+/** Adds blocks of an earlier run to the bookkeeping; blocks that it does not take are removed. */
 function restore(cache: KvCache, { store, survivors }: OpenedStore): void {
   const nodes = new Map<string, NodeId>();
   for (const { file } of survivors) {

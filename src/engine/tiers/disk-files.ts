@@ -1,6 +1,6 @@
 /**
- * The few things that the disk tier does with files, as an interface, so that a test can stand in
- * a full or failing disk. Every one of them may reject with the system's error.
+ * The file operations of the disk tier, as an interface, so that a test can simulate a full or
+ * failing disk. Every one of them may reject with the system's error.
  */
 import { constants } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
@@ -16,34 +16,34 @@ export interface DiskFile {
   close(): Promise<void>;
 }
 
-/** A file system, as far as the disk tier needs one. Folders and files are their owner's alone. */
+/** The part of a file system that the disk tier needs. Only the owner may access the files. */
 export interface DiskFiles {
   /** Makes a folder and those above it; one that exists stays as it is. */
   makeFolder(path: string): Promise<void>;
   /** Names in a folder. */
   list(path: string): Promise<readonly string[]>;
-  /** Whether a folder is there, and no link to one. */
+  /** Whether the path is a folder, and no link to one. */
   isFolder(path: string): Promise<boolean>;
   /** Opens a regular file; anything else (a link, a pipe, a folder) rejects. */
   open(path: string): Promise<DiskFile>;
   /** Creates a file of all `parts`; one that exists rejects. A failure may leave a part of it. */
   create(path: string, parts: readonly Uint8Array[]): Promise<void>;
-  /** Takes the place of `to`, at once and as a whole. */
+  /** Replaces `to`, at once and as a whole. */
   rename(from: string, to: string): Promise<void>;
-  /** A file that is not there is removed already. */
+  /** Removes a file; no error where it does not exist. */
   remove(path: string): Promise<void>;
 }
 
 const FOLDER_MODE = 0o700;
-/** Codes of a file that is not there. */
+/** Codes of a file that does not exist. */
 const MISSING: readonly unknown[] = ["ENOENT", "ENOTDIR"];
-/** Codes of something that is there and is no file: a link, a pipe without a writer, a folder. */
+/** Codes of a path that exists and is no file: a link, a pipe without a writer, a folder. */
 const NO_FILE: readonly unknown[] = ["ELOOP", "ENXIO", "EISDIR"];
 
 /**
- * What a failure to read says of the file: that it is `missing`, that it is not one of ours
- * (`wrong`), or nothing. Too many open files, no memory, a busy or broken device and a missing
- * right pass, or are mended: what lies there may be whole.
+ * The state of a file by a failure to read it: `missing`, not one of ours (`wrong`), or `unknown`.
+ * Too many open files, no memory, a busy or broken device and a missing right are temporary or can
+ * be repaired: the file may be whole.
  */
 export function judgeFailure(error: unknown): "missing" | "wrong" | "unknown" {
   const code = codeOf(error);
@@ -81,8 +81,8 @@ export const systemFiles: DiskFiles = {
 };
 
 /**
- * One folder after the other: Node's own way of making all of them at once never ends where a
- * parent exists and takes no folders, as /proc.
+ * Makes one folder after the other: Node's recursive mkdir never ends where a parent exists and
+ * takes no folders, as /proc.
  */
 async function makeFolder(path: string): Promise<void> {
   const make = () => mkdir(path, { mode: FOLDER_MODE });
@@ -93,7 +93,7 @@ async function makeFolder(path: string): Promise<void> {
     const parent = dirname(path);
     if (!isCode(error, "ENOENT") || parent === path) throw error;
     await makeFolder(parent);
-    // Somebody else may have made it meanwhile.
+    // Another process may have made it meanwhile.
     await make().catch((again: unknown) => {
       if (!isCode(again, "EEXIST")) throw again;
     });
@@ -104,7 +104,7 @@ function isCode(error: unknown, code: string): boolean {
   return codeOf(error) === code;
 }
 
-/** The system's name for what went wrong; undefined where it was not the system. */
+/** The system's error code; undefined for an error that is not the system's. */
 function codeOf(error: unknown): unknown {
   return typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
 }
@@ -118,7 +118,7 @@ async function closingOnError<T>(handle: FileHandle, use: () => Promise<T>): Pro
   }
 }
 
-/** The system may move fewer bytes than asked for, so both go on with what is left. */
+/** The system may move fewer bytes than requested, so both continue with the rest. */
 async function readFully(handle: FileHandle, parts: readonly Uint8Array[]): Promise<boolean> {
   let rest = parts.filter((part) => part.length > 0);
   for (let position = 0; rest.length > 0; ) {

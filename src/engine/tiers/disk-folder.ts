@@ -1,4 +1,4 @@
-/** Opens a store's folder: locks it, looks what is there, and removes what is not worth keeping. */
+/** Opens a store's folder: locks it, scans it, and removes blocks that are not worth keeping. */
 import { lstat, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { foreignWriter, messageOf } from "#base";
@@ -9,7 +9,7 @@ import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { forEachOf } from "./lanes.ts";
 import { chooseSurvivors, type FoundFile } from "./survivors.ts";
 
-/** A folder that is ours until the lock is released. */
+/** A folder that this process holds until the lock is released. */
 export interface OpenedFolder {
   readonly folder: string;
   readonly lock: FolderLock;
@@ -27,13 +27,13 @@ const FOLDER_NAME = /^[0-9a-f]{32}-[a-z0-9_]+$/;
 const BYTES_PER_GB = 1e9;
 const MS_PER_SECOND = 1000;
 
-/** Reading what a million blocks say of themselves takes a minute; hearing of it helps. */
+/** Reading the headers of a million blocks takes a minute; a notice helps. */
 const NOTICE_MS = 5_000;
 const OPENING_MS_MAX = 180_000;
 
 /**
- * Null: the folder cannot be used, or somebody else uses it, or it does not answer; `warn` heard
- * why.
+ * Null: the folder cannot be used, another process uses it, or it does not answer; `warn` received
+ * the reason.
  */
 export async function openFolder(options: FolderOptions): Promise<OpenedFolder | null> {
   const { dir, fingerprint, hashRule, timer, warn } = options;
@@ -56,7 +56,7 @@ export async function openFolder(options: FolderOptions): Promise<OpenedFolder |
     `Cannot use the disk cache: ${folder} must open within ${OPENING_MS_MAX / MS_PER_SECOND} ` +
       "seconds, it did not; it stays off, pass another folder",
   );
-  // Should it open after all, somebody else may have it.
+  // If it opens after all, other processes may lock it.
   void opening.then((late) => late?.lock.release());
   return null;
 }
@@ -91,7 +91,7 @@ async function openNow(options: FolderOptions, folder: string): Promise<OpenedFo
   }
 }
 
-/** Blocks hold what prompts said, and whoever writes here decides what the model computes with. */
+/** Refuses foreign folders: blocks contain prompts, and written blocks change model outputs. */
 async function checkOwner(folder: string): Promise<void> {
   const status = await lstat(folder);
   if (!status.isDirectory()) throw new Error("it is a symbolic link or no folder");
@@ -102,7 +102,7 @@ async function checkOwner(folder: string): Promise<void> {
 const OTHERS_WRITE = 0o002;
 const STICKY = 0o1000;
 
-/** Volumes of containers are often open to all: that is said, not refused. */
+/** Volumes of containers are often writable by all: this is a warning, not an error. */
 async function reportOpenParent({ dir, warn }: FolderOptions): Promise<void> {
   const { mode } = await stat(dir);
   if (process.getuid === undefined || (mode & OTHERS_WRITE) === 0 || (mode & STICKY) !== 0) return;
@@ -113,8 +113,8 @@ async function reportOpenParent({ dir, warn }: FolderOptions): Promise<void> {
 }
 
 /**
- * Removes what nobody can find and what does not fit; returns the others. Beside files that cannot
- * be read now, nobody knows what a block without its history continues: then it stays.
+ * Removes blocks that no prompt can reach and blocks beyond the capacity; returns the others. With
+ * files that cannot be read now, the ancestors of an orphan are unknown: orphans then stay.
  */
 async function prune(
   { files, capacityBlocks, blockTokens, warn }: FolderOptions,
@@ -139,7 +139,7 @@ async function prune(
   return kept;
 }
 
-/** One line about folders of other models and rules: nobody but the operator knows their use. */
+/** Reports folders of other models and rules in one line: only the operator knows their use. */
 async function reportOthers(options: FolderOptions, own: string): Promise<void> {
   const { dir, files, warn } = options;
   const others = (await files.list(dir))
@@ -173,7 +173,7 @@ async function estimateBytes(files: DiskFiles, folder: string): Promise<number> 
       await file.close();
     }
   } catch {
-    return count * sizeBytes; // The size is for information: what can be seen has to do.
+    return count * sizeBytes; // The size is only informative: the count so far suffices.
   }
   return count * sizeBytes;
 }

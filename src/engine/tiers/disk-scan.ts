@@ -1,4 +1,4 @@
-/** What earlier runs left in a store's folder: headers are read, contents only when asked for. */
+/** Finds the blocks that earlier runs left in a store's folder: reads headers, not contents. */
 import { join } from "node:path";
 import { messageOf } from "#base";
 import {
@@ -16,7 +16,7 @@ import type { FoundFile } from "./survivors.ts";
 const SCANS_MAX = 16;
 /** Enough for the header of a 128-token block; longer ones take a second read. */
 const FIRST_READ_BYTES = 1024;
-/** Names of files that are told one by one before only their number is told. */
+/** Damaged files that are reported by name; of further ones only the number is reported. */
 const TOLD_MAX = 5;
 
 /** Ends the name of a whole block's file. */
@@ -31,7 +31,7 @@ export function pathOf(key: string): string {
   return join(key.slice(0, FOLDER_DIGITS), `${key}${FILE_SUFFIX}`);
 }
 
-/** What a scan needs to know. */
+/** Options of a scan. */
 export interface ScanOptions {
   readonly files: DiskFiles;
   readonly folder: string;
@@ -39,17 +39,17 @@ export interface ScanOptions {
   readonly warn: (message: string) => void;
 }
 
-/** What a scan found. */
+/** Results of a scan. */
 export interface Scan {
   /** All blocks that were read, in no order. */
   readonly found: readonly FoundFile[];
-  /** Files that the system did not let us read. They stay, and may be what others continue. */
+  /** Files that could not be read. They stay, and may be parents of other blocks. */
   readonly unreadable: number;
 }
 
 /**
  * All blocks in a store's folder. Files that are damaged, and those that a crash left half-written,
- * are removed; what is not the store's own stays. Rejects where a folder cannot be listed.
+ * are removed; files of other kinds stay. Rejects where a folder cannot be listed.
  */
 export async function scanFolder(options: ScanOptions): Promise<Scan> {
   const { files, warn } = options;
@@ -78,7 +78,7 @@ export async function scanFolder(options: ScanOptions): Promise<Scan> {
   return { found, unreadable: unreadable.length };
 }
 
-/** Removes a file that cannot be used, if the system lets us; returns the line that says so. */
+/** Removes a file that cannot be used, if the system permits; returns a line to report it. */
 export async function discardFile(files: DiskFiles, path: string, why: string): Promise<string> {
   try {
     await files.remove(path);
@@ -88,7 +88,7 @@ export async function discardFile(files: DiskFiles, path: string, why: string): 
   }
 }
 
-/** Files that may be blocks. What was being written when its process ended goes on the way. */
+/** Files that may be blocks. Removes temporary files, which an ended process left half-written. */
 async function blockPaths({ files, folder, warn }: ScanOptions): Promise<string[]> {
   const paths: string[] = [];
   const names = (await files.list(folder)).filter((name) => FOLDER_NAME.test(name));
@@ -118,7 +118,7 @@ async function removeQuietly(
   }
 }
 
-/** Why a file is no block: for good, or only as far as it can be seen now. */
+/** Why a file cannot be used: permanently, or only now (`isPassing`). */
 interface Refusal {
   readonly why: string;
   readonly isPassing: boolean;

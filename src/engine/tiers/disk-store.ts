@@ -1,12 +1,12 @@
 /**
- * Blocks as files, beyond the life of the process:
+ * Blocks as files, which outlive the process:
  *
  *   DIR/FINGERPRINT-RULE/lock                the process that uses the folder
  *   DIR/FINGERPRINT-RULE/ab/abcdef….kv       one block: block-file.ts
  *
  * A file is written under another name and renamed when it is whole, so a process that is killed
- * leaves whole files and temporary ones. Nothing is flushed to the platter: after a power cut a
- * file may be empty or torn, which its checksums tell. That costs time, and no answer is wrong.
+ * leaves whole files and temporary ones. Nothing is synced to the disk: after a power cut a
+ * file may be empty or torn, which its checksums detect. That costs time, and no result is wrong.
  */
 
 import { join } from "node:path";
@@ -23,14 +23,14 @@ import { PacedWarnings } from "./paced-warnings.ts";
 import type { FoundFile } from "./survivors.ts";
 import { Traffic, type TrafficCounts } from "./traffic.ts";
 
-/** A store that is ready, and what it holds from earlier runs. */
+/** A store that is ready, and its blocks of earlier runs. */
 export interface OpenedStore {
   readonly store: DiskStore;
-  /** Parents before what continues them. Whatever the books do not take must be removed. */
+  /** Parents before their children. Blocks that the bookkeeping does not take must be removed. */
   readonly survivors: readonly FoundFile[];
 }
 
-/** What a store did since it was opened. */
+/** Counts since a store was opened. */
 export interface DiskStoreCounts {
   readonly reads: TrafficCounts;
   readonly writes: TrafficCounts;
@@ -41,25 +41,25 @@ export interface DiskStoreCounts {
   readonly damaged: number;
 }
 
-// The system runs four file operations at a time. Reads have somebody waiting, writes have not.
+// The system runs four file operations at a time. Sequences wait for reads, not for writes.
 const READS_MAX = 4;
 const WRITES_MAX = 2;
-/** After a write that failed, so many are left out; after each further one twice as many. */
+/** After a failed write, this many are skipped; after each further one twice as many. */
 const SKIPS_FIRST = 16;
 const SKIPS_MAX = 4096;
 
 /**
- * How a read ended. `read`: the block is there. `gone`: the file does not hold it, and is not there
- * any more. `unreadable`: the file could not be looked at, and stays as it is.
+ * How a read ended. `read`: the block was read. `gone`: the file does not contain it, or does not
+ * exist. `unreadable`: the file could not be read, and stays as it is.
  */
 export type ReadOutcome = "read" | "gone" | "unreadable";
 
-/** What was found where a block should be: it (null), or what is wrong. */
+/** Why a block could not be read. */
 type ReadProblem = { readonly judged: "missing" | "wrong" | "unknown"; readonly why: string };
 
 /**
- * The disk tier's bytes; which block is where is in the books of `KvCache`. No method rejects:
- * "no" is an answer, and the reason goes to `warn`. Calls with one key take effect in order.
+ * The disk tier's bytes; `KvCache` records which block is where. No method rejects: a failure is a
+ * return value, and the reason goes to `warn`. Calls with one key take effect in order.
  */
 export class DiskStore {
   readonly #options: DiskStoreOptions;
@@ -76,7 +76,7 @@ export class DiskStore {
   #removals = 0;
   #damaged = 0;
   #skippedWrites = 0;
-  /** Writes to leave out before one is tried again, and how many were left out last time. */
+  /** Writes to skip before one is tried again, and how many were skipped last time. */
   #skipsLeft = 0;
   #skipsNext = 0;
   #cancelled = false;
@@ -95,8 +95,9 @@ export class DiskStore {
   }
 
   /**
-   * Opens the folder of this model and hash rule, removes what cannot be used and says what can.
-   * Null: the folder cannot be used, or another process uses it; `warn` heard why.
+   * Opens the folder of this model and hash rule, removes files that cannot be used and returns the
+   * others. Null: the folder cannot be used, or another process uses it; `warn` received the
+   * reason.
    */
   static async open(options: DiskStoreOptions): Promise<OpenedStore | null> {
     assert(options.capacityBlocks > 0, "Cannot keep less than one block on disk");
@@ -118,7 +119,7 @@ export class DiskStore {
 
   /**
    * Stores a block; `payload` [bytesPerBlock] must not change until this settles. False: it is not
-   * stored. A disk that refused is left alone for a while, and then tried again.
+   * stored. After a failure, writes are skipped for a while, and then tried again.
    */
   write(file: BlockFile, payload: Uint8Array): Promise<boolean> {
     this.#check(file, payload);
@@ -136,8 +137,8 @@ export class DiskStore {
   }
 
   /**
-   * Reads a block into `into` [bytesPerBlock]. Unless it is `read`, what `into` holds means
-   * nothing.
+   * Reads a block into `into` [bytesPerBlock]. Unless the outcome is `read`, the contents of `into`
+   * are undefined.
    */
   read(file: BlockFile, into: Uint8Array): Promise<ReadOutcome> {
     this.#check(file, into);
@@ -154,19 +155,19 @@ export class DiskStore {
     );
   }
 
-  /** Forgets a block, whether it is there or not. False: the file cannot be removed. */
+  /** Removes a block, whether it exists or not. False: the file cannot be removed. */
   remove(key: string): Promise<boolean> {
     assert(isKey(key), "Cannot use a text as a key that is not hexadecimal");
-    // Also when all else is cancelled: what the books forgot must not come back.
+    // Also after `cancel`: blocks that the bookkeeping dropped must not return.
     return this.#order.run(key, () => this.#writeLanes.run(() => this.#remove(key)));
   }
 
-  /** Everything that has not begun yet comes to nothing, but for removals. */
+  /** Drops all operations that have not begun yet, except removals. */
   cancel(): void {
     this.#cancelled = true;
   }
 
-  /** Waits for what is under way, then lets others use the folder. Nothing may be called after. */
+  /** Waits for operations under way, then releases the folder. No calls may follow. */
   async close(): Promise<void> {
     await this.#order.idle();
     this.#warnings.flush();
@@ -193,13 +194,13 @@ export class DiskStore {
       return true;
     } catch (error) {
       this.#pauseWrites(error);
-      // What cannot be removed now is removed when the folder is opened again.
+      // A file that cannot be removed now is removed when the folder is opened again.
       await this.#files.remove(temporary).catch(() => {});
       return false;
     }
   }
 
-  /** The folders are made when they are missing: at first, and when somebody emptied the cache. */
+  /** Makes folders that are missing: at first, and after the cache was emptied from outside. */
   async #create(path: string, parts: readonly Uint8Array[]): Promise<void> {
     try {
       await this.#files.create(path, parts);
@@ -251,9 +252,9 @@ export class DiskStore {
     return "gone";
   }
 
-  /** What is wrong with the file; null where it held the block, which is in `into` now. */
+  /** Reads the block into `into`. Returns what is wrong with the file; null: nothing. */
   async #readBlock(path: string, file: BlockFile, into: Uint8Array): Promise<ReadProblem | null> {
-    // Written and read headers differ in sums and priority only, so this one tells the length.
+    // Written and read headers differ in sums and priority only, so this one has the same length.
     const header = encodeHeader(file, this.#options, 0);
     if (header === null) return wrong("no file holds a block of so long a scope");
     try {

@@ -1,6 +1,6 @@
 /**
  * One process per folder. The lock is the system's (flock): it ends with its process, however that
- * ends, so a crash leaves nothing to take over, and no reused process id can be mistaken for it.
+ * ends, so a crash leaves no stale lock, and no reused process id can be mistaken for it.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -13,14 +13,14 @@ export interface FolderLock {
   release(): Promise<void>;
 }
 
-/** Someone else holds the lock: `owner` is their process id, as far as it is known. */
+/** Another process holds the lock: `owner` is its id, as far as it is known. */
 export interface LockRefused {
   readonly owner: string;
 }
 
 const LOCK_EXCLUSIVE = 2;
 const LOCK_AT_ONCE = 4;
-/** A process id, padded: the file is written over, never cut, whatever an earlier one left. */
+/** A process id, padded: the file is overwritten, never truncated, whatever its contents. */
 const OWNER_CHARACTERS = 20;
 const LOCK_BYTES_MAX = 64;
 
@@ -29,11 +29,11 @@ type Flock = (descriptor: number, operation: number) => number;
 let loaded: Flock | null | undefined;
 
 /**
- * Locks a folder through a file at `path`, which is made and stays. Rejects where the file cannot
- * be opened for writing, and where it is none of ours (a link, a pipe, another text, another
+ * Locks a folder through a file at `path`, which is created and stays. Rejects where the file
+ * cannot be opened for writing, and where it is none of ours (a link, a pipe, another text, another
  * user's): such a file is left as it is. Where the system has no such locks (Windows, some network
- * disks) the lock is granted: two processes would then exceed the capacity together and remove
- * each other's files, which costs hits, but every file is verified when it is read.
+ * disks) the lock is granted: two processes would then exceed the capacity together and remove each
+ * other's files, which costs hits, but every file is verified when it is read.
  */
 export async function lockFolder(path: string): Promise<FolderLock | LockRefused> {
   const handle = await openLock(path);
@@ -52,7 +52,7 @@ export async function lockFolder(path: string): Promise<FolderLock | LockRefused
   return { release: () => handle.close() };
 }
 
-/** What a link leads to belongs to somebody else, and opening a pipe would wait for its reader. */
+/** Follows no link, which may lead to a foreign file, and does not wait for a pipe's reader. */
 async function openLock(path: string): Promise<FileHandle> {
   const { O_RDWR, O_CREAT, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
   try {
@@ -78,7 +78,7 @@ async function ownerIn(handle: FileHandle): Promise<string> {
   return text.trim();
 }
 
-/** Takes the lock of an open file; false where somebody else has it. */
+/** Takes the lock of an open file; false where another process holds it. */
 function isLocked(handle: FileHandle): boolean {
   loaded ??= process.platform === "win32" ? null : load();
   if (loaded === null || loaded(handle.fd, LOCK_EXCLUSIVE | LOCK_AT_ONCE) === 0) return true;
@@ -90,6 +90,6 @@ function load(): Flock | null {
     const flock = koffi.load(null).func("int flock(int descriptor, int operation)");
     return (descriptor, operation) => flock(descriptor, operation) as number; // koffi is untyped
   } catch {
-    return null; // An unusual libc. Whoever calls goes on without a lock.
+    return null; // An unusual libc: callers continue without a lock.
   }
 }

@@ -1,13 +1,13 @@
 /**
- * engine/tiers: the bytes of host memory and disk behind the cache's books.
+ * engine/tiers: KV blocks in host memory and on disk, below the cache's bookkeeping.
  *
  *   cache-memory.ts     all levels together
- *   tier-mover.ts       copies between levels; lanes.ts: in which order
+ *   tier-mover.ts       copies between levels; lanes.ts orders disk operations
  *   disk-store.ts       files of blocks: disk-folder.ts, disk-files.ts, block-file.ts,
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)
- *   model-fingerprint.ts   whose blocks they are
- *   level-sizes.ts, size-errors.ts   sizes that cannot be are refused
- *   traffic.ts, paced-warnings.ts    what is counted, and said
+ *   model-fingerprint.ts   identifies the model of stored blocks
+ *   level-sizes.ts, size-errors.ts   errors for impossible sizes
+ *   traffic.ts, paced-warnings.ts    counts of transfers, warnings at a bounded rate
  *
  * @module
  */

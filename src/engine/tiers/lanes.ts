@@ -1,4 +1,4 @@
-/** Who may run now: a bounded number at a time, and those with one key in the order they came. */
+/** Runs a bounded number of tasks at a time, and tasks with one key in the order of arrival. */
 
 /** At most `width` tasks at a time; the others wait in line. */
 export class Lanes {
@@ -16,7 +16,7 @@ export class Lanes {
     try {
       return await task();
     } finally {
-      // Whoever waits longest takes the lane over as it is.
+      // The task that has waited longest takes over the lane.
       const next = this.#waiting.shift();
       if (next === undefined) this.#free++;
       else next();
@@ -24,7 +24,7 @@ export class Lanes {
   }
 }
 
-/** Tasks with one key run one after the other; others do not know of each other. */
+/** Tasks with one key run one after the other; tasks with different keys are independent. */
 export class KeyedOrder {
   readonly #last = new Map<string, Promise<unknown>>();
 

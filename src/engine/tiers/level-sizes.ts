@@ -2,23 +2,23 @@ import { EngineError } from "#base";
 import type { EngineOptions } from "#engine/protocol";
 import { tooLarge, tooSmall } from "./size-errors.ts";
 
-/** What the cache's books take in memory for one block of any level, measured and rounded up. */
+/** Memory of the cache's bookkeeping per block of any level, measured and rounded up. */
 const BOOK_BYTES_PER_BLOCK = 160;
-/** Most of the free memory that the books of the disk tier may take. */
+/** Largest share of the free memory for the bookkeeping of the disk tier. */
 const BOOKS_SHARE = 0.25;
 /** Blocks of all levels are numbered in 32 bits; half of that leaves room for the others. */
 const BLOCKS_MAX = 2 ** 30;
 
-/** What the levels behind the device are measured against. */
+/** Limits of the levels below the device. */
 export interface LevelRoom {
   readonly bytesPerBlock: number;
-  /** Of this machine's memory. */
+  /** Free memory of this machine. */
   readonly bytesFree: number;
 }
 
 /**
- * Refuses host and disk tiers of sizes that cannot be. Throws INVALID_ARGUMENT naming the field,
- * with the numbers.
+ * Refuses impossible sizes of host and disk tiers. Throws INVALID_ARGUMENT naming the field, with
+ * the numbers.
  */
 export function checkLevelSizes(
   { hostCacheBytes, diskCacheBytes }: EngineOptions["kvCache"],

@@ -1,4 +1,4 @@
-/** Names what stored keys and values depend on, so that no model ever reads another's. */
+/** Hashes all that stored keys and values depend on, so that no model ever reads another's. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { type FileHandle, open, readdir, realpath, stat } from "node:fs/promises";
@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import type { Checkpoint } from "#checkpoint";
 import type { WeightFormat } from "#devices";
 
-/** All that a block's bytes follow from, but for its tokens. */
+/** All that a block's bytes depend on, except its tokens. */
 export interface FingerprintInput {
   readonly checkpoint: Pick<Checkpoint, "path" | "config" | "tensors">;
   /** `Device.arithmetic`. */
@@ -16,9 +16,9 @@ export interface FingerprintInput {
   readonly layout: string;
   /** Whether weights are made up rather than read. */
   readonly randomWeights: boolean;
-  /** Radians per position of each pair that turns, as served; null: positions are learned. */
+  /** Radians per position of each rotated pair, as served; null: positions are learned. */
   readonly rope: { readonly frequencies: Float32Array; readonly attentionFactor: number } | null;
-  /** What each layer's queries see of what is before them; null: all. */
+  /** The attention window of each layer's queries; null: all positions. */
   readonly layerWindows: readonly (number | null)[];
   /** First positions that stay visible beside those windows. */
   readonly sinkTokens: number;
@@ -35,10 +35,10 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
 
 /**
  * 32 hexadecimal digits, different where keys and values may differ: another configuration, other
- * weights, other angles of positions, another way to keep or compute them, another release (which
+ * weights, other angles of positions, another format or computation, another release (which
  * may compute them differently, or lay them out differently).
  *
- * Weights are told apart by their names, types and shapes, and per file by its size and 256 pieces
+ * Weights are identified by their names, types and shapes, and per file by its size and 256 pieces
  * of its contents. A change too small to be in one of them changes the file's time of writing,
  * which counts too, unless the file's name is the digest of its contents. Reads about 1 MiB per
  * file, which loading reads whole anyway. Rejects where a file cannot be read.
@@ -65,7 +65,7 @@ async function weightFiles(path: string): Promise<string[]> {
   return weights.toSorted().map((name) => join(path, name));
 }
 
-/** A digest of what tells a file from others of its size. */
+/** A digest of a file's size, its time of writing or digest name, and its pieces. */
 async function fileIdentity(path: string): Promise<string> {
   const name = basename(await realpath(path));
   const file = await open(path);
@@ -97,7 +97,7 @@ async function readAt(file: FileHandle, piece: Buffer, position: number): Promis
   return bytesRead;
 }
 
-/** The same three folders up from src/engine/tiers and from dist/engine/tiers. */
+/** package.json is three folders up from src/engine/tiers and from dist/engine/tiers. */
 function packageRelease(): string {
   const path = new URL("../../../package.json", import.meta.url);
   const manifest: unknown = JSON.parse(readFileSync(path, "utf8"));

@@ -1,11 +1,11 @@
 import type { Clock } from "#base";
 
-/** So many of one kind are passed on … */
+/** At most this many of one kind are passed on … */
 const TOLD_MAX = 3;
-/** … in so long; a broken disk fails as often as the machine tries. */
+/** … in this time; a broken disk fails at every attempt. */
 const WINDOW_MS = 60_000;
 
-/** What became of one kind since its window opened. */
+/** Counts of one kind since its window opened. */
 interface Kind {
   sinceMs: number;
   told: number;
@@ -15,7 +15,7 @@ interface Kind {
 
 /**
  * Passes on a few warnings of each kind per minute and counts the others; the next one of the kind
- * that is passed on, or the end, says how many those were.
+ * that is passed on, or the end, reports their number.
  */
 export class PacedWarnings {
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class PacedWarnings {
     this.#warn(message + more);
   }
 
-  /** Says how many were counted only, one line per kind. */
+  /** Reports how many were only counted, one line per kind. */
   flush(): void {
     for (const [kind, { silent }] of this.#kinds) {
       if (silent > 0) this.#warn(`Disk cache: ${silent} more warnings of the kind "${kind}"`);

@@ -1,4 +1,4 @@
-/** Sizes of levels that cannot be. */
+/** Errors for impossible sizes of levels. */
 import { EngineError } from "#base";
 
 /** A level of the cache, by the name of its size, that has no room for one block. */

@@ -1,4 +1,4 @@
-/** Which of the blocks that earlier runs left can still be found, and which fit. */
+/** Selects which blocks of earlier runs are still reachable, and which fit. */
 import { assert } from "#base";
 import type { BlockFile } from "#kvcache";
 
@@ -8,13 +8,13 @@ export interface FoundFile {
   readonly writtenMs: number;
 }
 
-/** What `chooseSurvivors` decided. */
+/** The result of `chooseSurvivors`. */
 export interface Survivors {
-  /** Parents before what continues them; of one depth the older first. */
+  /** Parents before their children; at one depth the older first. */
   readonly kept: readonly FoundFile[];
-  /** Their history is not on disk, so no prompt can ever reach them. */
+  /** Their ancestors are not on disk, so no prompt can ever reach them. */
   readonly orphans: readonly FoundFile[];
-  /** Found, but beyond the capacity. */
+  /** Reachable, but beyond the capacity. */
   readonly surplus: readonly FoundFile[];
 }
 
@@ -22,15 +22,15 @@ interface Node {
   readonly found: FoundFile;
   readonly parent: Node | null;
   readonly depth: number;
-  /** The latest and the most valuable of this block and all that continue it. */
+  /** The latest time and the highest priority of this block and all its descendants. */
   latestMs: number;
   priority: number;
 }
 
 /**
- * At most `capacity` of `found`, and never a block without those before it. What goes first is
- * worth least, then was written longest ago. A block counts as much as the best that continues it,
- * so that no head is dropped before its tail.
+ * At most `capacity` of `found`, and never a block without its ancestors. Drops the lowest priority
+ * first, then the oldest. A block ranks as high as its best descendant, so that no block is dropped
+ * before its descendants.
  */
 export function chooseSurvivors(
   found: readonly FoundFile[],
@@ -40,7 +40,7 @@ export function chooseSurvivors(
   const nodes = reachable(found, blockTokens);
   const reached = new Set(nodes.map((node) => node.found));
   const orphans = found.filter((file) => !reached.has(file));
-  // Children come after their parents: backwards, every child is complete before it is passed on.
+  // Children come after their parents: in reverse order, every child is final before its parent.
   for (const node of nodes.toReversed()) {
     if (node.parent === null) continue;
     node.parent.latestMs = Math.max(node.parent.latestMs, node.latestMs);
@@ -60,7 +60,7 @@ export function chooseSurvivors(
   };
 }
 
-/** Blocks whose history leads to a root, breadth first. Circles of parents lead nowhere. */
+/** Blocks whose ancestors lead to a root, breadth first. Cycles of parents are unreachable. */
 function reachable(found: readonly FoundFile[], blockTokens: number): Node[] {
   const children = new Map<string | null, FoundFile[]>();
   for (const file of found) {
@@ -71,7 +71,7 @@ function reachable(found: readonly FoundFile[], blockTokens: number): Node[] {
   const nodes = (children.get(null) ?? []).map((top) => nodeOf(top, null));
   for (const node of nodes) {
     const { file } = node.found;
-    // Nothing continues a block that is not full.
+    // A block that is not full has no children.
     if (file.tokens.length < blockTokens) continue;
     for (const child of children.get(file.key) ?? []) {
       if (child.file.scope === file.scope) nodes.push(nodeOf(child, node));

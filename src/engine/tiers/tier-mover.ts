@@ -1,14 +1,14 @@
-/** Carries out what the books decided: blocks go between device, host memory and disk. */
+/** Carries out the moves of blocks between device, host memory and disk. */
 import { assert, type Clock, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
 
-/** What a mover works with. Ids of moves and jobs count device blocks first, then host blocks. */
+/** Parts of a mover. Ids of moves and jobs count device blocks first, then host blocks. */
 export interface TierMoverOptions {
   readonly device: Device;
   readonly cache: KvPool;
-  /** Null: there is no host memory for blocks, so nothing but copies can be asked for. */
+  /** Null: there is no host memory for blocks, so only copies are possible. */
   readonly host: HostBlocks | null;
   /** Null: there is no disk tier. The mover closes it in `drain`. */
   readonly store: DiskStore | null;
@@ -18,15 +18,15 @@ export interface TierMoverOptions {
   readonly onFinished: () => void;
 }
 
-/** What was moved one way since the start. */
+/** Moves in one direction since the start. */
 export interface MoveCounts {
   readonly blocks: number;
   readonly bytes: number;
-  /** Time of this thread; a device that works beside it may take longer. */
+  /** Time of this thread; an asynchronous device may take longer. */
   readonly ms: number;
 }
 
-/** Everything a mover did, by direction; `disk` is null without that tier. */
+/** Counts of a mover, by direction; `disk` is null without that tier. */
 export interface TierMoverCounts {
   readonly copy: MoveCounts;
   readonly offload: MoveCounts;
@@ -40,7 +40,7 @@ type JobOutcome = Omit<FinishedDiskJob, "job">;
 /** Most blocks that `measure` copies: a few milliseconds of work. */
 const MEASURED_BLOCKS_MAX = 16;
 const FIRST_PAIRS = 64;
-/** Between two looks whether a device's moves are done: short beside a read of a disk. */
+/** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
 
 /** The bytes of all tiers. One per engine. */
@@ -49,11 +49,11 @@ export class TierMover {
   readonly #counts = { copy: zero(), offload: zero(), onboard: zero() };
   /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
   #pairs = new Int32Array(2 * FIRST_PAIRS);
-  /** Settles when all jobs given so far have been handed to the store, in order. */
+  /** Settles when all jobs so far have been submitted to the store, in order. */
   #handedOver: Promise<void> = Promise.resolve();
   readonly #underWay = new Set<Promise<void>>();
   #finished: FinishedDiskJob[] = [];
-  /** Why nothing is moved any more. */
+  /** The error after which nothing is moved. */
   #failure: { readonly error: unknown } | null = null;
   #draining = false;
 
@@ -68,9 +68,8 @@ export class TierMover {
   }
 
   /**
-   * Copies some blocks to host memory and back, and says how many bytes went in how many
-   * milliseconds; null without host memory. Overwrites the first host blocks, so it must come
-   * before the first move.
+   * Copies some blocks to host memory and back, and returns the bytes and milliseconds; null
+   * without host memory. Overwrites the first host blocks, so it must come before the first move.
    */
   async measure(): Promise<{ readonly bytes: number; readonly ms: number } | null> {
     const { device, cache, host, clock } = this.#options;
@@ -82,7 +81,7 @@ export class TierMover {
       device.onboardBlocks(cache, host, pairs);
       await device.synchronize();
     };
-    // The first round pays for pages that nobody has touched yet.
+    // The first round includes the cost of untouched pages.
     await round();
     const start = clock.nowMs();
     await round();
@@ -90,24 +89,23 @@ export class TierMover {
   }
 
   /**
-   * Carries out what the books decided, all of it at once: `takeMoves` and `takeJobs` of the cache
-   * at one moment, since a job may use a host block that a move fills or empties. Moves are
-   * enqueued on the device, in order, before what the caller enqueues next. Jobs are started behind
-   * them, in order; host blocks of reads and writes must stay held, and as they are, until
-   * `takeFinished` names the job.
+   * Carries out the cache's decisions, all at once: `takeMoves` and `takeDiskJobs` of one moment,
+   * since a job may use a host block that a move fills or empties. Moves are enqueued on the
+   * device, in order, before the caller's next work. Jobs are started after them, in order; host
+   * blocks of reads and writes must stay held and unchanged until `takeFinished` returns the job.
    *
-   * Throws what a move failed with. Blocks do not hold what the books say then, on any tier but the
-   * disk: this call and all later ones move nothing more and throw the same, and their jobs come
-   * back as failed, but for deletions, which are done.
+   * Throws a move's error. Blocks then differ from the bookkeeping on every tier but the disk: this
+   * call and all later ones move nothing more and throw the same, and their jobs are returned as
+   * failed, except deletions, which are done.
    */
   carryOut(moves: readonly BlockMove[], jobs: readonly DiskJob[]): void {
     if (this.#failure === null) this.#tryToMove(moves);
-    // Whatever became of the moves: who gave a job waits for its end.
+    // Even if a move failed: the caller waits for the end of each job.
     if (jobs.length > 0) this.#submit(jobs);
     if (this.#failure !== null) throw this.#failure.error;
   }
 
-  /** Jobs that ended since the last call, in the order in which they did. */
+  /** Jobs that ended since the last call, in the order of their ends. */
   takeFinished(): readonly FinishedDiskJob[] {
     const finished = this.#finished;
     this.#finished = [];
@@ -115,9 +113,9 @@ export class TierMover {
   }
 
   /**
-   * Settles when all jobs that were given have ended. Once `until` is aborted, what has not begun
-   * comes to nothing, then and later. What has begun is always waited for: it uses host memory,
-   * which may be released after this and not before.
+   * Settles when all submitted jobs have ended. Once `until` is aborted, jobs that have not begun
+   * are dropped, then and later. Jobs that have begun are always awaited: they use host memory,
+   * which may be released only after this.
    */
   async idle(until?: AbortSignal): Promise<void> {
     const { store } = this.#options;
@@ -139,19 +137,19 @@ export class TierMover {
   #submit(jobs: readonly DiskJob[]): void {
     const { store } = this.#options;
     assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
-    // A device may be behind: what a job writes to disk may not be in host memory yet, and what a
+    // A device may lag: a block to write to disk may not be in host memory yet, and a block that a
     // read overwrites may not be on the device yet.
     const needsHost = jobs.some(({ kind }) => kind !== "delete");
-    // Marked now, ahead of the step that comes next: that one need not be waited for.
+    // Marked now, before the next step is enqueued: that one need not be waited for.
     const mark = needsHost ? this.#mark() : null;
-    // All wait for those before them, else a deletion could overtake the write that it is for.
+    // Jobs start in order, else a deletion could overtake the write of its block.
     this.#handedOver = this.#handedOver.then(async () => {
       const isReady = mark === null || (mark !== "failed" && (await this.#areDone(mark)));
       for (const job of jobs) this.#start(job, this.#outcomeOf(job, { store, isReady }));
     });
   }
 
-  /** Behind all moves so far. A device that failed marks none, and is told of as in `#areDone`. */
+  /** Marks the end of all moves so far. `failed`: the device failed, which its steps report. */
   #mark(): MovesMark | "failed" {
     if (this.#failure !== null) return "failed";
     try {
@@ -162,8 +160,8 @@ export class TierMover {
   }
 
   /**
-   * Waits until moves are done; false: the device failed, and why is told where its steps fail.
-   * This thread goes on with steps meanwhile.
+   * Waits until moves are done; false: the device failed, which its steps report. This thread
+   * continues with steps meanwhile.
    */
   async #areDone(mark: MovesMark): Promise<boolean> {
     const { timer } = this.#options;
@@ -211,7 +209,7 @@ export class TierMover {
     counts.ms += clock.nowMs() - start;
   }
 
-  /** Ids become places in their own tier. */
+  /** Converts ids to indices in their own tier. */
   #pairsOf(moves: readonly BlockMove[]): Int32Array {
     if (this.#pairs.length < 2 * moves.length) this.#pairs = new Int32Array(4 * moves.length);
     for (const [index, { kind, from, to }] of moves.entries()) {
@@ -242,7 +240,7 @@ export class TierMover {
     return outcome === "unreadable" ? failed(job) : { ok: outcome === "read" };
   }
 
-  /** A disk that fails says so by its answer: an error is our bug, and the next call throws it. */
+  /** A failing disk is an outcome; an error is a bug, and the next call throws it. */
   #start(job: DiskJob, carriedOut: Promise<JobOutcome>): void {
     const running = carriedOut
       .catch((error: unknown) => {
@@ -264,7 +262,7 @@ export class TierMover {
   }
 }
 
-/** Nothing is known of the file by this. */
+/** The outcome of a failed job: the state of its file is unknown. */
 function failed({ kind }: DiskJob): JobOutcome {
   return kind === "read" ? { ok: false, unreadable: true } : { ok: false };
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "#base";
 
-/** What went one way since the start. */
+/** Transfers in one direction since the start. */
 export interface TrafficCounts {
   /** Transfers that succeeded. */
   readonly count: number;
@@ -12,7 +12,7 @@ export interface TrafficCounts {
 
 /**
  * Counts transfers that overlap. The time of several at once is counted once, so that bytes over
- * milliseconds is what the way as a whole brings, not what one of them gets.
+ * milliseconds is the total throughput, not that of one transfer.
  */
 export class Traffic {
   readonly #clock: Clock;
@@ -24,7 +24,7 @@ export class Traffic {
   #ms = 0;
   #failures = 0;
 
-  /** `onMeasured` hears of every transfer that succeeded, and of the time since the last one. */
+  /** `onMeasured` receives each transfer that succeeded, and the time since the last one. */
   constructor(clock: Clock, onMeasured: (bytes: number, ms: number) => void = () => {}) {
     this.#clock = clock;
     this.#onMeasured = onMeasured;
@@ -34,7 +34,7 @@ export class Traffic {
     return { count: this.#count, bytes: this.#bytes, ms: this.#ms, failures: this.#failures };
   }
 
-  /** Measures `transfer` of `bytes`; it says whether it succeeded, and must not reject. */
+  /** Measures `transfer` of `bytes`; it returns whether it succeeded, and must not reject. */
   async measure(bytes: number, transfer: () => Promise<boolean>): Promise<boolean> {
     if (this.#underWay++ === 0) this.#since = this.#clock.nowMs();
     const ok = await transfer();

@@ -4,27 +4,27 @@ import type { ContentKeys } from "./content-keys.ts";
 import type { NodeId } from "./prefix-tree.ts";
 
 /**
- * The blocks of one sequence, in position order. It counts as a holder of each, but for those that
- * fell out of the window. Filled and emptied by `KvCache`; everyone else reads.
+ * The block table of one sequence, in position order. It holds each block except those that fell
+ * out of the window. `KvCache` fills and empties it; other modules only read.
  */
 export class BlockTable {
-  /** Whose cached prefixes may be shared: tables of different scopes never hold the same block. */
+  /** Sharing scope: tables of different scopes never hold the same block. */
   readonly scope: string;
-  /** What tells its contents apart beside tokens; null: nothing. */
+  /** Identity of its contents beside tokens; null: none. */
   readonly keys: ContentKeys | null;
   readonly ids: IntList = new IntList();
-  /** Leading blocks that others can find, or could before they fell out of the window. */
+  /** Leading blocks that were published, including those that fell out of the window. */
   publishedBlocks = 0;
-  /** The last published block's place in the index; null before the first. */
+  /** The last published block's node in the index; null before the first. */
   tip: NodeId | null = null;
-  /** Tells the tip's contents from later ones in the same place. */
+  /** Distinguishes the tip's contents from later ones of the same node. */
   tipSerial = 0;
-  /** Places from `droppedFrom` up to `droppedTo` are not held any more: no query sees them. */
+  /** Blocks from `droppedFrom` up to `droppedTo` are not held any more: no query sees them. */
   droppedFrom = 0;
   droppedTo = 0;
-  /** Something before the last published block was evicted: nothing more can be published. */
+  /** Part of the prefix was evicted or dropped: no further block can be published. */
   broken = false;
-  /** The ids are host blocks: the sequence's contents were moved out of the device. */
+  /** The ids are host blocks: the sequence is swapped out. */
   swapped = false;
 
   constructor(scope = "", keys: ContentKeys | null = null) {
@@ -42,7 +42,7 @@ export class BlockTable {
     return blockId(this.ids.get(index));
   }
 
-  /** Whether the table is a holder of its block at `index`. */
+  /** Whether the table holds its block at `index`. */
   holds(index: number): boolean {
     return index < this.droppedFrom || index >= this.droppedTo;
   }
@@ -52,7 +52,7 @@ export class BlockTable {
     return this.ids.view();
   }
 
-  /** Stands where another table stands; its blocks are the caller's to share. */
+  /** Copies another table's state, except its blocks, which the caller shares. */
   follow(other: BlockTable): void {
     this.publishedBlocks = other.publishedBlocks;
     this.tip = other.tip;
@@ -63,7 +63,7 @@ export class BlockTable {
     this.swapped = other.swapped;
   }
 
-  /** As new; the blocks must be given back before. */
+  /** Empties the table; its blocks must be released before. */
   reset(): void {
     this.ids.clear();
     this.publishedBlocks = 0;

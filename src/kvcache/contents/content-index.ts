@@ -1,12 +1,12 @@
 /**
- * Which contents are stored, and in which levels: the prefix tree, and for each of its nodes how
- * many of the nodes below it are as near.
+ * The index of stored contents over all levels: the prefix tree, and per node the number of its
+ * children by level.
  *
- * A block is *covered* while it is the only one of its node in its level or a nearer one, and some
- * child is in its level or a nearer one. Leaving it out then would make what is nearer unreachable,
- * so orders of eviction pass covered blocks over. Children farther away do not count: a tail that
- * went to host memory does not keep its head on the device. A block on disk is covered, too, while
- * a child is on disk, wherever the best copies are: after a restart these are all there is.
+ * A block is *covered* while it is its node's only block in its level or a nearer one, and some
+ * child is in its level or a nearer one. Evicting it would make that child unreachable, so eviction
+ * policies pass over covered blocks. Children in farther levels do not count: a tail in host memory
+ * does not keep its head on the device. A block on disk is also covered while a child is on disk,
+ * wherever the best copies are: after a restart only the copies on disk exist.
  */
 import { assert, intAt } from "#base";
 import type { BlockId } from "./block-id.ts";
@@ -14,15 +14,15 @@ import type { BlockTable } from "./block-table.ts";
 import type { CacheLevel } from "./cache-level.ts";
 import { type BlockPlace, type NodeId, type PartialFind, PrefixTree } from "./prefix-tree.ts";
 
-/** Who wants to know what the index finds out. */
+/** Receives changes of the index. */
 export interface IndexListener {
-  /** Contents can be found that could not before. */
+  /** Contents can be found from now on. */
   stored(node: NodeId): void;
-  /** Contents cannot be found any more. They can still be read, for the last time. */
+  /** Contents cannot be found any more. They can still be read during this call. */
   removed(node: NodeId): void;
   /** Another block is the best copy of contents now, in another level or in the same. */
   bestChanged(node: NodeId, from: BlockId, to: BlockId): void;
-  /** A block was covered, maybe, and is not any more. */
+  /** A block that may have been covered is not covered any more. */
   uncovered(block: BlockId): void;
 }
 
@@ -33,7 +33,7 @@ const COUNTED = 2;
 /** The last level. */
 const DISK = 2;
 
-/** Contents by history and tokens, and the blocks that have them. */
+/** Finds contents by prefix and tokens, and the blocks that store them. */
 export class ContentIndex {
   readonly #tree: PrefixTree;
   readonly #blockTokens: number;
@@ -43,7 +43,7 @@ export class ContentIndex {
   readonly #near: Int32Array;
   /** [nodes] children with a copy on disk. */
   readonly #onDisk: Int32Array;
-  /** [nodes] how often the number was given to other contents: nodes' numbers are used again. */
+  /** [nodes] How often the node's number was reused for other contents. */
   readonly #serials: Int32Array;
 
   /** `blocks`: of all levels together. */
@@ -67,7 +67,7 @@ export class ContentIndex {
     });
   }
 
-  /** The tree, to read. */
+  /** The tree, read-only. */
   get tree(): Pick<
     PrefixTree,
     | "nodes"
@@ -86,13 +86,13 @@ export class ContentIndex {
     return this.#tree.find(place);
   }
 
-  /** Whether contents of so many tokens can continue `parent`, or start a history where null. */
+  /** Whether a block of `tokens` tokens can continue `parent`, or be a root block where null. */
   fits(parent: NodeId | null, tokens: number): boolean {
     if (tokens <= 0 || tokens > this.#blockTokens) return false;
     return parent === null || this.#tree.lengthOf(parent) === this.#blockTokens;
   }
 
-  /** The child that shares most leading tokens with what is at `place`. */
+  /** The child that shares most leading tokens with the tokens of `place`. */
   findPartial(place: BlockPlace): PartialFind | null {
     return this.#tree.findPartial(place);
   }
@@ -110,28 +110,28 @@ export class ContentIndex {
     return this.#tree.has(block);
   }
 
-  /** Tells a node's contents from all that had its number before; changes when they go. */
+  /** Distinguishes a node's contents from earlier ones of its number; changes on their removal. */
   serialOf(node: NodeId): number {
     return intAt(this.#serials, node);
   }
 
-  /** A table's last published block is at `node`; null: it has none. */
+  /** Sets the node of a table's last published block; null: none. */
   setTip(table: BlockTable, node: NodeId | null): void {
     table.tip = node;
     table.tipSerial = node === null ? 0 : this.serialOf(node);
   }
 
-  /** Whether what a table's next block continues can still be found. */
+  /** Whether the prefix of a table's next block can still be found. */
   hasTip({ tip, tipSerial }: BlockTable): boolean {
     return tip === null || this.serialOf(tip) === tipSerial;
   }
 
-  /** Whether others continue a node. */
+  /** Whether a node has children. */
   hasChildren(node: NodeId): boolean {
     return this.#tree.hasChildren(node);
   }
 
-  /** Whether more than one branch continues a node. */
+  /** Whether a node has more than one child. */
   hasSeveralChildren(node: NodeId): boolean {
     return this.#tree.hasSeveralChildren(node);
   }
@@ -146,7 +146,7 @@ export class ContentIndex {
     return this.#tree.isOnlyBlock(block);
   }
 
-  /** Where a block is. */
+  /** The level of a block. */
   levelOf(block: BlockId): CacheLevel {
     return this.#levelOf(block);
   }
@@ -158,7 +158,9 @@ export class ContentIndex {
     }
   }
 
-  /** Stores contents, beside equal ones where there are any, and returns their node. */
+  /**
+   * Stores a block, beside others with equal contents where there are any, and returns its node.
+   */
   insert(place: BlockPlace, block: BlockId): NodeId {
     const node = this.#tree.insert(place, block);
     if (!this.#tree.isOnlyBlock(block)) {
@@ -174,14 +176,14 @@ export class ContentIndex {
     return node;
   }
 
-  /** One block more with a node's contents. */
+  /** Adds a further block with a node's contents. */
   attach(node: NodeId, block: BlockId): void {
     const first = this.#tree.blockOf(node);
     this.#tree.attach(node, block);
     this.#joined(node, block, first);
   }
 
-  /** Forgets a block. With a node's last block the node goes; it must have no children then. */
+  /** Forgets a block. A node is removed with its last block; it must have no children then. */
   remove(block: BlockId): void {
     const node = this.#tree.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
@@ -193,7 +195,7 @@ export class ContentIndex {
     else if (block === best) this.#bestChanged(node, best);
   }
 
-  /** Forgets all that continues a node; `forgotten` hears of each block, deepest first. */
+  /** Forgets all descendants of a node; `forgotten` receives each block, deepest first. */
   removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
     this.#tree.removeBelow(node, forgotten);
     this.#countNoChildren(node);
@@ -252,7 +254,7 @@ export class ContentIndex {
     return this.#levelOf(this.#tree.blockOf(node));
   }
 
-  /** A block is listed with others of its contents, of which `first` was the best. */
+  /** Counts a block that joined others of its contents, of which `first` was the best. */
   #joined(node: NodeId, block: BlockId, first: BlockId | undefined): void {
     assert(first !== undefined, "Cannot join contents that have no block");
     if (this.#tree.blockOf(node) === block) this.#bestChanged(node, first);
@@ -266,13 +268,13 @@ export class ContentIndex {
     const to = this.#levelOf(best);
     if (from !== to) this.#childMoved(this.#tree.parentOf(node), from, to);
     this.#listener.bestChanged(node, before, best);
-    // What is not the best copy any more is not covered, and what covered the best one may be
-    // farther away than it is.
+    // The former best copy is not covered any more, and children that covered the best copy may be
+    // in a farther level than it.
     if (this.#tree.nodeOf(before) === node) this.#listener.uncovered(before);
     this.#checkUncovered(node);
   }
 
-  /** Keeps count of the children that are near. */
+  /** Updates the counts of children per level. */
   #childMoved(parent: NodeId | null, from: number, to: number): void {
     if (parent === null) return;
     const change = to < from ? 1 : -1;
@@ -284,12 +286,12 @@ export class ContentIndex {
   }
 
   #countNoChildren(node: NodeId): void {
-    // One by one: filling so few costs more than all the rest of an insertion.
+    // One by one: a `fill` of so few entries costs more than all the rest of an insertion.
     for (let at = node * COUNTED; at < (node + 1) * COUNTED; at++) this.#near[at] = 0;
     this.#onDisk[node] = 0;
   }
 
-  /** One child more, or less, that has a copy on disk. */
+  /** Counts a child more, or less, with a copy on disk. */
   #childOnDisk(parent: NodeId | null, change: number): void {
     if (parent === null) return;
     const count = intAt(this.#onDisk, parent) + change;
@@ -303,7 +305,7 @@ export class ContentIndex {
     return false;
   }
 
-  /** Whether a block is on disk, and no other one of its node is. */
+  /** Whether a block is its node's only block on disk. */
   #isOnlyOnDisk(node: NodeId, block: BlockId): boolean {
     return this.#levelOf(block) === DISK && !this.#hasTwin(node, DISK);
   }

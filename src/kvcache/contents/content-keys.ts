@@ -1,6 +1,6 @@
 /**
- * What a block's contents depend on beside its tokens and history. The tree compares it as one
- * string; blocks that have one never match in part.
+ * Identity of a block's contents beside its tokens and prefix. The tree compares it as one string;
+ * blocks that have one never match in part.
  */
 
 /** A multimodal item that a block overlaps. */
@@ -48,7 +48,7 @@ export function extraOf(keys: ContentKeys | null, start: number, end: number): s
   return JSON.stringify({ extraIds, multimodalKeys } satisfies BlockExtra);
 }
 
-/** What `extraOf` put together. */
+/** Parses the result of `extraOf`. */
 export function parseExtra(extra: string): BlockExtra {
   // Only strings that `extraOf` made get into the tree.
   return extra === "" ? NO_EXTRA : (JSON.parse(extra) as BlockExtra);

@@ -1,14 +1,14 @@
 /**
- * kvcache/contents: what is stored in which block, and how stored prefixes are found.
+ * kvcache/contents: the contents that blocks store, and how stored prefixes are found.
  *
- *   prefix-tree.ts    finds stored blocks by history and tokens: block-place.ts is the place of a
+ *   prefix-tree.ts    finds stored blocks by prefix and tokens: block-place.ts is the place of a
  *                     block, node-contents.ts its tokens, node-blocks.ts the blocks that store it
- *   sibling-order.ts  tells the children of a node apart, bit by bit
+ *   sibling-order.ts  distinguishes the children of a node, bit by bit
  *   content-index.ts  the prefix tree with levels (cache-level.ts)
- *   content-keys.ts, scope.ts   what a block depends on beside its tokens
- *   look-up.ts        where a prompt is looked up; prefix-match.ts is the answer
+ *   content-keys.ts, scope.ts   a block's identity beside its tokens
+ *   look-up.ts        a prompt to look up; prefix-match.ts: its stored prefix
  *   block-id.ts, block-table.ts   the name of a block; the blocks of one sequence, by position
- *   number-pool.ts, name-numbers.ts   small numbers for records, and for texts
+ *   number-pool.ts, name-numbers.ts   small numbers for records, and for strings
  *
  * @module
  */

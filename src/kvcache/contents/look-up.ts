@@ -1,15 +1,15 @@
 import { type ContentKeys, extraOf } from "./content-keys.ts";
 import type { BlockPlace, NodeId } from "./prefix-tree.ts";
 
-/** A prompt, to be looked up. */
+/** A prompt to look up. */
 export interface LookUp {
   readonly scope: string;
   readonly tokens: Int32Array;
-  /** What tells its contents apart beside tokens; null: nothing. */
+  /** Identity of its contents beside tokens; null: none. */
   readonly keys: ContentKeys | null;
 }
 
-/** Where a prompt's `count` tokens from `start` on are stored, if they are, below `parent`. */
+/** The place, below `parent`, of a prompt's `count` tokens from `start` on. */
 export function placeOf(
   { scope, tokens, keys }: LookUp,
   parent: NodeId | null,

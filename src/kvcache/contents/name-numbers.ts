@@ -2,8 +2,8 @@ import { assert } from "#base";
 import { NumberPool } from "./number-pool.ts";
 
 /**
- * Small numbers for texts, so that records of integers can name them. A name has a number while it
- * has users; nothing of it is left afterwards.
+ * Small numbers for strings, so that records of integers can refer to them. A name has a number
+ * while it has users; it is forgotten with its last user.
  */
 export class NameNumbers {
   readonly #numbers = new Map<string, number>();
@@ -29,7 +29,7 @@ export class NameNumbers {
     return name;
   }
 
-  /** One user more for a name, known or new. Returns its number. */
+  /** Adds a user of a name, known or new. Returns its number. */
   retain(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) {
@@ -43,7 +43,7 @@ export class NameNumbers {
     return number;
   }
 
-  /** One user less; with the last one the number is free for other names. */
+  /** Removes a user; with the last one the number is free for other names. */
   release(number: number): void {
     const name = this.nameOf(number);
     const users = (this.#users[number] ?? 0) - 1;
@@ -62,7 +62,9 @@ export class NameNumbers {
     this.#users.length = 0;
   }
 
-  /** The numbers in use, in the order in which their names came. Nothing may change meanwhile. */
+  /**
+   * The numbers in use, in the order in which their names were added. Nothing may change meanwhile.
+   */
   numbers(): Iterable<number> {
     return this.#numbers.values();
   }

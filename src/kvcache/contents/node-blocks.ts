@@ -7,13 +7,13 @@ const NONE = -1;
 const BLOCK_STRIDE = 3;
 const NODE = 0;
 const NEXT = 1;
-/** Of a node's first block the last one, so that both ends are known. */
+/** In a node's first block: the node's last block, so that both ends are known. */
 const PREVIOUS = 2;
 
 /**
- * Which blocks have the contents of which node: a list per node, ordered by level, first come first
- * within a level. In typed arrays sized once; a list is entered from its end, and passes only the
- * blocks of levels behind the new one's, of which a node has few.
+ * The blocks that store each node's contents: a list per node, ordered by level, then by insertion.
+ * In typed arrays sized once; an insertion walks from the list's end and passes only blocks of
+ * farther levels, of which a node has few.
  */
 export class NodeBlocks {
   readonly #levelOf: (block: BlockId) => number;
@@ -27,13 +27,13 @@ export class NodeBlocks {
     this.#blocks = new Int32Array(blocks * BLOCK_STRIDE).fill(NONE);
   }
 
-  /** The node that lists a block; null of one that none does. */
+  /** The node that lists a block; null if none does. */
   nodeOf(block: BlockId): number | null {
     const node = this.#get(block, NODE);
     return node === NONE ? null : node;
   }
 
-  /** The first of a node's blocks, of which it must have one. */
+  /** The first of a node's blocks; it must have one. */
   first(node: number): BlockId {
     const first = intAt(this.#first, node);
     assert(first !== NONE, "Cannot name the block of a node that is gone");
@@ -46,7 +46,7 @@ export class NodeBlocks {
     return node !== NONE && this.#first[node] === block && this.#get(block, NEXT) === NONE;
   }
 
-  /** Lists a block, which no node may list, behind those of its level. */
+  /** Lists a block, so far unlisted, behind those of its level. */
   add(node: number, block: BlockId): void {
     assert(this.#get(block, NODE) === NONE, "Cannot store a block in two places");
     this.#set(block, NODE, node);
@@ -66,7 +66,7 @@ export class NodeBlocks {
     this.#set(next === NONE ? first : next, PREVIOUS, block);
   }
 
-  /** Takes a block from the node that lists it. */
+  /** Removes a block from its node's list. */
   remove(block: BlockId): void {
     const node = this.#get(block, NODE);
     assert(node !== NONE, "Cannot forget a block that is not stored");
@@ -75,7 +75,8 @@ export class NodeBlocks {
     const previous = this.#get(block, PREVIOUS);
     if (block === first) this.#first[node] = next;
     else this.#set(previous, NEXT, next);
-    // The new last block is told to the first one: that is the next one where the first goes.
+    // The first block records the last one; where the first is removed, the next one takes the
+    // record over.
     if (next !== NONE) this.#set(next, PREVIOUS, previous);
     else if (block !== first) this.#set(first, PREVIOUS, previous);
     this.#set(block, NODE, NONE);
@@ -97,7 +98,7 @@ export class NodeBlocks {
     this.#blocks.fill(NONE);
   }
 
-  /** The last block of this level or a better one; `NONE` where all are of levels behind it. */
+  /** The last block of this level or a nearer one; `NONE` where all are of farther levels. */
   #lastBefore(first: number, level: number): number {
     let block = this.#get(first, PREVIOUS);
     while (this.#levelOf(blockId(block)) > level) {

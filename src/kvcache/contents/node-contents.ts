@@ -5,21 +5,21 @@ import type { SiblingKey } from "./sibling-order.ts";
 
 // A node's row: its tokens lie behind two integers, so that comparing reads one place in memory.
 const HEAD = 2;
-/** Tokens; 0 of a node that is not in use. */
+/** Number of tokens; 0 for a node that is not in use. */
 const COUNT = 0;
 /** The number of the extra key; `NO_EXTRA` without. */
 const EXTRA = 1;
 const NO_EXTRA = 0;
 
-/** What each node stands for: tokens, at most a block of them, and an extra key, which few have. */
+/** The contents of each node: tokens, at most a block of them, and an extra key, which few have. */
 export class NodeContents {
   readonly #blockTokens: number;
   /** [nodes, HEAD + blockTokens] */
   readonly #rows: Int32Array;
-  /** Numbers from 0 up; rows count from 1, since 0 says that there is none. */
+  /** Numbers from 0 up; rows store them plus 1, since 0 means no extra key. */
   readonly #extras: NameNumbers = new NameNumbers();
 
-  /** Nothing, with room for the nodes 0 up to `nodes`. */
+  /** Empty rows for the nodes 0 up to `nodes`. */
   constructor(nodes: number, blockTokens: number) {
     this.#blockTokens = blockTokens;
     this.#rows = new Int32Array(nodes * (HEAD + blockTokens));
@@ -30,7 +30,7 @@ export class NodeContents {
     return this.#extras.count;
   }
 
-  /** Copies what a place says of a block, of at most `blockTokens`, into a node's row. */
+  /** Copies a place's tokens, at most `blockTokens`, and its extra key into a node's row. */
   write(node: number, place: BlockPlace): void {
     const { tokens, start, extra = "", count = this.#blockTokens } = place;
     const rows = this.#rows;
@@ -42,7 +42,7 @@ export class NodeContents {
     }
   }
 
-  /** The node goes: its extra key has a user less. */
+  /** Clears the row of a removed node and releases its extra key. */
   erase(node: number): void {
     const row = this.#row(node);
     const extra = intAt(this.#rows, row + EXTRA);
@@ -57,7 +57,7 @@ export class NodeContents {
     this.#extras.clear();
   }
 
-  /** What is looked for at a place; null with an extra key that no node has. */
+  /** The search key of a place; null with an extra key that no node has. */
   keyAt({ tokens, start, count = this.#blockTokens, extra = "" }: BlockPlace): SiblingKey | null {
     if (extra === "") return { extra: NO_EXTRA, tokens, start, count };
     const known = this.#extras.find(extra);
@@ -75,7 +75,7 @@ export class NodeContents {
     };
   }
 
-  /** Whether a node stands for exactly this. */
+  /** Whether a node has exactly these contents. */
   equals(node: number, { extra, tokens, start, count }: SiblingKey): boolean {
     const rows = this.#rows;
     const row = this.#row(node);
@@ -86,7 +86,7 @@ export class NodeContents {
     return true;
   }
 
-  /** A node's tokens; 0 of one that is not in use. */
+  /** Number of a node's tokens; 0 for a node that is not in use. */
   lengthOf(node: number): number {
     return intAt(this.#rows, this.#row(node) + COUNT);
   }

@@ -1,8 +1,8 @@
 import { IntList } from "#base";
 
 /**
- * Numbers from 0 up for records that come and go. The one given back last is taken first, since
- * its record is still warm; only when there is none, the next that was never used.
+ * Reusable numbers of records, from 0 up. The number given back last is taken first, since its
+ * record is still in the processor's caches; a new number is taken only when none was given back.
  */
 export class NumberPool {
   readonly #returned: IntList = new IntList();
@@ -13,7 +13,7 @@ export class NumberPool {
     return this.#fresh - this.#returned.length;
   }
 
-  /** A number that nobody else has. */
+  /** An unused number. */
   take(): number {
     return this.#returned.length > 0 ? this.#returned.pop() : this.#fresh++;
   }

@@ -1,16 +1,16 @@
 /**
- * Which stored block continues which prefix: a tree whose nodes stand for the tokens of a block.
+ * The prefix tree of stored blocks: each node stands for the tokens of a block.
  *
- * A node links its children, and most nodes have one: a walk down a history reads the nodes'
- * records and tokens one after the other, which lie where they were made, side by side. Several
- * children are told apart bit by bit (sibling-order.ts), which leads to the one that begins most
- * like what is looked for. Every find then compares the tokens themselves: nothing is hashed, so
- * nothing collides, and no chain of digests has to be computed.
+ * A node links its children, and most nodes have one: a walk down a prefix reads the nodes' records
+ * and tokens one after the other, side by side in memory in the order of their insertion. Several
+ * children are distinguished bit by bit (sibling-order.ts), which leads to the one with the longest
+ * common beginning. Every find then compares the tokens themselves: nothing is hashed, so nothing
+ * collides, and no chain of digests has to be computed.
  *
  * A node lists all blocks with its contents (node-blocks.ts), since tables are append-only and
- * equal blocks may be computed twice, and since contents may lie in several levels of memory. It
- * is there while it has a block, so there are never more nodes than blocks, and everything lies
- * in typed arrays sized once.
+ * equal blocks may be computed twice, and since contents may lie in several levels of memory. A
+ * node exists while it has a block, so there are never more nodes than blocks, and all data is in
+ * typed arrays sized once.
  */
 import { assert, intAt } from "#base";
 import type { BlockId } from "./block-id.ts";
@@ -23,22 +23,22 @@ import { commonTokens, firstDifference, NONE, SiblingOrder } from "./sibling-ord
 
 export type { BlockPlace, NodeId } from "./block-place.ts";
 
-/** A node that begins with tokens that were looked for. */
+/** A node whose leading tokens match those of a search. */
 export interface PartialFind {
   readonly node: NodeId;
-  /** How many of them: 1 up to the node's length. */
+  /** Matching tokens: 1 up to the node's length. */
   readonly tokens: number;
 }
 
-/** What a tree can do without: levels, and listeners, which must leave the tree as it is. */
+/** Optional parts: levels, and listeners, which must not change the tree. */
 export interface PrefixTreeOptions {
-  /** How far away a block is, 0 nearest; never changes. Default: 0 for all. */
+  /** A block's level, 0 nearest; never changes. Default: 0 for all. */
   readonly levelOf?: (block: BlockId) => number;
-  /** Hears of a block that was covered, maybe, and is not any more. */
+  /** Receives a block that may have been covered and is not any more. */
   readonly onUncovered?: (block: BlockId) => void;
-  /** Hears of a new node, which has its first block already. */
+  /** Receives a new node, which has its first block already. */
   readonly onNodeAdded?: (node: NodeId) => void;
-  /** Hears of a node that is about to go, while it can be read and has its last block still. */
+  /** Receives a node before its removal, while it can be read and still has its last block. */
   readonly onNodeRemoved?: (node: NodeId) => void;
 }
 
@@ -46,14 +46,14 @@ export interface PrefixTreeOptions {
 const NODE_STRIDE = 3;
 /** `NONE` at the top. */
 const PARENT = 0;
-/** What `SiblingOrder` made of the children; `NONE` without. */
+/** Link to the children in `SiblingOrder`; `NONE` without. */
 const CHILDREN = 1;
 /** The scope's number. */
 const SCOPE = 2;
 
-/** Finds stored blocks by history and contents; the idea is at the head of this file. */
+/** Finds stored blocks by prefix and contents; see the head of this file. */
 export class PrefixTree {
-  /** Nodes that there may be at once: one per block. */
+  /** Most nodes at a time: one per block. */
   readonly nodesMax: number;
   readonly #blockTokens: number;
   readonly #onUncovered: ((block: BlockId) => void) | null;
@@ -100,7 +100,7 @@ export class PrefixTree {
     return this.#contents.extraCount;
   }
 
-  /** The node that holds just these tokens, with this extra key, at this place; null if none. */
+  /** The node with exactly these tokens and this extra key at this place; null if none. */
   find(place: BlockPlace): NodeId | null {
     const link = this.#linkAt(place);
     if (link === NONE) return null;
@@ -111,9 +111,9 @@ export class PrefixTree {
   }
 
   /**
-   * The node at this place that begins with most of these tokens, at least one; null if none.
-   * Among equals it is the one that ends with them, since nothing else is lost when it is taken
-   * over. Nodes with extra keys are never found so, and nothing is found for one.
+   * The node at this place that shares most leading tokens, at least one; null if none. Among
+   * equals it is the one that ends with the shared tokens, since taking it over loses nothing else.
+   * Nodes with extra keys never match in part, and neither do places with one.
    */
   findPartial(place: BlockPlace): PartialFind | null {
     if ((place.extra ?? "") !== "") return null;
@@ -133,8 +133,8 @@ export class PrefixTree {
   /** Stores a block at a place, beside equal ones where there are any, and returns its node. */
   insert(place: BlockPlace, block: BlockId): NodeId {
     this.#assertFits(place, block);
-    // The contents are written first and looked for in their own row: one walk finds their twin,
-    // or where they go. Twins are rare enough to take the row back.
+    // The contents are written first and compared in their own row: one walk finds an equal node,
+    // or the new node's position. Equal nodes are rare enough to undo the row.
     const link = this.#linkAt(place);
     const node = this.#numbers.take();
     this.#contents.write(node, place);
@@ -157,7 +157,7 @@ export class PrefixTree {
     return nodeId(node);
   }
 
-  /** Stores a further block with a node's contents, behind those of its own and better levels. */
+  /** Stores a further block with a node's contents, behind those of its own and nearer levels. */
   attach(node: NodeId, block: BlockId): void {
     const first = this.#blocks.first(node);
     const wasOnly = this.#blocks.isOnly(first);
@@ -166,8 +166,8 @@ export class PrefixTree {
   }
 
   /**
-   * Forgets a block. With a node's last block the node goes; it must have no children then. Returns
-   * whether it went.
+   * Forgets a block. A node is removed with its last block; it must have no children then. Returns
+   * whether the node was removed.
    */
   remove(block: BlockId): boolean {
     if (!this.#blocks.isOnly(block)) {
@@ -186,8 +186,8 @@ export class PrefixTree {
   }
 
   /**
-   * Forgets all that continues a node, the deepest first and whoever holds it; the node stays.
-   * `forgotten` hears of each block, after it was forgotten, and must leave the tree as it is.
+   * Forgets all descendants of a node, deepest first, held or not; the node stays. `forgotten`
+   * receives each block after it was forgotten, and must not change the tree.
    */
   removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
     let at = this.#leafBelow(node);
@@ -203,7 +203,7 @@ export class PrefixTree {
     }
   }
 
-  /** Forgets everything, in one pass over all blocks; the listeners hear of nothing. */
+  /** Forgets everything, in one pass over all blocks; listeners are not called. */
   clear(): void {
     this.#blocks.clear();
     this.#siblings.clear();
@@ -218,13 +218,13 @@ export class PrefixTree {
     return this.#blocks.nodeOf(block) !== null;
   }
 
-  /** Where a block is stored; null if it is not. */
+  /** The node in which a block is stored; null if it is not stored. */
   nodeOf(block: BlockId): NodeId | null {
     const node = this.#blocks.nodeOf(block);
     return node === null ? null : nodeId(node);
   }
 
-  /** The best of a node's blocks: of the lowest level, and of those the first that came. */
+  /** The best of a node's blocks: in the nearest level, and there the first that was stored. */
   blockOf(node: NodeId): BlockId {
     return this.#blocks.first(node);
   }
@@ -234,13 +234,13 @@ export class PrefixTree {
     return this.#blocks.of(node);
   }
 
-  /** What a node continues; null at the top of its scope. */
+  /** A node's parent; null at the root of its scope. */
   parentOf(node: NodeId): NodeId | null {
     const parent = this.#get(node, PARENT);
     return parent === NONE ? null : nodeId(parent);
   }
 
-  /** Whose tree a node is in. */
+  /** The scope that a node is in. */
   scopeOf(node: NodeId): string {
     return this.#scopes.nameOf(this.#get(node, SCOPE));
   }
@@ -255,17 +255,17 @@ export class PrefixTree {
     return this.#contents.tokensOf(node);
   }
 
-  /** What tells a node apart from others with its tokens; "" where nothing does. */
+  /** A node's extra key; "" where it has none. */
   extraOf(node: NodeId): string {
     return this.#contents.extraOf(node);
   }
 
-  /** Whether others continue a node. */
+  /** Whether a node has children. */
   hasChildren(node: NodeId): boolean {
     return this.#get(node, CHILDREN) !== NONE;
   }
 
-  /** Whether more than one node continues a node. */
+  /** Whether a node has more than one child. */
   hasSeveralChildren(node: NodeId): boolean {
     const link = this.#get(node, CHILDREN);
     return link !== NONE && this.#siblings.parts(link) !== null;
@@ -276,13 +276,15 @@ export class PrefixTree {
     return this.#blocks.isOnly(block);
   }
 
-  /** Whether this is its node's only block, and others continue it: it cannot be removed alone. */
+  /**
+   * Whether this is its node's only block and the node has children: it cannot be removed alone.
+   */
   isCovered(block: BlockId): boolean {
     const node = this.nodeOf(block);
     return node !== null && this.hasChildren(node) && this.isOnlyBlock(block);
   }
 
-  /** All nodes, parents before what continues them. Costs a scan; nothing may change meanwhile. */
+  /** All nodes, parents before children. Costs a scan; nothing may change meanwhile. */
   *nodes(): Generator<NodeId> {
     const links: number[] = [];
     for (const scope of this.#scopes.numbers()) links.push(intAt(this.#tops, scope));
@@ -326,7 +328,7 @@ export class PrefixTree {
     else this.#set(parent, CHILDREN, link);
   }
 
-  /** The node itself where nothing continues it. */
+  /** A leaf below a node; the node itself where it has no children. */
   #leafBelow(node: number): number {
     let leaf = node;
     for (let link = this.#get(leaf, CHILDREN); link !== NONE; link = this.#get(leaf, CHILDREN)) {
@@ -354,7 +356,7 @@ export class PrefixTree {
   #removeNode(node: NodeId): void {
     const parent = this.parentOf(node);
     const link = this.#linkOf(node);
-    // Most are only children, and need no key to be found by.
+    // Most nodes are only children, and need no key to be found.
     const rest = link === node ? NONE : this.#siblings.remove(link, this.#contents.keyOf(node));
     this.#contents.erase(node);
     this.#numbers.give(node);

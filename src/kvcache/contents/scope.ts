@@ -1,9 +1,9 @@
 /**
- * Whose contents may be shared. A scope is part of every block's identity, at the root of its
- * history: sequences of different scopes never share a block.
+ * Sharing scopes. A scope is part of every block's identity, at the root of its prefix: sequences
+ * of different scopes never share a block.
  */
 
-/** What tells scopes apart. No adapter and adapter 0 differ. */
+/** Identity of a scope. No adapter and adapter 0 differ. */
 export interface CacheScope {
   /** Adapter whose weights computed the keys and values; null: the model's own. */
   readonly loraId: number | null;
@@ -13,7 +13,7 @@ export interface CacheScope {
 
 /**
  * The scope as the string that tables and the tree compare; "" without adapter and salt. Different
- * scopes have different keys whatever the salt is: a line break in it never passes for the one
+ * scopes have different keys whatever the salt is: a line break in it is never taken for the one
  * that follows an adapter.
  */
 export function scopeKey({ loraId, cacheSalt }: CacheScope): string {
@@ -27,7 +27,7 @@ const KEY = /^(\d{0,10})\n(.*)$/s;
 const LORA_ID_MAX = 0xffffffff;
 
 /**
- * What `scopeKey` put together; an empty salt is none. Any other text, as a damaged file may have,
+ * Parses the result of `scopeKey`; an empty salt is none. Any other text, e.g. of a damaged file,
  * is a salt as a whole.
  */
 export function parseScope(key: string): CacheScope {

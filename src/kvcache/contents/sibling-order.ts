@@ -1,22 +1,22 @@
 /**
- * Which of a node's children begins like some tokens: a crit-bit tree per parent, over the bits of
- * the children's contents (D. J. Bernstein 2004, "Crit-bit trees"; after D. R. Morrison 1968,
- * "PATRICIA"). A branch stands for the first bit in which the children below it differ, so a walk
- * reads one bit per branch and compares no tokens, and the child where it ends shares the longest
- * beginning with what was looked for: one comparison answers the exact question and the partial
- * one. The shape follows from the contents alone: nothing is balanced, drawn or hashed.
+ * Finds the child that shares the longest beginning with some tokens: a crit-bit tree per parent,
+ * over the bits of the children's contents (D. J. Bernstein 2004, "Crit-bit trees"; after D. R.
+ * Morrison 1968, "PATRICIA"). A branch stands for the first bit in which the children below it
+ * differ, so a walk reads one bit per branch and compares no tokens, and the child where it ends is
+ * that child: one comparison answers the exact search and the partial one. The shape follows from
+ * the contents alone: nothing is balanced, randomised or hashed.
  *
  * A walk passes about log2(children) branches where tokens differ at random, and never more than
  * there are bits in a block. An only child needs no branch.
  *
- * What tells children apart, in the order of the bits: 32 bits of the number of the extra key;
- * then for each token whether there is one, and its 32 bits. So no content is the beginning of
- * another one, although blocks may be partial.
+ * The compared bits, in order: 32 bits of the number of the extra key; then for each token a bit
+ * for its presence, and its 32 bits. So no contents are the beginning of others, although blocks
+ * may be partial.
  */
 import { assert, intAt } from "#base";
 import { NumberPool } from "./number-pool.ts";
 
-/** What a child is told apart by: an extra key's number, and `count` tokens from `start` on. */
+/** A child's search key: an extra key's number, and `count` tokens from `start` on. */
 export interface SiblingKey {
   readonly extra: number;
   readonly tokens: Int32Array;
@@ -34,9 +34,9 @@ const WORD_BITS = 32;
 
 // A branch's record.
 const BRANCH_STRIDE = 4;
-/** Where the children below differ first. */
+/** Position of the first bit in which the children below differ. */
 const POSITION = 0;
-/** What is below where the bit is 0; where it is 1 stands behind it. */
+/** The link for bit 0; the link for bit 1 is behind it. */
 const ZERO = 1;
 /** The sum of a branch's two sides: a side from it is the other one. */
 const BOTH_SIDES = ZERO + (ZERO + 1);
@@ -88,7 +88,7 @@ export class SiblingOrder {
     return link;
   }
 
-  /** Takes the child with the contents `key` out, which must be there. Returns the new link. */
+  /** Removes the child with the contents `key`, which must exist. Returns the new link. */
   remove(link: number, key: SiblingKey): number {
     if (link >= 0) return NONE;
     let branch = branchOf(link);
@@ -101,7 +101,7 @@ export class SiblingOrder {
       branch = branchOf(at);
       side = ZERO + bitAt(key, this.#get(branch, POSITION));
     }
-    // The other side takes the branch's place: nothing is left to tell apart there.
+    // The other side replaces the branch: no other child is left to distinguish here.
     const other = this.#get(branch, BOTH_SIDES - side);
     this.#unused.give(branch);
     if (above === NONE) return other;
@@ -116,7 +116,7 @@ export class SiblingOrder {
     return at;
   }
 
-  /** The two links that the branch of `link` parts its children into; null of an only child. */
+  /** The two links of the branch of `link`, one per bit value; null for an only child. */
   parts(link: number): readonly [number, number] | null {
     if (link >= NONE) return null;
     const branch = branchOf(link);
@@ -137,7 +137,7 @@ export class SiblingOrder {
   }
 }
 
-/** The position of the first bit in which the keys differ; `NONE` of equal ones. */
+/** The position of the first bit in which the keys differ; `NONE` for equal ones. */
 export function firstDifference(a: SiblingKey, b: SiblingKey): number {
   if (a.extra !== b.extra) return positionOf(0, a.extra ^ b.extra);
   const tokens = commonTokens(a, b);
@@ -148,7 +148,7 @@ export function firstDifference(a: SiblingKey, b: SiblingKey): number {
   return a.count === b.count ? NONE : (tokens + 1) << POSITION_SHIFT;
 }
 
-/** How many tokens two keys have in common from their beginnings on, whatever their extra keys. */
+/** Leading tokens that two keys have in common, whatever their extra keys. */
 export function commonTokens(a: SiblingKey, b: SiblingKey): number {
   const most = Math.min(a.count, b.count);
   let count = 0;
@@ -158,7 +158,7 @@ export function commonTokens(a: SiblingKey, b: SiblingKey): number {
   return count;
 }
 
-/** Of the word at `index`, the first bit that `difference` has, from the highest one down. */
+/** Position of the highest bit of `difference`, in the word at `index`. */
 function positionOf(index: number, difference: number): number {
   assert(difference !== 0, "Cannot tell equal contents apart");
   return (index << POSITION_SHIFT) + 1 + Math.clz32(difference);

@@ -1,9 +1,9 @@
 /**
- * kvcache/events: what a cache tells readers outside of it.
+ * kvcache/events: the KV events that a cache emits for readers outside of it.
  *
  *   kv-event.ts         the events; kv-event-queue.ts numbers those of a step
  *   store-observer.ts   makes events from changes, and names contents
- *   kv-event-log.ts     the newest events, for readers; kv-mirror.ts: what a reader knows
+ *   kv-event-log.ts     the newest events, for readers; kv-mirror.ts: a reader's copy of contents
  *   kv-event-json.ts, kv-event-json-reader.ts   events in TensorRT-LLM's JSON
  *   vllm-event-encoder.ts   events in vLLM's form
  *

@@ -1,6 +1,7 @@
 /**
- * The way back from kv-event-json.ts: what TensorRT-LLM and we write, as events and snapshots. It
- * comes from other machines, so everything is checked; unknown fields and types are passed over.
+ * The parser for kv-event-json.ts: reads JSON of TensorRT-LLM and of this engine as events and
+ * snapshots. The input comes from other machines, so everything is checked; unknown fields and
+ * types are passed over.
  */
 import { parse } from "lossless-json";
 import { EngineError, messageOf } from "#base";
@@ -16,8 +17,8 @@ import type {
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * A JSON array of events, 64-bit numbers exact. Events of types that we do not know are left out;
- * their numbers are missing then.
+ * A JSON array of events, 64-bit numbers exact. Events of unknown types are left out; their numbers
+ * are missing then.
  *
  * @throws EngineError INVALID_ARGUMENT naming what is wrong
  */
@@ -28,7 +29,7 @@ export function parseKvEvents(text: string): NumberedKvEvent[] {
   });
 }
 
-/** One event; null for a type that we do not know. Throws as `parseKvEvents` does. */
+/** One event; null for an unknown type. Throws as `parseKvEvents` does. */
 export function parseKvEvent(text: string): NumberedKvEvent | null {
   return readEvent(parseJson(text));
 }
@@ -39,7 +40,7 @@ export interface KvSnapshotPart extends KvSnapshot {
   readonly last: boolean;
 }
 
-/** What `kvSnapshotJson` wrote. Throws as `parseKvEvents` does. */
+/** Parses the output of `kvSnapshotJson`. Throws as `parseKvEvents` does. */
 export function parseKvSnapshot(text: string): KvSnapshotPart {
   const fields = object(parseJson(text), "snapshot");
   return {
@@ -148,7 +149,7 @@ function level(value: unknown, name: string): CacheLevel {
   throw malformed(name, "0, 1 or 2", value);
 }
 
-/** An unsigned number of 64 bits, however many of them it needs. */
+/** An unsigned 64-bit number, parsed as a number or a BigInt. */
 function hash(value: unknown, name: string): bigint {
   const exact = typeof value === "number" && Number.isSafeInteger(value) ? BigInt(value) : value;
   if (typeof exact === "bigint" && exact >= 0n && exact < 2n ** 64n) return exact;

@@ -1,6 +1,6 @@
 /**
- * Events as TensorRT-LLM's servers write them (T 2.1). Written by hand, since JSON.stringify has no
- * way to put a 64-bit integer, and block hashes are such.
+ * Events in the JSON of TensorRT-LLM's servers (T 2.1). Built by hand, since JSON.stringify cannot
+ * write 64-bit integers such as block hashes.
  */
 import type { KvEventDiff, MultimodalKey } from "#kvcache/contents";
 import type {
@@ -17,16 +17,16 @@ export function kvEventsJson(events: readonly NumberedKvEvent[], windowSize: num
 }
 
 /**
- * One event. `cleared`, which TensorRT-LLM does not have, is written as the `removed` of all that
- * it names. Adapters, which it does not write either, stand in `lora_id` where there is one.
+ * One event. `cleared`, which TensorRT-LLM does not have, is written as a `removed` of all its
+ * hashes. Adapters, which TensorRT-LLM does not write either, are in `lora_id` where there is one.
  */
 export function kvEventJson({ id, event }: NumberedKvEvent, windowSize: number): string {
   return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}}`;
 }
 
 /**
- * A snapshot, or a part of one: `blocks` of it, the first being number `start`. The form is ours;
- * names are those of events. Tokens are plain ids here, since a snapshot can be long.
+ * A snapshot, or a part of one: its blocks from number `start` up to `end`. The format is this
+ * engine's own, with the names of events. Tokens are plain ids here, since a snapshot can be long.
  */
 export function kvSnapshotJson(snapshot: KvSnapshot, start = 0, end?: number): string {
   const blocks = snapshot.blocks.slice(start, end).map(snapshotBlockJson).join(",");
@@ -80,7 +80,7 @@ function snapshotBlockJson(block: SnapshotBlock): string {
   );
 }
 
-/** What events and snapshots say of a block alike. */
+/** The fields of a block that events and snapshots share. */
 function placeJson({ level, priority, multimodalKeys, loraId, cacheSalt }: StoredBlock): string {
   const lora = loraId === null ? "" : `"lora_id":${loraId},`;
   return (
@@ -94,7 +94,7 @@ function multimodalJson({ hash, startOffset }: MultimodalKey): string {
   return `{"type":"mm_key","hash":${JSON.stringify(hash)},"start_offset":${startOffset}}`;
 }
 
-/** Either of an update's differences may be missing, alone or with the other. */
+/** An update may lack either difference, or both. */
 function diffJson(diff: KvEventDiff | null): string {
   if (diff === null) return "null";
   return `{"type":"event_diff","new_value":${diff.newValue},"old_value":${diff.oldValue}}`;

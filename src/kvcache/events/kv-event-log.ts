@@ -1,32 +1,33 @@
 /**
- * The readers' side of events: the newest ones, for one reader that takes them away and any number
- * that follow. Bounded: who falls behind is told what was lost, and goes on from a snapshot.
+ * The readers' side of events: a bounded log of the newest ones, for one reader that polls and any
+ * number that follow. A reader that falls behind receives the range of lost events, and resumes
+ * from a snapshot.
  */
 import { assert, EngineError } from "#base";
 import type { NumberedKvEvent } from "./kv-event.ts";
 
-/** Events with these numbers, both included, were forgotten before the reader came to them. */
+/** Events with these numbers, both included, were dropped before the reader read them. */
 export interface LostKvEvents {
   readonly type: "lost";
   readonly fromId: number;
   readonly toId: number;
 }
 
-/** What a reader gets: the next event, or word that some are gone. */
+/** One item of a reader: the next event, or a range of lost ones. */
 export type KvEventItem = NumberedKvEvent | LostKvEvents;
 
-/** Tells the two kinds of items apart. */
+/** Whether an item is a range of lost events. */
 export function isLost(item: KvEventItem): item is LostKvEvents {
   return "type" in item;
 }
 
-/** Events kept where nobody says otherwise. */
+/** Default number of events kept. */
 export const KV_EVENTS_KEPT = 10_000;
 
-/** Most tokens in them: events of long prompts are large, and these are some 80 MB of memory. */
+/** Most tokens in the events kept: events of long prompts are large, and these are some 80 MB. */
 const TOKENS_KEPT = 2 ** 22;
 
-/** The newest events of one cache, in order. Has no clock: who waits brings a signal. */
+/** The newest events of one cache, in order. Has no clock: a waiting caller passes a signal. */
 export class KvEventLog {
   /** Most events kept. */
   readonly capacity: number;
@@ -63,7 +64,7 @@ export class KvEventLog {
     return this.#closed;
   }
 
-  /** Adds events, which go on where the last ones ended. Nothing happens after `close`. */
+  /** Appends events, numbered from `nextId` on. Does nothing after `close`. */
   append(events: readonly NumberedKvEvent[]): void {
     if (this.#closed || events.length === 0) return;
     for (const event of events) {
@@ -78,15 +79,15 @@ export class KvEventLog {
     this.#wakeAll();
   }
 
-  /** No more events come: readers end when they have read what is kept. */
+  /** Ends the log: readers end when they have read the events kept. */
   close(): void {
     this.#closed = true;
     this.#wakeAll();
   }
 
   /**
-   * All events kept that no call has returned before: one caller polls. Others that read are not
-   * disturbed. What was lost shows as a gap in the numbers.
+   * All events kept that no earlier call has returned, for one caller that polls; other readers are
+   * not affected. Lost events are a gap in the numbers.
    */
   takeLatest(): readonly NumberedKvEvent[] {
     const events = this.#slice(Math.max(this.#nextTaken, this.firstId));
@@ -104,8 +105,8 @@ export class KvEventLog {
   }
 
   /**
-   * Follows the events after `afterId`, -1 for all. Throws INVALID_ARGUMENT for a number that is
-   * still to come: the reader has it from another cache.
+   * Follows the events after `afterId`, -1 for all. Throws INVALID_ARGUMENT for a number not
+   * reached yet: it comes from another cache.
    */
   read(afterId = -1): KvEventReader {
     if (!Number.isInteger(afterId) || afterId < -1 || afterId >= this.#nextId) {
@@ -120,8 +121,8 @@ export class KvEventLog {
   }
 
   /**
-   * Events from `id` on, at most `most`, and before them the loss of those that are not kept any
-   * more.
+   * Events from `id` on, at most `most`; before them the range of lost events, where some are not
+   * kept any more.
    */
   itemsFrom(id: number, most = Number.POSITIVE_INFINITY): readonly KvEventItem[] {
     const { firstId } = this;
@@ -168,13 +169,13 @@ function tokensOf({ event }: NumberedKvEvent): number {
   return event.blocks.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
 }
 
-/** Most events that a reader takes out of the log at a time: it keeps them while it is slow. */
+/** Most events that a reader takes from the log at a time: a slow reader keeps them in memory. */
 const TAKEN_MAX = 256;
 
 /**
- * One reader's place in a log. `for await` gives items one by one, `take` many of those that are
- * there; ask for the next when the last has come. Leaving the loop, or `return`, ends it, also
- * while it waits.
+ * One reader's position in a log. `for await` yields items one by one, `take` returns several at a
+ * time; a call must settle before the next one. Leaving the loop, or `return`, ends the reader,
+ * also while it waits.
  */
 export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
   readonly #log: KvEventLog;
@@ -190,7 +191,7 @@ export class KvEventReader implements AsyncIterableIterator<KvEventItem> {
     this.#nextId = nextId;
   }
 
-  /** What came since the last item, at least one and at most some hundred; null at the end. */
+  /** Items since the last one, at least one and at most some hundred; null at the end. */
   async take(): Promise<readonly KvEventItem[] | null> {
     if (!(await this.#fill())) return null;
     const items = this.#items.slice(this.#place);

@@ -1,6 +1,6 @@
 import type { KvEvent, NumberedKvEvent, StoredBlock } from "./kv-event.ts";
 
-/** Readers may bound what they take in one event; at 512 tokens a block this is half a million. */
+/** Readers may bound the size of one event; at 512 tokens a block this is half a million tokens. */
 const BLOCKS_PER_EVENT_MAX = 1024;
 
 /** An event that may still grow. */
@@ -10,15 +10,15 @@ type Pending =
   | Exclude<KvEvent, { readonly type: "stored" } | { readonly type: "removed" }>;
 
 /**
- * The cache's side of events: collects a step's, in order, and numbers them when the step is over.
- * Neighbours become one event where that says the same: a run of stored blocks, a run of removals.
- * A cache that nobody listens to has no queue.
+ * The cache's side of events: collects those of a step, in order, and numbers them when the step is
+ * over. Adjacent events are merged where the meaning is the same: a run of stored blocks, a run of
+ * removals. A cache without events has no queue.
  */
 export class KvEventQueue {
   #pending: Pending[] = [];
   #nextId = 0;
 
-  /** `blocksPerLevel`: what the first event, `created`, says. */
+  /** `blocksPerLevel`: the contents of the first event, `created`. */
   constructor(blocksPerLevel: readonly number[]) {
     this.#pending.push({ type: "created", blocksPerLevel });
   }
@@ -28,7 +28,7 @@ export class KvEventQueue {
     return this.#nextId;
   }
 
-  /** Something changed. Takes the event over. */
+  /** Queues an event, merged into the last one where possible. */
   emit(event: KvEvent): void {
     const last = this.#pending.at(-1);
     if (last !== undefined && joins(last, event)) return;
@@ -44,7 +44,7 @@ export class KvEventQueue {
   }
 }
 
-/** Puts `event` into the one before it, where one event can say both. */
+/** Merges `event` into the one before it, where one event can express both. */
 function joins(last: Pending, event: KvEvent): boolean {
   if (last.type === "removed" && event.type === "removed") {
     if (last.hashes.length + event.hashes.length > BLOCKS_PER_EVENT_MAX) return false;
@@ -58,7 +58,7 @@ function joins(last: Pending, event: KvEvent): boolean {
   return true;
 }
 
-/** The same with lists of its own: the caller's may be read-only, or used again. */
+/** The event with lists of its own: the caller's may be read-only, or used again. */
 function growable(event: KvEvent): Pending {
   switch (event.type) {
     case "stored":

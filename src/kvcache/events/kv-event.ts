@@ -1,11 +1,11 @@
 /**
- * What a cache tells about itself. Contents are named by 64-bit hashes (block-hash.ts), never by
- * block ids: readers on other machines compute the same ones. Source: TensorRT-LLM's KV cache
- * events, which vLLM's are mapped from, too.
+ * KV cache events: the changes of a cache's contents. Contents are named by 64-bit hashes
+ * (block-hash.ts), never by block ids: readers on other machines compute the same ones. Source:
+ * TensorRT-LLM's KV cache events, which vLLM's are mapped from, too.
  */
 import type { CacheLevel, KvEventDiff, MultimodalKey } from "#kvcache/contents";
 
-/** One block's contents, which can be found from now on. */
+/** One block's contents, findable from now on. */
 export interface StoredBlock {
   /** Unsigned, 64 bits. */
   readonly hash: bigint;
@@ -20,9 +20,9 @@ export interface StoredBlock {
   readonly cacheSalt: string | null;
 }
 
-/** One change of what can be found, in the order in which it happened. */
+/** One change of the findable contents, in the order of the changes. */
 export type KvEvent =
-  /** The cache was made: blocks per level. Always the first. */
+  /** The cache was created: blocks per level. Always the first. */
   | { readonly type: "created"; readonly blocksPerLevel: readonly number[] }
   /** A run of blocks, each the parent of the next. `parentHash` null: at the root. */
   | {
@@ -32,14 +32,14 @@ export type KvEvent =
     }
   /** Contents that cannot be found any more, in any level. */
   | { readonly type: "removed"; readonly hashes: readonly bigint[] }
-  /** Contents moved, or became worth more or less. */
+  /** Contents changed their level or their priority. */
   | {
       readonly type: "updated";
       readonly hash: bigint;
       readonly level: KvEventDiff<CacheLevel> | null;
       readonly priority: KvEventDiff | null;
     }
-  /** Everything was forgotten at once: `hashes` are all that could be found. */
+  /** The cache was cleared: `hashes` are all contents that could be found. */
   | { readonly type: "cleared"; readonly hashes: readonly bigint[] };
 
 /** An event and its place in the cache's stream: 0, 1, 2 and so on without gaps. */
@@ -48,12 +48,12 @@ export interface NumberedKvEvent {
   readonly event: KvEvent;
 }
 
-/** One content in a snapshot. */
+/** One block's contents in a snapshot. */
 export interface SnapshotBlock extends StoredBlock {
   readonly parentHash: bigint | null;
 }
 
-/** All that can be found at one moment. Parents come before what continues them. */
+/** All findable contents at one moment. Parents come before children. */
 export interface KvSnapshot {
   /** The id of the first event that this snapshot does not contain. */
   readonly nextId: number;

@@ -7,8 +7,8 @@ import type {
 } from "./kv-event.ts";
 
 /**
- * A cache's contents as a reader of its events knows them: what routers and dashboards keep, and
- * what tests compare with the cache itself.
+ * A cache's contents, reconstructed from its events: for routers and dashboards, and for tests,
+ * which compare it with the cache itself.
  */
 export class KvMirror {
   readonly #blocks = new Map<bigint, SnapshotBlock>();
@@ -25,24 +25,24 @@ export class KvMirror {
     return this.#blocksPerLevel;
   }
 
-  /** Contents known. */
+  /** Number of contents. */
   get size(): number {
     return this.#blocks.size;
   }
 
-  /** Everything known under a hash; null where the cache does not have it. */
+  /** The contents with a hash; null where the cache does not have them. */
   find(hash: bigint): SnapshotBlock | null {
     return this.#blocks.get(hash) ?? null;
   }
 
-  /** All contents, in the order in which they became known. */
+  /** All contents, in the order in which they were added. */
   blocks(): IterableIterator<SnapshotBlock> {
     return this.#blocks.values();
   }
 
   /**
-   * Follows one event. One that is known already changes nothing; false, and nothing changes, where
-   * events are missing before it: load a snapshot.
+   * Applies one event. An event that was applied before changes nothing; false, and nothing
+   * changes, where events are missing before it: load a snapshot.
    */
   apply({ id, event }: NumberedKvEvent): boolean {
     if (id > this.#nextId) return false;
@@ -60,7 +60,7 @@ export class KvMirror {
     this.#nextId = snapshot.nextId;
   }
 
-  /** Whether both know the same, wherever in the stream of events they are. */
+  /** Whether both have the same contents, whatever their positions in the stream of events. */
   equals(snapshot: KvSnapshot): boolean {
     if (snapshot.blocks.length !== this.#blocks.size) return false;
     return snapshot.blocks.every((block) => {

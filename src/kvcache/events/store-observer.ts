@@ -17,17 +17,17 @@ import {
 import type { KvSnapshot, SnapshotBlock, StoredBlock } from "./kv-event.ts";
 import type { KvEventQueue } from "./kv-event-queue.ts";
 
-/** Who wants to know, and by which names. */
+/** The consumers of changes, and the hashers that name contents for them. */
 export interface ObserverParts {
-  /** Names for events; null: nobody reads any. */
+  /** Names for events; null: there are no events. */
   readonly events: { readonly hasher: BlockHasher; readonly queue: KvEventQueue } | null;
   /** Names for files; null: nothing goes to disk. May be the hasher of the events. */
   readonly files: BlockHasher | null;
 }
 
 /**
- * Keeps the names of what is stored, and tells of every change. Without readers and files it does
- * nothing.
+ * Keeps the names of stored contents, and emits an event for every change. Without events and files
+ * it does nothing.
  */
 export class StoreObserver {
   readonly #parts: ObserverParts;
@@ -41,13 +41,13 @@ export class StoreObserver {
     this.#hashers = [...new Set(hashers)].filter((hasher): hasher is BlockHasher => !!hasher);
   }
 
-  /** What is observed. */
+  /** Sets the observed index. */
   watch(index: ContentIndex, priorityOf: (block: BlockId) => number): void {
     this.#index = index;
     this.#priorityOf = priorityOf;
   }
 
-  /** Once the node has its first block. */
+  /** Called once the node has its first block. */
   stored(node: NodeId): void {
     if (this.#hashers.length === 0 || this.#index === null) return;
     const content = contentOf(this.#index, node);
@@ -59,19 +59,19 @@ export class StoreObserver {
     events.queue.emit({ type: "stored", parentHash, blocks: [this.#storedBlock(node, content)] });
   }
 
-  /** Before the node goes. */
+  /** Called before the node is removed. */
   removed(node: NodeId): void {
     const { events } = this.#parts;
     events?.queue.emit({ type: "removed", hashes: [events.hasher.hashOf(node)] });
   }
 
-  /** Contents moved, or are worth more or less; null: not that. */
+  /** Contents changed their level or priority; null: unchanged. */
   updated(node: NodeId, level: KvEventDiff<CacheLevel> | null, priority: KvEventDiff | null): void {
     const { events } = this.#parts;
     events?.queue.emit({ type: "updated", hash: events.hasher.hashOf(node), level, priority });
   }
 
-  /** Before everything goes at once. */
+  /** Called before all contents are cleared. */
   cleared(): void {
     const { events } = this.#parts;
     if (events === null || this.#index === null) return;
@@ -84,7 +84,7 @@ export class StoreObserver {
     return Buffer.from(this.#parts.files?.digestOf(node) ?? []).toString("hex");
   }
 
-  /** All that is stored now. Costs a scan. Null where nobody reads events. */
+  /** All stored contents. Costs a scan. Null without events. */
   snapshotBlocks(): KvSnapshot["blocks"] | null {
     const { events } = this.#parts;
     const index = this.#index;
@@ -115,12 +115,12 @@ export class StoreObserver {
   }
 }
 
-/** What of a cache's shape decides how its contents are named. */
+/** The part of a cache's shape that decides how its contents are named. */
 export interface ObservedShape {
   readonly blocks: number;
   readonly hostBlocks?: number;
   readonly diskBlocks?: number;
-  /** The rule of the hashes in events; null: there are no events. */
+  /** The algorithm of the hashes in events; null: there are no events. */
   readonly events?: BlockHashAlgorithm | null;
 }
 
@@ -135,7 +135,7 @@ export function createObserver(shape: ObservedShape, queue: KvEventQueue | null)
   return new StoreObserver({ events, files: diskBlocks > 0 ? named : null });
 }
 
-/** Files are named by digests that nobody can make collide, whatever the rule of the events is. */
+/** Files are named by collision-resistant digests, whatever the algorithm of the events is. */
 function createFileHasher(diskBlocks: number, nodes: number): BlockHasher | null {
   return diskBlocks > 0 ? createBlockHasher("sha256_cbor", { nodes }) : null;
 }

@@ -1,6 +1,6 @@
 /**
- * Our events in vLLM's words (V 2.2), so that routers which follow vLLM's workers follow us. The
- * maps of vLLM 0.24 and later; how they are packed and sent is the server's business.
+ * Events in vLLM's format (V 2.2), so that routers for vLLM's workers work with this engine. The
+ * maps of vLLM 0.24 and later; the server packs and sends them.
  */
 import type { CacheLevel } from "#kvcache/contents";
 import type { KvSnapshot, NumberedKvEvent, StoredBlock } from "./kv-event.ts";
@@ -15,7 +15,7 @@ export type VllmMedium = "GPU" | "CPU" | "STORAGE";
  */
 const MEDIUMS: Readonly<Record<CacheLevel, VllmMedium>> = { 0: "GPU", 1: "CPU", 2: "STORAGE" };
 
-/** What distinguishes a block beside its tokens: item and offset pairs, salt, extra ids. */
+/** Keys that distinguish a block beside its tokens: item and offset pairs, salt, extra ids. */
 export type VllmExtraKey = string | readonly [hash: string, offset: number] | readonly number[];
 
 /** A run of full blocks that can be found on a medium. */
@@ -51,10 +51,10 @@ export interface VllmAllBlocksCleared {
   readonly type: "AllBlocksCleared";
 }
 
-/** One event in vLLM's words. */
+/** One event in vLLM's format. */
 export type VllmEvent = VllmBlockStored | VllmBlockRemoved | VllmAllBlocksCleared;
 
-/** Longest run of one event: routers bound what they take. */
+/** Most blocks of one event: routers bound the size of an event. */
 const BLOCKS_PER_EVENT_MAX = 1024;
 
 /** A run of full blocks, each continuing the one before, on one level. */
@@ -64,9 +64,9 @@ interface Run {
 }
 
 /**
- * Translates one cache's events, in order. vLLM knows full blocks only, so shorter ones are left
- * out; contents that change their level are stored on the new one and then removed from the old.
- * It must know all contents for that: tokens are told again, which our events do not do.
+ * Translates one cache's events, in order. vLLM has full blocks only, so shorter ones are left out;
+ * contents that change their level are stored on the new one and then removed from the old. The
+ * encoder keeps all contents for that: vLLM's events repeat the tokens, `updated` has none.
  */
 export class VllmEventEncoder {
   readonly #blockTokens: number;
@@ -85,12 +85,12 @@ export class VllmEventEncoder {
   /** An event's translation; often none. Null: events are missing before it, load a snapshot. */
   encode(numbered: NumberedKvEvent): readonly VllmEvent[] | null {
     if (numbered.id < this.#mirror.nextId) return [];
-    // Looked up before the event is followed: it says no levels of what it removes.
+    // Translated before the event is applied: a removal does not contain the levels of its blocks.
     const events = this.#translate(numbered);
     return this.#mirror.apply(numbered) ? events : null;
   }
 
-  /** Everything anew: nothing can be found, but for what is in the snapshot. */
+  /** Starts over from a snapshot: clears all contents, then stores those of the snapshot. */
   load(snapshot: KvSnapshot): readonly VllmEvent[] {
     this.#mirror.load(snapshot);
     const runs: Run[] = [];
@@ -120,7 +120,7 @@ export class VllmEventEncoder {
     }
   }
 
-  /** Puts a block into the last run, where it goes on there, or begins another one. */
+  /** Appends a block to the last run where it continues that, or begins another one. */
   #extend(runs: Run[], parentHash: bigint | null, block: StoredBlock): void {
     if (block.tokenIds.length !== this.#blockTokens) return;
     const last = runs.at(-1);
@@ -183,7 +183,7 @@ export class VllmEventEncoder {
 
 /**
  * In vLLM's order. An item's offset counts from the block's start: negative where the item began
- * before; 0 wherever it begins inside the block. A salt is told of the first block only.
+ * before; 0 wherever it begins inside the block. Only the first block has a salt.
  */
 function extraKeys(block: StoredBlock, isRoot: boolean): readonly VllmExtraKey[] | null {
   const keys: VllmExtraKey[] = block.multimodalKeys.map(

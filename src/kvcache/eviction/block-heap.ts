@@ -6,11 +6,11 @@ const ABSENT = -1;
 const CHILDREN = 4;
 
 /**
- * Blocks in a heap: the one of lowest rank on top, among equals the one of the earliest turn. Each
- * block's place is known, so any can be taken out. All in typed arrays sized once; O(log n) each.
+ * A heap of blocks: the one of lowest rank on top, among equals the one of the earliest turn. Each
+ * block's place is recorded, so any can be removed. All in typed arrays sized once; O(log n) each.
  */
 export class BlockHeap {
-  /** By block: where it is, and its rank and turn, which outlast its stay. */
+  /** By block: its place, and its rank and turn, which are kept after its removal. */
   readonly #place: Int32Array;
   readonly #rank: Float64Array;
   readonly #turn: Float64Array;
@@ -45,7 +45,7 @@ export class BlockHeap {
     this.pushBack(block);
   }
 
-  /** Puts a block that was here before to where its rank and turn of then belong. */
+  /** Puts a removed block back with its former rank and turn. */
   pushBack(block: BlockId): void {
     assert(!this.has(block), "Cannot put a block into a heap twice");
     this.#rise(block, this.#count++);
@@ -56,12 +56,12 @@ export class BlockHeap {
     return this.#count === 0 ? null : blockId(intAt(this.#heap, 0));
   }
 
-  /** The rank that the block has, or had when it was here last. */
+  /** The block's rank, or the one that it had at its removal. */
   rankOf(block: BlockId): number {
     return this.#rank[block] ?? 0;
   }
 
-  /** Takes a block out from wherever it is; it must be here. */
+  /** Removes a block; it must be in the heap. */
   remove(block: BlockId): void {
     const place = intAt(this.#place, block);
     assert(place !== ABSENT, "Cannot take a block out of a heap that does not have it");
@@ -72,7 +72,7 @@ export class BlockHeap {
     this.#rise(last, intAt(this.#place, last));
   }
 
-  /** Up from `place` past all that come after it. */
+  /** Moves a block up from `place` past all that come after it. */
   #rise(block: number, place: number): void {
     const rank = this.#rank[block] ?? 0;
     const turn = this.#turn[block] ?? 0;
@@ -86,7 +86,7 @@ export class BlockHeap {
     this.#put(block, at, rank, turn);
   }
 
-  /** Down from `place` past all that come before it. */
+  /** Moves a block down from `place` past all that come before it. */
   #sink(block: number, place: number): void {
     const rank = this.#rank[block] ?? 0;
     const turn = this.#turn[block] ?? 0;

@@ -31,14 +31,14 @@ export class BlockList {
     return this.#queues.front(0);
   }
 
-  /** Takes the first block out; null from an empty list. */
+  /** Removes the first block; null from an empty list. */
   popFront(): BlockId | null {
     const first = this.front();
     if (first !== null) this.remove(first);
     return first;
   }
 
-  /** Takes a block out from wherever it is; it must be here. */
+  /** Removes a block; it must be in the list. */
   remove(block: BlockId): void {
     this.#queues.remove(block);
   }

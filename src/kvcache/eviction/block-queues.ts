@@ -6,9 +6,9 @@ const WORD_BITS = 32;
 
 /**
  * Several ordered sets of blocks; a block is in one of them or in none. Each is a ring through a
- * sentinel of its own, all in one typed array, so that taking a block out needs no word on which
- * queue it is in, nothing is allocated, and every operation costs the same at any length. A
- * block's two links share a cache line.
+ * sentinel of its own, all in one typed array, so that removing a block does not need its queue,
+ * nothing is allocated, and every operation costs the same at any length. A block's two links share
+ * a cache line.
  */
 export class BlockQueues {
   /** Links behind this place are the sentinels': front = next of it, back = previous of it. */
@@ -47,7 +47,7 @@ export class BlockQueues {
     this.#link(block, this.#blocks + queue, queue);
   }
 
-  /** Takes a block out from wherever it is; it must be here. */
+  /** Removes a block; it must be in a queue. */
   remove(block: BlockId): void {
     const next = this.#next(block);
     const previous = this.#previous(block);

@@ -2,14 +2,14 @@ import { assert } from "#base";
 import type { BlockId } from "#kvcache/contents";
 import type { EvictionPolicy } from "./eviction.ts";
 
-/** What a block is worth, from what happened to it: blocks of low rank are forgotten first. */
+/** Ranks blocks by their use: blocks of low rank are evicted first. */
 export interface BlockRanking
   extends Pick<EvictionPolicy, "shared">,
     Required<Pick<EvictionPolicy, "taken">> {
   rankOf(block: BlockId): number;
 }
 
-/** How many tables have held a block since it was handed out. */
+/** Ranks by uses: the tables that have held a block since its allocation. */
 export class UseRanking implements BlockRanking {
   readonly #uses: Float64Array;
 

@@ -4,7 +4,7 @@ import { type EvictionPolicy, LruEviction } from "./eviction.ts";
 import { PriorityEviction } from "./priority-eviction.ts";
 import { RankedEviction } from "./ranked-eviction.ts";
 
-/** The orders there are; what each means is in SPEC.md, KV6 and KV18 to KV22. */
+/** All eviction policies; SPEC.md, KV6 and KV18 to KV22, defines them. */
 export const EVICTION_POLICIES = [
   "lru",
   "lfu",
@@ -16,7 +16,7 @@ export const EVICTION_POLICIES = [
 /** A name from `EVICTION_POLICIES`. */
 export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
 
-/** An empty order for `blocks` blocks; `isCovered` tells which ones others continue. */
+/** An empty policy for `blocks` blocks; `isCovered`: see content-index.ts. */
 export function createEviction(
   name: EvictionPolicyName,
   blocks: number,

@@ -1,36 +1,36 @@
 import type { BlockId } from "#kvcache/contents";
 import { BlockList } from "./block-list.ts";
 
-/** Orders the blocks that nobody holds but whose contents may be asked for again. */
+/** Orders the unheld blocks whose contents may be requested again. */
 export interface EvictionPolicy {
   readonly count: number;
-  /** The block lost its last holder just now: it goes behind its equals. */
+  /** The block lost its last holder: it goes behind its equals. */
   add(block: BlockId): void;
-  /** The block lost its last holder, and nobody will ask for it: it goes before its equals. */
+  /** The block lost its last holder and will not be requested again: it goes before its equals. */
   addFirst(block: BlockId): void;
-  /** The block is held again, or was forgotten. It must be here. */
+  /** The block is held again, or was forgotten. It must be in the order. */
   remove(block: BlockId): void;
-  /** Which block to forget next; it stays until removed. null when there is none. */
+  /** The block to evict next; it stays until removed. null when there is none. */
   victim(): BlockId | null;
 
-  // What an order may depend on; those that do not care leave these out.
+  // Inputs that a policy may use; policies that ignore them leave these out.
 
-  /** The block was handed out to be the `index`-th of a table; what was known of it is void. */
+  /** The block was allocated as the `index`-th of a table; its former history is void. */
   taken?(block: BlockId, index: number): void;
   /** One more table holds the block. */
   shared?(block: BlockId): void;
   /**
-   * How much a block is worth keeping: 0 to `PRIORITY_MAX`, until the next such call. A block that
-   * is here goes behind its new equals, unless that is what it was worth before.
+   * Sets a block's priority, 0 to `PRIORITY_MAX`, until the next such call. A cached block goes
+   * behind its new equals, unless its priority is the same as before.
    */
   prioritise?(block: BlockId, priority: number): void;
-  /** The block was the only one of a prefix that others continue, maybe, and is not any more. */
+  /** A block that may have been covered (content-index.ts) is not covered any more. */
   uncovered?(block: BlockId): void;
 }
 
 /**
- * Least recently released first. Tables give blocks back tail first, so of one sequence the tail
- * goes before the head that others may share.
+ * Least recently released first. Tables release blocks tail first, so a sequence's tail is evicted
+ * before its head, which others may share.
  */
 export class LruEviction implements EvictionPolicy {
   readonly #order: BlockList;

@@ -1,10 +1,10 @@
 /**
- * kvcache/eviction: which unheld block is evicted first, and what clients say of that.
+ * kvcache/eviction: which unheld block is evicted first, and the retention that clients ask for.
  *
  *   eviction.ts            the contract, and LRU; eviction-policies.ts: all policies by name
- *   priority-eviction.ts   lowest priority first, but leaves before what they continue
+ *   priority-eviction.ts   lowest priority first, but leaves before their prefixes
  *   ranked-eviction.ts     the same by other ranks; block-ranking.ts: by uses, by depth
- *   retention.ts           how long ranges of tokens are to be kept; retention-params.ts checks it
+ *   retention.ts           priority and duration per range of tokens; retention-params.ts checks
  *   retention-book.ts      the priority of each block, and until when
  *   block-heap.ts          blocks by rank
  *   block-queues.ts        ordered sets of blocks in a typed array; block-list.ts: one of them

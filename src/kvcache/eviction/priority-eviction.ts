@@ -4,25 +4,25 @@ import { BlockQueues } from "./block-queues.ts";
 import type { EvictionPolicy } from "./eviction.ts";
 import { checkPriority, PRIORITY_DEFAULT } from "./retention.ts";
 
-/** Queue of a block that is set aside: this and its priority, so behind all that are not. */
+/** Queue of a block that is set aside: this plus its priority, so behind all that are not. */
 const ASIDE = 128;
 
 /**
  * Lowest priority first, among equals the least recently released: a queue per priority, and the
  * same cost per operation at any number of blocks. A block is passed over while it is covered, that
- * is while it is the only one of a prefix that others continue: leaves go first, whatever they are
- * worth. It is set aside when its turn comes, and returns to the front of its queue when it is
+ * is while it is the only one of a prefix with children: leaves are evicted first, whatever their
+ * priority. It is set aside when its turn comes, and returns to the front of its queue when it is
  * uncovered, so each block is set aside at most once per release, and nothing is scanned. Where
- * only covered blocks are left, their turn comes in the same order.
+ * only covered blocks are left, they are evicted in the same order.
  */
 export class PriorityEviction implements EvictionPolicy {
   readonly #isCovered: (block: BlockId) => boolean;
-  /** 0 to 100 for those whose turn may come, the same behind `ASIDE` for those set aside. */
+  /** 0 to 100 for blocks by priority, the same behind `ASIDE` for those set aside. */
   readonly #queues: BlockQueues;
   /** By block: the queue that it is in, or goes to when it is released. */
   readonly #queue: Uint8Array;
 
-  /** With an `isCovered` that never says so, blocks go before what continues them. */
+  /** With an `isCovered` that is always false, blocks may be evicted before their children. */
   constructor(blocks: number, isCovered: (block: BlockId) => boolean) {
     this.#isCovered = isCovered;
     this.#queues = new BlockQueues(blocks, 2 * ASIDE);

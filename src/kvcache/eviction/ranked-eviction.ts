@@ -7,22 +7,22 @@ import type { EvictionPolicy } from "./eviction.ts";
 
 /**
  * Lowest rank first, among equals the least recently released. A block is passed over while it is
- * covered, that is while it is the only one of a prefix that others continue: leaves go first,
- * whatever their rank. It is set aside when its turn comes and returns, to its own turn, when it
- * is uncovered, so each block is set aside at most once per release, and nothing is scanned. Where
- * only covered blocks are left, they go in the order in which they were set aside.
+ * covered, that is while it is the only one of a prefix with children: leaves are evicted first,
+ * whatever their rank. It is set aside when its turn comes and returns, to its own turn, when it is
+ * uncovered, so each block is set aside at most once per release, and nothing is scanned. Where
+ * only covered blocks are left, they are evicted in the order in which they were set aside.
  */
 export class RankedEviction implements EvictionPolicy {
   readonly #ranking: BlockRanking;
   readonly #isCovered: (block: BlockId) => boolean;
   readonly #heap: BlockHeap;
   readonly #aside: BlockList;
-  /** Counts releases: the time of this order. */
+  /** Counts releases: the logical clock of this order. */
   #turn = 0;
-  /** Counts the releases that go before all others, downwards. */
+  /** Counts `addFirst` calls, downwards: these go before all other releases. */
   #firstTurn = 0;
 
-  /** With an `isCovered` that never says so, blocks go before what continues them. */
+  /** With an `isCovered` that is always false, blocks may be evicted before their children. */
   constructor(blocks: number, ranking: BlockRanking, isCovered: (block: BlockId) => boolean) {
     this.#ranking = ranking;
     this.#isCovered = isCovered;

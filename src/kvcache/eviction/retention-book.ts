@@ -9,16 +9,16 @@ import {
 } from "./retention.ts";
 
 /**
- * What each block of one level is worth, and until when. Time comes from the caller. A block whose
- * time is up is worth 35 like any other, also one that was worth less.
+ * The priority of each block of one level, and its deadline. Time comes from the caller. A block
+ * whose duration is over has priority 35 like any other, also one that had less.
  */
 export class RetentionBook {
   readonly #blocks: number;
   readonly #priorities: Uint8Array;
-  /** Made when the first duration comes: most caches never see one. */
+  /** Created with the first duration: most caches never have one. */
   #timers: Timers | null = null;
 
-  /** Blocks 0 up to `blocks`, each worth 35 without an end. */
+  /** Blocks 0 up to `blocks`, each of priority 35 without an end. */
   constructor(blocks: number) {
     this.#blocks = blocks;
     this.#priorities = new Uint8Array(blocks).fill(PRIORITY_DEFAULT);
@@ -36,7 +36,7 @@ export class RetentionBook {
     return this.#timers?.durationOf(block) ?? null;
   }
 
-  /** All that is known of a block, for another one that gets its contents. */
+  /** A block's priority and times, for another block that gets its contents. */
   leaseOf(block: BlockId): BlockLease {
     const timers = this.#timers;
     return {
@@ -46,24 +46,24 @@ export class RetentionBook {
     };
   }
 
-  /** Blocks whose time runs. */
+  /** Blocks whose duration is running. */
   get runningCount(): number {
     return this.#timers?.runningCount ?? 0;
   }
 
-  /** The block is handed out anew: what was said of it is void. */
+  /** The block is allocated anew: its retention is void. */
   reset(block: BlockId): void {
     this.#priorities[block] = PRIORITY_DEFAULT;
     if (this.#timers !== null) this.#timers.forget(block);
   }
 
-  /** Every block is handed out anew. */
+  /** All blocks are allocated anew. */
   clear(): void {
     this.#priorities.fill(PRIORITY_DEFAULT);
     this.#timers = null;
   }
 
-  /** A block is worth this from now on, without an end. */
+  /** Sets a block's priority, without an end. */
   setPriority(block: BlockId, priority: number): void {
     checkPriority(priority);
     this.#priorities[block] = priority;
@@ -71,9 +71,9 @@ export class RetentionBook {
   }
 
   /**
-   * What the newest holder says: its priority counts, downwards too, and its duration, null
-   * included. A holder that says nothing does not claim, and leaves both as they are. Returns how
-   * the priority changed, null where it did not.
+   * Applies the newest holder's retention: its priority counts, a lower one too, and its duration,
+   * null included. A holder without retention does not claim, and leaves both as they are. Returns
+   * the change of priority, null where there is none.
    */
   claim(block: BlockId, { priority, durationMs }: BlockRetention): KvEventDiff | null {
     const oldValue = this.priorityOf(block);
@@ -86,20 +86,23 @@ export class RetentionBook {
     return newValue === oldValue ? null : { newValue, oldValue };
   }
 
-  /** Contents came from a block with this lease: time that runs there runs on here, held or not. */
+  /**
+   * Applies the lease of the block that the contents came from: its running duration goes on,
+   * whether the new block is held or not.
+   */
   inherit(block: BlockId, lease: BlockLease): void {
     this.claim(block, lease);
     if (lease.deadlineMs !== null) this.#timers?.start(block, lease.deadlineMs);
   }
 
-  /** The block is held again: its time stops, and starts from the beginning when it is let go. */
+  /** The block is held again: its duration stops, and starts from the beginning at its release. */
   retained(block: BlockId): void {
     if (this.#timers !== null) this.#timers.stop(block);
   }
 
   /**
-   * The last holder let go: the block's time starts, if there is one to lose anything by, and it
-   * does not run already.
+   * The last holder released the block: its duration starts, if there is one, the priority differs
+   * from the default, and it does not run already.
    */
   released(block: BlockId, nowMs: number): void {
     const timers = this.#timers;
@@ -110,8 +113,8 @@ export class RetentionBook {
   }
 
   /**
-   * Ends what was to end by `nowMs`, the earliest first: such blocks are worth 35 from now on, and
-   * `expired` hears of each, and of what it was worth.
+   * Ends the durations due by `nowMs`, the earliest first: such blocks have priority 35 from now
+   * on, and `expired` receives each with its old priority.
    */
   expire(nowMs: number, expired: (block: BlockId, oldPriority: number) => void): void {
     if (this.#timers === null) return;
@@ -123,7 +126,7 @@ export class RetentionBook {
   }
 }
 
-/** How long blocks are kept once nobody holds them, and which of them are counting. */
+/** The durations of blocks without holders, and the deadlines that are running. */
 class Timers {
   /** [blocks] milliseconds; 0: no end. */
   readonly #durations: Float64Array;

@@ -20,7 +20,7 @@ const TokenRange = z.strictObject({
   durationMs: durationMs.describe("How long the priority holds once unused; null: for ever."),
 });
 
-/** What a request wants kept, as callers write it: the schema of `RetentionConfig`. */
+/** A request's retention, as callers write it: the schema of `RetentionConfig`. */
 export const RetentionParams = z
   .strictObject({
     ranges: z
@@ -37,12 +37,12 @@ export const RetentionParams = z
     context.addIssue({ code: "custom", path: [...problem.path], message: problem.wanted });
   })
   .transform(checkedRetention);
-/** What a caller writes. */
+/** The input of `RetentionParams`. */
 export type RetentionOptions = z.input<typeof RetentionParams>;
 
 const Setting = z.strictObject({ retention: RetentionParams });
 
-/** Checks and completes what a caller wrote. Throws INVALID_ARGUMENT that names the field. */
+/** Checks and completes a caller's retention. Throws INVALID_ARGUMENT that names the field. */
 export function parseRetention(options: unknown): RetentionConfig {
   const setting = { retention: options };
   const parsed = Setting.safeParse(setting, { error: issueText });

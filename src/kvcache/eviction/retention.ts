@@ -1,29 +1,29 @@
 /**
- * How long people want contents to stay: a priority and a duration per range of tokens. Names,
- * bounds and the rule per block are TensorRT-LLM's (`KvCacheRetentionConfig`).
+ * Retention of contents: a priority and a duration per range of tokens. Names, bounds and the rule
+ * per block are TensorRT-LLM's (`KvCacheRetentionConfig`).
  */
 import { assert, EngineError } from "#base";
 
-/** Least and most worth keeping, and what a block is worth that nobody said anything about. */
+/** Lowest and highest priority, and the priority of a block without retention. */
 export const PRIORITY_MIN = 0;
 export const PRIORITY_MAX = 100;
 export const PRIORITY_DEFAULT = 35;
 
-/** What the blocks of some of a prompt's tokens are worth. */
+/** Retention of the blocks of a range of prompt tokens. */
 export interface TokenRangeRetention {
   /** First token, from 0. */
   readonly start: number;
   /** The token behind the last one; null: to the prompt's end. */
   readonly end: number | null;
-  /** 0 to 100; low goes first. */
+  /** 0 to 100; low is evicted first. */
   readonly priority: number;
   /** How long the priority outlives the last holder; then it is 35. null: until evicted. */
   readonly durationMs: number | null;
 }
 
-/** What a request wants kept. */
+/** A request's retention. */
 export interface RetentionConfig {
-  /** Do not overlap; gaps are worth what their blocks were worth before, or 35. */
+  /** Do not overlap; blocks in gaps keep their earlier priority, or 35. */
   readonly ranges: readonly TokenRangeRetention[];
   /** The same for blocks of generated tokens. */
   readonly decodePriority: number;
@@ -31,36 +31,36 @@ export interface RetentionConfig {
 }
 
 /**
- * What a request says about one block. It replaces what was said before; who says nothing has null
- * in place of this, and leaves a stored block as it is.
+ * A request's retention of one block. It replaces the earlier one; a request without retention has
+ * null in place of this, and leaves a stored block as it is.
  */
 export interface BlockRetention {
-  /** null: nothing about that, a stored block keeps its own. */
+  /** null: not set, a stored block keeps its own. */
   readonly priority: number | null;
   /** null: for ever. */
   readonly durationMs: number | null;
 }
 
-/** What is known of how long a block is worth keeping: goes along when its contents move. */
+/** A block's current retention: it moves with the block's contents. */
 export interface BlockLease {
   /** 0 to 100. */
   readonly priority: number;
   /** From the last release on; null: for ever. */
   readonly durationMs: number | null;
-  /** When the time that runs now ends, on the cache's clock; null: none runs. */
+  /** End of the running duration, on the cache's clock; null: none runs. */
   readonly deadlineMs: number | null;
 }
 
 /**
- * What contents are worth where no time is kept, as on disk: what has an end is worth what it will
- * be worth then, or a restart would make it last for ever.
+ * The lease for a level without a clock, as disk: contents with a duration get the priority after
+ * its end, 35, since a restart would make their own last for ever.
  */
 export function timelessLease({ priority, durationMs }: BlockLease): BlockLease {
   const worth = durationMs === null ? priority : PRIORITY_DEFAULT;
   return { priority: worth, durationMs: null, deadlineMs: null };
 }
 
-/** A field that cannot be used: where it stands, and what it must be. */
+/** An invalid field: its path, and the values that it may have. */
 export interface RetentionProblem {
   /** E.g. `["ranges", 1, "start"]`, by the caller's own order of ranges. */
   readonly path: readonly (string | number)[];
@@ -69,9 +69,9 @@ export interface RetentionProblem {
   readonly current: number | null;
 }
 
-/** Stops at a priority that nobody checked. */
+/** Asserts that a priority is valid. */
 export function checkPriority(priority: number): void {
-  // The message is made only where it is wanted: this is called for every block.
+  // The message is built only on failure: this is called for every block.
   if (!isPriority(priority)) assert(false, `Cannot keep blocks with priority ${priority}`);
 }
 
@@ -87,7 +87,10 @@ export function checkedRetention(config: RetentionConfig): RetentionConfig {
   return { ...config, ranges: byStart(config.ranges).map(([range]) => range) };
 }
 
-/** What is wrong with a config: the first range that is wrong by itself, else beside others. */
+/**
+ * The first problem of a config, or null: of a single range, else between ranges, else of the
+ * decode fields.
+ */
 export function retentionProblem(config: RetentionConfig): RetentionProblem | null {
   const { ranges, decodePriority, decodeDurationMs } = config;
   for (const [index, range] of ranges.entries()) {
@@ -102,8 +105,8 @@ export function retentionProblem(config: RetentionConfig): RetentionProblem | nu
 }
 
 /**
- * Why a config cannot do what it says, or null: a range is worth less than what continues it. Such
- * a config is used all the same.
+ * Why a config cannot have its effect, or null: a range has a lower priority than its continuation.
+ * Such a config is used all the same.
  */
 export function retentionWarning(config: RetentionConfig): string | null {
   const ranges = byStart(config.ranges).map(([range]) => range);
@@ -114,7 +117,7 @@ export function retentionWarning(config: RetentionConfig): string | null {
     }
     if (lowest === null || range.priority < lowest.priority) lowest = range;
   }
-  // The default is what requests have that say nothing about their output.
+  // Requests that do not set a decode priority have the default.
   const { decodePriority } = config;
   const isSaid = decodePriority !== PRIORITY_DEFAULT;
   return isSaid && lowest !== null && lowest.priority < decodePriority
@@ -123,9 +126,9 @@ export function retentionWarning(config: RetentionConfig): string | null {
 }
 
 /**
- * What a checked config says about each block of a prompt, the partially filled last one included:
- * [ceil(promptTokens / blockTokens)]. A block belongs to the range of its first token; null:
- * nothing is said of it.
+ * A checked config's retention of each block of a prompt, the partially filled last one included:
+ * [ceil(promptTokens / blockTokens)]. A block belongs to the range of its first token; null: no
+ * retention is set.
  */
 export function promptRetention(
   config: RetentionConfig,
@@ -144,12 +147,12 @@ export function promptRetention(
   return blocks;
 }
 
-/** What a checked config says about blocks that begin with a generated token. */
+/** A checked config's retention of blocks that begin with a generated token. */
 export function decodeRetention(config: RetentionConfig): BlockRetention {
   return { priority: config.decodePriority, durationMs: config.decodeDurationMs };
 }
 
-/** Behind the last range nothing ends. */
+/** The end of a range; infinite without one, and behind the last range. */
 function endOf(range: TokenRangeRetention | undefined): number {
   return range?.end ?? Number.POSITIVE_INFINITY;
 }

@@ -3,7 +3,7 @@ import type { BlockId } from "#kvcache/contents";
 /**
  * Bytes of one block that must be copied, all layers: within the device, from the device to host
  * memory, or back. Moves are carried out in the order in which they were decided, before the next
- * step computes: whoever gets a source block writes it later.
+ * step computes: a source block's next holder writes it later.
  */
 export interface BlockMove {
   readonly kind: "copy" | "offload" | "onboard";

@@ -25,8 +25,8 @@ export class BlockPool {
   #evictions = 0;
 
   /**
-   * `onEvict` hears of each cached block that is taken for other contents. It is out of the cached
-   * ones by then, so that what else `onEvict` forgets cannot name it.
+   * `onEvict` receives each cached block that is taken for other contents. The block is not cached
+   * any more by then, so the blocks that `onEvict` forgets cannot include it.
    */
   constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: BlockId) => void) {
     assert(Number.isInteger(blocks) && blocks > 0, "Cannot make a pool without blocks");
@@ -38,12 +38,12 @@ export class BlockPool {
     this.#free = new IntList(Array.from({ length: blocks }, (_, index) => blocks - 1 - index));
   }
 
-  /** Blocks that `allocate` can hand out: free ones, then cached ones. */
+  /** Blocks that `allocate` can take: free ones, then cached ones. */
   get availableCount(): number {
     return this.#free.length + this.#eviction.count;
   }
 
-  /** Cached blocks that were forgotten to make room, since the start. */
+  /** Cached blocks that were evicted, since the start. */
   get evictions(): number {
     return this.#evictions;
   }
@@ -62,7 +62,9 @@ export class BlockPool {
     return this.#published[block] === 1;
   }
 
-  /** Appends `count` blocks with one holder each to `into`, or touches nothing: false. */
+  /**
+   * Appends `count` blocks with one holder each to `into`; false, and nothing changes, if too few.
+   */
   allocate(count: number, into: IntList): boolean {
     assert(Number.isInteger(count) && count >= 0, "Cannot allocate a part of a block");
     if (count > this.availableCount) return false;
@@ -83,7 +85,7 @@ export class BlockPool {
     return block;
   }
 
-  /** One holder more, for a block that is held or cached. */
+  /** Adds a holder to a block that is held or cached. */
   retain(block: BlockId): void {
     const holders = this.holders(block);
     if (holders === 0) {
@@ -94,25 +96,25 @@ export class BlockPool {
     this.#eviction.shared?.(block);
   }
 
-  /** How much a held block is worth keeping, for policies that listen to it. */
+  /** Sets a held block's priority, for policies that use it. */
   prioritise(block: BlockId, priority: number): void {
     assert(this.holders(block) > 0, "Cannot prioritise a block that nobody holds");
     this.#eviction.prioritise?.(block, priority);
   }
 
-  /** A cached block is worth something else from now on: it goes behind its new equals. */
+  /** Changes a cached block's priority: it goes behind its new equals. */
   reorder(block: BlockId, priority: number): void {
     this.#eviction.prioritise?.(block, priority);
   }
 
-  /** A cached block goes next. */
+  /** Makes a cached block the next to be evicted. */
   demote(block: BlockId): void {
     this.#eviction.remove(block);
     this.#eviction.prioritise?.(block, 0);
     this.#eviction.addFirst(block);
   }
 
-  /** One holder less; without holders the block is cached if published, else free. */
+  /** Removes a holder; without holders the block is cached if published, else free. */
   release(block: BlockId): void {
     const holders = this.holders(block);
     assert(holders > 0, "Cannot release a block that nobody holds");
@@ -137,14 +139,14 @@ export class BlockPool {
     this.#free.push(block);
   }
 
-  /** Frees every cached block. Nobody may be able to find them any more. */
+  /** Frees every cached block. Their contents must not be findable any more. */
   freeCached(): void {
     for (let block = this.#eviction.victim(); block !== null; block = this.#eviction.victim()) {
       this.unpublish(block);
     }
   }
 
-  /** Checks the books against the holders that the tables add up to. Costs a scan; for tests. */
+  /** Checks the pool against the holders counted from the tables. Costs a scan; for tests. */
   audit(expectedHolders: Int32Array): void {
     const free = new Set(this.#free.view());
     assert(free.size === this.#free.length, "A block is in the free stack twice");

@@ -1,6 +1,6 @@
 /**
- * The books of all levels together: what is stored where, what moves between levels, and what is
- * told about it. Every change of where contents are goes through here.
+ * The bookkeeping of all levels together: stored contents, moves between levels, and the events of
+ * both. Every change of the level of contents goes through here.
  */
 import { assert, intAt } from "#base";
 import {
@@ -17,28 +17,28 @@ import { type BlockRetention, type EvictionPolicyName, timelessLease } from "#kv
 import type { BlockMove } from "./block-move.ts";
 import { CacheTier } from "./cache-tier.ts";
 
-/** How many blocks each level has, and what leaves them first. */
+/** The number of blocks per level, and their eviction policy. */
 export interface BooksShape {
   readonly blocksPerLevel: readonly number[];
   readonly blockTokens: number;
   readonly evictionPolicy: EvictionPolicyName;
-  /** Device blocks worth less are forgotten, not moved to host memory. */
+  /** Device blocks of lower priority are forgotten on eviction, not moved to host memory. */
   readonly offloadPriorityMin: number;
 }
 
-/** What happened in a level since the start; blocks. */
+/** A level's counters since the start; blocks. */
 export interface TierStats {
-  /** Contents that went to host memory, to make room or on their way to disk. */
+  /** Contents copied to host memory, on eviction or on their way to disk. */
   readonly offloaded: number;
-  /** Cached contents that made room here, and that no other block had. */
+  /** Cached contents evicted here that no other block had. */
   readonly forgotten: number;
-  /** Cached contents that made room here, and that another block still has. */
+  /** Cached contents evicted here that another block still has. */
   readonly dropped: number;
-  /** Contents that continued what was forgotten, and went with it. */
+  /** Descendants of forgotten contents, forgotten with them. */
   readonly orphaned: number;
-  /** Contents that came back to the device from here, whole or in part. */
+  /** Contents copied from here to the device, whole or in part. */
   readonly onboarded: number;
-  /** Durations that ended. */
+  /** Retention durations that ended. */
   readonly expired: number;
 }
 
@@ -54,14 +54,14 @@ export class CacheBooks {
   readonly #tiers: readonly CacheTier[];
   readonly #offloadPriorityMin: number;
   readonly #counters: readonly Counters[];
-  /** Host blocks that came from disk and were not used since: their first use is the disk's. */
+  /** Host blocks read from disk and not used since: their first use counts as a hit of the disk. */
   readonly #fromDisk = new Set<BlockId>();
   #moves: BlockMove[] = [];
   /** On the caller's clock, by `advance`. */
   #nowMs = 0;
-  /** Hears of host blocks that just got contents, while they are held. */
+  /** Receives host blocks that just got contents, while they are held. */
   onOffloaded: ((host: BlockId, node: NodeId) => void) | null = null;
-  /** Hears of disk blocks that are taken for other contents, or forgotten. */
+  /** Receives disk blocks that are taken for other contents, or forgotten. */
   onDiskForgotten: ((disk: BlockId, node: NodeId) => void) | null = null;
 
   constructor(shape: BooksShape, observer: StoreObserver) {
@@ -104,18 +104,18 @@ export class CacheBooks {
     return this.#nowMs;
   }
 
-  /** One level; null where there are fewer. */
+  /** One level; null where the cache does not have it. */
   tier(level: CacheLevel): CacheTier | null {
     return this.#tiers[level] ?? null;
   }
 
-  /** Where a block is. */
+  /** The level of a block. */
   levelOf(block: BlockId): CacheLevel {
     if (this.device.has(block)) return 0;
     return this.host?.has(block) ? 1 : 2;
   }
 
-  /** The level that a block is in. */
+  /** The tier of a block. */
   tierOf(block: BlockId): CacheTier {
     if (this.device.has(block)) return this.device;
     const tier = this.#tiers[this.levelOf(block)];
@@ -123,14 +123,14 @@ export class CacheBooks {
     return tier;
   }
 
-  /** What happened in a level since the start. */
+  /** A level's counters since the start. */
   stats(level: CacheLevel): TierStats {
     const counters = this.#counters[level];
     assert(counters !== undefined, "Cannot count in a level that does not exist");
     return { ...counters };
   }
 
-  /** What must be copied, in order, before the next step computes. */
+  /** The copies to carry out, in order, before the next step computes. */
   takeMoves(): readonly BlockMove[] {
     const moves = this.#moves;
     this.#moves = [];
@@ -142,7 +142,7 @@ export class CacheBooks {
     this.#moves.push(move);
   }
 
-  /** Time goes on: ends durations that are over. */
+  /** Sets the time and ends durations that are over. */
   advance(nowMs: number): void {
     this.#nowMs = nowMs;
     for (const tier of this.#tiers) {
@@ -153,25 +153,25 @@ export class CacheBooks {
     }
   }
 
-  /** One holder less. */
+  /** Removes a holder. */
   release(block: BlockId): void {
     this.tierOf(block).release(block, this.#nowMs);
   }
 
-  /** What the newest holder of a block says about it. */
+  /** Applies the retention of a block's newest holder. */
   claim(block: BlockId, retention: BlockRetention): void {
     const change = this.tierOf(block).claim(block, retention);
     if (change !== null) this.#prioritised(block, change);
   }
 
-  /** A held block, which nobody finds yet, has the contents of another one: it is worth as much. */
+  /** A held, unpublished block gets the retention of the block whose contents it has. */
   inherit(block: BlockId, from: BlockId): void {
     const tier = this.tierOf(block);
     const lease = this.tierOf(from).leaseOf(from);
     tier.inherit(block, tier.level === 2 ? timelessLease(lease) : lease);
   }
 
-  /** Has contents copied to a held block of the device. Neither block is found by this. */
+  /** Queues a copy of contents to a held device block. Does not change the index. */
   copy(from: BlockId, to: BlockId): void {
     const isNear = this.device.has(from);
     this.move({ kind: isNear ? "copy" : "onboard", from, to });
@@ -179,7 +179,7 @@ export class CacheBooks {
     this.inherit(to, from);
   }
 
-  /** Has contents copied to a held host block, where they are found from now on, too. */
+  /** Queues a copy of contents to a held host block, and publishes that block. */
   copyToHost(from: BlockId, host: BlockId, node: NodeId): void {
     this.move({ kind: "offload", from, to: host });
     this.#count(0, "offloaded");
@@ -188,7 +188,7 @@ export class CacheBooks {
     this.tierOf(host).publish(host);
   }
 
-  /** A cached block is worth nothing, and goes next. */
+  /** Gives a cached block the lowest priority and makes it the next to be evicted. */
   demote(block: BlockId): void {
     const tier = this.tierOf(block);
     const oldValue = tier.priorityOf(block);
@@ -197,7 +197,7 @@ export class CacheBooks {
     if (newValue !== oldValue) this.#prioritised(block, { newValue, oldValue });
   }
 
-  /** Takes contents away from a block, and from all that continues them where it was the last. */
+  /** Forgets a block's contents, and their descendants where it was their last block. */
   forget(block: BlockId): void {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
@@ -211,8 +211,8 @@ export class CacheBooks {
   }
 
   /**
-   * Contents of a held host block come to a held device block. The host block gives its contents up
-   * unless somebody else holds it; the caller's hold of it ends here.
+   * Copies the contents of a held host block to a held device block. Releases the host block, and
+   * forgets it unless it has another holder.
    */
   onboard(host: BlockId, device: BlockId): void {
     this.copy(host, device);
@@ -224,7 +224,10 @@ export class CacheBooks {
     this.giveUp(host);
   }
 
-  /** Ends a hold of a host block whose contents are on the device, too: nobody else needs it. */
+  /**
+   * Releases a host block whose contents are on the device, too, and forgets it if it is unheld
+   * then.
+   */
   giveUp(host: BlockId): void {
     this.release(host);
     const tier = this.tierOf(host);
@@ -233,24 +236,24 @@ export class CacheBooks {
     tier.forget(host);
   }
 
-  /** A host block with one holder, for contents of any kind; null: none can make room. */
+  /** A host block with one holder, for contents of any kind; null: none is available. */
   takeHost(): BlockId | null {
     const block = this.host?.take() ?? null;
     if (block !== null) this.#fromDisk.delete(block);
     return block;
   }
 
-  /** A host block has its contents from disk. */
+  /** Records that a host block was read from disk. */
   cameFromDisk(host: BlockId): void {
     this.#fromDisk.add(host);
   }
 
-  /** Which level saved the work of computing a block, now that it is used. */
+  /** The level that the hit of a block counts for: disk at the first use after a read. */
   hitLevel(block: BlockId): CacheLevel {
     return this.#fromDisk.size > 0 && this.#fromDisk.delete(block) ? 2 : this.levelOf(block);
   }
 
-  /** Forgets everything, files on disk too; nobody may hold a block. */
+  /** Forgets everything, files on disk too; no block may be held. */
   clear(): void {
     this.observer.cleared();
     this.#forgetFiles();
@@ -294,20 +297,20 @@ export class CacheBooks {
     );
   }
 
-  /** A cached block was taken for other contents: what it has goes on, or is forgotten. */
+  /** A cached block was taken for other contents: its contents are offloaded or forgotten. */
   #evicted(block: BlockId, level: CacheLevel): void {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot evict a block that is not stored");
     const isOnly = this.index.isOnlyBlock(block);
     const mayMove = level === 0 && isOnly && this.host !== null;
     const moved = mayMove && this.#offload(block, node);
-    // Making room there may have forgotten this block's contents, since it continued them.
+    // The eviction there may have forgotten this block's contents as well, as a descendant.
     if (mayMove && this.index.nodeOf(block) === null) return;
     if (!moved) this.#count(level, isOnly ? "forgotten" : "dropped");
     this.#removeFromIndex(block, node, isOnly && !moved);
   }
 
-  /** Takes a block out of the index, and all that continues it where it was its node's last. */
+  /** Removes a block from the index, and its descendants where it was its node's last. */
   #removeFromIndex(block: BlockId, node: NodeId, isOnly: boolean): void {
     if (isOnly) {
       if (this.index.hasChildren(node)) this.#forgetBelow(node);
@@ -315,7 +318,7 @@ export class CacheBooks {
     this.index.remove(block);
   }
 
-  /** A block is worth something else: so are its contents, if it is their best copy. */
+  /** Emits a block's change of priority, if it is the best copy of its contents. */
   #prioritised(block: BlockId, change: KvEventDiff): void {
     const node = this.index.nodeOf(block);
     if (node !== null && this.index.blockOf(node) === block) {
@@ -329,7 +332,7 @@ export class CacheBooks {
     if (level !== null || priority !== null) this.observer.updated(node, level, priority);
   }
 
-  /** Contents are about to go, with their last block. */
+  /** Called before contents are removed with their last block. */
   #nodeRemoved(node: NodeId): void {
     if (this.onDiskForgotten !== null) {
       const last = this.index.blockOf(node);
@@ -338,7 +341,7 @@ export class CacheBooks {
     this.observer.removed(node);
   }
 
-  /** Copies what a device victim has to host memory; false: it is not worth it, or no room. */
+  /** Copies a device victim's contents to host memory; false: priority too low, or no room. */
   #offload(block: BlockId, node: NodeId): boolean {
     const { host } = this;
     if (host === null || this.device.priorityOf(block) < this.#offloadPriorityMin) return false;
@@ -354,7 +357,7 @@ export class CacheBooks {
     return true;
   }
 
-  /** What continues contents that go can never be found again. */
+  /** Forgets the descendants of removed contents: they can never be found again. */
   #forgetBelow(node: NodeId): void {
     this.index.removeBelow(node, (block) => {
       this.tierOf(block).forget(block);

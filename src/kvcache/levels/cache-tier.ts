@@ -11,7 +11,7 @@ import {
 } from "#kvcache/eviction";
 import { type BlockCounts, BlockPool } from "./block-pool.ts";
 
-/** One level's place in the block ids that all levels share, and its order of eviction. */
+/** One level's range of the block ids that all levels share, and its eviction policy. */
 export interface TierShape {
   readonly level: CacheLevel;
   /** The level's first block id. */
@@ -21,8 +21,8 @@ export interface TierShape {
 }
 
 /**
- * One level of the cache: its pool, what each block there is worth, and which goes first. Speaks in
- * the ids that all levels share; what it is made of counts from 0.
+ * One level of the cache: its pool, the retention of its blocks, and their eviction order. Its
+ * interface uses the ids that all levels share; its parts count from 0.
  */
 export class CacheTier {
   readonly level: CacheLevel;
@@ -33,7 +33,7 @@ export class CacheTier {
   readonly #book: RetentionBook;
 
   /**
-   * `isCovered`: see content-index.ts. `onEvict` hears of each cached block that is taken for other
+   * `isCovered`: see content-index.ts. `onEvict` receives each cached block that is taken for other
    * contents: it counts as held already, and has its old contents until `onEvict` returns.
    */
   constructor(
@@ -51,7 +51,7 @@ export class CacheTier {
     this.#pool = new BlockPool(shape.blocks, this.#order, (block) => onEvict(this.#shared(block)));
   }
 
-  /** Blocks that can be handed out: free ones, then cached ones. */
+  /** Blocks that can be allocated: free ones, then cached ones. */
   get availableCount(): number {
     return this.#pool.availableCount;
   }
@@ -81,12 +81,14 @@ export class CacheTier {
     return this.#book.priorityOf(this.#own(block));
   }
 
-  /** All that is known of how long a block is worth keeping. */
+  /** A block's current retention. */
   leaseOf(block: BlockId): BlockLease {
     return this.#book.leaseOf(this.#own(block));
   }
 
-  /** Appends `count` blocks with one holder each to `into`, or touches nothing: false. */
+  /**
+   * Appends `count` blocks with one holder each to `into`; false, and nothing changes, if too few.
+   */
   allocate(count: number, into: IntList): boolean {
     const start = into.length;
     if (!this.#pool.allocate(count, into)) return false;
@@ -106,19 +108,19 @@ export class CacheTier {
     return this.#shared(own);
   }
 
-  /** One holder more, for a block that is held or cached. */
+  /** Adds a holder to a block that is held or cached. */
   retain(block: BlockId): void {
     const own = this.#own(block);
     this.#book.retained(own);
     this.#pool.retain(own);
   }
 
-  /** The same for one that only keeps the block where it is, and uses it for no request. */
+  /** Adds a holder that only keeps the block where it is, and uses it for no request. */
   pin(block: BlockId): void {
     this.#pool.retain(this.#own(block));
   }
 
-  /** One holder less; without holders the block is cached if published, else free. */
+  /** Removes a holder; without holders the block is cached if published, else free. */
   release(block: BlockId, nowMs: number): void {
     const own = this.#own(block);
     this.#pool.release(own);
@@ -126,7 +128,9 @@ export class CacheTier {
     this.#book.released(own, nowMs);
   }
 
-  /** What the newest holder of a held block says. Returns how its priority changed, null: not. */
+  /**
+   * Applies the retention of a held block's newest holder. Returns its change of priority, or null.
+   */
   claim(block: BlockId, retention: BlockRetention): KvEventDiff | null {
     const own = this.#own(block);
     const change = this.#book.claim(own, retention);
@@ -134,14 +138,14 @@ export class CacheTier {
     return change;
   }
 
-  /** A held block, which nobody finds yet, got the contents of one with this lease. */
+  /** Applies the lease of the block whose contents a held, unpublished block got. */
   inherit(block: BlockId, lease: BlockLease): void {
     const own = this.#own(block);
     this.#book.inherit(own, lease);
     this.#pool.prioritise(own, lease.priority);
   }
 
-  /** Ends what was to end by `nowMs`: `expired` hears of each block, and what it was worth. */
+  /** Ends the durations due by `nowMs`; `expired` receives each block and its old priority. */
   expire(nowMs: number, expired: (block: BlockId, oldPriority: number) => void): void {
     this.#book.expire(nowMs, (own, oldPriority) => {
       this.#pool.reorder(own, this.#book.priorityOf(own));
@@ -154,7 +158,7 @@ export class CacheTier {
     this.#pool.publish(this.#own(block));
   }
 
-  /** The block's contents cannot be found any more, if they could; a cached block is free then. */
+  /** Unpublishes the block, if it is published; a cached block is free then. */
   forget(block: BlockId): void {
     const own = this.#own(block);
     if (!this.#pool.isPublished(own)) return;
@@ -162,7 +166,7 @@ export class CacheTier {
     this.#pool.unpublish(own);
   }
 
-  /** A block was covered, maybe, and is not any more. */
+  /** A block that may have been covered is not covered any more. */
   uncovered(block: BlockId): void {
     this.#order.uncovered?.(this.#own(block));
   }
@@ -173,13 +177,13 @@ export class CacheTier {
     this.#book.clear();
   }
 
-  /** A cached block goes next. */
+  /** Gives a cached block the lowest priority and makes it the next to be evicted. */
   demote(block: BlockId): void {
     this.#book.setPriority(this.#own(block), PRIORITY_MIN);
     this.#pool.demote(this.#own(block));
   }
 
-  /** Checks the pool against the holders that the tables add up to, by shared id. For tests. */
+  /** Checks the pool against the holders counted from the tables, by shared id. For tests. */
   audit(expectedHolders: Int32Array): void {
     this.#pool.audit(expectedHolders.subarray(this.first, this.first + this.blocks));
   }

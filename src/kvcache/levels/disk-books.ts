@@ -5,7 +5,7 @@ import type { CacheBooks } from "./cache-books.ts";
 import { DiskHeads } from "./disk-heads.ts";
 import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 
-/** Each is a copy from the device, and time of the step that comes next. */
+/** Each costs a copy from the device, which delays the next step. */
 const HEADS_PER_CALL = 16;
 
 type TransferJob = Exclude<DiskJob, { readonly kind: "delete" }>;
@@ -23,26 +23,26 @@ export interface DiskStats {
 /** Reads that one caller waits for. */
 interface Load {
   left: number;
-  /** Host blocks that come before what is read: without them it would be of no use. */
+  /** Host blocks of the prefix before the blocks read: without them the read would be useless. */
   readonly held: readonly BlockId[];
 }
 
 /**
- * What goes to disk and comes from there, as jobs that run beside the steps. Host memory is the way
- * both ways: contents that reach it are written behind, and read back into it. A host block stays
- * held while a job uses it.
+ * The transfers to and from disk, as jobs that run beside the steps. Both directions pass through
+ * host memory: contents that reach it are written behind, and are read back into it. A host block
+ * stays held while a job uses it.
  */
 export class DiskBooks {
   readonly #books: CacheBooks;
   readonly #heads: DiskHeads;
   #jobs: DiskJob[] = [];
   readonly #transfers = new Set<TransferJob>();
-  /** By the file's key: writes under way, and whether one wrote what nothing leads to. */
+  /** By the file's key: writes under way, and whether one wrote a file without stored contents. */
   readonly #writing = new Map<string, { left: number; isStray: boolean }>();
-  /** Reads under way, by what the caller called the load. */
+  /** Loads under way, by the caller's key. */
   readonly #loads = new Map<number, Load>();
   readonly #loadOf = new Map<DiskJob, number>();
-  /** Contents that go leave their files where they are. */
+  /** Set while forgotten contents keep their files. */
   #keepsFiles = false;
   #loadedBlocks = 0;
   #writtenBlocks = 0;
@@ -57,7 +57,7 @@ export class DiskBooks {
     books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
   }
 
-  /** What happened since the start. */
+  /** Counters since the start. */
   get stats(): DiskStats {
     return {
       loaded: this.#loadedBlocks,
@@ -67,14 +67,14 @@ export class DiskBooks {
     };
   }
 
-  /** What is to be done now; each must be reported to `finish`, but for deletions. */
+  /** The jobs to start now; the end of each must be reported to `finish`, except deletions. */
   takeJobs(): readonly DiskJob[] {
     const jobs = this.#jobs;
     this.#jobs = [];
     return jobs;
   }
 
-  /** Blocks that jobs and loads hold: given out, or still to be given. */
+  /** Blocks that jobs and loads hold, whether `takeJobs` has returned the job or not. */
   *pinned(): Iterable<BlockId> {
     for (const { held } of this.#loads.values()) yield* held;
     for (const job of this.#transfers) {
@@ -91,8 +91,8 @@ export class DiskBooks {
   /** See `KvCache.startLoad`. */
   startLoad(match: PrefixMatch, key: number): boolean {
     assert(!this.#loads.has(key), "Cannot start a load twice");
-    // Room for what is read must not be made where the prefix is that it continues. What earlier
-    // decisions of the step took from it is gone already.
+    // The reads must not evict blocks of the prefix that they continue. Blocks of it that earlier
+    // decisions of the step took are forgotten already.
     const { index } = this.#books;
     const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
     for (const block of held) this.#books.tierOf(block).pin(block);
@@ -102,12 +102,12 @@ export class DiskBooks {
     return left > 0;
   }
 
-  /** As many of these as there is room for; returns how many. */
+  /** Starts reads of these blocks, as many as there is room for; returns their number. */
   #startReads(onDisk: readonly BlockId[], key: number): number {
     let reads = 0;
     for (const disk of onDisk) {
       const node = this.#books.index.nodeOf(disk);
-      // A better copy may have come since; the rest of the chain is worth as much.
+      // A nearer copy may exist by now; the rest of the chain is worth as much.
       if (node === null || this.#books.index.blockOf(node) !== disk) continue;
       const host = this.#books.takeHost();
       if (host === null) break;
@@ -162,7 +162,7 @@ export class DiskBooks {
     disk.publish(block);
     const known = this.#books.observer.fileKeyOf(node) === file.key;
     if (!known) {
-      // Its name is not that of its contents. The file stays, whoever wrote it.
+      // The key is not that of the contents. The file stays, whatever wrote it.
       this.#keepsFiles = true;
       this.#books.forget(block);
       this.#keepsFiles = false;
@@ -242,9 +242,9 @@ export class DiskBooks {
   }
 
   /**
-   * A write of this key ended. Whether a file is left, or may be, that nothing leads to: its
-   * contents were forgotten while they were written. While they are written anew it may stay; if
-   * that succeeds the file is theirs, and if it fails nothing leads to the old one.
+   * Ends a write of this key. Returns whether a stray file is left, or may be: its contents were
+   * forgotten while they were written. While they are written anew it may stay; if that succeeds
+   * the file belongs to them, and if it fails the old file is stray.
    */
   #endWriting(key: string, end: { readonly ok: boolean; readonly isForgotten: boolean }): boolean {
     const writing = this.#writing.get(key);
@@ -271,7 +271,7 @@ export class DiskBooks {
     this.#books.release(host);
   }
 
-  /** The file does not hold what the books say it does. */
+  /** Forgets a block whose file does not hold its contents. */
   #forgetUnread({ disk }: TransferJob): void {
     if (this.#books.index.nodeOf(disk) !== null) this.#books.forget(disk);
   }

@@ -1,18 +1,18 @@
 import type { ContentIndex, NodeId } from "#kvcache/contents";
 
-/** Contents, and the serial that tells whether they are still those. */
+/** A node, and the serial of its contents, which changes when they are replaced. */
 interface Wanted {
   readonly node: NodeId;
   readonly serial: number;
 }
 
-/** Where so many wait there is no room for most of them; the newest are used most. */
+/** Where so many wait, most of them find no room; the newest are used most. */
 const WANTED_MAX = 1024;
 
 /**
- * Contents that must be on disk because others there continue them: after a restart nothing is
- * found without all that comes before it, and what is used most, such as a system prompt, never
- * leaves the device by itself.
+ * Contents that must be on disk because blocks there continue them: after a restart no block is
+ * found without its whole prefix, and the most used prefixes, such as a system prompt, are never
+ * evicted from the device.
  */
 export class DiskHeads {
   readonly #index: ContentIndex;
@@ -25,20 +25,20 @@ export class DiskHeads {
     this.#isWritten = isWritten;
   }
 
-  /** Takes note of contents that something on disk continues. */
+  /** Records contents that a block on disk continues. */
   want(node: NodeId): void {
     this.#wanted.push({ node, serial: this.#index.serialOf(node) });
     if (this.#wanted.length > WANTED_MAX) this.#wanted.splice(0, WANTED_MAX / 2);
   }
 
-  /** Nothing is wanted any more: the disk refuses what it is given. */
+  /** Forgets all wanted contents: the disk refuses writes. */
   clear(): void {
     this.#wanted = [];
   }
 
   /**
-   * Has at most `most` wanted contents written, the first of a history first. Where `write` says
-   * false there is no room now: the rest waits for the next call.
+   * Writes at most `most` wanted contents, the first of a prefix first. Where `write` returns false
+   * there is no room now: the rest waits for the next call.
    */
   writeSome(most: number, write: (node: NodeId) => boolean): void {
     let left = most;
@@ -55,7 +55,7 @@ export class DiskHeads {
     }
   }
 
-  /** Wanted contents and all before them that are not on disk, the first of the history first. */
+  /** Wanted contents and all before them that are not on disk, the first of the prefix first. */
   #missing({ node, serial }: Wanted): Wanted[] {
     const missing: Wanted[] = [];
     if (this.#index.serialOf(node) !== serial) return missing;

@@ -1,29 +1,29 @@
 import type { BlockId } from "#kvcache/contents";
 
-/** What a file on disk says of the block in it: enough to find the block again. */
+/** The metadata of a block's file on disk: enough to find the block again. */
 export interface BlockFile {
   /**
-   * Digest of the whole history up to and including this block: 16 to 64 lower-case hex digits.
-   * Two contents with one key would take each other's place, so it should be a digest that nobody
-   * can make collide (`sha256_cbor`), whatever the rule of the events is.
+   * Digest of the whole history up to and including this block: 16 to 64 lower-case hex digits. Two
+   * contents with one key would replace each other, so it should be a collision-resistant digest
+   * (`sha256_cbor`), whatever the algorithm of the events is.
    */
   readonly key: string;
   /** The key of the block that this one continues; null at the root of its scope. */
   readonly parentKey: string | null;
-  /** Whose prefixes may share it, as `BlockTable.scope`. */
+  /** Sharing scope, as `BlockTable.scope`. */
   readonly scope: string;
-  /** What else is part of its identity (multimodal keys, extra ids); "" where nothing is. */
+  /** Further identity (multimodal keys, extra ids); "" where there is none. */
   readonly extra: string;
-  /** [1..blockTokens]. Nobody changes it any more. */
+  /** [1..blockTokens]. Not changed any more. */
   readonly tokens: Int32Array;
-  /** What the block is worth when it comes back: 0 to `PRIORITY_MAX`. */
+  /** The block's priority when it is restored: 0 to `PRIORITY_MAX`. */
   readonly priority: number;
 }
 
 /**
- * What is to happen between host memory and disk. Jobs run beside the steps: host blocks of a read
- * or a write stay held until the job is reported as finished. Jobs with one key run in the order
- * in which they were given.
+ * A transfer between host memory and disk, or a deletion. Jobs run beside the steps: host blocks of
+ * a read or a write stay held until the job is reported as finished. Jobs with one key run in the
+ * order in which they were given.
  */
 export type DiskJob =
   | {
@@ -39,8 +39,8 @@ export interface FinishedDiskJob {
   readonly job: DiskJob;
   readonly ok: boolean;
   /**
-   * Of a read that is not `ok`: nobody saw what the file holds, since the system or the device
-   * failed. It may be whole, so it and the books' entry stay.
+   * For a read that is not `ok`: the file's contents are unknown, since the system or the device
+   * failed. It may be whole, so it and its block's entry stay.
    */
   readonly unreadable?: boolean;
 }

@@ -1,13 +1,13 @@
 /**
  * kvcache/levels: the device, host memory and disk, and every move between them.
  *
- *   cache-books.ts    all levels together: what is stored where
- *   cache-tier.ts     one level: its pool, what its blocks are worth, which one is evicted first
+ *   cache-books.ts    all levels together: stored contents and their moves
+ *   cache-tier.ts     one level: its pool, the retention of its blocks, which one is evicted first
  *   block-pool.ts     counts holders, allocates blocks, frees them
  *   block-move.ts     a copy from one block to another
  *   swap.ts           whole tables to host memory and back
- *   disk-books.ts     what is written to disk and read from it; disk-heads.ts: what must be
- *                     written before it; disk-job.ts: one such transfer
+ *   disk-books.ts     transfers to and from disk; disk-heads.ts: the prefixes that must
+ *                     be written, too; disk-job.ts: one such transfer
  *   load-cost.ts      whether stored blocks are worth fetching; speed-meter.ts measures
  *
  * @module

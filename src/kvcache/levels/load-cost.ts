@@ -4,13 +4,13 @@
  * Source: R. Qin et al. 2025, "Mooncake: trading more storage for less computation", section 2.2.
  * Its formula (2) compares datasheet bandwidth with datasheet FLOPs. Here both sides are measured
  * on the running engine; the formula's shape stays: bytes grow with the tokens, computing grows
- * with the tokens and, through attention, with what stands before each of them.
+ * with the tokens and, through attention, with the positions before each of them.
  */
 import { assert } from "#base";
 import type { CacheLevel } from "#kvcache/contents";
 import { SpeedMeter } from "./speed-meter.ts";
 
-/** What computing a token costs beside what attending to another one costs. */
+/** The cost of attention relative to a token's other work. */
 export interface PrefillShape {
   /**
    * Work of one (query, key) pair over all layers and heads, in units of a token's work outside
@@ -28,7 +28,7 @@ export interface LoadCostOptions extends PrefillShape {
 
 /** Stored blocks that could be fetched: they hold positions `start` up to `end`. */
 export interface LoadChoice {
-  /** Where the blocks are now. */
+  /** The blocks' level now. */
   readonly level: CacheLevel;
   readonly blocks: number;
   readonly start: number;
@@ -37,7 +37,7 @@ export interface LoadChoice {
 
 /**
  * After so many measured prefills without a read the disk's speed is forgotten: a speed that was
- * bad once would otherwise keep itself from being measured again.
+ * low once would otherwise prevent its own measurement.
  */
 const PREFILLS_PER_PROBE = 1024;
 
@@ -53,7 +53,7 @@ export function attentionWeight(decoder: {
 }
 
 /**
- * Work of computing positions `start` up to `end` when what is before `start` is there: 1 per
+ * Work of computing positions `start` up to `end` when those before `start` are computed: 1 per
  * token, and `attentionWeight` per pair of a query and a position that it sees.
  */
 export function prefillWork(start: number, end: number, shape: PrefillShape): number {
@@ -69,8 +69,8 @@ function pairsBefore(end: number, window: number | null): number {
 }
 
 /**
- * What the engine has measured so far, and what follows from it. Recording changes it, asking does
- * not. Null from a question: not measured yet.
+ * Cost estimates from the engine's measurements so far. The `record` methods change them, the
+ * others do not. A null estimate: not measured yet.
  */
 export class LoadCost {
   readonly #options: LoadCostOptions;
@@ -126,8 +126,8 @@ export class LoadCost {
   }
 
   /**
-   * Whether fetching takes less time than computing the same positions. As long as one of both is
-   * unknown it does: fetching is what measures it, and seldom wrong.
+   * Whether fetching takes less time than computing the same positions. While one of both is
+   * unknown the result is true: fetching measures it, and is seldom wrong.
    */
   loadPays({ level, blocks, start, end }: LoadChoice): boolean {
     const loadMs = this.loadMs(blocks, level);

@@ -12,12 +12,12 @@ export class Swap {
     this.#books = books;
   }
 
-  /** Blocks that went out, since the start. */
+  /** Blocks swapped out, since the start. */
   get swappedOutBlocks(): number {
     return this.#swappedOut;
   }
 
-  /** Blocks that came back, since the start. */
+  /** Blocks swapped in, since the start. */
   get swappedInBlocks(): number {
     return this.#swappedIn;
   }
@@ -61,7 +61,7 @@ export class Swap {
       return block;
     });
     for (const table of tables) {
-      // Its blocks are new ones: publishing them stores them beside what is left of the old ones.
+      // Its blocks are new ones: publishing them stores them beside the remaining old ones.
       table.publishedBlocks = 0;
       this.#books.index.setTip(table, null);
       table.broken = table.droppedTo > table.droppedFrom;
@@ -95,12 +95,12 @@ export class Swap {
       }
       table.swapped = kind === "offload";
     }
-    // Last, so that nothing is handed out again in this call; tails first, as by `release`.
+    // Last, so that no block is allocated again in this call; tails first, as by `release`.
     for (const block of left.reverse()) this.#books.release(block);
   }
 }
 
-/** Places of a table whose blocks it holds. */
+/** Indices of the blocks that a table holds. */
 function* heldPlaces(table: BlockTable): Generator<number> {
   for (let index = 0; index < table.length; index++) if (table.holds(index)) yield index;
 }

@@ -1,15 +1,15 @@
 /**
- * What a block's contents are called outside this process: a hash over the block and all before it.
- * Events and files name contents by it; the tree itself compares tokens, never hashes.
+ * Names of a block's contents outside this process: a hash over the block and all before it. Events
+ * and files name contents by it; the tree itself compares tokens, never hashes.
  */
 import type { MultimodalKey, NodeId } from "#kvcache/contents";
 
-/** Rules by which contents are hashed; equal on all nodes that share names of contents. */
+/** Hash algorithms of contents; equal on all nodes that share names of contents. */
 export const BLOCK_HASH_ALGORITHMS = ["v1_block_key", "sha256_cbor"] as const;
 /** `v1_block_key`: TensorRT-LLM's. `sha256_cbor`: vLLM's of the same name. */
 export type BlockHashAlgorithm = (typeof BLOCK_HASH_ALGORITHMS)[number];
 
-/** What is hashed of one block, beside its parent. */
+/** The hashed contents of one block, beside its parent. */
 export interface BlockContent {
   /** The block's tokens only: a view that need not live longer than the call. */
   readonly tokens: Int32Array;
@@ -33,7 +33,7 @@ export interface BlockHasher {
   digestOf(node: NodeId): Uint8Array;
 }
 
-/** How many nodes there can be, and what chains start from. */
+/** The number of nodes, and the seed of the hash chains. */
 export interface BlockHasherOptions {
   readonly nodes: number;
   /**

@@ -1,6 +1,6 @@
 /**
  * The part of canonical CBOR (RFC 8949, 4.2) that block hashes need: integers, strings, arrays and
- * null, each with its shortest head. A package would be asked for no more than this.
+ * null, each with its shortest head. No more of a package would be used.
  */
 import { assert } from "#base";
 
@@ -20,7 +20,7 @@ export class CborWriter {
   #buffer = new Uint8Array(256);
   #length = 0;
 
-  /** What was written since `reset`. A view: valid until the next write. */
+  /** The bytes written since `reset`. A view: valid until the next write. */
   bytes(): Uint8Array {
     return this.#buffer.subarray(0, this.#length);
   }

@@ -10,7 +10,7 @@ const DEFAULT_SEED = "0";
 /**
  * vLLM's `sha256_cbor`: SHA-256 over the canonical CBOR of [parent, tokens, extra keys or null].
  * The chain runs over whole digests; events carry the last 64 bits. Blocks without extra keys hash
- * as in a vLLM process with the same PYTHONHASHSEED; vLLM names adapters where we number them.
+ * as in a vLLM process with the same PYTHONHASHSEED; vLLM names adapters, here they have numbers.
  */
 export class Sha256CborHasher implements BlockHasher {
   readonly algorithm = "sha256_cbor";

@@ -51,14 +51,15 @@ export class V1BlockKeyHasher implements BlockHasher {
 }
 
 /**
- * A salt as the 64-bit number that TensorRT-LLM's rule wants: the first eight bytes of its SHA-256
- * in UTF-8, big-endian. Theirs comes from another function, so salted hashes differ from theirs.
+ * A salt as the 64-bit number that TensorRT-LLM's algorithm needs: the first eight bytes of the
+ * SHA-256 of its UTF-8, big-endian. TensorRT-LLM uses another function, so salted hashes differ
+ * from its own.
  */
 export function saltId(cacheSalt: string): bigint {
   return createHash("sha256").update(cacheSalt, "utf8").digest().readBigUInt64BE();
 }
 
-/** A multimodal item: its digest as eight little-endian words, then how far into it we are. */
+/** A multimodal item: its digest as eight little-endian words, then the offset into it. */
 export function mixItem(key: V1BlockKey, digest: string, startOffset: number): void {
   const bytes = Buffer.from(digest, "hex");
   assert(bytes.length === DIGEST_WORDS * 4, "A multimodal digest has 64 hex digits");
@@ -66,7 +67,7 @@ export function mixItem(key: V1BlockKey, digest: string, startOffset: number): v
   mixBigInt(key, BigInt(startOffset));
 }
 
-/** Mixes a 64-bit number in. For what is rare: tokens never come as BigInts. */
+/** Mixes a 64-bit number in. For rare values: tokens never come as BigInts. */
 export function mixBigInt(key: V1BlockKey, value: bigint): void {
   key.mix64(Number(value & 0xffffffffn), Number((value >> 32n) & 0xffffffffn));
 }

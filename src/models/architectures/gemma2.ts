@@ -4,7 +4,7 @@ import { activationOf, windowsOf } from "../config-parts.ts";
 import type { LayerNames } from "../weight-names.ts";
 import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means; a cap of null is none. */
+/** Defaults of fields that the config leaves out; a cap of null is none. */
 const defaults = {
   ...{ sliding_window: 4096, head_dim: 256, num_key_value_heads: 4, eos_token_id: 1 },
   ...{ attn_logit_softcapping: 50, final_logit_softcapping: 30 },

@@ -5,7 +5,7 @@ import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames, LinearNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
 
-/** GPT-2 and its like: learned positions, matrices stored as [inputs, outputs]. */
+/** GPT-2 and similar models: learned positions, matrices stored as [inputs, outputs]. */
 export const gpt2: Architecture = {
   modelTypes: ["gpt2"],
   describe(json) {
@@ -72,7 +72,7 @@ function layerNames(index: number): LayerNames {
   };
 }
 
-/** GPT-2 wrote its linear layers as convolutions of width 1. */
+/** GPT-2 stores its linear layers as convolutions of width 1. */
 function convolution(module: string): LinearNames {
   return { modules: [module], bias: true, transposed: true };
 }

@@ -1,18 +1,18 @@
-/** What Llama and its many relatives share; a family states its differences. */
+/** The common part of Llama and similar families; a family declares its differences. */
 import type { DecoderConfig } from "../config.ts";
 import { activationOf, endTokensOf, headShapeOf } from "../config-parts.ts";
 import type { DecoderSpec, FeedForwardSpec } from "../decoder-spec.ts";
 import { contextTokensOf, ropeFrom } from "../rope-config.ts";
 import type { DecoderNames, FeedForwardNames, LayerNames, LinearNames } from "../weight-names.ts";
 
-/** Where a family differs from plain Llama in its spec. */
+/** Differences of a family's spec from plain Llama. */
 export interface SpecTraits {
   /** Window of each layer; null: none. */
   readonly windows?: readonly (number | null)[];
   /** By default dense and gated, of `intermediate_size`. */
   readonly feedForward?: (layer: number) => FeedForwardSpec;
   readonly queryKeyNorm?: boolean;
-  /** What a config that does not say means. */
+  /** Default of the config's `tie_word_embeddings`. */
   readonly tied?: boolean;
   readonly rotaryFactor?: number;
   readonly ropeTheta?: number;
@@ -59,7 +59,7 @@ export function denseFeedForward(config: DecoderConfig): FeedForwardSpec {
   };
 }
 
-/** Where a family differs from plain Llama in its names. */
+/** Differences of a family's weight names from plain Llama. */
 export interface NameTraits {
   readonly qkvBias?: boolean;
   readonly outputBias?: boolean;

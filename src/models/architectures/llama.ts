@@ -2,10 +2,10 @@ import type { Architecture } from "../architecture.ts";
 import { DecoderConfig, parseConfig } from "../config.ts";
 import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means. */
+/** Defaults of fields that the config leaves out. */
 const defaults = { eos_token_id: 2 };
 
-/** Llama 1 to 3, and what is made in its image: SmolLM, TinyLlama, Yi, the bundled model. */
+/** Llama 1 to 3, and models with the same layout: SmolLM, TinyLlama, Yi, the bundled model. */
 export const llama: Architecture = {
   modelTypes: ["llama"],
   describe(json) {

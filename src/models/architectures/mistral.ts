@@ -3,7 +3,7 @@ import { DecoderConfig, parseConfig } from "../config.ts";
 import { windowsOf } from "../config-parts.ts";
 import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means; a window of null is none. */
+/** Defaults of fields that the config leaves out; a window of null is none. */
 const defaults = { sliding_window: 4096, num_key_value_heads: 8, eos_token_id: 2 };
 
 /** Mistral: Llama, with a window in every layer. */

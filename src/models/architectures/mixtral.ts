@@ -4,7 +4,7 @@ import { activationOf, windowsOf } from "../config-parts.ts";
 import type { FeedForwardNames } from "../weight-names.ts";
 import { linearNames, llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means. */
+/** Defaults of fields that the config leaves out. */
 const defaults = { num_key_value_heads: 8, rms_norm_eps: 1e-5, eos_token_id: 2 };
 
 /** Mixtral: Mistral with experts in every layer. */
@@ -29,7 +29,7 @@ export const mixtral: Architecture = {
   },
 };
 
-/** w1 is the gate, w3 goes up, w2 goes down. */
+/** w1 is the gate projection, w3 up, w2 down. */
 function expertNames(layer: string): FeedForwardNames {
   const module = `${layer}.block_sparse_moe`;
   return {

@@ -5,10 +5,10 @@ import type { DecoderSpec } from "../decoder-spec.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames } from "./llama-like.ts";
 
-/** The table's first two rows stand for padding. */
+/** The table's first two rows are padding. */
 const positionOffset = 2;
 
-/** OPT, all sizes but 350m (which norms after its branches, and projects its embeddings). */
+/** OPT, all sizes but 350m (which normalises after its branches, and projects its embeddings). */
 export const opt: Architecture = {
   modelTypes: ["opt"],
   describe(json) {

@@ -4,10 +4,10 @@ import { activationOf } from "../config-parts.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means. */
+/** Defaults of fields that the config leaves out. */
 const defaults = { hidden_act: "gelu_new", eos_token_id: 2 };
 
-/** Phi-1, 1.5 and 2: attention and feed-forward side by side, rope on a part of each head. */
+/** Phi-1, 1.5 and 2: attention and feed-forward in parallel, rope on a part of each head. */
 export const phi: Architecture = {
   modelTypes: ["phi"],
   describe(json) {

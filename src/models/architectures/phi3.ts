@@ -4,7 +4,7 @@ import { windowsOf } from "../config-parts.ts";
 import type { DecoderNames, LayerNames } from "../weight-names.ts";
 import { linearNames, llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config without these fields means. */
+/** Defaults of fields that the config leaves out. */
 const defaults = {
   ...{ original_max_position_embeddings: 4096, rms_norm_eps: 1e-5, eos_token_id: 32_000 },
 };
@@ -19,7 +19,7 @@ export const phi3: Architecture = {
   },
 };
 
-/** What this family's first configs called yarn or su is LongRoPE, and nothing else. */
+/** In this family's first configs `yarn` and `su` always mean LongRoPE. */
 function withLongrope(json: JsonConfig): JsonConfig {
   const isYarn = (rope: unknown): rope is JsonConfig =>
     typeof rope === "object" &&

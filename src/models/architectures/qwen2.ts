@@ -3,7 +3,7 @@ import { DecoderConfig, parseConfig } from "../config.ts";
 import { windowsOf } from "../config-parts.ts";
 import { llamaLikeNames, llamaLikeSpec } from "./llama-like.ts";
 
-/** What a config of Qwen 2 or 3 without these fields means; windows need switching on, too. */
+/** Defaults of Qwen 2 and 3 for fields that the config leaves out; windows must also be enabled. */
 export const qwenDefaults = {
   ...{ num_key_value_heads: 32, sliding_window: 4096, max_window_layers: 28 },
 };
@@ -18,7 +18,7 @@ export const qwen2: Architecture = {
   },
 };
 
-/** Windows only where they are switched on, from layer `max_window_layers` on. */
+/** Windows only where they are enabled, from layer `max_window_layers` on. */
 export function qwenWindows(config: DecoderConfig): (number | null)[] {
   const on = config.use_sliding_window === true && Boolean(config.sliding_window);
   return windowsOf(config, (layer) => on && layer >= (config.max_window_layers ?? 0));

@@ -11,10 +11,10 @@ import {
   llamaLikeSpec,
 } from "./llama-like.ts";
 
-/** What a config without these fields means; the window needs switching on, too. */
+/** Defaults of fields that the config leaves out; the window must also be enabled. */
 const defaults = { num_key_value_heads: 4, sliding_window: 4096 };
 
-/** Qwen 3 with experts in all layers but those that the config names. */
+/** Qwen 3 with experts in all layers except those that the config lists. */
 export const qwen3Moe: Architecture = {
   modelTypes: ["qwen3_moe"],
   describe(json) {

@@ -3,10 +3,10 @@ export type CharSet = readonly (readonly [number, number])[];
 
 export const lastCharacter = 0x10ffff;
 
-/** No character of a text is a surrogate. */
+/** Surrogates are not characters of a text. */
 const surrogates = [0xd800, 0xdfff] as const;
 
-/** The union of `ranges`, in any order and overlapping as they like. */
+/** The union of `ranges`, in any order, overlapping or not. */
 export function charSet(ranges: Iterable<readonly [number, number]>): CharSet {
   const sorted = [...ranges].filter(([low, high]) => low <= high).sort((a, b) => a[0] - b[0]);
   const set: [number, number][] = [];
@@ -23,7 +23,7 @@ export function unionOf(a: CharSet, b: CharSet): CharSet {
   return b.length === 0 ? a : charSet([...a, ...b]);
 }
 
-/** Everything else that a text may have. */
+/** All other characters of a text. */
 export function complementOf(set: CharSet): CharSet {
   const rest: [number, number][] = [];
   let next = 0;

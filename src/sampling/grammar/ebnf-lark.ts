@@ -1,10 +1,10 @@
 /**
- * EBNF as Lark, meaning exactly the same.
+ * Translates EBNF to Lark with exactly the same meaning.
  *
- * EBNF speaks of characters, llguidance of terminals that a lexer takes as long as they get. A
- * grammar without recursion is one terminal. In others, what has no recursion becomes terminals
- * where no terminal can run on into what follows it (`terminal-conflicts.ts`); where one could, it
- * is taken apart, down to single characters, which never can.
+ * EBNF works on characters, llguidance on terminals, which a lexer matches as long as possible. A
+ * grammar without recursion is one terminal. In others, parts without recursion become terminals
+ * where no terminal can match into its successor (`terminal-conflicts.ts`); where one could, it
+ * is split, down to single characters, which never can.
  */
 
 import { regularRules, usefulRules } from "./ebnf-rules.ts";
@@ -13,7 +13,7 @@ import { larkString, regexCharacter } from "./lark-text.ts";
 import type { Syntax, Terminal } from "./syntax.ts";
 import { conflictingTerminals } from "./terminal-conflicts.ts";
 
-/** After so many rounds of taking terminals apart, all of them are taken apart. */
+/** After this many rounds of splitting terminals, all of them are split. */
 const roundsMax = 8;
 
 /** Decides which parts of recursive rules are terminals. */
@@ -41,7 +41,7 @@ class TerminalChooser {
     }
   }
 
-  /** Rules in terms of terminals; regular ones, too, where they were taken apart. */
+  /** Rules in terms of terminals; regular ones, too, where they were split. */
   #split(): Map<string, Syntax> {
     const split = new Map<string, Syntax>();
     const terminals = new Map<Expr, Terminal>();
@@ -82,7 +82,7 @@ class TerminalChooser {
 
   readonly #letters = new Map<Expr, readonly Expr[]>();
 
-  /** The characters of a text, always the same objects: they are told apart by identity. */
+  /** The characters of a text, always the same objects: expressions are compared by identity. */
   #characters(expr: Expr & { kind: "text" }): readonly Expr[] {
     const known = this.#letters.get(expr);
     if (known !== undefined) return known;
@@ -124,7 +124,7 @@ class TerminalChooser {
   }
 }
 
-/** How rules and terminals are called: EBNF's names may be any, Lark's tell them apart by case. */
+/** Names of rules and terminals: EBNF allows any, Lark distinguishes the two by case. */
 class LarkWriter {
   readonly #rules: Rules;
   readonly #names = new Map<string, string>();

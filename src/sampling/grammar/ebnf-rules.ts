@@ -1,8 +1,8 @@
-/** What can be said of a grammar's rules before anything is generated. All costs are linear. */
+/** Static analysis of a grammar's rules. All costs are linear. */
 import { choiceOf, type Expr, type Repeat, type Rules, sequenceOf } from "./ebnf-syntax.ts";
 import { grammarInvalid } from "./grammar-source.ts";
 
-/** Rules that `expr` names, as often as it does. */
+/** Rules that `expr` references, with repetitions. */
 export function referencesOf(expr: Expr): string[] {
   switch (expr.kind) {
     case "rule":
@@ -17,7 +17,7 @@ export function referencesOf(expr: Expr): string[] {
   }
 }
 
-/** For each rule, those that name it. */
+/** For each rule, the rules that reference it. */
 function usersOf(rules: Rules): Map<string, string[]> {
   const users = new Map<string, string[]>();
   for (const [name, expr] of rules) {
@@ -30,7 +30,9 @@ function usersOf(rules: Rules): Map<string, string[]> {
   return users;
 }
 
-/** Rules that `holds` of, given those of which it holds already: the smallest such set. */
+/**
+ * Rules for which `holds` is true, given those for which it is true already: the smallest such set.
+ */
 function closure(rules: Rules, holds: (expr: Expr, found: ReadonlySet<string>) => boolean) {
   const found = new Set<string>();
   const users = usersOf(rules);
@@ -61,7 +63,7 @@ function producible(expr: Expr, found: ReadonlySet<string>): boolean {
   }
 }
 
-/** `expr` without what no output can be made of. */
+/** `expr` without the parts that match no output. */
 function pruned(expr: Expr, found: ReadonlySet<string>): Expr {
   switch (expr.kind) {
     case "repeat":
@@ -79,7 +81,7 @@ function pruned(expr: Expr, found: ReadonlySet<string>): Expr {
   }
 }
 
-/** Rules that `root` needs. Throws GRAMMAR_INVALID where one is missing. */
+/** Rules that `root` references, directly or not. Throws GRAMMAR_INVALID where one is missing. */
 function reachable(rules: Rules): Map<string, Expr> {
   const reached = new Map<string, Expr>();
   const queue = ["root"];
@@ -120,8 +122,8 @@ function unrolled(name: string, expr: Expr): Expr {
 }
 
 /**
- * The rules that matter: those that `root` needs, without what never ends, loops where a rule only
- * repeats itself. Throws GRAMMAR_INVALID where nothing is left, or a rule is missing.
+ * The useful rules: those reachable from `root`, without parts that never end, and as loops where a
+ * rule only repeats itself. Throws GRAMMAR_INVALID where no rule is left, or one is missing.
  */
 export function usefulRules(rules: Rules): Rules {
   const reached = reachable(rules);
@@ -136,7 +138,7 @@ export function usefulRules(rules: Rules): Rules {
   return reachable(useful);
 }
 
-/** Rules that no rule leads back to: regular expressions, so to speak. */
+/** Rules that are not recursive, directly or through others: regular expressions. */
 export function regularRules(rules: Rules): Set<string> {
   return closure(rules, (expr, found) => referencesOf(expr).every((name) => found.has(name)));
 }

@@ -8,7 +8,7 @@ export type Expr =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "sequence"; readonly items: readonly Expr[] }
   | { readonly kind: "choice"; readonly items: readonly Expr[] }
-  /** `most` null: without end. */
+  /** `most` null: unbounded. */
   | Repeat
   | { readonly kind: "rule"; readonly name: string };
 
@@ -19,7 +19,7 @@ export interface Repeat {
   readonly most: number | null;
 }
 
-/** Rules by name, as they come. */
+/** Rules by name, in source order. */
 export type Rules = ReadonlyMap<string, Expr>;
 
 export const empty: Expr = { kind: "sequence", items: [] };
@@ -32,13 +32,13 @@ export function choiceOf(items: readonly Expr[]): Expr {
   return items.length === 1 && items[0] !== undefined ? items[0] : { kind: "choice", items };
 }
 
-/** Largest number of repetitions that may be written. */
+/** Largest number of repetitions in a grammar. */
 const repeatsMax = 1_000_000;
 
 const escapes: Readonly<Record<string, number>> = {
   ...{ n: 10, r: 13, t: 9, a: 7, b: 8, f: 12, v: 11, e: 27, 0: 0 },
 };
-/** Digits behind an escape that gives a character's number. */
+/** Digits of an escape that gives a character's number. */
 const hexDigits: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
 class EbnfReader {
@@ -70,7 +70,7 @@ class EbnfReader {
     return grammarInvalid(`${wanted}, at line ${lines.length}, column ${column}`);
   }
 
-  /** Passes over white space and comments. */
+  /** Skips white space and comments. */
   #skip(): void {
     const gap = /\s*(?:#[^\n]*)?/y;
     for (let start = -1; start < this.#place; ) {

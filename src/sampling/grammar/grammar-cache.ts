@@ -6,7 +6,7 @@ interface SharedGrammarParts {
   readonly library: GrammarLibrary;
   readonly grammar: unknown;
   readonly stopTokenIds: readonly number[];
-  /** What a request's masks may cost for a token on average. */
+  /** Average work that a request's masks may cost per token. */
   readonly averageWorkMax: number;
   readonly clock: Clock;
 }
@@ -14,16 +14,16 @@ interface SharedGrammarParts {
 interface GrammarHooks {
   /** A matcher of the grammar failed. */
   readonly onFailure: () => void;
-  /** A request has no more use for the grammar. */
+  /** A request released the grammar. */
   readonly onReturn: () => void;
 }
 
-/** What an entry takes beside the grammar's own bytes: its key and its place. */
+/** Bytes of an entry beside the grammar's own: its key and its place. */
 const entryBytes = 512;
-/** Grammars that were refused are remembered, too: the next request costs nothing. */
+/** Refused grammars are cached, too: the next request with one costs nothing. */
 const refusalsMax = 256;
 
-/** A compiled grammar, freed when the cache, all requests and their matchers let go of it. */
+/** A compiled grammar, freed when the cache, all requests and their matchers released it. */
 export class SharedGrammar {
   readonly #parts: SharedGrammarParts;
   readonly #stopTokenIds: ReadonlySet<number>;
@@ -38,12 +38,12 @@ export class SharedGrammar {
     this.#pace = new GrammarPace(parts.clock);
   }
 
-  /** Nobody holds it any more. */
+  /** The grammar is unheld and its memory freed. */
   get freed(): boolean {
     return this.#holders === 0;
   }
 
-  /** What it takes now: lexers grow with what they have seen. */
+  /** Current bytes: lexers grow with the outputs they process. */
   get bytes(): number {
     return entryBytes + this.#parts.library.grammarBytes(this.#parts.grammar);
   }
@@ -58,7 +58,7 @@ export class SharedGrammar {
     if (this.#holders === 0) this.#parts.library.freeGrammar(this.#parts.grammar);
   }
 
-  /** The grammar in the hands of one more request. */
+  /** Holds the grammar for one more request. */
   lend() {
     this.retain();
     let lent = true;
@@ -92,10 +92,10 @@ export class SharedGrammar {
   }
 }
 
-/** Compiled grammars for the next requests that ask for the same, within a number of bytes. */
+/** Compiled grammars for later requests with the same source, within a number of bytes. */
 export class GrammarCache {
   readonly #bytesMax: number;
-  /** By key, the least recently used first. */
+  /** By key, least recently used first. */
   readonly #grammars = new Map<string, SharedGrammar>();
   readonly #refusals = new Map<string, EngineError>();
 
@@ -111,9 +111,10 @@ export class GrammarCache {
     return found;
   }
 
-  /** Takes a compiled grammar, which is then the caller's only through `lend`. */
+  /** Adds a compiled grammar; afterwards the caller may use it only through `lend`. */
   add(key: string, parts: SharedGrammarParts): SharedGrammar {
-    // A grammar that failed once may have a lexer beyond use: the next request gets another.
+    // A failed grammar may have a broken lexer: it is removed, and the next request compiles it
+    // again.
     const grammar: SharedGrammar = new SharedGrammar(parts, {
       onFailure: () => this.#forget(key, grammar),
       onReturn: () => this.#shrink(null),
@@ -124,12 +125,12 @@ export class GrammarCache {
     return grammar;
   }
 
-  /** Why a grammar was refused before, or null. */
+  /** The error that refused this grammar before, or null. */
   refusal(key: string): EngineError | null {
     return this.#refusals.get(key) ?? null;
   }
 
-  /** Remembers that a grammar is refused, for what is in it alone. */
+  /** Records a refusal that is due to the grammar's content. */
   refuse(key: string, error: unknown): void {
     if (!(error instanceof EngineError) || error.code !== "GRAMMAR_INVALID") return;
     this.#refusals.set(key, error);
@@ -139,7 +140,7 @@ export class GrammarCache {
     }
   }
 
-  /** Lets go of the oldest until all fit; never of `newest`, which nobody holds yet. */
+  /** Releases the oldest until all fit; never `newest`, which no request holds yet. */
   #shrink(newest: SharedGrammar | null): void {
     let bytes = 0;
     for (const grammar of this.#grammars.values()) bytes += grammar.bytes;

@@ -13,16 +13,16 @@ import type { GrammarMatcher } from "./grammar-matcher.ts";
 import { type GrammarSource, grammarInvalid, grammarSource } from "./grammar-source.ts";
 import { GrammarTrials, nativeLimits } from "./grammar-trials.ts";
 
-/** The vocabulary that grammars are compiled against, and what they may cost. */
+/** The vocabulary that grammars are compiled against, and the limits of grammars. */
 export interface GrammarCompilerOptions {
-  /** Tokens' bytes by id; none for ids that no grammar may ask for. */
+  /** Tokens' bytes by id; empty for ids that no grammar may produce. */
   readonly tokens: TokenBytes;
   /** Columns of the logits; tokens beyond `tokens` are never allowed. */
   readonly vocabularySize: number;
   /** Tokens that end an output: allowed when, and only when, the grammar is complete. */
   readonly stopTokenIds: readonly number[];
   readonly options: GrammarOptions;
-  /** Tells which grammars are slow. Default: the machine's. */
+  /** Measures which grammars are slow. Default: the machine's. */
   readonly clock?: Clock;
 }
 
@@ -30,21 +30,21 @@ export interface GrammarCompilerOptions {
 export interface CompiledGrammar {
   /** A matcher at the grammar's beginning, for one sequence. */
   createMatcher(): Promise<GrammarMatcher>;
-  /** The request needs no more matchers; those it has live on. */
+  /** Releases the grammar for new matchers; existing ones stay valid. */
   dispose(): void;
 }
 
-/** The library with the vocabulary read. */
+/** The library with the loaded vocabulary. */
 interface Home {
   readonly library: GrammarLibrary;
   readonly vocabulary: unknown;
 }
 
 /**
- * Structured output to matchers, by llguidance.
+ * Compiles structured output to matchers, by llguidance.
  *
- * Nothing of it is compiled on the calling thread. A grammar is first tried out in a process of its
- * own, which its deadline, its memory or a fault of the library may end; what passes is compiled
+ * Nothing is compiled on the calling thread. A grammar is first tried in a separate process, which
+ * its deadline, its memory limit or a fault of the library may end; if it passes, it is compiled
  * again on another thread of this process, at a cost that is known by then. Masks have limits of
  * their own, counted in work, not in time.
  */
@@ -52,7 +52,7 @@ export class GrammarCompiler {
   readonly #options: GrammarCompilerOptions;
   readonly #cache: GrammarCache;
   readonly #trials: GrammarTrials;
-  /** Grammars that are being compiled, so that nobody compiles them a second time. */
+  /** Pending compilations, so that no grammar is compiled twice at the same time. */
   readonly #underWay = new Map<string, Promise<SharedGrammar>>();
   #home: Promise<Home> | null = null;
   #disposed = false;
@@ -64,14 +64,14 @@ export class GrammarCompiler {
   }
 
   /**
-   * Compiles, or finds it compiled. The caller disposes of the result. Throws GRAMMAR_INVALID, and
-   * GRAMMAR_UNAVAILABLE where the library is missing.
+   * Compiles the grammar, or finds it in the cache. The caller disposes of the result. Throws
+   * GRAMMAR_INVALID, and GRAMMAR_UNAVAILABLE where the library is missing.
    */
   async compile(output: StructuredOutput): Promise<CompiledGrammar> {
     const source = grammarSource(output, this.#options.options);
     const key = createHash("sha256").update(`${source.kind}:${source.text}`).digest("base64");
     const known = this.#cache.find(key) ?? (await this.#underWay.get(key));
-    // What was compiled for somebody else may be forgotten by now.
+    // The cache may have freed the grammar of another request by now.
     if (known !== undefined && !known.freed) return known.lend();
     const made = this.#compile(key, source);
     this.#underWay.set(key, made);
@@ -86,9 +86,9 @@ export class GrammarCompiler {
     const refused = this.#cache.refusal(key);
     if (refused !== null) throw refused;
     const home = this.#openHome();
-    // A library that is missing says more than a process that does not start.
+    // The error of a missing library is clearer than that of a process that does not start.
     loadGrammarLibrary();
-    home.catch(() => null); // heard of below
+    home.catch(() => null); // a rejection is handled below
     try {
       const prepared = await this.#trials.prepare(source);
       const { library, vocabulary } = await home;
@@ -111,7 +111,7 @@ export class GrammarCompiler {
     return this.#home;
   }
 
-  /** Ends what is being compiled, and gives cached grammars back. Matchers live on. */
+  /** Ends pending compilations and releases cached grammars. Existing matchers stay valid. */
   dispose(): void {
     this.#disposed = true;
     this.#trials.dispose();

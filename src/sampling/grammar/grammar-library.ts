@@ -1,10 +1,10 @@
-/** The grammar library (native/grammar) by its C functions, with errors as errors. */
+/** The C functions of the grammar library (native/grammar), with errors as exceptions. */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import koffi, { type LibraryHandle, type TypeObject } from "koffi";
 import { EngineError, messageOf } from "#base";
 
-/** What one grammar may cost, as native/grammar/src/grammar.rs explains it. */
+/** Limits of one grammar; native/grammar/src/grammar.rs explains them. */
 export interface NativeLimits {
   readonly bytes: number;
   readonly lexerStates: number;
@@ -16,20 +16,20 @@ export interface NativeLimits {
   readonly stackBytes: number;
 }
 
-/** Tokens' bytes, one after another, and where each ends. */
+/** Tokens' bytes, concatenated, and the end of each. */
 export interface TokenBytes {
   readonly bytes: Uint8Array;
   readonly ends: Uint32Array;
 }
 
-/** Addresses are the library's own objects: who makes one frees it. */
+/** Addresses are the library's own objects: the code that creates one frees it. */
 export interface GrammarLibrary {
   /** Ends this process beyond `bytes` or after `milliseconds`. */
   armGuard(bytes: number, milliseconds: number): void;
   disarmGuard(): void;
   createVocabulary(tokens: TokenBytes, stopTokenIds: readonly number[]): Promise<unknown>;
   freeVocabulary(vocabulary: unknown): void;
-  /** Compiles on another thread. Rejects with the library's words. */
+  /** Compiles on another thread. Rejects with the library's message. */
   compile(
     vocabulary: unknown,
     language: "json" | "lark",
@@ -43,21 +43,21 @@ export interface GrammarLibrary {
     text: string,
     limits: NativeLimits,
   ): unknown;
-  /** Bytes that a grammar and its matchers hold. */
+  /** Bytes of a grammar and its matchers. */
   grammarBytes(grammar: unknown): number;
   freeGrammar(grammar: unknown): void;
   createMatcher(grammar: unknown): unknown;
-  /** The work that it took. Throws GrammarFailure, as `accept` and `rollback` do. */
+  /** Returns the work of the mask. Throws GrammarFailure, as `accept` and `rollback` do. */
   fillMask(matcher: unknown, mask: Uint32Array): number;
   accept(matcher: unknown, token: number): boolean;
   rollback(matcher: unknown, count: number): void;
   freeMatcher(matcher: unknown): void;
 }
 
-/** What the library said. */
+/** An error of the library. */
 export class GrammarFailure extends Error {
   override readonly name = "GrammarFailure";
-  /** The grammar is right, but wants more than the limits allow. */
+  /** The grammar is valid, but exceeds the limits. */
   readonly isLimit: boolean;
 
   constructor(message: string, isLimit: boolean) {
@@ -66,13 +66,13 @@ export class GrammarFailure extends Error {
   }
 }
 
-/** What native/grammar/src/lib.rs says of itself. */
+/** The ABI version in native/grammar/src/lib.rs. */
 const abi = 2;
 const errorBytes = 2_048;
 
 const extensions: Readonly<Record<string, string>> = { darwin: "dylib", win32: "dll" };
 
-/** Where tools/build-grammar.mjs puts the library, and where it comes with the package. */
+/** Output of tools/build-grammar.mjs, and the library's place in the package. */
 function libraryPaths(): readonly string[] {
   const { platform, arch } = process;
   const file = `libperigee-grammar.${extensions[platform] ?? "so"}`;
@@ -91,7 +91,10 @@ export function loadGrammarLibrary(): GrammarLibrary {
   return loaded;
 }
 
-/** Why structured output cannot be had on this machine, with the remedy; null where it can. */
+/**
+ * Why structured output is unavailable on this machine, with the remedy; null where it is
+ * available.
+ */
 export function grammarProblem(): string | null {
   try {
     loadGrammarLibrary();
@@ -120,10 +123,10 @@ function open(): GrammarLibrary {
   return bind(handle);
 }
 
-/** What is wrong with a grammar that leads to where nothing can follow. */
+/** The error of a grammar with a prefix that no token can continue. */
 export const noOutput = "it must allow an output, it allows none";
 
-/** What llguidance says in several lines, with its own names for things. */
+/** llguidance's messages have several lines and its own names. */
 function inOneLine(text: string): string {
   if (text.startsWith("NoExtensionBias")) return noOutput;
   const regex = /regex parse error:[\s\S]*?^error: (.*)$/m.exec(text)?.[1];
@@ -144,7 +147,7 @@ class ErrorText {
   failure(isLimit = false): GrammarFailure {
     const end = this.#text.indexOf(0);
     const text = this.#text.toString("utf8", 0, end === -1 ? errorBytes : end);
-    // Of rows that are too long, llguidance speaks as of errors of the parser.
+    // llguidance reports rows that are too long as errors of the parser.
     return new GrammarFailure(inOneLine(text), isLimit || /row has \d+ items/.test(text));
   }
 }
@@ -209,7 +212,7 @@ function compileArguments(...given: Parameters<GrammarLibrary["compile"]>): read
 
 function bind(handle: LibraryHandle): GrammarLibrary {
   const native = functionsOf(handle);
-  // Calls of one thread follow each other: one place for the reasons of those that wait will do.
+  // Calls of one thread are sequential: one buffer is enough for the errors of synchronous calls.
   const reason = new ErrorText();
   const checked = (value: number): number => {
     if (value < 0) throw reason.failure(value === -2);
@@ -241,7 +244,7 @@ function bind(handle: LibraryHandle): GrammarLibrary {
 
 type NativeCall = ReturnType<LibraryHandle["func"]>;
 
-/** What a call makes on another thread, which reads `given` until then. */
+/** Result of a call on another thread, which reads `given` until then. */
 async function madeLater(call: NativeCall, given: readonly unknown[]): Promise<unknown> {
   const reason = new ErrorText();
   const made = await new Promise<unknown>((resolve, reject) => {
@@ -250,7 +253,8 @@ async function madeLater(call: NativeCall, given: readonly unknown[]): Promise<u
       else reject(error);
     });
   });
-  // `given` is in use until here, so that nobody collects what the library reads.
+  // `given` is referenced until here, so that it is not garbage-collected while the library reads
+  // it.
   if (made === null || given.length === 0) throw reason.failure();
   return made;
 }

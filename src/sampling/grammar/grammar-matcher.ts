@@ -2,35 +2,35 @@ import { assert, type Clock, EngineError } from "#base";
 import { GrammarFailure, type GrammarLibrary, noOutput } from "./grammar-library.ts";
 import { grammarInvalid } from "./grammar-source.ts";
 
-/** Follows one sequence through a grammar. */
+/** The state of one sequence in a grammar. */
 export interface GrammarMatcher {
   /**
    * Overwrites `row` [ceil(V / 32)] with the tokens that may come next, bit set = allowed. After
    * the end, only stop tokens. Throws GRAMMAR_INVALID where the grammar reaches a limit.
    */
   fillBitmask(row: Uint32Array): Promise<void>;
-  /** Takes the next token. False, and nothing changes, when the grammar does not allow it. */
+  /** Consumes the next token. False, without a change, when the grammar does not allow it. */
   accept(token: number): boolean;
-  /** Takes back the last `count` tokens. */
+  /** Removes the last `count` tokens. */
   rollback(count: number): void;
   /** A stop token was accepted: the output is complete. */
   isTerminated(): boolean;
   /** Whether the output is complete with this token, before it is accepted. */
   ends(token: number): boolean;
-  /** Its grammar's masks take so long that a step should not wait for many of them. */
+  /** Masks of its grammar take so long that a step should not wait for many of them. */
   readonly slow: boolean;
-  /** Gives its memory back. The matcher must not be used afterwards. */
+  /** Releases its memory. The matcher must not be used afterwards. */
   dispose(): void;
 }
 
-/** A call of the library that takes longer makes its grammar a slow one. */
+/** A call of the library that takes longer marks its grammar as slow. */
 const slowMs = 1;
-/** So many calls in a row that take less make it a quick one again. */
+/** This many shorter calls in a row mark it as quick again. */
 const quickCalls = 64;
 
 /**
- * Whether a grammar is slow, by what was seen of it so far; one of which nothing was seen is. Work
- * alone does not tell: the library counts what it looks at, not how long that takes.
+ * Whether a grammar is slow, by its measured calls; without a measurement it is slow. Work alone is
+ * no measure: the library counts items, not their time.
  */
 export class GrammarPace {
   readonly #clock: Clock;
@@ -41,7 +41,7 @@ export class GrammarPace {
     this.#clock = clock;
   }
 
-  /** Does something for the grammar, and takes note of how long that takes. */
+  /** Runs work for the grammar and records its time. */
   timed<Result>(work: () => Result): Result {
     const startMs = this.#clock.nowMs();
     try {
@@ -54,10 +54,10 @@ export class GrammarPace {
   }
 }
 
-/** Tokens whose work may be done at once. */
+/** Tokens whose work may be spent at once. */
 const burstTokens = 64;
 
-/** What the masks of one request may cost on average, all its sequences together. */
+/** Average work that the masks of one request may cost, over all its sequences. */
 export class WorkBudget {
   readonly #perToken: number;
   #left: number;
@@ -67,7 +67,7 @@ export class WorkBudget {
     this.#left = perToken * burstTokens;
   }
 
-  /** Takes note of a mask's work. Throws GRAMMAR_INVALID when there was too much of it. */
+  /** Records a mask's work. Throws GRAMMAR_INVALID when the budget is exceeded. */
   spend(work: number): void {
     const most = this.#perToken * burstTokens;
     this.#left = Math.min(this.#left + this.#perToken, most) - work;
@@ -81,18 +81,18 @@ export class WorkBudget {
 
 export interface MatcherParts {
   readonly library: GrammarLibrary;
-  /** Made when it is first asked for: sequences that wait need none. */
+  /** Creates the native matcher at its first use: waiting sequences need none. */
   readonly create: () => unknown;
   readonly stopTokenIds: ReadonlySet<number>;
   readonly budget: WorkBudget;
   readonly pace: GrammarPace;
-  /** Hears of a failure of the library, after which the grammar should not be lent again. */
+  /** Called after a failure of the library, when the grammar should not be lent again. */
   readonly onFailure: () => void;
-  /** Hears that the matcher was disposed of. */
+  /** Called when the matcher is disposed of. */
   readonly onDispose: () => void;
 }
 
-/** Which setting a limit of the library's is, by a word of what it says. */
+/** Setting of each of the library's limits, by a word of its message. */
 const settings: readonly (readonly [RegExp, string])[] = [
   [/bytes/, "grammar.memoryBytesMax"],
   [/state/, "grammar.lexerStatesMax"],
@@ -170,7 +170,7 @@ export class NativeMatcher implements GrammarMatcher {
       this.#parts.onFailure();
       if (error instanceof GrammarFailure && error.isLimit) throw limitReached(error);
       const reason = error instanceof Error ? error.message : String(error);
-      // Seen only when the output gets there: parts of it may end, and the whole never.
+      // Detected only when the output gets there: a prefix may be allowed that no output completes.
       if (reason === noOutput) throw grammarInvalid(`${reason} that begins like this one`, error);
       throw new EngineError(
         "ENGINE_STEP_FAILED",

@@ -1,14 +1,14 @@
 /**
- * A process that tries grammars out, one after another: translates and compiles what it is sent,
- * against a vocabulary of single bytes. One that takes too long, too much memory or breaks the
- * library ends the process (the guard is the library's), and nothing else.
+ * A process that tries grammars, one after another: it translates and compiles each, against a
+ * vocabulary of single bytes. A grammar that takes too long, too much memory or breaks the library
+ * ends this process (the guard is the library's), and nothing else.
  */
 import { setPriority } from "node:os";
 import { GrammarFailure, loadGrammarLibrary, type NativeLimits } from "./grammar-library.ts";
 import type { GrammarSource } from "./grammar-source.ts";
 import { type PreparedGrammar, preparedGrammar } from "./prepared-grammar.ts";
 
-/** What the process is asked. */
+/** A request to the process. */
 export interface TrialJob {
   readonly source: GrammarSource;
   readonly whitespaceMax: number;
@@ -17,19 +17,21 @@ export interface TrialJob {
   readonly limits: NativeLimits;
 }
 
-/** What it answers. `error`: what the grammar must be, and is. */
+/**
+ * The process's answer. `error`: the requirement that the grammar violates, and its actual value.
+ */
 export type TrialAnswer =
   | { readonly ready: true }
   | { readonly prepared: PreparedGrammar }
   | { readonly error: string; readonly isLimit: boolean };
 
-/** Lower than what generates. */
+/** Lower priority than generation. */
 const niceness = 10;
 
 try {
   setPriority(niceness);
 } catch {
-  // Some systems let nobody do that: it is a courtesy.
+  // Some systems forbid it: the priority is optional.
 }
 
 const library = loadGrammarLibrary();
@@ -37,7 +39,7 @@ const ends = Uint32Array.from({ length: 256 }, (_, byte) => byte + 1);
 const bytes = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 const vocabulary = await library.createVocabulary({ bytes, ends }, []);
 
-/** Compiles, and asks for the first mask: a grammar without any output has none. */
+/** Compiles, and computes the first mask: a grammar without any output has none. */
 function tryOut(prepared: PreparedGrammar, limits: NativeLimits): void {
   const grammar = library.compileNow(vocabulary, prepared.language, prepared.text, limits);
   const matcher = library.createMatcher(grammar);

@@ -1,16 +1,16 @@
-/** What a request asks of its output, as plain data that can be checked, compared and sent. */
+/** The structured output of a request, as plain data that can be checked, compared and sent. */
 import { EngineError } from "#base";
 import type { GrammarOptions } from "../config.ts";
 import type { StructuredOutput } from "../sampling-params.ts";
 
-/** One of the ways to say what an output must match. */
+/** A constraint of an output, in one of the grammar languages. */
 export interface GrammarSource {
   readonly kind: "schema" | "regex" | "choice" | "ebnf" | "tag";
   /** A JSON schema, a regular expression, a JSON list of strings, EBNF, or a tag as JSON. */
   readonly text: string;
 }
 
-/** The caller's grammar cannot be used. `wanted`: what it must be, and what it is. */
+/** The error of an unusable grammar. `wanted`: the requirement, and the actual value. */
 export function grammarInvalid(wanted: string, cause?: unknown): EngineError {
   return new EngineError("GRAMMAR_INVALID", `Cannot compile the grammar: ${wanted}`, {
     cause,
@@ -21,7 +21,7 @@ export function grammarInvalid(wanted: string, cause?: unknown): EngineError {
 const openers = "([{";
 const closers = ")]}";
 
-/** How deep brackets nest in `text`, whatever they mean there. */
+/** Nesting depth of brackets in `text`, whatever their meaning. */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
@@ -33,7 +33,7 @@ function depthOf(text: string): number {
   return deepest;
 }
 
-/** A JSON value that came as text or as an object, as text. */
+/** A JSON value, given as text or as an object, as text. */
 function jsonText(value: unknown, name: string): string {
   if (typeof value !== "string") return JSON.stringify(value);
   try {
@@ -53,8 +53,8 @@ function sourceOf(output: StructuredOutput): GrammarSource {
 }
 
 /**
- * The source of `output`. Costs no more than reading it once. Throws GRAMMAR_INVALID for what is
- * no JSON, too long or too deep.
+ * The source of `output`. Costs one pass over it. Throws GRAMMAR_INVALID for text that is no JSON,
+ * too long or too deep.
  */
 export function grammarSource(output: StructuredOutput, options: GrammarOptions): GrammarSource {
   const { sourceCharsMax, nestingMax } = options;

@@ -1,4 +1,4 @@
-/** Tries grammars out in processes of their own: what one of them does harms nobody. */
+/** Tries grammars in separate processes, so that a harmful one cannot affect other requests. */
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { EngineError } from "#base";
@@ -8,18 +8,18 @@ import type { TrialAnswer, TrialJob } from "./grammar-process.ts";
 import { type GrammarSource, grammarInvalid } from "./grammar-source.ts";
 import type { PreparedGrammar } from "./prepared-grammar.ts";
 
-/** A slow grammar holds up others' by one process. */
+/** A slow grammar delays others by one process only. */
 const processesMax = 2;
-/** Memory for the translation of a grammar, in MiB: it is linear in a source of limited length. */
+/** Heap for the translation of a grammar, in MiB: it is linear in a source of limited length. */
 const heapMebibytes = 256;
-/** What native/grammar/src/guard.rs says when it ends a process. */
+/** Exit codes in native/grammar/src/guard.rs. */
 const exitMemory = 77;
 const exitTime = 78;
 
-/** Stack of the thread that compiles. Untouched pages of it cost nothing. */
+/** Stack of the compiling thread. Its untouched pages cost nothing. */
 const stackBytes = 256 * 2 ** 20;
 
-/** The library's limits. What has no setting only says how much work a compilation may be. */
+/** The library's limits. Those without a setting only bound the work of a compilation. */
 export function nativeLimits(options: GrammarOptions): NativeLimits {
   return {
     bytes: options.memoryBytesMax,
@@ -48,7 +48,7 @@ interface Waiting {
   readonly reject: (error: EngineError) => void;
 }
 
-/** What a limit that ended the process is called. */
+/** The error for the limit that ended the process. */
 function endedBy(code: number | null, { compileMsMax, memoryBytesMax }: TrialJob): EngineError {
   if (code === exitTime) {
     const wanted = `it must compile within ${compileMsMax} ms (grammar.compileMsMax)`;
@@ -61,7 +61,7 @@ function endedBy(code: number | null, { compileMsMax, memoryBytesMax }: TrialJob
   return grammarInvalid("it must be one that the grammar library survives, it is not");
 }
 
-/** One process, and the job that it has. */
+/** One process and its current job. */
 class TrialProcess {
   readonly #child: ChildProcess;
   readonly #onFree: () => void;
@@ -75,7 +75,7 @@ class TrialProcess {
       execArgv: [`--max-old-space-size=${heapMebibytes}`, "--max-semi-space-size=4"],
       serialization: "advanced",
       stdio: ["ignore", "ignore", "ignore", "ipc"],
-      // What a large grammar took goes back to the system when it is freed.
+      // Memory of a large grammar returns to the system when it is freed.
       env: { MALLOC_MMAP_THRESHOLD_: "131072", MALLOC_TRIM_THRESHOLD_: "131072" },
     });
     this.#child.on("message", (answer: TrialAnswer) => this.#hear(answer));
@@ -145,7 +145,7 @@ class TrialProcess {
   }
 }
 
-/** The library's and our own words as our error. */
+/** An EngineError from the library's or the translation's message. */
 function refusal(message: string): EngineError {
   const prefix = "Cannot compile the grammar: ";
   return grammarInvalid(message.startsWith(prefix) ? message.slice(prefix.length) : message);
@@ -189,7 +189,7 @@ export class GrammarTrials {
     return started;
   }
 
-  /** Ends the processes. What waits is refused. */
+  /** Ends the processes. Waiting jobs are rejected. */
   dispose(): void {
     const stopped = new EngineError("SHUTTING_DOWN", "Cannot compile a grammar: the model closes");
     for (const { reject } of this.#queue.splice(0)) reject(stopped);

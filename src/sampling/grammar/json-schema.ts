@@ -1,4 +1,4 @@
-/** JSON schemas as llguidance is to read them: closed, spaced, without mere annotations. */
+/** Prepares JSON schemas for llguidance: closed, spaced, without mere annotations. */
 import { grammarInvalid } from "./grammar-source.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -12,13 +12,13 @@ const inSchema = new Set(["items", "additionalProperties", "additionalItems", "n
 const inList = new Set(["anyOf", "oneOf", "allOf", "prefixItems", "items"]);
 const inMap = new Set(["properties", "patternProperties", "$defs", "definitions"]);
 
-/** Formats that constrain a string; others are annotations, as JSON Schema has it. */
+/** Formats that constrain a string; others are annotations, as JSON Schema defines. */
 const formats = new Set([
   ...["date-time", "time", "date", "duration", "email", "hostname"],
   ...["ipv4", "ipv6", "uuid", "uri"],
 ]);
 
-/** Names of references of allOf's branches, and of everything that these refer to directly. */
+/** References in branches of allOf, and in anyOf within these. */
 function openReferences(schema: unknown, found = new Set<string>(), within = false): Set<string> {
   if (Array.isArray(schema)) {
     for (const item of schema) openReferences(item, found, within);
@@ -31,7 +31,7 @@ function openReferences(schema: unknown, found = new Set<string>(), within = fal
   return found;
 }
 
-/** Where in the document a schema is, as a reference names it. */
+/** Path of a schema in the document, as a reference names it. */
 function pointer(path: string, key: string): string {
   return `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
@@ -43,7 +43,9 @@ class SchemaReader {
     this.#open = openReferences(root);
   }
 
-  /** `merged`: other schemas name members of the same object, so that this one cannot be closed. */
+  /**
+   * `merged`: other schemas define members of the same object, so that this one cannot be closed.
+   */
   read(schema: unknown, path: string, merged: boolean): unknown {
     if (!isObject(schema)) return schema;
     const isMerged = merged || "allOf" in schema || "$ref" in schema || this.#open.has(path);
@@ -74,7 +76,7 @@ class SchemaReader {
   }
 }
 
-/** How tokens of JSON may be set apart. 0: compact, one space behind `,` and `:` at most. */
+/** Allowed white space between JSON tokens. 0: compact, at most one space after `,` and `:`. */
 function spacing(whitespaceMax: number): Json {
   const apart = { coerce_one_of: true };
   return whitespaceMax === 0
@@ -83,8 +85,8 @@ function spacing(whitespaceMax: number): Json {
 }
 
 /**
- * A schema for llguidance: objects have no members but those that they name, as in OpenAI's strict
- * mode; formats that constrain nothing are left out. Throws GRAMMAR_INVALID.
+ * A schema for llguidance: objects have no members but the named ones, as in OpenAI's strict mode;
+ * formats that constrain nothing are left out. Throws GRAMMAR_INVALID.
  */
 export function preparedSchema(schema: unknown, whitespaceMax: number): Json {
   const read = new SchemaReader(schema).read(schema === true ? {} : schema, "#", false);

@@ -1,14 +1,14 @@
-/** Pieces of llguidance's dialect of Lark, the language that grammars are handed over in. */
+/** Literals of llguidance's dialect of Lark, the language that grammars are translated to. */
 
 const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
 
 /** A string literal. */
 export function larkString(text: string): string {
-  // JSON's escapes, but for the control character that JSON does not know.
+  // JSON's escapes, and one for the control character that JSON does not escape.
   return JSON.stringify(text).replaceAll("\u007f", "\\u007f");
 }
 
-/** A character of a regular expression that stands for itself, in and out of brackets. */
+/** A literal character of a regular expression, in and out of brackets. */
 export function regexCharacter(code: number): string {
   const letter = (code >= 48 && code <= 57) || (code >= 65 && code <= 90);
   if (letter || (code >= 97 && code <= 122)) return String.fromCharCode(code);

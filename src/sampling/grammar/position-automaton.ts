@@ -1,13 +1,13 @@
 /**
  * Regular expressions as automata whose states are the characters in them (Glushkov, "The abstract
- * theory of automata", 1961). Counted repetitions count for any number: what is said of the
- * automaton's language holds for a larger one than the expression's.
+ * theory of automata", 1961). Counted repetitions become unbounded: the automaton's
+ * language is a superset of the expression's.
  */
 import { type CharSet, charSet, intersects } from "./char-set.ts";
 import type { Expr, Rules } from "./ebnf-syntax.ts";
 
 export interface PositionAutomaton {
-  /** What each position reads. */
+  /** Characters that each position matches. */
   readonly sets: readonly CharSet[];
   readonly firsts: readonly number[];
   readonly lasts: ReadonlySet<number>;
@@ -16,7 +16,7 @@ export interface PositionAutomaton {
   readonly isNullable: boolean;
 }
 
-/** Larger expressions are not worth looking into. */
+/** Larger expressions are not analysed. */
 const positionsMax = 256;
 
 interface Part {
@@ -120,12 +120,14 @@ export function automatonOf(expr: Expr, rules: Rules): PositionAutomaton | null 
   return { sets, follows, firsts, isNullable, lasts: new Set(part.lasts) };
 }
 
-/** What a word of the automaton may begin with. */
+/** Characters that a word of the automaton may begin with. */
 export function firstCharacters({ sets, firsts }: PositionAutomaton): CharSet {
   return charSet(firsts.flatMap((place) => sets[place] ?? []));
 }
 
-/** Pairs of places that one word can lead to in both; `visit` ends the walk by returning true. */
+/**
+ * Pairs of positions that one word can lead to in both; `visit` ends the walk by returning true.
+ */
 function walkTogether(
   a: PositionAutomaton,
   b: PositionAutomaton,
@@ -149,12 +151,12 @@ function walkTogether(
   return false;
 }
 
-/** Whether a word that is not empty is in both. */
+/** Whether both accept a common word that is not empty. */
 export function shareWord(a: PositionAutomaton, b: PositionAutomaton): boolean {
   return walkTogether(a, b, (inA, inB) => a.lasts.has(inA) && b.lasts.has(inB));
 }
 
-/** Whether a word of `a`, with one of `next` behind it, may be the beginning of a word of `b`. */
+/** Whether a word of `a`, followed by a character of `next`, may be a prefix of a word of `b`. */
 export function runsOn(a: PositionAutomaton, next: CharSet, b: PositionAutomaton): boolean {
   return walkTogether(a, b, (inA, inB) => {
     if (!a.lasts.has(inA)) return false;

@@ -10,7 +10,7 @@ export interface PreparedGrammar {
   readonly text: string;
 }
 
-/** A JSON value that was checked to be one when the request came. */
+/** A JSON value that was validated when the request arrived. */
 function parsed(text: string): unknown {
   return JSON.parse(text);
 }
@@ -18,7 +18,7 @@ function parsed(text: string): unknown {
 function choiceLark(text: string): string {
   const choices: unknown = parsed(text);
   if (!Array.isArray(choices)) throw grammarInvalid("choice must be a list");
-  // One terminal: with several, the lexer would take the longest of them.
+  // One terminal: with several, the lexer would match the longest of them.
   const literals = choices.map((choice) => larkString(String(choice)));
   return `start: CHOICE\nCHOICE: ${literals.join(" | ")}\n`;
 }

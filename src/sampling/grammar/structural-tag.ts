@@ -2,13 +2,13 @@
  * Structural tags (xgrammar's format): free text with constrained parts, as Lark.
  *
  * Free text ends where a trigger does: it is a lazy terminal, so no text contains a trigger that
- * does not begin a tag. What ends a tag belongs to the terminal before it wherever that could run
- * on: the lexer takes the longest match.
+ * does not begin a tag. A tag's end belongs to the terminal before it wherever that could match
+ * beyond it: the lexer takes the longest match.
  */
 import { grammarInvalid } from "./grammar-source.ts";
 import { larkRegex, larkString } from "./lark-text.ts";
 
-/** How parts are written that are grammars of their own. */
+/** Writers of parts that are grammars of their own. */
 export interface PartWriter {
   /** Lark's `%json`. */
   json(schema: unknown): string;
@@ -71,7 +71,7 @@ const formats =
   "const_string, json_schema, any_text, regex, grammar, sequence, or, tag, triggered_tags, " +
   "tags_with_separator";
 
-/** vLLM's older form, `{ structures, triggers }`, in terms of the newer. */
+/** Converts vLLM's older form, `{ structures, triggers }`, to the newer. */
 function newerForm(tag: Json): Json {
   if (!("structures" in tag)) return "format" in tag ? objectOf(tag.format, "format") : tag;
   const tags = listOf(tag.structures, "structures").map((value) => {
@@ -100,7 +100,7 @@ class TagWriter {
     return name;
   }
 
-  /** `ends`: what follows, which is then part of the result; null for nothing that is known. */
+  /** `ends`: texts that follow, which are then part of the result; null where they are unknown. */
   #format(format: Json, ends: readonly string[] | null): string {
     switch (format.type) {
       case "any_text":
@@ -164,7 +164,7 @@ class TagWriter {
       const element = objectOf(elements[place], "an element");
       const next = elements[place + 1];
       const isLast = place === elements.length - 1;
-      // What runs on takes the text behind it along.
+      // An unbounded element also matches the text behind it.
       const runsOn = element.type === "any_text" || element.type === "regex";
       if (runsOn && isObject(next) && next.type === "const_string") {
         parts.push(this.#format(element, [textOf(next.value, "value")]));
@@ -183,7 +183,7 @@ class TagWriter {
     return `(${parts.join(" ")})`;
   }
 
-  /** Content and end of a tag whose beginning is written. */
+  /** Content and end of a tag whose beginning is already written. */
   #afterBegin({ content, ends }: Tag): string {
     return this.#format(content, ends);
   }

@@ -1,7 +1,7 @@
 /** The parts of a grammar text. */
 import type { Expr, Repeat } from "./ebnf-syntax.ts";
 
-/** A terminal in a rule: a whole regular expression, or part of one that was taken apart. */
+/** A terminal in a rule: a whole regular expression, or a part of one that was split. */
 export interface Terminal {
   readonly kind: "terminal";
   readonly id: number;

@@ -1,9 +1,9 @@
 /**
- * Where a lexer that takes the longest match would change what a grammar means.
+ * Finds where a lexer that takes the longest match would change a grammar's meaning.
  *
  * It does if, at one place of an output, terminals a and b may begin, a word of a may end there,
- * and with a character that may follow a the lexer is still within b. Every answer errs on the safe
- * side: places are told apart by the terminal before them alone, repetitions by their item.
+ * and with a character that may follow a the lexer is still within b. Every result errs on the safe
+ * side: places are distinguished by the terminal before them alone, repetitions by their item.
  */
 import { type CharSet, unionOf } from "./char-set.ts";
 import type { Rules } from "./ebnf-syntax.ts";
@@ -16,7 +16,7 @@ import {
 } from "./position-automaton.ts";
 import type { Syntax, Terminal } from "./syntax.ts";
 
-/** With more terminals, or more pairs of them to look at, all are in conflict. */
+/** With more terminals, or more pairs of them to compare, all are in conflict. */
 const terminalsMax = 256;
 const pairsMax = 50_000;
 
@@ -104,7 +104,7 @@ class TerminalOrder {
     }
   }
 
-  /** Notes that `follow` may come behind `syntax`. Whether that was news. */
+  /** Records that `follow` may come behind `syntax`. Returns whether that was new. */
   #follow(syntax: Syntax, follow: Ids): boolean {
     switch (syntax.kind) {
       case "terminal": {
@@ -137,7 +137,7 @@ class TerminalOrder {
 /** Sets of terminals that may begin at one place. */
 class Places {
   readonly #order: TerminalOrder;
-  /** Terminals that one word may be taken for: what follows one may follow the others. */
+  /** Terminals that match a common word: the successors of one may follow the others. */
   readonly #group = new Map<number, number>();
 
   constructor(order: TerminalOrder) {
@@ -161,7 +161,7 @@ class Places {
     return [this.#order.start, ...byGroup.values()];
   }
 
-  /** Whether that was news. */
+  /** Returns whether that was new. */
   join(a: number, b: number): boolean {
     const [one, other] = [this.#groupOf(a), this.#groupOf(b)];
     if (one !== other) this.#group.set(one, other);
@@ -185,7 +185,7 @@ function* pairsOf(place: Ids): Generator<readonly [number, number]> {
   for (const a of ids) for (const b of ids) yield [a, b];
 }
 
-/** Terminals that must be taken apart. None: the grammar means what it says. */
+/** Terminals that must be split. None: the lexer keeps the grammar's meaning. */
 export function conflictingTerminals(
   syntax: ReadonlyMap<string, Syntax>,
   rules: Rules,
@@ -207,7 +207,7 @@ export function conflictingTerminals(
   return found === null ? large : large.filter(({ id }) => found.has(id));
 }
 
-/** Ids of terminals in conflict; null: too much to look at. */
+/** Ids of terminals in conflict; null: too many to compare. */
 function conflictsIn(
   order: TerminalOrder,
   automata: ReadonlyMap<number, PositionAutomaton>,

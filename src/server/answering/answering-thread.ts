@@ -1,6 +1,6 @@
 /**
- * A thread that answers: the whole HTTP application over its own way to the engine. Connections are
- * handed to it; what only the main thread knows, it lets that one answer.
+ * An answering thread: the whole HTTP application over its own connection to the engine. The main
+ * thread hands connections to it, and answers the requests that only the main thread can answer.
  */
 import { closeSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -17,10 +17,10 @@ import { forward } from "./forward.ts";
 import { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
 
-/** How long answers of the main thread may still take at the end. */
+/** Maximum wait for forwarded requests when the thread closes. */
 const FORWARDS_MS = 1000;
 
-/** All that serves. */
+/** The parts of a serving thread. */
 interface Serving {
   readonly model: LLM;
   readonly app: FastifyInstance;
@@ -89,13 +89,14 @@ class AnsweringThread {
       if (isGeneration(request)) answer.call(app.server, request, response);
       else this.#forward(request, response);
     });
-    // Node looks for slow requests only in servers that listen; this one gets its connections.
+    // Node checks for slow requests only in servers that listen; this one receives its connections.
     app.server.emit("listening");
     return { model, app, admission, metrics };
   }
 
   #adopt(descriptor: number): void {
-    // Said first: if this thread ended right here, nobody must close what may be another's by then.
+    // Recorded first: if this thread ended right here, the main thread must not close the
+    // descriptor, whose number another connection may have by then.
     this.#places.adopt(this.#place);
     try {
       assert(this.#serving !== null, "Connections come when the thread is ready");
@@ -123,7 +124,7 @@ class AnsweringThread {
     this.#post({ type: "metrics", ask, metrics });
   }
 
-  /** What the main thread has answered goes out; then all connections end. */
+  /** Sends the main thread's answers to forwarded requests, then ends all connections. */
   async #close(): Promise<void> {
     const late = new Promise((resolve) => setTimeout(resolve, FORWARDS_MS).unref());
     await Promise.race([Promise.all(this.#forwards), late]);
@@ -142,7 +143,7 @@ class AnsweringThread {
   }
 }
 
-/** What this thread answers itself; all else, mistakes included, is the main thread's. */
+/** Whether this thread answers a request; the main thread answers all others, errors included. */
 function isGeneration({ method, url = "" }: IncomingMessage): boolean {
   return method === "POST" && GENERATION_PATHS.has(url.split("?", 1)[0] ?? "");
 }

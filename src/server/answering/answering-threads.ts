@@ -10,7 +10,7 @@ import { SharedPlaces } from "./shared-places.ts";
 import { closeDescriptors, ThreadHandle } from "./thread-handle.ts";
 import type { ThreadWork } from "./thread-messages.ts";
 
-/** How many threads answer where nobody says; see `answeringThreads` in ../config.ts. */
+/** The default number of answering threads; see `answeringThreads` in ../config.ts. */
 export function defaultThreads(cores: number = availableParallelism()): number {
   const CORES_PER_THREAD = 3;
   const CORES_MIN = 8;
@@ -19,25 +19,25 @@ export function defaultThreads(cores: number = availableParallelism()): number {
   return Math.min(THREADS_MAX, Math.floor(cores / CORES_PER_THREAD));
 }
 
-/** What threads answer with, and what stays with the main thread. */
+/** The work of the answering threads, and the parts that stay on the main thread. */
 export interface AnsweringParts extends Omit<ThreadWork, "connection"> {
   readonly model: ServedModel & Required<Pick<ServedModel, "connect">>;
   readonly log: FastifyBaseLogger;
-  /** Answers here a request that only this thread can answer: a connection's other end. */
+  /** Answers a forwarded request on the main thread; `port` is the other end of its connection. */
   readonly onForward: (port: MessagePort) => void;
 }
 
 /**
- * The threads that answer: each connection goes to the one with the least in work. One that crashes
- * is replaced; its connections end, what it was to get goes to others.
+ * The answering threads: each connection goes to the thread with the lowest load. A crashed thread
+ * is replaced; its connections end, and connections that it had not adopted go to ready threads.
  */
 export class AnsweringThreads {
-  /** Counters of all threads; the last place is the main thread's. */
+  /** Counters of all threads; the last place belongs to the main thread. */
   readonly places: SharedPlaces;
   readonly #threads: ThreadHandle[];
   #parts: AnsweringParts | null = null;
   #closing = false;
-  /** What threads counted that are gone. */
+  /** Metrics of ended threads. */
   #ended: MetricsSnapshot[] = [];
 
   private constructor(count: number) {
@@ -45,7 +45,7 @@ export class AnsweringThreads {
     this.#threads = Array.from({ length: count }, (_, place) => this.#start(place));
   }
 
-  /** Starts so many threads; none where connections cannot be handed over. */
+  /** Starts `count` threads; none if the system cannot hand connections over. */
   static start(count: number): AnsweringThreads {
     return new AnsweringThreads(count > 0 && canHandOver() ? count : 0);
   }
@@ -55,13 +55,13 @@ export class AnsweringThreads {
     return this.#threads.length;
   }
 
-  /** Settles when all of them are ready, or known not to become so. */
+  /** Settles when each thread is ready or has failed. */
   async serve(parts: AnsweringParts): Promise<void> {
     this.#parts = parts;
     await Promise.all(this.#threads.map((thread) => this.#serve(thread, parts)));
   }
 
-  /** Gives a connection to a thread. False where none can take it: it is the caller's. */
+  /** Gives a connection to a thread. False if no thread can take it: the caller keeps it. */
   take(socket: Socket): boolean {
     const thread = this.#leastBusy();
     const descriptor = thread === null ? null : handOver(socket);
@@ -70,13 +70,13 @@ export class AnsweringThreads {
     return true;
   }
 
-  /** What they counted, those included that are gone. */
+  /** Metrics of all threads, including ended ones. */
   async metrics(): Promise<readonly MetricsSnapshot[]> {
     const told = await Promise.all(this.#ready().map((thread) => thread.metrics()));
     return [...this.#ended, ...told.filter((snapshot) => snapshot !== null)];
   }
 
-  /** Settles when nothing runs on any of them. */
+  /** Settles when no request runs on any thread. */
   async drain(): Promise<void> {
     await Promise.all(this.#ready().map((thread) => thread.drain()));
   }
@@ -85,7 +85,7 @@ export class AnsweringThreads {
     for (const thread of this.#ready()) thread.abortAll();
   }
 
-  /** Ends them with their connections. */
+  /** Ends the threads and their connections. */
   async close(): Promise<void> {
     this.#closing = true;
     await Promise.all(this.#threads.map((thread) => thread.close()));
@@ -115,7 +115,7 @@ export class AnsweringThreads {
     }
   }
 
-  /** A thread that was ready once is replaced; one that never was would not be the next time. */
+  /** Replaces a thread that was ready once; one that never became ready would fail again. */
   async #replace(
     thread: ThreadHandle,
     reason: string,
@@ -159,9 +159,9 @@ export class AnsweringThreads {
 }
 
 /**
- * The connection for one of so many threads: each has text threads of its own, and all of them
- * together are as many as the model's settings say. Two are the least with which a short text does
- * not wait behind a long one.
+ * The connection for one of `threads` threads: each has its own text threads, together as many as
+ * the model's settings specify, but two or more each: with two, a short text does not wait behind a
+ * long one.
  */
 export function withShare(connection: ModelConnection, threads: number): ModelConnection {
   const { settings } = connection;

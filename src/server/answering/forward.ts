@@ -7,14 +7,15 @@ import {
 import type { MessagePort } from "node:worker_threads";
 import { PortStream } from "./port-stream.ts";
 
-/** Headers about one connection; the next one has its own. */
+/** Hop-by-hop headers: they apply to one connection only. */
 const HOP_HEADERS = new Set(["connection", "keep-alive", "proxy-connection", "expect", "upgrade"]);
-/** Whether a body comes in chunks, too, is a matter of each connection. */
+/** The transfer encoding, too, applies to one connection only. */
 const ANSWER_HOP_HEADERS = new Set([...HOP_HEADERS, "transfer-encoding"]);
 
 /**
- * Lets another thread's server answer, over a port to it: request and answer are its own, byte for
- * byte. Settles when the answer is out, or one of the two sides is gone.
+ * Forwards a request to another thread's server, over a port: request and answer pass byte for
+ * byte, except for hop-by-hop headers. Settles when the answer is sent, or one of the two sides is
+ * gone.
  */
 export function forward(
   request: IncomingMessage,
@@ -22,7 +23,7 @@ export function forward(
   port: MessagePort,
 ): Promise<void> {
   const headers = endToEnd(request.rawHeaders, HOP_HEADERS);
-  // So that an end of the connection is the other server's wish, and not the rule.
+  // With keep-alive, `connection: close` in the answer is the other server's own decision.
   headers.push("connection", "keep-alive");
   const onward = openRequest({
     method: request.method ?? "GET",
@@ -48,7 +49,7 @@ export function forward(
   });
 }
 
-/** Names and values in turn, as they came, without those in `skipped`. */
+/** Alternating header names and values, in order, without the headers in `skipped`. */
 function endToEnd(raw: readonly string[], skipped: ReadonlySet<string>): string[] {
   const headers: string[] = [];
   for (let place = 0; place + 1 < raw.length; place += 2) {

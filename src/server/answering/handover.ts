@@ -1,17 +1,18 @@
 /**
- * Connections that go to another thread: Node moves no sockets between threads, but a copy of the
- * descriptor is a socket there, and closing this thread's one does not end the connection.
+ * Hands connections over to another thread: Node cannot move sockets between threads, but the other
+ * thread can open a socket on a duplicate of the descriptor, and closing this thread's descriptor
+ * does not end the connection.
  */
 import type { Socket } from "node:net";
 import koffi from "koffi";
 
-/** fcntl's command that copies a descriptor which programs that are started do not get. */
+/** fcntl's F_DUPFD_CLOEXEC: duplicates a descriptor; child processes do not inherit the copy. */
 const DUPLICATE_CLOSED_ON_EXEC: Partial<Record<NodeJS.Platform, number>> = {
   linux: 1030,
   darwin: 67,
 };
 
-/** Descriptors below are standard input and output, also where these are closed. */
+/** Lower descriptors are standard input, output and error, even if these are closed. */
 const FIRST_FREE = 3;
 
 type Fcntl = (descriptor: number, command: number, kind: "int", from: number) => number;
@@ -23,27 +24,27 @@ interface Duplicator {
 
 let duplicator: Duplicator | null | undefined;
 
-/** Whether this system can do it. */
+/** Whether this system can hand connections over. */
 export function canHandOver(): boolean {
   duplicator ??= openDuplicator();
   return duplicator !== null;
 }
 
 /**
- * The number of a descriptor of the same connection, which is its receiver's to close; null where
- * there is none to be had. Of the socket nothing must have been read; it is of no more use.
+ * A duplicate descriptor of the connection, which its receiver must close; null if none can be
+ * made. No bytes may have been read from the socket; on success the socket is destroyed.
  */
 export function handOver(socket: Socket): number | null {
   const descriptor = descriptorOf(socket);
   if (descriptor === null || !canHandOver() || !duplicator) return null;
   const copy = duplicator.fcntl(descriptor, duplicator.command, "int", FIRST_FREE);
   if (copy < 0) return null;
-  // Closes the descriptor and nothing else: `end` would end the connection itself.
+  // Closes only the descriptor: `end` would end the connection itself.
   socket.destroy();
   return copy;
 }
 
-/** Sockets have their descriptor where no type says so; Windows has none. */
+/** A socket's descriptor, from a field that Node does not document; Windows has none. */
 function descriptorOf(socket: Socket): number | null {
   const handle: unknown = "_handle" in socket ? socket._handle : null;
   const isHandle = typeof handle === "object" && handle !== null && "fd" in handle;
@@ -58,7 +59,7 @@ function openDuplicator(): Duplicator | null {
     const fcntl: Fcntl = koffi.load(null).func("int fcntl(int descriptor, int command, ...)");
     return { fcntl, command };
   } catch {
-    // A system whose C library is not to be found by its names: connections stay where they are.
+    // The C library's functions cannot be loaded: connections stay on their thread.
     return null;
   }
 }

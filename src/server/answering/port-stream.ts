@@ -1,24 +1,24 @@
 import { Duplex } from "node:stream";
 import type { MessagePort } from "node:worker_threads";
 
-/** Bytes that may be under way before the other side has said that it took them. */
+/** Unacknowledged bytes from which on writes wait for the other side. */
 const WINDOW_BYTES = 256 * 1024;
 
-/** Bytes, how many of the other side's were taken, or the end of this side's. */
+/** Data, an acknowledgement (number of bytes taken), or null: this side's end. */
 type PortMessage = Uint8Array | number | null;
 
 /**
- * A connection between two threads: a stream of bytes over a port, with an end for each direction,
- * that waits for slow readers. Node's HTTP servers and clients take it for a socket.
+ * A connection between two threads: a byte stream over a port, with an end for each direction and
+ * with backpressure. Node's HTTP servers and clients use it as a socket.
  */
 export class PortStream extends Duplex {
   readonly #port: MessagePort;
-  /** Written, and not yet taken by the other side. */
+  /** Bytes written and not yet acknowledged by the other side. */
   #unacknowledged = 0;
   #waiting: (() => void) | null = null;
-  /** Received while the reader had enough; told when it wants more. */
+  /** Bytes received and not yet acknowledged; acknowledged when the reader wants more. */
   #untold = 0;
-  /** The other side said that no more comes. */
+  /** The other side has ended its direction. */
   #otherEnded = false;
 
   constructor(port: MessagePort) {
@@ -28,7 +28,7 @@ export class PortStream extends Duplex {
     port.on("close", () => this.#closed());
   }
 
-  /** What HTTP asks of sockets, and has no meaning here. */
+  /** Socket methods that Node's HTTP calls; without effect here. */
   setNoDelay(): this {
     return this;
   }
@@ -49,7 +49,7 @@ export class PortStream extends Duplex {
     return this;
   }
 
-  /** As sockets do: ends when everything is written. */
+  /** As in sockets: destroys the stream when all data is written. */
   destroySoon(): void {
     if (this.writable) this.end();
     if (this.writableFinished) this.destroy();
@@ -57,7 +57,7 @@ export class PortStream extends Duplex {
   }
 
   override _write(chunk: Uint8Array, _encoding: BufferEncoding, done: () => void): void {
-    // A copy of its own: a view would take along all of the buffer that it is a part of.
+    // A copy: posting a view would also copy the rest of its buffer.
     const bytes = Uint8Array.from(chunk);
     this.#unacknowledged += bytes.length;
     this.#post(bytes);
@@ -106,7 +106,7 @@ export class PortStream extends Duplex {
     this.#port.postMessage(message);
   }
 
-  /** The other side is gone; what it sent to its end is read first. */
+  /** The other side is gone; data of an ended direction is read first. */
   #closed(): void {
     if (!this.#otherEnded || this.readableEnded) this.destroy();
     else this.once("end", () => this.destroy());

@@ -1,4 +1,4 @@
-/** Fields that all threads share, and fields of each. */
+/** Indexes of the common fields, then of the fields of each place. */
 const DRAINING = 0;
 const RUNNING = 1;
 const FIRST_PLACE = 2;
@@ -8,11 +8,11 @@ const PLACE_ADOPTED = 2;
 const PLACE_FIELDS = 3;
 
 /**
- * Counters in memory that all threads of a server see: what limits the server as a whole is counted
- * once, and what a thread had in work is known when it is gone. A place is one thread's.
+ * Counters in memory shared by all threads of a server: server-wide limits have common counters,
+ * and an ended thread's running requests can be subtracted. Each place belongs to one thread.
  */
 export class SharedPlaces {
-  /** To be handed to the other threads. */
+  /** The memory, to pass to the other threads. */
   readonly buffer: SharedArrayBuffer;
   readonly #fields: Int32Array;
 
@@ -21,13 +21,13 @@ export class SharedPlaces {
     this.#fields = new Int32Array(buffer);
   }
 
-  /** Zeros, for so many threads. */
+  /** Zeroed counters for `places` threads. */
   static create(places: number): SharedPlaces {
     const fields = FIRST_PLACE + places * PLACE_FIELDS;
     return new SharedPlaces(new SharedArrayBuffer(fields * Int32Array.BYTES_PER_ELEMENT));
   }
 
-  /** No more requests are taken. */
+  /** No more requests are admitted. */
   get draining(): boolean {
     return Atomics.load(this.#fields, DRAINING) === 1;
   }
@@ -36,12 +36,12 @@ export class SharedPlaces {
     Atomics.store(this.#fields, DRAINING, 1);
   }
 
-  /** Requests in work, in all places. */
+  /** Running requests, in all places. */
   get running(): number {
     return Atomics.load(this.#fields, RUNNING);
   }
 
-  /** One request more at `place`, unless there are `limit`; gives how many there were before. */
+  /** Adds a request at `place`, unless `limit` run already; returns the number before. */
   enter(place: number, limit: number): number {
     const before = Atomics.add(this.#fields, RUNNING, 1);
     if (before >= limit) Atomics.sub(this.#fields, RUNNING, 1);
@@ -54,7 +54,7 @@ export class SharedPlaces {
     Atomics.sub(this.#fields, RUNNING, 1);
   }
 
-  /** A connection is given to `place`, or has ended there. */
+  /** Counts a connection that is given to `place`; `disconnect` when it has ended. */
   connect(place: number): void {
     Atomics.add(this.#fields, fieldOf(place, PLACE_CONNECTIONS), 1);
   }
@@ -63,7 +63,7 @@ export class SharedPlaces {
     Atomics.sub(this.#fields, fieldOf(place, PLACE_CONNECTIONS), 1);
   }
 
-  /** Open ones of all places, but for those of the thread that gives them. */
+  /** Open connections of all places, except those that the main thread keeps. */
   get connections(): number {
     let sum = 0;
     for (let field = FIRST_PLACE; field < this.#fields.length; field += PLACE_FIELDS) {
@@ -72,23 +72,23 @@ export class SharedPlaces {
     return sum;
   }
 
-  /** The thread at `place` takes over the descriptor that was given to it next. */
+  /** Records that the thread at `place` adopts the next descriptor that was given to it. */
   adopt(place: number): void {
     Atomics.add(this.#fields, fieldOf(place, PLACE_ADOPTED), 1);
   }
 
-  /** How many descriptors the thread at `place` has taken over. */
+  /** The number of descriptors that the thread at `place` has adopted. */
   adoptedAt(place: number): number {
     return Atomics.load(this.#fields, fieldOf(place, PLACE_ADOPTED));
   }
 
-  /** How busy a place is: open connections, those with a request in work twice. */
+  /** The load of a place: open connections plus running requests. */
   loadOf(place: number): number {
     const connections = Atomics.load(this.#fields, fieldOf(place, PLACE_CONNECTIONS));
     return connections + Atomics.load(this.#fields, fieldOf(place, PLACE_RUNNING));
   }
 
-  /** The thread at `place` is gone, and what it had in work with it. */
+  /** Resets `place` after its thread ended, with its running requests. */
   clear(place: number): void {
     const running = Atomics.exchange(this.#fields, fieldOf(place, PLACE_RUNNING), 0);
     Atomics.sub(this.#fields, RUNNING, running);

@@ -4,16 +4,16 @@ import type { MetricsSnapshot } from "../metrics.ts";
 import type { SharedPlaces } from "./shared-places.ts";
 import type { FromThread, ThreadData, ThreadWork, ToThread } from "./thread-messages.ts";
 
-/** How long a thread may take to say what it counted: after that, what it said before is used. */
+/** Maximum wait for a thread's metrics; after it, the thread's previous snapshot is used. */
 const METRICS_MS = 500;
 
-/** How long a thread may take to end by itself. */
+/** Maximum time for a thread to end by itself. */
 const CLOSING_MS = 3000;
 
 export interface ThreadEvents {
-  /** A request that this thread is to answer. */
+  /** A request for the main thread to answer. */
   readonly onForward: (message: Extract<FromThread, { readonly type: "forward" }>) => void;
-  /** It ended, and its descriptors that nobody took over are this thread's again. */
+  /** The thread ended; descriptors that it had not adopted belong to the main thread again. */
   readonly onEnd: (reason: string, descriptors: readonly number[]) => void;
 }
 
@@ -24,7 +24,7 @@ function threadUrl(): URL {
   return new URL(`${file}/answering-thread.js`, import.meta.url);
 }
 
-/** One answering thread as the main thread sees it. */
+/** The main thread's handle of one answering thread. */
 export class ThreadHandle {
   readonly place: number;
   readonly #places: SharedPlaces;
@@ -34,7 +34,7 @@ export class ThreadHandle {
   #markReady: (isReady: boolean) => void = () => {};
   #isReady = false;
   #wasReady = false;
-  /** Descriptors in the order in which they were given, from the `#forgotten`th on. */
+  /** Descriptors given to the thread, in order, without the first `#forgotten` ones. */
   #given: number[] = [];
   #forgotten = 0;
   #reason = "it ended";
@@ -67,28 +67,28 @@ export class ThreadHandle {
     });
   }
 
-  /** It took connections, and may do so no more. */
+  /** Whether the thread was ready at some time; it may have ended since. */
   get wasReady(): boolean {
     return this.#wasReady;
   }
 
-  /** It takes connections. */
+  /** Whether the thread takes connections. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** What it said last about its counts; null where it never did. */
+  /** The thread's last metrics snapshot; null if there is none. */
   get lastMetrics(): MetricsSnapshot | null {
     return this.#metrics;
   }
 
-  /** Settles with true when it takes connections, with false when it never will. */
+  /** Settles with true when the thread takes connections, with false if it never will. */
   serve(work: ThreadWork): Promise<boolean> {
     this.#worker.postMessage({ type: "serve", work } satisfies ToThread, [work.connection.port]);
     return this.#ready;
   }
 
-  /** The descriptor is the thread's from now on. */
+  /** Passes the descriptor, and its ownership, to the thread. */
   give(descriptor: number): void {
     this.#places.connect(this.place);
     const adopted = this.#places.adoptedAt(this.place);
@@ -98,7 +98,7 @@ export class ThreadHandle {
     this.#post({ type: "connection", descriptor });
   }
 
-  /** What it has counted; what it said the last time where it does not say now. */
+  /** The thread's metrics; the previous snapshot if it does not answer in time. */
   async metrics(): Promise<MetricsSnapshot | null> {
     const ask = ++this.#asks;
     let timer: NodeJS.Timeout | undefined;
@@ -112,7 +112,7 @@ export class ThreadHandle {
     return this.#metrics;
   }
 
-  /** Takes no new requests; settles when none runs. */
+  /** Stops admission of requests; settles when none runs. */
   drain(): Promise<void> {
     const drained = new Promise<void>((resolve) => {
       this.#onDrained = resolve;
@@ -158,7 +158,7 @@ export class ThreadHandle {
     }
   }
 
-  /** Descriptors that it was given and never took over. */
+  /** Descriptors that the thread was given and did not adopt. */
   #takeBack(): readonly number[] {
     const adopted = this.#places.adoptedAt(this.place) - this.#forgotten;
     return this.#given.slice(adopted);
@@ -177,7 +177,7 @@ export class ThreadHandle {
   }
 }
 
-/** For connections that nobody will answer. */
+/** Closes connections that no thread will answer. */
 export function closeDescriptors(descriptors: readonly number[]): void {
   for (const descriptor of descriptors) closeSync(descriptor);
 }

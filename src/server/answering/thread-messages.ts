@@ -1,17 +1,17 @@
-/** What crosses between the main thread and those that answer. */
+/** Messages between the main thread and the answering threads. */
 import type { MessagePort } from "node:worker_threads";
 import type { ModelConnection } from "#engine";
 import type { ServerConfig } from "../config.ts";
 import type { MetricsSnapshot } from "../metrics.ts";
 
-/** What a thread begins with. */
+/** Start data of an answering thread. */
 export interface ThreadData {
-  /** Its counters among those of all threads. */
+  /** The thread's index in the shared counters. */
   readonly place: number;
   readonly counters: SharedArrayBuffer;
 }
 
-/** What a thread needs to answer. */
+/** The data that a thread needs to serve. */
 export interface ThreadWork {
   readonly connection: ModelConnection;
   readonly config: ServerConfig;
@@ -21,21 +21,21 @@ export interface ThreadWork {
 
 export type ToThread =
   | { readonly type: "serve"; readonly work: ThreadWork }
-  /** A descriptor, the thread's from now on. */
+  /** A connection's descriptor, which the thread owns from now on. */
   | { readonly type: "connection"; readonly descriptor: number }
-  /** Wants its metrics. */
+  /** Requests the thread's metrics. */
   | { readonly type: "metrics"; readonly ask: number }
-  /** Wants to know when nothing runs; no more is taken. */
+  /** Stops admission; requests `drained` when no request runs. */
   | { readonly type: "drain" }
-  /** Ends what runs. */
+  /** Aborts the running requests. */
   | { readonly type: "abort" }
   | { readonly type: "close" };
 
 export type FromThread =
   | { readonly type: "ready" }
-  /** It cannot serve; it ends. */
+  /** The thread cannot serve, and ends. */
   | { readonly type: "failed"; readonly message: string }
-  /** A request that the main thread is to answer: a connection to its server. */
+  /** A request for the main thread to answer, as a connection to its server. */
   | { readonly type: "forward"; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly ask: number; readonly metrics: MetricsSnapshot }
   | { readonly type: "drained" };

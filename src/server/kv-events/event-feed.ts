@@ -10,14 +10,14 @@ import {
 import type { EventStream } from "../event-stream.ts";
 import { eventName, type ResumePoint } from "./resume-point.ts";
 
-/** Events of one write, and blocks of one `snapshot` event. */
+/** Maximum events of one write, and blocks of one `snapshot` event. */
 const ITEMS_PER_WRITE = 256;
 const BLOCKS_PER_PART = 1024;
 
 /**
  * One client's stream of events. Events are messages without a name, in TensorRT-LLM's JSON; before
- * the first one, and where some are lost, come `snapshot` messages: one for each thousand blocks,
- * the last of them with `"last":true` and an id to resume from.
+ * the first event, and after lost events, `snapshot` messages are sent: one per 1024 blocks, the
+ * last with `"last":true` and an id to resume from.
  */
 export class EventFeed {
   readonly #source: KvEventSource;
@@ -31,7 +31,7 @@ export class EventFeed {
     this.#windowSize = windowSize;
   }
 
-  /** Sends until the client or the model is gone. Begins behind `from` where that can be. */
+  /** Sends until the client or the model is gone. Starts after `from` if those events remain. */
   async run(from: ResumePoint | null): Promise<void> {
     if (from !== null && this.#canResume(from)) this.#reader = this.#source.read(from.afterId);
     else await this.#startAnew();
@@ -42,12 +42,12 @@ export class EventFeed {
     }
   }
 
-  /** The client is gone. */
+  /** Ends the feed when the client is gone. */
   leave(): void {
     void this.#reader?.return();
   }
 
-  /** Whether all events behind this one are still there, and it was one of this stream. */
+  /** Whether all events after this one are still buffered, and it belongs to this stream. */
   #canResume({ afterId, streamId }: ResumePoint): boolean {
     const { firstId, nextId } = this.#source;
     if (streamId !== null && streamId !== this.#source.streamId) return false;
@@ -83,7 +83,7 @@ export class EventFeed {
     if (this.#stream.closed) this.leave();
   }
 
-  /** Only a whole snapshot has an id: whoever lost the rest of it must not go on behind it. */
+  /** Only a snapshot's last part has an id: a client without all parts must not resume after it. */
   #snapshotPart(snapshot: KvSnapshot, start: number): string {
     const end = start + BLOCKS_PER_PART;
     const data = kvSnapshotJson(snapshot, start, end);

@@ -1,4 +1,4 @@
-/** What the cache tells, over HTTP: polled as at TensorRT-LLM's servers, or followed. */
+/** KV cache events over HTTP: polled as on TensorRT-LLM's servers, or streamed. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EngineError } from "#base";
 import type { ModelInfo } from "#engine";
@@ -14,7 +14,7 @@ const TIMEOUT_MS_MAX = 600_000;
 
 /** Registers `POST /kv_cache_events` and `GET /kv_cache_events/stream`. */
 export function kvEventRoutes(app: FastifyInstance, context: ServerContext): void {
-  // A scope of its own: clients send this request without a body, under any type of content.
+  // Its own scope: clients send this request without a body, with any content type.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
@@ -28,14 +28,14 @@ export function kvEventRoutes(app: FastifyInstance, context: ServerContext): voi
   app.get("/kv_cache_events/stream", { exposeHeadRoute: false }, (request, reply) =>
     follow(context, feeds, { request, reply }),
   );
-  // Streams end by themselves before their connections are cut: readers see an end, no failure.
+  // Streams end before their connections are closed: readers see an end, not a failure.
   app.addHook("preClose", async () => {
     for (const feed of feeds) feed.leave();
     await new Promise((resolve) => setImmediate(resolve));
   });
 }
 
-/** All events since the last call. What a client does not receive is gone: one client polls. */
+/** All events since the last call. Undelivered events are lost: only one client may poll. */
 async function drain(
   { model }: ServerContext,
   request: FastifyRequest,
@@ -92,12 +92,12 @@ async function follow(
   return reply;
 }
 
-/** TensorRT-LLM's readers follow the largest window only; here all events are of one. */
+/** TensorRT-LLM's readers follow only the largest window; here all events have the same window. */
 function windowOf({ attentionWindow, contextTokensMax }: ModelInfo): number {
   return attentionWindow ?? contextTokensMax;
 }
 
-/** What a browser that reconnects says; newer than the address that it was given. */
+/** The id that a reconnecting browser sends; it is newer than the one in its URL. */
 function lastEventId(request: FastifyRequest): string | undefined {
   const value = request.headers["last-event-id"];
   return typeof value === "string" ? value : undefined;

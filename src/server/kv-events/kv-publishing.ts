@@ -1,27 +1,28 @@
 import type { KvEventSource } from "#engine";
 import { isLost, type KvEventReader, type VllmEvent, VllmEventEncoder } from "#kvcache";
 
-/** Most events of one batch: a snapshot is sent in several. */
+/** Maximum events of one batch: a snapshot is sent in several batches. */
 const BATCH_EVENTS_MAX = 256;
 
-/** Where batches go; `ZmqKvPublisher` is one. */
+/** The destination of batches; `ZmqKvPublisher` is one. */
 export interface KvBatchSink {
   publish(events: readonly VllmEvent[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What is published, and who hears of trouble. */
+/** Parameters of the published events, and the failure callback. */
 export interface KvPublishingOptions {
   readonly blockTokens: number;
-  /** Most positions that a token sees; null: all. */
+  /** Attention window in positions; null: unlimited. */
   readonly window: number | null;
-  /** It cannot go on, and why; not called after `close`. */
+  /** Called with the error that stopped publishing; not called after `close`. */
   readonly onFailure: (error: unknown) => void;
 }
 
 /**
- * Hands a cache's events on in vLLM's words, a batch per step, from the first one on. Where events
- * were lost, subscribers are told that nothing is there, and then everything from a snapshot.
+ * Publishes a cache's events in vLLM's format, a batch per step, starting with the first event.
+ * After lost events, subscribers receive an event that clears the cache, then all blocks of a
+ * snapshot.
  */
 export class KvPublishing {
   readonly #source: KvEventSource;
@@ -31,7 +32,7 @@ export class KvPublishing {
   #reader: KvEventReader;
   #closed = false;
 
-  /** Starts at once. */
+  /** Starts publishing at once. */
   constructor(source: KvEventSource, sink: KvBatchSink, options: KvPublishingOptions) {
     this.#source = source;
     this.#sink = sink;
@@ -42,7 +43,7 @@ export class KvPublishing {
     });
   }
 
-  /** Finishes the batch under way and closes the sink. */
+  /** Finishes the current batch and closes the sink. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#reader.return();
@@ -60,7 +61,7 @@ export class KvPublishing {
     }
   }
 
-  /** What came since the last call, in vLLM's words; null at the end. */
+  /** Events since the last call, in vLLM's format; null at the end. */
   async #next(): Promise<readonly VllmEvent[] | null> {
     const items = await this.#reader.take();
     if (items === null) return null;

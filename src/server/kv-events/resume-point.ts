@@ -1,20 +1,20 @@
 import { HttpError } from "../http-errors.ts";
 
-/** Where a stream goes on: behind this event. */
+/** The event after which a stream resumes. */
 export interface ResumePoint {
   readonly afterId: number;
-  /** The stream that the number belongs to; null where the client does not say. */
+  /** The stream that the event belongs to; null if the client does not specify it. */
   readonly streamId: string | null;
 }
 
-/** An event's name in our streams: its number alone would mean another event after a restart. */
+/** An event's id in streams: the number alone would denote another event after a restart. */
 export function eventName(id: number, streamId: string): string {
   return `${id}-${streamId}`;
 }
 
 /**
- * Reads `after` or Last-Event-ID: an event's number, or its name. Null without one. Throws
- * HttpError 400 for what is neither.
+ * Parses `after` or Last-Event-ID: an event's number, or its `eventName`. Null without one. Throws
+ * HttpError 400 for any other text.
  */
 export function parseResumePoint(text: string | undefined): ResumePoint | null {
   if (text === undefined || text === "") return null;

@@ -3,8 +3,8 @@ import { EngineError } from "#base";
 const PORT_MAX = 65_535;
 
 /**
- * Checks an address of ZeroMQ. Throws INVALID_ARGUMENT naming `param`. ZeroMQ itself would take
- * port 99999, and listen on another one.
+ * Checks a ZeroMQ address. Throws INVALID_ARGUMENT naming `param`. ZeroMQ itself would accept port
+ * 99999, and listen on another port.
  */
 export function checkEndpoint(endpoint: string, param: string): void {
   const port = /^tcp:\/\/[^/\s]+:(\d{1,5}|\*)$/.exec(endpoint)?.[1];
@@ -19,8 +19,8 @@ export function checkEndpoint(endpoint: string, param: string): void {
 }
 
 /**
- * Whether a publisher listens at an address, or goes there: vLLM's rule, so that its configurations
- * work as they are. A plain host is one to connect to. Replays are listened for at any address.
+ * Whether a publisher listens at an address or connects to it, by vLLM's rule, so that its
+ * configurations work unchanged. It connects to a plain host. Replay sockets always listen.
  */
 export function listensAt(endpoint: string): boolean {
   return /\*|::|^ipc:|^inproc:/.test(endpoint);

@@ -5,20 +5,20 @@ import type { VllmEvent } from "#kvcache";
 import { checkEndpoint, listensAt } from "./zmq-endpoint.ts";
 import { answerReplays, ReplayBuffer, sequenceFrame } from "./zmq-replay.ts";
 
-/** vLLM's defaults: batches that wait for one slow subscriber, and that are kept for replays. */
+/** vLLM's defaults: batches queued for one slow subscriber, and batches kept for replays. */
 const WAITING_BATCHES_MAX = 100_000;
 const REPLAY_BATCHES = 10_000;
-/** Time that the last batches get to leave when the publisher is closed. */
+/** Time to send the last batches when the publisher is closed. */
 const LINGER_MS = 500;
 const RANK = 0;
 
-/** Where to publish, and what. */
+/** Addresses and format of published events. */
 export interface ZmqPublisherOptions {
-  /** `tcp://*:5557` to listen, `tcp://host:5557` to connect to a router that does. */
+  /** `tcp://*:5557` to listen, `tcp://host:5557` to connect to a router that listens. */
   readonly endpoint: string;
-  /** Where subscribers ask for batches that they missed; listened at always; null: nowhere. */
+  /** Address for replay requests of subscribers; always listens; null: no replays. */
   readonly replayEndpoint: string | null;
-  /** The first frame of each message; subscribers choose by its beginning. */
+  /** The first frame of each message; subscribers filter by its prefix. */
   readonly topic: string;
   /** Batches kept for replays. Default: 10,000. */
   readonly replayBatches?: number;
@@ -34,7 +34,7 @@ interface Sockets {
 /**
  * Publishes events as vLLM's workers do (V 2.1): frames topic, sequence number (8 bytes,
  * big-endian, from 0) and payload, which is msgpack of [seconds, events, rank]. A subscriber that
- * is 100,000 batches behind misses further ones, sees the gap in the numbers, and asks for a
+ * is 100,000 batches behind misses further ones, detects the gap in the numbers, and can request a
  * replay.
  */
 export class ZmqKvPublisher {
@@ -51,15 +51,15 @@ export class ZmqKvPublisher {
     const { router } = sockets;
     this.#replaying =
       router === null ? Promise.resolve() : answerReplays(router, this.#buffer, options.topic);
-    // Whoever closes hears of it; until then a broken socket only answers nobody.
+    // `close` reports the error; until then a broken socket only leaves replays unanswered.
     this.#replaying.catch(() => {});
   }
 
   /**
    * Opens the sockets.
    *
-   * @throws EngineError INVALID_ARGUMENT for a wrong address or without the package `zeromq`, IO
-   *   where the address is in use
+   * @throws EngineError INVALID_ARGUMENT for an invalid address or without the package `zeromq`, IO
+   *   if the address is in use
    */
   static async start(options: ZmqPublisherOptions): Promise<ZmqKvPublisher> {
     const { endpoint, replayEndpoint } = options;
@@ -70,13 +70,13 @@ export class ZmqKvPublisher {
       sendHighWaterMark: WAITING_BATCHES_MAX,
       linger: LINGER_MS,
     });
-    // Unbounded, since a router socket drops what a client has no room for, without a word.
+    // Unbounded: a router socket silently drops messages above a client's limit.
     const router =
       replayEndpoint === null ? null : new Router({ sendHighWaterMark: 0, linger: LINGER_MS });
     try {
       if (listensAt(endpoint)) await listen(publisher, endpoint, "kvEventsZmq");
       else connect(publisher, endpoint, "kvEventsZmq");
-      // Whoever asks comes by itself, so this one listens whatever its address looks like.
+      // Subscribers connect to the replay socket, so it listens at any form of address.
       if (router !== null && replayEndpoint !== null) {
         await listen(router, replayEndpoint, "kvEventsZmqReplay");
       }
@@ -88,17 +88,17 @@ export class ZmqKvPublisher {
     return new ZmqKvPublisher({ publisher, router }, options);
   }
 
-  /** Where it publishes, with the port that `*` became; an address to connect to is as given. */
+  /** The publishing address: with the actual port for `*`; unchanged if the publisher connects. */
   get endpoint(): string {
     return this.#sockets.publisher.lastEndpoint ?? this.#options.endpoint;
   }
 
-  /** Where it answers replays; null: nowhere. */
+  /** The address for replay requests; null: none. */
   get replayEndpoint(): string | null {
     return this.#sockets.router?.lastEndpoint ?? this.#options.replayEndpoint;
   }
 
-  /** Where it goes or listens, for the log, e.g. `listening at tcp://0.0.0.0:5557`. */
+  /** Address and mode for the log, e.g. `listening at tcp://0.0.0.0:5557`. */
   get description(): string {
     const { endpoint, replayEndpoint } = this.#options;
     const way = listensAt(endpoint) ? "listening at" : "connecting to";
@@ -110,7 +110,7 @@ export class ZmqKvPublisher {
     return this.#options.topic;
   }
 
-  /** Sends one batch; nothing where there are no events. Wait for it before the next one. */
+  /** Sends one batch; without events, sends nothing. Await it before the next call. */
   async publish(events: readonly VllmEvent[]): Promise<void> {
     if (events.length === 0) return;
     const batch = [this.#options.nowSeconds(), events, RANK];
@@ -120,7 +120,7 @@ export class ZmqKvPublisher {
     await this.#sockets.publisher.send([this.#options.topic, sequenceFrame(sequence), payload]);
   }
 
-  /** Closes the sockets; batches under way still leave. Not while a batch is being sent. */
+  /** Closes the sockets; queued batches are still sent. Do not call it during `publish`. */
   async close(): Promise<void> {
     this.#sockets.publisher.close();
     this.#sockets.router?.close();

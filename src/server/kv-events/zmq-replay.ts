@@ -1,13 +1,14 @@
 /**
- * Batches of events, kept for subscribers that missed some, and the socket they ask at. As vLLM
- * 0.26 and later answer: with a topic frame, which earlier versions do not send (V 2.1).
+ * Batches of events kept for subscribers that missed some, and the answers to replay requests. The
+ * format is that of vLLM 0.26 and later: with a topic frame, which earlier versions do not send
+ * (V 2.1).
  */
 import type { Router } from "zeromq";
 
 const BYTES_MAX = 2 ** 28;
 const SEQUENCE_BYTES = 8;
 const EMPTY = Buffer.alloc(0);
-/** In place of a sequence number: nothing more comes. */
+/** In place of a sequence number: the end of the replay. */
 const END = Buffer.alloc(SEQUENCE_BYTES, 0xff);
 
 interface Batch {
@@ -15,14 +16,14 @@ interface Batch {
   readonly payload: Uint8Array;
 }
 
-/** A sequence number as it is sent: 8 bytes, big-endian. */
+/** A sequence number as a frame: 8 bytes, big-endian. */
 export function sequenceFrame(sequence: bigint): Buffer {
   const frame = Buffer.alloc(SEQUENCE_BYTES);
   frame.writeBigUInt64BE(sequence);
   return frame;
 }
 
-/** The newest batches: at most so many, and at most 256 MiB. */
+/** The newest batches: at most `batchesMax`, and at most 256 MiB. */
 export class ReplayBuffer {
   readonly #batches: Batch[] = [];
   readonly #batchesMax: number;
@@ -42,7 +43,7 @@ export class ReplayBuffer {
     }
   }
 
-  /** Those kept with this sequence number and higher ones. */
+  /** The kept batches from this sequence number on. */
   from(sequence: bigint): readonly Batch[] {
     return this.#batches.filter((batch) => batch.sequence >= sequence);
   }
@@ -50,7 +51,7 @@ export class ReplayBuffer {
 
 /**
  * Answers requests [client, "", start] until the socket is closed: [client, "", topic, sequence,
- * payload] per batch kept, then [client, "", "", 8 · 0xFF, ""]. What is no request is passed over.
+ * payload] per kept batch, then [client, "", "", 8 · 0xFF, ""]. Other messages are ignored.
  */
 export async function answerReplays(
   router: Router,

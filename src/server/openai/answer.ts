@@ -1,17 +1,17 @@
 import { EngineError } from "#base";
 import type { FinishReason } from "#engine";
 
-/** What an endpoint answers: one JSON value, or events that are sent as they come. */
+/** The answer of an endpoint: one JSON value, or events that are sent as they arrive. */
 export type Answer =
   | { readonly kind: "json"; readonly value: unknown }
-  /** A value so long that writing it takes turns of the event loop: its JSON in UTF-8. */
+  /** JSON in UTF-8, for a value whose serialization takes several turns of the event loop. */
   | { readonly kind: "bytes"; readonly json: Buffer }
-  /** Each item is what is to be sent at once: the text of some events, or of none. */
+  /** Each item is sent at once: the text of zero or more events. */
   | { readonly kind: "events"; readonly events: AsyncGenerator<string> };
 
 /**
- * A finish reason as clients know it. Throws where the sequence failed: half an answer must not
- * look like a whole one.
+ * A finish reason in OpenAI's terms. Throws ENGINE_STEP_FAILED if the sequence failed: a partial
+ * answer must not look like a complete one.
  */
 export function finishReason(reason: FinishReason | null): string | null {
   if (reason !== "error") return reason;

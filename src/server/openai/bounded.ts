@@ -1,13 +1,13 @@
 /**
- * Lists and records whose items are counted before they are looked at: a schema reports every wrong
- * item of a list, and a body has room for millions.
+ * Lists and records whose items are counted before they are checked: a schema reports every invalid
+ * item of a list, and a body can hold millions.
  */
 import { z } from "zod";
 import { isPlainObject } from "#base";
 
-/** Most items of each list and record of a request; SECURITY.md has them in a table. */
+/** Maximum items of each list and record of a request; SECURITY.md has them in a table. */
 export const LIST_LIMITS = {
-  /** OpenAI's own limit; of texts to embed, too. */
+  /** OpenAI's limit; also for texts to embed. */
   prompts: 2048,
   messages: 4096,
   /** Parts of one message. */
@@ -26,7 +26,7 @@ export const LIST_LIMITS = {
   token_range_retention_configs: 1024,
 } as const;
 
-/** An object whose fields the engine or a template reads: no key of it is looked at here. */
+/** An object whose fields the engine or a template reads: its keys are not checked here. */
 export const anyObject = z.unknown().check(({ value, issues }) => {
   if (!isPlainObject(value))
     issues.push({ code: "invalid_type", expected: "record", input: value });
@@ -35,11 +35,11 @@ export const anyObject = z.unknown().check(({ value, issues }) => {
 interface ItemCounts {
   readonly min?: number;
   readonly max: number;
-  /** In place of the usual words. */
+  /** Replaces the default message. */
   readonly wanted?: string;
 }
 
-/** A list; its items are checked where there are neither too few nor too many. */
+/** A list; its items are checked only if their number is within the limits. */
 export function boundedList<Item extends z.ZodType>(item: Item, counts: ItemCounts) {
   return z.preprocess((value, context) => {
     if (!Array.isArray(value)) return value;
@@ -47,7 +47,7 @@ export function boundedList<Item extends z.ZodType>(item: Item, counts: ItemCoun
   }, z.array(item));
 }
 
-/** An object whose keys clients choose; they are checked where there are not too many. */
+/** An object with keys chosen by clients; they are checked only if there are not too many. */
 export function boundedRecord<Key extends z.ZodString, Value extends z.ZodType>(
   key: Key,
   value: Value,

@@ -1,4 +1,4 @@
-/** POST /v1/chat/completions, answered at once. */
+/** POST /v1/chat/completions, without streaming. */
 import type { Completion, GenerateResult } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type Answer, finishReason } from "./answer.ts";
@@ -69,7 +69,7 @@ interface ToolCall {
 }
 
 interface SplitOutput {
-  /** Null where the whole output is calls, as OpenAI has it. */
+  /** Null if the whole output is calls, as in OpenAI's API. */
   readonly content: string | null;
   readonly calls: readonly ToolCall[];
 }

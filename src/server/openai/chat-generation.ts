@@ -9,24 +9,24 @@ import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { toolUse } from "./tools.ts";
 import type { UsageCounter } from "./usage.ts";
 
-/** A chat request, ready for the engine. */
+/** A validated chat request with its rendered prompt and engine options. */
 export interface ChatGeneration {
   readonly request: ChatRequest;
   readonly prompt: Prompt;
   readonly options: GenerateOptions;
   readonly createParser: (() => ToolCallParser) | null;
   readonly tokens: TokenWriter;
-  /** Put before each answer: the message that it continues, with `echo`; "" else. */
+  /** Text before each answer: with `echo`, the continued message; otherwise "". */
   readonly echo: string;
   readonly logprobs: boolean;
   readonly id: string;
   readonly created: number;
   readonly modelName: string;
-  /** Counts the tokens of the prompts and of what is generated. */
+  /** Counts prompt tokens and generated tokens. */
   readonly usage: UsageCounter;
 }
 
-/** Checks a chat request, renders its messages, and says how to generate. */
+/** Checks a chat request, renders its messages, and derives the engine's options. */
 export async function chatGeneration(
   context: ServerContext,
   request: ChatRequest,
@@ -73,7 +73,7 @@ export async function chatGeneration(
   };
 }
 
-/** What of a chat request makes its prompt. */
+/** The fields of a chat request that determine its prompt. */
 export type ConversationRequest = Pick<
   ChatRequest,
   | "messages"
@@ -83,15 +83,15 @@ export type ConversationRequest = Pick<
   | "continue_final_message"
 >;
 
-/** What of a call is beside its conversation. */
+/** The inputs of `chatTokens` beside the conversation. */
 interface Conversing {
   readonly tools: readonly unknown[];
-  /** Conversations of more tokens are refused where that is seen early; null: no limit. */
+  /** Longer conversations are rejected early if this can be detected; null: no limit. */
   readonly tokensMax: number | null;
   readonly signal: AbortSignal;
 }
 
-/** Tokens of a rendered conversation. */
+/** The tokens of a rendered conversation. */
 export async function chatTokens(
   { model, config }: ServerContext,
   request: ConversationRequest,

@@ -26,7 +26,7 @@ const toolCall = z.looseObject({
   function: z.looseObject({ name: z.string(), arguments: z.unknown().optional() }),
 });
 
-/** Further fields are the template's business: they differ from model to model. */
+/** Further fields are passed to the template: they differ from model to model. */
 const message = z.looseObject({
   role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
   content: z
@@ -62,7 +62,7 @@ export const ChatRequest = z.strictObject({
   }).nullish(),
   add_generation_prompt: z.boolean().nullish(),
   continue_final_message: z.boolean().nullish(),
-  add_special_tokens: unsupported(false), // the chat template writes them
+  add_special_tokens: unsupported(false), // the chat template adds special tokens
   chat_template: z.string().min(1).nullish(),
   chat_template_kwargs: anyObject.nullish(),
   ...unsupportedFields,
@@ -93,7 +93,7 @@ function templateCall(call: z.output<typeof toolCall>): unknown {
   return { ...call, function: { ...call.function, arguments: parsedArguments(given) } };
 }
 
-/** What is no JSON stays text: a model wrote it, and its agent must be able to go on. */
+/** Text that is not JSON stays text: a model wrote it, and its agent must be able to continue. */
 function parsedArguments(text: string): unknown {
   if (text.trim() === "") return {};
   try {

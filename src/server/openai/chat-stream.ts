@@ -1,4 +1,4 @@
-/** POST /v1/chat/completions, answered as events. */
+/** POST /v1/chat/completions, with streaming. */
 import type { ServedModel, StreamItem } from "#engine";
 import { finishReason } from "./answer.ts";
 import type { ChatGeneration } from "./chat-generation.ts";
@@ -17,8 +17,8 @@ interface ChunkChoice {
 }
 
 /**
- * Chunks of one chat answer, as text of events: roles, then content and calls, reasons, and usage
- * if asked for.
+ * Chunks of one chat answer, as text of events: roles, then content and calls, finish reasons, and
+ * usage if requested.
  */
 export async function* chatEvents(
   model: ServedModel,
@@ -39,7 +39,7 @@ export async function* chatEvents(
       events += chunks.write(choice, { ...extras, ...chunkUsage(usage, wanted) });
     };
     if (!started) {
-      // Roles come before any token, in what they count, too.
+      // Roles are sent before any token, and their usage counts no completion tokens.
       usage.add(0, item.prompt, 0);
       extras = promptExtras(generation, item);
       for (const sequence of sequences) write(sequence.opening());
@@ -60,7 +60,7 @@ function promptExtras({ request, tokens }: ChatGeneration, item: StreamItem): ob
   };
 }
 
-/** One choice on its way. */
+/** The streaming state of one choice. */
 class ChatSequence {
   readonly #generation: ChatGeneration;
   readonly #index: number;
@@ -78,7 +78,7 @@ class ChatSequence {
     return this.#choice({ role: "assistant", content: this.#generation.echo });
   }
 
-  /** Choices for what is new: at most one per part of the output, and one for the end. */
+  /** Choices for the new output: at most one per part of it, and one for the end. */
   advance(item: StreamItem): ChunkChoice[] {
     const reason = finishReason(item.finishReason);
     const deltas = this.#deltas(item.text ?? "", reason !== null);

@@ -1,22 +1,22 @@
 import { eventText } from "../event-stream.ts";
 
-/** What all chunks of one answer have in common. */
+/** The fields that all chunks of one answer share. */
 export interface ChunkSource {
   readonly id: string;
   readonly created: number;
   readonly modelName: string;
 }
 
-/** Writes the chunks of one streamed answer as events; what they share becomes text only once. */
+/** Writes the chunks of one streamed answer as events; shared fields are serialized only once. */
 export class ChunkWriter {
   readonly #head: string;
 
-  /** `object`: the API's name for such chunks. */
+  /** `object`: the API's type name of the chunks. */
   constructor({ id, created, modelName }: ChunkSource, object: string) {
     this.#head = eventText({ id, object, created, model: modelName }).replace(/\}\n\n$/, "");
   }
 
-  /** One event with a choice, or with none; `extras` are fields of the chunk behind it. */
+  /** One event with one choice or none; `extras` are further fields of the chunk. */
   write(choice: object | null, extras: object | null): string {
     const choices = choice === null ? "" : JSON.stringify(choice);
     const fields = extras === null ? "" : JSON.stringify(extras).slice(1, -1);

@@ -7,29 +7,29 @@ import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { UsageCounter } from "./usage.ts";
 
-/** OpenAI's default; a chat answers up to the context instead. */
+/** OpenAI's default; chat completions use the context's limit instead. */
 const completionTokensMax = 16;
 
-/** A completions request, ready for the engine. */
+/** A validated completions request with its prompts and engine options. */
 export interface CompletionsGeneration {
   readonly request: CompletionsRequest;
   readonly prompts: readonly Prompt[];
-  /** Texts of the prompts, where they are to be echoed. */
+  /** Texts of the prompts if they are echoed; otherwise null. */
   readonly echoes: readonly string[] | null;
   readonly options: GenerateOptions;
   readonly tokens: TokenWriter;
-  /** Only prompts are scored (`max_tokens` 0 with `echo`): what is generated is not shown. */
+  /** Only prompts are scored (`max_tokens` 0 with `echo`): generated tokens are not shown. */
   readonly promptOnly: boolean;
-  /** Answers carry ids: asked for, or all that a model without a tokenizer can show. */
+  /** Answers contain token ids: on request, or because the model has no tokenizer. */
   readonly withTokenIds: boolean;
   readonly id: string;
   readonly created: number;
   readonly modelName: string;
-  /** Counts the tokens of the prompts and of what is generated. */
+  /** Counts prompt tokens and generated tokens. */
   readonly usage: UsageCounter;
 }
 
-/** Checks a completions request, encodes what must be, and says how to generate. */
+/** Checks a completions request, encodes its texts, and derives the engine's options. */
 export async function completionsGeneration(
   context: ServerContext,
   request: CompletionsRequest,
@@ -78,13 +78,13 @@ function generateOptions(
   return { ...sampling, ...deliveryOptions(request, call) };
 }
 
-/** A prompt, ready for the engine, and its text where it was given as one and is whole. */
+/** A prompt for the engine, and its text if it was given as text and is not truncated. */
 interface ReadyPrompt {
   readonly prompt: Exclude<Prompt, string>;
   readonly text: string | null;
 }
 
-/** Encodes, cuts and checks the prompts. Throws PROMPT_TOO_LONG where the output has no room. */
+/** Encodes, truncates and checks prompts. Throws PROMPT_TOO_LONG if the output has no room. */
 async function preparePrompts(
   { model }: ServerContext,
   request: CompletionsRequest,

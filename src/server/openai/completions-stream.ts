@@ -1,4 +1,4 @@
-/** POST /v1/completions, answered as events. */
+/** POST /v1/completions, with streaming. */
 import { type ServedModel, type StreamItem, sequencesOf } from "#engine";
 import { finishReason } from "./answer.ts";
 import { ChunkWriter } from "./chunk-writer.ts";
@@ -8,7 +8,7 @@ import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
 import { mergeStreams } from "./merge-streams.ts";
 import { chunkUsage } from "./usage.ts";
 
-/** Chunks of all prompts' sequences as they come, and usage if asked for: text of events. */
+/** Chunks of all prompts' sequences in order of arrival, and usage if requested: text of events. */
 export async function* completionsEvents(
   model: ServedModel,
   generation: CompletionsGeneration,
@@ -32,7 +32,7 @@ export async function* completionsEvents(
   if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
 }
 
-/** One choice on its way. */
+/** The streaming state of one choice. */
 class CompletionSequence {
   readonly #generation: CompletionsGeneration;
   readonly #index: number;
@@ -50,7 +50,7 @@ class CompletionSequence {
     this.#logprobs = new CompletionLogprobsWriter(generation.tokens);
   }
 
-  /** The choice for what is new; null where there is nothing to show yet. */
+  /** The choice with the new output; null if there is nothing to send yet. */
   advance(item: StreamItem): object | null {
     const { promptOnly, withTokenIds, request } = this.#generation;
     const first = !this.#started;

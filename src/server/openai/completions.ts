@@ -1,4 +1,4 @@
-/** POST /v1/completions, answered at once. */
+/** POST /v1/completions, without streaming. */
 import type { Completion, GenerateResult } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type Answer, finishReason } from "./answer.ts";

@@ -1,4 +1,4 @@
-/** From the fields about a request's delivery to the engine's options; and the served name. */
+/** Converts a request's delivery fields to the engine's options; checks the model name. */
 
 import { z } from "zod";
 import { EngineError, shortText } from "#base";
@@ -13,7 +13,7 @@ type DeliveryRequest = z.output<typeof DeliveryRequest>;
 
 let serial = 0;
 
-/** Abort, salt, retention, priority; and an id never used twice, even where a client's is. */
+/** Signal, salt, retention, priority, and an id that is unique even if the client's is not. */
 export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateOptions {
   serial += 1;
   const { cache_salt: cacheSalt, priority } = request;
@@ -27,7 +27,7 @@ export function deliveryOptions(request: DeliveryRequest, call: Call): GenerateO
   };
 }
 
-/** Throws MODEL_NOT_FOUND (HTTP 404) where another model is asked for. No name: the served one. */
+/** Throws MODEL_NOT_FOUND (HTTP 404) for another model's name. No name: the served model. */
 export function checkModelName(context: ServerContext, name: string | null | undefined): void {
   if (name === null || name === undefined || context.modelNames.includes(name)) return;
   throw new EngineError("MODEL_NOT_FOUND", `The model \`${shortText(name)}\` does not exist.`, {
@@ -35,15 +35,15 @@ export function checkModelName(context: ServerContext, name: string | null | und
   });
 }
 
-/** How many new tokens a client wants. `max_completion_tokens`, the newer name, counts. */
+/** The requested number of new tokens. `max_completion_tokens`, the newer name, has precedence. */
 interface LengthRequest {
   readonly max_tokens?: number | null | undefined;
   readonly max_completion_tokens?: number | null | undefined;
 }
 
 /**
- * Throws PROMPT_TOO_LONG (HTTP 400) where a client names more new tokens than the context has room
- * for beside its prompt, as vLLM does. A prompt that fits no context is the engine's to refuse.
+ * Throws PROMPT_TOO_LONG (HTTP 400) if a request asks for more new tokens than fit in the context
+ * beside its prompt, as vLLM does. The engine rejects a prompt that itself does not fit.
  */
 export function checkRoom(
   promptTokens: number,
@@ -68,7 +68,7 @@ export function streamUsage({ stream_options: options }: DeliveryRequest): Strea
   return { atEnd, everyChunk: atEnd && options?.continuous_usage_stats === true };
 }
 
-/** Drops leading tokens where the request says how many to keep; -1 leaves room for the output. */
+/** Drops leading tokens if the request sets a number to keep; -1 leaves room for the output. */
 export function truncatePrompt(
   ids: number[],
   request: DeliveryRequest,

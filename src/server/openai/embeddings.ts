@@ -9,7 +9,7 @@ import { deliveryFields, ignoredFields } from "./fields.ts";
 import { fieldError, parseRequest } from "./parse-request.ts";
 import { encodePrompts, promptField } from "./prompts.ts";
 
-/** Written in one turn of the event loop: all at once, 2,048 vectors stopped streams for 0.5 s. */
+/** Numbers written per turn of the event loop: 2,048 vectors at once blocked streams for 0.5 s. */
 const NUMBERS_AT_ONCE = 2 ** 13;
 
 /** Body of POST /v1/embeddings. */
@@ -49,14 +49,14 @@ export async function embeddings(
   return { kind: "bytes", json };
 }
 
-/** What is to be written. */
+/** The data of the answer. */
 interface Writing {
   readonly results: readonly EmbedResult[];
   readonly request: EmbeddingsRequest;
   readonly call: Call;
 }
 
-/** `head` with `data`, a list of the results, and `usage`; others have their turns meanwhile. */
+/** JSON of `head` with `data`, a list of the results, and `usage`; yields to other requests. */
 async function answerBytes(
   head: object,
   usage: object,
@@ -104,8 +104,8 @@ async function prepareInputs(
 }
 
 /**
- * The first tokens of a text, as encoders were trained on texts that are cut: what stands around it
- * (`[CLS]`, `[SEP]`) stays, and counts. Throws INVALID_ARGUMENT where that leaves no room for text.
+ * The first tokens of a text, truncated as in the training of encoders: the special tokens around
+ * it (`[CLS]`, `[SEP]`) stay, and count. Throws INVALID_ARGUMENT if that leaves no room for text.
  */
 function beginning(ids: number[], kept: number, { before, after }: TextFrame): number[] {
   if (ids.length <= kept) return ids;
@@ -123,7 +123,7 @@ function beginning(ids: number[], kept: number, { before, after }: TextFrame): n
   return [...ids.slice(0, kept - after.length), ...after];
 }
 
-/** The vector's first `dimensions`, brought to length 1 again when cut, in the wanted encoding. */
+/** The vector's first `dimensions`, normalized again if truncated, in the requested encoding. */
 function encoded({ embedding }: EmbedResult, request: EmbeddingsRequest): number[] | string {
   const dimensions = request.dimensions ?? embedding.length;
   const vector =

@@ -1,14 +1,14 @@
-/** Request fields that several endpoints share. All take null for "not given", as OpenAI's do. */
+/** Request fields of several endpoints. All accept null for "not given", as OpenAI's API does. */
 import { z } from "zod";
 import { anyObject, boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
 import { retentionField } from "./retention-request.ts";
 
-/** Most alternatives per token; a whole vocabulary would be megabytes per token as JSON. */
+/** Maximum alternatives per token; a whole vocabulary would be megabytes of JSON per token. */
 export const LOGPROBS_MAX = 20;
 
 const tokenIdMax = 2 ** 31 - 1;
 
-/** Whether it is a list of token ids; one pass, because a body may hold a million of them. */
+/** Whether `value` is a list of token ids; one pass, because a body may hold a million of them. */
 export function isTokenIds(value: unknown): value is number[] {
   if (!Array.isArray(value) || value.length === 0) return false;
   let place = 0;
@@ -20,10 +20,10 @@ function isTokenId(id: unknown): boolean {
   return typeof id === "number" && Number.isInteger(id) && id >= 0 && id <= tokenIdMax;
 }
 
-/** A field that means nothing here and does no harm. */
+/** A field that is accepted and has no effect. */
 export const ignored = z.unknown().optional();
 
-/** A field that no version of Perigee's engine handles yet, except at its neutral value. */
+/** A field that Perigee's engine does not support yet, except at its neutral value. */
 export function unsupported(neutral?: string | number | boolean) {
   const message = "is not supported in this version";
   return neutral === undefined ? z.null(message).optional() : z.literal(neutral, message).nullish();
@@ -70,7 +70,7 @@ const responseFormat = z.discriminatedUnion(
 );
 export type ResponseFormat = z.output<typeof responseFormat>;
 
-/** How tokens are drawn. Ranges are checked by the engine's schema, types here. */
+/** Sampling fields. Types are checked here, ranges by the engine's schema. */
 export const samplingFields = {
   n: count,
   temperature: number,
@@ -113,7 +113,7 @@ export const samplingFields = {
     .nullish(),
 };
 
-/** What the output must look like; at most one of them may be given. */
+/** Structured output fields; at most one of them may be given. */
 export const structureFields = {
   response_format: responseFormat.nullish(),
   structured_outputs: structuredOutputs.nullish(),
@@ -125,7 +125,7 @@ export const structureFields = {
   guided_whitespace_pattern: ignored,
 };
 
-/** How the answer is sent, and the request's place among others. */
+/** Fields for the format of the answer, priority, caching and retention. */
 export const deliveryFields = {
   model: text,
   stream: flag,
@@ -147,7 +147,7 @@ export const deliveryFields = {
   return_tokens_as_token_ids: flag,
 };
 
-/** Fields that clients send and that change nothing here. */
+/** Fields that clients send and that have no effect. */
 export const ignoredFields = {
   user: ignored,
   store: ignored,

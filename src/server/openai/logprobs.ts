@@ -1,8 +1,8 @@
-/** Log-probabilities in the shapes of chat and completions, and in vLLM's for prompts. */
+/** Log-probabilities in the formats of chat and completions, and in vLLM's for prompts. */
 import type { PositionLogprobs, TokenLogprob } from "#engine";
 import type { TokenWriter } from "./token-text.ts";
 
-/** JSON has no infinity; OpenAI uses this for tokens that cannot come. */
+/** JSON has no infinity; OpenAI uses this value for impossible tokens. */
 const impossibleLogprob = -9999;
 
 interface ChatToken {
@@ -41,7 +41,7 @@ function chatToken({ tokenId, logprob }: TokenLogprob, writer: TokenWriter): Cha
   return { token: text, logprob: finite(logprob), bytes };
 }
 
-/** Makes the completions shape for one sequence, piece by piece: offsets go on between calls. */
+/** Writes the completions format for one sequence incrementally: offsets continue across calls. */
 export class CompletionLogprobsWriter {
   readonly #writer: TokenWriter;
   readonly #utf8 = new TextDecoder();
@@ -51,7 +51,7 @@ export class CompletionLogprobsWriter {
     this.#writer = writer;
   }
 
-  /** `positions` has one entry per id, null where nothing precedes it. */
+  /** `positions` has one entry per id, null for an id that no token precedes. */
   write(
     ids: readonly number[],
     positions: readonly (PositionLogprobs | null)[],
@@ -88,7 +88,7 @@ const STREAM = { stream: true } as const;
 
 type PromptToken = { logprob: number; rank: number; decoded_token: string };
 
-/** vLLM's `prompt_logprobs`: for each prompt token, its and the likeliest alternatives, by id. */
+/** vLLM's `prompt_logprobs`: for each prompt token, the token and its likeliest alternatives. */
 export function promptLogprobs(
   positions: readonly (PositionLogprobs | null)[],
   writer: TokenWriter,

@@ -1,19 +1,19 @@
-/** An item, and which of the merged streams it came from. */
+/** An item, and the index of its stream. */
 export interface Merged<Item> {
   readonly source: number;
   readonly item: Item;
 }
 
-/** What a stream answered when it was asked for an item. */
+/** The result of requesting one item from a stream. */
 type Arrival<Item> =
   | { readonly source: number; readonly result: IteratorResult<Item> }
   | { readonly source: number; readonly error: unknown };
 
 /**
- * Items of all streams as they come, each stream's in order; at most `atOnce` streams are open at a
- * time, the first ones first. Every open stream is asked for one item ahead, and asked again when
- * that was taken: none fills memory, and none is left behind. The first failure, or leaving it,
- * leaves them all.
+ * Items of all streams in order of arrival, each stream's items in order; at most `atOnce` streams
+ * are open at a time, opened in order. One item of each open stream is requested ahead, the next
+ * one when that item is consumed: no stream fills memory, and no stream starves. The first failure,
+ * or `return`, ends all streams.
  */
 export function mergeStreams<Item>(
   streams: readonly AsyncIterable<Item>[],
@@ -24,7 +24,7 @@ export function mergeStreams<Item>(
   return new StreamMerge(streams, Math.max(1, atOnce));
 }
 
-/** The usual case, without further promises for every item. */
+/** One stream, the usual case: avoids further promises for every item. */
 function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterableIterator<Merged<Item>> {
   const iterator = stream[Symbol.asyncIterator]();
   const wrap = (result: IteratorResult<Item>): IteratorResult<Merged<Item>, undefined> =>
@@ -43,15 +43,15 @@ function asMerged<Item>(stream: AsyncIterable<Item>): AsyncIterableIterator<Merg
   };
 }
 
-/** Streams opened in one turn of the event loop: a request may have a thousand. */
+/** Streams opened per turn of the event loop: a request may have a thousand. */
 const OPENED_AT_ONCE = 32;
 
 class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
   readonly #streams: readonly AsyncIterable<Item>[];
   readonly #atOnce: number;
-  /** The open ones, by their place. */
+  /** Open streams, by index. */
   readonly #open = new Map<number, AsyncIterator<Item>>();
-  /** In the order they came; at most one of each open stream. */
+  /** Results in order of arrival; at most one of each open stream. */
   readonly #arrivals: Arrival<Item>[] = [];
   #opened = 0;
   #wake: (() => void) | null = null;
@@ -113,7 +113,7 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
     }
   }
 
-  /** Others have their turn before the next ones are opened. */
+  /** Yields to the event loop before the next streams are opened. */
   #rest(): void {
     this.#rests = true;
     setImmediate(() => {
@@ -122,7 +122,7 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
     });
   }
 
-  /** One reaction to one promise: waiting for several at a time adds to those that still wait. */
+  /** One reaction per promise: racing several would add reactions to the pending ones. */
   #ask(source: number): void {
     const iterator = this.#open.get(source);
     if (iterator === undefined) return;
@@ -139,7 +139,7 @@ class StreamMerge<Item> implements AsyncIterableIterator<Merged<Item>> {
     wake?.();
   }
 
-  /** Not awaited: a stream ends its own way, and one failure must not wait for the others. */
+  /** Ends all streams without awaiting: one failure must not wait for the others. */
   #leave(): void {
     for (const iterator of this.#open.values()) iterator.return?.().catch(() => undefined);
     this.#open.clear();

@@ -2,7 +2,7 @@
 import type { ServerContext } from "../context.ts";
 import { checkModelName } from "./delivery.ts";
 
-/** A served name as OpenAI and vLLM show a model. */
+/** A served model name in OpenAI's and vLLM's format. */
 function modelCard({ model }: ServerContext, id: string, created: number): unknown {
   return {
     id,
@@ -21,7 +21,7 @@ export function listModels(context: ServerContext, created: number): unknown {
   return { object: "list", data };
 }
 
-/** Throws MODEL_NOT_FOUND for another name. */
+/** Throws MODEL_NOT_FOUND for an unknown name. */
 export function getModel(context: ServerContext, id: string, created: number): unknown {
   checkModelName(context, id);
   return modelCard(context, id, created);

@@ -5,7 +5,7 @@ import { requestNames } from "../request-names.ts";
 const shownValueLength = 80;
 const shownItems = 8;
 
-/** Checks a request body. Throws INVALID_ARGUMENT that names the first wrong field. */
+/** Checks a request body. Throws INVALID_ARGUMENT naming the first invalid field. */
 export function parseRequest<Schema extends z.ZodType>(
   schema: Schema,
   body: unknown,
@@ -21,8 +21,8 @@ export function fieldError(field: string, wanted: string): EngineError {
 }
 
 /**
- * What a schema refuses first in `input`, parsed with `issueText` as its error. `nameOf`: what the
- * request calls the field at a path.
+ * The error for the first issue that a schema reports for `input`, parsed with `issueText`.
+ * `nameOf`: the request's name of the field at a path.
  */
 export function invalidField(
   error: z.ZodError,

@@ -1,4 +1,4 @@
-/** Prompts as completions and embeddings take them: texts or token ids, one or many. */
+/** Prompts of completions and embeddings: texts or token ids, one or many. */
 import { z } from "zod";
 import { EngineError } from "#base";
 import type { EncodeTextOptions, TextCodec } from "#engine";
@@ -24,7 +24,7 @@ function isPromptField(value: unknown): value is PromptField {
 
 /** One prompt of a request. */
 export interface EncodedPrompt {
-  /** As it was given; null where ids were. */
+  /** The text as given; null for a prompt of token ids. */
   readonly text: string | null;
   readonly tokenIds: number[];
 }
@@ -37,7 +37,7 @@ export async function encodePrompts(
 ): Promise<EncodedPrompt[]> {
   const prompts = promptList(field);
   const texts = prompts.filter((prompt) => typeof prompt === "string");
-  // A field has texts or ids, never both.
+  // A field holds texts or ids, never both.
   if (texts.length === 0) return idsOf(prompts).map((tokenIds) => ({ text: null, tokenIds }));
   const encoded = await needCodec(codec).encodeAll(texts, options);
   return encoded.map((tokenIds, i) => ({ text: texts[i] ?? null, tokenIds }));

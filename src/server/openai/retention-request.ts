@@ -1,4 +1,4 @@
-/** From TensorRT-LLM's `kv_cache_retention_config` to what the engine keeps. */
+/** Converts TensorRT-LLM's `kv_cache_retention_config` to the engine's `RetentionConfig`. */
 import { z } from "zod";
 import { issueText } from "#base";
 import { type RetentionConfig, RetentionParams } from "#engine";
@@ -19,7 +19,7 @@ const RetentionFields = z.strictObject({
   ).nullish(),
   decode_retention_priority: number,
   decode_duration_ms: number,
-  // Blocks move through host memory, whatever comes behind it.
+  // Blocks always move through host memory, also on their way to disk.
   transfer_mode: z.literal("DRAM").nullish(),
   directory: z.literal("", "must be empty: blocks are written where the server says").nullish(),
 });
@@ -29,8 +29,8 @@ type RetentionFields = z.output<typeof RetentionFields>;
 export const retentionField = RetentionFields.nullish();
 
 /**
- * What the request wants kept; null: it does not say. Bounds and ranges are checked by the
- * engine's own schema, in the request's own names. Throws INVALID_ARGUMENT.
+ * The request's retention; null: not given. Bounds and ranges are checked by the engine's schema;
+ * errors use the request's field names. Throws INVALID_ARGUMENT.
  */
 export function retentionConfig(request: z.output<typeof retentionField>): RetentionConfig | null {
   if (request === null || request === undefined) return null;

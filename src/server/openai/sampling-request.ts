@@ -1,4 +1,4 @@
-/** From a request's sampling fields to the engine's options. */
+/** Converts a request's sampling fields to the engine's options. */
 import { z } from "zod";
 import { issueText } from "#base";
 import { type GenerateOptions, SamplingParams, StructuredOutput } from "#engine";
@@ -12,10 +12,10 @@ const StructureRequest = z.object(structureFields);
 type SamplingRequest = z.output<typeof SamplingRequest>;
 type StructureRequest = z.output<typeof StructureRequest>;
 
-/** What an endpoint adds to the fields that all share. */
+/** The endpoint's additions to the common sampling fields. */
 export interface SamplingExtras {
   readonly defaults: SamplingDefaults;
-  /** Most new tokens where neither the request nor the defaults say; null: up to the context. */
+  /** Maximum new tokens if neither request nor defaults set it; null: up to the context. */
   readonly maxTokens: number | null;
   readonly logprobs: number | null;
   readonly structuredOutput: StructuredOutput | null;
@@ -23,7 +23,7 @@ export interface SamplingExtras {
 
 /**
  * The engine's options for a request. They are checked before any prompt is encoded, by the
- * engine's own schema, in the request's own names. Throws INVALID_ARGUMENT.
+ * engine's schema; errors use the request's field names. Throws INVALID_ARGUMENT.
  */
 export function samplingOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
   const options = namedOptions(request, extras);
@@ -35,7 +35,7 @@ export function samplingOptions(request: SamplingRequest, extras: SamplingExtras
 function namedOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
   const beamWidth = beamWidthOf(request);
   const { maxTokens, ...drawing } = extras.defaults;
-  // What a model's authors recommend is for drawing: beams take none of it.
+  // The authors' recommended parameters are for sampling: beam search ignores them.
   const defaults: SamplingDefaults = beamWidth === null ? drawing : {};
   return {
     n: request.n ?? undefined,
@@ -68,8 +68,8 @@ function namedOptions(request: SamplingRequest, extras: SamplingExtras): Generat
 }
 
 /**
- * How many beams to search; null: none. As at vLLM, `use_beam_search` alone searches as many as are
- * returned. A width of 1 says nothing, unless a search is asked for: clients send it as a default.
+ * The number of beams; null: no beam search. As in vLLM, `use_beam_search` alone searches as many
+ * beams as are returned. A width of 1 has no effect without it: clients send 1 as a default.
  */
 function beamWidthOf(request: SamplingRequest): number | null {
   const { use_beam_search: wanted, beam_width: width } = request;
@@ -81,7 +81,7 @@ function beamWidthOf(request: SamplingRequest): number | null {
   return width;
 }
 
-/** What the output must look like, or null. Throws when two fields ask for it, or one wrongly. */
+/** The requested structured output, or null. Throws if two fields set it, or one is invalid. */
 export function structuredOutput(request: StructureRequest): StructuredOutput | null {
   const given = [...formatKinds(request), ...guidedKinds(request), ...outputsKinds(request)];
   if (given.length > 1) {

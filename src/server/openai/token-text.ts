@@ -1,21 +1,21 @@
 import type { TextCodec } from "#engine";
 
-/** One token's text as a client can read it; bytes where it is part of a character. */
+/** One token's text for clients; `bytes:…` if the token is part of a character. */
 export interface TokenText {
   readonly text: string;
   /** Null without a tokenizer. */
   readonly bytes: readonly number[] | null;
 }
 
-/** Throws at half a character. */
+/** Throws for a partial character. */
 const wholeCharacters = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Shows token ids as text, as OpenAI does. */
+/** Writes token ids as text, as in OpenAI's API. */
 export class TokenWriter {
   readonly #codec: TextCodec | null;
   readonly #asIds: boolean;
 
-  /** `asIds` writes `token_id:42`, which can be told apart where texts cannot. */
+  /** `asIds` writes `token_id:42`, which is unique even if tokens have equal texts. */
   constructor(codec: TextCodec | null, asIds: boolean) {
     this.#codec = codec;
     this.#asIds = asIds || codec === null;
@@ -33,7 +33,7 @@ export class TokenWriter {
     try {
       return wholeCharacters.decode(bytes);
     } catch {
-      // Part of a character: spelled out, because different parts would all look like U+FFFD.
+      // Part of a character: written in hex, because all such parts would decode to U+FFFD.
       return `bytes:${Buffer.from(bytes).toString("hex").replace(/../g, "\\x$&")}`;
     }
   }

@@ -1,4 +1,4 @@
-/** POST /tokenize and /detokenize, as vLLM has them. */
+/** POST /tokenize and /detokenize, as in vLLM. */
 import { z } from "zod";
 import type { Call, ServerContext } from "../context.ts";
 import type { Answer } from "./answer.ts";
@@ -36,7 +36,7 @@ export const DetokenizeRequest = z.strictObject({
   ),
 });
 
-/** Tokens that are spelled before other requests get their turn: some 5 ms. */
+/** Tokens spelled per turn of the event loop, before other requests run: some 5 ms. */
 const SPELLED_AT_ONCE = 4_096;
 
 export async function tokenize(context: ServerContext, body: unknown, call: Call): Promise<Answer> {
@@ -55,7 +55,7 @@ export async function tokenize(context: ServerContext, body: unknown, call: Call
   };
 }
 
-/** Each token's text. Rejects with the call's reason when its client leaves meanwhile. */
+/** Each token's text. Rejects with the signal's reason if the client disconnects meanwhile. */
 async function spellings(
   { model }: ServerContext,
   tokens: readonly number[],

@@ -1,4 +1,4 @@
-/** Tools of a chat request: what the template shows, and how calls are forced and parsed. */
+/** Tools of a chat request: tools for the template, forced calls, and call parsers. */
 import { z } from "zod";
 import type { StructuredOutput } from "#engine";
 import type { ServerConfig } from "../config.ts";
@@ -41,11 +41,11 @@ export const toolFields = {
 const ToolRequest = z.object(toolFields);
 type ToolRequest = z.output<typeof ToolRequest>;
 
-/** What a request's tools mean for its generation. */
+/** The effect of a request's tools on its generation. */
 export interface ToolUse {
-  /** Tools that the template shows; none where the client forbade calls. */
+  /** Tools that the template shows; none if the client forbade calls. */
   readonly shown: readonly Tool[];
-  /** Makes the output a call; null where the model chooses. */
+  /** Forces the output to be a call; null if the model chooses. */
   readonly structuredOutput: StructuredOutput | null;
   /** A parser for one sequence; null: all text is content. */
   readonly createParser: (() => ToolCallParser) | null;
@@ -53,7 +53,7 @@ export interface ToolUse {
 
 const NO_TOOLS: ToolUse = { shown: [], structuredOutput: null, createParser: null };
 
-/** Reads `tools` and `tool_choice`. Throws INVALID_ARGUMENT where they do not fit together. */
+/** Reads `tools` and `tool_choice`. Throws INVALID_ARGUMENT if they contradict each other. */
 export function toolUse(
   request: ToolRequest,
   parser: ServerConfig["toolCallParser"],
@@ -105,8 +105,8 @@ interface Forced {
 }
 
 /**
- * Makes the whole output calls, in the format that the model was trained on: it fills in which
- * tool, and arguments of that tool's schema. Hermes' format where none is set.
+ * Forces the whole output to be calls, in the format that the model was trained on: the model
+ * chooses the tool, and arguments of that tool's schema. Default: Hermes' format.
  */
 function forcedCalls(
   tools: readonly Tool[],

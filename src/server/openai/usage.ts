@@ -2,7 +2,7 @@ import type { PromptInfo } from "#engine";
 
 const NO_COUNTS = { usage: null };
 
-/** Token counts as OpenAI reports them. */
+/** Token counts in OpenAI's format. */
 export interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -15,7 +15,7 @@ export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
   #completionTokens = 0;
 
-  /** Notes new tokens of the prompt with this number. */
+  /** Adds new tokens of the prompt with index `promptIndex`. */
   add(promptIndex: number, prompt: PromptInfo, completionTokens: number): void {
     this.#prompts.set(promptIndex, prompt);
     this.#completionTokens += completionTokens;
@@ -37,13 +37,13 @@ export class UsageCounter {
   }
 }
 
-/** The `usage` field of a chunk that is not the last, in an object; null: it has none. */
+/** The `usage` field of a chunk that is not the last, in an object; null: no such field. */
 export function chunkUsage(counter: UsageCounter, wanted: StreamUsage): object | null {
   if (!wanted.atEnd) return null;
   return wanted.everyChunk ? { usage: counter.usage() } : NO_COUNTS;
 }
 
-/** Which usage figures a stream carries. */
+/** The usage figures that a stream carries. */
 export interface StreamUsage {
   readonly atEnd: boolean;
   readonly everyChunk: boolean;

@@ -8,7 +8,7 @@ const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 
 const params = new Params(8);
 
-/** The code that kernels know `kind` by. */
+/** The kernels' code of `kind`. */
 export function nonlinearityCode(kind: ActivationKind): number {
   return KINDS.indexOf(kind);
 }

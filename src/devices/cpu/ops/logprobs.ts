@@ -26,7 +26,7 @@ export function logprobs({ kernels, pool }: CpuContext, input: LogprobsInput): v
   );
 }
 
-/** Where the likeliest tokens go; null when none are asked for. */
+/** Output fields of the likeliest tokens; null when none are requested. */
 function topFields(input: LogprobsInput, vocabulary: number): readonly (bigint | null)[] {
   const { count, topCount, topTokens, topLogprobs } = input;
   if (topCount === 0) return [null, null];

@@ -39,7 +39,7 @@ export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInp
   );
 }
 
-/** Dimensions that turn; 0 without a table. */
+/** Rotated dimensions; 0 without a table. */
 function rotaryDim(rope: DeviceTensor | undefined, headDim: number): number {
   if (rope === undefined) return 0;
   const rotary = rope.shape[1] ?? 0;

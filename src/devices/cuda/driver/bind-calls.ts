@@ -4,7 +4,7 @@ import type { NativeFunction, NativeLibrary } from "./native-library.ts";
 /** Functions of a library by name. Each returns a status, 0 for success. */
 export type Calls<Name extends string> = Readonly<Record<Name, NativeFunction>>;
 
-/** What `bindCalls` needs besides the library. */
+/** Options of `bindCalls` besides the library. */
 export interface CallBinding<Name extends string> {
   /** C prototypes without the return type `int`, by the name that callers use. */
   readonly signatures: Readonly<Record<Name, string>>;

@@ -1,6 +1,6 @@
 /**
- * The functions of libcuda that we call, by the names of cuda.h, with the versions of their symbols
- * that CUDA 12.4 has. Addresses on the device are u64 (CUdeviceptr); handles are pointers.
+ * The functions of libcuda that are used here, by the names of cuda.h, with the versions of their
+ * symbols that CUDA 12.4 has. Addresses on the device are u64 (CUdeviceptr); handles are pointers.
  */
 import { bindCalls, type Calls } from "./bind-calls.ts";
 import type { NativeLibrary } from "./native-library.ts";

@@ -14,8 +14,8 @@ import { driverError } from "./status.ts";
 export type CudaVersion = number;
 
 /**
- * Oldest driver that will do, CUDA 12.4 (550): the first long-lived one whose graphs keep the
- * overlap of dependent launches (12.3), with concurrent NVRTC (12.1) and fp8 in cuBLASLt (12.0).
+ * Oldest supported driver, CUDA 12.4 (550): the first long-lived one whose graphs keep the overlap
+ * of dependent launches (12.3), with concurrent NVRTC (12.1) and fp8 in cuBLASLt (12.0).
  */
 export const DRIVER_VERSION_MIN: CudaVersion = 12_040;
 
@@ -24,7 +24,7 @@ export function cudaVersionText(version: CudaVersion): string {
   return `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`;
 }
 
-/** Drivers in containers are mounted where no loader looks. */
+/** Folders of drivers in containers, which the system's loader does not search. */
 const driverFolders = ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/usr/lib64"];
 
 /** libcuda, initialised. */
@@ -49,7 +49,7 @@ export class CudaDriver {
     if (found === null) throw noDriver();
     const calls = bindDriver(found);
     const out = new Int32Array(1);
-    // Asked before cuInit: a driver that is too old, or finds no GPU, still has a version.
+    // Called before cuInit: a driver that is too old, or finds no GPU, still has a version.
     check(calls, "cuDriverGetVersion", calls.cuDriverGetVersion(out));
     const version = out[0] ?? 0;
     if (version < DRIVER_VERSION_MIN) throw tooOld(version);
@@ -57,17 +57,17 @@ export class CudaDriver {
     return new CudaDriver(calls, version, loadedPath(found.path));
   }
 
-  /** Calls one function. Throws what `status.ts` makes of a status other than success. */
+  /** Calls one function. Throws the error of `status.ts` for a status other than success. */
   run(name: keyof DriverCalls, ...args: readonly NativeValue[]): void {
     check(this.calls, name, this.calls[name](...args));
   }
 
-  /** The same for a call that was made already. */
+  /** The same for the status of a call that was already made. */
   check(name: keyof DriverCalls, status: number): void {
     if (status !== 0) check(this.calls, name, status);
   }
 
-  /** How many GPUs this process sees. */
+  /** Number of GPUs that this process sees. */
   gpuCount(): number {
     const count = new Int32Array(1);
     this.run("cuDeviceGetCount", count);
@@ -79,7 +79,7 @@ export class CudaDriver {
 export function findDriver(settings: CudaSettings, open: OpenLibrary): NativeLibrary | null {
   const name = { stem: "libcuda", versions: [".so.1"], folders: driverFolders };
   for (const path of libraryCandidates(name, settings)) {
-    // A toolkit's stubs have the name and no driver behind it.
+    // A toolkit's stubs have the same name but no driver behind it.
     const library = path.includes("/stubs/") ? null : open(path);
     if (library !== null) return library;
   }

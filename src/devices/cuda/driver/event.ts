@@ -5,12 +5,12 @@ const timed = 0;
 const untimed = 2;
 const notReady = 600;
 
-/** A place in a stream that others can wait for. */
+/** A place in a stream that other streams and threads can wait for. */
 export class CudaEvent {
   readonly handle: bigint;
   readonly #driver: CudaDriver;
 
-  /** `timing`: whether `elapsedMs` will be asked; recording is cheaper without. */
+  /** `timing`: whether `elapsedMs` will be called; recording is cheaper without. */
   constructor(driver: CudaDriver, timing = false) {
     const out = new BigUint64Array(1);
     driver.run("cuEventCreate", out, timing ? timed : untimed);

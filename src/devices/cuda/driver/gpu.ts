@@ -1,8 +1,8 @@
 import type { CudaDriver } from "./driver.ts";
 
-/** What a GPU is. */
+/** Properties of a GPU. */
 export interface Gpu {
-  /** CUdevice: what calls name it by. */
+  /** CUdevice: the driver's handle of the GPU. */
   readonly device: number;
   readonly ordinal: number;
   readonly name: string;
@@ -12,11 +12,11 @@ export interface Gpu {
   readonly memoryBytes: number;
   readonly multiprocessors: number;
   readonly l2Bytes: number;
-  /** Most dynamic shared memory of a block, after it was asked for. */
+  /** Most dynamic shared memory of a block, once a kernel opted in to it. */
   readonly sharedBytesMax: number;
 }
 
-/** Bf16 on tensor cores and asynchronous copies: the first architecture that our kernels run on. */
+/** Bf16 on tensor cores and asynchronous copies: the first architecture that the kernels run on. */
 export const CAPABILITY_MIN = { major: 8, minor: 0 } as const;
 
 /** Numbers of cuda.h (CUdevice_attribute). */
@@ -60,7 +60,7 @@ export function describeGpu(driver: CudaDriver, ordinal: number): Gpu {
   };
 }
 
-/** Whether our kernels run on it. */
+/** Whether the kernels run on it. */
 export function isSupported({ major, minor }: Gpu): boolean {
   return (
     major > CAPABILITY_MIN.major ||
@@ -69,7 +69,7 @@ export function isSupported({ major, minor }: Gpu): boolean {
 }
 
 /**
- * What NVRTC and nvcc compile for. Hopper's and Blackwell's own instructions (wgmma, the copies of
+ * The target of NVRTC and nvcc. Instructions of Hopper and Blackwell alone (wgmma, the copies of
  * tensors) need the `a` target, which runs on exactly this capability.
  */
 export function architectureOf({ major, minor }: Pick<Gpu, "major" | "minor">): string {

@@ -3,7 +3,7 @@ import type { StreamHandle } from "./stream-handle.ts";
 
 const updateFailed = 910;
 
-/** What a capture kept: a template to make a runnable graph of, or to bring one up to date. */
+/** The result of a capture: a template that is instantiated, or that updates a runnable graph. */
 export class CudaGraph {
   readonly handle: bigint;
   readonly #driver: CudaDriver;
@@ -20,7 +20,7 @@ export class CudaGraph {
     return Number(count[0] ?? 0n);
   }
 
-  /** Makes it runnable, as the template is now. */
+  /** Instantiates the template as it is now. */
   instantiate(): RunnableGraph {
     const out = new BigUint64Array(1);
     this.#driver.run("cuGraphInstantiate", out, this.handle, 0);
@@ -42,7 +42,7 @@ export class RunnableGraph {
     this.#handle = handle;
   }
 
-  /** Brings it to the device ahead of its first launch. */
+  /** Uploads it to the device ahead of its first launch. */
   upload(stream: StreamHandle): void {
     this.#driver.run("cuGraphUpload", this.#handle, stream.handle);
   }
@@ -55,7 +55,7 @@ export class RunnableGraph {
 
   /**
    * Takes over the parameters of a template of the same shape, without instantiating again. False
-   * when the shapes differ; it is then as it was.
+   * when the shapes differ; the graph is then unchanged.
    */
   update(graph: CudaGraph): boolean {
     // CUgraphExecUpdateResultInfo: a result and two nodes.

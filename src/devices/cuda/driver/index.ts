@@ -5,7 +5,7 @@
  *   native-library.ts    opens shared libraries: bind-calls.ts, library-search.ts, loaded-path.ts
  *   gpu.ts               properties of a GPU; primary-context.ts: its context
  *   stream.ts, event.ts, graph.ts, marks.ts   work in order, places in it, captures of it
- *   nccl.ts              which NCCL there is
+ *   nccl.ts              finds NCCL
  *
  * @module
  */

@@ -1,21 +1,21 @@
 /**
- * Where NVIDIA's libraries may be, first choice first:
+ * Search order of NVIDIA's libraries, first choice first:
  *
  *   1. the toolkit that the user names (CUDA_HOME)
- *   2. what the system's loader finds by name: LD_LIBRARY_PATH, then ldconfig's cache
+ *   2. libraries that the system's loader finds by name: LD_LIBRARY_PATH, then ldconfig's cache
  *   3. toolkits in /usr/local
  *   4. pip's and conda's folders in Python environments: nvidia/cu13/lib, nvidia/cublas/lib, …
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** Where this machine keeps things, and what is wanted of it; given by who knows. */
+/** Locations of CUDA files on this machine, and CUDA settings; the caller provides them. */
 export interface CudaSettings {
   /** CUDA_HOME or CUDA_PATH. */
   readonly home?: string;
   /** Roots of Python environments: `<root>/lib/python3.12/site-packages`. */
   readonly pythonRoots?: readonly string[];
-  /** Where compiled kernels are kept; absent: nowhere. */
+  /** Folder of compiled kernels; absent: they are not stored. */
   readonly cacheFolder?: string;
   /** Folder of toolkits; /usr/local by default. */
   readonly toolkitRoot?: string;
@@ -27,7 +27,7 @@ export interface CudaSettings {
 export interface LibraryName {
   /** `libnvrtc`: the start of its file names. */
   readonly stem: string;
-  /** Suffixes that the loader is asked for, e.g. `.so.13`. */
+  /** Suffixes to try with the system's loader, e.g. `.so.13`. */
   readonly versions: readonly string[];
   /** More folders, before those of toolkits. */
   readonly folders?: readonly string[];
@@ -35,7 +35,7 @@ export interface LibraryName {
 
 const targets = process.arch === "arm64" ? "targets/sbsa-linux/lib" : "targets/x86_64-linux/lib";
 
-/** Paths and names to try, in this order. Only the names for the loader may not exist. */
+/** Paths and names to try, in this order. Only names for the loader may not exist. */
 export function libraryCandidates(name: LibraryName, settings: CudaSettings): readonly string[] {
   const { home, pythonRoots = [], toolkitRoot = "/usr/local" } = settings;
   const named = home === undefined ? [] : toolkitFolders(home);
@@ -79,7 +79,7 @@ function pythonFolders(root: string): string[] {
   return [...nvidia, join(root, targets), libraries];
 }
 
-/** Files of a library in a folder: the versions that are asked for, then any other. */
+/** Files of a library in a folder: the requested versions, then any other. */
 function filesIn(folder: string, { stem, versions }: LibraryName): string[] {
   const names = namesIn(folder).filter((file) => file.startsWith(`${stem}.so`));
   const wanted = versions.map((version) => `${stem}${version}`);
@@ -94,6 +94,6 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    return []; // A place that this machine does not have is simply not a candidate.
+    return []; // A missing folder has no candidates.
   }
 }

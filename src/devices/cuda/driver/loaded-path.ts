@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 
 /**
- * Where a library of this process was loaded from, symbolic links followed: the loader chooses the
- * folder for a bare name, and only Linux's map of the process says which. `name` itself when
- * nothing is known.
+ * Path that a library of this process was loaded from, symbolic links followed: the loader chooses
+ * the folder for a bare name, and only Linux's map of the process reports it. `name` itself when
+ * the path is unknown.
  */
 export function loadedPath(name: string): string {
   let maps: string;

@@ -2,15 +2,15 @@ import type { CudaDriver } from "./driver.ts";
 import { CudaEvent } from "./event.ts";
 import type { CudaStream } from "./stream.ts";
 
-/** A place in the stream that the GPU reached, and when: milliseconds since the first one. */
+/** A place in the stream that the GPU reached, and the time: milliseconds since the first one. */
 export interface Mark {
   readonly label: string;
   readonly ms: number;
 }
 
 /**
- * Timed places in the stream, for timelines. Nothing is recorded, and nothing costs time, but
- * between `start` and `stop`.
+ * Timed places in the stream, for timelines. Records, and costs time, only between `start` and
+ * `stop`.
  */
 export class Marks {
   readonly #driver: CudaDriver;
@@ -22,12 +22,12 @@ export class Marks {
     this.#stream = stream;
   }
 
-  /** Marks from now on. */
+  /** Starts recording marks. */
   start(): void {
     this.#events ??= [];
   }
 
-  /** The GPU's time when all before is done; nothing while it is not started. */
+  /** Records the GPU's time when all work before is done; does nothing while not started. */
   add(label: string): void {
     if (this.#events === null) return;
     const event = new CudaEvent(this.#driver, true);
@@ -35,7 +35,7 @@ export class Marks {
     this.#events.push({ label, event });
   }
 
-  /** Waits for the stream; gives all marks since `start`, in order. */
+  /** Waits for the stream; returns all marks since `start`, in order. */
   stop(): Mark[] {
     const events = this.#events ?? [];
     this.#events = null;

@@ -1,8 +1,8 @@
-/** The one place that opens shared libraries; tests put scripted libraries in its stead. */
+/** The one place that opens shared libraries; tests replace it with scripted libraries. */
 import koffi, { type LibraryHandle } from "koffi";
 
 /**
- * What crosses to native code: numbers, addresses (bigint), text, and memory that the call reads or
+ * Arguments of native calls: numbers, addresses (bigint), text, and memory that the call reads or
  * writes. A list with null in it is an output: the call replaces its elements.
  */
 export type NativeValue =
@@ -20,13 +20,13 @@ export type NativeFunction = (...args: readonly NativeValue[]) => number;
 
 /** A shared library that is open. */
 export interface NativeLibrary {
-  /** What it was opened by: a path, or a name that the system's loader knows. */
+  /** The path that it was opened by, or a name that the system's loader resolves. */
   readonly path: string;
-  /** The function with this C prototype; null when the library has none of its name. */
+  /** The function with this C prototype; null when the library has no function of its name. */
   bind(signature: string): NativeFunction | null;
 }
 
-/** Opens a library by path or name. Null when there is none, or one that cannot be loaded. */
+/** Opens a library by path or name. Null when there is none, or when it cannot be loaded. */
 export type OpenLibrary = (path: string) => NativeLibrary | null;
 
 /** Opens libraries of this system. */
@@ -35,13 +35,13 @@ export const openSystemLibrary: OpenLibrary = (path) => {
   try {
     handle = koffi.load(path);
   } catch {
-    return null; // Not there, for another system, or in want of another library: no candidate.
+    return null; // Missing, for another system, or with a missing dependency: no candidate.
   }
   return {
     path,
     bind(signature) {
       try {
-        // koffi's functions are untyped; the signature says that an int comes back.
+        // koffi's functions are untyped; the signature declares an int as the result.
         return handle.func(signature) as NativeFunction;
       } catch {
         return null; // An older version, which lacks this function.

@@ -2,7 +2,7 @@ import { type CudaSettings, libraryCandidates } from "./library-search.ts";
 import { loadedPath } from "./loaded-path.ts";
 import { type OpenLibrary, openSystemLibrary } from "./native-library.ts";
 
-/** NCCL, which only several GPUs at once need. */
+/** NCCL, which only runs on several GPUs need. */
 export interface NcclLocation {
   readonly path: string;
   /** `2.30.7`. */

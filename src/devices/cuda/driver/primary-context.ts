@@ -2,7 +2,7 @@ import type { CudaDriver } from "./driver.ts";
 import type { Gpu } from "./gpu.ts";
 
 /**
- * A GPU's primary context, which everybody in the process shares, current on this thread. Memory,
+ * A GPU's primary context, shared by the whole process and made current on this thread. Memory,
  * streams and kernels belong to it.
  */
 export class PrimaryContext {
@@ -20,7 +20,7 @@ export class PrimaryContext {
     this.makeCurrent();
   }
 
-  /** Calls of this thread mean this context from now on. */
+  /** Makes this context current: later driver calls of this thread use it. */
   makeCurrent(): void {
     this.driver.run("cuCtxSetCurrent", this.#handle);
   }
@@ -30,7 +30,7 @@ export class PrimaryContext {
     this.driver.run("cuCtxSynchronize");
   }
 
-  /** Lets it go; the driver frees what is left in it with its last holder. */
+  /** Releases the context; with the last holder the driver frees what is left in it. */
   release(): void {
     this.driver.run("cuDevicePrimaryCtxRelease", this.gpu.device);
   }

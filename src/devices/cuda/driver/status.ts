@@ -8,7 +8,7 @@ export interface FailedCall {
   readonly status: number;
   /** `CUDA_ERROR_OUT_OF_MEMORY`. */
   readonly name: string;
-  /** What the library says of it; null where it says nothing. */
+  /** The library's description of the error; null without one. */
   readonly text: string | null;
 }
 
@@ -22,7 +22,7 @@ const outOfMemory: Meaning = {
   code: "OUT_OF_MEMORY",
   remedy: "use a smaller model, context or KV pool, or stop what else runs on this GPU",
 };
-/** After these the context is gone for good: every later call fails in the same way. */
+/** After these errors the context is lost: every later call fails in the same way. */
 const broken: Meaning = {
   code: "DEVICE_FAILED",
   remedy: "start this process again; if it happens again, run it under compute-sanitizer",
@@ -31,7 +31,7 @@ const hardware: Meaning = {
   code: "DEVICE_FAILED",
   remedy: "start this process again; if it happens again, look at dmesg and nvidia-smi -q",
 };
-/** A call that we got wrong. */
+/** A call with wrong arguments: a bug of this project. */
 const misuse: Meaning = { code: "DEVICE_FAILED", remedy: "this is a bug of perigee; report it" };
 
 const reinstall = "reboot after a driver update, or install the driver again";
@@ -103,7 +103,7 @@ const cublasNames: Readonly<Record<number, string>> = {
   16: "CUBLAS_STATUS_LICENSE_ERROR",
 };
 
-/** "There is no kernel for this": an answer, where several ways are tried. */
+/** "There is no kernel for this": a regular result where several algorithms are tried. */
 export const CUBLAS_NOT_SUPPORTED = 15;
 
 const cublasMeanings: ReadonlyMap<number, Meaning> = new Map([

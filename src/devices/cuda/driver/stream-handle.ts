@@ -1,4 +1,4 @@
-/** What calls of the driver name a stream by. */
+/** A stream as driver calls take it. */
 export interface StreamHandle {
   /** CUstream. */
   readonly handle: bigint;

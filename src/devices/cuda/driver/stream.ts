@@ -2,9 +2,9 @@ import type { CudaDriver } from "./driver.ts";
 import type { CudaEvent } from "./event.ts";
 import { CudaGraph } from "./graph.ts";
 
-/** Streams that do not wait for the default stream, which we never use. */
+/** Streams that do not wait for the default stream, which is never used here. */
 const nonBlocking = 1;
-/** Only this thread's calls are watched during a capture: others may load models meanwhile. */
+/** A capture restricts this thread's calls only: other threads may load models meanwhile. */
 const captureThreadLocal = 1;
 const notReady = 600;
 
@@ -14,7 +14,7 @@ export class CudaStream {
   readonly #driver: CudaDriver;
   #capturing = false;
 
-  /** `priority`: 0, or below for a stream whose blocks go first. */
+  /** `priority`: 0, or below for a stream whose blocks are scheduled first. */
   constructor(driver: CudaDriver, priority = 0) {
     const out = new BigUint64Array(1);
     driver.run("cuStreamCreateWithPriority", out, nonBlocking, priority);
@@ -22,7 +22,9 @@ export class CudaStream {
     this.#driver = driver;
   }
 
-  /** Whether calls are kept for a graph now, so that nothing may depend on their being done. */
+  /**
+   * Whether calls are being captured into a graph, so that no code may depend on their completion.
+   */
   get capturing(): boolean {
     return this.#capturing;
   }
@@ -40,14 +42,14 @@ export class CudaStream {
     return true;
   }
 
-  /** What is enqueued from now on starts after `event`, of any stream. */
+  /** Work enqueued from now on starts after `event`, of any stream. */
   waitFor(event: CudaEvent): void {
     this.#driver.run("cuStreamWaitEvent", this.handle, event.handle, 0);
   }
 
   /**
-   * Runs `enqueue` and keeps what it enqueues instead of doing it. Nothing in it may allocate or
-   * wait. A capture that throws leaves the stream usable.
+   * Runs `enqueue` and captures its work instead of doing it. It may neither allocate nor wait. A
+   * capture that throws leaves the stream usable.
    */
   capture(enqueue: () => void): CudaGraph {
     this.#driver.run("cuStreamBeginCapture", this.handle, captureThreadLocal);
@@ -55,7 +57,7 @@ export class CudaStream {
     try {
       enqueue();
     } catch (error) {
-      // Ends the capture whatever its state; the first error is the one to tell.
+      // Ends the capture whatever its state; the first error is the one to report.
       const abandoned = new BigUint64Array(1);
       this.#driver.calls.cuStreamEndCapture(this.handle, abandoned);
       if (abandoned[0]) this.#driver.calls.cuGraphDestroy(abandoned[0]);

@@ -1,15 +1,15 @@
 import { type CudaDriver, CudaEvent, type CudaStream } from "#devices/cuda/driver";
 
 /**
- * Runs that are timed together, after one that is not: it loads the code. Each alone, with the
- * caches overwritten in between, chose worse where runs are short: 256 rows of 4096 outputs of as
- * many inputs took 18.5 us instead of 16.4 (H200).
+ * Runs that are timed together, after one untimed run that loads the code. Timing each run alone,
+ * with the caches overwritten in between, chose worse where runs are short: 256 rows of 4096
+ * outputs of as many inputs took 18.5 us instead of 16.4 (H200).
  */
 const timedRuns = 3;
 
 /**
- * The candidate whose `enqueue` takes the GPU the shortest; null when all of them answer false:
- * they cannot run. Waits for the stream, so not inside a capture.
+ * The candidate whose `enqueue` takes the least GPU time; null when all of them return false: they
+ * cannot run. Waits for the stream, so not inside a capture.
  */
 export function fastest<T>(
   driver: CudaDriver,

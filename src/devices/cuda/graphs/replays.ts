@@ -2,43 +2,43 @@ import { messageOf } from "#base";
 import type { CudaGraph, CudaStream, RunnableGraph } from "#devices/cuda/driver";
 
 /**
- * Graphs that are kept: each takes memory of the driver's. As many as there are sizes of steps for
- * up to 4096 sequences of up to 131072 tokens: see the end of this file.
+ * Kept graphs: each takes driver memory. As many as there are sizes of steps for up to 4096
+ * sequences of up to 131072 tokens: see the end of this file.
  */
 export const GRAPHS_MAX = 256;
 
 /**
- * A graph makes room for another one when it was not launched in so many runs. Where more sizes are
- * in use than are kept, the others run op by op, which costs less than to capture them in turn.
+ * A graph that was not launched in this many runs may be evicted for another one. Where more sizes
+ * are in use than are kept, the others run op by op, which costs less than to capture them in turn.
  */
 const idleRunsDefault = 4096;
 
-/** Keys that are known beside the graphs, by graph that may be kept. */
+/** Keys that are remembered beside the graphs, per graph that may be kept. */
 const keysPerGraph = 4;
 
-/** What is known of a key: it ran once, cannot be captured, or was. */
+/** State of a key: it ran once, cannot be captured, or is a graph. */
 type Step = "ran" | "plain" | RunnableGraph;
 
 interface Known {
   readonly step: Step;
-  /** Which run was its last. */
+  /** Number of its last run. */
   readonly run: number;
 }
 
-/** How steps are captured. */
+/** Options of capturing steps. */
 export interface ReplayOptions {
   readonly stream: CudaStream;
-  /** Told once, in one line, that steps cannot be captured. */
+  /** Receives one line, once, when steps cannot be captured. */
   readonly warn?: ((message: string) => void) | undefined;
   readonly graphsMax?: number;
-  /** Runs without a graph's key after which the graph makes room for another one. */
+  /** Runs without a graph's key after which the graph may be evicted for another one. */
   readonly idleRuns?: number;
 }
 
 /**
- * Steps by key, so that all launches of one become a single call. What is enqueued under a key runs
- * as it is at first, which lets ops size their scratch memory and choose their ways, is captured in
- * a graph the second time, and launched as that graph from then on.
+ * Steps by key, so that all launches of one become a single call. Under a new key the work is
+ * enqueued op by op, which lets ops size their scratch memory and choose their algorithms; the
+ * second time it is captured in a graph, and from then on launched as that graph.
  */
 export class Replays {
   readonly #stream: CudaStream;
@@ -63,17 +63,17 @@ export class Replays {
     return this.#graphs;
   }
 
-  /** Enqueues what `enqueue` does, or what it did. */
+  /** Enqueues the work of `enqueue`, or launches the graph captured under the key. */
   run(key: string, enqueue: () => void): void {
     const known = this.#known.get(key);
     this.#runs++;
-    // An error leaves nothing behind that would be launched.
+    // After an error no graph of this key stays.
     if (known !== undefined) this.#known.delete(key);
     this.#known.set(key, { step: this.#enqueue(known?.step, enqueue), run: this.#runs });
     this.#forgetOldest();
   }
 
-  /** Lets go of all graphs. */
+  /** Releases all graphs. */
   dispose(): void {
     for (const key of [...this.#known.keys()]) this.#forget(key);
   }
@@ -89,7 +89,7 @@ export class Replays {
     return graph ?? "plain";
   }
 
-  /** A graph that cannot be launched goes: nobody knows it any more. */
+  /** A graph that cannot be launched is destroyed; its key is forgotten. */
   #launch(graph: RunnableGraph): void {
     try {
       graph.launch(this.#stream);
@@ -100,21 +100,23 @@ export class Replays {
     }
   }
 
-  /** Null where it cannot be captured: then it runs op by op for good. */
+  /** Null where it cannot be captured: such a step runs op by op from then on. */
   #capture(enqueue: () => void): RunnableGraph | null {
     try {
       const graph = this.#runnable(this.#stream.capture(enqueue));
       this.#graphs++;
       return graph;
     } catch (error) {
-      // Whatever is really broken breaks the plain run, too.
+      // A broken device breaks the plain run, too.
       if (!this.#warned) this.#warn?.(`${messageOf(error)}. Steps are launched op by op`);
       this.#warned = true;
       return null;
     }
   }
 
-  /** A graph that is on the device. Its template goes, and after an error the graph, too. */
+  /**
+   * A graph uploaded to the device. Its template is destroyed, and after an error the graph, too.
+   */
   #runnable(template: CudaGraph): RunnableGraph {
     try {
       const graph = template.instantiate();
@@ -130,7 +132,7 @@ export class Replays {
     }
   }
 
-  /** Whether one more graph may be kept; one that is idle goes. */
+  /** Whether one more graph may be kept; an idle one is evicted. */
   #hasRoom(): boolean {
     if (this.#graphs < this.#graphsMax) return true;
     for (const [key, { step, run }] of this.#known) {
@@ -142,7 +144,7 @@ export class Replays {
     return false;
   }
 
-  /** Keys without a graph, too, are only so many. */
+  /** The number of keys without a graph is limited, too. */
   #forgetOldest(): void {
     if (this.#known.size - this.#graphs <= keysPerGraph * this.#graphsMax) return;
     for (const [key, { step }] of this.#known) {
@@ -157,38 +159,41 @@ export class Replays {
     this.#known.delete(key);
     if (step === undefined || typeof step === "string") return;
     this.#graphs--;
-    // A graph that still runs goes when it is done.
+    // The driver frees a running graph when it is done.
     step.destroy();
   }
 }
 
-/** A device that failed destroys nothing either: whatever else is called on it says why. */
+/**
+ * Destroys a graph. A failed device cannot destroy one either; other calls on it report the
+ * failure.
+ */
 function letGo(graph: CudaGraph | RunnableGraph): void {
   try {
     graph.destroy();
   } catch {
-    // Nothing can be done about it here.
+    // The error cannot be handled here.
   }
 }
 
 /**
- * Sizes that batches are filled up to: all small ones that tensor cores tell apart, then in steps
- * that waste little.
+ * Batch sizes after padding: all small ones that differ on tensor cores, then steps with little
+ * padding.
  */
 export function paddedBatch(count: number, countMax: number): number {
   const step = stepAbove(count);
   return Math.min(Math.ceil(count / step) * step, countMax);
 }
 
-/** Contexts are taken for at least as long: shorter ones launch hardly less. */
+/** Shortest padded context: launches for shorter ones are hardly smaller. */
 const contextMin = 512;
 
-/** Up to so many sequences a step whose context is taken for too long would show. */
+/** Up to this many sequences, padding a context too far costs measurable time. */
 const fewSequences = 8;
 
 /**
- * Lengths that contexts are taken for where launches depend on them: 512 times powers of two, or of
- * four where sequences alone make blocks enough.
+ * Padded context lengths where launches depend on them: 512 times powers of two, or of four where
+ * sequences alone make enough blocks.
  */
 export function paddedContext(contextTokens: number, sequences: number): number {
   const doublings = Math.max(0, Math.ceil(Math.log2(contextTokens / contextMin)));

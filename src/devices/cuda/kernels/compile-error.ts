@@ -5,8 +5,8 @@ import type { KernelText } from "./kernel-text.ts";
 const message = /^(.+?)\((\d+)\): (?:catastrophic )?error(?: #\S+)?: (.*)$/m;
 
 /**
- * What a kernel that does not compile is told as: one line with the place, the compiler's words and
- * the source line there. The whole log is the cause.
+ * Error of a kernel that does not compile: one line with the place, the compiler's message and the
+ * source line. The whole log is the cause.
  */
 export function compileError(source: KernelText, log: string): EngineError {
   const cause = new Error(log.trim());
@@ -20,7 +20,7 @@ export function compileError(source: KernelText, log: string): EngineError {
   );
 
   function quote(): string {
-    // Headers are called by the name in their #include.
+    // Headers have the name in their #include.
     const body = file === source.path ? source.text : source.headers[file ?? ""];
     const quoted = body?.split("\n")[Number(line) - 1]?.trim();
     return quoted === undefined ? "" : `, in \`${quoted}\``;

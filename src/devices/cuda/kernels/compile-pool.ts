@@ -1,7 +1,7 @@
 /**
- * Compiles several files at once, one thread each. koffi's own asynchronous calls will not do: they
- * run on a stack of 128 KiB that cannot be enlarged once any library is open, and NVRTC overruns it
- * (tried: the process dies).
+ * Compiles several files at once, one thread each. koffi's own asynchronous calls do not work here:
+ * they run on a stack of 128 KiB that cannot be enlarged once any library is open, and NVRTC
+ * overruns it (tried: the process dies).
  */
 import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -23,12 +23,12 @@ const script = new URL(
 /** A compiler of one file takes some 100 MB. */
 const threadsMax = 8;
 
-/** Told of every file that is compiled, in whatever order they are done. */
+/** Receives every compiled file, in the order of completion. */
 export type OnCompiled = (index: number, cubin: Uint8Array) => void;
 
 /**
  * Compiles `sources` with the same options. Rejects with the first error, after the other threads
- * were ended. Where nothing was built, files are compiled one after the other on this thread.
+ * were ended. Without built code, files are compiled one after the other on this thread.
  */
 export async function compileAll(
   nvrtc: Nvrtc,
@@ -55,7 +55,7 @@ async function compileOnThreads(
   // Flags of the process (--input-type, --conditions) are not meant for this script.
   const start = () => new Worker(script, { workerData, execArgv: [] });
   const workers = Array.from({ length: threads }, start);
-  // The longest first: one that begins last would keep everybody waiting for it.
+  // The longest first: a long one that begins last would delay the whole pool.
   const queue = [...jobs].sort((a, b) => b.source.text.length - a.source.text.length);
   try {
     await Promise.all(workers.map((worker) => drain(worker, queue, onCompiled)));

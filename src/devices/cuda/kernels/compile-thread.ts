@@ -1,23 +1,23 @@
-/** One thread that compiles kernels: a compiler blocks whoever calls it. */
+/** One thread that compiles kernels: the compiler blocks its calling thread. */
 import { parentPort, workerData } from "node:worker_threads";
 import { EngineError, messageOf } from "#base";
 import type { KernelText } from "./kernel-text.ts";
 import { Nvrtc } from "./nvrtc.ts";
 
-/** What the thread is started with. */
+/** Data that the thread is started with. */
 export interface CompileThreadData {
   /** The libnvrtc to open. */
   readonly nvrtcPath: string;
 }
 
-/** What it is asked. */
+/** A request to the thread. */
 export interface CompileJob {
   readonly index: number;
   readonly source: KernelText;
   readonly options: readonly string[];
 }
 
-/** What it answers. An error crosses threads as its parts. */
+/** The thread's answer. An error crosses threads as its parts. */
 export type CompileAnswer =
   | { readonly index: number; readonly cubin: Uint8Array }
   | { readonly index: number; readonly message: string; readonly log: string };
@@ -34,7 +34,7 @@ function answer(nvrtc: Nvrtc | null, { index, source, options }: CompileJob): Co
 
 if (parentPort !== null) {
   const port = parentPort;
-  // Whoever starts the thread passes this.
+  // The pool passes `CompileThreadData`.
   const { nvrtcPath } = workerData as CompileThreadData;
   const nvrtc = Nvrtc.openAt(nvrtcPath);
   port.on("message", (job: CompileJob) => port.postMessage(answer(nvrtc, job)));

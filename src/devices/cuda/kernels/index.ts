@@ -1,12 +1,12 @@
 /**
- * devices/cuda/kernels: our kernels: compiled by NVRTC, cached on disk, launched.
+ * devices/cuda/kernels: kernels: compiled by NVRTC, cached on disk, launched.
  *
  *   kernel-sources.ts, kernel-text.ts, kernel-names.ts   files of native/cuda
  *   nvrtc.ts             the compiler: compile-pool.ts and compile-thread.ts run it on threads
- *   kernel-cache.ts      compiled kernels on disk; kernels.ts: all that a device needs
+ *   kernel-cache.ts      compiled kernels on disk; kernels.ts: all of a device
  *   kernel-module.ts, kernel-params.ts, launcher.ts   loaded code, arguments, launches
- *   tensor-map.ts        tensors as TMA wants them described
- *   row-limits.ts        how many threads and rows kernels are made for
+ *   tensor-map.ts        descriptors of tensors for TMA
+ *   row-limits.ts        thread and row limits of kernels
  *
  * @module
  */

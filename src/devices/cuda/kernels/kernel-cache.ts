@@ -1,7 +1,7 @@
 /**
  * Compiled kernels on disk. A file is named after the kernel's file and a hash of everything that
- * its machine code depends on, and begins with the SHA-256 of the machine code: a file that was cut
- * short, or changed, is no entry.
+ * its machine code depends on, and begins with the SHA-256 of the machine code: a truncated or
+ * changed file is no entry.
  */
 import { createHash } from "node:crypto";
 import {
@@ -32,26 +32,26 @@ export interface KernelTarget {
 }
 
 const digestBytes = 32;
-/** Entries of one kernel that are kept: some versions, GPUs and drivers side by side. */
+/** Kept entries of one kernel: some versions, GPUs and drivers side by side. */
 const entriesMax = 8;
 const userOnly = 0o700;
 
 /**
- * A folder of compiled kernels. One that cannot be used (not ours, writable by others, read-only,
- * on a full disk) costs compilations, never a failure; `warn` is told once.
+ * A folder of compiled kernels. An unusable folder (of another user, writable by others, read-only,
+ * on a full disk) costs compilations, never a failure; `warn` is called once.
  */
 export class KernelCache {
   readonly #folder: string | null;
   readonly #warn: (message: string) => void;
   #warned = false;
 
-  /** `folder`: made when it is missing; null keeps nothing. */
+  /** `folder`: created when it is missing; null: kernels are not stored. */
   constructor(folder: string | null, warn: (message: string) => void = () => {}) {
     this.#warn = warn;
     this.#folder = folder === null || !this.#isOurs(folder) ? null : folder;
   }
 
-  /** Where entries are; null where nothing is kept. Only this user can write to it. */
+  /** The folder of entries; null where nothing is kept. Only this user can write to it. */
   get folder(): string | null {
     return this.#folder;
   }
@@ -63,14 +63,16 @@ export class KernelCache {
     try {
       content = readOwnFile(join(this.#folder, entryName(source, target)));
     } catch {
-      return null; // Not there yet, the usual case of a first start; or nothing that we wrote.
+      return null; // Missing, as on a first start; or not a file of this cache.
     }
     const cubin = content.subarray(digestBytes);
     const good = sha256(cubin).equals(content.subarray(0, digestBytes));
     return good && cubin.length > 0 ? cubin : null;
   }
 
-  /** Keeps machine code. Readers see all of it or nothing, whoever writes at the same time. */
+  /**
+   * Stores machine code. Concurrent readers see the whole file or none, also with several writers.
+   */
   store(source: KernelText, target: KernelTarget, cubin: Uint8Array): void {
     if (this.#folder === null) return;
     const name = entryName(source, target);
@@ -86,13 +88,13 @@ export class KernelCache {
     }
   }
 
-  /** Forgets machine code that a driver refused. */
+  /** Removes machine code that a driver refused. */
   forget(source: KernelText, target: KernelTarget): void {
     if (this.#folder === null) return;
     rmSync(join(this.#folder, entryName(source, target)), { force: true });
   }
 
-  /** Machine code runs with our rights on the GPU: only what this user wrote is loaded. */
+  /** Machine code runs with this user's rights on the GPU: only files of this user are loaded. */
   #isOurs(folder: string): boolean {
     try {
       mkdirSync(folder, { recursive: true, mode: userOnly });
@@ -124,7 +126,10 @@ export class KernelCache {
   }
 }
 
-/** A regular file of this user, where others cannot write. A link, a pipe or another's throws. */
+/**
+ * A regular file of this user that others cannot write. Throws for a link, a pipe or another user's
+ * file.
+ */
 function readOwnFile(path: string): Buffer {
   const { O_RDONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants;
   const descriptor = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);

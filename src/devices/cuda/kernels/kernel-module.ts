@@ -9,11 +9,11 @@ const attributes = {
   dynamicSharedBytes: 8,
 } as const;
 
-/** What the compiler gave a kernel, per thread or block. */
+/** Resources of a compiled kernel, per thread or block. */
 export interface KernelResources {
   readonly threadsMax: number;
   readonly registers: number;
-  /** Bytes of spills and arrays in local memory, per thread; 0 is what a fast kernel has. */
+  /** Bytes of spills and arrays in local memory, per thread; 0 for a fast kernel. */
   readonly localBytes: number;
   /** Static shared memory of a block. */
   readonly sharedBytes: number;
@@ -33,8 +33,8 @@ export class Kernel {
   }
 
   /**
-   * Lets launches ask for this much dynamic shared memory; beyond 48 KiB they must. Calls the
-   * driver only where more is asked for than before, so that it may come before every launch.
+   * Allows launches to use this much dynamic shared memory, which is required beyond 48 KiB. Calls
+   * the driver only for more than before, so that it may precede every launch.
    */
   allowSharedBytes(bytes: number): void {
     if (bytes <= this.#sharedBytes) return;

@@ -1,13 +1,13 @@
 /**
  * Arguments of a kernel and the shape of its launch, in memory that is filled before every call.
  *
- * A kernel takes one struct. All that cuLaunchKernelEx wants lies in one block, whose pointers are
+ * A kernel takes one struct. All arguments of cuLaunchKernelEx are in one block, whose pointers are
  * set once:
  *
  *   CUlaunchConfig (56 bytes) · one CUlaunchAttribute (72) · kernelParams (8) · the struct
  *
  * That makes the call four addresses: 75 ns of koffi, where cuLaunchKernel's eleven arguments take
- * 137 (Node 20, x64). It is also the call that lets a kernel start before the one in front is done.
+ * 137 (Node 20, x64). It is also the call that lets a kernel start before the previous one is done.
  */
 import { assert } from "#base";
 import { addressOf } from "#devices/cuda/driver";
@@ -27,7 +27,7 @@ const structAt = arrayAt + 8;
 /** CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION. */
 const overlapAttribute = 6;
 
-/** How many blocks of how many threads. */
+/** Grid and block size of a launch. */
 export interface LaunchShape {
   /** Blocks along x, y and z; at least one each. */
   readonly grid: readonly [x: number, y?: number, z?: number];
@@ -36,17 +36,17 @@ export interface LaunchShape {
   readonly sharedBytes?: number;
 }
 
-/** How a launch is enqueued. */
+/** Stream order of a launch. */
 export interface LaunchOrder {
   readonly stream: bigint;
   /**
-   * The kernel may start while the one before it in the stream still runs, and says itself when it
-   * must wait (native/cuda/stream-order.h).
+   * The kernel may start while the previous one in the stream still runs; the kernel itself waits
+   * for it where it must (native/cuda/stream-order.h).
    */
   readonly overlaps: boolean;
 }
 
-/** The memory of one kernel's launches, filled for each: the driver copies it in the call. */
+/** The memory of one kernel's launches, filled for each: the driver copies it during the call. */
 export class KernelParams {
   /** CUlaunchConfig, and the array of pointers to arguments. */
   readonly configAddress: bigint;
@@ -128,7 +128,7 @@ export class KernelParams {
   }
 }
 
-/** Where the fields of a struct are, and where the last one ends. */
+/** Offsets of a struct's fields, and the end of the last one. */
 function layOut(kinds: readonly ParamKind[]): { offsets: number[]; end: number } {
   let end = 0;
   const offsets = kinds.map((kind) => {

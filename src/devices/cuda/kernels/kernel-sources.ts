@@ -4,15 +4,15 @@ import { fileURLToPath } from "node:url";
 import { EngineError } from "#base";
 import type { KernelText } from "./kernel-text.ts";
 
-/** Where the sources are; the same distance from src and from dist. */
+/** Folder of the sources; at the same relative path from src and from dist. */
 export const kernelFolder = fileURLToPath(new URL("../../../../native/cuda/", import.meta.url));
 
 const include = /^\s*#\s*include\s+"([^"]+)"/gm;
 
 /**
  * A file of kernels with the headers that it includes, directly or through others: no more, so that
- * a header's change compiles again only what it touches. Throws DEVICE_UNAVAILABLE when a file is
- * missing: the package is not whole.
+ * a change of a header recompiles only its users. Throws DEVICE_UNAVAILABLE when a file is missing:
+ * the package is not whole.
  */
 export function readKernel(file: string, folder: string = kernelFolder): KernelText {
   const name = `${file}.cu`;

@@ -1,8 +1,8 @@
-/** A source file with everything that it includes. */
+/** A source file with all its includes. */
 export interface KernelText {
-  /** `native/cuda/norm.cu`: what errors call it. */
+  /** `native/cuda/norm.cu`: its name in errors. */
   readonly path: string;
   readonly text: string;
-  /** The text of each header by the name that #include gives it. */
+  /** The text of each header by the name in #include. */
   readonly headers: Readonly<Record<string, string>>;
 }

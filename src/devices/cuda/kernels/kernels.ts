@@ -13,17 +13,17 @@ import { readKernel } from "./kernel-sources.ts";
 import type { KernelText } from "./kernel-text.ts";
 import type { Nvrtc } from "./nvrtc.ts";
 
-/** How far the kernels of a device are. */
+/** Progress of loading a device's kernels. */
 export interface KernelProgress {
   readonly done: number;
   readonly total: number;
-  /** The file that was done last. */
+  /** The last loaded file. */
   readonly file: string;
   /** Its machine code was on disk already. */
   readonly cached: boolean;
 }
 
-/** What loading needs. */
+/** Options of loading kernels. */
 export interface KernelLoadOptions {
   readonly driver: CudaDriver;
   readonly gpu: Gpu;
@@ -35,15 +35,15 @@ export interface KernelLoadOptions {
 /** Every kernel of this version, by name. */
 export type Kernels = Readonly<Record<KernelName, Kernel>>;
 
-/** Kernels of a device, and how to let them go. */
+/** Kernels of a device, and how to release them. */
 export interface LoadedKernels {
   readonly kernels: Kernels;
   unload(): void;
 }
 
-/** Lines of the source are kept for profilers and compute-sanitizer; the code stays the same. */
+/** Source lines are kept for profilers and compute-sanitizer; the machine code stays the same. */
 export function compileOptions(architecture: string): readonly string[] {
-  // A lambda in a kernel has no place for `__device__`; without this NVRTC takes it for the host's.
+  // A lambda in a kernel has no place for `__device__`; without this NVRTC treats it as host code.
   return [
     `--gpu-architecture=${architecture}`,
     "--std=c++17",
@@ -81,7 +81,7 @@ class KernelLoader {
     };
   }
 
-  /** Whether the file's machine code was on disk, and good. */
+  /** Whether the file's machine code was on disk and valid. */
   loadCached(file: KernelFile): boolean {
     const { cache } = this.#options;
     const source = this.#source(file);
@@ -91,7 +91,8 @@ class KernelLoader {
       this.#load(file, cubin, true);
       return true;
     } catch (error) {
-      // The driver refuses what another one wrote under this key. Anything else is not about it.
+      // The driver refuses machine code that another one wrote under this key. Other errors have
+      // other causes.
       if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
       cache.forget(source, this.#target);
       return false;

@@ -6,7 +6,7 @@ import type { KernelParams, LaunchOrder, LaunchShape } from "./kernel-params.ts"
 /** Most blocks along y and z; along x there may be 2^31 - 1. */
 const gridMax = 65_535;
 
-/** Major number of the first architecture whose kernels can start before the one in front ends. */
+/** Major number of the first architecture whose kernels can start before the previous one ends. */
 const overlapMajor = 9;
 
 /** Enqueues kernels on one stream. */
@@ -22,8 +22,8 @@ export class Launcher {
   }
 
   /**
-   * Enqueues `kernel` with the arguments that `params` was filled with. Nothing to do for a grid
-   * without blocks: a step may have no row of a kind.
+   * Enqueues `kernel` with the arguments in `params`. Does nothing for a grid without blocks: a
+   * step may have no row of a kind.
    */
   launch(kernel: Kernel, shape: LaunchShape, params: KernelParams): void {
     const [x, y = 1, z = 1] = shape.grid;

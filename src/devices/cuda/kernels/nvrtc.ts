@@ -34,10 +34,10 @@ const signatures = {
 
 const remedy = "install the CUDA toolkit's NVRTC, or pip install nvidia-cuda-nvrtc-cu12";
 
-/** Oldest NVRTC that will do, CUDA 12.4: as with the driver. */
+/** Oldest supported NVRTC, CUDA 12.4: as with the driver. */
 export const NVRTC_VERSION_MIN: CudaVersion = 12_040;
 
-/** Where NVRTC was found. */
+/** The NVRTC that was found. */
 export interface NvrtcLocation {
   readonly path: string;
   readonly version: CudaVersion;
@@ -62,7 +62,7 @@ export class Nvrtc implements NvrtcLocation {
 
   /**
    * The first NVRTC whose kernels a driver of `driverVersion` runs: kernels of a newer major
-   * version need a newer driver. Throws DEVICE_UNAVAILABLE with what was found instead.
+   * version need a newer driver. Throws DEVICE_UNAVAILABLE and lists the libraries found.
    */
   static open(
     settings: CudaSettings,
@@ -88,7 +88,7 @@ export class Nvrtc implements NvrtcLocation {
     );
   }
 
-  /** The NVRTC at a path or of a name; null when there is none. */
+  /** The NVRTC at a path or with a name; null when there is none. */
   static openAt(path: string, open: OpenLibrary = openSystemLibrary): Nvrtc | null {
     openBuiltins(path, open);
     const library = open(path);
@@ -101,7 +101,7 @@ export class Nvrtc implements NvrtcLocation {
     this.#run("nvrtcGetNumSupportedArchs", this.#calls.nvrtcGetNumSupportedArchs(count));
     const found = new Int32Array(count[0] ?? 0);
     this.#run("nvrtcGetSupportedArchs", this.#calls.nvrtcGetSupportedArchs(found));
-    // It tells numbers only; an `a` target is as old as its number.
+    // NVRTC reports numbers only; an `a` target is as old as its number.
     return found.includes(Number(architecture.replace(/\D/g, "")));
   }
 
@@ -140,7 +140,7 @@ export class Nvrtc implements NvrtcLocation {
     return cubin;
   }
 
-  /** The compiler's messages, without the zero at their end. */
+  /** The compiler's messages, without the terminating zero. */
   #log(program: bigint): string {
     const size = new BigUint64Array(1);
     this.#run("nvrtcGetProgramLogSize", this.#calls.nvrtcGetProgramLogSize(program, size));
@@ -154,13 +154,13 @@ export class Nvrtc implements NvrtcLocation {
   }
 }
 
-/** Other halves of NVRTC that were opened; a library that nobody holds is closed again. */
+/** Opened builtins libraries of NVRTC; an unreferenced library would be closed again. */
 const openedBuiltins: NativeLibrary[] = [];
 
 /**
- * Opens libnvrtc-builtins beside a libnvrtc that is named by its path. NVRTC asks the loader for it
- * by name in the middle of a compilation, and pip's has no search path of its own: it finds what is
- * open already.
+ * Opens libnvrtc-builtins beside a libnvrtc that is given by its path. NVRTC asks the loader for it
+ * by name in the middle of a compilation, and pip's has no search path of its own: the loader finds
+ * only a library that is open already.
  */
 function openBuiltins(path: string, open: OpenLibrary): void {
   if (!path.includes("/")) return;
@@ -169,7 +169,7 @@ function openBuiltins(path: string, open: OpenLibrary): void {
   try {
     names = readdirSync(folder);
   } catch {
-    return; // The folder went away: opening the library itself will say so.
+    return; // The folder was removed: opening the library itself reports that.
   }
   for (const name of names.filter((each) => each.startsWith("libnvrtc-builtins.so"))) {
     const library = open(join(folder, name));

@@ -1,5 +1,5 @@
-/** Threads of a block where rows are the work: a row of 4096 columns is 16 each. */
+/** Threads of a block for ops on rows: 16 columns each of a row of 4096. */
 export const ROW_THREADS = 256;
 
-/** Most rows of bf16 that are multiplied by these kernels; from there on cuBLASLt does it. */
+/** Most bf16 rows that these kernels multiply; more rows go to cuBLASLt. */
 export const STREAM_ROWS_MAX = 16;

@@ -1,4 +1,4 @@
-/** Tensors as Hopper's copy engine wants them described (CUtensorMap). */
+/** Descriptors of tensors for Hopper's copy engine (CUtensorMap). */
 import { assert } from "#base";
 import { addressOf, type CudaDriver } from "#devices/cuda/driver";
 import type { ParamKind } from "./kernel-params.ts";
@@ -16,7 +16,7 @@ const mapAlignment = 64;
 /** `TensorMap` of native/cuda/hopper.h, which must be a struct's first field. */
 export const TENSOR_MAP: readonly ParamKind[] = new Array(mapBytes / 8).fill("i64");
 
-/** A tensor of 16-bit elements, and the box that one copy brings, innermost dimension first. */
+/** A tensor of 16-bit elements, and the box of one copy, innermost dimension first. */
 export interface TensorMapOptions {
   readonly address: bigint;
   /** Elements along each of 5 dimensions. */
@@ -27,7 +27,7 @@ export interface TensorMapOptions {
   readonly box: readonly number[];
 }
 
-/** The fields of `TENSOR_MAP`: boxes land with the 128-byte swizzle, zeros outside the tensor. */
+/** The fields of `TENSOR_MAP`: 128-byte swizzle in shared memory, zeros outside the tensor. */
 export function tensorMapFields(driver: CudaDriver, options: TensorMapOptions): readonly bigint[] {
   const { address, sizes, strides, box } = options;
   assert(

@@ -2,8 +2,8 @@ import type { CudaMemory } from "./memory.ts";
 import type { Staging } from "./staging.ts";
 
 /**
- * Lists of addresses in device memory, for kernels that choose among many matrices. Made once for
- * every list of matrices, at its first use, and kept as long as the device.
+ * Lists of addresses in device memory, for kernels that choose among many matrices. A table is made
+ * at the first use of a list of matrices and kept as long as the device.
  */
 export class AddressTables {
   readonly #memory: CudaMemory;
@@ -15,7 +15,7 @@ export class AddressTables {
     this.#staging = staging;
   }
 
-  /** Where the addresses of `matrices` lie; the same list gives the same place. */
+  /** Address of the table of `matrices`; the same list gives the same table. */
   of(matrices: readonly { readonly address: bigint }[], key: object): bigint {
     const known = this.#known.get(key);
     if (known !== undefined) return known;

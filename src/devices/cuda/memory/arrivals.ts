@@ -5,8 +5,8 @@ import type { CudaMemory } from "./memory.ts";
 const counterBytes = 4;
 
 /**
- * [multiprocessors] i32 where blocks of one kernel count who is done, so that the last one finishes
- * what they share. Zeros: a kernel leaves them as it found them.
+ * [multiprocessors] i32: counters of finished blocks of one kernel, so that the last block finishes
+ * their shared result. Zeros: a kernel resets them.
  */
 export function allocateArrivals(memory: CudaMemory, gpu: Gpu): bigint {
   const bytes = gpu.multiprocessors * counterBytes;

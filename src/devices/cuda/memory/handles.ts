@@ -1,4 +1,4 @@
-/** What tensors, activations and weight matrices are on this device: an address and a shape. */
+/** Handles of tensors, activations and weight matrices on this device: an address and a shape. */
 import { assert } from "#base";
 import { bytesOf, type DType, elementCount, formatShape, type Shape } from "#tensor";
 import type { Activation, DeviceTensor, WeightFormat, WeightMatrix } from "../../device-data.ts";
@@ -13,7 +13,7 @@ const ELEMENTS = ["f32", "f16", "bf16", "i8", "fp8"] as const;
 /** An element of a file or of a KV pool. */
 export type ElementName = (typeof ELEMENTS)[number];
 
-/** The code that kernels know `element` by. */
+/** The kernels' code of `element`. */
 export function elementCode(element: ElementName): number {
   return ELEMENTS.indexOf(element);
 }
@@ -25,12 +25,12 @@ function padded(bytes: number): number {
   return Math.ceil(bytes / rowAlignment) * rowAlignment;
 }
 
-/** Where the scales of an i8 row begin. */
+/** Offset of the scales in an i8 row. */
 export function scaleOffset(columns: number): number {
   return padded(columns);
 }
 
-/** From one row to the next: `packedRowBytes` of native/cuda/packed-rows.h. */
+/** Bytes from one row to the next: `packedRowBytes` of native/cuda/packed-rows.h. */
 export function rowBytes(format: WeightFormat, columns: number): number {
   if (format === "f32") return columns * 4;
   if (format === "bf16") return padded(columns * 2);
@@ -66,13 +66,13 @@ export class CudaTensor implements DeviceTensor {
   }
 }
 
-/** Rows in a weight format: what activations and matrices have in common. */
+/** Rows in a weight format: the common part of activations and matrices. */
 abstract class CudaRows {
   readonly format: WeightFormat;
   readonly rows: number;
   readonly columns: number;
   readonly address: bigint;
-  /** From one row to the next. */
+  /** Bytes from one row to the next. */
   readonly rowBytes: number;
   readonly formatCode: number;
 
@@ -85,7 +85,7 @@ abstract class CudaRows {
     this.formatCode = FORMATS.indexOf(format);
   }
 
-  /** All rows. */
+  /** Bytes of all rows. */
   get bytes(): number {
     return this.rows * this.rowBytes;
   }
@@ -140,7 +140,7 @@ export function vectorOf(handle: DeviceTensor, dtype: DType, count: number): big
   return handle.address;
 }
 
-/** The tensor behind a handle, whatever it holds. */
+/** The tensor behind a handle, whatever its type and shape. */
 export function anyTensor(handle: DeviceTensor): CudaTensor {
   assert(handle instanceof CudaTensor, foreign);
   return handle;

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { HostBlocks } from "../../device.ts";
 
-/** Blocks beside the cache, in pinned host memory. */
+/** Blocks of the host memory level, pinned. */
 export class CudaHostBlocks implements HostBlocks {
   readonly blocks: number;
   readonly bytesPerBlock: number;
@@ -14,7 +14,7 @@ export class CudaHostBlocks implements HostBlocks {
     this.address = address;
   }
 
-  /** Where one block begins. */
+  /** Address of one block. */
   blockAddress(index: number): bigint {
     assert(index >= 0 && index < this.blocks, `Cannot view block ${index} of ${this.blocks}`);
     return this.address + BigInt(index) * BigInt(this.bytesPerBlock);

@@ -19,7 +19,7 @@ export const KV_LAYER: readonly ParamKind[] = [
   ...(["i32", "i32", "i32", "i32", "i32", "i32", "f32", "f32"] as const),
 ];
 
-/** Keys and values in device memory, laid out as native/cuda/kv-pool.h says: blocks outermost. */
+/** Keys and values in device memory, in the layout of native/cuda/kv-pool.h: blocks outermost. */
 export class CudaKvPool implements KvPool {
   readonly format: KvFormat;
   readonly layers: number;
@@ -74,14 +74,14 @@ export function kvBytesPerBlock(options: KvBlockOptions): number {
   return options.layers * options.kvHeads * headBytesOf(options);
 }
 
-/** What one kv head has in a layer of a block: keys, values, scales. */
+/** Bytes of one kv head in a layer of a block: keys, values, scales. */
 function headBytesOf(options: KvBlockOptions): number {
   const ownScales = isScaled(options.format) && options.scales === undefined;
   const perToken = 2 * (kvRowBytes(options) + (ownScales ? scaleBytes : 0));
   return padded(options.blockTokens * perToken);
 }
 
-/** From one key, or value, of a head to the next. */
+/** Bytes from one key, or value, of a head to the next. */
 function kvRowBytes({ headDim, format }: Pick<KvBlockOptions, "headDim" | "format">): number {
   return padded(headDim * elementBytes[format]);
 }

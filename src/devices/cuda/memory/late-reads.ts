@@ -1,23 +1,23 @@
-/** Copies to the host that are waited for one by one, while more is enqueued behind them. */
+/** Copies to the host that are waited for one by one, while more work is enqueued behind them. */
 import { assert } from "#base";
 import { type CudaDriver, CudaEvent, type CudaStream, viewOf } from "#devices/cuda/driver";
 import type { LateRead } from "../../device.ts";
 import type { CudaMemory } from "./memory.ts";
 
-/** What late reads are made of. */
+/** Options of late reads. */
 export interface LateReadOptions {
   readonly driver: CudaDriver;
   readonly memory: CudaMemory;
   readonly stream: CudaStream;
-  /** Copies that may be under way at once. */
+  /** Most copies that are under way at once. */
   readonly slots?: number;
   readonly slotBytes?: number;
 }
 
-/** Some steps of a few reads each. */
+/** Enough for some steps of a few reads each. */
 const defaultSlots = 16;
 
-/** 20 likeliest tokens of 1024 rows, and some. */
+/** Enough for the 20 likeliest tokens of 1024 rows. */
 const defaultSlotBytes = 96 << 10;
 
 /** A ring of pinned slots. */
@@ -46,7 +46,7 @@ export class LateReads {
     });
   }
 
-  /** Most elements of 4 bytes that one read brings. */
+  /** Most elements of 4 bytes in one read. */
   get elementsMax(): number {
     return this.#slotBytes / 4;
   }
@@ -74,13 +74,13 @@ export class LateReads {
   }
 }
 
-/** A place for one result. */
+/** Pinned memory of one result. */
 class Slot {
   readonly address: bigint;
   readonly values: Int32Array;
   /** Recorded behind the copy into it. */
   readonly done: CudaEvent;
-  /** Whose result it has; null when that was taken. */
+  /** The read whose result is in the slot; null when the result was taken. */
   #reader: SlotRead | null = null;
 
   constructor(driver: CudaDriver, address: bigint, values: Int32Array) {
@@ -94,7 +94,7 @@ class Slot {
     this.#reader = reader;
   }
 
-  /** Brings a result that nobody took yet to where it may stay. */
+  /** Copies an untaken result out of the slot. */
   vacate(): void {
     this.#reader?.fetch();
     this.#reader = null;

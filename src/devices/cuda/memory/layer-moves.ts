@@ -1,11 +1,11 @@
 /**
- * Moves of blocks between the device and host memory, beside the ops: a stream for each direction,
- * whose order against the ops is kept layer by layer.
+ * Moves of blocks between device and host memory, concurrent with the ops: a stream per direction,
+ * ordered against the ops layer by layer.
  *
  *   a move    sees all ops that were enqueued before it, and all moves
  *   an op     that touches a layer sees the moves of that layer that were enqueued before it
  *
- * So a step's first layers are computed while later ones still travel.
+ * So a step's first layers are computed while later ones are still being copied.
  */
 
 import { type CudaDriver, CudaEvent, CudaStream, type Gpu } from "#devices/cuda/driver";
@@ -19,24 +19,27 @@ import type { CudaKvPool } from "./kv-pool.ts";
 /** `kMovesMax` of native/cuda/move-layers.cu. */
 const movesMax = 240;
 
-/** Blocks of threads for one launch; 256 KiB are on their way with them. */
+/** Blocks of threads in one launch, which have 256 KiB in flight. */
 const gridBlocks = 16;
 
 /** Bytes that a thread moves at once. */
 const vectorBytes = 16;
 
-/** Layers are moved together up to this: a launch and an event for less would not pay. */
+/**
+ * Layers are moved together up to this size: for less, a launch and an event cost more than they
+ * gain.
+ */
 const chunkBytesMin = 1 << 20;
 
-/** Their blocks get the first places that the ops' blocks leave. */
+/** Blocks of the moves are scheduled before the ops' waiting blocks. */
 const priority = -1;
 
 const params = new KernelParams(["pointer", "pointer", "i64", "i64", "i32", "i32"], 2 * movesMax);
 
-/** Which way blocks go. */
+/** Direction of a move: to host memory, or to the device. */
 export type Direction = "offload" | "onboard";
 
-/** What moves need. */
+/** Options of `LayerMoves`. */
 export interface LayerMovesOptions {
   readonly driver: CudaDriver;
   readonly gpu: Gpu;
@@ -52,13 +55,13 @@ export interface MoveEnds {
   readonly host: CudaHostBlocks;
 }
 
-/** Enqueues moves, and has the ops wait for them where they must. */
+/** Enqueues moves, and makes the ops wait for them where they must. */
 export class LayerMoves {
   readonly #driver: CudaDriver;
   readonly #stream: CudaStream;
   readonly #kernel: Kernel;
   readonly #launchers: Readonly<Record<Direction, Launcher>>;
-  /** Recorded behind the ops that a move must see. */
+  /** Recorded behind the ops that a move depends on. */
   readonly #enqueued: CudaEvent;
   readonly #traffic = new Map<CudaKvPool, LayerTraffic>();
 
@@ -84,14 +87,14 @@ export class LayerMoves {
     this.#enqueued.record(this.#stream);
     launcher.stream.waitFor(this.#enqueued);
     for (const [first, end] of chunksOf(cache, pairs.length / 2)) {
-      // The other direction may still read what this writes, or the other way round.
+      // A move in the other direction may still read or write the same blocks.
       traffic.waitFor(launcher.stream, offloads ? "onboard" : "offload", first, end);
       this.#launch(launcher, { from, to, cache, first, end }, pairs);
       traffic.record(launcher.stream, direction, first, end);
     }
   }
 
-  /** What is enqueued on the ops' stream from now on sees the moves of one layer. */
+  /** Work enqueued on the ops' stream from now on waits for the moves of one layer. */
   settleLayer(cache: CudaKvPool, layer: number): void {
     this.#traffic.get(cache)?.settle(this.#stream, layer, layer + 1);
   }
@@ -103,7 +106,7 @@ export class LayerMoves {
     }
   }
 
-  /** A mark behind the moves so far. Ops enqueued later are not waited for, as a stream would. */
+  /** A mark behind the moves so far; unlike a stream's it does not wait for ops enqueued later. */
   mark(): MovesMark {
     return new Mark(
       Object.values(this.#launchers).map(({ stream }) => {
@@ -114,7 +117,7 @@ export class LayerMoves {
     );
   }
 
-  /** Lets go of what is known of a cache that is released. */
+  /** Removes the records of a cache that is released. */
   forget(cache: CudaKvPool): void {
     this.settle(cache);
     this.#traffic.get(cache)?.destroy();
@@ -151,7 +154,7 @@ export class LayerMoves {
   }
 }
 
-/** Layers [first, end) of blocks, and where these begin. */
+/** Layers [first, end) of blocks, and their offset in a block. */
 interface Chunk {
   readonly from: { readonly address: bigint };
   readonly to: { readonly address: bigint };
@@ -160,7 +163,7 @@ interface Chunk {
   readonly end: number;
 }
 
-/** Layers [first, end) that are moved together, for so many blocks. */
+/** Layers [first, end) that are moved together, for this many blocks. */
 function chunksOf(cache: CudaKvPool, blocks: number): (readonly [number, number])[] {
   const { layers, bytesPerBlock } = cache;
   const chunks = Math.ceil((bytesPerBlock * blocks) / chunkBytesMin);
@@ -172,8 +175,8 @@ function chunksOf(cache: CudaKvPool, blocks: number): (readonly [number, number]
 }
 
 /**
- * Cuts a list [n, 2] of moves into stretches of at most `countMax`, none of which has two moves to
- * one target. Yields [start, end) in pairs.
+ * Cuts a list [n, 2] of moves into parts of at most `countMax`, none of which has two moves to one
+ * target. Yields [start, end) in pairs.
  */
 function* targetsApart(
   pairs: Int32Array,
@@ -193,7 +196,7 @@ function* targetsApart(
   yield { start, end: pairs.length / 2 };
 }
 
-/** Events of which all must be done. They go as they are. */
+/** Events that must all be done. Done events are destroyed. */
 class Mark implements MovesMark {
   readonly #left: CudaEvent[];
 
@@ -210,7 +213,7 @@ class Mark implements MovesMark {
   }
 }
 
-/** What travels to and from one cache, by layer. */
+/** Pending moves to and from one cache, by layer. */
 class LayerTraffic {
   /** An event per layer, recorded behind the layers from there on that are moved together. */
   readonly #events: Readonly<Record<Direction, readonly CudaEvent[]>>;
@@ -225,7 +228,7 @@ class LayerTraffic {
     this.#pending = { offload: nothing(), onboard: nothing() };
   }
 
-  /** Layers [first, end) are moved when all is done that is in `stream` now. */
+  /** Layers [first, end) are moved when all current work of `stream` is done. */
   record(stream: CudaStream, direction: Direction, first: number, end: number): void {
     const event = this.#events[direction][first];
     event?.record(stream);
@@ -234,13 +237,13 @@ class LayerTraffic {
     this.#count++;
   }
 
-  /** `stream` goes on when what moves in one direction is there. */
+  /** `stream` waits for the moves of these layers in one direction. */
   waitFor(stream: CudaStream, direction: Direction, first: number, end: number): void {
     const events = new Set(this.#pending[direction].slice(first, end));
     for (const event of events) if (event !== null) stream.waitFor(event);
   }
 
-  /** `stream`, the ops', goes on when layers [first, end) are there and left. */
+  /** `stream`, the ops', waits for the moves of layers [first, end) in both directions. */
   settle(stream: CudaStream, first: number, end: number): void {
     if (this.#count === 0) return;
     for (const direction of ["offload", "onboard"] as const) {

@@ -8,15 +8,18 @@ const portable = 1;
 /** CUDA_ERROR_OUT_OF_MEMORY. */
 const outOfMemory = 2;
 
-/** How memory is handed out. */
+/** Options of device memory. */
 export interface CudaMemoryOptions {
-  /** What every byte of new device memory is: 0, but in tests. */
+  /** The value of every byte of new device memory: 0, except in tests. */
   readonly freshByte?: number;
-  /** Hears of what is allocated too late. */
+  /** Receives one line for each allocation after `seal`. */
   readonly warn?: (message: string) => void;
 }
 
-/** Memory of one device, and host memory that it reaches: every region is known until released. */
+/**
+ * Memory of one device, and host memory that it can access: every region is recorded until
+ * released.
+ */
 export class CudaMemory {
   readonly #driver: CudaDriver;
   readonly #stream: CudaStream;
@@ -28,7 +31,7 @@ export class CudaMemory {
   #sealed = false;
   #abandons = false;
 
-  /** `stream`: where regions are filled. */
+  /** `stream`: the stream that fills regions. */
   constructor(driver: CudaDriver, stream: CudaStream, options: CudaMemoryOptions = {}) {
     this.#driver = driver;
     this.#stream = stream;
@@ -36,14 +39,14 @@ export class CudaMemory {
     this.#warn = options.warn ?? (() => {});
   }
 
-  /** From now on what is allocated on the device is told of: it should have been there already. */
+  /** Device allocations from now on cause warnings: they should have been made before. */
   seal(): void {
     this.#sealed = true;
   }
 
   /**
-   * Zero-filled, aligned to 256 bytes. `what` is named in the OUT_OF_MEMORY error. The device stops
-   * for it: not for the step path.
+   * Zero-filled, aligned to 256 bytes. `what` is named in the OUT_OF_MEMORY error. An allocation
+   * stops the device, so it must stay out of the step path.
    */
   allocate(bytes: number, what: string): bigint {
     if (this.#sealed) {
@@ -56,7 +59,9 @@ export class CudaMemory {
     return address;
   }
 
-  /** Pinned host memory, contents undefined: copies to and from it run beside everything else. */
+  /**
+   * Pinned host memory, contents undefined: copies to and from it run concurrently with other work.
+   */
   allocateHost(bytes: number, what: string): bigint {
     return this.#take("host", bytes, what);
   }
@@ -67,7 +72,7 @@ export class CudaMemory {
     this.#driver.run("cuMemsetD8Async", address, value, bytes, this.#stream.handle);
   }
 
-  /** Waits for the device before the memory goes: work that was enqueued may still use it. */
+  /** Waits for the device before freeing the memory: enqueued work may still use it. */
   release(address: bigint): void {
     const kind = this.#regions.get(address);
     assert(kind !== undefined, "Cannot release memory: not allocated by this device");
@@ -75,18 +80,18 @@ export class CudaMemory {
     this.#free(address, kind);
   }
 
-  /** Keeps a region for as long as the process lives: somebody may still write to it. */
+  /** Keeps a region as long as the process lives: a hanging read may still write to it. */
   abandon(address: bigint): void {
     assert(this.#regions.delete(address), "Cannot abandon memory: not allocated by this device");
     this.#abandons = true;
   }
 
-  /** Whether some region must outlive this; on the host it lives no longer than its context. */
+  /** Whether a region was abandoned; a host region lives no longer than its context. */
   get abandons(): boolean {
     return this.#abandons;
   }
 
-  /** What the GPU has in all, and what nobody uses. */
+  /** The GPU's total and free memory. */
   size(): DeviceMemory {
     const free = new BigUint64Array(1);
     const total = new BigUint64Array(1);
@@ -94,7 +99,7 @@ export class CudaMemory {
     return { totalBytes: Number(total[0] ?? 0n), availableBytes: Number(free[0] ?? 0n) };
   }
 
-  /** Releases all regions but those that were abandoned. */
+  /** Releases all regions except abandoned ones. */
   dispose(): void {
     for (const [address, kind] of this.#regions) this.#free(address, kind);
     this.#regions.clear();
@@ -102,7 +107,7 @@ export class CudaMemory {
 
   #take(kind: "device" | "host", bytes: number, what: string): bigint {
     assert(Number.isSafeInteger(bytes) && bytes >= 0, `Cannot allocate ${bytes} bytes`);
-    // A graph would be captured with it, and its fill done each time.
+    // A graph would capture the allocation and repeat its fill at each launch.
     assert(!this.#stream.capturing, `Cannot allocate ${what} inside a graph`);
     const out = new BigUint64Array(1);
     // A region of no bytes still has an address of its own.
@@ -132,7 +137,7 @@ export class CudaMemory {
   }
 
   #free(address: bigint, kind: "device" | "host"): void {
-    // cuMemFree waits for the device by itself; pinned memory would vanish under a running copy.
+    // cuMemFree waits for the device by itself; pinned memory must not be freed during a copy.
     if (kind === "host") this.#driver.run("cuCtxSynchronize");
     this.#driver.run(kind === "device" ? "cuMemFree" : "cuMemFreeHost", address);
   }

@@ -1,16 +1,16 @@
 import type { CudaMemory } from "./memory.ts";
 
-/** Parts of scratch memory begin at multiples of this. */
+/** Alignment of parts of scratch memory. */
 const alignment = 256;
 
 /**
- * Device memory for what an op keeps between its own kernels. One op uses it at a time: ops run in
- * the order of their calls.
+ * Device memory for intermediate results between an op's own kernels. One op uses it at a time: ops
+ * run in the order of their calls.
  *
- * It grows when an op asks for more than any one before, which a step of the largest size at start
- * takes care of. Regions that became too small stay until the device goes: graphs that were
- * captured with them still write there. Growing by half at least keeps their sum below three times
- * the last one.
+ * It grows when an op asks for more than any before; a step of the largest size at start covers
+ * that. Regions that became too small stay until the device is closed: graphs that were captured
+ * with them still write there. Growing by half at least keeps their sum below three times the last
+ * one.
  */
 export class Scratch {
   readonly #memory: CudaMemory;
@@ -21,7 +21,7 @@ export class Scratch {
     this.#memory = memory;
   }
 
-  /** Addresses of regions of so many bytes, contents undefined. Throws OUT_OF_MEMORY. */
+  /** Addresses of regions of these sizes, contents undefined. Throws OUT_OF_MEMORY. */
   take<const Sizes extends readonly number[]>(
     sizes: Sizes,
   ): { readonly [Index in keyof Sizes]: bigint } {
@@ -33,7 +33,7 @@ export class Scratch {
     });
     if (end > this.#bytes) this.#grow(Math.max(end, Math.ceil(this.#bytes * 1.5)));
     const addresses = starts.map((start) => this.#address + BigInt(start));
-    // An address for each size: map keeps the length, but forgets it.
+    // An address for each size: the type of `map` loses the tuple's length.
     return addresses as unknown as { readonly [Index in keyof Sizes]: bigint };
   }
 

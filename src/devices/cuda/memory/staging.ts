@@ -1,13 +1,13 @@
 /**
- * Pinned memory through which everything goes between JavaScript's memory and the device. Copies
- * from memory that is not pinned are staged by the driver anyway, and make the caller wait.
+ * Pinned memory for all copies between JavaScript's memory and the device. Copies from memory that
+ * is not pinned are staged by the driver anyway, and block the caller.
  */
 
 import { assert } from "#base";
 import { type CudaDriver, CudaEvent, type CudaStream, viewOf } from "#devices/cuda/driver";
 import type { CudaMemory } from "./memory.ts";
 
-/** What the staging memory is made of. */
+/** Options of the staging memory. */
 export interface StagingOptions {
   readonly driver: CudaDriver;
   readonly memory: CudaMemory;
@@ -17,7 +17,7 @@ export interface StagingOptions {
   readonly partBytes?: number;
 }
 
-/** Room for the small inputs of several steps, and large enough that a copy runs at full speed. */
+/** Enough for the small inputs of several steps, and for a copy at full speed. */
 const defaultPartBytes = 4 << 20;
 const defaultParts = 4;
 
@@ -39,7 +39,7 @@ export class Staging {
   readonly #parts: readonly Part[];
   readonly #back: Part;
   #current = 0;
-  /** Bytes of the current part that are taken. */
+  /** Used bytes of the current part. */
   #used = 0;
 
   constructor({ driver, memory, stream, parts, partBytes }: StagingOptions) {
@@ -55,11 +55,11 @@ export class Staging {
   }
 
   /**
-   * Enqueues a copy to the device. `data` may be reused when this returns; this waits only when the
-   * device is a whole ring behind.
+   * Enqueues a copy to the device. `data` may be reused when this returns; the call waits only when
+   * all parts of the ring are still being copied.
    */
   upload(to: bigint, data: ArrayBufferView): void {
-    // A graph would copy again what lies in the ring when it is launched: something else.
+    // At its launch a graph would copy whatever the ring holds then.
     assert(!this.#stream.capturing, "Cannot upload from inside a graph: write before its launch");
     const source = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     for (let start = 0; start < source.length; ) {
@@ -99,7 +99,7 @@ export class Staging {
     }
   }
 
-  /** The part to fill next, with room in it. */
+  /** The part to fill next, with enough free bytes. */
   #room(): Part {
     const part = this.#part();
     if (this.#used < part.bytes.length) return part;

@@ -12,12 +12,12 @@ const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32", "i32"]
 const chunkElements = 8;
 const threadChunks = 2;
 
-/** The code that kernels know `kind` by. */
+/** The kernels' code of `kind`. */
 export function nonlinearityCode(kind: ActivationKind): number {
   return KINDS.indexOf(kind);
 }
 
-/** What rows become when their shapes are known to be right. */
+/** Rows to activate, whose shapes were checked. */
 export interface ActivateRows {
   readonly count: number;
   readonly kind: ActivationKind;

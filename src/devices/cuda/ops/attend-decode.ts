@@ -13,14 +13,14 @@ const sequencesMax = 1024;
 const gridMax = 2048;
 const warpThreads = 32;
 
-/** Query rows that one pass over keys and values serves, at most: more find no registers. */
+/** Most query rows that one pass over keys and values serves: more do not fit the registers. */
 const rowsOfStrand = { usual: 16, largeHeads: 8 } as const;
 
 /**
- * Tiles that a warp of a strand's own blocks reads of a context before the strand is given to more
- * blocks: putting the shares of two together takes as long as some tiles. For one sequence, which
- * leaves most of the chip idle, 576 tokens took 9.5 us in a block for each strand, 6.9 in four;
- * for eight sequences 10.2 in one, 11.4 in two (one H200, 8 kv heads of 128 in bf16).
+ * Tiles of a context that a warp of a strand's own blocks reads before the strand is split over
+ * more blocks: combining the shares of two takes as long as some tiles. For one sequence, which
+ * leaves most of the GPU idle, 576 tokens took 9.5 us in a block for each strand, 6.9 in four; for
+ * eight sequences 10.2 in one, 11.4 in two (one H200, 8 kv heads of 128 in bf16).
  */
 const warpTilesMax = { lone: 1, several: 6 } as const;
 
@@ -31,7 +31,7 @@ interface DecodeShape {
   readonly format: KvFormat;
   readonly sequences: number;
   readonly strandsOfSequence: number;
-  /** No context is longer. */
+  /** Longest context. */
   readonly contextMax: number;
 }
 
@@ -41,7 +41,7 @@ const params = new KernelParams([
   ...(["pointer", "i32"] as const),
 ]);
 
-/** Whether the kernel for sequences with few query rows takes this input. */
+/** Whether the kernel for sequences with few query rows supports this input. */
 export function canAttendDecode(input: PagedAttentionInput): boolean {
   const { batch, heads } = input;
   const cache = kvPoolOf(input.cache);
@@ -49,7 +49,7 @@ export function canAttendDecode(input: PagedAttentionInput): boolean {
   return batch.treeMask === undefined && decodesFrom(cache, format, batch.sequences);
 }
 
-/** Whether it takes plain decoding steps: its launch then does not depend on their contexts. */
+/** Whether it supports plain decode steps: its launch then does not depend on their contexts. */
 export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number): boolean {
   return (
     out === "bf16" &&
@@ -62,24 +62,26 @@ export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number)
 }
 
 /**
- * Most rows of a sequence that `attendDecode` takes, but for one token, which it always does:
- * `decodeRows` of `AttentionInput`.
+ * Most rows of a sequence that `attendDecode` handles, apart from single tokens, which it always
+ * handles: `decodeRows` of `AttentionInput`.
  */
 export function decodeRowsOf(input: PagedAttentionInput): number {
   return kvPoolOf(input.cache).headDim > 128 ? rowsOfStrand.largeHeads : rowsOfStrand.usual;
 }
 
-/** Which sequences are decoded, and how. */
+/** The decoded sequences, and the launch for them. */
 export interface DecodeChoice {
   /** `decodeRows` of `AttentionInput`. */
   readonly decodeRows: number;
-  /** Blocks for each strand, 0: all share all; what is best by default. For measurements. */
+  /**
+   * Blocks for each strand, 0: all blocks share all strands; the best by default. For measurements.
+   */
   readonly parts?: number;
-  /** Warps of a strand's block, as its kernel wants them. */
+  /** Warps of a strand's block, a number that its kernel supports. */
   readonly warps?: number;
 }
 
-/** Attends for the sequences that are decoded (`isDecode` of native/cuda/attention-split.h). */
+/** Attention of the sequences that are decoded (`isDecode` of native/cuda/attention-split.h). */
 export function attendDecode(
   context: CudaContext,
   input: PagedAttentionInput,
@@ -111,12 +113,12 @@ function shapeOf({ heads, batch, ...input }: PagedAttentionInput, decodeRows: nu
   return { dims, rows, format, sequences: batch.sequences, strandsOfSequence, contextMax };
 }
 
-/** Of every row its values, max and sum. */
+/** Bytes of a share: for each row its values, max and sum. */
 function shareBytesOf({ rows, dims }: DecodeShape): number {
   return rows * (dims + 2) * 4;
 }
 
-/** A kernel, its launch, and how many shares it wants room for. */
+/** A kernel, its launch, and the number of shares it needs memory for. */
 interface DecodeLaunch {
   readonly kernel: Kernel;
   readonly launch: LaunchShape;
@@ -124,8 +126,8 @@ interface DecodeLaunch {
 }
 
 /**
- * Blocks for each strand of its own; 0: all blocks share all strands, which is how many sequences
- * are read at an even pace, whatever their lengths. For few the sharing itself takes longer.
+ * Blocks for each strand of its own; 0: all blocks share all strands, so that many sequences are
+ * read at an even pace, whatever their lengths. For few sequences the sharing itself costs more.
  */
 function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
   const { sequences, strandsOfSequence, contextMax } = shape;
@@ -137,7 +139,7 @@ function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
   return sequences === 1 ? most : 0;
 }
 
-/** Warps for which a multiprocessor has registers: the last numbers in native/cuda. */
+/** Warps that fit a multiprocessor's registers: the last numbers in native/cuda. */
 function strandWarps({ dims, rows }: DecodeShape): number {
   if (rows === 16 || dims === 256) return 8;
   return dims === 64 ? 16 : 12;
@@ -177,7 +179,7 @@ function suffixOf({ dims, rows, format }: DecodeShape) {
 
 const grids = new WeakMap<Kernel, number>();
 
-/** As many blocks as run at once: the same for every step, and asked for once. */
+/** As many blocks as run at once: the same for every step, computed once. */
 function gridOf({ gpu }: CudaContext, kernel: Kernel): number {
   const known = grids.get(kernel);
   if (known !== undefined) return known;

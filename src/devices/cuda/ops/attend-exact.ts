@@ -10,9 +10,9 @@ const segmentTokens = 256;
 const threads = 256;
 const shareHeadFloats = 4;
 
-/** Blocks per multiprocessor below which a long context is cut, so that the chip is busy. */
+/** Blocks per multiprocessor below which a long context is cut, so that the whole GPU works. */
 const blocksWanted = 8;
-/** Most memory for shares of segments: beyond it there are rows enough without cutting. */
+/** Most memory for shares of segments: beyond it there are enough rows without cutting. */
 const sharesBytesMax = 256 << 20;
 
 const params = new KernelParams([
@@ -21,7 +21,10 @@ const params = new KernelParams([
   ...(["pointer", "i32"] as const),
 ]);
 
-/** Every format and mask, with equal bits whatever the batch. Fields of `PagedAttentionParams`. */
+/**
+ * Attention for every format and mask, whose bits do not depend on the batch. Fields of
+ * `PagedAttentionParams`.
+ */
 export function attendExact(context: CudaContext, input: PagedAttentionInput): void {
   const { count, heads } = input;
   const cache = kvPoolOf(input.cache);
@@ -36,19 +39,19 @@ export function attendExact(context: CudaContext, input: PagedAttentionInput): v
   target.finish();
 }
 
-/** How the work is cut. */
+/** How the work is split. */
 interface Plan {
   readonly tiles: number;
   readonly segments: number;
-  /** Room for shares of segments; 0: every tile walks over its segments alone. */
+  /** Bytes for shares of segments; 0: every tile walks over its segments alone. */
   readonly roomBytes: number;
-  /** Tokens for whose rows there is room where there is room for shares. */
+  /** Tokens whose rows fit where there is memory for shares. */
   readonly countRoom: number;
 }
 
 /**
- * The first batch that is cut makes room for all whose contexts are no longer: which one needs most
- * depends on how its tokens are spread, and no step at start tries them all.
+ * The first batch that is cut allocates for all whose contexts are no longer: the largest need
+ * depends on the distribution of tokens, and no step at start tries them all.
  */
 function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvPool): Plan {
   const { count, heads, batch } = input;
@@ -60,7 +63,7 @@ function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvP
   const isBusy = tiles * kvHeads >= busyBlocks;
   const walks = segments <= 1 || isBusy || sharesBytes(count * heads) > sharesBytesMax;
   if (walks) return { tiles, segments, roomBytes: 0, countRoom: count };
-  // With fewer blocks there are no more rows than these.
+  // A batch that is cut has fewer blocks than that, and so no more rows than these.
   const rowsMax = busyBlocks * TILE_ROWS;
   const roomBytes = Math.min(sharesBytes(rowsMax), sharesBytesMax);
   return { tiles, segments, roomBytes, countRoom: Math.ceil(rowsMax / heads) };

@@ -11,7 +11,7 @@ import type { PagedAttentionInput } from "../../ops.ts";
 import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import type { CudaContext } from "./context.ts";
 
-/** Whether Hopper's kernel is used at all; without it the general one does its work. */
+/** Whether Hopper's kernel is used at all; without it the general kernel does its work. */
 const isEnabled = true;
 
 /** `kRows`, `kKeys`, `kThreads`, `kPanelColumns` and `kSwizzleRows` of native/cuda. */
@@ -21,12 +21,15 @@ const threads = 384;
 const panelColumns = 64;
 const swizzleRows = 8;
 
-/** Rows of one kv head from which on a tile is filled well enough. */
+/** Fewest rows of one kv head that fill a tile well enough. */
 const rowsMin = 65;
 const blockTokensMin = swizzleRows;
-/** Heads of a group, so that a row's token is found by a product (`PrefillJob`). */
+/** Largest group of heads: a row's token is computed by a multiplication (`PrefillJob`). */
 const groupMax = 512;
-/** What a block of this capability may have: all of it, since no two run on one multiprocessor. */
+/**
+ * Shared memory of a block on this capability: all of it, since no two blocks run on one
+ * multiprocessor.
+ */
 const sharedBytes = 227 * 1024;
 
 /**
@@ -38,7 +41,9 @@ const params = new KernelParams([...TENSOR_MAP, ...PACKED_ROWS, "pointer", ...AT
 /** Tensor maps of a cache by layer. */
 const mapsOfCaches = new WeakMap<CudaKvPool, Map<number, readonly bigint[]>>();
 
-/** Whether Hopper's kernel takes this input, which the general prefill kernel takes as well. */
+/**
+ * Whether Hopper's kernel supports this input, which the general prefill kernel supports as well.
+ */
 export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentionInput): boolean {
   const { batch, heads, sinks } = input;
   const { major, minor, sharedBytesMax } = context.gpu;
@@ -51,7 +56,7 @@ export function canAttendPrefillWgmma(context: CudaContext, input: PagedAttentio
   return isCacheFit(cache) && sharedBytes <= sharedBytesMax;
 }
 
-/** As `attendPrefill`, which asked before. */
+/** As `attendPrefill`; the caller checked `canAttendPrefillWgmma`. */
 export function attendPrefillWgmma(
   context: CudaContext,
   input: PagedAttentionInput,
@@ -65,7 +70,8 @@ export function attendPrefillWgmma(
   const map = mapOf(context.launcher.driver, cache, input.layer);
   const fields = attentionFields(input, decodeRows);
   params.fill(...map, ...out.params, context.arrivals, ...fields);
-  // No more blocks than run at once; jobs are a tile of one kv head each, at most so many.
+  // No more blocks than run at once; a job is a tile of one kv head, and there are at most this
+  // many.
   const tiles = Math.floor((count * (heads / cache.kvHeads)) / tileRows) + batch.sequences;
   const blocks = Math.min(context.gpu.multiprocessors, tiles * cache.kvHeads);
   context.launcher.launch(kernel, { grid: [blocks], threads, sharedBytes }, params);
@@ -83,9 +89,9 @@ function kernelOf({ kernels }: CudaContext, { format, headDim }: CudaKvPool): Ke
 }
 
 /**
- * A layer's tensor map, as tiles lie in shared memory (native/cuda/panels.h): eight rows of every
- * panel, and all such groups of the pool in their order. A box is the keys or the values that one
- * kv head has in a block.
+ * A layer's tensor map, with tiles laid out as in shared memory (native/cuda/panels.h): eight rows
+ * of every panel, and all such groups of the pool in order. A box is the keys or the values of one
+ * kv head in a block.
  */
 function mapOf(driver: CudaDriver, cache: CudaKvPool, layer: number): readonly bigint[] {
   const maps = mapsOfCaches.get(cache) ?? new Map<number, readonly bigint[]>();

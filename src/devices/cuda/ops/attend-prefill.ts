@@ -11,12 +11,12 @@ const dimsOfKernels = [64, 96, 128, 256] as const;
 type KernelDims = (typeof dimsOfKernels)[number];
 
 const threads = 128;
-/** Rows of one kv head with which a batch is decoded rather than prefilled. */
+/** Most rows of one kv head with which a batch is decoded rather than prefilled. */
 const decodeRowsMax = 16;
 
 /**
  * Rows up to which a long context is left to the exact kernels where few blocks would walk over it:
- * those cut it, so that the whole chip works.
+ * those kernels cut the context, so that the whole GPU works.
  */
 const fewRows = 64;
 const longContext = 8192;
@@ -25,9 +25,9 @@ const longContext = 8192;
 const params = new KernelParams([...PACKED_ROWS, ...ATTENTION_INPUT]);
 
 /**
- * Whether the kernel for sequences with many query rows takes this input. It rounds queries and
- * weights to 16 bits, which nobody sees where the output is rounded to them: in f32 and i8 the
- * exact kernels stay.
+ * Whether the kernel for sequences with many query rows supports this input. It rounds queries and
+ * weights to 16 bits, which is invisible where the output is rounded to them: f32 and i8 use the
+ * exact kernels.
  */
 export function canAttendPrefill(context: CudaContext, input: PagedAttentionInput): boolean {
   const { out, heads, batch, scale } = input;
@@ -43,8 +43,8 @@ export function canAttendPrefill(context: CudaContext, input: PagedAttentionInpu
 }
 
 /**
- * Attends for the sequences that are not decoded (`isDecode` of native/cuda/attention-split.h).
- * `decodeRows` goes to `attentionFields`.
+ * Attention of the sequences that are not decoded (`isDecode` of native/cuda/attention-split.h).
+ * `decodeRows` is passed to `attentionFields`.
  */
 export function attendPrefill(
   context: CudaContext,
@@ -86,7 +86,7 @@ function prefillShapeOf({ headDim, format }: CudaKvPool): PrefillShape {
   const rows = large ? 64 : 128;
   const positions = large ? 32 : 64;
   const stored = format === "i8" || format === "fp8";
-  // Keys and values of 2 bytes twice; or once, beside what is stored in one.
+  // Keys and values of 2 bytes twice; or once, beside the stored bytes of one of them.
   const tiles = 2 * positions * dims * (stored ? 3 : 4);
   const perPosition = 8 + (stored ? 8 : 0);
   return { dims, rows, sharedBytes: rows * dims * 2 + tiles + 4 * positions * perPosition };

@@ -18,7 +18,7 @@ export const ATTENTION_INPUT: readonly ParamKind[] = [
 
 /**
  * The fields of `ATTENTION_INPUT`. `decodeRows`: most rows (query heads of one kv head, over all
- * query tokens) of a sequence that the decode kernel takes; 0: it is not launched.
+ * query tokens) of a sequence that the decode kernel handles; 0: it is not launched.
  */
 export function attentionFields(
   input: PagedAttentionInput,

@@ -5,19 +5,19 @@ import { convertRows } from "./convert.ts";
 /** `kTileRows` of native/cuda/attention-rows.h. */
 export const TILE_ROWS = 8;
 
-/** Where attention writes its rows. */
+/** Output rows of attention. */
 export interface AttentionOut {
   /** Fields of `PackedRows`: f32 or bf16. */
   readonly rows: readonly [bigint, number, number];
   /** Scratch of `moreBytes`; null for none. */
   readonly more: bigint | null;
-  /** Enqueues what is left to do when the rows are written. */
+  /** Enqueues the remaining work when the rows are written. */
   finish(): void;
 }
 
 /**
  * Attention works head by head, and an i8 group of 128 columns may belong to several heads: such
- * rows are written as f32 first and rounded afterwards. `countRoom`: rows to make room for, where
+ * rows are written as f32 first and rounded afterwards. `countRoom`: rows to allocate for, where
  * these are more than `count`.
  */
 export function attentionRowsOut(

@@ -3,7 +3,7 @@ import { type Kernels, type Launcher, ROW_THREADS } from "#devices/cuda/kernels"
 import type { AddressTables, LayerMoves, Scratch } from "#devices/cuda/memory";
 import type { Products } from "#devices/cuda/products";
 
-/** What an op needs besides its input. */
+/** The context of an op besides its input. */
 export interface CudaContext {
   readonly kernels: Kernels;
   /** Enqueues on the stream of the device's ops. */
@@ -11,17 +11,17 @@ export interface CudaContext {
   readonly gpu: Gpu;
   readonly scratch: Scratch;
   readonly tables: AddressTables;
-  /** Blocks on their way; an op that touches a layer of a cache waits for what moves in it. */
+  /** Pending moves of blocks; an op that touches a layer of a cache waits for the moves in it. */
   readonly moves: LayerMoves;
-  /** [multiprocessors] i32, zeros between kernels: how blocks of one kernel find who is last. */
+  /** [multiprocessors] i32, zeros between kernels: how blocks of one kernel find the last one. */
   readonly arrivals: bigint;
-  /** cuBLASLt's products; null where the library is missing. */
+  /** cuBLASLt's GEMMs; null where the library is missing. */
   readonly products: Products | null;
 }
 
 /**
- * Grid of kernels that stride over `count` elements: enough blocks to fill the chip some times
- * over, no more, so that the launch itself stays cheap for any count.
+ * Grid of kernels that stride over `count` elements: enough blocks to fill the GPU some times over,
+ * no more, so that the launch itself stays cheap for any count.
  */
 export function elementGrid({ gpu }: CudaContext, count: number): readonly [number] {
   const blocksMax = gpu.multiprocessors * 16;

@@ -1,10 +1,10 @@
 /**
- * devices/cuda/ops: the ops of the device contract, one file each, and what they share.
+ * devices/cuda/ops: the ops of the device contract, one file each, and their shared parts.
  *
- *   context.ts           what every op needs beside its input
- *   linear-stream.ts, linear-i8.ts   how the kernels of our own GEMMs are launched
+ *   context.ts           the context of an op beside its input
+ *   linear-stream.ts, linear-i8.ts   launches of the GEMM kernels of native/cuda
  *   attention-fields.ts, attention-out.ts, head-dim.ts   parts that attention ops share
- *   vocabulary.ts        how rows of logits spread over the GPU
+ *   vocabulary.ts        the split of rows of logits over the GPU
  *   pack.ts              weights packed for the kernels
  *   move-blocks.ts       copies of blocks
  *

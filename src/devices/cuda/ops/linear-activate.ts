@@ -8,7 +8,7 @@ import { linear, productShape } from "./linear.ts";
 import { canStream, STREAM_SOURCE, streamLaunch } from "./linear-stream.ts";
 
 /**
- * Most rows whose product is stored as bf16; of more it stays f32. No bound: what the product takes
+ * Most rows whose GEMM result is stored as bf16; of more it stays f32. No bound: the GEMM's time
  * does not depend on that beyond noise, and its activation reads half as much.
  */
 const halvesRowsMax = Number.POSITIVE_INFINITY;
@@ -20,8 +20,8 @@ const params = new KernelParams(
 );
 
 /**
- * bf16: few rows in one kernel, whose product never leaves the chip; more by cuBLASLt and a kernel
- * behind it. f32 and i8: a linear and its activation, with the same bits as the two ops.
+ * bf16: few rows in one kernel, whose GEMM result stays on chip; more by cuBLASLt and a separate
+ * activation kernel. f32 and i8: a linear and its activation, with the same bits as the two ops.
  */
 export function linearActivate(context: CudaContext, input: LinearActivateInput): void {
   const { format } = matrixOf(input.weight);
@@ -36,15 +36,16 @@ function activateProduct(context: CudaContext, input: LinearActivateInput): void
 }
 
 /**
- * The product as bf16 in the memory of `scratch`: of a prompt's 28,672 columns half the bytes are
- * written and read. The result is rounded to bf16 anyway; rounding gate and up before adds as much
- * again for each, and nothing that grows with the layers. False where cuBLASLt cannot: it is
- * missing, or there is a bias, which is f32 here and would have to be of the product's type.
+ * Stores the GEMM's result as bf16 in the memory of `scratch`: of a prompt's 28,672 columns half
+ * the bytes are written and read. The output is rounded to bf16 anyway; rounding gate and up before
+ * adds as much again for each, and no error that grows with the layers. False where cuBLASLt cannot
+ * do it: it is missing, or there is a bias, which is f32 here and would have to be of the result's
+ * type.
  */
 function activateHalves(context: CudaContext, input: LinearActivateInput): boolean {
   const { count, kind, gated, bias, scratch } = input;
   if (context.products === null || bias !== undefined) return false;
-  // Before Hopper few rows have a linear of our own, whose product is small anyway.
+  // Before Hopper few rows use `linear`'s own kernel, whose GEMM result is small anyway.
   if (count <= STREAM_ROWS_MAX || count > halvesRowsMax) return false;
   const { weight, x, out } = operandsOf(input);
   const product = tensorOf(scratch, "f32", count, weight.rows).address;

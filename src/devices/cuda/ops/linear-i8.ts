@@ -1,4 +1,4 @@
-/** How native/cuda/linear-i8.cu is launched: products of many rows of i8 on tensor cores. */
+/** Launches of native/cuda/linear-i8.cu: GEMMs of many rows of i8 on tensor cores. */
 
 import type { Gpu } from "#devices/cuda/driver";
 import type { KernelName, LaunchShape } from "#devices/cuda/kernels";
@@ -9,7 +9,7 @@ const tileOutputs = 64;
 const bandTiles = 16;
 const stages = 4;
 
-/** Bytes of a row in a stage, and of what a thread sets aside. */
+/** Bytes of a row in a stage, and of the shared memory that each thread reserves. */
 const recordBytes = 80;
 const asideBytes = 64 * 4;
 
@@ -21,11 +21,11 @@ export interface I8Tile {
   readonly sharedBytes: number;
   /** Blocks that share a multiprocessor, by their registers. */
   readonly neighbours: number;
-  /** What each of them adds to the time, beside a block that has a multiprocessor to itself. */
+  /** Added time of each of them, relative to a block with a multiprocessor to itself. */
   readonly share: number;
 }
 
-/** The highest first, which is taken where costs are equal; each has the same bits. */
+/** The highest first, which is chosen where costs are equal; all give the same bits. */
 export const I8_TILES: readonly I8Tile[] = [
   tileOf("linear_i8_many_48", { rows: 48, neighbours: 1, share: 1 }),
   tileOf("linear_i8_many_32", { rows: 32, neighbours: 2, share: 0.6 }),
@@ -37,20 +37,20 @@ function tileOf(kernel: KernelName, size: Pick<I8Tile, "rows" | "neighbours" | "
   return { kernel, threads, sharedBytes, ...size };
 }
 
-/** Sizes of a product: rows of x and of the weights. */
+/** Sizes of a GEMM: rows of x and of the weights. */
 interface Product {
   readonly count: number;
   readonly outputs: number;
 }
 
-/** Which of the kernels is fastest for a product; null where none of them can run. */
+/** The fastest kernel for a GEMM; null where none of them can run. */
 export function i8TileFor(gpu: Gpu, product: Product): I8Tile | null {
   const possible = I8_TILES.filter(({ sharedBytes }) => sharedBytes <= gpu.sharedBytesMax);
   const costs = possible.map((tile) => costOf(tile, product, gpu.multiprocessors));
   return possible[costs.indexOf(Math.min(...costs))] ?? null;
 }
 
-/** How a product is launched with one of the tiles. */
+/** The launch of a GEMM with one of the tiles. */
 export function i8Launch({ kernels }: CudaContext, tile: I8Tile, { count, outputs }: Product) {
   const { rows, threads, sharedBytes } = tile;
   const kernel = kernels[tile.kernel];
@@ -63,9 +63,9 @@ export function i8Launch({ kernels }: CudaContext, tile: I8Tile, { count, output
 }
 
 /**
- * What the busiest multiprocessor takes for all its blocks: 1 is one block by itself, of either
- * height. Where the two cost the same, they took the same within a few percent.
- * Measured by bench/gpu/linears-i8.mjs on one H200, 17 to 8192 rows of four shapes.
+ * Time of the busiest multiprocessor for all its blocks: 1 is one block by itself, of either
+ * height. Where the two costs are equal, the two took the same time within a few percent. Measured
+ * by bench/gpu/linears-i8.mjs on one H200, 17 to 8192 rows of four shapes.
  */
 function costOf(tile: I8Tile, { count, outputs }: Product, multiprocessors: number): number {
   const { rows, neighbours, share } = tile;

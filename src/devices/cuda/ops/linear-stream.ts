@@ -1,4 +1,4 @@
-/** How kernels on native/cuda/linear-stream.h are launched: the linears of a decode step. */
+/** Launches of kernels on native/cuda/linear-stream.h: the linears of a decode step. */
 
 import type { CudaDriver } from "#devices/cuda/driver";
 import {
@@ -31,7 +31,7 @@ const rowsBarrierBytes = 8;
 /** `kStayGapBytes` there. */
 const stayGapBytes = 64;
 
-/** `StreamShape` there: rows of x that a kernel is made for, and what its blocks take. */
+/** `StreamShape` there: rows of x that a kernel is made for, and the resources of its blocks. */
 const shapes = [shapeOf(8, 10), shapeOf(16, 7)] as const;
 
 function shapeOf(rows: number, stages: number) {
@@ -49,10 +49,12 @@ export const STREAM_SOURCE: readonly ParamKind[] = [
   ...(["pointer", "i32", "i32"] as const),
 ];
 
-/** Copies that arrive at barriers, and kernels that start ahead of the one in front. */
+/**
+ * Required: copies that arrive at barriers, and kernels that start before the previous one ends.
+ */
 const majorMin = 9;
 
-/** One launch, but for its arguments. */
+/** One launch, without its arguments. */
 export interface StreamLaunch {
   readonly kernel: Kernel;
   readonly shape: LaunchShape;
@@ -66,18 +68,18 @@ export function canStream({ gpu }: CudaContext, count: number): boolean {
   return count <= STREAM_ROWS_MAX && gpu.major >= majorMin && fits;
 }
 
-/** What is multiplied. */
+/** Operands of the GEMM. */
 export interface StreamWork {
   readonly op: "linear_stream" | "linear_activate";
   /** T, at most `STREAM_ROWS_MAX`. */
   readonly count: number;
   readonly x: CudaActivation;
   readonly weight: CudaMatrix;
-  /** Rows of the weight are two halves, whose rows of one number belong together. */
+  /** Rows of the weight are two halves; row i of one belongs to row i of the other. */
   readonly gated: boolean;
 }
 
-/** How the work is launched. */
+/** The launch of the work. */
 export function streamLaunch(context: CudaContext, work: StreamWork): StreamLaunch {
   const { op, count, weight, gated } = work;
   const { rows, sharedBytes } = count <= shapes[0].rows ? shapes[0] : shapes[1];
@@ -95,7 +97,7 @@ function sourceOf(driver: CudaDriver, work: StreamWork) {
   const { count, x, weight, gated } = work;
   const wholePasses = gated || weight.rows % boxRows === 0;
   const whole = wholePasses && weight.columns % stageColumns === 0;
-  // Of all rows that the kernel is made for: boxes of fewer came slower.
+  // All rows that the kernel is made for: boxes of fewer rows arrived later.
   const xRows = count <= shapes[0].rows ? shapes[0].rows : shapes[1].rows;
   const weights = mapsOf(weight, `${gated}`, () => weightMaps(driver, weight, { gated, whole }));
   const rows = mapsOf(x, `${xRows} ${whole}`, () =>
@@ -105,7 +107,7 @@ function sourceOf(driver: CudaDriver, work: StreamWork) {
   return [...weights, ...rows, ...boxes, ...rowsOf(work, whole)];
 }
 
-/** `StreamRows`: rows of x stay where they fit into what else its stages take. */
+/** `StreamRows`: rows of x stay in shared memory where they fit into the space of its stages. */
 function rowsOf({ count, x }: StreamWork, whole: boolean) {
   const { rows, stages } = count <= shapes[0].rows ? shapes[0] : shapes[1];
   const stays = whole && count * (x.rowBytes + stayGapBytes) <= stages * rows * xRowBytes;
@@ -144,11 +146,11 @@ function weightMaps(
   return [...matrixMap(driver, weight, passes), ...boxes];
 }
 
-/** How boxes are taken from a matrix. */
+/** How a matrix is divided into boxes. */
 interface MappedRows {
   /** Rows as one or two dimensions, each its size and its stride in bytes. */
   readonly rows: readonly (readonly [size: number, stride: number])[];
-  /** What a box has of them. */
+  /** Extents of a box along them. */
   readonly box: readonly number[];
   /** A box has all columns of a stage, panel by panel; else those of one panel. */
   readonly whole: boolean;

@@ -21,8 +21,8 @@ export const LINEAR_SHAPE = { outputs: 16, rows: 8, threads: 256 } as const;
 const few = { outputs: 16, rows: 16, threads: 256 } as const;
 
 /**
- * Most rows of i8 by the kernel that reads the matrix once per 8 of them: it has four times as many
- * blocks, and wastes no row of a tile. The two give the same bits.
+ * Most rows of i8 for the kernel that reads the matrix once per 8 of them: it has four times as
+ * many blocks, and wastes no row of a tile. The two give the same bits.
  */
 export const I8_ROWS_MAX = 16;
 
@@ -58,7 +58,7 @@ interface Operands {
 
 /**
  * bf16: few rows by a kernel that reads each weight once, more by cuBLASLt. f32 and i8: by kernels
- * whose results do not depend on the rows beside; many rows of i8 on tensor cores, and so exactly.
+ * whose results do not depend on the other rows; many rows of i8 on tensor cores, also exactly.
  */
 export function linear(context: CudaContext, input: LinearInput): void {
   const operands = operandsOf(input);
@@ -71,7 +71,7 @@ export function linear(context: CudaContext, input: LinearInput): void {
   else if (!multiplyMany(context, operands)) multiplyRows(context, operands);
 }
 
-/** The same for i8, by the kernel of the caller's choice; null takes the one for few rows. */
+/** The same for i8, by the given kernel; null: the one for few rows. */
 export function linearI8(context: CudaContext, input: LinearInput, tile: I8Tile | null): void {
   const operands = operandsOf(input);
   if (tile === null) multiplyRows(context, operands);
@@ -144,7 +144,7 @@ function multiplyManyI8(context: CudaContext, operands: Operands, tile: I8Tile):
   context.launcher.launch(kernel, shape, params.fill(...fieldsOf(operands)));
 }
 
-/** False where cuBLASLt is missing or knows no way. */
+/** False where cuBLASLt is missing or has no algorithm. */
 function multiplyMany({ products }: CudaContext, operands: Operands): boolean {
   if (products === null) return false;
   const { count, x, weight, out, bias, accumulate } = operands;
@@ -154,7 +154,7 @@ function multiplyMany({ products }: CudaContext, operands: Operands): boolean {
   );
 }
 
-/** Sizes of a product of bf16 rows, padded as they are, by cuBLASLt. */
+/** Sizes of a cuBLASLt GEMM of bf16 rows, with their padding. */
 export function productShape(rows: number, weight: CudaMatrix) {
   const inputs = Math.ceil(weight.columns / bf16Multiple) * bf16Multiple;
   return { rows, outputs: weight.rows, inputs, element: "bf16" } as const;

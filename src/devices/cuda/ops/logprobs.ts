@@ -34,7 +34,7 @@ export function logprobs(context: CudaContext, input: LogprobsInput): void {
   launcher.launch(kernels.logprobs, shape, params);
 }
 
-/** Where the likeliest tokens go; null when none are asked for. */
+/** Output fields of the likeliest tokens; null when none are requested. */
 function topFields(input: LogprobsInput, vocabulary: number): readonly (bigint | null)[] {
   const { count, topCount, topTokens, topLogprobs } = input;
   if (topCount === 0) return [null, null];

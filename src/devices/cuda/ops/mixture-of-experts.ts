@@ -45,14 +45,14 @@ const sumParams = new KernelParams([
 interface Experts {
   readonly gateUp: readonly CudaMatrix[];
   readonly down: readonly CudaMatrix[];
-  /** The first of them: all are alike. */
+  /** The first of them: all have the same shape. */
   readonly gateUpShape: CudaMatrix;
   readonly downShape: CudaMatrix;
 }
 
 /**
- * Five kernels and an activation; native/cuda/mixture-of-experts.cu says what each does. In bf16
- * the products are those of native/cuda/multiply-experts.cu.
+ * Five kernels and an activation; native/cuda/mixture-of-experts.cu describes them. In bf16 the
+ * GEMMs are those of native/cuda/multiply-experts.cu.
  */
 export function mixtureOfExperts(context: CudaContext, input: MixtureOfExpertsInput): void {
   const { count, expertsPerToken: chosen } = input;

@@ -13,8 +13,8 @@ const bytesPerThread = 16;
 const params = new KernelParams(["pointer", "i64"], 2 * pairsMax);
 
 /**
- * Cuts a list [n, 2] of moves into stretches whose moves can be done in any order: in none of them
- * does a move read or write what another one writes, and none is longer than `countMax`. Yields
+ * Cuts a list [n, 2] of moves into parts whose moves can be done in any order: no move of a part
+ * reads or writes a block that another one writes, and none is longer than `countMax`. Yields
  * [start, end) in pairs.
  */
 export function* independentMoves(

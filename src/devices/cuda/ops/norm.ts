@@ -12,7 +12,7 @@ const params = new KernelParams([
 /** Of a quad; rows of two per thread go through blocks one after the other. */
 const quadColumns = 4;
 
-/** Threads that a multiprocessor runs at once, for the registers that native/cuda/norm.cu takes. */
+/** Threads that a multiprocessor runs at once, given the registers of native/cuda/norm.cu. */
 const threadsAtOnce = 1024;
 
 /** Fields of `NormParams` in native/cuda/norm.cu. */
@@ -48,9 +48,9 @@ function blocksAtOnce(threads: number): number {
 }
 
 /**
- * Two quads per thread, so that few rows do not take long and many fill the chip: whole warps, up
- * to the block's limit. Of the columns alone, and so are a row's sums: it has one result whatever
- * rows are beside it.
+ * Two quads per thread, so that few rows do not take long and many fill the GPU: whole warps, up to
+ * the block's limit. Depends on the columns alone, and so do a row's sums: its result does not
+ * depend on the other rows.
  */
 function normThreads(columns: number): number {
   return Math.min(1024, Math.max(32, Math.ceil(columns / 8 / 32) * 32));

@@ -13,17 +13,17 @@ import { bytesOf, elementCount, formatShape } from "#tensor";
 import type { PackOptions, RandomElements, WeightSource } from "../../device.ts";
 import { type CudaContext, elementGrid } from "./context.ts";
 
-/** What packing needs besides the weights. */
+/** Context of packing besides the weights. */
 export interface PackContext {
   readonly context: CudaContext;
   readonly memory: CudaMemory;
   readonly staging: Staging;
   readonly files: FileUploads;
-  /** Device memory where a stretch of a file waits for its kernel. */
+  /** Device memory where a part of a file waits for its kernel. */
   readonly landing: { readonly address: bigint; readonly bytes: number };
 }
 
-/** The rows that a source becomes, inside those of the whole matrix. */
+/** Position of a source's rows inside the whole matrix. */
 interface Target {
   readonly rows: CudaMatrix;
   readonly firstRow: number;
@@ -39,8 +39,8 @@ const randomParams = new KernelParams([...placement, "i64", "i32", "i32", "f32"]
 const rowParams = new KernelParams([...PACKED_ROWS, "pointer", "i32"]);
 
 /**
- * Packs matrices stacked by rows into one. A file's bytes cross the bus as they are, and a kernel
- * brings each stretch into its format, while the next one is on its way.
+ * Packs matrices stacked by rows into one. A file's bytes are uploaded unchanged, and a kernel
+ * converts each part to the format while the next one is being uploaded.
  */
 export function packMatrix(
   pack: PackContext,
@@ -59,7 +59,7 @@ export function packMatrix(
   const what = `${names} ${formatShape([rows, columns])}`;
   const bytes = rows * rowBytes(options.format, columns);
   const matrix = new CudaMatrix(options.format, rows, columns, pack.memory.allocate(bytes, what));
-  // A linear reads the end of a row in whole loads: what is behind the last column must be 0.
+  // A linear reads the end of a row in whole loads: the padding after the last column must be 0.
   if (matrix.rowBytes > columns * 2 && options.format === "bf16")
     pack.memory.fill(matrix.address, bytes, 0);
 
@@ -73,7 +73,7 @@ export function packMatrix(
   return matrix;
 }
 
-/** Any source as f32 numbers at `tensor`, which has as many. */
+/** Loads any source as f32 numbers into `tensor`, which has as many elements. */
 export function loadTensor(pack: PackContext, source: WeightSource, tensor: CudaTensor): void {
   const rows = new CudaMatrix("f32", 1, tensor.rows * tensor.columns, tensor.address);
   store(pack, source, { rows, firstRow: 0, transposed: false, sourceColumns: rows.columns });
@@ -85,7 +85,7 @@ function packSource(pack: PackContext, source: WeightSource, target: Target): vo
     store(pack, source, target);
     return;
   }
-  // Scales need whole rows: the numbers lie aside as f32 first.
+  // Scales need whole rows: the numbers are stored as f32 first.
   const { rows: count, columns } = extentsOf(source, target.transposed);
   const bytes = count * rowBytes("f32", columns);
   const address = pack.memory.allocate(bytes, `${source.name} as f32, while it is packed`);
@@ -97,13 +97,13 @@ function packSource(pack: PackContext, source: WeightSource, target: Target): vo
   pack.memory.release(address);
 }
 
-/** Brings a source's elements into f32 or bf16 rows. */
+/** Converts a source's elements to f32 or bf16 rows. */
 function store(pack: PackContext, source: WeightSource, target: Target): void {
   if (source.random === undefined) storeElements(pack, source, target);
   else makeElements(pack, source, source.random, target);
 }
 
-/** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each stretch of the file. */
+/** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each part of the file. */
 function storeElements(pack: PackContext, source: WeightSource, target: Target): void {
   const { context, landing } = pack;
   const upload = uploadOf(pack, source);
@@ -118,7 +118,7 @@ function storeElements(pack: PackContext, source: WeightSource, target: Target):
   const { kernels, launcher } = context;
   for (let first = 0; first < count; first += stretch) {
     const part = Math.min(stretch, count - first);
-    // In stream order: the next upload lands when the kernel before it has read the last one.
+    // In stream order: the next upload arrives when the kernel before it has read the last one.
     upload(landing.address, first * size, part * size);
     const element = elementCode(source.dtype);
     elementParams.fill(...placementOf(target), landing.address, first, part, element);
@@ -127,7 +127,7 @@ function storeElements(pack: PackContext, source: WeightSource, target: Target):
   }
 }
 
-/** Copies a stretch of a source's bytes to the device, by whichever way is faster. */
+/** Copies a part of a source's bytes to the device, by the faster of two ways. */
 function uploadOf(
   { staging, files }: PackContext,
   source: WeightSource,
@@ -142,7 +142,7 @@ function uploadOf(
   return (to, start, bytes) => staging.upload(to, all.subarray(start, start + bytes));
 }
 
-/** Where a source's bytes belong when they need no kernel; null: their form or order changes. */
+/** Address for a source's bytes that need no kernel; null: their format or order changes. */
 function placeAsStored({ dtype }: WeightSource, target: Target): bigint | null {
   const { rows, firstRow, transposed, sourceColumns } = target;
   const isSame = dtype === rows.format && rows.rowBytes === sourceColumns * bytesOf(dtype);
@@ -152,7 +152,7 @@ function placeAsStored({ dtype }: WeightSource, target: Target): bigint | null {
 /** Four elements per thread. */
 const randomLanes = 4;
 
-/** Fields of `PackRandomParams` in native/cuda/pack.cu: nothing crosses the bus. */
+/** Fields of `PackRandomParams` in native/cuda/pack.cu: nothing is uploaded. */
 function makeElements(
   { context }: PackContext,
   { shape }: WeightSource,
@@ -174,14 +174,14 @@ function placementOf({ rows, sourceColumns, transposed, firstRow }: Target) {
   return [...rows.params, sourceColumns, transposed ? 1 : 0, firstRow] as const;
 }
 
-/** Rows and columns of the matrix that a source stands for. */
+/** Rows and columns of the matrix that a source describes. */
 function extentsOf(source: WeightSource, transposed: boolean): { rows: number; columns: number } {
   const [first = 0, second = 0] = source.shape;
   assert(source.shape.length === 2, `Cannot pack ${source.name}: a matrix wanted`);
   return transposed ? { rows: second, columns: first } : { rows: first, columns: second };
 }
 
-/** The source's bytes, as many as its shape says. */
+/** The source's bytes; their number must match its shape. */
 function checkedBytes(source: WeightSource): Uint8Array {
   const bytes = source.bytes();
   const wanted = elementCount(source.shape) * bytesOf(source.dtype);

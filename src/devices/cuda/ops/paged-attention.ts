@@ -8,8 +8,8 @@ import type { CudaContext } from "./context.ts";
 import { checkedHeadDim } from "./head-dim.ts";
 
 /**
- * Attention by the kernels on tensor cores where they take the input, else by the exact ones. The
- * choice depends on shapes and formats alone, so that a captured step repeats it.
+ * Attention by the kernels on tensor cores where they support the input, else by the exact ones.
+ * The choice depends on shapes and formats alone, so that a captured step makes the same choice.
  */
 export function pagedAttention(context: CudaContext, input: PagedAttentionInput): void {
   const { count, heads, batch } = input;

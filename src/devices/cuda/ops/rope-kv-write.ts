@@ -48,20 +48,20 @@ export function ropeKvWrite(context: CudaContext, input: RopeKvWriteInput): void
     input.normEpsilon ?? 0,
   );
   const rows = { tokens: count, heads: heads + 2 * kvHeads, headDim };
-  // native/cuda/rope-kv-write-pairs.cu says why.
+  // The reason is in native/cuda/rope-kv-write-pairs.cu.
   const isOfPairs = headDim % 16 === 0 && (rotary === headDim || input.rope === undefined);
   if (isOfPairs && sinkQuery === undefined) launchPairs(context, rows);
   else launchWarps(context, rows);
 }
 
-/** What a launch depends on; a head is one of queries, keys or values. */
+/** Inputs of the launch; a head is one of queries, keys or values. */
 interface HeadRows {
   readonly tokens: number;
   readonly heads: number;
   readonly headDim: number;
 }
 
-/** A warp per head, of any kind. Launches on what `params` holds. */
+/** A warp per head, of any kind. Launches with the arguments in `params`. */
 function launchWarps({ kernels, launcher }: CudaContext, { tokens, heads }: HeadRows): void {
   const grid = [tokens, Math.ceil(heads / headsOfBlock)] as const;
   launcher.launch(kernels.rope_kv_write, { grid, threads: headsOfBlock * 32 }, params);
@@ -79,7 +79,7 @@ function launchPairs({ kernels, launcher, gpu }: CudaContext, rows: HeadRows): v
   launcher.launch(kernel, { grid: [tokens, along], threads: pairThreads }, params);
 }
 
-/** Dimensions that turn; 0 without a table. */
+/** Rotated dimensions; 0 without a table. */
 function rotaryDim(rope: DeviceTensor | undefined, headDim: number): number {
   if (rope === undefined) return 0;
   const rotary = rope.shape[1] ?? 0;

@@ -1,4 +1,4 @@
-/** Rows of logits: how sampling and log-probabilities spread over the chip. */
+/** Rows of logits: the split of sampling and log-probabilities over the GPU. */
 import { assert } from "#base";
 import { KernelParams } from "#devices/cuda/kernels";
 import type { CudaContext } from "./context.ts";
@@ -11,9 +11,9 @@ const tokensMax = 2 ** 19;
 
 /** `kBestThreads` of native/cuda/best-tokens.cu. */
 const bestThreads = 512;
-/** A block of `bestThreads` has that many logits on their way twice. */
+/** A block of `bestThreads` has this many logits in flight twice. */
 const sliceTokens = 8192;
-/** Slices of a row; a thread of the next kernel reads each, and few are quicker to compare. */
+/** Most slices of a row; a thread of the next kernel reads each, and few are quicker to compare. */
 const slicesMax = 64;
 
 /** `sizeof(RowState)` and `kPartsMax` of native/cuda/likelihood-bins.h. */
@@ -22,7 +22,7 @@ const partsMax = 32;
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32", "i32"]);
 
-/** The vocabulary's size, which the kernels' sums have room for. */
+/** The vocabulary's size, after a check against the kernels' sums. */
 export function checkedVocabulary(tokens: number): number {
   assert(
     tokens > 0 && tokens <= tokensMax,
@@ -38,26 +38,26 @@ export interface LogitRows {
   readonly tokens: number;
 }
 
-/** What the kernel behind `findBest` reads and adds to, in scratch memory. */
+/** Results in scratch memory for the kernel after `findBest`, which reads and extends them. */
 export interface BestTokens {
   /** [count, slices] u64: the likeliest token of each slice. */
   readonly bests: bigint;
   readonly slices: number;
   /** [count] RowState, zeros; only with more than one part. */
   readonly states: bigint;
-  /** Blocks that the next kernel takes for a row. */
+  /** Blocks per row in the next kernel. */
   readonly parts: number;
 }
 
-/** Enqueues the search for each row's likeliest token, and zeros for what comes behind it. */
+/** Enqueues the search for each row's likeliest token, and zeroes the memory of the next kernel. */
 export function findBest(context: CudaContext, rows: LogitRows): BestTokens {
   const { kernels, launcher, gpu, scratch } = context;
   const { logits, count, tokens } = rows;
   const parts = clamp(Math.floor(gpu.multiprocessors / Math.max(count, 1)), 1, partsMax);
   const slices = slicesOf(rows, gpu.multiprocessors);
   const stateBytes = parts > 1 ? rowStateBytes : 0;
-  // Fewer rows have more parts and slices each: with room for any of them, the step of most rows at
-  // start makes room for all.
+  // Fewer rows have more parts and slices each: allocating for any number of rows lets the largest
+  // step at start cover all.
   const [bests, states] = scratch.take([
     8 * Math.max(count * slices, 2 * gpu.multiprocessors),
     rowStateBytes * Math.floor(gpu.multiprocessors / 2),
@@ -68,7 +68,10 @@ export function findBest(context: CudaContext, rows: LogitRows): BestTokens {
   return { bests, slices, states, parts };
 }
 
-/** Few rows are cut finely, to have all of the chip read; many into what keeps it streaming. */
+/**
+ * Slices of a row: few rows are cut finely so that the whole GPU reads; many rows only as far as
+ * streaming needs.
+ */
 function slicesOf({ count, tokens }: LogitRows, multiprocessors: number): number {
   const toStream = Math.ceil(tokens / sliceTokens);
   const toFill = Math.floor((2 * multiprocessors) / Math.max(count, 1));

@@ -52,10 +52,10 @@ export type CublasLtCallName = keyof typeof signatures;
 
 const remedy = "install the CUDA toolkit's cuBLAS, or pip install nvidia-cublas-cu12";
 
-/** Oldest major version that will do: fp8 products came with it. */
+/** Oldest supported major version: fp8 GEMMs came with it. */
 const majorMin = 12;
 
-/** NVIDIA's matrix products. Open without a GPU; a handle needs a context. */
+/** NVIDIA's GEMM library. Opens without a GPU; a handle needs a context. */
 export class CublasLt {
   readonly path: string;
   /** As CUDA versions: 13010 for 13.1. */
@@ -71,8 +71,8 @@ export class CublasLt {
   }
 
   /**
-   * The first cuBLASLt that a driver of `driverVersion` runs. Throws DEVICE_UNAVAILABLE with what
-   * was found instead.
+   * The first cuBLASLt that a driver of `driverVersion` runs. Throws DEVICE_UNAVAILABLE and lists
+   * the libraries found.
    */
   static open(
     settings: CudaSettings,
@@ -98,18 +98,18 @@ export class CublasLt {
     );
   }
 
-  /** Calls one function. Throws what `status.ts` makes of a status other than success. */
+  /** Calls one function. Throws the error of `status.ts` for a status other than success. */
   run(name: CublasLtCallName, ...args: readonly NativeValue[]): void {
     const status = this.#calls[name](...args);
     if (status !== 0) throw cublasError(name, status);
   }
 
-  /** The same, where "no" is an answer. */
+  /** The same, where a failure is a regular result: returns the status. */
   status(name: CublasLtCallName, ...args: readonly NativeValue[]): number {
     return this.#calls[name](...args);
   }
 
-  /** Makes one of its objects: a handle, a description, a layout, a preference. */
+  /** Creates one of its objects: a handle, a description, a layout, a preference. */
   create(name: CublasLtCallName, ...args: readonly NativeValue[]): bigint {
     const out = new BigUint64Array(1);
     this.run(name, out, ...args);

@@ -1,10 +1,10 @@
 /**
- * Products of rows with a transposed matrix, out = act(x . weight^T + bias), by cuBLASLt.
+ * GEMM of rows with a transposed matrix, out = act(x . weight^T + bias), by cuBLASLt.
  *
  * T rows of x · K columns of x and of the weight · N rows of the weight
  *
- * cuBLASLt counts columns first: our row-major [T, N] is its [N, T]. So the weight is its A,
- * transposed; x is its B; and the bias runs along its rows, as its epilogue wants it.
+ * cuBLASLt is column-major: a row-major [T, N] is its [N, T]. So the weight is its A,
+ * transposed; x is its B; and the bias runs along its rows, as its epilogue requires.
  */
 import { assert } from "#base";
 import { CUBLAS_NOT_SUPPORTED, cublasError } from "#devices/cuda/driver";
@@ -13,7 +13,7 @@ import type { CublasLt } from "./cublaslt.ts";
 /** Elements that cuBLASLt multiplies: fp8 is e4m3, whose scales are in device memory. */
 export type MatmulElement = "f32" | "f16" | "bf16" | "fp8";
 
-/** What follows the product. gelu-tanh is cuBLASLt's only GELU. */
+/** Operations after the GEMM. gelu-tanh is cuBLASLt's only GELU. */
 export type MatmulEpilogue =
   | "none"
   | "bias"
@@ -22,7 +22,7 @@ export type MatmulEpilogue =
   | "gelu-tanh"
   | "gelu-tanh-bias";
 
-/** One product's sizes and types. */
+/** Sizes and types of one GEMM. */
 export interface MatmulShape {
   /** T, N and K. */
   readonly rows: number;
@@ -38,39 +38,39 @@ export interface MatmulShape {
   readonly outStride?: number;
 }
 
-/** Device addresses of one product. */
+/** Device addresses of one GEMM. */
 export interface MatmulOperands {
   readonly out: bigint;
   readonly x: bigint;
   readonly weight: bigint;
   /** [N], of the type of `out`; needed by epilogues with a bias. */
   readonly bias?: bigint;
-  /** [1] f32 each: what fp8 numbers are multiplied by. */
+  /** [1] f32 each: the scales that fp8 numbers are multiplied by. */
   readonly xScale?: bigint;
   readonly weightScale?: bigint;
   /** Adds to `out` instead of overwriting it. */
   readonly accumulate?: boolean;
 }
 
-/** One of cuBLASLt's ways to compute a shape, fastest first by its own estimate. */
+/** One of cuBLASLt's algorithms for a shape, fastest first by its own estimate. */
 export interface MatmulAlgorithm {
   /** cublasLtMatmulAlgo_t, opaque. */
   readonly code: ArrayBuffer;
   readonly workspaceBytes: number;
 }
 
-/** What one launch needs besides the operands. */
+/** Parameters of one launch besides the operands. */
 export interface MatmulLaunch {
   readonly handle: bigint;
   readonly algorithm: MatmulAlgorithm;
-  /** At least `algorithm.workspaceBytes`, used by one product at a time. */
+  /** At least `algorithm.workspaceBytes`, used by one GEMM at a time. */
   readonly workspace: bigint;
   readonly stream: bigint;
 }
 
 /** cudaDataType. */
 const types = { f32: 0, f16: 2, bf16: 14, fp8: 28 } as const;
-/** cublasComputeType_t: products of f32 are kept whole (no tf32), all are added up in f32. */
+/** cublasComputeType_t: f32 operands are not rounded (no tf32), all sums are f32. */
 const computeF32 = 68;
 /** cublasLtEpilogue_t. */
 const epilogues: Readonly<Record<MatmulEpilogue, number>> = {
@@ -96,7 +96,7 @@ const stateOffset = ALGORITHM_BYTES + 8;
 const one = new Float32Array([1]);
 const zero = new Float32Array([0]);
 
-/** One shape of product. Making it costs microseconds; keep it for as long as the shape is used. */
+/** One GEMM shape. Creating it costs microseconds; keep it for as long as the shape is used. */
 export class Matmul {
   readonly shape: MatmulShape;
   readonly #cublas: CublasLt;
@@ -119,7 +119,10 @@ export class Matmul {
     this.#set(attributes.epilogue, new Int32Array([epilogues[shape.epilogue ?? "none"]]));
   }
 
-  /** The best `countMax` ways with at most `workspaceBytesMax`; none where it knows no way. */
+  /**
+   * The best `countMax` algorithms with at most `workspaceBytesMax`; none where there is no
+   * algorithm.
+   */
   algorithms(handle: bigint, workspaceBytesMax: number, countMax = 1): readonly MatmulAlgorithm[] {
     const preference = this.#cublas.create("cublasLtMatmulPreferenceCreate");
     const limit = new BigUint64Array([BigInt(workspaceBytesMax)]);
@@ -153,8 +156,8 @@ export class Matmul {
   }
 
   /**
-   * A way that was found for other rows, or by another process: with the workspace that it needs
-   * here, or null where it cannot compute this shape.
+   * An algorithm that was found for other rows, or by another process: with the workspace that it
+   * needs here, or null where it cannot compute this shape.
    */
   accepted(
     handle: bigint,
@@ -174,18 +177,18 @@ export class Matmul {
       result,
     );
     if (status !== 0 || !isUsable(result, 0)) return null;
-    // The check fills in what it found out, and not always the algorithm.
+    // The check fills in its findings, and not always the algorithm.
     const { workspaceBytes } = readResult(result, 0);
     return workspaceBytes <= workspaceBytesMax ? { code: algorithm.code, workspaceBytes } : null;
   }
 
-  /** Enqueues the product. */
+  /** Enqueues the GEMM. */
   run(operands: MatmulOperands, launch: MatmulLaunch): void {
     const status = this.#enqueue(operands, launch);
     if (status !== 0) throw cublasError("cublasLtMatmul", status);
   }
 
-  /** The same; false where the way cannot compute it after all. */
+  /** The same; false where the algorithm cannot compute it after all. */
   tryRun(operands: MatmulOperands, launch: MatmulLaunch): boolean {
     return this.#enqueue(operands, launch) === 0;
   }

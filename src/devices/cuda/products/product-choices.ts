@@ -1,8 +1,7 @@
 /**
- * Which of cuBLASLt's ways was fastest for a product, on disk beside the compiled kernels, so that
- * a GPU is timed once. A file that was changed or cut short is no file, and a way that the library
- * does not accept for a shape is not used (`Matmul.accepted`): what is read here costs speed at
- * most.
+ * The fastest cuBLASLt algorithm of each GEMM, on disk beside the compiled kernels, so that a GPU
+ * is timed once. A changed or truncated file is ignored, and an algorithm that the library does not
+ * accept for a shape is not used (`Matmul.accepted`): a wrong file costs speed at most.
  */
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -10,7 +9,7 @@ import { join } from "node:path";
 import type { CudaVersion } from "#devices/cuda/driver";
 import { ALGORITHM_BYTES, type MatmulAlgorithm } from "./matmul.ts";
 
-/** What the fastest way depends on besides the product. */
+/** Versions that the fastest algorithm depends on besides the GEMM. */
 export interface ChoiceTarget {
   readonly gpu: string;
   readonly cublasVersion: CudaVersion;
@@ -24,11 +23,11 @@ interface StoredChoice {
   readonly workspaceBytes: number;
 }
 
-/** Far beyond what a model's products take; a larger file is not ours. */
+/** Far more than a model's GEMMs need; a larger file is not from this cache. */
 const fileBytesMax = 1 << 20;
 const choicesMax = 4096;
 
-/** The ways by product. A folder that cannot be written keeps them for this process only. */
+/** Algorithms by GEMM. A folder that cannot be written keeps them for this process only. */
 export class ProductChoices {
   readonly #path: string | null;
   readonly #choices: Map<string, MatmulAlgorithm>;
@@ -42,7 +41,7 @@ export class ProductChoices {
     this.#choices = this.#path === null ? new Map() : readChoices(this.#path);
   }
 
-  /** The way for a product; null: not timed yet. */
+  /** The algorithm of a GEMM; null: not timed yet. */
   find(key: string): MatmulAlgorithm | null {
     return this.#choices.get(key) ?? null;
   }
@@ -54,7 +53,7 @@ export class ProductChoices {
   }
 }
 
-/** Empty for a file that is missing or not ours. */
+/** Empty for a file that is missing or not valid. */
 function readChoices(path: string): Map<string, MatmulAlgorithm> {
   try {
     if (statSync(path).size > fileBytesMax) return new Map();
@@ -65,11 +64,11 @@ function readChoices(path: string): Map<string, MatmulAlgorithm> {
       entries.flatMap(([key, stored]) => (isChoice(stored) ? [[key, decode(stored)]] : [])),
     );
   } catch {
-    return new Map(); // Not there yet, the usual case of a first start; or not JSON.
+    return new Map(); // Missing, as on a first start; or not JSON.
   }
 }
 
-/** Readers see all of it or nothing. Of two writers the last one's choices stay. */
+/** Readers see the whole file or none. Of two writers the last one's choices stay. */
 function writeChoices(path: string, choices: ReadonlyMap<string, MatmulAlgorithm>): void {
   const part = `${path}.${process.pid}.part`;
   const content = Object.fromEntries([...choices].map(([key, each]) => [key, encode(each)]));

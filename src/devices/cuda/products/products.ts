@@ -7,42 +7,42 @@ import type { CublasLt } from "./cublaslt.ts";
 import { Matmul, type MatmulAlgorithm, type MatmulOperands, type MatmulShape } from "./matmul.ts";
 import { ProductChoices } from "./product-choices.ts";
 
-/** What cuBLAS's own documentation recommends for Hopper and later. */
+/** The size that cuBLAS's documentation recommends for Hopper and later. */
 const workspaceBytes = 32 << 20;
 
-/** Shapes that are kept: row counts differ from step to step, the rest is the model's. */
+/** Shapes that are kept: row counts differ from step to step, the rest is fixed by the model. */
 const shapesMax = 1024;
 
-/** Ways that are timed: cuBLASLt's own order is by an estimate. */
+/** Algorithms that are timed: cuBLASLt's own order is an estimate. */
 const candidatesMax = 8;
 
-/** Fewest rows that are prepared for: below, kernels of our own multiply. */
+/** Fewest rows that are prepared for: below, the kernels of native/cuda multiply. */
 const preparedRowsMin = STREAM_ROWS_MAX + 1;
 
-/** What products need. */
+/** Options of `Products`. */
 export interface ProductsOptions {
   readonly cublas: CublasLt;
   readonly driver: CudaDriver;
   readonly gpu: Gpu;
   readonly memory: CudaMemory;
   readonly stream: CudaStream;
-  /** Where choices are kept: one that only this user writes to; null: nowhere. */
+  /** Folder of the choices, which only this user writes to; null: choices are not stored. */
   readonly folder: string | null;
 }
 
-/** A shape, and the way that is used for it; null where cuBLASLt knows none. */
+/** A shape and its algorithm; null where cuBLASLt has none. */
 interface Planned {
   readonly matmul: Matmul;
   algorithm: MatmulAlgorithm | null;
-  /** The way was chosen by timing, or there is nothing to choose. */
+  /** The algorithm was chosen by timing, or there is no choice. */
   settled: boolean;
 }
 
 /**
- * Matrix products by cuBLASLt, on one stream. At a product's first use outside a capture the best
- * of its ways are timed, on the operands that there are. One choice serves a bucket of row counts,
- * so that ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step
- * of the largest size at start leaves nothing to be timed later. A persistent kernel of our own,
+ * GEMMs by cuBLASLt, on one stream. At a GEMM's first use outside a capture the best of its
+ * algorithms are timed, on the current operands. One choice serves a bucket of row counts, so that
+ * ragged steps are not timed each, and the buckets of fewer rows are timed with it: a step of the
+ * largest size at start leaves nothing to be timed later. A persistent kernel of this project,
  * tiles of 128 outputs by clusters of two blocks, took 1.4 to 2.4 times as long for 17 to 512 rows
  * of the linears of llama-3.1-8b (one H200), and is not here.
  */
@@ -63,7 +63,7 @@ export class Products {
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
 
-  /** Enqueues a product; false where cuBLASLt knows no way to compute it, and nothing is done. */
+  /** Enqueues a GEMM; false, and nothing is enqueued, where cuBLASLt has no algorithm for it. */
   multiply(shape: MatmulShape, operands: MatmulOperands): boolean {
     const planned = this.#plan(shape);
     if (!planned.settled && !this.#options.stream.capturing) this.#settle(planned, operands);
@@ -73,7 +73,7 @@ export class Products {
     return true;
   }
 
-  /** Lets go of the library's objects; the workspace is the device's memory. */
+  /** Destroys the library's objects; the workspace is the device's memory. */
   dispose(): void {
     for (const { matmul } of this.#planned.values()) matmul.destroy();
     this.#planned.clear();
@@ -95,7 +95,7 @@ export class Products {
     return planned;
   }
 
-  /** What was timed for the bucket, if cuBLASLt accepts it for these rows; else its estimate. */
+  /** The bucket's timed algorithm, if cuBLASLt accepts it for these rows; else its estimate. */
   #firstChoice(matmul: Matmul): { algorithm: MatmulAlgorithm | null; settled: boolean } {
     const chosen = this.#choices.find(choiceKey(matmul.shape));
     const accepted = chosen === null ? null : matmul.accepted(this.#handle, chosen, workspaceBytes);
@@ -104,7 +104,7 @@ export class Products {
     return { algorithm, settled: algorithm === null || chosen !== null };
   }
 
-  /** Times the ways of a product that is not settled, and of fewer rows of it. */
+  /** Times the algorithms of a GEMM that is not settled, and of fewer rows of it. */
   #settle(planned: Planned, operands: MatmulOperands): void {
     planned.settled = true;
     const { matmul } = planned;
@@ -118,7 +118,7 @@ export class Products {
     });
   }
 
-  /** The fastest way, which is kept; null: none can run. */
+  /** The fastest algorithm, which is stored; null: none can run. */
   #time(matmul: Matmul, operands: MatmulOperands): MatmulAlgorithm | null {
     const { driver, stream } = this.#options;
     const ways = matmul.algorithms(this.#handle, workspaceBytes, candidatesMax);
@@ -128,7 +128,7 @@ export class Products {
     return best;
   }
 
-  /** Operands that may be multiplied again and again: sums that grow are kept aside. */
+  /** Operands that can be multiplied repeatedly: accumulating sums go to separate memory. */
   #withRoom(
     shape: MatmulShape,
     operands: MatmulOperands,
@@ -145,7 +145,7 @@ export class Products {
       run({ ...operands, out, accumulate: false });
       memory.release(out);
     } catch (error) {
-      // The estimate will do where memory is full.
+      // The estimate is used where memory is full.
       if (!(error instanceof EngineError) || error.code !== "OUT_OF_MEMORY") throw error;
     }
   }
@@ -183,7 +183,7 @@ export function bucketOf(rows: number): number {
   return Number.isInteger(between) && rows <= between ? between : power;
 }
 
-/** Each bucket of fewer than `rows` rows that kernels of our own leave to cuBLASLt. */
+/** Each bucket of fewer than `rows` rows that is left to cuBLASLt. */
 function bucketsBelow(rows: number): number[] {
   const buckets = [];
   for (let each = bucketOf(preparedRowsMin); each < rows; each = bucketOf(each + 1)) {

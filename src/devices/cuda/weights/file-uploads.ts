@@ -1,4 +1,4 @@
-/** Stretches of files to the device, read by several threads into pinned memory. */
+/** Uploads of parts of files, read by several threads into pinned memory. */
 import { closeSync, openSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { EngineError } from "#base";
@@ -6,14 +6,14 @@ import { type CudaDriver, CudaEvent, type CudaStream } from "#devices/cuda/drive
 import type { CudaMemory } from "#devices/cuda/memory";
 import { canReadOnThreads, type ReadEnd, ReadPool, type ReadPoolOptions } from "./read-pool.ts";
 
-/** What uploads work with. */
+/** Options of uploads. */
 export interface FileUploadOptions {
   readonly driver: CudaDriver;
   readonly memory: CudaMemory;
   readonly stream: CudaStream;
-  /** Hears of memory that has to be left to a read that hangs. */
+  /** Receives a warning of memory that is left to a hanging read. */
   readonly warn?: ((message: string) => void) | undefined;
-  /** The threads that read; others than usual in tests. */
+  /** Starts the reading threads; replaced in tests. */
   readonly startPool?: (options: ReadPoolOptions) => ReadPool;
 }
 
@@ -24,7 +24,7 @@ export interface FilePart {
   readonly bytes: number;
 }
 
-/** One read: long enough that asking for it costs nothing beside it. */
+/** One read: so long that the cost of requesting it is negligible. */
 const slotBytes = 4 << 20;
 /** While one slot of a thread is copied to the device, the thread fills the other. */
 const slotsPerThread = 2;
@@ -41,18 +41,18 @@ interface Readers {
   readonly copied: readonly CudaEvent[];
 }
 
-/** Threads and pinned memory are there from the first long upload until `close`. */
+/** Threads and pinned memory exist from the first long upload until `close`. */
 export class FileUploads {
   readonly #options: FileUploadOptions;
   #readers: Readers | null = null;
-  /** The slot that is asked for next. */
+  /** The next slot to request. */
   #next = 0;
 
   constructor(options: FileUploadOptions) {
     this.#options = options;
   }
 
-  /** Whether this is the way for so many bytes; else the caller reads them itself. */
+  /** Whether this many bytes should be uploaded here; else the caller reads them itself. */
   suits(bytes: number): boolean {
     return bytes >= fileBytesMin && canReadOnThreads();
   }
@@ -67,12 +67,12 @@ export class FileUploads {
     try {
       this.#transfer(this.#readers, to, { ...part, descriptor });
     } finally {
-      // A read that hangs would go on with whatever file gets the number next.
+      // A hanging read would continue on another file that reuses the descriptor.
       if (this.#readers !== null) closeSync(descriptor);
     }
   }
 
-  /** Ends the threads and gives the pinned memory back. A later upload begins anew. */
+  /** Ends the threads and releases the pinned memory. A later upload starts them again. */
   close(): void {
     const readers = this.#readers;
     this.#readers = null;
@@ -112,15 +112,15 @@ export class FileUploads {
           pool.ask(slotOf(asked), stretchOf(asked));
         }
         const end = pool.wait(slotOf(ended++));
-        // The others are of the same file, and would be waited for as long.
+        // The others read the same file, and each would wait as long.
         if (end === "hung") this.close();
         if (end !== "read") throw readProblem(part.path, end);
         const bytes = stretchOf(index).bytes;
         this.#copy(readers, slotOf(index), { to: to + BigInt(index * slotBytes), bytes });
       }
     } finally {
-      // After a failure what was asked for still comes in: the file is closed behind this, and the
-      // slots are asked for again.
+      // After a failure requested reads still complete: the file is closed after this, and the
+      // slots are requested again.
       for (; ended < asked && this.#readers !== null; ended++) {
         if (pool.wait(slotOf(ended)) === "hung") this.close();
       }

@@ -3,7 +3,7 @@
  *
  *   file-uploads.ts      stretches of files through pinned memory
  *   read-pool.ts         threads that read files: read-thread.ts, read-slots.ts
- *   read-activation.ts   packed rows as the numbers that they stand for
+ *   read-activation.ts   packed rows as f32 numbers
  *
  * @module
  */

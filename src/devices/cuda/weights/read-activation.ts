@@ -3,8 +3,8 @@ import { f32FromBf16 } from "#tensor";
 import { groupsOf, quantGroupColumns } from "../../reference/quantize.ts";
 
 /**
- * The numbers [rows, columns] that packed rows stand for. `bytes`: the rows as they lie on the
- * device, `rows * rowBytes` of them.
+ * The f32 numbers [rows, columns] of packed rows. `bytes`: the rows in device layout, `rows *
+ * rowBytes` of them.
  */
 export function readActivation(rows: CudaActivation, bytes: Uint8Array): Float32Array {
   const { format, columns, rowBytes } = rows;

@@ -1,7 +1,7 @@
 /**
- * Reads files with several threads: one alone copies a file out of the system's cache far slower
- * than a GPU's bus takes it, and a mapped file is slower still, because every page of it costs a
- * fault. bench/gpu/reading.mjs measures these ways.
+ * Reads files with several threads: one alone copies a file out of the system's page cache far
+ * slower than a GPU's bus accepts it, and a mapped file is slower still, because every page of it
+ * costs a fault. Measured by bench/gpu/reading.mjs.
  */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -17,15 +17,15 @@ const script = new URL(
   import.meta.url,
 );
 
-/** Whether there is something to start threads with. */
+/** Whether the script of the threads exists. */
 export function canReadOnThreads(): boolean {
   return existsSync(fileURLToPath(script));
 }
 
-/** A thread that says nothing for so long did not start, or its disk is gone. */
+/** A thread without an answer for this long did not start, or its disk is gone. */
 const waitMsDefault = 60_000;
 
-/** A stretch of an open file. */
+/** A part of an open file. */
 export interface Stretch {
   readonly descriptor: number;
   readonly start: number;
@@ -33,25 +33,25 @@ export interface Stretch {
 }
 
 /**
- * How a read ended: `failed` says that the system refused it, `hung` that it did not end in time,
- * and may still write to its slot.
+ * Result of a read: `failed`: the system refused it; `hung`: it did not end in time, and may still
+ * write to its slot.
  */
 export type ReadEnd = "read" | "tooShort" | "failed" | "hung";
 
-/** Where a pool reads to, and with how many threads. */
+/** Slots of a pool, and its number of threads. */
 export interface ReadPoolOptions {
   /** Memory of each slot; it must outlive the pool. */
   readonly addresses: readonly bigint[];
   readonly slotBytes: number;
   /** At most as many as there are slots. */
   readonly threads: number;
-  /** How long a read is waited for. */
+  /** Longest wait for a read. */
   readonly waitMsMax?: number;
 }
 
 /**
- * Slots of native memory that threads fill. A slot is asked for, then waited for. Slots must be
- * asked for in the order of their numbers, again and again: each thread takes its own in turn.
+ * Slots of native memory that threads fill. A slot is requested, then waited for. Slots must be
+ * requested in the order of their numbers, cyclically: each thread fills its own slots in turn.
  */
 export class ReadPool {
   readonly #states: Int32Array;
@@ -70,14 +70,14 @@ export class ReadPool {
       const workerData: ReadThreadData = { states, jobs, addresses, slotBytes, mine };
       // Flags of the process (--input-type, --conditions) are not meant for this script.
       const worker = new Worker(script, { workerData, execArgv: [] });
-      // A thread that breaks ends nobody else: who waits for its slots is told that they failed.
+      // A broken thread affects its own slots only: a wait for them reports the failure.
       worker.on("error", () => {});
       worker.unref();
       return worker;
     });
   }
 
-  /** Lets a thread fill an idle slot. */
+  /** Requests a thread to fill an idle slot. */
   ask(slot: number, { descriptor, start, bytes }: Stretch): void {
     assert(Atomics.load(this.#states, slot) === SLOT.idle, `Cannot read into slot ${slot}: in use`);
     this.#jobs.set([descriptor, start, bytes], 3 * slot);
@@ -96,8 +96,8 @@ export class ReadPool {
   }
 
   /**
-   * Ends the threads, those that read when they have. No slot may be waited for. Returns the slots
-   * that a thread may still write to: their memory must stay.
+   * Ends the threads; a reading one ends after its read. No wait for a slot may be pending. Returns
+   * the slots that a thread may still write to: their memory must stay.
    */
   close(): ReadonlySet<number> {
     const busy = new Set<number>();

@@ -1,9 +1,9 @@
-/** What a pool of reading threads and the threads themselves have in common. */
+/** The protocol between a pool of reading threads and its threads. */
 
-/** What a slot's state says; slots are idle at first. */
+/** States of a slot; slots are idle at first. */
 export const SLOT = { idle: 0, wanted: 1, read: 2, tooShort: 3, failed: 4, closed: 5 } as const;
 
-/** What the thread is started with. */
+/** Data that the thread is started with. */
 export interface ReadThreadData {
   /** [slots] i32: states, which both sides wait for. */
   readonly states: SharedArrayBuffer;

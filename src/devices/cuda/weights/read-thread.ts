@@ -1,7 +1,7 @@
 /**
- * One thread that reads stretches of files into native memory. It sleeps on shared memory instead
- * of messages, since whoever asks waits without turning its event loop. Nobody may import this: the
- * engine runs in a thread, too, and would take itself for one of these.
+ * One thread that reads parts of files into native memory. It sleeps on shared memory instead of
+ * messages, since the requesting thread waits without running its event loop. Never import this
+ * file: the engine runs in a thread, too, and the import would start this loop there.
  */
 import { readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
@@ -23,7 +23,7 @@ function run({ states, jobs, addresses, slotBytes, mine }: ReadThreadData): void
     const [descriptor = 0, start = 0, bytes = 0] = job.subarray(3 * slot, 3 * slot + 3);
     const view = views[place] ?? new Uint8Array();
     const end = fill(view.subarray(0, bytes), descriptor, start);
-    // Who was tired of waiting has closed it.
+    // The requesting thread closes the slot when its wait times out.
     Atomics.compareExchange(state, slot, SLOT.wanted, end);
     Atomics.notify(state, slot);
   }
@@ -39,9 +39,9 @@ function fill(view: Uint8Array, descriptor: number, start: number): number {
     }
     return SLOT.read;
   } catch {
-    return SLOT.failed; // The file tells the asking thread more, which tries again.
+    return SLOT.failed; // The requesting thread reports the error.
   }
 }
 
-// Whoever starts the thread passes this.
+// The pool passes `ReadThreadData`.
 if (parentPort !== null) run(workerData as ReadThreadData);

@@ -4,7 +4,7 @@ import type { OutputPart, ToolCallContext, ToolCallParser } from "./tool-call-pa
 
 const PYTHON_TAG = "<|python_tag|>";
 
-/** Llama 3's format where the text begins like it, Hermes' otherwise. */
+/** Uses Llama 3's format if the text begins like it, Hermes' format otherwise. */
 export class AutoParser implements ToolCallParser {
   readonly #context: ToolCallContext;
   #chosen: ToolCallParser | null = null;

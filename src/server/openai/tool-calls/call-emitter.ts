@@ -1,7 +1,7 @@
 import { JsonCallReader } from "./json-call-reader.ts";
 import type { OutputPart, ToolCallContext } from "./tool-call-parser.ts";
 
-/** Turns JSON objects, one after the other, into calls; the framing around them is its caller's. */
+/** Turns consecutive JSON objects into calls; the caller handles the framing around them. */
 export class CallEmitter {
   readonly #context: ToolCallContext;
   readonly #isCall: (reader: JsonCallReader) => boolean;
@@ -9,25 +9,25 @@ export class CallEmitter {
   #started = false;
   #count = 0;
 
-  /** `isCall` says, on each look, whether what was read of an object is surely a call. */
+  /** `isCall` returns, at each check, whether the object as read so far is certainly a call. */
   constructor(context: ToolCallContext, isCall: (reader: JsonCallReader) => boolean) {
     this.#context = context;
     this.#isCall = isCall;
   }
 
-  /** Calls begun so far. */
+  /** The number of calls begun so far. */
   get count(): number {
     return this.#count;
   }
 
-  /** Takes text of the current object; returns the rest once the object is over, else null. */
+  /** Takes text of the current object; returns the rest after the object's end, otherwise null. */
   push(text: string, parts: OutputPart[]): string | null {
     const taken = this.#reader.push(text);
     this.#emit(parts);
     return this.#reader.done || this.#reader.broken ? text.slice(taken) : null;
   }
 
-  /** Closes the current object and makes ready for another. Null: it was a call; else its text. */
+  /** Closes the current object and prepares for the next. Null: it was a call; else its text. */
   finishObject(parts: OutputPart[]): string | null {
     const reader = this.#reader;
     const wasCall = this.#started;

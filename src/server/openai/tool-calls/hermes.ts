@@ -5,7 +5,7 @@ import type { CallFraming, OutputPart, ToolCallContext } from "./tool-call-parse
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
 
-/** How calls are written, for grammars that force them. */
+/** The format of calls, for grammars that force them. */
 export const HERMES_FRAMING: CallFraming = {
   begin: (name) => `${OPEN}\n{"name": ${JSON.stringify(name)}, "arguments": `,
   end: `}\n${CLOSE}`,
@@ -64,7 +64,7 @@ export class HermesParser extends StepwiseParser {
     return true;
   }
 
-  /** A closing tag may be missing: models forget it. */
+  /** A closing tag may be missing: models omit it. */
   #readClosing(): boolean {
     const rest = this.buffer.trimStart();
     if (CLOSE.startsWith(rest) && rest !== CLOSE) return false;
@@ -74,7 +74,7 @@ export class HermesParser extends StepwiseParser {
   }
 }
 
-/** Length of the end of `text` that may belong to a call: white space, then a part of the tag. */
+/** Length of the suffix of `text` that may belong to a call: white space, then part of the tag. */
 function heldBack(text: string): number {
   let tag = Math.min(OPEN.length - 1, text.length);
   while (tag > 0 && !OPEN.startsWith(text.slice(text.length - tag))) tag -= 1;

@@ -3,12 +3,12 @@ const ARGUMENT_KEYS = new Set(["arguments", "parameters"]);
 type Place = "before" | "key" | "colon" | "value" | "comma" | "done" | "broken";
 
 /**
- * Reads one `{"name": …, "arguments": {…}}` object as it arrives, keys in any order, and passes
- * the arguments' text on unchanged. A scanner, not a parser: it counts brackets and quotes, so
- * that half an object can be streamed.
+ * Reads one `{"name": …, "arguments": {…}}` object incrementally, with keys in any order, and
+ * returns the text of the arguments unchanged. A scanner, not a parser: it counts brackets and
+ * quotes, so that a partial object can be streamed.
  */
 export class JsonCallReader {
-  /** Everything taken so far. */
+  /** All text taken so far. */
   raw = "";
   /** The called tool, once known. */
   name: string | null = null;
@@ -20,13 +20,13 @@ export class JsonCallReader {
   #key = "";
   #argumentsStart: number | null = null;
   #argumentsEnd: number | null = null;
-  #taken = 0; // arguments up to here were given out
+  #taken = 0; // arguments up to this index were returned
 
   get done(): boolean {
     return this.#place === "done";
   }
 
-  /** Something other than an object came. */
+  /** Whether the text is not an object. */
   get broken(): boolean {
     return this.#place === "broken";
   }
@@ -48,7 +48,7 @@ export class JsonCallReader {
     return taken;
   }
 
-  /** Argument text that was not given out yet. Arguments sent as a JSON string are unpacked. */
+  /** Argument text not returned before. Arguments written as a JSON string are unpacked. */
   takeArguments(): string {
     if (this.#argumentsStart === null) return "";
     if (this.raw[this.#argumentsStart] !== "{") return this.#takeWhole(this.#argumentsStart);
@@ -149,7 +149,7 @@ export class JsonCallReader {
   }
 }
 
-/** The value of a JSON text, or undefined where it is none: models make mistakes. */
+/** The value of a JSON text; undefined if it is not JSON: models make mistakes. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

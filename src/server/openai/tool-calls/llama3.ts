@@ -4,7 +4,7 @@ import type { CallFraming, OutputPart, ToolCallContext } from "./tool-call-parse
 
 const PYTHON_TAG = "<|python_tag|>";
 
-/** How calls are written, for grammars that force them. */
+/** The format of calls, for grammars that force them. */
 export const LLAMA3_FRAMING: CallFraming = {
   begin: (name) => `{"name": ${JSON.stringify(name)}, "parameters": `,
   end: "}",
@@ -12,9 +12,9 @@ export const LLAMA3_FRAMING: CallFraming = {
 };
 
 /**
- * Llama 3: the whole text is `{"name": …, "parameters": {…}}`, maybe after `<|python_tag|>`,
- * several with `;` between. An object that names no tool of the request is content, like any other
- * text: answers may be JSON.
+ * Llama 3: the whole text is `{"name": …, "parameters": {…}}`, optionally after `<|python_tag|>`;
+ * several calls are separated by `;`. An object that names no tool of the request is content, like
+ * any other text: answers may be JSON.
  */
 export class Llama3Parser extends StepwiseParser {
   readonly #calls: CallEmitter;

@@ -1,6 +1,6 @@
 import type { OutputPart, ToolCallParser } from "./tool-call-parser.ts";
 
-/** Reads text in steps. What cannot be told yet stays in `buffer` until more text comes. */
+/** Parses text in steps. Undecided text stays in `buffer` until more text arrives. */
 export abstract class StepwiseParser implements ToolCallParser {
   protected buffer = "";
 
@@ -21,11 +21,11 @@ export abstract class StepwiseParser implements ToolCallParser {
   /** One step; false when more text is needed. */
   protected abstract advance(parts: OutputPart[]): boolean;
 
-  /** What the buffer means now that no more text comes. */
+  /** Parses the rest of the buffer at the end of the text. */
   protected abstract close(parts: OutputPart[]): void;
 }
 
-/** Adds a piece of content, unless there is nothing in it. */
+/** Adds a piece of content unless it is empty. */
 export function addContent(parts: OutputPart[], text: string): void {
   if (text !== "") parts.push({ kind: "content", text });
 }

@@ -1,4 +1,4 @@
-/** What the text of a model that may call tools consists of, in order. */
+/** One part of a model's output that may contain tool calls, in order. */
 export type OutputPart =
   /** Text for the user. */
   | { readonly kind: "content"; readonly text: string }
@@ -9,13 +9,13 @@ export type OutputPart =
 
 /** Splits one sequence's text into content and tool calls, as it arrives. */
 export interface ToolCallParser {
-  /** Takes more text; returns what is certain now. */
+  /** Takes more text; returns the parts that are certain now. */
   push(text: string): OutputPart[];
-  /** The text is over; returns what was held back. */
+  /** Ends the text; returns the held-back parts. */
   finish(): OutputPart[];
 }
 
-/** The text round a call's arguments. */
+/** The text around a call's arguments. */
 export interface CallFraming {
   begin(toolName: string): string;
   readonly end: string;
@@ -23,7 +23,7 @@ export interface CallFraming {
   readonly separator: string;
 }
 
-/** How a tool call is told from text, beyond its format. */
+/** The data of a request that tool call parsers need. */
 export interface ToolCallContext {
   /** Names of the request's tools. */
   readonly toolNames: ReadonlySet<string>;
