@@ -1,4 +1,3 @@
-/** Where a sequence stands between its request and its end. */
 import type { SequenceEnd } from "./stop.ts";
 
 /** Where a sequence stands between its request and its end. */

@@ -1,5 +1,3 @@
-/** Makes the hasher of an algorithm. */
-
 import type { BlockHashAlgorithm, BlockHasher, BlockHasherOptions } from "./block-hash.ts";
 import { Sha256CborHasher } from "./sha256-cbor-hasher.ts";
 import { V1BlockKeyHasher } from "./v1-block-key-hasher.ts";
