@@ -12,7 +12,8 @@ const bytesPerKib = 1024;
  * float32, because its tokens never depend on the batch; no more sequences at a time than two cores
  * compute in a tenth of a second, and a pool that holds all of them at their longest: whose blocks
  * are taken by others waits by design, for as long as these run; everything that clients can be
- * allowed; and short deadlines.
+ * allowed; short deadlines; and a cache of grammars that the first requests fill, since one of
+ * 64 MiB still grows long after them.
  */
 const SEQUENCES = 24;
 const CONTEXT_TOKENS = 1024;
@@ -25,6 +26,7 @@ const FLAGS = [
   ...["--device", "cpu", "--dtype", "float32"],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
+  ...["--cache-bytes-max", String(4 * 2 ** 20)],
 ];
 
 export class ServedProcess {
