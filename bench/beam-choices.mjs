@@ -36,11 +36,11 @@ export async function recordBeamChoices({ model, prompts, width, steps }) {
 function listen(recordings) {
   const original = Scheduler.prototype.continueBeams;
   Scheduler.prototype.continueBeams = function (group, next, nowMs) {
-    const recording = recordings.get(group) ?? { slots: [group.lead], choices: [] };
+    const recording = recordings.get(group) ?? { beams: [group.lead], choices: [] };
     recordings.set(group, recording);
-    recording.choices.push(next.map(({ parent }) => recording.slots.indexOf(parent)));
-    recording.slots = original.call(this, group, next, nowMs);
-    return recording.slots;
+    recording.choices.push(next.map(({ parent }) => recording.beams.indexOf(parent)));
+    recording.beams = original.call(this, group, next, nowMs);
+    return recording.beams;
   };
   return () => {
     Scheduler.prototype.continueBeams = original;

@@ -67,7 +67,7 @@ export class ScriptedServer {
     const kind = choices === null ? "samples" : "beams";
     const group = new SequenceGroup({ requestId, sequences, kind });
     this.#scheduler.add(group);
-    this.#active.add({ group, choices, outputTokens, slots: [group.lead], drawn: new Set() });
+    this.#active.add({ group, choices, outputTokens, beams: [group.lead], drawn: new Set() });
   }
 
   /** One step. Returns what is held while it computes where somebody looks: that costs a scan. */
@@ -93,9 +93,9 @@ export class ScriptedServer {
 
   /** Beams go on once all of a request's have been computed. */
   #continueBeams(request, sampled) {
-    const { group, choices, slots, drawn, outputTokens } = request;
-    for (const slot of slots) if (sampled.has(slot)) drawn.add(slot);
-    if (drawn.size < slots.length) return;
+    const { group, choices, beams, drawn, outputTokens } = request;
+    for (const beam of beams) if (sampled.has(beam)) drawn.add(beam);
+    if (drawn.size < beams.length) return;
     drawn.clear();
     const step = group.lead.generatedTokens;
     if (step + 1 >= outputTokens) {
@@ -103,10 +103,10 @@ export class ScriptedServer {
       return;
     }
     const next = choiceAt(choices, step).map((parent) => ({
-      parent: slots[parent],
+      parent: beams[parent],
       tokenId: this.#nextToken(),
     }));
-    request.slots = this.#scheduler.continueBeams(group, next, this.#nowMs);
+    request.beams = this.#scheduler.continueBeams(group, next, this.#nowMs);
   }
 
   /**

@@ -134,10 +134,10 @@ function tokensToCommonAncestor(recordings) {
   let steps = 0;
   for (const choices of recordings) {
     for (let step = 1; step < choices.length; step++) {
-      let slots = new Set(choices[step]);
+      let beams = new Set(choices[step]);
       let back = 1;
-      while (slots.size > 1 && back < step) {
-        slots = new Set([...slots].map((slot) => choices[step - back][slot]));
+      while (beams.size > 1 && back < step) {
+        beams = new Set([...beams].map((beam) => choices[step - back][beam]));
         back++;
       }
       sum += back;

@@ -9,8 +9,8 @@ import { addressOf } from "../../dist/devices/cuda/driver/native-library.js";
 import { ReadPool } from "../../dist/devices/cuda/weights/read-pool.js";
 import { readFlags, refuse } from "../../tools/flags.mjs";
 
-const slotBytes = 4 << 20;
-const slotsPerThread = 2;
+const cellBytes = 4 << 20;
+const cellsPerThread = 2;
 const runs = 3;
 
 const { values: flags, positionals } = readFlags({
@@ -22,10 +22,10 @@ if (path === undefined) refuse("Cannot read: wanted a FILE");
 const { size } =
   statSync(path, { throwIfNoEntry: false }) ?? refuse(`Cannot read ${path}: no such file`);
 
-/** Whole slots of the file, the last one shorter. */
-const stretches = Array.from({ length: Math.ceil(size / slotBytes) }, (_, index) => {
-  const start = index * slotBytes;
-  return { start, bytes: Math.min(slotBytes, size - start) };
+/** Whole cells of the file, the last one shorter. */
+const stretches = Array.from({ length: Math.ceil(size / cellBytes) }, (_, index) => {
+  const start = index * cellBytes;
+  return { start, bytes: Math.min(cellBytes, size - start) };
 });
 
 function withFile(use) {
@@ -39,32 +39,32 @@ function withFile(use) {
 
 function mapped() {
   const file = openFileBytes(path);
-  const target = new Uint8Array(slotBytes);
+  const target = new Uint8Array(cellBytes);
   for (const { start, bytes } of stretches) target.set(file.read(start, start + bytes));
   file.close();
 }
 
 function oneThread() {
-  const target = new Uint8Array(slotBytes);
+  const target = new Uint8Array(cellBytes);
   withFile((descriptor) => {
     for (const { start, bytes } of stretches) readSync(descriptor, target, 0, bytes, start);
   });
 }
 
 /** As `FileUploads` asks, without copies to a device. */
-function pooled(pool, slots) {
+function pooled(pool, cells) {
   withFile((descriptor) => {
     let asked = 0;
     for (let done = 0; done < stretches.length; done++) {
-      for (; asked < stretches.length && asked < done + slots; asked++) {
-        pool.ask(asked % slots, { descriptor, ...stretches[asked] });
+      for (; asked < stretches.length && asked < done + cells; asked++) {
+        pool.ask(asked % cells, { descriptor, ...stretches[asked] });
       }
-      if (pool.wait(done % slots) !== "read") throw new Error("the file changed");
+      if (pool.wait(done % cells) !== "read") throw new Error("the file changed");
     }
-    // The next run begins with the first slot again, as threads expect.
-    for (let slot = stretches.length % slots; slot > 0 && slot < slots; slot++) {
-      pool.ask(slot, { descriptor, start: 0, bytes: 1 });
-      pool.wait(slot);
+    // The next run begins with the first cell again, as threads expect.
+    for (let cell = stretches.length % cells; cell > 0 && cell < cells; cell++) {
+      pool.ask(cell, { descriptor, start: 0, bytes: 1 });
+      pool.wait(cell);
     }
   });
 }
@@ -83,11 +83,11 @@ function measure(read) {
 const result = { bytes: size, mappedGBps: measure(mapped), oneThreadGBps: measure(oneThread) };
 for (const threads of flags.threads) {
   const buffers = Array.from(
-    { length: threads * slotsPerThread },
-    () => new ArrayBuffer(slotBytes),
+    { length: threads * cellsPerThread },
+    () => new ArrayBuffer(cellBytes),
   );
   const addresses = buffers.map(addressOf);
-  const pool = new ReadPool({ addresses, slotBytes, threads });
+  const pool = new ReadPool({ addresses, cellBytes, threads });
   result[`pool${threads}GBps`] = measure(() => pooled(pool, addresses.length));
   pool.close();
   await pool.ended();

@@ -22,12 +22,12 @@ export class AdmissionPlanner {
     // Preempted while a step samples its token: it cannot be recomputed before that arrives.
     if (sequence.awaitedTokens > 0) return false;
     if (this.#sharesWhatComes(sequence)) return false;
-    const slots = draft.slotsFor([sequence]);
-    if (slots > draft.slots) return this.#lackRoom();
+    const seats = draft.seatsFor([sequence]);
+    if (seats > draft.seats) return this.#lackRoom();
     const prefix = this.#prefixes.find(sequence, sequence.tokens.view(0, lengthOf(sequence)));
     if (this.#planLoad(sequence, prefix)) return true;
     const done = this.#tryPrefix(sequence, prefix) || this.#tryWithoutPartial(sequence, prefix);
-    if (done) draft.slots -= slots;
+    if (done) draft.seats -= seats;
     return done;
   }
 

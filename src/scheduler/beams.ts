@@ -1,4 +1,4 @@
-/** Beam search in the scheduler: sequences are slots for hypotheses. */
+/** Beam search in the scheduler: each hypothesis has a sequence. */
 import { assert, EngineError } from "#base";
 import type { KvCache } from "#kvcache";
 import type { Sequence } from "./sequence.ts";
@@ -63,28 +63,28 @@ export function regroup(
   const parents = new Set(next.map(({ parent }) => parent));
   const spare = group.live.filter((sequence) => !parents.has(sequence));
   const kept = new Set<Sequence>();
-  const slots = next.map(({ parent }) => {
+  const beams = next.map(({ parent }) => {
     assert(parent.group === group && !parent.finished, "Cannot continue a beam that is not there");
     if (!kept.has(parent)) {
       kept.add(parent);
       return parent;
     }
-    const slot = spare.shift();
-    assert(slot !== undefined, "Cannot continue more beams than the group has");
-    fork(parent, slot, cache);
-    return slot;
+    const freed = spare.shift();
+    assert(freed !== undefined, "Cannot continue more beams than the group has");
+    fork(parent, freed, cache);
+    return freed;
   });
   // After all forks, since these copy their parent's tokens.
-  for (const [place, { tokenId }] of next.entries()) slots[place]?.tokens.push(tokenId);
-  return slots;
+  for (const [place, { tokenId }] of next.entries()) beams[place]?.tokens.push(tokenId);
+  return beams;
 }
 
 /** A beam without a continuation becomes a fork of `parent`. */
-function fork(parent: Sequence, slot: Sequence, cache: KvCache): void {
-  slot.copyTokens(parent);
-  cache.release(slot.blockTable);
-  cache.fork(parent.blockTable, slot.blockTable);
-  slot.computedTokens = parent.computedTokens;
-  slot.maySharePartialBlock = true;
+function fork(parent: Sequence, freed: Sequence, cache: KvCache): void {
+  freed.copyTokens(parent);
+  cache.release(freed.blockTable);
+  cache.fork(parent.blockTable, freed.blockTable);
+  freed.computedTokens = parent.computedTokens;
+  freed.maySharePartialBlock = true;
   parent.maySharePartialBlock = true;
 }

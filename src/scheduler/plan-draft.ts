@@ -37,8 +37,8 @@ export interface PlanningState {
   readonly waiting: Iterable<Sequence>;
   /** Sequences whose contents are in host memory, in order of return. */
   readonly swapped: Iterable<Sequence>;
-  /** Slots that running leads keep for sequences that will fork from them. */
-  readonly reservedSlots: number;
+  /** Seats that running leads keep for sequences that will fork from them. */
+  readonly reservedSeats: number;
   /** Prompt tokens that a step may always have where sequences decode. */
   readonly prefillTokensMax: number;
   readonly revision: number;
@@ -59,10 +59,10 @@ export class PlanDraft {
   /** Of these, tokens of prompts. */
   prefillBudget: number;
   /** Sequences that may still start. */
-  slots: number;
+  seats: number;
   /** Blocks that prompts under way will still take; admission must not use them. */
   reservedBlocks = 0;
-  /** A waiting sequence was left out because slots or blocks are short. */
+  /** A waiting sequence was left out because seats or blocks are short. */
   lacksRoom = false;
   readonly #preempted: PlannedPreemption[] = [];
   /** Leads that sample their first token in this step. */
@@ -72,8 +72,8 @@ export class PlanDraft {
     this.state = state;
     this.ledger = new BlockLedger(state.cache);
     this.budget = state.config.stepTokensMax;
-    this.slots = state.config.runningSequencesMax - state.running.length - state.reservedSlots;
-    this.prefillBudget = prefillBudget(state, this.slots);
+    this.seats = state.config.runningSequencesMax - state.running.length - state.reservedSeats;
+    this.prefillBudget = prefillBudget(state, this.seats);
   }
 
   /** Whether a sequence starts or resumes in this step. */
@@ -91,11 +91,11 @@ export class PlanDraft {
     ];
   }
 
-  /** Slots that sequences of one group take when they start, with those of later forks. */
-  slotsFor(sequences: readonly Sequence[]): number {
+  /** Seats that sequences of one group take when they start, with those of later forks. */
+  seatsFor(sequences: readonly Sequence[]): number {
     const [first] = sequences;
     if (first === undefined) return 0;
-    return sequences.length + first.group.forkSlots(this.state.config.runningSequencesMax);
+    return sequences.length + first.group.forkSeats(this.state.config.runningSequencesMax);
   }
 
   /** Whether sequences of other groups run in this step. */
@@ -226,12 +226,12 @@ export class PlanDraft {
     if (fork >= 0) this.#forking.splice(fork, 1);
   }
 
-  /** As many sequences as there are slots sample from the lead's last row; the others wait. */
+  /** As many sequences as there are seats sample from the lead's last row; the others wait. */
   #fork(lead: Sequence): void {
     const forkOf = this.items.findIndex((item) => item.sequence === lead);
     const start = lead.promptLength;
-    const slots = lead.group.forkSlots(this.state.config.runningSequencesMax);
-    for (const sequence of lead.group.awaitingFork.slice(0, slots)) {
+    const seats = lead.group.forkSeats(this.state.config.runningSequencesMax);
+    for (const sequence of lead.group.awaitingFork.slice(0, seats)) {
       this.items.push({ sequence, start, count: 0, samples: true, admission: null, forkOf });
     }
   }
@@ -245,7 +245,7 @@ export class PlanDraft {
  * be more: 256 streams at once on two cores made 577, 613 and 563 tokens a second with shares, 784,
  * 858 and 646 without, in turn.
  */
-function prefillBudget(state: PlanningState, slots: number): number {
+function prefillBudget(state: PlanningState, seats: number): number {
   const { config, running, waiting, prefillTokensMax } = state;
   if (!Number.isFinite(prefillTokensMax) || !config.chunkedPrefill) return Number.POSITIVE_INFINITY;
   let [decoding, prompts, backlog, starting] = [0, 0, 0, 0];
@@ -260,7 +260,7 @@ function prefillBudget(state: PlanningState, slots: number): number {
   }
   if (decoding === 0) return Number.POSITIVE_INFINITY;
   for (const sequence of waiting) {
-    if (starting++ === slots) break;
+    if (starting++ === seats) break;
     prompts++;
     backlog += sequence.tokens.length;
   }

@@ -44,7 +44,7 @@ function planWaiting(draft: PlanDraft, returns: ReturnPlanner): void {
     if (first === undefined || first.group.sequences.length === 1) return starts(next);
     const { group } = first;
     const runs = (running.get(group) ?? 0) + count;
-    if (runs > group.slotsMax(draft.state.config.runningSequencesMax)) return true;
+    if (runs > group.seatsMax(draft.state.config.runningSequencesMax)) return true;
     running.set(group, runs);
     return starts(next);
   };
@@ -88,7 +88,7 @@ function* inOrder(
 
 /**
  * Running samples of each request that has several. Further ones let requests pass that do not run
- * yet, and never take all slots.
+ * yet, and never take all seats.
  */
 function runningSamples({ state }: PlanDraft): Map<SequenceGroup, number> {
   const counts = new Map<SequenceGroup, number>();

@@ -53,7 +53,7 @@ export class ReturnPlanner {
     const isAlone = unit.every((sequence) => !draft.othersRun(sequence));
     const room = isAlone ? 0 : draft.headroomFor(unit.length);
     const needed = blocks + room + draft.reservedBlocks;
-    const fits = draft.slotsFor(unit) <= draft.slots && needed <= draft.ledger.available;
+    const fits = draft.seatsFor(unit) <= draft.seats && needed <= draft.ledger.available;
     if (!fits) draft.lacksRoom = true;
     return fits;
   }
@@ -61,7 +61,7 @@ export class ReturnPlanner {
   /** They compute in this very step, as far as there are blocks: moves come before computing. */
   #return(unit: readonly Sequence[]): void {
     const draft = this.#draft;
-    draft.slots -= draft.slotsFor(unit);
+    draft.seats -= draft.seatsFor(unit);
     draft.ledger.take(draft.swapBlocks(unit));
     draft.returning.push(...unit);
     for (const sequence of unit) {

@@ -194,7 +194,7 @@ export class Scheduler {
       running: this.#books.running,
       waiting: this.#books.waiting,
       swapped: this.#books.swapped,
-      reservedSlots: this.#books.reservedSlots,
+      reservedSeats: this.#books.reservedSeats,
       prefillTokensMax,
       revision: this.#revision,
     });
@@ -247,18 +247,18 @@ export class Scheduler {
     nowMs: number,
   ): readonly Sequence[] {
     assert(group.kind === "beams", "Cannot regroup sequences that are not beams");
-    const slots = regroup(group, next, this.#cache);
+    const beams = regroup(group, next, this.#cache);
     for (const sequence of group.live) {
       sequence.awaitedTokens = 0;
       sequence.firstTokenMs ??= nowMs;
-      if (!slots.includes(sequence)) {
+      if (!beams.includes(sequence)) {
         this.#books.end(sequence, { reason: "stop", stopReason: null }, { tail: false });
       } else if (sequence.state.phase === "prefilling") {
         sequence.state = DECODING;
       }
     }
     this.#revision++;
-    return slots;
+    return beams;
   }
 
   /** Ends all live sequences of a group. */

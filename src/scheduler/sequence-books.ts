@@ -14,7 +14,7 @@ import type { SequenceEnd } from "./stop.ts";
  * when, is decided elsewhere.
  */
 export class SequenceBooks {
-  readonly #slots: number;
+  readonly #seats: number;
   readonly #cache: KvCache;
   readonly #sequences = new Map<SequenceId, Sequence>();
   readonly #waiting: WaitingQueue;
@@ -30,7 +30,7 @@ export class SequenceBooks {
   #paused = 0;
 
   constructor(config: SchedulerConfig, cache: KvCache) {
-    this.#slots = config.runningSequencesMax;
+    this.#seats = config.runningSequencesMax;
     this.#cache = cache;
     const order = config.policy === "priority" ? byPriority : null;
     this.#waiting = new WaitingQueue(order);
@@ -74,11 +74,11 @@ export class SequenceBooks {
     return { requests: groups.size, samples: waiting.length - groups.size };
   }
 
-  /** Slots that running leads keep for sequences that will fork from them. */
-  get reservedSlots(): number {
-    let slots = 0;
-    for (const group of this.#forking) slots += group.forkSlots(this.#slots);
-    return slots;
+  /** Seats that running leads keep for sequences that will fork from them. */
+  get reservedSeats(): number {
+    let seats = 0;
+    for (const group of this.#forking) seats += group.forkSeats(this.#seats);
+    return seats;
   }
 
   /** The live sequence of that id; null when it ended or never was. */

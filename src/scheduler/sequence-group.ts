@@ -2,7 +2,7 @@ import { assert } from "#base";
 import type { Sequence } from "./sequence.ts";
 import { WAITING_FOR_FORK } from "./sequence-state.ts";
 
-/** The part of all slots that one request's samples may have. */
+/** The part of all seats that one request's samples may have. */
 const SAMPLES_SHARE = 0.75;
 
 /** The relation of a group's sequences. */
@@ -68,13 +68,13 @@ export class SequenceGroup {
     return this.sequences.filter((sequence) => sequence !== this.lead && !sequence.finished);
   }
 
-  /** Slots that the lead keeps, of `most` in all, for sequences that will fork from it. */
-  forkSlots(most: number): number {
-    return this.forked ? 0 : Math.min(this.awaitingFork.length, this.slotsMax(most) - 1);
+  /** Seats that the lead keeps, of `most` in all, for sequences that will fork from it. */
+  forkSeats(most: number): number {
+    return this.forked ? 0 : Math.min(this.awaitingFork.length, this.seatsMax(most) - 1);
   }
 
-  /** Slots that it may have of `most`: samples leave a quarter to others, beams run together. */
-  slotsMax(most: number): number {
+  /** Seats that it may have of `most`: samples leave a quarter to others, beams run together. */
+  seatsMax(most: number): number {
     return this.kind === "beams" ? most : Math.ceil(SAMPLES_SHARE * most);
   }
 }

@@ -57,12 +57,12 @@ async function searchBeams(
     newTokensMax: newTokens,
     stop: { ...NO_STOP_RULES, eosTokenIds: new Set(eosTokenIds), minTokens: newTokens },
   });
-  const slots = Array.from({ length: width }, (_, sequence) => sequence);
-  for (const sequence of slots) driver.rewind(sequence, 0);
-  driver.step(slots.map((sequence) => ({ sequence, tokens: prompt })));
+  const sequences = Array.from({ length: width }, (_, sequence) => sequence);
+  for (const sequence of sequences) driver.rewind(sequence, 0);
+  driver.step(sequences.map((sequence) => ({ sequence, tokens: prompt })));
   let live: number[][] = [[]];
   for (;;) {
-    const rows = live.map((_, slot) => slot);
+    const rows = live.map((_, beam) => beam);
     const lengths = live.map((tokens) => tokens.length || prompt.length);
     const logits = driver.decoder.logits(lastRows(lengths));
     const { next, done } = beams.advance(
@@ -70,7 +70,7 @@ async function searchBeams(
     );
     if (done) return beams.result();
     live = next.map(({ parent, tokenId }) => [...(live[parent] ?? []), tokenId]);
-    for (const sequence of slots) driver.rewind(sequence, prompt.length);
+    for (const sequence of sequences) driver.rewind(sequence, prompt.length);
     driver.step(live.map((tokens, sequence) => ({ sequence, tokens })));
   }
 }

@@ -37,10 +37,10 @@ function regroup(next: readonly { readonly parent: Sequence }[]): Sequence[] {
   const spare = sequences.filter((known) => !next.some(({ parent }) => parent === known));
   const kept = new Set<Sequence>();
   return next.map(({ parent }) => {
-    const slot = kept.has(parent) ? spare.shift() : parent;
-    if (slot === undefined) throw new Error("A sequence per beam is wanted");
+    const own = kept.has(parent) ? spare.shift() : parent;
+    if (own === undefined) throw new Error("A sequence per beam is wanted");
     kept.add(parent);
-    return slot;
+    return own;
   });
 }
 
@@ -48,7 +48,7 @@ describe("BeamRecord", () => {
   test("the first step continues the lead, later ones the beams' own sequences", () => {
     const beams = record();
     const [lead, second, third] = sequences;
-    expect(beams.slots).toEqual([lead]);
+    expect(beams.sequences).toEqual([lead]);
     const first = beams.advance(() => row(2));
     expect(first).toEqual([
       { parent: lead, tokenId: 2 },
@@ -56,7 +56,7 @@ describe("BeamRecord", () => {
       { parent: lead, tokenId: 1 },
     ]);
     beams.continueWith(regroup(first ?? []));
-    expect(beams.slots).toEqual([lead, second, third]);
+    expect(beams.sequences).toEqual([lead, second, third]);
     // The third beam's row is far better than the others'.
     const next = beams.advance((sequence) => row(3, sequence === third ? 6 : 0));
     expect(next?.map(({ parent }) => parent)).toEqual([third, third, third]);

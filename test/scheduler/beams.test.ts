@@ -18,7 +18,7 @@ function stepBeams(harness: Harness, group: SequenceGroup, parents: readonly num
   const plan = harness.begin();
   commit(harness, plan);
   const beams = group.live;
-  const next = parents.map((place, slot) => ({ parent: at(beams, place), tokenId: 10 * slot }));
+  const next = parents.map((place, beam) => ({ parent: at(beams, place), tokenId: 10 * beam }));
   harness.scheduler.continueBeams(group, next, harness.nowMs);
   harness.scheduler.audit();
   return plan;
@@ -158,9 +158,9 @@ describe("[SC18] beams", () => {
       if (drew.length === 0) continue;
       expect(drew.length).toBe(3);
       rounds++;
-      const next = [0, 2, 2].map((place, slot) => ({
+      const next = [0, 2, 2].map((place, beam) => ({
         parent: at(group.live, place),
-        tokenId: slot,
+        tokenId: beam,
       }));
       if (rounds === 5) harness.scheduler.finishGroup(group, { reason: "stop", stopReason: null });
       else harness.scheduler.continueBeams(group, next, harness.nowMs);

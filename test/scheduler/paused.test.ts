@@ -50,7 +50,7 @@ describe("[SC27] a paused group computes nothing", () => {
     expect(sequence.generatedTokens).toBe(3);
   });
 
-  test("all samples of a request pause, those that wait for a slot too", () => {
+  test("all samples of a request pause, those that wait for a seat too", () => {
     const harness = new Harness({ runningSequencesMax: 2 });
     const group = harness.addGroup(distinct(1, 8), 3, OUTPUT);
     harness.step();
@@ -132,7 +132,7 @@ describe("[SC28] paused groups give way", () => {
     expect(harness.step()).toMatchObject({ returning: [paused], items: [{ count: 1 }] });
   });
 
-  test("when somebody waits for a slot: it is free a step later", () => {
+  test("when somebody waits for a seat: it is free a step later", () => {
     const harness = new Harness({ runningSequencesMax: 3 });
     const stalled = [1, 2, 3].map((seed) => harness.add(distinct(seed, 8), OUTPUT));
     harness.step();

@@ -272,7 +272,7 @@ describe("[SC29] prompts beside sequences that decode", () => {
     const harness = new Harness({ runningSequencesMax: 6 });
     harness.addLengths(20, 20, 20, 20);
     expect(beside(harness, 100)).toEqual([20, 20, 20, 20]);
-    // Two of these find a slot: two of six that there are to compute, a third of 1,600 tokens.
+    // Two of these find a seat: two of six that there are to compute, a third of 1,600 tokens.
     for (let seed = 10; seed < 20; seed++) harness.add(distinct(seed, 800));
     expect(beside(harness, 200)).toEqual([1, 1, 1, 1, 534]);
     expect(beside(harness, 50).slice(0, 4)).toEqual([1, 1, 1, 1]);

@@ -30,7 +30,7 @@ test("[SC9] V 5.2 (S11): equal priorities start by arrival", () => {
   ).toEqual([1, 3, 2, 0]);
 });
 
-test("[SC9] V 5.2 (S11): with one slot the most urgent runs, and the others wait in order", () => {
+test("[SC9] V 5.2 (S11): with one seat the most urgent runs, and the others wait in order", () => {
   const harness = new Harness({ policy: "priority", runningSequencesMax: 1 });
   const made = [3, 1, 2, 0].map((priority, index) =>
     harness.add(distinct(index + 1, 10), { priority, stop: { maxTokens: 1 } }),

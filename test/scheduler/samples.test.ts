@@ -66,7 +66,7 @@ describe("[SC5] samples that wait while others of their request run", () => {
     expect(many.sequences.at(-1)?.state.phase).toBe("waiting");
   });
 
-  test("find the next slot when nobody else waits", () => {
+  test("find the next seat when nobody else waits", () => {
     const harness = new Harness({ runningSequencesMax: 3 });
     const many = harness.addGroup(distinct(1, 8), 5, { stop: { maxTokens: 4 } });
     harness.step();
@@ -95,7 +95,7 @@ describe("[SC5] samples that wait while others of their request run", () => {
 });
 
 describe("samples leave room to other requests", () => {
-  test("[SC16] they have three quarters of all slots, also where nobody else waits", () => {
+  test("[SC16] they have three quarters of all seats, also where nobody else waits", () => {
     const harness = new Harness({ runningSequencesMax: 8 });
     harness.addGroup(distinct(1, 8), 20, OUTPUT);
     for (let step = 0; step < 5; step++) harness.step();

@@ -53,7 +53,7 @@ describe("[SC16] forks", () => {
     expect(harness.cache.counts().held).toBe(2 + 4);
   });
 
-  test("slots are kept for those who will fork, so nobody takes them", () => {
+  test("seats are kept for those who will fork, so nobody takes them", () => {
     const harness = new Harness({ stepTokensMax: 64, runningSequencesMax: 3 });
     const group = harness.addGroup(distinct(1, 80), 3);
     harness.step();
@@ -62,7 +62,7 @@ describe("[SC16] forks", () => {
     expect(late.state.phase).toBe("waiting");
   });
 
-  test("more sequences than slots: the others wait in front, and read the prompt", () => {
+  test("more sequences than seats: the others wait in front, and read the prompt", () => {
     const harness = new Harness({ runningSequencesMax: 2 });
     const stop = { maxTokens: 1 };
     const group = harness.addGroup(distinct(1, 40), 5, { stop });

@@ -34,7 +34,7 @@ interface PendingSnapshot {
 }
 
 /** One client's connection to an engine: its number, and a port to be transferred. */
-export interface EngineSeat {
+export interface EnginePort {
   readonly client: number;
   readonly port: MessagePort;
 }
@@ -135,7 +135,7 @@ export class EngineClient {
    * A connection to the engine for a client on another thread. Its requests end when its port
    * closes, as it does when its thread ends. Throws as `checkReady` does.
    */
-  connect(): EngineSeat {
+  connect(): EnginePort {
     this.checkReady();
     const { port1, port2 } = new MessageChannel();
     const client = ++this.#newestClient;

@@ -33,7 +33,7 @@ export class BeamRecord {
   readonly #search: BeamSearch;
   readonly #returned: number;
   /** By beam, best first. */
-  #slots: readonly Sequence[];
+  #sequences: readonly Sequence[];
   /** Candidates of all beams, in a buffer made at the first step: rows arrive one by one. */
   #rows: TokenCandidates | null = null;
 
@@ -43,19 +43,19 @@ export class BeamRecord {
     const limits = { newTokensMax, stop, returned };
     this.#search = new BeamSearch({ width, lengthPenalty, earlyStopping, ...limits });
     this.#returned = returned;
-    this.#slots = [lead];
+    this.#sequences = [lead];
     this.candidatesPerBeam = this.#search.candidatesPerBeam;
   }
 
   /**
    * The sequences whose next rows are used: only the lead's for the first token, then the beams'.
    */
-  get slots(): readonly Sequence[] {
-    return this.#slots;
+  get sequences(): readonly Sequence[] {
+    return this.#sequences;
   }
 
   /**
-   * Takes one row of candidates for each sequence of `slots`. Returns the beams that continue, best
+   * Takes one row of candidates for each of `sequences`. Returns the beams that continue, best
    * first, for `Scheduler.continueBeams`; null when the search is over. Throws ENGINE_STEP_FAILED
    * where no token has a finite log-probability.
    */
@@ -63,16 +63,17 @@ export class BeamRecord {
     const { next, done } = this.#search.advance(this.#gather(rowOf));
     if (done) return null;
     return next.map(({ parent, tokenId }) => {
-      const sequence = this.#slots[parent];
+      const sequence = this.#sequences[parent];
       assert(sequence !== undefined, "Cannot continue a beam without a sequence");
       return { parent: sequence, tokenId };
     });
   }
 
   /** Records the sequence of each beam that `advance` returned, in its order. */
-  continueWith(slots: readonly Sequence[]): void {
-    assert(slots.length === this.#search.liveBeams, "Cannot continue: a sequence per beam wanted");
-    this.#slots = slots;
+  continueWith(sequences: readonly Sequence[]): void {
+    const wanted = this.#search.liveBeams;
+    assert(sequences.length === wanted, "Cannot continue: a sequence per beam wanted");
+    this.#sequences = sequences;
   }
 
   /** One whole output for each beam that the request asked for, best first. */
@@ -87,15 +88,15 @@ export class BeamRecord {
     }));
   }
 
-  /** Rows of all slots in one list, in a buffer that is made once. */
+  /** Rows of all beams in one list, in a buffer that is made once. */
   #gather(rowOf: (sequence: Sequence) => TokenCandidates): TokenCandidates {
     let rows = this.#rows;
-    for (const [slot, sequence] of this.#slots.entries()) {
+    for (const [beam, sequence] of this.#sequences.entries()) {
       const row = rowOf(sequence);
       rows ??= this.#makeRows(row.count);
       assert(row.count === rows.count, "Cannot compare beams: as many candidates of each wanted");
-      rows.tokenIds.set(row.tokenIds, slot * row.count);
-      rows.logprobs.set(row.logprobs, slot * row.count);
+      rows.tokenIds.set(row.tokenIds, beam * row.count);
+      rows.logprobs.set(row.logprobs, beam * row.count);
     }
     assert(rows !== null, "Cannot search without beams");
     this.#rows = rows;

@@ -29,7 +29,7 @@ export interface BeamSearchOptions {
 
 /** A live beam of the next step: which beam of this step it continues, and with what. */
 export interface BeamChoice {
-  /** Slot in the step before. */
+  /** That beam's place in the step before, from 0. */
   readonly parent: number;
   readonly tokenId: number;
 }
@@ -37,7 +37,7 @@ export interface BeamChoice {
 /** What one step decided. */
 export interface BeamStep {
   /**
-   * Slots of the next step, best first; empty when done. `width` of them, or fewer where the
+   * Live beams of the next step, best first; empty when done. `width` of them, or fewer where the
    * vocabulary is too small.
    */
   readonly next: readonly BeamChoice[];
@@ -79,7 +79,7 @@ interface FinishedBeam extends BeamEnd {
 const AT_LIMIT: BeamEnd = { finishReason: "length", stopReason: null };
 
 /**
- * One prompt's search. The first step has one beam, the prompt; every later one has the slots that
+ * One prompt's search. The first step has one beam, the prompt; every later one has the beams that
  * the step before returned. Computes no logits and holds no blocks.
  */
 export class BeamSearch {
@@ -114,7 +114,7 @@ export class BeamSearch {
   }
 
   /**
-   * Takes the likeliest tokens of each live beam, in slots' order. Throws ENGINE_STEP_FAILED where
+   * Takes the likeliest tokens of each live beam, in their order. Throws ENGINE_STEP_FAILED where
    * no token has a finite log-probability.
    */
   advance(candidates: TokenCandidates): BeamStep {
@@ -129,12 +129,12 @@ export class BeamSearch {
     for (let place = 0; place < width || (!isLast && live.length < width); place++) {
       const found = this.#nextAllowed(walk);
       if (found === null) break;
-      const { slot, tokenId, logprob } = found;
-      const path = { tokenId, before: this.#live[slot]?.path ?? null };
+      const { beam, tokenId, logprob } = found;
+      const path = { tokenId, before: this.#live[beam]?.path ?? null };
       const end = this.#endWith(tokenId) ?? (isLast ? AT_LIMIT : null);
       if (end === null) {
         live.push({ path, logprob });
-        next.push({ parent: slot, tokenId });
+        next.push({ parent: beam, tokenId });
       } else if (place < width) this.#finish({ path, logprob }, end);
     }
     if (live.length + this.#finished.length === 0) throw noNumbers(this.#length);
@@ -193,14 +193,15 @@ export class BeamSearch {
 }
 
 interface Candidate {
-  readonly slot: number;
+  /** Its place among the live beams. */
+  readonly beam: number;
   readonly tokenId: number;
   /** Of the whole beam with this token. */
   readonly logprob: number;
 }
 
 /**
- * Candidates of all beams, best first; equal ones by slot, then by token, which is their order in
+ * Candidates of all beams, best first; equal ones by beam, then by token, which is their order in
  * one list over beams and vocabulary. Rows are sorted, so only their heads are compared.
  */
 class BestFirst {
@@ -221,26 +222,26 @@ class BestFirst {
   }
 
   next(): Candidate | null {
-    let slot = -1;
+    let best = -1;
     let logprob = Number.NEGATIVE_INFINITY;
     // Excluded tokens (minus infinity) and NaN are not larger than minus infinity.
-    for (const [other, beam] of this.#beams.entries()) {
-      const sum = beam.logprob + this.#headOf(other);
-      if (sum > logprob) [slot, logprob] = [other, sum];
+    for (const [place, beam] of this.#beams.entries()) {
+      const sum = beam.logprob + this.#headOf(place);
+      if (sum > logprob) [best, logprob] = [place, sum];
     }
-    if (slot === -1) return null;
-    const taken = this.#taken[slot] ?? 0;
-    this.#taken[slot] = taken + 1;
-    const tokenId = this.#candidates.tokenIds[slot * this.#candidates.count + taken] ?? 0;
-    return { slot, tokenId, logprob };
+    if (best === -1) return null;
+    const taken = this.#taken[best] ?? 0;
+    this.#taken[best] = taken + 1;
+    const tokenId = this.#candidates.tokenIds[best * this.#candidates.count + taken] ?? 0;
+    return { beam: best, tokenId, logprob };
   }
 
   /** Log-probability of the row's likeliest token that is not taken. */
-  #headOf(slot: number): number {
+  #headOf(place: number): number {
     const { count, logprobs } = this.#candidates;
-    const taken = this.#taken[slot] ?? 0;
+    const taken = this.#taken[place] ?? 0;
     if (taken >= count) return Number.NEGATIVE_INFINITY;
-    return logprobs[slot * count + taken] ?? Number.NEGATIVE_INFINITY;
+    return logprobs[place * count + taken] ?? Number.NEGATIVE_INFINITY;
   }
 }
 

@@ -219,9 +219,9 @@ export class RequestRecord {
     const beams = this.#beams;
     assert(beams !== null, "Cannot advance beams: the request draws tokens");
     this.#candidates.set(sequence, candidates);
-    if (!beams.slots.every((slot) => this.#candidates.has(slot))) return null;
-    const next = beams.advance((slot) => {
-      const row = this.#candidates.get(slot);
+    if (!beams.sequences.every((beam) => this.#candidates.has(beam))) return null;
+    const next = beams.advance((beam) => {
+      const row = this.#candidates.get(beam);
       assert(row !== undefined, "Cannot advance: a beam has no candidates");
       return row;
     });
@@ -230,8 +230,8 @@ export class RequestRecord {
   }
 
   /** Records the sequence of each beam that `advanceBeams` returned, in its order. */
-  continueBeams(slots: readonly Sequence[]): void {
-    this.#beams?.continueWith(slots);
+  continueBeams(sequences: readonly Sequence[]): void {
+    this.#beams?.continueWith(sequences);
   }
 
   /** The outputs of a finished search, best first. */

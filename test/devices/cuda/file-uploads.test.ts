@@ -14,7 +14,7 @@ const settings = emulatedSettings();
 describe.skipIf(settings === null || !canReadOnThreads())("files to an emulated GPU", () => {
   const folder = mkdtempSync(join(tmpdir(), "perigee-files-"));
   const path = join(folder, "weights");
-  /** More than all slots hold, and not a multiple of one. */
+  /** More than all cells hold, and not a multiple of one. */
   const contents = new Uint32Array(14_000_003).map((_, i) => Math.imul(i, 2_654_435_761));
   let session: CudaSession;
   beforeAll(async () => {
@@ -74,7 +74,7 @@ describe.skipIf(settings === null || !canReadOnThreads())("files to an emulated 
     const address = memory.allocate(12 << 20, "a file");
     const part = { path, start: 0, bytes: 12 << 20 };
     expect(() => uploads.upload(address, part)).toThrow("does not answer");
-    // Of all slots only those that were asked for may still be written to.
+    // Of all cells only those that were asked for may still be written to.
     expect(kept.length).toBeGreaterThan(0);
     expect(kept.length).toBeLessThanOrEqual(3);
     expect(memory.abandons).toBe(true);

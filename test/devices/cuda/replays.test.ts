@@ -164,9 +164,9 @@ describeEmulated("parts of a session on an emulated GPU", openSession, (session)
     replays.dispose();
   });
 
-  test("a slot whose result nobody took is used again, and its result stays", async () => {
+  test("a cell whose result nobody took is used again, and its result stays", async () => {
     const { driver, memory, stream, staging } = session;
-    const reads = new LateReads({ driver, memory, stream, slots: 2, slotBytes: 8 });
+    const reads = new LateReads({ driver, memory, stream, cells: 2, cellBytes: 8 });
     const address = memory.allocate(8, "two integers");
     const all = [1, 2, 3, 4, 5].map((value) => {
       staging.upload(address, Int32Array.of(value, -value));

@@ -10,78 +10,78 @@ export interface LateReadOptions {
   readonly memory: CudaMemory;
   readonly stream: CudaStream;
   /** Most copies that are under way at once. */
-  readonly slots?: number;
-  readonly slotBytes?: number;
+  readonly cells?: number;
+  readonly cellBytes?: number;
 }
 
 /** Enough for some steps of a few reads each. */
-const defaultSlots = 16;
+const defaultCells = 16;
 
 /** Enough for the 20 likeliest tokens of 1024 rows. */
-const defaultSlotBytes = 96 << 10;
+const defaultCellBytes = 96 << 10;
 
-/** A ring of pinned slots. */
+/** A ring of pinned cells. */
 export class LateReads {
   readonly #memory: CudaMemory;
   readonly #stream: CudaStream;
   readonly #driver: CudaDriver;
   readonly #region: bigint;
-  readonly #slots: readonly Slot[];
-  readonly #slotBytes: number;
+  readonly #cells: readonly Cell[];
+  readonly #cellBytes: number;
   #next = 0;
 
-  constructor({ driver, memory, stream, slots, slotBytes }: LateReadOptions) {
+  constructor({ driver, memory, stream, cells, cellBytes }: LateReadOptions) {
     this.#driver = driver;
     this.#memory = memory;
     this.#stream = stream;
-    const count = slots ?? defaultSlots;
-    const bytes = slotBytes ?? defaultSlotBytes;
+    const count = cells ?? defaultCells;
+    const bytes = cellBytes ?? defaultCellBytes;
     const region = memory.allocateHost(count * bytes, "pinned memory for results");
     this.#region = region;
-    this.#slotBytes = bytes;
+    this.#cellBytes = bytes;
     const { buffer } = viewOf(region, count * bytes);
-    this.#slots = Array.from({ length: count }, (_, i) => {
+    this.#cells = Array.from({ length: count }, (_, i) => {
       const values = new Int32Array(buffer, i * bytes, bytes / 4);
-      return new Slot(driver, region + BigInt(i * bytes), values);
+      return new Cell(driver, region + BigInt(i * bytes), values);
     });
   }
 
   /** Most elements of 4 bytes in one read. */
   get elementsMax(): number {
-    return this.#slotBytes / 4;
+    return this.#cellBytes / 4;
   }
 
   /**
-   * Enqueues the copy of `count` elements of 4 bytes. Waits only when all slots are in use, for the
+   * Enqueues the copy of `count` elements of 4 bytes. Waits only when all cells are in use, for the
    * oldest of them.
    */
   read(from: bigint, count: number): LateRead {
     assert(!this.#stream.capturing, "Cannot read from inside a graph: read after its launch");
     assert(count <= this.elementsMax, `Cannot read ${count} elements late: too many`);
     // The ring is never empty, and #next stays inside it.
-    const slot = this.#slots[this.#next] as Slot;
-    this.#next = (this.#next + 1) % this.#slots.length;
-    slot.vacate();
-    const read = new SlotRead(slot, count);
-    this.#driver.run("cuMemcpyDtoHAsync", slot.address, from, count * 4, this.#stream.handle);
-    slot.occupy(read, this.#stream);
+    const cell = this.#cells[this.#next] as Cell;
+    this.#next = (this.#next + 1) % this.#cells.length;
+    cell.vacate();
+    const read = new CellRead(cell, count);
+    this.#driver.run("cuMemcpyDtoHAsync", cell.address, from, count * 4, this.#stream.handle);
+    cell.occupy(read, this.#stream);
     return read;
   }
 
   dispose(): void {
-    for (const slot of this.#slots) slot.done.destroy();
+    for (const cell of this.#cells) cell.done.destroy();
     this.#memory.release(this.#region);
   }
 }
 
 /** Pinned memory of one result. */
-class Slot {
+class Cell {
   readonly address: bigint;
   readonly values: Int32Array;
   /** Recorded behind the copy into it. */
   readonly done: CudaEvent;
-  /** The read whose result is in the slot; null when the result was taken. */
-  #reader: SlotRead | null = null;
+  /** The read whose result is in the cell; null when the result was taken. */
+  #reader: CellRead | null = null;
 
   constructor(driver: CudaDriver, address: bigint, values: Int32Array) {
     this.address = address;
@@ -89,43 +89,43 @@ class Slot {
     this.done = new CudaEvent(driver);
   }
 
-  occupy(reader: SlotRead, stream: CudaStream): void {
+  occupy(reader: CellRead, stream: CudaStream): void {
     this.done.record(stream);
     this.#reader = reader;
   }
 
-  /** Copies an untaken result out of the slot. */
+  /** Copies an untaken result out of the cell. */
   vacate(): void {
     this.#reader?.fetch();
     this.#reader = null;
   }
 
-  release(reader: SlotRead): void {
+  release(reader: CellRead): void {
     if (this.#reader === reader) this.#reader = null;
   }
 }
 
-class SlotRead implements LateRead {
-  readonly #slot: Slot;
+class CellRead implements LateRead {
+  readonly #cell: Cell;
   readonly #count: number;
   #found: Int32Array | null = null;
 
-  constructor(slot: Slot, count: number) {
-    this.#slot = slot;
+  constructor(cell: Cell, count: number) {
+    this.#cell = cell;
     this.#count = count;
   }
 
   async take(): Promise<Int32Array> {
     const found = this.fetch();
-    this.#slot.release(this);
+    this.#cell.release(this);
     return found;
   }
 
   /** Blocks this thread until the copy is done. */
   fetch(): Int32Array {
     if (this.#found === null) {
-      this.#slot.done.wait();
-      this.#found = this.#slot.values.slice(0, this.#count);
+      this.#cell.done.wait();
+      this.#found = this.#cell.values.slice(0, this.#count);
     }
     return this.#found;
   }

@@ -25,19 +25,19 @@ export interface FilePart {
 }
 
 /** One read: so long that the cost of requesting it is negligible. */
-const slotBytes = 4 << 20;
-/** While one slot of a thread is copied to the device, the thread fills the other. */
-const slotsPerThread = 2;
+const cellBytes = 4 << 20;
+/** While one cell of a thread is copied to the device, the thread fills the other. */
+const cellsPerThread = 2;
 const threadsMax = 6;
 
 /** Below this, waking the threads costs more than they save. */
 const fileBytesMin = 2 << 20;
 
-/** A pool of threads, and the slots that it fills. */
+/** A pool of threads, and the cells that it fills. */
 interface Readers {
   readonly pool: ReadPool;
   readonly addresses: readonly bigint[];
-  /** Recorded behind the last copy out of each slot. */
+  /** Recorded behind the last copy out of each cell. */
   readonly copied: readonly CudaEvent[];
 }
 
@@ -45,7 +45,7 @@ interface Readers {
 export class FileUploads {
   readonly #options: FileUploadOptions;
   #readers: Readers | null = null;
-  /** The next slot to request. */
+  /** The next cell to request. */
   #next = 0;
 
   constructor(options: FileUploadOptions) {
@@ -81,13 +81,13 @@ export class FileUploads {
     const busy = readers.pool.close();
     for (const event of readers.copied) event.wait();
     for (const event of readers.copied) event.destroy();
-    for (const [slot, address] of readers.addresses.entries()) {
-      if (busy.has(slot)) memory.abandon(address);
+    for (const [cell, address] of readers.addresses.entries()) {
+      if (busy.has(cell)) memory.abandon(address);
       else memory.release(address);
     }
     if (busy.size > 0) {
       warn?.(
-        `${busy.size * slotBytes} bytes of pinned memory are left to reads that did not end; ` +
+        `${busy.size * cellBytes} bytes of pinned memory are left to reads that did not end; ` +
           "they are free when this process ends",
       );
     }
@@ -95,59 +95,59 @@ export class FileUploads {
 
   #transfer(readers: Readers, to: bigint, part: FilePart & { readonly descriptor: number }): void {
     const { pool, copied } = readers;
-    const count = Math.ceil(part.bytes / slotBytes);
+    const count = Math.ceil(part.bytes / cellBytes);
     const first = this.#next;
-    const slotOf = (index: number): number => (first + index) % copied.length;
+    const cellOf = (index: number): number => (first + index) % copied.length;
     const stretchOf = (index: number) => ({
       descriptor: part.descriptor,
-      start: part.start + index * slotBytes,
-      bytes: Math.min(slotBytes, part.bytes - index * slotBytes),
+      start: part.start + index * cellBytes,
+      bytes: Math.min(cellBytes, part.bytes - index * cellBytes),
     });
     let asked = 0;
     let ended = 0;
     try {
       for (let index = 0; index < count; index++) {
         for (; asked < count && asked < index + copied.length; asked++) {
-          copied[slotOf(asked)]?.wait();
-          pool.ask(slotOf(asked), stretchOf(asked));
+          copied[cellOf(asked)]?.wait();
+          pool.ask(cellOf(asked), stretchOf(asked));
         }
-        const end = pool.wait(slotOf(ended++));
+        const end = pool.wait(cellOf(ended++));
         // The others read the same file, and each would wait as long.
         if (end === "hung") this.close();
         if (end !== "read") throw readProblem(part.path, end);
         const bytes = stretchOf(index).bytes;
-        this.#copy(readers, slotOf(index), { to: to + BigInt(index * slotBytes), bytes });
+        this.#copy(readers, cellOf(index), { to: to + BigInt(index * cellBytes), bytes });
       }
     } finally {
       // After a failure requested reads still complete: the file is closed after this, and the
-      // slots are requested again.
+      // cells are requested again.
       for (; ended < asked && this.#readers !== null; ended++) {
-        if (pool.wait(slotOf(ended)) === "hung") this.close();
+        if (pool.wait(cellOf(ended)) === "hung") this.close();
       }
-      this.#next = slotOf(asked);
+      this.#next = cellOf(asked);
     }
   }
 
   #copy(
     { addresses, copied }: Readers,
-    slot: number,
+    cell: number,
     { to, bytes }: { readonly to: bigint; readonly bytes: number },
   ): void {
     const { driver, stream } = this.#options;
-    driver.run("cuMemcpyHtoDAsync", to, addresses[slot] ?? 0n, bytes, stream.handle);
-    copied[slot]?.record(stream);
+    driver.run("cuMemcpyHtoDAsync", to, addresses[cell] ?? 0n, bytes, stream.handle);
+    copied[cell]?.record(stream);
   }
 
   #start(): Readers {
     const { driver, memory } = this.#options;
     const threads = Math.max(1, Math.min(threadsMax, availableParallelism()));
-    const addresses = Array.from({ length: threads * slotsPerThread }, () =>
-      memory.allocateHost(slotBytes, "room for files that are read"),
+    const addresses = Array.from({ length: threads * cellsPerThread }, () =>
+      memory.allocateHost(cellBytes, "room for files that are read"),
     );
     const copied = addresses.map(() => new CudaEvent(driver));
     this.#next = 0;
     const { startPool = (options: ReadPoolOptions) => new ReadPool(options) } = this.#options;
-    return { pool: startPool({ addresses, slotBytes, threads }), addresses, copied };
+    return { pool: startPool({ addresses, cellBytes, threads }), addresses, copied };
   }
 }
 

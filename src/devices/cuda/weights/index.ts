@@ -2,7 +2,7 @@
  * devices/cuda/weights: weights from files to the GPU.
  *
  *   file-uploads.ts      stretches of files through pinned memory
- *   read-pool.ts         threads that read files: read-thread.ts, read-slots.ts
+ *   read-pool.ts         threads that read files: read-thread.ts, read-cells.ts
  *   read-activation.ts   packed rows as f32 numbers
  *
  * @module
