@@ -53,13 +53,13 @@ export function cacheStats(sources: StatsSources): CacheStats {
   const { books, reuse, swap, disk } = sources;
   const known: readonly CacheLevel[] = [0, 1, 2];
   const levels = known.flatMap((level): LevelStats[] => {
-    const tier = books.tier(level);
-    if (tier === null) return [];
+    const own = books.booksAt(level);
+    if (own === null) return [];
     const counted = books.stats(level);
     return [
       {
         level,
-        ...tier.counts(),
+        ...own.counts(),
         ...counted,
         // Disk transfers run as jobs, through host memory.
         ...(level === 1 ? { offloaded: disk.stats.written } : {}),

@@ -87,7 +87,7 @@ export class KvCache {
 
   /** Block counts of one level: 0 device, 1 host memory, 2 disk. */
   counts(level: CacheLevel = 0): BlockCounts {
-    return this.#books.tier(level)?.counts() ?? { free: 0, held: 0, cached: 0, total: 0 };
+    return this.#books.booksAt(level)?.counts() ?? { free: 0, held: 0, cached: 0, total: 0 };
   }
 
   /** Counters since the start, of all levels. */
@@ -103,7 +103,7 @@ export class KvCache {
 
   /** Tables and jobs that hold a block. */
   holders(block: BlockId): number {
-    return this.#books.tierOf(block).holders(block);
+    return this.#books.booksOf(block).holders(block);
   }
 
   /** The level of a block. */
@@ -113,7 +113,7 @@ export class KvCache {
 
   /** A block's retention priority: 0 to 100. */
   priorityOf(block: BlockId): number {
-    return this.#books.tierOf(block).priorityOf(block);
+    return this.#books.booksOf(block).priorityOf(block);
   }
 
   /** Blocks that `tokens` positions need. */
@@ -181,7 +181,7 @@ export class KvCache {
     assert(child.scope === parent.scope, "Cannot fork into another scope");
     for (let index = 0; index < parent.length; index++) {
       const block = parent.get(index);
-      if (parent.holds(index)) this.#books.tierOf(block).retain(block);
+      if (parent.holds(index)) this.#books.booksOf(block).retain(block);
       child.ids.push(block);
     }
     child.follow(parent);

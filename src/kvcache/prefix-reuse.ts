@@ -79,7 +79,7 @@ export class PrefixReuse {
     let index = 0;
     for (const block of match.blocks) {
       table.ids.push(block);
-      if (index < unseen.from || index >= unseen.to) this.#books.tierOf(block).retain(block);
+      if (index < unseen.from || index >= unseen.to) this.#books.booksOf(block).retain(block);
       index++;
     }
     if (match.blocks.length > 0 && unseen.to > unseen.from) {
@@ -89,7 +89,7 @@ export class PrefixReuse {
     table.publishedBlocks = match.blocks.length;
     this.#books.index.setTip(table, match.tip);
     if (match.partial !== null) {
-      this.#books.tierOf(match.partial.block).retain(match.partial.block);
+      this.#books.booksOf(match.partial.block).retain(match.partial.block);
     }
   }
 
@@ -173,7 +173,7 @@ export class PrefixReuse {
     const own = device.take(index);
     assert(own !== null, "A plan asked for more blocks than there are");
     this.#books.onboard(host, own);
-    if (this.#books.tierOf(host).holders(host) > 0) this.#broughtBack.set(host, own);
+    if (this.#books.booksOf(host).holders(host) > 0) this.#broughtBack.set(host, own);
     return own;
   }
 }

@@ -59,7 +59,7 @@ function isAlone(books: CacheBooks, chain: readonly NodeId[], at: number): boole
   const isLast = at === chain.length - 1;
   if (isLast ? index.hasChildren(node) : index.hasSeveralChildren(node)) return false;
   for (const block of index.blocksOf(node)) {
-    if (books.tierOf(block).holders(block) > 0) return false;
+    if (books.booksOf(block).holders(block) > 0) return false;
   }
   return true;
 }

@@ -193,7 +193,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
     ["a folder that is not there", ["-p", "x", "--output", "no/o"], 1, "its folder does not exist"],
     ["logits of two prompts", ["-p", "x", "-p", "y", "--logits-out", "z"], 2, "wanted one prompt"],
     ["a pool too small", ["-p", "x", "--kv-pool-bytes", "10"], 2, "raise --kv-pool-bytes, or"],
-    ["a host tier too large", ["-p", "x", "--host-cache-bytes", "9e15"], 2, "lower --host-cache"],
+    ["a host level too large", ["-p", "x", "--host-cache-bytes", "9e15"], 2, "lower --host-cache"],
     ["a prompt too long", ["-p", "x".repeat(9000)], 2, "prompt must fit 2047 tokens"],
     ["text for a model without words", [llama, "-p", "x"], 2, "give token ids instead of text"],
   ])("%s", async ([, words, code, remedy]) => {

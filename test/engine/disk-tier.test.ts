@@ -1,4 +1,4 @@
-/** A model with a disk tier, over several lives. */
+/** A model with a disk level, over several lives. */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -106,7 +106,7 @@ test("a load that is refused after the folder was opened gives it back", async (
   expect(llm.stats().cache?.levels).toHaveLength(3);
 });
 
-test("where the folder is another one's there is no disk tier, and nothing is staged for one", async () => {
+test("where the folder is another one's there is no disk level, and nothing is staged for one", async () => {
   const folder = scratchFolder();
   const warnings: string[] = [];
   const onWarning = (text: string) => warnings.push(text);
@@ -123,7 +123,7 @@ test.for<[string, LoadOptions, string]>([
   ["swap without host memory", { scheduler: { preemption: "swap" } }, "hostCacheBytes"],
   ["a folder without room", { kvCache: { diskCacheDir: "unused" } }, "diskCacheBytes"],
   [
-    "a disk tier without a prefix cache",
+    "a disk level without a prefix cache",
     { kvCache: { diskCacheBytes: 2 ** 20, diskCacheDir: "unused", prefixCaching: false } },
     "prefixCaching",
   ],

@@ -11,7 +11,7 @@ const disk = { diskCacheBytes: 2 ** 30, diskCacheDir: "cache" };
 test.for<[string, LoadOptions, string]>([
   ["swap without host memory", { scheduler: { preemption: "swap" } }, "hostCacheBytes"],
   ["a folder without room", { kvCache: { diskCacheDir: "cache" } }, "diskCacheBytes"],
-  ["a disk tier without reuse", { kvCache: { ...disk, prefixCaching: false } }, "prefixCaching"],
+  ["a disk level without reuse", { kvCache: { ...disk, prefixCaching: false } }, "prefixCaching"],
   [
     "host memory without reuse and swap",
     {

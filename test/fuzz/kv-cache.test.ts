@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { KvCache, type KvCacheShape } from "#kvcache";
 import { KvEventQueue } from "../../src/kvcache/events/kv-event-queue.ts";
 import { CacheBooks } from "../../src/kvcache/levels/cache-books.ts";
-import { CacheTier } from "../../src/kvcache/levels/cache-tier.ts";
+import { LevelBooks } from "../../src/kvcache/levels/level-books.ts";
 import { sized } from "../support/full.ts";
 import { CacheLife, OPERATION_NAMES } from "./cache-life.ts";
 
@@ -106,14 +106,14 @@ describe("planted bugs are caught", () => {
   const shape: KvCacheShape = { blocks: 10, blockTokens: 4, hostBlocks: 6, diskBlocks: 12 };
 
   test("[KV3] a lost release", () => {
-    const { release } = CacheTier.prototype;
+    const { release } = LevelBooks.prototype;
     const lost = everyNth(40, () => undefined, release);
-    vi.spyOn(CacheTier.prototype, "release").mockImplementation(lost);
+    vi.spyOn(LevelBooks.prototype, "release").mockImplementation(lost);
     expect(() => liveOn(shape)).toThrow(/holders, tables hold it/);
   });
 
   test("[KV3] a second release", () => {
-    const { release } = CacheTier.prototype;
+    const { release } = LevelBooks.prototype;
     const twice = everyNth(
       40,
       (run: typeof release, given: Parameters<typeof release>) => {
@@ -122,7 +122,7 @@ describe("planted bugs are caught", () => {
       },
       release,
     );
-    vi.spyOn(CacheTier.prototype, "release").mockImplementation(twice);
+    vi.spyOn(LevelBooks.prototype, "release").mockImplementation(twice);
     expect(() => liveOn(shape)).toThrow(/nobody holds|tables hold it/);
   });
 

@@ -203,7 +203,7 @@ export interface MoveReport {
 
 /** The cache's statistics for all levels, for metrics; counts are blocks since the start. */
 export interface CacheReport extends Omit<CacheStats, "levels"> {
-  /** The device, then host memory and disk where there are such tiers. */
+  /** The device, then host memory and disk where there are such levels. */
   readonly levels: readonly CacheLevelReport[];
   readonly moves: Readonly<Record<MoveDirection, MoveReport>>;
 }

@@ -61,7 +61,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
     return createEngine(loading, { spec, weights, step, memory });
   } catch (error) {
-    // Disposing of the device frees its own memory, but not the folder of the disk tier.
+    // Disposing of the device frees its own memory, but not the folder of the disk level.
     await memory.close();
     throw error;
   }

@@ -6,8 +6,8 @@ import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
+import { LevelMover, type LevelMoverCounts } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
-import { TierMover, type TierMoverCounts } from "./tier-mover.ts";
 
 /** Options of all levels. */
 export interface CacheMemoryOptions {
@@ -18,7 +18,7 @@ export interface CacheMemoryOptions {
   readonly window: CacheWindow | null;
   /** Cost of attention relative to the rest of a token's work: see `LoadCost`. */
   readonly attentionWeight: number;
-  /** Hash of all that the blocks' contents depend on; called only where there is a disk tier. */
+  /** Hash of all that the blocks' contents depend on; called only where there is a disk level. */
   readonly fingerprint: (layout: string) => Promise<string>;
   readonly clock: Clock;
   readonly timer: Timer;
@@ -29,7 +29,7 @@ export interface CacheMemoryOptions {
   readonly onFinished: () => void;
 }
 
-/** Host memory that blocks pass through on their way to disk where no host tier is requested. */
+/** Host memory that blocks pass through on their way to disk where no host level is requested. */
 const STAGING_BYTES = 64 * 2 ** 20;
 const STAGING_BLOCKS_MIN = 8;
 
@@ -37,7 +37,7 @@ const STAGING_BLOCKS_MIN = 8;
 interface OpenedParts {
   readonly blocks: KvPool;
   readonly cost: LoadCost;
-  /** Null: there is no disk tier. */
+  /** Null: there is no disk level. */
   readonly opened: OpenedStore | null;
 }
 
@@ -51,7 +51,7 @@ export class CacheMemory {
   readonly cost: LoadCost;
   readonly #device: Device;
   readonly #host: HostBlocks | null;
-  readonly #mover: TierMover;
+  readonly #mover: LevelMover;
 
   private constructor(parts: {
     readonly cache: KvCache;
@@ -59,7 +59,7 @@ export class CacheMemory {
     readonly cost: LoadCost;
     readonly device: Device;
     readonly host: HostBlocks | null;
-    readonly mover: TierMover;
+    readonly mover: LevelMover;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
@@ -116,7 +116,7 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const mover = new TierMover({ device, cache: blocks, host, store, clock, timer, onFinished });
+    const mover = new LevelMover({ device, cache: blocks, host, store, clock, timer, onFinished });
     const measured = await mover.measure();
     if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
     if (opened !== null) restore(cache, opened);
@@ -147,7 +147,7 @@ export class CacheMemory {
   }
 
   /** Counts of moves since the start. */
-  counts(): TierMoverCounts {
+  counts(): LevelMoverCounts {
     return this.#mover.counts();
   }
 
@@ -172,7 +172,7 @@ export class CacheMemory {
   }
 }
 
-/** As many as requested; with a disk tier alone, those that blocks pass through on their way. */
+/** As many as requested; with a disk level alone, those that blocks pass through on their way. */
 function hostBlocksFor(
   { hostCacheBytes }: EngineOptions["kvCache"],
   bytesPerBlock: number,

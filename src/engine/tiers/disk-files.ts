@@ -1,5 +1,5 @@
 /**
- * The file operations of the disk tier, as an interface, so that a test can simulate a full or
+ * The file operations of the disk level, as an interface, so that a test can simulate a full or
  * failing disk. Every one of them may reject with the system's error.
  */
 import { constants } from "node:fs";
@@ -16,7 +16,7 @@ export interface DiskFile {
   close(): Promise<void>;
 }
 
-/** The part of a file system that the disk tier needs. Only the owner may access the files. */
+/** The part of a file system that the disk level needs. Only the owner may access the files. */
 export interface DiskFiles {
   /** Makes a folder and those above it; one that exists stays as it is. */
   makeFolder(path: string): Promise<void>;

@@ -58,7 +58,7 @@ export type ReadOutcome = "read" | "gone" | "unreadable";
 type ReadProblem = { readonly judged: "missing" | "wrong" | "unknown"; readonly why: string };
 
 /**
- * The disk tier's bytes; `KvCache` records which block is where. No method rejects: a failure is a
+ * The disk level's bytes; `KvCache` records which block is where. No method rejects: a failure is a
  * return value, and the reason goes to `warn`. Calls with one key take effect in order.
  */
 export class DiskStore {

@@ -2,7 +2,7 @@
  * engine/tiers: KV blocks in host memory and on disk, below the cache's bookkeeping.
  *
  *   cache-memory.ts     all levels together
- *   tier-mover.ts       copies between levels; lanes.ts orders disk operations
+ *   level-mover.ts       copies between levels; lanes.ts orders disk operations
  *   disk-store.ts       files of blocks: disk-folder.ts, disk-files.ts, block-file.ts,
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)
  *   model-fingerprint.ts   identifies the model of stored blocks
@@ -12,7 +12,7 @@
  * @module
  */
 export { CacheMemory } from "./cache-memory.ts";
+export type { MoveCounts } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";
-export type { MoveCounts } from "./tier-mover.ts";
 export type { TrafficCounts } from "./traffic.ts";

@@ -4,7 +4,7 @@ import { tooLarge, tooSmall } from "./size-errors.ts";
 
 /** Memory of the cache's bookkeeping per block of any level, measured and rounded up. */
 const BOOK_BYTES_PER_BLOCK = 160;
-/** Largest share of the free memory for the bookkeeping of the disk tier. */
+/** Largest share of the free memory for the bookkeeping of the disk level. */
 const BOOKS_SHARE = 0.25;
 /** Blocks of all levels are numbered in 32 bits; half of that leaves room for the others. */
 const BLOCKS_MAX = 2 ** 30;
@@ -17,7 +17,7 @@ export interface LevelRoom {
 }
 
 /**
- * Refuses impossible sizes of host and disk tiers. Throws INVALID_ARGUMENT naming the field, with
+ * Refuses impossible sizes of host and disk levels. Throws INVALID_ARGUMENT naming the field, with
  * the numbers.
  */
 export function checkLevelSizes(

@@ -6,11 +6,11 @@ import type { CacheLevel } from "#kvcache/contents";
 import type { KvSnapshot, NumberedKvEvent, StoredBlock } from "./kv-event.ts";
 import { KvMirror } from "./kv-mirror.ts";
 
-/** Tiers as vLLM names them. */
+/** Levels as vLLM names them. */
 export type VllmMedium = "GPU" | "CPU" | "STORAGE";
 
 /**
- * Level 0 is "GPU" on every device: routers take the name for the tier that a worker computes from,
+ * Level 0 is "GPU" on every device: routers take the name for the level that a worker computes from,
  * and weigh or skip the others. A worker without a GPU would not be found otherwise.
  */
 const MEDIUMS: Readonly<Record<CacheLevel, VllmMedium>> = { 0: "GPU", 1: "CPU", 2: "STORAGE" };

@@ -15,7 +15,7 @@ import {
 import type { StoreObserver } from "#kvcache/events";
 import { type BlockRetention, type EvictionPolicyName, timelessLease } from "#kvcache/eviction";
 import type { BlockMove } from "./block-move.ts";
-import { CacheTier } from "./cache-tier.ts";
+import { LevelBooks } from "./level-books.ts";
 
 /** The number of blocks per level, and their eviction policy. */
 export interface BooksShape {
@@ -27,7 +27,7 @@ export interface BooksShape {
 }
 
 /** A level's counters since the start; blocks. */
-export interface TierStats {
+export interface ContentStats {
   /** Contents copied to host memory, on eviction or on their way to disk. */
   readonly offloaded: number;
   /** Cached contents evicted here that no other block had. */
@@ -42,16 +42,16 @@ export interface TierStats {
   readonly expired: number;
 }
 
-type Counters = { -readonly [key in keyof TierStats]: number };
+type Counters = { -readonly [key in keyof ContentStats]: number };
 
 /** Levels of blocks, the index over them, and the moves between them. */
 export class CacheBooks {
   readonly index: ContentIndex;
-  readonly device: CacheTier;
-  readonly host: CacheTier | null;
-  readonly disk: CacheTier | null;
+  readonly device: LevelBooks;
+  readonly host: LevelBooks | null;
+  readonly disk: LevelBooks | null;
   readonly observer: StoreObserver;
-  readonly #tiers: readonly CacheTier[];
+  readonly #levels: readonly LevelBooks[];
   readonly #offloadPriorityMin: number;
   readonly #counters: readonly Counters[];
   /** Host blocks read from disk and not used since: their first use counts as a hit of the disk. */
@@ -68,17 +68,17 @@ export class CacheBooks {
     this.observer = observer;
     this.#offloadPriorityMin = shape.offloadPriorityMin;
     let first = 0;
-    this.#tiers = shape.blocksPerLevel.map((blocks, level) => {
-      const tier = this.#createTier(shape, level, first, blocks);
+    this.#levels = shape.blocksPerLevel.map((blocks, level) => {
+      const books = this.#createLevel(shape, level, first, blocks);
       first += blocks;
-      return tier;
+      return books;
     });
-    const [device, host, disk] = this.#tiers;
+    const [device, host, disk] = this.#levels;
     assert(device !== undefined, "Cannot keep books without a device");
     this.device = device;
     this.host = host !== undefined && host.blocks > 0 ? host : null;
     this.disk = disk !== undefined && disk.blocks > 0 ? disk : null;
-    this.#counters = this.#tiers.map(() => ({
+    this.#counters = this.#levels.map(() => ({
       offloaded: 0,
       forgotten: 0,
       dropped: 0,
@@ -93,10 +93,10 @@ export class CacheBooks {
         stored: (node) => observer.stored(node),
         removed: (node) => this.#nodeRemoved(node),
         bestChanged: (node, from, to) => this.#bestChanged(node, from, to),
-        uncovered: (block) => this.tierOf(block).uncovered(block),
+        uncovered: (block) => this.booksOf(block).uncovered(block),
       },
     );
-    observer.watch(this.index, (block) => this.tierOf(block).priorityOf(block));
+    observer.watch(this.index, (block) => this.booksOf(block).priorityOf(block));
   }
 
   /** The time of the last `advance`. */
@@ -104,9 +104,9 @@ export class CacheBooks {
     return this.#nowMs;
   }
 
-  /** One level; null where the cache does not have it. */
-  tier(level: CacheLevel): CacheTier | null {
-    return this.#tiers[level] ?? null;
+  /** One level's books; null where the cache does not have it. */
+  booksAt(level: CacheLevel): LevelBooks | null {
+    return this.#levels[level] ?? null;
   }
 
   /** The level of a block. */
@@ -115,16 +115,16 @@ export class CacheBooks {
     return this.host?.has(block) ? 1 : 2;
   }
 
-  /** The tier of a block. */
-  tierOf(block: BlockId): CacheTier {
+  /** The books of a block's level. */
+  booksOf(block: BlockId): LevelBooks {
     if (this.device.has(block)) return this.device;
-    const tier = this.#tiers[this.levelOf(block)];
-    assert(tier?.has(block) === true, "Cannot find a block: no level has it");
-    return tier;
+    const books = this.#levels[this.levelOf(block)];
+    assert(books?.has(block) === true, "Cannot find a block: no level has it");
+    return books;
   }
 
   /** A level's counters since the start. */
-  stats(level: CacheLevel): TierStats {
+  stats(level: CacheLevel): ContentStats {
     const counters = this.#counters[level];
     assert(counters !== undefined, "Cannot count in a level that does not exist");
     return { ...counters };
@@ -145,30 +145,30 @@ export class CacheBooks {
   /** Sets the time and ends durations that are over. */
   advance(nowMs: number): void {
     this.#nowMs = nowMs;
-    for (const tier of this.#tiers) {
-      tier.expire(nowMs, (block, oldValue) => {
-        this.#count(tier.level, "expired");
-        this.#prioritised(block, { newValue: tier.priorityOf(block), oldValue });
+    for (const books of this.#levels) {
+      books.expire(nowMs, (block, oldValue) => {
+        this.#count(books.level, "expired");
+        this.#prioritised(block, { newValue: books.priorityOf(block), oldValue });
       });
     }
   }
 
   /** Removes a holder. */
   release(block: BlockId): void {
-    this.tierOf(block).release(block, this.#nowMs);
+    this.booksOf(block).release(block, this.#nowMs);
   }
 
   /** Applies the retention of a block's newest holder. */
   claim(block: BlockId, retention: BlockRetention): void {
-    const change = this.tierOf(block).claim(block, retention);
+    const change = this.booksOf(block).claim(block, retention);
     if (change !== null) this.#prioritised(block, change);
   }
 
   /** A held, unpublished block gets the retention of the block whose contents it has. */
   inherit(block: BlockId, from: BlockId): void {
-    const tier = this.tierOf(block);
-    const lease = this.tierOf(from).leaseOf(from);
-    tier.inherit(block, tier.level === 2 ? timelessLease(lease) : lease);
+    const books = this.booksOf(block);
+    const lease = this.booksOf(from).leaseOf(from);
+    books.inherit(block, books.level === 2 ? timelessLease(lease) : lease);
   }
 
   /** Queues a copy of contents to a held device block. Does not change the index. */
@@ -185,15 +185,15 @@ export class CacheBooks {
     this.#count(0, "offloaded");
     this.inherit(host, from);
     this.index.attach(node, host);
-    this.tierOf(host).publish(host);
+    this.booksOf(host).publish(host);
   }
 
   /** Gives a cached block the lowest priority and makes it the next to be evicted. */
   demote(block: BlockId): void {
-    const tier = this.tierOf(block);
-    const oldValue = tier.priorityOf(block);
-    tier.demote(block);
-    const newValue = tier.priorityOf(block);
+    const books = this.booksOf(block);
+    const oldValue = books.priorityOf(block);
+    books.demote(block);
+    const newValue = books.priorityOf(block);
     if (newValue !== oldValue) this.#prioritised(block, { newValue, oldValue });
   }
 
@@ -202,7 +202,7 @@ export class CacheBooks {
     const node = this.index.nodeOf(block);
     assert(node !== null, "Cannot forget a block that is not stored");
     this.#removeFromIndex(block, node, this.index.isOnlyBlock(block));
-    this.tierOf(block).forget(block);
+    this.booksOf(block).forget(block);
   }
 
   /** The same for all copies of contents. */
@@ -230,10 +230,10 @@ export class CacheBooks {
    */
   giveUp(host: BlockId): void {
     this.release(host);
-    const tier = this.tierOf(host);
-    if (tier.holders(host) > 0 || !this.index.has(host)) return;
+    const books = this.booksOf(host);
+    if (books.holders(host) > 0 || !this.index.has(host)) return;
     this.index.remove(host);
-    tier.forget(host);
+    books.forget(host);
   }
 
   /** A host block with one holder, for contents of any kind; null: none is available. */
@@ -258,7 +258,7 @@ export class CacheBooks {
     this.observer.cleared();
     this.#forgetFiles();
     this.index.clear();
-    for (const tier of this.#tiers) tier.freeCached();
+    for (const books of this.#levels) books.freeCached();
   }
 
   /**
@@ -266,7 +266,7 @@ export class CacheBooks {
    * tests and bugs.
    */
   audit(tables: Iterable<BlockTable>, pinned: Iterable<BlockId>): void {
-    const total = this.#tiers.reduce((sum, tier) => sum + tier.blocks, 0);
+    const total = this.#levels.reduce((sum, books) => sum + books.blocks, 0);
     const holders = new Int32Array(total);
     const hold = (block: number) => {
       holders[block] = intAt(holders, block) + 1;
@@ -276,21 +276,21 @@ export class CacheBooks {
         if (table.holds(index)) hold(table.get(index));
     }
     for (const block of pinned) hold(block);
-    for (const tier of this.#tiers) tier.audit(holders);
+    for (const books of this.#levels) books.audit(holders);
     for (let index = 0; index < total; index++) {
       const block = blockId(index);
       const stored = this.index.has(block);
-      const published = this.tierOf(block).isPublished(block);
+      const published = this.booksOf(block).isPublished(block);
       assert(stored === published, `Block ${index} is not in the index, or should not be`);
     }
     this.index.audit();
   }
 
-  #createTier(shape: BooksShape, level: number, first: number, blocks: number): CacheTier {
+  #createLevel(shape: BooksShape, level: number, first: number, blocks: number): LevelBooks {
     const known: readonly CacheLevel[] = [0, 1, 2];
     const place = known[level];
     assert(place !== undefined, "Cannot keep books of more than three levels");
-    return new CacheTier(
+    return new LevelBooks(
       { level: place, first, blocks, evictionPolicy: shape.evictionPolicy },
       (block) => this.index.isCovered(block),
       (block) => this.#evicted(block, place),
@@ -328,7 +328,10 @@ export class CacheBooks {
 
   #bestChanged(node: NodeId, from: BlockId, to: BlockId): void {
     const level = difference(this.levelOf(from), this.levelOf(to));
-    const priority = difference(this.tierOf(from).priorityOf(from), this.tierOf(to).priorityOf(to));
+    const priority = difference(
+      this.booksOf(from).priorityOf(from),
+      this.booksOf(to).priorityOf(to),
+    );
     if (level !== null || priority !== null) this.observer.updated(node, level, priority);
   }
 
@@ -360,7 +363,7 @@ export class CacheBooks {
   /** Forgets the descendants of removed contents: they can never be found again. */
   #forgetBelow(node: NodeId): void {
     this.index.removeBelow(node, (block) => {
-      this.tierOf(block).forget(block);
+      this.booksOf(block).forget(block);
       this.#count(this.levelOf(block), "orphaned");
     });
   }
@@ -372,7 +375,7 @@ export class CacheBooks {
     }
   }
 
-  #count(level: CacheLevel, what: keyof TierStats): void {
+  #count(level: CacheLevel, what: keyof ContentStats): void {
     const counters = this.#counters[level];
     if (counters !== undefined) counters[what]++;
   }

@@ -95,7 +95,7 @@ export class DiskBooks {
     // decisions of the step took are forgotten already.
     const { index } = this.#books;
     const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
-    for (const block of held) this.#books.tierOf(block).pin(block);
+    for (const block of held) this.#books.booksOf(block).pin(block);
     const left = this.#startReads(match.onDisk, key);
     if (left > 0) this.#loads.set(key, { left, held });
     else for (const block of held.toReversed()) this.#books.release(block);
@@ -115,7 +115,7 @@ export class DiskBooks {
         this.#books.release(host);
         break;
       }
-      this.#books.tierOf(disk).pin(disk);
+      this.#books.booksOf(disk).pin(disk);
       const job: TransferJob = { kind: "read", host, disk, file: this.#fileOf(node, disk) };
       this.#begin(job);
       this.#loadOf.set(job, key);
@@ -187,7 +187,7 @@ export class DiskBooks {
       this.#books.release(block);
       return false;
     }
-    this.#books.tierOf(host).pin(host);
+    this.#books.booksOf(host).pin(host);
     const file = this.#fileOf(node, host);
     const writing = this.#writing.get(file.key);
     if (writing === undefined) this.#writing.set(file.key, { left: 1, isStray: false });
@@ -226,7 +226,7 @@ export class DiskBooks {
 
   #finishWrite({ host, disk, file }: TransferJob, ok: boolean): void {
     const { index } = this.#books;
-    const tier = this.#books.tierOf(disk);
+    const level = this.#books.booksOf(disk);
     const node = index.nodeOf(host);
     if (!ok) this.#heads.clear();
     const leavesStray = this.#endWriting(file.key, { ok, isForgotten: node === null });
@@ -234,7 +234,7 @@ export class DiskBooks {
     if (ok && node !== null) {
       this.#books.inherit(disk, host);
       index.attach(node, disk);
-      tier.publish(disk);
+      level.publish(disk);
       this.#writtenBlocks++;
     }
     this.#books.release(disk);
@@ -259,12 +259,12 @@ export class DiskBooks {
   #finishRead({ host, disk }: TransferJob, ok: boolean): void {
     const { index } = this.#books;
     const node = index.nodeOf(disk);
-    const tier = this.#books.tierOf(host);
+    const level = this.#books.booksOf(host);
     this.#books.release(disk);
     if (ok && node !== null && this.#books.levelOf(index.blockOf(node)) === 2) {
       this.#books.inherit(host, disk);
       index.attach(node, host);
-      tier.publish(host);
+      level.publish(host);
       this.#books.cameFromDisk(host);
       this.#loadedBlocks++;
     }
@@ -291,7 +291,7 @@ export class DiskBooks {
       scope: tree.scopeOf(node),
       extra: tree.extraOf(node),
       tokens: tree.tokensOf(node).slice(),
-      priority: timelessLease(this.#books.tierOf(block).leaseOf(block)).priority,
+      priority: timelessLease(this.#books.booksOf(block).leaseOf(block)).priority,
     };
   }
 }

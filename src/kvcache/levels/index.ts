@@ -2,7 +2,7 @@
  * kvcache/levels: the device, host memory and disk, and every move between them.
  *
  *   cache-books.ts    all levels together: stored contents and their moves
- *   cache-tier.ts     one level: its pool, the retention of its blocks, which one is evicted first
+ *   level-books.ts     one level: its pool, the retention of its blocks, which one is evicted first
  *   block-pool.ts     counts holders, allocates blocks, frees them
  *   block-move.ts     a copy from one block to another
  *   swap.ts           whole tables to host memory and back

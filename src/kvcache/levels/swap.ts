@@ -88,7 +88,7 @@ export class Swap {
           this.#books.move({ kind, from, to });
           this.#books.inherit(to, from);
         } else {
-          this.#books.tierOf(to).retain(to);
+          this.#books.booksOf(to).retain(to);
         }
         table.ids.set(index, to);
         left.push(from);

@@ -54,7 +54,7 @@ export function cacheModesContract(modes: CacheModes): void {
   );
   describe.each(apart)(`${name} and %s`, (fixture) => {
     reuseTests({ ...common, fixture });
-    tierTests({ ...common, fixture });
+    levelTests({ ...common, fixture });
     preemptionTests({ ...common, fixture });
     test.for(["recompute", "auto"] as const)("everything at once, by %s", (preemption) =>
       expectSame({ ...common, fixture }, preemption),
@@ -70,7 +70,7 @@ export function cacheModesContract(modes: CacheModes): void {
   });
 }
 
-/** Small pools, all tiers, forks, beams, priorities and retention; then again after a restart. */
+/** Small pools, all levels, forks, beams, priorities and retention; then again after a restart. */
 async function expectSame(
   subject: Subject,
   preemption: "swap" | "recompute" | "auto",
@@ -150,8 +150,8 @@ function reuseTests(subject: Subject): void {
   });
 }
 
-function tierTests(subject: Subject): void {
-  test("with a host tier behind a small pool, one prompt after the other", async () => {
+function levelTests(subject: Subject): void {
+  test("with a host level behind a small pool, one prompt after the other", async () => {
     const plain = await plainRun(subject);
     await withEngine(subject, { kvCache: tiersOf(plain, 400) }, async (llm) => {
       await expectInOrder(llm, plain);
@@ -163,7 +163,7 @@ function tierTests(subject: Subject): void {
     });
   });
 
-  test("with a disk tier behind hardly any host memory, and after a restart", async () => {
+  test("with a disk level behind hardly any host memory, and after a restart", async () => {
     const plain = await plainRun(subject);
     const kvCache = {
       ...tiersOf(plain, TINY_HOST_BLOCKS),
@@ -227,7 +227,7 @@ async function expectInOrder(llm: LLM, plain: PlainRun): Promise<void> {
   expect(answers).toEqual([...plain.answers, ...plain.secondAnswers]);
 }
 
-/** The smallest pool, and a host tier that is used whatever the clock says. */
+/** The smallest pool, and a host level that is used whatever the clock says. */
 function tiersOf(
   { bytesPerBlock, poolBlocks }: PlainRun,
   hostBlocks: number,

@@ -315,7 +315,7 @@ test("the lock of a process that was killed does not hold", async ({ bench }) =>
   await next.store.close();
 });
 
-test("a folder that cannot be made turns the tier off with one line", async ({ bench }) => {
+test("a folder that cannot be made turns the level off with one line", async ({ bench }) => {
   const file = join(bench.dir, "file");
   writeFileSync(file, "");
   expect(await bench.tryOpen({ dir: file })).toBeNull();
@@ -325,7 +325,7 @@ test("a folder that cannot be made turns the tier off with one line", async ({ b
 
 const isRoot = process.getuid?.() === 0;
 
-test.skipIf(isRoot)("an unreadable folder turns the tier off with one line", async ({ bench }) => {
+test.skipIf(isRoot)("an unreadable folder turns the level off with one line", async ({ bench }) => {
   const { store } = await bench.open();
   await store.close();
   chmodSync(bench.folder, 0o000);
@@ -339,7 +339,7 @@ function failure(code: string): Error {
 }
 
 test.for(["list", "makeFolder"] as const)(
-  "a failing %s at the start turns the tier off",
+  "a failing %s at the start turns the level off",
   async (operation, { bench }) => {
     const files = { ...systemFiles, [operation]: () => Promise.reject(failure("EACCES")) };
     expect(await bench.tryOpen({ files })).toBeNull();
@@ -349,7 +349,7 @@ test.for(["list", "makeFolder"] as const)(
   },
 );
 
-test("a folder that no folder can be made in turns the tier off at once", async ({ bench }) => {
+test("a folder that no folder can be made in turns the level off at once", async ({ bench }) => {
   expect(await bench.tryOpen({ dir: "/proc/nope" })).toBeNull();
   expect(bench.warnings).toEqual([expect.stringMatching(/^Cannot use the disk cache: .*ENOENT/)]);
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Device, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import { type DiskFiles, systemFiles } from "../../../src/engine/tiers/disk-files.ts";
-import type { TierMover } from "../../../src/engine/tiers/tier-mover.ts";
+import type { LevelMover } from "../../../src/engine/tiers/level-mover.ts";
 import { copy, file, finished, offload, onboard, onDisk, onHost, setUp } from "./mover-setup.ts";
 
 /** Lets calls pass until one fails. */
@@ -56,7 +56,7 @@ function untried(job: DiskJob): FinishedDiskJob {
 }
 
 /** How these jobs ended, in their order; more ends than jobs are an error, as are fewer. */
-async function endsOf(mover: TierMover, jobs: readonly DiskJob[]) {
+async function endsOf(mover: LevelMover, jobs: readonly DiskJob[]) {
   const ends = await finished(mover, jobs.length);
   await mover.idle();
   expect(mover.takeFinished()).toEqual([]);

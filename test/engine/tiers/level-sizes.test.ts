@@ -30,7 +30,7 @@ test("more host memory than is free is refused with both numbers", () => {
   );
 });
 
-test("a disk tier whose books would fill the memory is refused with what they would take", () => {
+test("a disk level whose books would fill the memory is refused with what they would take", () => {
   const bytes = 9_000_000_000_000_000;
   const blocks = Math.floor(bytes / 2 ** 16);
   expect(() => check({ diskCacheBytes: bytes })).toThrow(

@@ -1,4 +1,4 @@
-/** A mover with real bytes on all tiers, and the moves and jobs that it is asked for. */
+/** A mover with real bytes on all levels, and the moves and jobs that it is asked for. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { type Device, type DeviceKind, openDevice } from "#devices";
 import { type BlockFile, type BlockMove, blockId, type FinishedDiskJob } from "#kvcache";
 import type { DiskFiles } from "../../../src/engine/tiers/disk-files.ts";
 import { DiskStore } from "../../../src/engine/tiers/disk-store.ts";
-import { TierMover } from "../../../src/engine/tiers/tier-mover.ts";
+import { LevelMover } from "../../../src/engine/tiers/level-mover.ts";
 
 export const DEVICE_BLOCKS = 6;
 export const HOST_BLOCKS = 5;
@@ -45,7 +45,7 @@ export async function setUp({ kind = "reference", files, around = (same) => same
   const { store } = opened;
   const onFinished = () => void wakes++;
   const times = { clock: systemClock, timer: systemTimer };
-  const mover = new TierMover({ device, cache, host, store, ...times, onFinished });
+  const mover = new LevelMover({ device, cache, host, store, ...times, onFinished });
   onTestFinished(async () => {
     await mover.drain();
     own.dispose();
@@ -59,7 +59,7 @@ export async function setUp({ kind = "reference", files, around = (same) => same
   return { mover, cache, fill, seen, wakes: () => wakes };
 }
 
-/** Blocks of each tier, by place. */
+/** Blocks of each level, by place. */
 export const onDevice = (index: number) => blockId(index);
 export const onHost = (index: number) => blockId(DEVICE_BLOCKS + index);
 export const onDisk = (index: number) => blockId(DEVICE_BLOCKS + HOST_BLOCKS + index);
@@ -77,7 +77,7 @@ export function file(index: number): BlockFile {
 }
 
 /** The next `count` jobs that end, in the order in which they do. */
-export async function finished(mover: TierMover, count: number): Promise<FinishedDiskJob[]> {
+export async function finished(mover: LevelMover, count: number): Promise<FinishedDiskJob[]> {
   const all = [...mover.takeFinished()];
   while (all.length < count) {
     await new Promise((resolve) => setImmediate(resolve));

@@ -12,7 +12,7 @@ import {
 import { type BlockCounts, BlockPool } from "./block-pool.ts";
 
 /** One level's range of the block ids that all levels share, and its eviction policy. */
-export interface TierShape {
+export interface LevelShape {
   readonly level: CacheLevel;
   /** The level's first block id. */
   readonly first: number;
@@ -24,7 +24,7 @@ export interface TierShape {
  * One level of the cache: its pool, the retention of its blocks, and their eviction order. Its
  * interface uses the ids that all levels share; its parts count from 0.
  */
-export class CacheTier {
+export class LevelBooks {
   readonly level: CacheLevel;
   readonly first: number;
   readonly blocks: number;
@@ -37,7 +37,7 @@ export class CacheTier {
    * contents: it counts as held already, and has its old contents until `onEvict` returns.
    */
   constructor(
-    shape: TierShape,
+    shape: LevelShape,
     isCovered: (block: BlockId) => boolean,
     onEvict: (block: BlockId) => void,
   ) {

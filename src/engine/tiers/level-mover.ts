@@ -5,12 +5,12 @@ import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
 
 /** Parts of a mover. Ids of moves and jobs count device blocks first, then host blocks. */
-export interface TierMoverOptions {
+export interface LevelMoverOptions {
   readonly device: Device;
   readonly cache: KvPool;
   /** Null: there is no host memory for blocks, so only copies are possible. */
   readonly host: HostBlocks | null;
-  /** Null: there is no disk tier. The mover closes it in `drain`. */
+  /** Null: there is no disk level. The mover closes it in `drain`. */
   readonly store: DiskStore | null;
   readonly clock: Clock;
   readonly timer: Timer;
@@ -26,8 +26,8 @@ export interface MoveCounts {
   readonly ms: number;
 }
 
-/** Counts of a mover, by direction; `disk` is null without that tier. */
-export interface TierMoverCounts {
+/** Counts of a mover, by direction; `disk` is null without that level. */
+export interface LevelMoverCounts {
   readonly copy: MoveCounts;
   readonly offload: MoveCounts;
   readonly onboard: MoveCounts;
@@ -43,9 +43,9 @@ const FIRST_PAIRS = 64;
 /** Poll interval for a device's moves: short compared with a disk read. */
 const MOVES_LOOK_MS = 1;
 
-/** The bytes of all tiers. One per engine. */
-export class TierMover {
-  readonly #options: TierMoverOptions;
+/** The bytes of all levels. One per engine. */
+export class LevelMover {
+  readonly #options: LevelMoverOptions;
   readonly #counts = { copy: zero(), offload: zero(), onboard: zero() };
   /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
   #pairs = new Int32Array(2 * FIRST_PAIRS);
@@ -57,11 +57,11 @@ export class TierMover {
   #failure: { readonly error: unknown } | null = null;
   #draining = false;
 
-  constructor(options: TierMoverOptions) {
+  constructor(options: LevelMoverOptions) {
     this.#options = options;
   }
 
-  counts(): TierMoverCounts {
+  counts(): LevelMoverCounts {
     const { copy, offload, onboard } = this.#counts;
     const disk = this.#options.store?.counts() ?? null;
     return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk };
@@ -94,7 +94,7 @@ export class TierMover {
    * device, in order, before the caller's next work. Jobs are started after them, in order; host
    * blocks of reads and writes must stay held and unchanged until `takeFinished` returns the job.
    *
-   * Throws a move's error. Blocks then differ from the bookkeeping on every tier but the disk: this
+   * Throws a move's error. Blocks then differ from the bookkeeping on every level but the disk: this
    * call and all later ones move nothing more and throw the same, and their jobs are returned as
    * failed, except deletions, which are done.
    */
@@ -136,7 +136,7 @@ export class TierMover {
 
   #submit(jobs: readonly DiskJob[]): void {
     const { store } = this.#options;
-    assert(store !== null && !this.#draining, "Cannot move blocks to a disk tier that is off");
+    assert(store !== null && !this.#draining, "Cannot move blocks to a disk level that is off");
     // A device may lag: a block to write to disk may not be in host memory yet, and a block that a
     // read overwrites may not be on the device yet.
     const needsHost = jobs.some(({ kind }) => kind !== "delete");
@@ -209,7 +209,7 @@ export class TierMover {
     counts.ms += clock.nowMs() - start;
   }
 
-  /** Converts ids to indices in their own tier. */
+  /** Converts ids to indices in their own level. */
   #pairsOf(moves: readonly BlockMove[]): Int32Array {
     if (this.#pairs.length < 2 * moves.length) this.#pairs = new Int32Array(4 * moves.length);
     for (const [index, { kind, from, to }] of moves.entries()) {

@@ -66,7 +66,7 @@ test("many moves in one call grow the list of pairs", async () => {
   expect(await seen(1)).toEqual([7]);
 });
 
-test("a move to a block that is on no tier of ours stops as our bug", async () => {
+test("a move to a block that is on no level of ours stops as our bug", async () => {
   const { mover } = await setUp();
   const wrong: BlockMove = { kind: "offload", from: onDevice(0), to: onDisk(0) };
   expect(() => mover.carryOut([wrong], [])).toThrow("is not on the host");
