@@ -80,7 +80,7 @@ class BareEngine {
 
   /** What was moved since the start. */
   get moves() {
-    return this.#loaded.memory.counts();
+    return this.#loaded.memory.stats();
   }
 
   /** The cache's own counters. */

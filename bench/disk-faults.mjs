@@ -107,7 +107,7 @@ async function fullDisk(dir) {
   const { store } = await openStore(dir, bytes, warn);
   const tried = 400;
   const written = await writeBlocks(store, 0, tried);
-  const { skippedWrites, writes } = store.counts();
+  const { skippedWrites, writes } = store.stats();
   await store.close();
   const counts = await readAll(await openStore(dir, bytes, warn));
   return { tried, written, failures: writes.failures, skippedWrites, ...counts };

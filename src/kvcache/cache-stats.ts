@@ -2,7 +2,7 @@ import type { CacheLevel } from "#kvcache/contents";
 import type { CacheBooks, DiskBooks, Swap } from "#kvcache/levels";
 import type { PrefixReuse } from "./prefix-reuse.ts";
 
-/** One level's blocks now, and counters of its contents since the start. */
+/** One level's blocks now, and what happened to its contents since the start. */
 export interface LevelStats {
   readonly level: CacheLevel;
   readonly free: number;
@@ -29,7 +29,7 @@ export interface LevelStats {
   readonly expired: number;
 }
 
-/** Counters of all levels and of tables, since the start; blocks where not named otherwise. */
+/** Statistics of all levels and of tables, since the start; blocks where not named otherwise. */
 export interface CacheStats {
   readonly levels: readonly LevelStats[];
   /** Shared blocks that were copied before a write. */
@@ -39,7 +39,7 @@ export interface CacheStats {
   readonly diskFailures: number;
 }
 
-/** The parts whose counters are collected. */
+/** The parts whose statistics are collected. */
 export interface StatsSources {
   readonly books: CacheBooks;
   readonly reuse: PrefixReuse;
@@ -48,7 +48,7 @@ export interface StatsSources {
   readonly copiedBlocks: number;
 }
 
-/** Collects the counters of a cache's parts. */
+/** Collects the statistics of a cache's parts. */
 export function cacheStats(sources: StatsSources): CacheStats {
   const { books, reuse, swap, disk } = sources;
   const known: readonly CacheLevel[] = [0, 1, 2];
@@ -59,7 +59,7 @@ export function cacheStats(sources: StatsSources): CacheStats {
     return [
       {
         level,
-        ...own.counts(),
+        ...own.poolStats(),
         ...counted,
         // Disk transfers run as jobs, through host memory.
         ...(level === 1 ? { offloaded: disk.stats.written } : {}),

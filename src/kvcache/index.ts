@@ -5,7 +5,7 @@
  * hold blocks through their tables; sequences with equal history hold the same ones.
  *
  *   kv-cache.ts      the interface, for tables: match, adopt, allocate, publish, release
- *   cache-shape.ts, cache-stats.ts   its settings and its counters
+ *   cache-shape.ts, cache-stats.ts   its settings and its statistics
  *   prefix-reuse.ts  gives tables the stored prefix of a prompt
  *   publisher.ts     publishes the blocks that tables hold
  *   truncation.ts    cuts a conversation back
@@ -104,7 +104,6 @@ export {
 } from "#kvcache/eviction";
 export {
   attentionWeight,
-  type BlockCounts,
   type BlockFile,
   type BlockMove,
   BlockPool,
@@ -113,6 +112,7 @@ export {
   type LoadChoice,
   LoadCost,
   type LoadCostOptions,
+  type PoolStats,
   type PrefillShape,
   prefillWork,
   SpeedMeter,

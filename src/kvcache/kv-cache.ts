@@ -17,13 +17,13 @@ import {
 } from "#kvcache/events";
 import type { BlockRetention } from "#kvcache/eviction";
 import {
-  type BlockCounts,
   type BlockFile,
   type BlockMove,
   CacheBooks,
   DiskBooks,
   type DiskJob,
   type FinishedDiskJob,
+  type PoolStats,
   Swap,
 } from "#kvcache/levels";
 import { booksShape, type CacheWindow, type KvCacheShape, unseenBlocks } from "./cache-shape.ts";
@@ -85,9 +85,9 @@ export class KvCache {
     return this.#books.device.evictions;
   }
 
-  /** Block counts of one level: 0 device, 1 host memory, 2 disk. */
-  counts(level: CacheLevel = 0): BlockCounts {
-    return this.#books.booksAt(level)?.counts() ?? { free: 0, held: 0, cached: 0, total: 0 };
+  /** The blocks of one level by state: 0 device, 1 host memory, 2 disk. */
+  poolStats(level: CacheLevel = 0): PoolStats {
+    return this.#books.booksAt(level)?.poolStats() ?? { free: 0, held: 0, cached: 0, total: 0 };
   }
 
   /** Counters since the start, of all levels. */
@@ -372,7 +372,7 @@ export class KvCache {
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
   reset(): boolean {
     const levels: readonly CacheLevel[] = [0, 1, 2];
-    if (levels.some((level) => this.counts(level).held > 0)) return false;
+    if (levels.some((level) => this.poolStats(level).held > 0)) return false;
     this.#books.clear();
     return true;
   }

@@ -24,7 +24,7 @@
  *   beams.ts             sequences of one beam search, and their regrouping
  *   stop.ts              when a sequence ends by itself
  *   transfer-estimates.ts  the costs of moving contents
- *   statistics.ts        counters since the start
+ *   stats-book.ts        what happened since the start
  *   window-bound.ts      the needs of a long sequence where blocks fall out of a window
  *   config.ts            settings
  *
@@ -54,7 +54,7 @@ export {
 } from "./sequence.ts";
 export { type GroupKind, SequenceGroup, type SequenceGroupOptions } from "./sequence-group.ts";
 export type { SequenceState } from "./sequence-state.ts";
-export type { SchedulerCounts } from "./statistics.ts";
+export type { StatsSinceStart } from "./stats-book.ts";
 export {
   type EndReason,
   endAfterNewest,

@@ -155,7 +155,7 @@ export class PlanDraft {
 
   /** Blocks of host memory that this plan has left. */
   get hostBlocks(): number {
-    const { free, cached } = this.state.cache.counts(1);
+    const { free, cached } = this.state.cache.poolStats(1);
     let blocks = free + cached;
     for (const { sequences, mode } of this.#preempted) {
       if (mode === "swap") blocks -= this.swapBlocks(sequences);

@@ -49,7 +49,7 @@ export class PrefixFinder {
   /** Leading blocks to take where those behind are slower to fetch than to compute; null: all. */
   #worthFetching({ blocks }: PrefixMatch): number | null {
     const { cache, estimates } = this.#draft.state;
-    if (estimates === null || cache.counts(1).total === 0) return null;
+    if (estimates === null || cache.poolStats(1).total === 0) return null;
     const first = blocks.findIndex((block) => !cache.isOnDevice(block));
     if (first < 0) return null;
     const fetched = blocks.filter((block) => !cache.isOnDevice(block)).length;

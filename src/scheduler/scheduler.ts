@@ -8,7 +8,7 @@ import type { Sequence, SequenceId } from "./sequence.ts";
 import { SequenceBooks } from "./sequence-books.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { DECODING, type SequenceState, WAITING } from "./sequence-state.ts";
-import { type SchedulerCounts, SchedulerStatistics } from "./statistics.ts";
+import { StatsBook, type StatsSinceStart } from "./stats-book.ts";
 import { type BegunStep, StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";
 import { endAfterNewest, type SequenceEnd } from "./stop.ts";
@@ -29,7 +29,7 @@ export interface SchedulerOptions {
 }
 
 /** The scheduler's state at one moment; its counts are since the start. */
-export interface SchedulerStats extends SchedulerCounts {
+export interface SchedulerStats extends StatsSinceStart {
   readonly running: number;
   readonly waiting: number;
   /** Of both, sequences whose reader is behind. */
@@ -58,7 +58,7 @@ export class Scheduler {
   readonly #windowBound: WindowBound | null;
   readonly #books: SequenceBooks;
   readonly #log: StepLog;
-  readonly #statistics = new SchedulerStatistics();
+  readonly #stats = new StatsBook();
   readonly #starter: StepStarter;
   /** Counts changes, so that a plan made before one is not carried out behind it. */
   #revision = 0;
@@ -92,7 +92,7 @@ export class Scheduler {
       cache,
       books: this.#books,
       log: this.#log,
-      statistics: this.#statistics,
+      stats: this.#stats,
     });
   }
 
@@ -294,7 +294,7 @@ export class Scheduler {
     const running = this.#books.running.slice();
     this.#books.unswap([...this.#books.swapped]);
     this.#books.preempt(running, "recompute");
-    this.#statistics.preempted(running.length, "recompute");
+    this.#stats.preempted(running.length, "recompute");
     this.#revision++;
   }
 
@@ -306,9 +306,9 @@ export class Scheduler {
   }
 
   stats(): SchedulerStats {
-    const { free, held, cached, total } = this.#cache.counts();
+    const { free, held, cached, total } = this.#cache.poolStats();
     return {
-      ...this.#statistics.counts(),
+      ...this.#stats.sinceStart(),
       running: this.#books.running.length,
       waiting: this.#books.waitingCount,
       paused: this.#books.pausedCount,

@@ -5,7 +5,7 @@ import type { PlannedLoad, PlannedSequence, StepPlan } from "./plan.ts";
 import type { Sequence } from "./sequence.ts";
 import type { SequenceBooks } from "./sequence-books.ts";
 import { WAITING_FOR_LOAD } from "./sequence-state.ts";
-import type { SchedulerStatistics } from "./statistics.ts";
+import type { StatsBook } from "./stats-book.ts";
 import type { BegunStep, StepLog } from "./step-log.ts";
 
 /** The parts of a starter. */
@@ -13,7 +13,7 @@ export interface StepStarterParts {
   readonly cache: KvCache;
   readonly books: SequenceBooks;
   readonly log: StepLog;
-  readonly statistics: SchedulerStatistics;
+  readonly stats: StatsBook;
 }
 
 /** Carries out the decisions of a plan. It cannot fail: the plan counted the blocks. */
@@ -26,12 +26,12 @@ export class StepStarter {
 
   /** Starts the step of the newest plan. */
   start(plan: StepPlan, nowMs: number): void {
-    const { cache, books, log, statistics } = this.#parts;
+    const { cache, books, log, stats } = this.#parts;
     cache.advance(nowMs);
     const step = log.begin(plan);
     for (const { sequences, mode } of plan.preempted) {
       books.preempt(sequences, mode);
-      statistics.preempted(sequences.length, mode);
+      stats.preempted(sequences.length, mode);
     }
     this.#admit(plan, nowMs);
     for (const load of plan.loads) this.#load(load);
@@ -69,7 +69,7 @@ export class StepStarter {
     sequence.loaded = true;
     if (!this.#parts.cache.startLoad(match, sequence.id)) return;
     sequence.state = WAITING_FOR_LOAD;
-    this.#parts.statistics.loading();
+    this.#parts.stats.loading();
   }
 
   /** A sequence that resumes is counted separately: it finds the blocks that it stored itself. */
@@ -77,7 +77,7 @@ export class StepStarter {
     if (sequence.preemptions === 0) sequence.cachedTokens = hitTokens;
     const reads = sequence.group.forked || !sequence.skipReadingPrefixCache;
     if (reads && this.#parts.cache.prefixCaching) {
-      this.#parts.statistics.queried(sequence, hitTokens);
+      this.#parts.stats.queried(sequence, hitTokens);
     }
   }
 
@@ -135,7 +135,7 @@ export class StepStarter {
 
   /** Once the lead's table has all blocks of the prompt, the others share them. */
   #fork(item: PlannedSequence, plan: StepPlan): void {
-    const { books, statistics } = this.#parts;
+    const { books, stats } = this.#parts;
     const { sequence } = item;
     const isAlone = sequence.group.sequences.length === 1;
     const place = isAlone ? -1 : plan.items.indexOf(item);
@@ -144,7 +144,7 @@ export class StepStarter {
       sequence,
       forks.map((fork) => fork.sequence),
     );
-    statistics.forked(forks.length);
+    stats.forked(forks.length);
   }
 
   /** Its blocks came with the lead's item; it samples from that item's last row. */

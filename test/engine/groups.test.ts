@@ -108,7 +108,7 @@ describe("samples", () => {
     };
     const failed = await scripted.engine.step();
     expect(failed?.failures).toMatchObject([{ key }]);
-    expect(scripted.cache.counts()).toMatchObject({ held: 0, cached: 0 });
+    expect(scripted.cache.poolStats()).toMatchObject({ held: 0, cached: 0 });
     expectIdle(scripted);
   });
 });

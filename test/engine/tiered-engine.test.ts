@@ -12,7 +12,7 @@ const seeds = [1, 2, 3, 4, 5, 6, 7, 8, 111];
 function expectIdle(scripted: ScriptedEngine): void {
   scripted.scheduler.audit();
   expect(scripted.engine.stats()).toMatchObject(IDLE);
-  expect(scripted.cache.counts(1).held + scripted.cache.counts(2).held).toBe(0);
+  expect(scripted.cache.poolStats(1).held + scripted.cache.poolStats(2).held).toBe(0);
 }
 
 /** Runs to the end, with a disk that ends its jobs between steps. */
@@ -75,7 +75,7 @@ describe("blocks on disk", () => {
     await scripted.engine.step();
     scripted.engine.abort(key);
     expect(scripted.engine.stats()).toMatchObject(IDLE);
-    expect(scripted.cache.counts(1).held).toBe(4);
+    expect(scripted.cache.poolStats(1).held).toBe(4);
     await settle(scripted);
     expectIdle(scripted);
     const again = scripted.add(PROMPT, { maxTokens: 1 });
@@ -103,9 +103,9 @@ describe("blocks in host memory", () => {
     const first = scripted.add([100], { maxTokens: 28 });
     const second = scripted.add([200], { maxTokens: 28 });
     while (scripted.engine.stats().preemptions === 0) await scripted.engine.step();
-    expect(scripted.cache.counts(1).held).toBeGreaterThan(0);
+    expect(scripted.cache.poolStats(1).held).toBeGreaterThan(0);
     scripted.engine.abort(second);
-    expect(scripted.cache.counts(1).held).toBe(0);
+    expect(scripted.cache.poolStats(1).held).toBe(0);
     expect(tokensOf(await scripted.drain())[`${first}.0`]?.at(-1)).toBe(128);
     expectIdle(scripted);
   });

@@ -17,7 +17,7 @@ describe("[KV1] [SC3] books and contents stay right in a random life", () => {
     for (let operation = 0; operation < OPERATIONS; operation++) life.live();
     life.endAll();
     const { cache, scheduler } = life.harness;
-    for (const level of [0, 1, 2] as const) expect(cache.counts(level).held).toBe(0);
+    for (const level of [0, 1, 2] as const) expect(cache.poolStats(level).held).toBe(0);
     expect(scheduler.stats()).toMatchObject({ running: 0, waiting: 0 });
     expect(life.counts.ended).toBeGreaterThan(50);
     for (const [name, count] of Object.entries(life.counts) as [keyof LifeCounts, number][]) {

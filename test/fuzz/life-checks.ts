@@ -118,7 +118,8 @@ export class LifeChecks {
   /** At the end. */
   nothingHeld(): void {
     for (const level of [0, 1, 2] as const) {
-      if (this.#cache.counts(level).held > 0) throw new Error(`Level ${level} still holds blocks`);
+      if (this.#cache.poolStats(level).held > 0)
+        throw new Error(`Level ${level} still holds blocks`);
     }
   }
 
@@ -151,7 +152,7 @@ export function checkRestart(shape: KvCacheShape, files: Iterable<PretendFile>):
     });
   }
   cache.audit([]);
-  if (places.size !== cache.counts(2).cached) throw new Error("Restored blocks were lost");
+  if (places.size !== cache.poolStats(2).cached) throw new Error("Restored blocks were lost");
   for (const { file } of all) {
     const renamed = { ...file, key: file.key.replace(/./, "x") };
     if (cache.restore(renamed, null) !== null) throw new Error("A wrong key was accepted");

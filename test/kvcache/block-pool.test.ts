@@ -11,12 +11,12 @@ function makePool(blocks: number) {
 test("[KV1] blocks are free, then held, then cached or free again", () => {
   const { pool } = makePool(4);
   const held = new IntList();
-  expect(pool.counts()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
+  expect(pool.stats()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
   expect(pool.allocate(3, held)).toBe(true);
   expect([...held.view()]).toEqual([0, 1, 2]);
   pool.publish(blockId(0));
   for (const block of held.view()) pool.release(blockId(block));
-  expect(pool.counts()).toEqual({ free: 3, held: 0, cached: 1, total: 4 });
+  expect(pool.stats()).toEqual({ free: 3, held: 0, cached: 1, total: 4 });
   pool.audit(new Int32Array(4));
 });
 
@@ -29,7 +29,7 @@ test("[KV2] a refused allocation touches nothing", () => {
   expect(pool.allocate(3, held)).toBe(false);
   expect(held.length).toBe(2);
   expect(evicted).toEqual([]);
-  expect(pool.counts()).toEqual({ free: 1, held: 1, cached: 1, total: 3 });
+  expect(pool.stats()).toEqual({ free: 1, held: 1, cached: 1, total: 3 });
 });
 
 test("[KV5] free blocks go before cached ones, the last given back first", () => {
@@ -86,5 +86,5 @@ test("[KV16] an unpublished block is free once nobody holds it", () => {
   pool.unpublish(blockId(0));
   pool.unpublish(blockId(1));
   pool.release(blockId(1));
-  expect(pool.counts()).toEqual({ free: 2, held: 0, cached: 0, total: 2 });
+  expect(pool.stats()).toEqual({ free: 2, held: 0, cached: 0, total: 2 });
 });

@@ -79,7 +79,7 @@ describe("moving to host memory", () => {
     manager.pass(range(0, 15));
     manager.pass(range(100, 115));
     // One head is left there, and can be found: nothing of what continued it is.
-    expect(manager.cache.counts(1).cached).toBe(1);
+    expect(manager.cache.poolStats(1).cached).toBe(1);
     expect(manager.stored(range(0, 14))).toBe(4);
   });
 
@@ -93,7 +93,7 @@ describe("moving to host memory", () => {
     expect(device?.offloaded).toBeGreaterThanOrEqual(4);
     expect(host).toMatchObject({ level: 1, total: 4, onboarded: 4, hitTokens: 15 });
     expect(device?.hitTokens).toBe(0);
-    expect(manager.cache.counts(2)).toEqual({ free: 0, held: 0, cached: 0, total: 0 });
+    expect(manager.cache.poolStats(2)).toEqual({ free: 0, held: 0, cached: 0, total: 0 });
   });
 });
 
@@ -109,11 +109,11 @@ describe("coming back", () => {
 
   test("[KV29] contents leave host memory, whose block is free", () => {
     const manager = inHost();
-    expect(manager.cache.counts(1).cached).toBe(4);
+    expect(manager.cache.poolStats(1).cached).toBe(4);
     const again = manager.add(range(0, 12));
     expect(again.cached).toBe(12);
     expect(manager.levels(again)).toEqual([0, 0, 0, 0]);
-    expect(manager.cache.counts(1).cached).toBe(1);
+    expect(manager.cache.poolStats(1).cached).toBe(1);
   });
 
   test("[KV29] two that come in one step share what comes back", () => {

@@ -75,21 +75,21 @@ describe("writing behind", () => {
     disk.press(1);
     const jobs = disk.take();
     expect(kinds(jobs)).toEqual(["write", "write", "write", "write"]);
-    expect(disk.cache.counts(1).held).toBe(4);
-    expect(disk.cache.counts(2).held).toBe(4);
+    expect(disk.cache.poolStats(1).held).toBe(4);
+    expect(disk.cache.poolStats(2).held).toBe(4);
     // Host memory has no room while all its blocks are written: nothing is moved there.
     disk.press(2);
     expect(disk.take()).toEqual([]);
     expect(disk.finish()).toEqual([]);
-    expect(disk.cache.counts(1)).toMatchObject({ held: 0, cached: 4 });
-    expect(disk.cache.counts(2)).toMatchObject({ held: 0, cached: 4 });
+    expect(disk.cache.poolStats(1)).toMatchObject({ held: 0, cached: 4 });
+    expect(disk.cache.poolStats(2)).toMatchObject({ held: 0, cached: 4 });
     expect(disk.cache.stats().levels[1]?.offloaded).toBe(4);
   });
 
   test("[KV32] a host block with a copy on disk makes room without a word to the disk", () => {
     const { disk } = onDisk();
-    expect(disk.cache.counts(1).cached).toBe(4);
-    expect(disk.cache.counts(2).cached).toBe(8);
+    expect(disk.cache.poolStats(1).cached).toBe(4);
+    expect(disk.cache.poolStats(2).cached).toBe(8);
     const match = disk.match(range(0, 14));
     expect(match.blocks).toEqual([]);
     expect(match.onDisk.map((block) => disk.cache.levelOf(block))).toEqual([2, 2, 2]);
@@ -100,7 +100,7 @@ describe("writing behind", () => {
     disk.manager.pass(range(0, 15));
     disk.press(1);
     disk.finish(false);
-    expect(disk.cache.counts(2)).toMatchObject({ free: 8 });
+    expect(disk.cache.poolStats(2)).toMatchObject({ free: 8 });
     expect(disk.manager.stored(range(0, 14))).toBe(15);
     expect(disk.cache.stats().diskFailures).toBe(4);
   });
@@ -114,7 +114,7 @@ describe("writing behind", () => {
     expect(disk.manager.stored(range(0, 15))).toBe(0);
     expect(disk.finish()).toEqual([]);
     expect(kinds(disk.take())).toEqual(["delete", "delete", "delete"]);
-    expect(disk.cache.counts(2)).toMatchObject({ free: 8 });
+    expect(disk.cache.poolStats(2)).toMatchObject({ free: 8 });
   });
 
   test("[KV32] a file is not deleted while the same contents are written anew", () => {
@@ -171,7 +171,7 @@ describe("reading back", () => {
     expect(jobs.map(({ disk: block }) => block)).toEqual(match.onDisk);
     expect(disk.finish()).toEqual([7]);
     expect(disk.match(prompt.slice(0, 15)).blocks.length).toBe(3);
-    expect(disk.cache.counts(2).cached).toBe(8);
+    expect(disk.cache.poolStats(2).cached).toBe(8);
     expect(disk.cache.stats().levels[2]?.onboarded).toBe(3);
   });
 
@@ -202,7 +202,7 @@ describe("reading back", () => {
     expect(disk.cache.startLoad(match, 1)).toBe(true);
     expect(disk.cache.startLoad(match, 2)).toBe(true);
     expect(disk.finish()).toEqual([1, 2]);
-    expect(disk.cache.counts(1).held).toBe(0);
+    expect(disk.cache.poolStats(1).held).toBe(0);
     expect(disk.match(prompt.slice(0, 7)).blocks.length).toBe(1);
   });
 
@@ -311,7 +311,7 @@ describe("a restart", () => {
     expect(cache.restore({ ...file, scope: "other" }, null)).toBeNull();
     expect(cache.restore({ ...file, tokens: new Int32Array(5) }, null)).toBeNull();
     expect(cache.restore({ ...file, tokens: new Int32Array(0) }, null)).toBeNull();
-    expect(cache.counts(2)).toMatchObject({ free: 8 });
+    expect(cache.poolStats(2)).toMatchObject({ free: 8 });
     expect(cache.takeDiskJobs()).toEqual([]);
     const place = cache.restore(file, null);
     expect(place).not.toBeNull();

@@ -165,7 +165,7 @@ describe("true-priority", () => {
     prompts.serve([5], [50]);
     prompts.serve([6], [50]);
     expect(prompts.stored([1])).toBe(0);
-    expect(prompts.cache.counts()).toEqual({ free: 3, held: 0, cached: 2, total: 5 });
+    expect(prompts.cache.poolStats()).toEqual({ free: 3, held: 0, cached: 2, total: 5 });
     // One block made room; the three that continued it are no victims of their own.
     expect(prompts.cache.evictions).toBe(1);
     expect(prompts.stored([5])).toBe(1);
@@ -192,7 +192,7 @@ describe("every order", () => {
     prompts.serve([1, 2, 3], [0, 50, 100]);
     prompts.serve([1, 4, 5], [0, 50, 100]);
     expect(prompts.cache.reset()).toBe(true);
-    expect(prompts.cache.counts()).toEqual({ free: 8, held: 0, cached: 0, total: 8 });
+    expect(prompts.cache.poolStats()).toEqual({ free: 8, held: 0, cached: 0, total: 8 });
     expect(prompts.stored([1])).toBe(0);
     expect(prompts.serve([1, 2, 3])).toBe(0);
   });

@@ -78,7 +78,7 @@ describe("prefixes", () => {
     expect(second?.hit).toBe(3);
     expect(second?.blocks).toEqual([0, 1, 2, 4]);
     expect([0, 1, 2, 3].map((block) => books.cache.holders(blockId(block)))).toEqual([2, 2, 2, 1]);
-    expect(books.cache.counts().free).toBe(5);
+    expect(books.cache.poolStats().free).toBe(5);
   });
 
   test("[KV4] [KV5] V 5.1 (1): both end, and blocks are handed out unpublished first", () => {
@@ -156,7 +156,7 @@ describe("prefixes", () => {
     expect(second?.hit).toBe(0);
     expect(books.start(distinct(2, 4))).toBeNull();
     books.end(second);
-    expect(books.cache.counts()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
+    expect(books.cache.poolStats()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
   });
 
   test("[KV7] V 5.1 (8): only full blocks are published, each once", () => {
@@ -201,7 +201,7 @@ describe("prefixes", () => {
     books.end(first);
     expect(books.cache.reset()).toBe(true);
     books.check();
-    expect(books.cache.counts()).toEqual({ free: 10, held: 0, cached: 0, total: 10 });
+    expect(books.cache.poolStats()).toEqual({ free: 10, held: 0, cached: 0, total: 10 });
     expect(books.start(distinct(1, 55))?.hit).toBe(0);
   });
 

@@ -111,7 +111,7 @@ describe("a level", () => {
     books.claim(block, { priority: 80, durationMs: 5 });
     books.release(block, 0);
     books.freeCached();
-    expect(books.counts()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
+    expect(books.poolStats()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
     books.expire(100, () => expect.unreachable());
   });
 });

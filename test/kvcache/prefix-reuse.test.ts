@@ -213,7 +213,7 @@ describe("TensorRT-LLM's scenarios of reuse", () => {
     manager.push(b, 28);
     // Theirs moves the head, whose priority is lower, and loses both blocks behind it.
     expect(manager.stored(range(0, 10))).toBe(8);
-    expect(manager.cache.counts(1)).toMatchObject({ cached: 1, total: 1 });
+    expect(manager.cache.poolStats(1)).toMatchObject({ cached: 1, total: 1 });
   });
 });
 
@@ -453,8 +453,8 @@ describe("starts of blocks", () => {
     expect(manager.stored(range(0, 5))).toBe(4);
     manager.remove(fork);
     expect(manager.stored(range(0, 5))).toBe(6);
-    const cached = manager.cache.counts().cached;
+    const cached = manager.cache.poolStats().cached;
     manager.pass(range(0, 5));
-    expect(manager.cache.counts().cached).toBe(cached);
+    expect(manager.cache.poolStats().cached).toBe(cached);
   });
 });

@@ -21,8 +21,8 @@ describe("vLLM's scenarios", () => {
     expect(out.map(({ kind, from }) => [kind, from])).toEqual(
       before.map((block) => ["offload", block]),
     );
-    expect(cache.counts(0)).toMatchObject({ free: 4, held: 0 });
-    expect(cache.counts(1)).toMatchObject({ free: 2, held: 2 });
+    expect(cache.poolStats(0)).toMatchObject({ free: 4, held: 0 });
+    expect(cache.poolStats(1)).toMatchObject({ free: 2, held: 2 });
     expect([...fork.table.view()]).toEqual([...sequence.table.view()]);
 
     expect(cache.swapIn(tables)).toBe(true);
@@ -30,8 +30,8 @@ describe("vLLM's scenarios", () => {
     expect(back.map(({ kind, from }) => [kind, from])).toEqual(
       out.map(({ to }) => ["onboard", to]),
     );
-    expect(cache.counts(0)).toMatchObject({ free: 2, held: 2 });
-    expect(cache.counts(1)).toMatchObject({ free: 4, held: 0 });
+    expect(cache.poolStats(0)).toMatchObject({ free: 2, held: 2 });
+    expect(cache.poolStats(1)).toMatchObject({ free: 4, held: 0 });
     expect(cache.stats()).toMatchObject({ swappedOutBlocks: 2, swappedInBlocks: 2 });
     four.remove(fork);
     four.remove(sequence);
@@ -52,7 +52,7 @@ describe("vLLM's scenarios", () => {
     const four = manager();
     four.pass(range(0, 15));
     expect(four.cache.reset()).toBe(true);
-    expect(four.cache.counts(0)).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
+    expect(four.cache.poolStats(0)).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
   });
 });
 
@@ -64,7 +64,7 @@ describe("swapping", () => {
     expect(four.cache.canSwapOut(tables)).toBe(false);
     expect(four.cache.swapOut(tables)).toBe(false);
     expect(four.cache.takeMoves()).toEqual([]);
-    expect(four.cache.counts(1).held).toBe(0);
+    expect(four.cache.poolStats(1).held).toBe(0);
     expect(four.cache.swapOut([one.table])).toBe(true);
     const other = four.add(range(200, 203));
     expect(four.cache.swapIn([one.table])).toBe(false);
@@ -79,11 +79,11 @@ describe("swapping", () => {
     const fork = four.fork(sequence);
     expect(four.cache.swapOut([fork.table])).toBe(true);
     expect(four.held(sequence).map((block) => four.cache.levelOf(block))).toEqual([0, 0]);
-    expect(four.cache.counts(0).held).toBe(2);
+    expect(four.cache.poolStats(0).held).toBe(2);
     four.remove(sequence);
     expect(four.stored(range(0, 3))).toBe(4);
     four.remove(fork);
-    expect(four.cache.counts(1)).toMatchObject({ free: 4 });
+    expect(four.cache.poolStats(1)).toMatchObject({ free: 4 });
   });
 
   test("[KV38] makes known again what comes back", () => {
@@ -100,10 +100,10 @@ describe("swapping", () => {
     const four = manager();
     four.pass(range(0, 15));
     four.pass(range(100, 115));
-    expect(four.cache.counts(1).cached).toBe(4);
+    expect(four.cache.poolStats(1).cached).toBe(4);
     const sequence = four.add(range(200, 207));
     expect(four.cache.swapOut([sequence.table])).toBe(true);
-    expect(four.cache.counts(1)).toMatchObject({ held: 2 });
+    expect(four.cache.poolStats(1)).toMatchObject({ held: 2 });
     expect(four.cache.swapIn([sequence.table])).toBe(true);
   });
 

@@ -166,7 +166,7 @@ describe("[SC25] what is on disk", () => {
     harness.scheduler.abort(idOf(sequence));
     work();
     expect(harness.scheduler.stats().waiting).toBe(0);
-    expect(harness.cache.counts(1).held).toBe(0);
+    expect(harness.cache.poolStats(1).held).toBe(0);
   });
 
   test("contents of host memory that are slower to move than to compute are computed", () => {

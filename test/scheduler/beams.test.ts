@@ -57,7 +57,7 @@ describe("[SC18] beams", () => {
       [10, 10],
       [20, 20],
     ]);
-    expect(harness.cache.counts().held).toBe(1 + 3);
+    expect(harness.cache.poolStats().held).toBe(1 + 3);
     expect(group.sequences.map(({ firstTokenMs }) => firstTokenMs)).toEqual([2, 2, 2]);
   });
 
@@ -75,10 +75,10 @@ describe("[SC18] beams", () => {
     const [lost, kept, parent] = group.sequences;
     expect([...(lost?.blockTable.view() ?? [])]).toEqual([...(parent?.blockTable.view() ?? [])]);
     expect([...(kept?.blockTable.view() ?? [])].slice(0, 1)).toEqual(before[1]?.slice(0, 1));
-    expect(harness.cache.counts().held).toBe(1 + 2);
+    expect(harness.cache.poolStats().held).toBe(1 + 2);
     // The two of one parent part again: one copies, the other writes in place.
     stepBeams(harness, group, [0, 1, 2]);
-    expect(harness.cache.counts().held).toBe(1 + 3);
+    expect(harness.cache.poolStats().held).toBe(1 + 3);
   });
 
   test("hypotheses may become fewer; a search ends as a whole, and nothing is left", () => {
@@ -88,7 +88,7 @@ describe("[SC18] beams", () => {
     expect(group.live.length).toBe(2);
     stepBeams(harness, group, [1, 0]);
     harness.scheduler.finishGroup(group, { reason: "length", stopReason: null });
-    expect(harness.cache.counts().held).toBe(0);
+    expect(harness.cache.poolStats().held).toBe(0);
     expect(harness.scheduler.stats()).toMatchObject({ running: 0, waiting: 0 });
     expect(group.sequences.map(({ state }) => state.phase === "finished" && state.reason)).toEqual([
       "length",

@@ -167,7 +167,7 @@ describe("[SC6] preemption", () => {
     const plan = harness.begin();
     expect(preempted(plan)).toEqual([low]);
     expect(plan.items).toMatchObject([{ sequence: high, start: 32, count: 40 }]);
-    expect(harness.cache.counts()).toMatchObject({ held: 5, free: 0 });
+    expect(harness.cache.poolStats()).toMatchObject({ held: 5, free: 0 });
   });
 
   test("V 5.2 (S10): a preempted sequence resumes with what it had drawn, in new blocks", () => {

@@ -40,8 +40,8 @@ describe("[SC19] swap", () => {
     expect(harness.step().preempted).toMatchObject([{ sequences: [b], mode: "swap" }]);
     const out = moves(harness);
     expect(out).toEqual([`offload ${before[0]} 4`, `offload ${before[1]} 5`]);
-    expect(harness.cache.counts(1)).toMatchObject({ held: 2, free: 2 });
-    expect(harness.cache.counts()).toMatchObject({ held: 3, free: 1 });
+    expect(harness.cache.poolStats(1)).toMatchObject({ held: 2, free: 2 });
+    expect(harness.cache.poolStats()).toMatchObject({ held: 3, free: 1 });
     expect(b?.state.phase).toBe("waiting");
     harness.scheduler.abort(idOf(a));
     const plan = harness.step();
@@ -51,7 +51,7 @@ describe("[SC19] swap", () => {
       ["onboard", "4"],
       ["onboard", "5"],
     ]);
-    expect(harness.cache.counts(1)).toMatchObject({ held: 0, free: 4 });
+    expect(harness.cache.poolStats(1)).toMatchObject({ held: 0, free: 4 });
   });
 
   test("V 5.3 (V4): who goes while its contents are in host memory leaves nothing there", () => {
@@ -60,7 +60,7 @@ describe("[SC19] swap", () => {
     harness.step();
     harness.step();
     harness.scheduler.abort(idOf(b));
-    expect(harness.cache.counts(1)).toMatchObject({ held: 0, free: 4 });
+    expect(harness.cache.poolStats(1)).toMatchObject({ held: 0, free: 4 });
     expect(harness.scheduler.abort(idOf(b))).toBeNull();
     harness.scheduler.audit();
   });
@@ -75,7 +75,7 @@ describe("[SC19] swap", () => {
       { sequences: [...group.sequences], mode: "swap" },
     ]);
     expect(harness.scheduler.stats()).toMatchObject({ preemptions: 2, swapPreemptions: 2 });
-    expect(harness.cache.counts(1).held).toBe(2);
+    expect(harness.cache.poolStats(1).held).toBe(2);
     harness.cache.takeMoves();
     harness.scheduler.abort(idOf(first));
     expect(harness.step().returning).toEqual([...group.sequences]);
@@ -133,7 +133,7 @@ describe("[SC19] swap", () => {
     expect(preempted(plan)).toEqual([b]);
     expect(harness.scheduler.fail(plan)).toEqual([a]);
     harness.scheduler.audit();
-    expect(harness.cache.counts(1).held).toBe(0);
+    expect(harness.cache.poolStats(1).held).toBe(0);
     expect(harness.step().items).toMatchObject([{ sequence: b, start: 0, count: 9 }]);
   });
 
@@ -221,7 +221,7 @@ describe("[SC20] the way back", () => {
     harness.drain(200);
     expect(group.sequences.map(({ generatedTokens }) => generatedTokens)).toEqual([9, 9, 9, 9]);
     expect(harness.scheduler.stats().swapPreemptions).toBeGreaterThan(0);
-    expect(harness.cache.counts(1).held).toBe(0);
+    expect(harness.cache.poolStats(1).held).toBe(0);
   });
 });
 

@@ -104,7 +104,7 @@ describe("[SC11] a caller that goes away", () => {
     const waiting = harness.add(distinct(9, 10));
     harness.scheduler.abort(waiting.id);
     harness.scheduler.abort(idOf(computed));
-    expect(harness.cache.counts().held).toBe(0);
+    expect(harness.cache.poolStats().held).toBe(0);
     expect(harness.commit(plan)).toEqual([]);
     expect(computed?.generatedTokens).toBe(1);
     expect(harness.scheduler.abort(idOf(computed))).toBeNull();
@@ -124,7 +124,7 @@ describe("[SC11] a caller that goes away", () => {
     }
     for (const step of steps) harness.commit(step);
     expect(order.map((index) => made[index]?.generatedTokens)).toEqual([...order.keys()]);
-    expect(harness.cache.counts().held).toBe(0);
+    expect(harness.cache.poolStats().held).toBe(0);
   });
 
   test("a stop string or a failed grammar ends a sequence with its reason (V 5.2 (S21))", () => {
@@ -227,7 +227,7 @@ describe("[SC10] steps begun before the last one is committed", () => {
       expect(preemptedInFlight).toBeGreaterThan(0);
       const all = Array.from({ length: 24 }, (_, index) => 8 + index);
       expect([...drawn.values()]).toEqual(Array.from({ length: 8 }, () => all));
-      expect(harness.cache.counts().held).toBe(0);
+      expect(harness.cache.poolStats().held).toBe(0);
     },
   );
 
@@ -337,7 +337,7 @@ test("[SC3] V 5.2 (S23): after all have ended nothing is left", () => {
   expect([running, waiting, heldBlocks]).toEqual([0, 0, 0]);
   expect(freeBlocks + cachedBlocks).toBe(12);
   expect(harness.scheduler.resetPrefixCache()).toBe(true);
-  expect(harness.cache.counts().free).toBe(12);
+  expect(harness.cache.poolStats().free).toBe(12);
 });
 
 test("times are taken from the engine's clock, once", () => {

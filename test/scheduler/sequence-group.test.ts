@@ -25,7 +25,7 @@ describe("[SC16] forks", () => {
     expect(harness.scheduler.stats()).toMatchObject({ running: 3, waiting: 0, forks: 2 });
     const [first, second, third] = tables(group);
     expect([second, third]).toEqual([first, first]);
-    expect(harness.cache.counts().held).toBe(7);
+    expect(harness.cache.poolStats().held).toBe(7);
     let token = 0;
     harness.commit(plan, () => [token++]);
     expect(group.sequences.map(({ tokens }) => tokens.get(100))).toEqual([0, 1, 2]);
@@ -50,7 +50,7 @@ describe("[SC16] forks", () => {
     harness.step();
     harness.step();
     expect(moves(harness)).toEqual([]);
-    expect(harness.cache.counts().held).toBe(2 + 4);
+    expect(harness.cache.poolStats().held).toBe(2 + 4);
   });
 
   test("seats are kept for those who will fork, so nobody takes them", () => {
@@ -158,9 +158,9 @@ describe("[SC17] copy-on-write", () => {
     const harness = new Harness({ blocks: 10, blockTokens: 4 });
     const group = harness.addGroup(distinct(1, 3), 2);
     harness.step();
-    expect(harness.cache.counts().free).toBe(9);
+    expect(harness.cache.poolStats().free).toBe(9);
     harness.step();
-    expect(harness.cache.counts().free).toBe(8);
+    expect(harness.cache.poolStats().free).toBe(8);
     const copies = harness.cache.takeMoves();
     expect(copies.length).toBe(1);
     expect(copies[0]?.from).not.toBe(copies[0]?.to);
@@ -173,7 +173,7 @@ describe("[SC17] copy-on-write", () => {
     harness.add(distinct(1, 2));
     const free = [1, 2, 3, 4].map(() => {
       harness.step();
-      return harness.cache.counts().free;
+      return harness.cache.poolStats().free;
     });
     expect(free).toEqual([9, 9, 9, 8]);
   });

@@ -14,7 +14,7 @@ describe("[SC26] windows", () => {
       return sequence.blockTable.droppedTo;
     });
     expect(dropped).toEqual([0, 1, 1, 2]);
-    expect(harness.cache.counts().held).toBe(4 - 2);
+    expect(harness.cache.poolStats().held).toBe(4 - 2);
   });
 
   test("V 5.1 (21): a prompt longer than the pool runs where a window bounds it", () => {
@@ -24,11 +24,11 @@ describe("[SC26] windows", () => {
     let held = 0;
     while (!sequence.finished) {
       long.step();
-      held = Math.max(held, long.cache.counts().held);
+      held = Math.max(held, long.cache.poolStats().held);
     }
     expect(sequence.generatedTokens).toBe(3000);
     expect(held).toBeLessThanOrEqual(13);
-    expect(long.cache.counts().held).toBe(0);
+    expect(long.cache.poolStats().held).toBe(0);
     const whole = new Harness({ blocks: 5 });
     expect(() => whole.add(distinct(1, 256))).toThrow("must fit 80 tokens");
   });
@@ -71,7 +71,7 @@ describe("[SC26] windows", () => {
     const group = harness.addGroup(distinct(1, 9), 3, { stop: { maxTokens: 40 } });
     harness.drain();
     expect(group.sequences.map(({ generatedTokens }) => generatedTokens)).toEqual([40, 40, 40]);
-    expect(harness.cache.counts().held).toBe(0);
+    expect(harness.cache.poolStats().held).toBe(0);
   });
 
   test("there is no bound without a window, without chunks, or when the window does not fit", () => {

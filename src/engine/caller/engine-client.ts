@@ -11,10 +11,10 @@ import {
   fromWire,
   type LoadMessage,
   type LoadProgress,
+  type LoopStats,
   type ReadyMessage,
   type RequestKey,
   type StepMessage,
-  type StepStats,
 } from "#engine/protocol";
 import { KvEventLog, type KvSnapshot } from "#kvcache";
 import type { GrammarVocabulary } from "#tokenizer";
@@ -252,8 +252,8 @@ export class EngineClient {
       case "stats":
         this.#update(message.stats);
         break;
-      case "cacheReport":
-        this.#stats = { ...this.#stats, cache: message.report };
+      case "cacheStats":
+        this.#stats = { ...this.#stats, cache: message.stats };
         break;
       case "refused":
         this.#fail(message.key, fromWire(message.error));
@@ -279,7 +279,7 @@ export class EngineClient {
     }
   }
 
-  #update(stats: StepStats): void {
+  #update(stats: LoopStats): void {
     this.#stats = { ...stats, cache: this.#stats.cache };
   }
 

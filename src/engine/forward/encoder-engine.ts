@@ -5,9 +5,9 @@ import {
   type EmbeddingOutput,
   type EmbedRequest,
   type EngineRequest,
+  type LoopStats,
   type RequestKey,
   type StepOutput,
-  type StepStats,
   stepFailure,
 } from "#engine/protocol";
 import { type Encoder, isMeanAlone, RowPool, type TextEmbedding } from "#models";
@@ -93,7 +93,7 @@ export class EncoderEngine {
     return { outputs: [], ...result, report };
   }
 
-  stats(): StepStats {
+  stats(): LoopStats {
     return {
       running: this.#running,
       waiting: this.#waiting.length,

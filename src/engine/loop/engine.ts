@@ -3,12 +3,12 @@ import {
   type EmbeddingOutput,
   type EmbedRequest,
   type EngineRequest,
+  type LoopStats,
   type RequestFailure,
   type RequestKey,
   requestFailure,
   type SequenceOutput,
   type StepOutput,
-  type StepStats,
   stepFailure,
   toWire,
   type WireError,
@@ -148,7 +148,7 @@ export class Engine {
     }
   }
 
-  stats(): StepStats {
+  stats(): LoopStats {
     const scheduler = this.#parts.scheduler.stats();
     return {
       ...scheduler,

@@ -61,6 +61,7 @@ export {
   type LoadPhase,
   type LoadPhaseName,
   type LoadProgress,
+  type LoopStats,
   type PromptOutput,
   type ReadyMessage,
   type RequestFailure,
@@ -68,7 +69,6 @@ export {
   type SequenceOutput,
   type StepMessage,
   type StepOutput,
-  type StepStats,
   type ToEngine,
   type WireError,
 } from "./protocol.ts";

@@ -167,19 +167,19 @@ export interface StepOutput {
 /** One step's results and statistics, as posted to a client. */
 export interface StepMessage extends Omit<StepOutput, "outputs">, PackedOutputs {
   readonly type: "step";
-  readonly stats: StepStats;
+  readonly stats: LoopStats;
 }
 
 /** The engine's part of `ModelInfo`; the calling thread adds names and text support. */
 export type EngineInfo = Omit<ModelInfo, "name" | "hasTokenizer" | "hasChatTemplate">;
 
-/** Statistics posted with every step. The cache's report is larger, and posted less often. */
-export type StepStats = Omit<EngineStats, "cache">;
+/** Statistics posted with every step. Those of the cache are larger, and posted less often. */
+export type LoopStats = Omit<EngineStats, "cache">;
 
 export interface ReadyMessage {
   readonly type: "ready";
   readonly info: EngineInfo;
-  readonly stats: StepStats;
+  readonly stats: LoopStats;
   /** Time and memory of each part of loading. */
   readonly phases: readonly LoadPhase[];
 }
@@ -188,9 +188,9 @@ export type FromEngine =
   | ReadyMessage
   | StepMessage
   /** Statistics changed without a step, e.g. a request was aborted while none ran. */
-  | { readonly type: "stats"; readonly stats: StepStats }
+  | { readonly type: "stats"; readonly stats: LoopStats }
   /** All levels of the cache; precedes the message with the matching statistics. */
-  | { readonly type: "cacheReport"; readonly report: CacheReport }
+  | { readonly type: "cacheStats"; readonly stats: CacheReport }
   | ({ readonly type: "refused" } & RequestFailure)
   /** Cache events since the last such message; never empty. */
   | { readonly type: "kvEvents"; readonly events: readonly NumberedKvEvent[] }

@@ -9,7 +9,7 @@
  *   attention-window.ts, cuda-settings.ts, idle-settings.ts   what options specify
  *   kv-identity.ts      what keys and values depend on beside the tokens
  *   embedding-info.ts   how a model embeds
- *   cache-report.ts     counts of all levels of the cache, for metrics
+ *   cache-stats.ts      statistics of all levels of the cache, for metrics
  *
  * @module
  */

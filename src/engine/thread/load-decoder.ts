@@ -79,7 +79,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     overlapSteps,
     estimates: estimatesOf(memory, options),
   });
-  const found = { hostBlocks: memory.cache.counts(1).total, modelTokens: spec.contextTokensMax };
+  const found = { hostBlocks: memory.cache.poolStats(1).total, modelTokens: spec.contextTokensMax };
   for (const text of idleSettings(options, found)) context.warn(text);
   const runner = new DecoderRunner({
     ...parts.step,

@@ -3,10 +3,10 @@ import {
   clientOf,
   FIRST_CLIENT,
   type FromEngine,
+  type LoopStats,
   packOutputs,
   type RequestKey,
   type StepOutput,
-  type StepStats,
   type ToEngine,
   type WireError,
 } from "#engine/protocol";
@@ -76,7 +76,7 @@ export class ServiceClients {
   }
 
   /** Posts to each client its own results, to the first client the statistics of every step. */
-  postStep(step: StepOutput, stats: StepStats): void {
+  postStep(step: StepOutput, stats: LoopStats): void {
     const tell = (client: number, share: Omit<StepOutput, "report">) => {
       const { outputs, embeddings, failures } = share;
       const { report } = step;

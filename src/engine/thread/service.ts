@@ -12,7 +12,7 @@ import {
   toWire,
   warnOnce,
 } from "#engine/protocol";
-import { cacheReport } from "./cache-report.ts";
+import { cacheStats } from "./cache-stats.ts";
 import { loadEngine } from "./load-engine.ts";
 import type { LoadedEngine } from "./loading.ts";
 import { ServiceClients } from "./service-clients.ts";
@@ -21,8 +21,8 @@ const NO_KV_EVENTS =
   "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
   "load it with eventBufferMax above 0";
 
-/** How old the cache's report may be while steps run: posting it costs some 20 µs. */
-const REPORT_INTERVAL_MS = 100;
+/** How old the cache's posted statistics may be while steps run: posting them costs some 20 µs. */
+const CACHE_STATS_INTERVAL_MS = 100;
 
 /** Most time for queued disk writes at closing. Writes that have begun are always finished. */
 const CLOSING_MS_MAX = 10_000;
@@ -60,7 +60,7 @@ export class EngineService {
   #wake: (() => void) | null = null;
   /** Statistics may have changed since they were last posted. */
   #statsStale = false;
-  /** When the cache's report was posted. */
+  /** When the cache's statistics were posted. */
   #reportedMs = Number.NEGATIVE_INFINITY;
   #markClosed: () => void = () => {};
 
@@ -149,7 +149,7 @@ export class EngineService {
     const loaded = await this.#load(message);
     if (loaded === null) return;
     this.#loaded = loaded;
-    this.#postReport(loaded);
+    this.#postCacheStats(loaded);
     const { info, engine, phases } = loaded;
     this.#clients.post({ type: "ready", info, stats: engine.stats(), phases });
     this.#postEvents(loaded);
@@ -191,7 +191,7 @@ export class EngineService {
       const stats = engine.stats();
       const isLast = stats.running + stats.waiting === 0;
       const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
-      if (isLast || elapsedMs >= REPORT_INTERVAL_MS) this.#postReport(loaded);
+      if (isLast || elapsedMs >= CACHE_STATS_INTERVAL_MS) this.#postCacheStats(loaded);
       this.#clients.postStep(step, stats);
       throwIfDeviceBroke(step);
       // Lets messages in: cancellations take effect within one step.
@@ -199,17 +199,17 @@ export class EngineService {
       return;
     }
     if (this.#statsStale) {
-      this.#postReport(loaded);
+      this.#postCacheStats(loaded);
       this.#clients.post({ type: "stats", stats: engine.stats() });
     }
     this.#statsStale = false;
     await this.#sleep();
   }
 
-  #postReport({ memory }: LoadedEngine): void {
+  #postCacheStats({ memory }: LoadedEngine): void {
     if (memory === null) return;
     this.#reportedMs = this.#clock.nowMs();
-    this.#clients.post({ type: "cacheReport", report: cacheReport(memory) });
+    this.#clients.post({ type: "cacheStats", stats: cacheStats(memory) });
   }
 
   /** Posts the cache's events since the last call: once a step, and after changes in between. */

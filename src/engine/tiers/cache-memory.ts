@@ -6,7 +6,7 @@ import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
-import { LevelMover, type LevelMoverCounts } from "./level-mover.ts";
+import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
 
 /** Options of all levels. */
@@ -146,9 +146,9 @@ export class CacheMemory {
     return loads;
   }
 
-  /** Counts of moves since the start. */
-  counts(): LevelMoverCounts {
-    return this.#mover.counts();
+  /** Moves since the start. */
+  stats(): LevelMoverStats {
+    return this.#mover.stats();
   }
 
   /**

@@ -21,7 +21,7 @@ import type { FolderLock } from "./folder-lock.ts";
 import { KeyedOrder, Lanes } from "./lanes.ts";
 import { PacedWarnings } from "./paced-warnings.ts";
 import type { FoundFile } from "./survivors.ts";
-import { Traffic, type TrafficCounts } from "./traffic.ts";
+import { Traffic, type TrafficStats } from "./traffic.ts";
 
 /** A store that is ready, and its blocks of earlier runs. */
 export interface OpenedStore {
@@ -30,10 +30,10 @@ export interface OpenedStore {
   readonly survivors: readonly FoundFile[];
 }
 
-/** Counts since a store was opened. */
-export interface DiskStoreCounts {
-  readonly reads: TrafficCounts;
-  readonly writes: TrafficCounts;
+/** Statistics since a store was opened. */
+export interface DiskStoreStats {
+  readonly reads: TrafficStats;
+  readonly writes: TrafficStats;
   /** Writes that were not tried because the disk had refused others just before. */
   readonly skippedWrites: number;
   readonly removals: number;
@@ -107,10 +107,10 @@ export class DiskStore {
     return { store: new DiskStore(options, opened), survivors: opened.survivors };
   }
 
-  counts(): DiskStoreCounts {
+  stats(): DiskStoreStats {
     return {
-      reads: this.#reads.counts(),
-      writes: this.#writes.counts(),
+      reads: this.#reads.stats(),
+      writes: this.#writes.stats(),
       skippedWrites: this.#skippedWrites,
       removals: this.#removals,
       damaged: this.#damaged,

@@ -7,12 +7,12 @@
  *                       disk-scan.ts, folder-lock.ts, survivors.ts (of an earlier process)
  *   model-fingerprint.ts   identifies the model of stored blocks
  *   level-sizes.ts, size-errors.ts   errors for impossible sizes
- *   traffic.ts, paced-warnings.ts    counts of transfers, warnings at a bounded rate
+ *   traffic.ts, paced-warnings.ts    statistics of transfers, warnings at a bounded rate
  *
  * @module
  */
 export { CacheMemory } from "./cache-memory.ts";
-export type { MoveCounts } from "./level-mover.ts";
+export type { MoveStats } from "./level-mover.ts";
 export { type FingerprintInput, modelFingerprint } from "./model-fingerprint.ts";
 export { tooLarge, tooSmall } from "./size-errors.ts";
-export type { TrafficCounts } from "./traffic.ts";
+export type { TrafficStats } from "./traffic.ts";

@@ -2,7 +2,7 @@
 import { assert, type Clock, type Timer } from "#base";
 import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
-import type { DiskStore, DiskStoreCounts } from "./disk-store.ts";
+import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
 
 /** Parts of a mover. Ids of moves and jobs count device blocks first, then host blocks. */
 export interface LevelMoverOptions {
@@ -19,19 +19,19 @@ export interface LevelMoverOptions {
 }
 
 /** Moves in one direction since the start. */
-export interface MoveCounts {
+export interface MoveStats {
   readonly blocks: number;
   readonly bytes: number;
   /** Time of this thread; an asynchronous device may take longer. */
   readonly ms: number;
 }
 
-/** Counts of a mover, by direction; `disk` is null without that level. */
-export interface LevelMoverCounts {
-  readonly copy: MoveCounts;
-  readonly offload: MoveCounts;
-  readonly onboard: MoveCounts;
-  readonly disk: DiskStoreCounts | null;
+/** A mover's statistics, by direction; `disk` is null without that level. */
+export interface LevelMoverStats {
+  readonly copy: MoveStats;
+  readonly offload: MoveStats;
+  readonly onboard: MoveStats;
+  readonly disk: DiskStoreStats | null;
 }
 
 /** How a job ended. */
@@ -46,7 +46,7 @@ const MOVES_LOOK_MS = 1;
 /** The bytes of all levels. One per engine. */
 export class LevelMover {
   readonly #options: LevelMoverOptions;
-  readonly #counts = { copy: zero(), offload: zero(), onboard: zero() };
+  readonly #stats = { copy: zero(), offload: zero(), onboard: zero() };
   /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
   #pairs = new Int32Array(2 * FIRST_PAIRS);
   /** Settles when all jobs so far have been submitted to the store, in order. */
@@ -61,9 +61,9 @@ export class LevelMover {
     this.#options = options;
   }
 
-  counts(): LevelMoverCounts {
-    const { copy, offload, onboard } = this.#counts;
-    const disk = this.#options.store?.counts() ?? null;
+  stats(): LevelMoverStats {
+    const { copy, offload, onboard } = this.#stats;
+    const disk = this.#options.store?.stats() ?? null;
     return { copy: { ...copy }, offload: { ...offload }, onboard: { ...onboard }, disk };
   }
 
@@ -94,9 +94,9 @@ export class LevelMover {
    * device, in order, before the caller's next work. Jobs are started after them, in order; host
    * blocks of reads and writes must stay held and unchanged until `takeFinished` returns the job.
    *
-   * Throws a move's error. Blocks then differ from the bookkeeping on every level but the disk: this
-   * call and all later ones move nothing more and throw the same, and their jobs are returned as
-   * failed, except deletions, which are done.
+   * Throws a move's error. Blocks then differ from the bookkeeping on every level but the disk:
+   * this call and all later ones move nothing more and throw the same, and their jobs are returned
+   * as failed, except deletions, which are done.
    */
   carryOut(moves: readonly BlockMove[], jobs: readonly DiskJob[]): void {
     if (this.#failure === null) this.#tryToMove(moves);
@@ -203,10 +203,10 @@ export class LevelMover {
       if (kind === "offload") device.offloadBlocks(cache, host, pairs);
       else device.onboardBlocks(cache, host, pairs);
     }
-    const counts = this.#counts[kind];
-    counts.blocks += moves.length;
-    counts.bytes += moves.length * cache.bytesPerBlock;
-    counts.ms += clock.nowMs() - start;
+    const stats = this.#stats[kind];
+    stats.blocks += moves.length;
+    stats.bytes += moves.length * cache.bytesPerBlock;
+    stats.ms += clock.nowMs() - start;
   }
 
   /** Converts ids to indices in their own level. */

@@ -1,7 +1,7 @@
 import type { Clock } from "#base";
 
 /** Transfers in one direction since the start. */
-export interface TrafficCounts {
+export interface TrafficStats {
   /** Transfers that succeeded. */
   readonly count: number;
   readonly bytes: number;
@@ -30,7 +30,7 @@ export class Traffic {
     this.#onMeasured = onMeasured;
   }
 
-  counts(): TrafficCounts {
+  stats(): TrafficStats {
     return { count: this.#count, bytes: this.#bytes, ms: this.#ms, failures: this.#failures };
   }
 

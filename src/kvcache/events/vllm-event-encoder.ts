@@ -10,8 +10,8 @@ import { KvMirror } from "./kv-mirror.ts";
 export type VllmMedium = "GPU" | "CPU" | "STORAGE";
 
 /**
- * Level 0 is "GPU" on every device: routers take the name for the level that a worker computes from,
- * and weigh or skip the others. A worker without a GPU would not be found otherwise.
+ * Level 0 is "GPU" on every device: routers take the name for the level that a worker computes
+ * from, and weigh or skip the others. A worker without a GPU would not be found otherwise.
  */
 const MEDIUMS: Readonly<Record<CacheLevel, VllmMedium>> = { 0: "GPU", 1: "CPU", 2: "STORAGE" };
 

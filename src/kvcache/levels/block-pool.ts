@@ -3,7 +3,7 @@ import { type BlockId, blockId } from "#kvcache/contents";
 import type { EvictionPolicy } from "#kvcache/eviction";
 
 /** How many blocks are in each state. Their sum is `total`, always. */
-export interface BlockCounts {
+export interface PoolStats {
   readonly free: number;
   readonly held: number;
   readonly cached: number;
@@ -48,7 +48,7 @@ export class BlockPool {
     return this.#evictions;
   }
 
-  counts(): BlockCounts {
+  stats(): PoolStats {
     const free = this.#free.length;
     const cached = this.#eviction.count;
     return { free, held: this.total - free - cached, cached, total: this.total };

@@ -26,7 +26,7 @@ export interface BooksShape {
   readonly offloadPriorityMin: number;
 }
 
-/** A level's counters since the start; blocks. */
+/** What happened to a level's contents since the start; blocks. */
 export interface ContentStats {
   /** Contents copied to host memory, on eviction or on their way to disk. */
   readonly offloaded: number;
@@ -42,7 +42,7 @@ export interface ContentStats {
   readonly expired: number;
 }
 
-type Counters = { -readonly [key in keyof ContentStats]: number };
+type Counted = { -readonly [key in keyof ContentStats]: number };
 
 /** Levels of blocks, the index over them, and the moves between them. */
 export class CacheBooks {
@@ -53,7 +53,7 @@ export class CacheBooks {
   readonly observer: StoreObserver;
   readonly #levels: readonly LevelBooks[];
   readonly #offloadPriorityMin: number;
-  readonly #counters: readonly Counters[];
+  readonly #stats: readonly Counted[];
   /** Host blocks read from disk and not used since: their first use counts as a hit of the disk. */
   readonly #fromDisk = new Set<BlockId>();
   #moves: BlockMove[] = [];
@@ -78,7 +78,7 @@ export class CacheBooks {
     this.device = device;
     this.host = host !== undefined && host.blocks > 0 ? host : null;
     this.disk = disk !== undefined && disk.blocks > 0 ? disk : null;
-    this.#counters = this.#levels.map(() => ({
+    this.#stats = this.#levels.map(() => ({
       offloaded: 0,
       forgotten: 0,
       dropped: 0,
@@ -123,11 +123,11 @@ export class CacheBooks {
     return books;
   }
 
-  /** A level's counters since the start. */
+  /** What happened to a level's contents since the start. */
   stats(level: CacheLevel): ContentStats {
-    const counters = this.#counters[level];
-    assert(counters !== undefined, "Cannot count in a level that does not exist");
-    return { ...counters };
+    const stats = this.#stats[level];
+    assert(stats !== undefined, "Cannot count in a level that does not exist");
+    return { ...stats };
   }
 
   /** The copies to carry out, in order, before the next step computes. */
@@ -376,8 +376,8 @@ export class CacheBooks {
   }
 
   #count(level: CacheLevel, what: keyof ContentStats): void {
-    const counters = this.#counters[level];
-    if (counters !== undefined) counters[what]++;
+    const stats = this.#stats[level];
+    if (stats !== undefined) stats[what]++;
   }
 }
 

@@ -150,7 +150,7 @@ export class DiskBooks {
   /** See `KvCache.restore`. */
   restore(file: BlockFile, parent: NodeId | null): NodeId | null {
     const { disk, index } = this.#books;
-    if (disk === null || disk.counts().free === 0) return null;
+    if (disk === null || disk.poolStats().free === 0) return null;
     const { scope, tokens, extra } = file;
     if (!index.fits(parent, tokens.length)) return null;
     const place = { scope, parent, tokens, start: 0, count: tokens.length, extra };

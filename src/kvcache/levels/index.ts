@@ -13,7 +13,7 @@
  * @module
  */
 export type { BlockMove } from "./block-move.ts";
-export { type BlockCounts, BlockPool } from "./block-pool.ts";
+export { BlockPool, type PoolStats } from "./block-pool.ts";
 export { type BooksShape, CacheBooks } from "./cache-books.ts";
 export { DiskBooks } from "./disk-books.ts";
 export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";

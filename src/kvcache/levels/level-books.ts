@@ -9,7 +9,7 @@ import {
   PRIORITY_MIN,
   RetentionBook,
 } from "#kvcache/eviction";
-import { type BlockCounts, BlockPool } from "./block-pool.ts";
+import { BlockPool, type PoolStats } from "./block-pool.ts";
 
 /** One level's range of the block ids that all levels share, and its eviction policy. */
 export interface LevelShape {
@@ -61,8 +61,8 @@ export class LevelBooks {
     return this.#pool.evictions;
   }
 
-  counts(): BlockCounts {
-    return this.#pool.counts();
+  poolStats(): PoolStats {
+    return this.#pool.stats();
   }
 
   has(block: BlockId): boolean {

@@ -85,7 +85,7 @@ class FailingCache {
     const take = () => {
       loads.push(...this.memory.takeFinishedLoads());
       step();
-      return cache.counts(1).held + cache.counts(2).held;
+      return cache.poolStats(1).held + cache.poolStats(2).held;
     };
     await expect.poll(take, { interval: 1 }).toBe(0);
     return loads;

@@ -104,7 +104,7 @@ test("what was written is read again, in this run and in the next one", async ({
     Array.from({ length: 20 }, (_, index) => block(index)),
   );
   for (let i = 0; i < 20; i++) expect(await readBack(second.store, i)).toEqual(payloadOf(i));
-  expect(second.store.counts().reads).toMatchObject({ count: 20, bytes: 20 * BYTES, failures: 0 });
+  expect(second.store.stats().reads).toMatchObject({ count: 20, bytes: 20 * BYTES, failures: 0 });
   expect(bench.warnings).toEqual([]);
   await second.store.close();
 });
@@ -164,7 +164,7 @@ test("a file that was changed anywhere is not read, is removed, and leaves a lin
   // A few are told one by one, the others are counted: paced-warnings.ts.
   expect(bench.warnings).toHaveLength(Math.min(3, places.length));
   expect(bench.warnings[0]).toMatch(/^Removed .* from the disk cache: its header is not/);
-  expect(store.counts().damaged).toBe(places.length);
+  expect(store.stats().damaged).toBe(places.length);
   await store.close();
 });
 
@@ -407,8 +407,8 @@ test.for(["ENOSPC", "EIO", "EROFS"])(
     full = true;
     for (let i = 2; i < 60; i++) expect(await store.write(block(i), payloadOf(i))).toBe(false);
     expect(bench.warnings).toEqual([expect.stringContaining(code)]);
-    expect(store.counts().writes.failures).toBe(3);
-    expect(store.counts().skippedWrites).toBe(55);
+    expect(store.stats().writes.failures).toBe(3);
+    expect(store.stats().skippedWrites).toBe(55);
     expect(await readBack(store, 1)).toEqual(payloadOf(1));
     expect(readdirSync(join(bench.folder, "00"))).toHaveLength(2);
 
@@ -452,7 +452,7 @@ test.for([
     Object.assign(failing, { code, at });
     expect(await store.read(block(0), new Uint8Array(BYTES))).toBe("unreadable");
     expect(bench.warnings).toEqual([expect.stringMatching(new RegExp(`${code}.*the file stays`))]);
-    expect(store.counts()).toMatchObject({ damaged: 0, reads: { failures: 1 } });
+    expect(store.stats()).toMatchObject({ damaged: 0, reads: { failures: 1 } });
     failing.code = null;
     expect(await readBack(store, 0)).toEqual(payloadOf(0));
     await store.close();
@@ -550,7 +550,7 @@ test("the time of overlapping reads is counted once", async ({ bench }) => {
   await fill(store, 4);
   now = 100;
   await Promise.all([0, 1, 2, 3].map((index) => readBack(store, index)));
-  const { reads } = store.counts();
+  const { reads } = store.stats();
   expect(reads).toEqual({ count: 4, bytes: 4 * BYTES, ms: 4, failures: 0 });
   expect(measured.filter((_, index) => index % 2 === 1).reduce((a, b) => a + b)).toBe(4);
   await store.close();

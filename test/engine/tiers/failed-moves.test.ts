@@ -89,7 +89,7 @@ test.for(moves.map(({ kind }, at) => ({ kind, at })))(
     expect(() => mover.carryOut([], [])).toThrow(calls.error);
     expect(await endsOf(mover, later)).toEqual(later.map(untried));
     expect(calls.count).toBe(at + 1);
-    const { copy: copied, offload: offloaded, onboard: onboarded, disk } = mover.counts();
+    const { copy: copied, offload: offloaded, onboard: onboarded, disk } = mover.stats();
     expect(copied.blocks + offloaded.blocks + onboarded.blocks).toBe(at);
     expect([disk?.writes.count, disk?.reads.count]).toEqual([0, 0]);
   },

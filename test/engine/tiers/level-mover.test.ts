@@ -30,7 +30,7 @@ test.for(["reference", "cpu"] as const)(
     expect(await seen(2)).toEqual([20]);
     expect(await seen(3)).toEqual([10]);
     expect(await seen(4)).toEqual([10]);
-    const { copy: copied, offload: offloaded, onboard: onboarded, disk } = mover.counts();
+    const { copy: copied, offload: offloaded, onboard: onboarded, disk } = mover.stats();
     expect(copied).toMatchObject({ blocks: 3, bytes: 3 * cache.bytesPerBlock });
     expect([offloaded.blocks, onboarded.blocks]).toEqual([3, 3]);
     expect(disk?.writes.count).toBe(0);
@@ -84,7 +84,7 @@ test("a block goes to disk and comes back into another host block", async () => 
   expect(await finished(mover, 1)).toEqual([{ job: read, ok: true }]);
   expect(await seen(3)).toEqual([42]);
   expect(wakes()).toBe(2);
-  const { disk } = mover.counts();
+  const { disk } = mover.stats();
   expect(disk?.writes).toMatchObject({ count: 1, bytes: cache.bytesPerBlock });
   expect(disk?.reads).toMatchObject({ count: 1, bytes: cache.bytesPerBlock });
 });
@@ -108,7 +108,7 @@ test.for(["write", "read"] as const)(
     await new Promise((resolve) => setTimeout(resolve, 20));
     // The deletion has to wait for what came before it.
     expect(mover.takeFinished()).toEqual([]);
-    expect(mover.counts().disk?.removals).toBe(0);
+    expect(mover.stats().disk?.removals).toBe(0);
     isDone = true;
     const done = await finished(mover, 2);
     expect(done.map(({ job, ok }) => [job.kind, ok])).toEqual([
@@ -154,7 +154,7 @@ test("what a failed device left in host memory is not written", async () => {
   const { mover } = await setUp({ around: failing });
   mover.carryOut([], [{ kind: "write", host: onHost(0), disk: onDisk(0), file: file(1) }]);
   expect((await finished(mover, 1))[0]?.ok).toBe(false);
-  expect(mover.counts().disk?.writes.count).toBe(0);
+  expect(mover.stats().disk?.writes.count).toBe(0);
 });
 
 test("jobs of a device that cannot mark its moves come back as failed", async () => {
@@ -172,7 +172,7 @@ test("jobs of a device that cannot mark its moves come back as failed", async ()
     { job: write, ok: false },
     { job: read, ok: false, unreadable: true },
   ]);
-  expect(mover.counts().disk?.writes.count).toBe(0);
+  expect(mover.stats().disk?.writes.count).toBe(0);
 });
 
 async function submitMany({ mover }: Bench, count: number): Promise<void> {

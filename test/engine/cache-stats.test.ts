@@ -18,7 +18,7 @@ function load(more: object = {}): Promise<LLM> {
   });
 }
 
-test("the report has the device's blocks from the start, and follows what is found", async () => {
+test("the statistics have the device's blocks from the start, and follows what is found", async () => {
   await using llm = await load();
   const { blocks } = llm.info;
   expect(llm.stats().cache).toMatchObject({
@@ -102,18 +102,18 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
 
 test("while steps run the report crosses rarely, but always with the last one", async () => {
   const [first, second, ...steps] = await postedTypes(0, 6);
-  expect([first, second]).toEqual(["cacheReport", "ready"]);
-  expect(steps).toEqual([...Array(5).fill("step"), "cacheReport", "step"]);
+  expect([first, second]).toEqual(["cacheStats", "ready"]);
+  expect(steps).toEqual([...Array(5).fill("step"), "cacheStats", "step"]);
 });
 
 test("slow steps bring the report every time", async () => {
   const types = await postedTypes(100, 3);
   expect(types.slice(2)).toEqual([
-    "cacheReport",
+    "cacheStats",
     "step",
-    "cacheReport",
+    "cacheStats",
     "step",
-    "cacheReport",
+    "cacheStats",
     "step",
   ]);
 });

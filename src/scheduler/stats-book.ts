@@ -1,8 +1,8 @@
 import type { PreemptionMode } from "./plan.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** The counters of a scheduler since its start. */
-export interface SchedulerCounts {
+/** What a scheduler did since its start. */
+export interface StatsSinceStart {
   /** Preempted sequences, in every mode. */
   readonly preemptions: number;
   /** Of these, sequences swapped to host memory; the others were computed again. */
@@ -19,11 +19,11 @@ export interface SchedulerCounts {
   readonly preemptedHitTokens: number;
 }
 
-type Counters = { -readonly [name in keyof SchedulerCounts]: number };
+type Counted = { -readonly [name in keyof StatsSinceStart]: number };
 
-/** Keeps the counters. */
-export class SchedulerStatistics {
-  readonly #counters: Counters = {
+/** Counts what a scheduler does. */
+export class StatsBook {
+  readonly #stats: Counted = {
     preemptions: 0,
     swapPreemptions: 0,
     forks: 0,
@@ -34,31 +34,31 @@ export class SchedulerStatistics {
     preemptedHitTokens: 0,
   };
 
-  counts(): SchedulerCounts {
-    return { ...this.#counters };
+  sinceStart(): StatsSinceStart {
+    return { ...this.#stats };
   }
 
   preempted(sequences: number, mode: PreemptionMode): void {
-    this.#counters.preemptions += sequences;
-    if (mode === "swap") this.#counters.swapPreemptions += sequences;
+    this.#stats.preemptions += sequences;
+    if (mode === "swap") this.#stats.swapPreemptions += sequences;
   }
 
   forked(sequences: number): void {
-    this.#counters.forks += sequences;
+    this.#stats.forks += sequences;
   }
 
   loading(): void {
-    this.#counters.loads++;
+    this.#stats.loads++;
   }
 
   /** A prompt was looked up and admitted. */
   queried(sequence: Sequence, hitTokens: number): void {
     if (sequence.preemptions === 0) {
-      this.#counters.prefixQueriedTokens += sequence.tokens.length;
-      this.#counters.prefixHitTokens += hitTokens;
+      this.#stats.prefixQueriedTokens += sequence.tokens.length;
+      this.#stats.prefixHitTokens += hitTokens;
     } else {
-      this.#counters.preemptedQueriedTokens += sequence.tokens.length;
-      this.#counters.preemptedHitTokens += hitTokens;
+      this.#stats.preemptedQueriedTokens += sequence.tokens.length;
+      this.#stats.preemptedHitTokens += hitTokens;
     }
   }
 }

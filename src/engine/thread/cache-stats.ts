@@ -1,0 +1,38 @@
+/** Combines the statistics of the cache and of its movers for metrics and health. */
+
+import type { CacheLevelReport, CacheReport, MoveReport } from "#engine/protocol";
+import type { CacheMemory, MoveStats, TrafficStats } from "#engine/tiers";
+import type { LevelStats } from "#kvcache";
+
+const MS_PER_SECOND = 1000;
+const LEVEL_NAMES = ["device", "host", "disk"] as const;
+const NO_TRAFFIC: TrafficStats = { count: 0, bytes: 0, ms: 0, failures: 0 };
+
+/** Reads some thirty numbers, without a scan: made when they are due, not in every step. */
+export function cacheStats(memory: Pick<CacheMemory, "cache" | "stats">): CacheReport {
+  const { levels, ...rest } = memory.cache.stats();
+  const { copy, offload, onboard, disk } = memory.stats();
+  return {
+    ...rest,
+    levels: levels.map(levelStats),
+    moves: {
+      copy: moveStats(copy),
+      offload: moveStats(offload),
+      onboard: moveStats(onboard),
+      diskWrite: trafficStats(disk?.writes ?? NO_TRAFFIC),
+      diskRead: trafficStats(disk?.reads ?? NO_TRAFFIC),
+    },
+  };
+}
+
+function levelStats(stats: LevelStats): CacheLevelReport {
+  return { ...stats, level: LEVEL_NAMES[stats.level] };
+}
+
+function moveStats({ blocks, bytes, ms }: MoveStats): MoveReport {
+  return { blocks, bytes, seconds: ms / MS_PER_SECOND };
+}
+
+function trafficStats({ count, bytes, ms }: TrafficStats): MoveReport {
+  return { blocks: count, bytes, seconds: ms / MS_PER_SECOND };
+}
