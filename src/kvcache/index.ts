@@ -33,6 +33,8 @@ export {
   type CacheScope,
   type ContentKeys,
   type KvEventDiff,
+  type LevelBlockId,
+  levelBlockId,
   type MultimodalItem,
   type MultimodalKey,
   NO_MATCH,

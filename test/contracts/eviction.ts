@@ -2,11 +2,11 @@
 import { expect, test } from "vitest";
 import { seedFrom, uniformAt } from "#base";
 import {
-  type BlockId,
-  blockId,
   createEviction,
   type EvictionPolicy,
   type EvictionPolicyName,
+  type LevelBlockId,
+  levelBlockId,
 } from "#kvcache";
 
 const SEEDS = [1, 2, 3, 4, 5];
@@ -15,7 +15,7 @@ const OPERATIONS = 1500;
 
 /** What a plain model remembers of a block. */
 export interface BlockPast {
-  readonly block: BlockId;
+  readonly block: LevelBlockId;
   /** Tables that have held it since it was handed out. */
   uses: number;
   /** Its place in the table that it was handed out to. */
@@ -55,33 +55,33 @@ export function evictionContract(name: EvictionPolicyName, promise: EvictionProm
   test(`[KV17] ${name} has no victim when no block is cached, and refuses strangers`, () => {
     const policy = createEviction(name, 4, () => false);
     expect(policy.victim()).toBeNull();
-    policy.taken?.(blockId(2), 0);
-    policy.add(blockId(2));
+    policy.taken?.(levelBlockId(2), 0);
+    policy.add(levelBlockId(2));
     expect(policy.count).toBe(1);
     expect(policy.victim()).toBe(2);
     expect(policy.victim()).toBe(2);
-    expect(() => policy.add(blockId(2))).toThrow(/twice/);
-    expect(() => policy.remove(blockId(1))).toThrow(/does not have it/);
-    policy.remove(blockId(2));
+    expect(() => policy.add(levelBlockId(2))).toThrow(/twice/);
+    expect(() => policy.remove(levelBlockId(1))).toThrow(/does not have it/);
+    policy.remove(levelBlockId(2));
     expect(policy.victim()).toBeNull();
     expect(policy.count).toBe(0);
   });
 
   test(`[KV17] T 4: ${name} names first what was given back to the front`, () => {
     const policy = createEviction(name, 4, () => false);
-    for (const block of [0, 1, 2, 3]) policy.taken?.(blockId(block), 0);
-    for (const block of [0, 1]) policy.add(blockId(block));
-    policy.addFirst(blockId(2));
+    for (const block of [0, 1, 2, 3]) policy.taken?.(levelBlockId(block), 0);
+    for (const block of [0, 1]) policy.add(levelBlockId(block));
+    policy.addFirst(levelBlockId(2));
     expect(policy.victim()).toBe(2);
-    policy.addFirst(blockId(3));
-    expect(() => policy.addFirst(blockId(3))).toThrow(/twice/);
+    policy.addFirst(levelBlockId(3));
+    expect(() => policy.addFirst(levelBlockId(3))).toThrow(/twice/);
     expect(forgetAll(policy)).toEqual([3, 2, 0, 1]);
   });
 }
 
 /** Forgets every block, in the policy's order. */
-export function forgetAll(policy: EvictionPolicy): BlockId[] {
-  const order: BlockId[] = [];
+export function forgetAll(policy: EvictionPolicy): LevelBlockId[] {
+  const order: LevelBlockId[] = [];
   for (let victim = policy.victim(); victim !== null; victim = policy.victim()) {
     policy.remove(victim);
     order.push(victim);
@@ -97,7 +97,7 @@ class History {
   readonly #seed;
   readonly #held: BlockPast[] = [];
   readonly #cached: BlockPast[] = [];
-  readonly #covered = new Set<BlockId>();
+  readonly #covered = new Set<LevelBlockId>();
   #draws = 0;
   #releases = 0;
   #firstReleases = 0;
@@ -108,7 +108,7 @@ class History {
     this.#promise = promise;
     this.#seed = seedFrom(seed);
     this.#policy = createEviction(name, BLOCKS, (block) => this.#covered.has(block));
-    for (let id = 0; id < BLOCKS; id++) this.#take(blockId(id));
+    for (let id = 0; id < BLOCKS; id++) this.#take(levelBlockId(id));
   }
 
   live(): void {
@@ -129,7 +129,7 @@ class History {
     while (this.#cached.length > 0) this.#forget();
   }
 
-  #take(block: BlockId): void {
+  #take(block: LevelBlockId): void {
     const past = { block, uses: 1, index: this.#below(9), ...FRESH };
     this.#policy.taken?.(block, past.index);
     this.#held.push(past);

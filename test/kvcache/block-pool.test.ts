@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { IntList } from "#base";
-import { BlockPool, blockId, LruEviction } from "#kvcache";
+import { BlockPool, LruEviction, levelBlockId } from "#kvcache";
 
 function makePool(blocks: number) {
   const evicted: number[] = [];
@@ -14,8 +14,8 @@ test("[KV1] blocks are free, then held, then cached or free again", () => {
   expect(pool.stats()).toEqual({ free: 4, held: 0, cached: 0, total: 4 });
   expect(pool.allocate(3, held)).toBe(true);
   expect([...held.view()]).toEqual([0, 1, 2]);
-  pool.publish(blockId(0));
-  for (const block of held.view()) pool.release(blockId(block));
+  pool.publish(levelBlockId(0));
+  for (const block of held.view()) pool.release(levelBlockId(block));
   expect(pool.stats()).toEqual({ free: 3, held: 0, cached: 1, total: 4 });
   pool.audit(new Int32Array(4));
 });
@@ -24,8 +24,8 @@ test("[KV2] a refused allocation touches nothing", () => {
   const { pool, evicted } = makePool(3);
   const held = new IntList();
   pool.allocate(2, held);
-  pool.publish(blockId(0));
-  pool.release(blockId(0));
+  pool.publish(levelBlockId(0));
+  pool.release(levelBlockId(0));
   expect(pool.allocate(3, held)).toBe(false);
   expect(held.length).toBe(2);
   expect(evicted).toEqual([]);
@@ -36,8 +36,8 @@ test("[KV5] free blocks go before cached ones, the last given back first", () =>
   const { pool, evicted } = makePool(4);
   const held = new IntList();
   pool.allocate(4, held);
-  pool.publish(blockId(0));
-  for (const block of [0, 1, 2, 3]) pool.release(blockId(block));
+  pool.publish(levelBlockId(0));
+  for (const block of [0, 1, 2, 3]) pool.release(levelBlockId(block));
   const again = new IntList();
   pool.allocate(4, again);
   expect([...again.view()]).toEqual([3, 2, 1, 0]);
@@ -49,20 +49,20 @@ test("[KV6] a cached block that is held again is no victim", () => {
   const { pool, evicted } = makePool(2);
   pool.allocate(2, new IntList());
   for (const block of [0, 1]) {
-    pool.publish(blockId(block));
-    pool.release(blockId(block));
+    pool.publish(levelBlockId(block));
+    pool.release(levelBlockId(block));
   }
-  pool.retain(blockId(0));
+  pool.retain(levelBlockId(0));
   pool.allocate(1, new IntList());
   expect(evicted).toEqual([1]);
-  expect(pool.holders(blockId(0))).toBe(1);
+  expect(pool.holders(levelBlockId(0))).toBe(1);
 });
 
 test("[KV3] releasing what nobody holds, and retaining a free block, are bugs", () => {
   const { pool } = makePool(2);
-  expect(() => pool.release(blockId(0))).toThrow("nobody holds");
-  expect(() => pool.retain(blockId(0))).toThrow("free block");
-  expect(() => pool.publish(blockId(0))).toThrow("nobody holds");
+  expect(() => pool.release(levelBlockId(0))).toThrow("nobody holds");
+  expect(() => pool.retain(levelBlockId(0))).toThrow("free block");
+  expect(() => pool.publish(levelBlockId(0))).toThrow("nobody holds");
 });
 
 test("[KV3] the audit catches a planted lost release and a planted second one", () => {
@@ -74,17 +74,17 @@ test("[KV3] the audit catches a planted lost release and a planted second one", 
       pool.audit(new Int32Array(holders));
   expect(tablesHold(1, 0)).not.toThrow();
   expect(tablesHold(0, 0)).toThrow("counts 1 holders, tables hold it 0 times");
-  pool.release(blockId(0));
+  pool.release(levelBlockId(0));
   expect(tablesHold(1, 0)).toThrow("counts 0 holders, tables hold it 1 times");
 });
 
 test("[KV16] an unpublished block is free once nobody holds it", () => {
   const { pool } = makePool(2);
   pool.allocate(2, new IntList());
-  for (const block of [0, 1]) pool.publish(blockId(block));
-  pool.release(blockId(0));
-  pool.unpublish(blockId(0));
-  pool.unpublish(blockId(1));
-  pool.release(blockId(1));
+  for (const block of [0, 1]) pool.publish(levelBlockId(block));
+  pool.release(levelBlockId(0));
+  pool.unpublish(levelBlockId(0));
+  pool.unpublish(levelBlockId(1));
+  pool.release(levelBlockId(1));
   expect(pool.stats()).toEqual({ free: 2, held: 0, cached: 0, total: 2 });
 });

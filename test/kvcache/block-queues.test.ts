@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { seedFrom, uniformAt } from "#base";
-import { BlockQueues, blockId } from "#kvcache";
+import { BlockQueues, levelBlockId } from "#kvcache";
 
 test("the first block is that of the lowest queue that has one", () => {
   const queues = new BlockQueues(4, 256);
   expect(queues.first()).toBeNull();
-  for (const [block, queue] of [255, 31, 32, 0].entries()) queues.pushBack(blockId(block), queue);
+  for (const [block, queue] of [255, 31, 32, 0].entries())
+    queues.pushBack(levelBlockId(block), queue);
   const order: number[] = [];
   for (let first = queues.first(); first !== null; first = queues.first()) {
     queues.remove(first);
@@ -16,10 +17,10 @@ test("the first block is that of the lowest queue that has one", () => {
 
 test("a block is in one queue only, and leaves it without being asked which", () => {
   const queues = new BlockQueues(2, 3);
-  queues.pushFront(blockId(1), 2);
-  expect(() => queues.pushBack(blockId(1), 0)).toThrow("twice");
-  queues.remove(blockId(1));
-  expect(() => queues.remove(blockId(1))).toThrow("does not have it");
+  queues.pushFront(levelBlockId(1), 2);
+  expect(() => queues.pushBack(levelBlockId(1), 0)).toThrow("twice");
+  queues.remove(levelBlockId(1));
+  expect(() => queues.remove(levelBlockId(1))).toThrow("does not have it");
   expect(queues.front(2)).toBeNull();
 });
 
@@ -30,7 +31,7 @@ test.for([1, 2, 3])("queues are what plain lists say (seed %i)", (seed) => {
   let draws = 0;
   const below = (limit: number) => Math.floor(uniformAt(seedFrom(seed), draws++) * limit);
   for (let operation = 0; operation < 3000; operation++) {
-    const block = blockId(below(blocks));
+    const block = levelBlockId(below(blocks));
     const queue = below(count);
     if (queues.has(block)) {
       queues.remove(block);

@@ -1,6 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, expectTypeOf, test } from "vitest";
 import { IntList } from "#base";
-import type { BlockId } from "#kvcache";
+import type { BlockId, BlockPool, EvictionPolicy, LevelBlockId } from "#kvcache";
 import { LevelBooks } from "../../src/kvcache/levels/level-books.ts";
 
 /** Four blocks, from 10 on; all that were evicted. */
@@ -25,6 +25,12 @@ function cached(books: LevelBooks, count: number): BlockId[] {
 }
 
 describe("a level", () => {
+  test("ids of the cache and of a level are types of their own", () => {
+    expectTypeOf<LevelBlockId>().not.toExtend<Parameters<LevelBooks["has"]>[0]>();
+    expectTypeOf<BlockId>().not.toExtend<Parameters<BlockPool["holders"]>[0]>();
+    expectTypeOf<BlockId>().not.toExtend<Parameters<EvictionPolicy["add"]>[0]>();
+  });
+
   test("[KV1] names its blocks as all levels do", () => {
     const { books } = hostLevel();
     const ids = new IntList();

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { type BlockId, blockId, PriorityEviction } from "#kvcache";
+import { type LevelBlockId, levelBlockId, PriorityEviction } from "#kvcache";
 import { forgetAll } from "../contracts/eviction.ts";
 
-const ids = (...blocks: number[]) => blocks.map(blockId);
+const ids = (...blocks: number[]) => blocks.map(levelBlockId);
 
 /** An order with the blocks 0 up to `blocks`, all worth 35, and those of `covered` continued. */
-function makeOrder(blocks: number, covered: Set<BlockId> = new Set()): PriorityEviction {
+function makeOrder(blocks: number, covered: Set<LevelBlockId> = new Set()): PriorityEviction {
   const order = new PriorityEviction(blocks, (block) => covered.has(block));
-  for (let block = 0; block < blocks; block++) order.add(blockId(block));
+  for (let block = 0; block < blocks; block++) order.add(levelBlockId(block));
   return order;
 }
 
@@ -15,19 +15,19 @@ describe("claims and releases", () => {
   test("T 3: what is claimed of one level does not count there, and counts in the other", () => {
     const [device, host] = [makeOrder(8), makeOrder(4)];
     expect([device.count, host.count]).toEqual([8, 4]);
-    device.remove(blockId(0));
+    device.remove(levelBlockId(0));
     expect([device.count, host.count]).toEqual([7, 4]);
-    host.remove(blockId(0));
+    host.remove(levelBlockId(0));
     expect([device.count, host.count]).toEqual([7, 3]);
   });
 
   test("T 4: what is given back to the front goes next, what is given back does not", () => {
     const order = makeOrder(8);
-    order.remove(blockId(0));
-    order.addFirst(blockId(0));
+    order.remove(levelBlockId(0));
+    order.addFirst(levelBlockId(0));
     expect(order.victim()).toBe(0);
-    order.remove(blockId(0));
-    order.add(blockId(0));
+    order.remove(levelBlockId(0));
+    order.add(levelBlockId(0));
     expect(order.victim()).toBe(1);
   });
 
@@ -41,8 +41,8 @@ describe("claims and releases", () => {
 
   test("T 10: contents that change levels are out of one order before they are in the other", () => {
     const [device, host] = [makeOrder(8), makeOrder(4)];
-    const from = device.victim() ?? blockId(-1);
-    const to = host.victim() ?? blockId(-1);
+    const from = device.victim() ?? levelBlockId(-1);
+    const to = host.victim() ?? levelBlockId(-1);
     device.remove(from);
     host.remove(to);
     expect([device.count, host.count]).toEqual([7, 3]);
@@ -57,7 +57,7 @@ describe("claims and releases", () => {
 test("every priority has its place in the order", () => {
   const order = new PriorityEviction(101, () => false);
   for (let at = 0; at < 101; at++) {
-    const block = blockId((at * 37) % 101);
+    const block = levelBlockId((at * 37) % 101);
     order.prioritise(block, 100 - block);
     order.add(block);
   }
@@ -67,14 +67,14 @@ test("every priority has its place in the order", () => {
 describe("a cached block whose priority changes", () => {
   test("goes behind its new equals", () => {
     const order = makeOrder(4);
-    order.prioritise(blockId(3), 50);
-    order.prioritise(blockId(0), 50);
+    order.prioritise(levelBlockId(3), 50);
+    order.prioritise(levelBlockId(0), 50);
     expect(forgetAll(order)).toEqual([1, 2, 3, 0]);
   });
 
   test("stays where it is if the priority is the one it has", () => {
     const order = makeOrder(3);
-    order.prioritise(blockId(0), 35);
+    order.prioritise(levelBlockId(0), 35);
     expect(order.victim()).toBe(0);
   });
 
@@ -82,10 +82,10 @@ describe("a cached block whose priority changes", () => {
     const covered = new Set(ids(0));
     const order = makeOrder(3, covered);
     expect(order.victim()).toBe(1);
-    order.prioritise(blockId(0), 5);
+    order.prioritise(levelBlockId(0), 5);
     expect(order.victim()).toBe(1);
     covered.clear();
-    order.uncovered(blockId(0));
+    order.uncovered(levelBlockId(0));
     expect(order.victim()).toBe(0);
   });
 });
@@ -95,8 +95,8 @@ describe("covered blocks", () => {
     const covered = new Set(ids(0, 1));
     const order = makeOrder(4, covered);
     expect(order.victim()).toBe(2);
-    covered.delete(blockId(1));
-    order.uncovered(blockId(1));
+    covered.delete(levelBlockId(1));
+    order.uncovered(levelBlockId(1));
     expect(order.victim()).toBe(1);
     expect(order.count).toBe(4);
   });
@@ -104,7 +104,7 @@ describe("covered blocks", () => {
   test("[KV18] go last where no others are left, by their priority", () => {
     const covered = new Set(ids(0, 1, 2));
     const order = makeOrder(4, covered);
-    order.prioritise(blockId(0), 60);
+    order.prioritise(levelBlockId(0), 60);
     expect(forgetAll(order)).toEqual([3, 1, 2, 0]);
     expect(order.count).toBe(0);
   });
@@ -113,16 +113,16 @@ describe("covered blocks", () => {
     const covered = new Set(ids(0));
     const order = makeOrder(2, covered);
     expect(order.victim()).toBe(1);
-    order.remove(blockId(0));
+    order.remove(levelBlockId(0));
     covered.clear();
-    order.add(blockId(0));
+    order.add(levelBlockId(0));
     expect(forgetAll(order)).toEqual([1, 0]);
   });
 });
 
 test("[KV21] impossible priorities, and handing out what is cached, are bugs", () => {
   const order = makeOrder(2);
-  expect(() => order.prioritise(blockId(0), 101)).toThrow("priority 101");
-  expect(() => order.prioritise(blockId(0), 0.5)).toThrow("priority 0.5");
-  expect(() => order.taken(blockId(0))).toThrow("still cached");
+  expect(() => order.prioritise(levelBlockId(0), 101)).toThrow("priority 101");
+  expect(() => order.prioritise(levelBlockId(0), 0.5)).toThrow("priority 0.5");
+  expect(() => order.taken(levelBlockId(0))).toThrow("still cached");
 });

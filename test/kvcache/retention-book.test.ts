@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { seedFrom, uniformAt } from "#base";
-import { type BlockId, blockId, PriorityEviction, RetentionBook } from "#kvcache";
+import { type LevelBlockId, levelBlockId, PriorityEviction, RetentionBook } from "#kvcache";
 
-const [A, B, C] = [blockId(0), blockId(1), blockId(2)];
+const [A, B, C] = [levelBlockId(0), levelBlockId(1), levelBlockId(2)];
 const FOR_EVER = { priority: null, durationMs: null };
 
 /** A level of cached blocks, all worth 35, with a clock that the test turns. */
@@ -13,23 +13,23 @@ class Level {
   constructor(blocks: number) {
     this.order = new PriorityEviction(blocks, () => false);
     this.book = new RetentionBook(blocks);
-    for (let block = 0; block < blocks; block++) this.release(blockId(block), 0);
+    for (let block = 0; block < blocks; block++) this.release(levelBlockId(block), 0);
   }
 
-  claim(block: BlockId, priority: number | null, durationMs: number | null = null): void {
+  claim(block: LevelBlockId, priority: number | null, durationMs: number | null = null): void {
     this.order.remove(block);
     this.book.retained(block);
     this.book.claim(block, { priority, durationMs });
     this.order.prioritise(block, this.book.priorityOf(block));
   }
 
-  release(block: BlockId, nowMs: number): void {
+  release(block: LevelBlockId, nowMs: number): void {
     this.order.add(block);
     this.book.released(block, nowMs);
   }
 
-  refresh(nowMs: number): BlockId[] {
-    const expired: BlockId[] = [];
+  refresh(nowMs: number): LevelBlockId[] {
+    const expired: LevelBlockId[] = [];
     this.book.expire(nowMs, (block) => {
       this.order.prioritise(block, this.book.priorityOf(block));
       expired.push(block);
@@ -72,7 +72,7 @@ describe("with an order of eviction", () => {
 
   test("T 9: what expired is worth less than what did not, until that expires, too", () => {
     const level = new Level(8);
-    for (let block = 2; block < 8; block++) level.claim(blockId(block), null);
+    for (let block = 2; block < 8; block++) level.claim(levelBlockId(block), null);
     level.claim(A, 80, 3);
     level.claim(B, 50, 8);
     level.release(A, 5);
@@ -199,7 +199,7 @@ describe("claims", () => {
     expect(() => book.setPriority(A, 101)).toThrow("priority 101");
     expect(() => book.claim(A, { priority: 1.5, durationMs: null })).toThrow("priority 1.5");
     expect(() => book.claim(A, { priority: 1, durationMs: -1 })).toThrow("for no time");
-    expect(() => book.priorityOf(blockId(3))).toThrow("another level");
+    expect(() => book.priorityOf(levelBlockId(3))).toThrow("another level");
   });
 });
 
@@ -214,7 +214,7 @@ test.for([1, 2, 3])("T 1.4: blocks expire when a plain model says so (seed %i)",
   let draws = 0;
   const below = (limit: number) => Math.floor(uniformAt(seedFrom(seed), draws++) * limit);
   for (let nowMs = 0; nowMs < 4000; nowMs++) {
-    const block = blockId(below(blocks));
+    const block = levelBlockId(below(blocks));
     const own = plain[block];
     if (own === undefined) throw new Error("no such block");
     if (own.deadline === Number.POSITIVE_INFINITY && below(2) === 0) {
@@ -241,8 +241,8 @@ test.for([1, 2, 3])("T 1.4: blocks expire when a plain model says so (seed %i)",
   }
 });
 
-function expired(book: RetentionBook, nowMs: number): [block: BlockId, priority: number][] {
-  const found: [block: BlockId, priority: number][] = [];
+function expired(book: RetentionBook, nowMs: number): [block: LevelBlockId, priority: number][] {
+  const found: [block: LevelBlockId, priority: number][] = [];
   book.expire(nowMs, (block, priority) => found.push([block, priority]));
   return found;
 }

@@ -12,7 +12,7 @@
  *
  * @module
  */
-export { type BlockId, blockId } from "./block-id.ts";
+export { type BlockId, blockId, type LevelBlockId, levelBlockId } from "./block-id.ts";
 export { type NodeId, nodeId } from "./block-place.ts";
 export { BlockTable } from "./block-table.ts";
 export type { CacheLevel, KvEventDiff } from "./cache-level.ts";

@@ -1,5 +1,5 @@
 import { assert, intAt } from "#base";
-import { type BlockId, blockId } from "#kvcache/contents";
+import { type LevelBlockId, levelBlockId } from "#kvcache/contents";
 
 const ABSENT = -1;
 /** Four children lie side by side: half the levels of a binary heap, at the same cache lines. */
@@ -35,34 +35,34 @@ export class BlockHeap {
     return this.#count;
   }
 
-  has(block: BlockId): boolean {
+  has(block: LevelBlockId): boolean {
     return intAt(this.#place, block) !== ABSENT;
   }
 
-  push(block: BlockId, rank: number, turn: number): void {
+  push(block: LevelBlockId, rank: number, turn: number): void {
     this.#rank[block] = rank;
     this.#turn[block] = turn;
     this.pushBack(block);
   }
 
   /** Puts a removed block back with its former rank and turn. */
-  pushBack(block: BlockId): void {
+  pushBack(block: LevelBlockId): void {
     assert(!this.has(block), "Cannot put a block into a heap twice");
     this.#rise(block, this.#count++);
   }
 
   /** The first block, which stays; null from an empty heap. */
-  top(): BlockId | null {
-    return this.#count === 0 ? null : blockId(intAt(this.#heap, 0));
+  top(): LevelBlockId | null {
+    return this.#count === 0 ? null : levelBlockId(intAt(this.#heap, 0));
   }
 
   /** The block's rank, or the one that it had at its removal. */
-  rankOf(block: BlockId): number {
+  rankOf(block: LevelBlockId): number {
     return this.#rank[block] ?? 0;
   }
 
   /** Removes a block; it must be in the heap. */
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     const place = intAt(this.#place, block);
     assert(place !== ABSENT, "Cannot take a block out of a heap that does not have it");
     this.#place[block] = ABSENT;

@@ -1,4 +1,4 @@
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import { BlockQueues } from "./block-queues.ts";
 
 /** An ordered set of blocks: one queue of `BlockQueues`. */
@@ -14,37 +14,37 @@ export class BlockList {
     return this.#queues.count;
   }
 
-  has(block: BlockId): boolean {
+  has(block: LevelBlockId): boolean {
     return this.#queues.has(block);
   }
 
-  pushFront(block: BlockId): void {
+  pushFront(block: LevelBlockId): void {
     this.#queues.pushFront(block, 0);
   }
 
-  pushBack(block: BlockId): void {
+  pushBack(block: LevelBlockId): void {
     this.#queues.pushBack(block, 0);
   }
 
   /** The first block, which stays; null from an empty list. */
-  front(): BlockId | null {
+  front(): LevelBlockId | null {
     return this.#queues.front(0);
   }
 
   /** Removes the first block; null from an empty list. */
-  popFront(): BlockId | null {
+  popFront(): LevelBlockId | null {
     const first = this.front();
     if (first !== null) this.remove(first);
     return first;
   }
 
   /** Removes a block; it must be in the list. */
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     this.#queues.remove(block);
   }
 
   /** Front to back. The list must not change meanwhile. */
-  [Symbol.iterator](): Generator<BlockId> {
+  [Symbol.iterator](): Generator<LevelBlockId> {
     return this.#queues.blocksOf(0);
   }
 }

@@ -1,5 +1,5 @@
 import { assert, intAt } from "#base";
-import { type BlockId, blockId } from "#kvcache/contents";
+import { type LevelBlockId, levelBlockId } from "#kvcache/contents";
 
 const ABSENT = -1;
 const WORD_BITS = 32;
@@ -35,20 +35,20 @@ export class BlockQueues {
     return this.#count;
   }
 
-  has(block: BlockId): boolean {
+  has(block: LevelBlockId): boolean {
     return this.#next(block) !== ABSENT;
   }
 
-  pushFront(block: BlockId, queue: number): void {
+  pushFront(block: LevelBlockId, queue: number): void {
     this.#link(block, this.#next(this.#blocks + queue), queue);
   }
 
-  pushBack(block: BlockId, queue: number): void {
+  pushBack(block: LevelBlockId, queue: number): void {
     this.#link(block, this.#blocks + queue, queue);
   }
 
   /** Removes a block; it must be in a queue. */
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     const next = this.#next(block);
     const previous = this.#previous(block);
     assert(next !== ABSENT, "Cannot take a block out of a list that does not have it");
@@ -61,13 +61,13 @@ export class BlockQueues {
   }
 
   /** The first block of one queue, which stays; null from an empty queue. */
-  front(queue: number): BlockId | null {
+  front(queue: number): LevelBlockId | null {
     const first = this.#next(this.#blocks + queue);
-    return first < this.#blocks ? blockId(first) : null;
+    return first < this.#blocks ? levelBlockId(first) : null;
   }
 
   /** The first block of the lowest queue that has one; null where none has. */
-  first(): BlockId | null {
+  first(): LevelBlockId | null {
     for (let word = 0; word < this.#filled.length; word++) {
       const bits = intAt(this.#filled, word);
       if (bits === 0) continue;
@@ -78,13 +78,13 @@ export class BlockQueues {
   }
 
   /** One queue front to back. It must not change meanwhile. */
-  *blocksOf(queue: number): Generator<BlockId> {
+  *blocksOf(queue: number): Generator<LevelBlockId> {
     for (let at = this.#next(this.#blocks + queue); at < this.#blocks; at = this.#next(at)) {
-      yield blockId(at);
+      yield levelBlockId(at);
     }
   }
 
-  #link(block: BlockId, before: number, queue: number): void {
+  #link(block: LevelBlockId, before: number, queue: number): void {
     assert(this.#next(block) === ABSENT, "Cannot put a block into a list twice");
     const previous = this.#previous(before);
     this.#links[2 * previous] = block;

@@ -1,12 +1,12 @@
 import { assert } from "#base";
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import type { EvictionPolicy } from "./eviction.ts";
 
 /** Ranks blocks by their use: blocks of low rank are evicted first. */
 export interface BlockRanking
   extends Pick<EvictionPolicy, "shared">,
     Required<Pick<EvictionPolicy, "taken">> {
-  rankOf(block: BlockId): number;
+  rankOf(block: LevelBlockId): number;
 }
 
 /** Ranks by uses: the tables that have held a block since its allocation. */
@@ -17,15 +17,15 @@ export class UseRanking implements BlockRanking {
     this.#uses = new Float64Array(blocks);
   }
 
-  taken(block: BlockId): void {
+  taken(block: LevelBlockId): void {
     this.#uses[block] = 1;
   }
 
-  shared(block: BlockId): void {
+  shared(block: LevelBlockId): void {
     this.#uses[block] = this.rankOf(block) + 1;
   }
 
-  rankOf(block: BlockId): number {
+  rankOf(block: LevelBlockId): number {
     return this.#uses[block] ?? 0;
   }
 }
@@ -46,17 +46,17 @@ export class DepthRanking implements BlockRanking {
     this.#index = new Int32Array(blocks);
   }
 
-  taken(block: BlockId, index: number): void {
+  taken(block: LevelBlockId, index: number): void {
     assert(index < DEPTH_LIMIT, "Cannot rank a block so deep");
     this.#uses.taken(block);
     this.#index[block] = index;
   }
 
-  shared(block: BlockId): void {
+  shared(block: LevelBlockId): void {
     this.#uses.shared(block);
   }
 
-  rankOf(block: BlockId): number {
+  rankOf(block: LevelBlockId): number {
     return this.#uses.rankOf(block) * DEPTH_LIMIT - (this.#index[block] ?? 0);
   }
 }

@@ -1,4 +1,4 @@
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import { DepthRanking, UseRanking } from "./block-ranking.ts";
 import { type EvictionPolicy, LruEviction } from "./eviction.ts";
 import { PriorityEviction } from "./priority-eviction.ts";
@@ -20,7 +20,7 @@ export type EvictionPolicyName = (typeof EVICTION_POLICIES)[number];
 export function createEviction(
   name: EvictionPolicyName,
   blocks: number,
-  isCovered: (block: BlockId) => boolean,
+  isCovered: (block: LevelBlockId) => boolean,
 ): EvictionPolicy {
   switch (name) {
     case "lru":

@@ -1,31 +1,31 @@
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import { BlockList } from "./block-list.ts";
 
 /** Orders the unheld blocks whose contents may be requested again. */
 export interface EvictionPolicy {
   readonly count: number;
   /** The block lost its last holder: it goes behind its equals. */
-  add(block: BlockId): void;
+  add(block: LevelBlockId): void;
   /** The block lost its last holder and will not be requested again: it goes before its equals. */
-  addFirst(block: BlockId): void;
+  addFirst(block: LevelBlockId): void;
   /** The block is held again, or was forgotten. It must be in the order. */
-  remove(block: BlockId): void;
+  remove(block: LevelBlockId): void;
   /** The block to evict next; it stays until removed. null when there is none. */
-  victim(): BlockId | null;
+  victim(): LevelBlockId | null;
 
   // Inputs that a policy may use; policies that ignore them leave these out.
 
   /** The block was allocated as the `index`-th of a table; its former history is void. */
-  taken?(block: BlockId, index: number): void;
+  taken?(block: LevelBlockId, index: number): void;
   /** One more table holds the block. */
-  shared?(block: BlockId): void;
+  shared?(block: LevelBlockId): void;
   /**
    * Sets a block's priority, 0 to `PRIORITY_MAX`, until the next such call. A cached block goes
    * behind its new equals, unless its priority is the same as before.
    */
-  prioritise?(block: BlockId, priority: number): void;
+  prioritise?(block: LevelBlockId, priority: number): void;
   /** A block that may have been covered (content-index.ts) is not covered any more. */
-  uncovered?(block: BlockId): void;
+  uncovered?(block: LevelBlockId): void;
 }
 
 /**
@@ -43,19 +43,19 @@ export class LruEviction implements EvictionPolicy {
     return this.#order.count;
   }
 
-  add(block: BlockId): void {
+  add(block: LevelBlockId): void {
     this.#order.pushBack(block);
   }
 
-  addFirst(block: BlockId): void {
+  addFirst(block: LevelBlockId): void {
     this.#order.pushFront(block);
   }
 
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     this.#order.remove(block);
   }
 
-  victim(): BlockId | null {
+  victim(): LevelBlockId | null {
     return this.#order.front();
   }
 }

@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import { BlockQueues } from "./block-queues.ts";
 import type { EvictionPolicy } from "./eviction.ts";
 import { checkPriority, PRIORITY_DEFAULT } from "./retention.ts";
@@ -16,14 +16,14 @@ const ASIDE = 128;
  * only covered blocks are left, they are evicted in the same order.
  */
 export class PriorityEviction implements EvictionPolicy {
-  readonly #isCovered: (block: BlockId) => boolean;
+  readonly #isCovered: (block: LevelBlockId) => boolean;
   /** 0 to 100 for blocks by priority, the same behind `ASIDE` for those set aside. */
   readonly #queues: BlockQueues;
   /** By block: the queue that it is in, or goes to when it is released. */
   readonly #queue: Uint8Array;
 
   /** With an `isCovered` that is always false, blocks may be evicted before their children. */
-  constructor(blocks: number, isCovered: (block: BlockId) => boolean) {
+  constructor(blocks: number, isCovered: (block: LevelBlockId) => boolean) {
     this.#isCovered = isCovered;
     this.#queues = new BlockQueues(blocks, 2 * ASIDE);
     this.#queue = new Uint8Array(blocks).fill(PRIORITY_DEFAULT);
@@ -33,21 +33,21 @@ export class PriorityEviction implements EvictionPolicy {
     return this.#queues.count;
   }
 
-  add(block: BlockId): void {
+  add(block: LevelBlockId): void {
     this.#queues.pushBack(block, this.#queueOf(block));
   }
 
-  addFirst(block: BlockId): void {
+  addFirst(block: LevelBlockId): void {
     this.#queues.pushFront(block, this.#queueOf(block));
   }
 
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     this.#queues.remove(block);
     const queue = this.#queueOf(block);
     if (queue >= ASIDE) this.#queue[block] = queue - ASIDE;
   }
 
-  victim(): BlockId | null {
+  victim(): LevelBlockId | null {
     for (let first = this.#queues.first(); first !== null; first = this.#queues.first()) {
       const queue = this.#queueOf(first);
       if (queue >= ASIDE || !this.#isCovered(first)) return first;
@@ -58,12 +58,12 @@ export class PriorityEviction implements EvictionPolicy {
     return null;
   }
 
-  taken(block: BlockId): void {
+  taken(block: LevelBlockId): void {
     assert(!this.#queues.has(block), "Cannot hand out a block that is still cached");
     this.#queue[block] = PRIORITY_DEFAULT;
   }
 
-  prioritise(block: BlockId, priority: number): void {
+  prioritise(block: LevelBlockId, priority: number): void {
     checkPriority(priority);
     if (this.#queueOf(block) % ASIDE === priority) return;
     const isCached = this.#queues.has(block);
@@ -72,13 +72,13 @@ export class PriorityEviction implements EvictionPolicy {
     if (isCached) this.#queues.pushBack(block, priority);
   }
 
-  uncovered(block: BlockId): void {
+  uncovered(block: LevelBlockId): void {
     if (this.#queueOf(block) < ASIDE) return;
     this.remove(block);
     this.addFirst(block);
   }
 
-  #queueOf(block: BlockId): number {
+  #queueOf(block: LevelBlockId): number {
     return this.#queue[block] ?? PRIORITY_DEFAULT;
   }
 }

@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { BlockId } from "#kvcache/contents";
+import type { LevelBlockId } from "#kvcache/contents";
 import { BlockHeap } from "./block-heap.ts";
 import { BlockList } from "./block-list.ts";
 import type { BlockRanking } from "./block-ranking.ts";
@@ -14,7 +14,7 @@ import type { EvictionPolicy } from "./eviction.ts";
  */
 export class RankedEviction implements EvictionPolicy {
   readonly #ranking: BlockRanking;
-  readonly #isCovered: (block: BlockId) => boolean;
+  readonly #isCovered: (block: LevelBlockId) => boolean;
   readonly #heap: BlockHeap;
   readonly #aside: BlockList;
   /** Counts releases: the logical clock of this order. */
@@ -23,7 +23,7 @@ export class RankedEviction implements EvictionPolicy {
   #firstTurn = 0;
 
   /** With an `isCovered` that is always false, blocks may be evicted before their children. */
-  constructor(blocks: number, ranking: BlockRanking, isCovered: (block: BlockId) => boolean) {
+  constructor(blocks: number, ranking: BlockRanking, isCovered: (block: LevelBlockId) => boolean) {
     this.#ranking = ranking;
     this.#isCovered = isCovered;
     this.#heap = new BlockHeap(blocks);
@@ -34,20 +34,20 @@ export class RankedEviction implements EvictionPolicy {
     return this.#heap.count + this.#aside.count;
   }
 
-  add(block: BlockId): void {
+  add(block: LevelBlockId): void {
     this.#push(block, this.#turn++);
   }
 
-  addFirst(block: BlockId): void {
+  addFirst(block: LevelBlockId): void {
     this.#push(block, --this.#firstTurn);
   }
 
-  remove(block: BlockId): void {
+  remove(block: LevelBlockId): void {
     if (this.#aside.has(block)) this.#aside.remove(block);
     else this.#heap.remove(block);
   }
 
-  victim(): BlockId | null {
+  victim(): LevelBlockId | null {
     for (let top = this.#heap.top(); top !== null; top = this.#heap.top()) {
       if (!this.#isCovered(top)) return top;
       this.#heap.remove(top);
@@ -56,21 +56,21 @@ export class RankedEviction implements EvictionPolicy {
     return this.#aside.front();
   }
 
-  taken(block: BlockId, index: number): void {
+  taken(block: LevelBlockId, index: number): void {
     this.#ranking.taken(block, index);
   }
 
-  shared(block: BlockId): void {
+  shared(block: LevelBlockId): void {
     this.#ranking.shared?.(block);
   }
 
-  uncovered(block: BlockId): void {
+  uncovered(block: LevelBlockId): void {
     if (!this.#aside.has(block)) return;
     this.#aside.remove(block);
     this.#heap.pushBack(block);
   }
 
-  #push(block: BlockId, turn: number): void {
+  #push(block: LevelBlockId, turn: number): void {
     assert(!this.#aside.has(block), "Cannot order a block twice");
     this.#heap.push(block, this.#ranking.rankOf(block), turn);
   }

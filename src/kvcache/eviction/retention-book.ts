@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { BlockId, KvEventDiff } from "#kvcache/contents";
+import type { KvEventDiff, LevelBlockId } from "#kvcache/contents";
 import { BlockHeap } from "./block-heap.ts";
 import {
   type BlockLease,
@@ -25,19 +25,19 @@ export class RetentionBook {
   }
 
   /** 0 to 100. */
-  priorityOf(block: BlockId): number {
+  priorityOf(block: LevelBlockId): number {
     const priority = this.#priorities[block];
     assert(priority !== undefined, "Cannot tell the priority of a block of another level");
     return priority;
   }
 
   /** How long the priority outlives the last holder; null: for ever. */
-  durationOf(block: BlockId): number | null {
+  durationOf(block: LevelBlockId): number | null {
     return this.#timers?.durationOf(block) ?? null;
   }
 
   /** A block's priority and times, for another block that gets its contents. */
-  leaseOf(block: BlockId): BlockLease {
+  leaseOf(block: LevelBlockId): BlockLease {
     const timers = this.#timers;
     return {
       priority: this.priorityOf(block),
@@ -52,7 +52,7 @@ export class RetentionBook {
   }
 
   /** The block is allocated anew: its retention is void. */
-  reset(block: BlockId): void {
+  reset(block: LevelBlockId): void {
     this.#priorities[block] = PRIORITY_DEFAULT;
     if (this.#timers !== null) this.#timers.forget(block);
   }
@@ -64,7 +64,7 @@ export class RetentionBook {
   }
 
   /** Sets a block's priority, without an end. */
-  setPriority(block: BlockId, priority: number): void {
+  setPriority(block: LevelBlockId, priority: number): void {
     checkPriority(priority);
     this.#priorities[block] = priority;
     this.#timers?.forget(block);
@@ -75,7 +75,7 @@ export class RetentionBook {
    * null included. A holder without retention does not claim, and leaves both as they are. Returns
    * the change of priority, null where there is none.
    */
-  claim(block: BlockId, { priority, durationMs }: BlockRetention): KvEventDiff | null {
+  claim(block: LevelBlockId, { priority, durationMs }: BlockRetention): KvEventDiff | null {
     const oldValue = this.priorityOf(block);
     const newValue = priority ?? oldValue;
     this.setPriority(block, newValue);
@@ -90,13 +90,13 @@ export class RetentionBook {
    * Applies the lease of the block that the contents came from: its running duration goes on,
    * whether the new block is held or not.
    */
-  inherit(block: BlockId, lease: BlockLease): void {
+  inherit(block: LevelBlockId, lease: BlockLease): void {
     this.claim(block, lease);
     if (lease.deadlineMs !== null) this.#timers?.start(block, lease.deadlineMs);
   }
 
   /** The block is held again: its duration stops, and starts from the beginning at its release. */
-  retained(block: BlockId): void {
+  retained(block: LevelBlockId): void {
     if (this.#timers !== null) this.#timers.stop(block);
   }
 
@@ -104,7 +104,7 @@ export class RetentionBook {
    * The last holder released the block: its duration starts, if there is one, the priority differs
    * from the default, and it does not run already.
    */
-  released(block: BlockId, nowMs: number): void {
+  released(block: LevelBlockId, nowMs: number): void {
     const timers = this.#timers;
     if (timers === null || this.priorityOf(block) === PRIORITY_DEFAULT) return;
     const durationMs = timers.durationOf(block);
@@ -116,7 +116,7 @@ export class RetentionBook {
    * Ends the durations due by `nowMs`, the earliest first: such blocks have priority 35 from now
    * on, and `expired` receives each with its old priority.
    */
-  expire(nowMs: number, expired: (block: BlockId, oldPriority: number) => void): void {
+  expire(nowMs: number, expired: (block: LevelBlockId, oldPriority: number) => void): void {
     if (this.#timers === null) return;
     for (let due = this.#timers.takeDue(nowMs); due !== null; due = this.#timers.takeDue(nowMs)) {
       const oldPriority = this.priorityOf(due);
@@ -143,35 +143,35 @@ class Timers {
     return this.#running.count;
   }
 
-  durationOf(block: BlockId): number | null {
+  durationOf(block: LevelBlockId): number | null {
     const durationMs = this.#durations[block] ?? 0;
     return durationMs === 0 ? null : durationMs;
   }
 
-  keep(block: BlockId, durationMs: number): void {
+  keep(block: LevelBlockId, durationMs: number): void {
     assert(Number.isFinite(durationMs) && durationMs > 0, "Cannot keep a block for no time");
     this.#durations[block] = durationMs;
   }
 
-  forget(block: BlockId): void {
+  forget(block: LevelBlockId): void {
     this.#durations[block] = 0;
     this.stop(block);
   }
 
-  deadlineOf(block: BlockId): number | null {
+  deadlineOf(block: LevelBlockId): number | null {
     return this.#running.has(block) ? this.#running.rankOf(block) : null;
   }
 
-  start(block: BlockId, deadlineMs: number): void {
+  start(block: LevelBlockId, deadlineMs: number): void {
     this.#running.push(block, deadlineMs, this.#turn++);
   }
 
-  stop(block: BlockId): void {
+  stop(block: LevelBlockId): void {
     if (this.#running.has(block)) this.#running.remove(block);
   }
 
   /** Takes out the earliest deadline that is not after `nowMs`; null when there is none. */
-  takeDue(nowMs: number): BlockId | null {
+  takeDue(nowMs: number): LevelBlockId | null {
     const first = this.#running.top();
     if (first === null || this.#running.rankOf(first) > nowMs) return null;
     this.#running.remove(first);

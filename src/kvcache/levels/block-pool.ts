@@ -1,5 +1,5 @@
 import { assert, IntList, intAt } from "#base";
-import { type BlockId, blockId } from "#kvcache/contents";
+import { type LevelBlockId, levelBlockId } from "#kvcache/contents";
 import type { EvictionPolicy } from "#kvcache/eviction";
 
 /** How many blocks are in each state. Their sum is `total`, always. */
@@ -17,7 +17,7 @@ export interface PoolStats {
 export class BlockPool {
   readonly total: number;
   readonly #eviction: EvictionPolicy;
-  readonly #onEvict: (block: BlockId) => void;
+  readonly #onEvict: (block: LevelBlockId) => void;
   readonly #holders: Int32Array;
   readonly #published: Uint8Array;
   /** A stack: the block given back last is still warm in the processor's caches. */
@@ -28,7 +28,7 @@ export class BlockPool {
    * `onEvict` receives each cached block that is taken for other contents. The block is not cached
    * any more by then, so the blocks that `onEvict` forgets cannot include it.
    */
-  constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: BlockId) => void) {
+  constructor(blocks: number, eviction: EvictionPolicy, onEvict: (block: LevelBlockId) => void) {
     assert(Number.isInteger(blocks) && blocks > 0, "Cannot make a pool without blocks");
     this.total = blocks;
     this.#eviction = eviction;
@@ -54,11 +54,11 @@ export class BlockPool {
     return { free, held: this.total - free - cached, cached, total: this.total };
   }
 
-  holders(block: BlockId): number {
+  holders(block: LevelBlockId): number {
     return intAt(this.#holders, block);
   }
 
-  isPublished(block: BlockId): boolean {
+  isPublished(block: LevelBlockId): boolean {
     return this.#published[block] === 1;
   }
 
@@ -77,8 +77,8 @@ export class BlockPool {
   }
 
   /** A block with one holder, to be the `index`-th of a table; null: there is none. */
-  take(index: number): BlockId | null {
-    const block = this.#free.length > 0 ? blockId(this.#free.pop()) : this.#evict();
+  take(index: number): LevelBlockId | null {
+    const block = this.#free.length > 0 ? levelBlockId(this.#free.pop()) : this.#evict();
     if (block === null) return null;
     this.#holders[block] = 1;
     this.#eviction.taken?.(block, index);
@@ -86,7 +86,7 @@ export class BlockPool {
   }
 
   /** Adds a holder to a block that is held or cached. */
-  retain(block: BlockId): void {
+  retain(block: LevelBlockId): void {
     const holders = this.holders(block);
     if (holders === 0) {
       assert(this.#published[block] === 1, "Cannot retain a free block");
@@ -97,25 +97,25 @@ export class BlockPool {
   }
 
   /** Sets a held block's priority, for policies that use it. */
-  prioritise(block: BlockId, priority: number): void {
+  prioritise(block: LevelBlockId, priority: number): void {
     assert(this.holders(block) > 0, "Cannot prioritise a block that nobody holds");
     this.#eviction.prioritise?.(block, priority);
   }
 
   /** Changes a cached block's priority: it goes behind its new equals. */
-  reorder(block: BlockId, priority: number): void {
+  reorder(block: LevelBlockId, priority: number): void {
     this.#eviction.prioritise?.(block, priority);
   }
 
   /** Makes a cached block the next to be evicted. */
-  demote(block: BlockId): void {
+  demote(block: LevelBlockId): void {
     this.#eviction.remove(block);
     this.#eviction.prioritise?.(block, 0);
     this.#eviction.addFirst(block);
   }
 
   /** Removes a holder; without holders the block is cached if published, else free. */
-  release(block: BlockId): void {
+  release(block: LevelBlockId): void {
     const holders = this.holders(block);
     assert(holders > 0, "Cannot release a block that nobody holds");
     this.#holders[block] = holders - 1;
@@ -125,13 +125,13 @@ export class BlockPool {
   }
 
   /** The held block's contents can be found from now on. */
-  publish(block: BlockId): void {
+  publish(block: LevelBlockId): void {
     assert(this.holders(block) > 0, "Cannot publish a block that nobody holds");
     this.#published[block] = 1;
   }
 
   /** The block's contents cannot be found any more. */
-  unpublish(block: BlockId): void {
+  unpublish(block: LevelBlockId): void {
     assert(this.#published[block] === 1, "Cannot unpublish a block that is not published");
     this.#published[block] = 0;
     if (this.holders(block) > 0) return;
@@ -165,7 +165,7 @@ export class BlockPool {
     assert(cached === this.#eviction.count, "Cached blocks and the eviction order differ");
   }
 
-  #evict(): BlockId | null {
+  #evict(): LevelBlockId | null {
     const victim = this.#eviction.victim();
     if (victim === null) return null;
     this.#eviction.remove(victim);

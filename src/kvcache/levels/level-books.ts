@@ -1,5 +1,12 @@
 import type { IntList } from "#base";
-import { type BlockId, blockId, type CacheLevel, type KvEventDiff } from "#kvcache/contents";
+import {
+  type BlockId,
+  blockId,
+  type CacheLevel,
+  type KvEventDiff,
+  type LevelBlockId,
+  levelBlockId,
+} from "#kvcache/contents";
 import {
   type BlockLease,
   type BlockRetention,
@@ -11,7 +18,7 @@ import {
 } from "#kvcache/eviction";
 import { BlockPool, type PoolStats } from "./block-pool.ts";
 
-/** One level's range of the block ids that all levels share, and its eviction policy. */
+/** One level's range of block ids, and its eviction policy. */
 export interface LevelShape {
   readonly level: CacheLevel;
   /** The level's first block id. */
@@ -22,7 +29,7 @@ export interface LevelShape {
 
 /**
  * One level of the cache: its pool, the retention of its blocks, and their eviction order. Its
- * interface uses the ids that all levels share; its parts count from 0.
+ * interface uses `BlockId`, its parts `LevelBlockId`; no other class converts between both.
  */
 export class LevelBooks {
   readonly level: CacheLevel;
@@ -46,9 +53,9 @@ export class LevelBooks {
     this.blocks = shape.blocks;
     this.#book = new RetentionBook(shape.blocks);
     this.#order = createEviction(shape.evictionPolicy, shape.blocks, (block) =>
-      isCovered(this.#shared(block)),
+      isCovered(this.#inCache(block)),
     );
-    this.#pool = new BlockPool(shape.blocks, this.#order, (block) => onEvict(this.#shared(block)));
+    this.#pool = new BlockPool(shape.blocks, this.#order, (block) => onEvict(this.#inCache(block)));
   }
 
   /** Blocks that can be allocated: free ones, then cached ones. */
@@ -70,20 +77,20 @@ export class LevelBooks {
   }
 
   holders(block: BlockId): number {
-    return this.#pool.holders(this.#own(block));
+    return this.#pool.holders(this.#inLevel(block));
   }
 
   isPublished(block: BlockId): boolean {
-    return this.#pool.isPublished(this.#own(block));
+    return this.#pool.isPublished(this.#inLevel(block));
   }
 
   priorityOf(block: BlockId): number {
-    return this.#book.priorityOf(this.#own(block));
+    return this.#book.priorityOf(this.#inLevel(block));
   }
 
   /** A block's current retention. */
   leaseOf(block: BlockId): BlockLease {
-    return this.#book.leaseOf(this.#own(block));
+    return this.#book.leaseOf(this.#inLevel(block));
   }
 
   /**
@@ -93,9 +100,9 @@ export class LevelBooks {
     const start = into.length;
     if (!this.#pool.allocate(count, into)) return false;
     for (let index = start; index < into.length; index++) {
-      const own = blockId(into.get(index));
+      const own = levelBlockId(into.get(index));
       this.#book.reset(own);
-      if (this.first > 0) into.set(index, this.#shared(own));
+      if (this.first > 0) into.set(index, this.#inCache(own));
     }
     return true;
   }
@@ -105,24 +112,24 @@ export class LevelBooks {
     const own = this.#pool.take(index);
     if (own === null) return null;
     this.#book.reset(own);
-    return this.#shared(own);
+    return this.#inCache(own);
   }
 
   /** Adds a holder to a block that is held or cached. */
   retain(block: BlockId): void {
-    const own = this.#own(block);
+    const own = this.#inLevel(block);
     this.#book.retained(own);
     this.#pool.retain(own);
   }
 
   /** Adds a holder that only keeps the block where it is, and uses it for no request. */
   pin(block: BlockId): void {
-    this.#pool.retain(this.#own(block));
+    this.#pool.retain(this.#inLevel(block));
   }
 
   /** Removes a holder; without holders the block is cached if published, else free. */
   release(block: BlockId, nowMs: number): void {
-    const own = this.#own(block);
+    const own = this.#inLevel(block);
     this.#pool.release(own);
     if (this.#pool.holders(own) > 0 || !this.#pool.isPublished(own)) return;
     this.#book.released(own, nowMs);
@@ -132,7 +139,7 @@ export class LevelBooks {
    * Applies the retention of a held block's newest holder. Returns its change of priority, or null.
    */
   claim(block: BlockId, retention: BlockRetention): KvEventDiff | null {
-    const own = this.#own(block);
+    const own = this.#inLevel(block);
     const change = this.#book.claim(own, retention);
     if (change !== null) this.#pool.prioritise(own, change.newValue);
     return change;
@@ -140,7 +147,7 @@ export class LevelBooks {
 
   /** Applies the lease of the block whose contents a held, unpublished block got. */
   inherit(block: BlockId, lease: BlockLease): void {
-    const own = this.#own(block);
+    const own = this.#inLevel(block);
     this.#book.inherit(own, lease);
     this.#pool.prioritise(own, lease.priority);
   }
@@ -149,18 +156,18 @@ export class LevelBooks {
   expire(nowMs: number, expired: (block: BlockId, oldPriority: number) => void): void {
     this.#book.expire(nowMs, (own, oldPriority) => {
       this.#pool.reorder(own, this.#book.priorityOf(own));
-      expired(this.#shared(own), oldPriority);
+      expired(this.#inCache(own), oldPriority);
     });
   }
 
   /** The held block's contents can be found from now on. */
   publish(block: BlockId): void {
-    this.#pool.publish(this.#own(block));
+    this.#pool.publish(this.#inLevel(block));
   }
 
   /** Unpublishes the block, if it is published; a cached block is free then. */
   forget(block: BlockId): void {
-    const own = this.#own(block);
+    const own = this.#inLevel(block);
     if (!this.#pool.isPublished(own)) return;
     this.#book.retained(own);
     this.#pool.unpublish(own);
@@ -168,7 +175,7 @@ export class LevelBooks {
 
   /** A block that may have been covered is not covered any more. */
   uncovered(block: BlockId): void {
-    this.#order.uncovered?.(this.#own(block));
+    this.#order.uncovered?.(this.#inLevel(block));
   }
 
   /** Frees every cached block; the index must have forgotten them before. */
@@ -179,8 +186,8 @@ export class LevelBooks {
 
   /** Gives a cached block the lowest priority and makes it the next to be evicted. */
   demote(block: BlockId): void {
-    this.#book.setPriority(this.#own(block), PRIORITY_MIN);
-    this.#pool.demote(this.#own(block));
+    this.#book.setPriority(this.#inLevel(block), PRIORITY_MIN);
+    this.#pool.demote(this.#inLevel(block));
   }
 
   /** Checks the pool against the holders counted from the tables, by shared id. For tests. */
@@ -188,11 +195,11 @@ export class LevelBooks {
     this.#pool.audit(expectedHolders.subarray(this.first, this.first + this.blocks));
   }
 
-  #own(block: BlockId): BlockId {
-    return blockId(block - this.first);
+  #inLevel(block: BlockId): LevelBlockId {
+    return levelBlockId(block - this.first);
   }
 
-  #shared(block: BlockId): BlockId {
+  #inCache(block: LevelBlockId): BlockId {
     return blockId(block + this.first);
   }
 }
