@@ -58,7 +58,13 @@ export class KvCache {
     this.#storesTails = this.prefixCaching && partialReuse;
     this.#blocksPerLevel = books.blocksPerLevel;
     this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel) : null;
-    this.#books = new CacheBooks(books, createObserver(shape, this.#events));
+    this.#books = new CacheBooks(books, {
+      observer: (contents) => createObserver(shape, contents, this.#events),
+      disk: {
+        offloaded: (host, node) => this.#disk.offloaded(host, node),
+        forgotten: (disk, node) => this.#disk.forgotten(disk, node),
+      },
+    });
     this.#reuse = new PrefixReuse(this.#books, {
       blockTokens,
       partialReuse,
@@ -150,11 +156,6 @@ export class KvCache {
   claimCost(block: BlockId): 0 | 1 {
     const { device } = this.#books;
     return device.has(block) && device.holders(block) > 0 ? 0 : 1;
-  }
-
-  /** Whether a block is on the device. */
-  isOnDevice(block: BlockId): boolean {
-    return this.#books.device.has(block);
   }
 
   /**

@@ -65,7 +65,7 @@ export class BlockLedger {
     if (partial.takeover) return cost + 1;
     // A copied block is held until it is copied, so that nothing evicts it meanwhile.
     const { block } = partial;
-    const isCounted = this.#claimed.has(block) || !this.#cache.isOnDevice(block);
+    const isCounted = this.#claimed.has(block) || this.#cache.levelOf(block) !== 0;
     return cost + (isCounted ? 0 : this.#cache.claimCost(block)) + 1;
   }
 
@@ -77,7 +77,7 @@ export class BlockLedger {
     if (partial === null) return;
     // A partial copy from host memory leaves its source there: a sequence that claims that in full
     // pays for it.
-    if (this.#cache.isOnDevice(partial.block)) this.#claimed.add(partial.block);
+    if (this.#cache.levelOf(partial.block) === 0) this.#claimed.add(partial.block);
     if (partial.takeover) this.#takenOver.add(partial.block);
   }
 

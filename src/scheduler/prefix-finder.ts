@@ -50,9 +50,9 @@ export class PrefixFinder {
   #worthFetching({ blocks }: PrefixMatch): number | null {
     const { cache, estimates } = this.#draft.state;
     if (estimates === null || cache.poolStats(1).total === 0) return null;
-    const first = blocks.findIndex((block) => !cache.isOnDevice(block));
+    const first = blocks.findIndex((block) => cache.levelOf(block) !== 0);
     if (first < 0) return null;
-    const fetched = blocks.filter((block) => !cache.isOnDevice(block)).length;
+    const fetched = blocks.filter((block) => cache.levelOf(block) !== 0).length;
     const start = first * cache.blockTokens;
     const end = blocks.length * cache.blockTokens;
     return estimates.loadPays({ level: 1, blocks: fetched, start, end }) ? null : first;

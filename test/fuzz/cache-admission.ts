@@ -66,7 +66,7 @@ export class Admission {
       if (index < unseen.from || index >= unseen.to) this.#claimed.add(block);
     }
     const source = used.partial?.block;
-    if (source !== undefined && this.#cache.isOnDevice(source)) this.#claimed.add(source);
+    if (source !== undefined && this.#cache.levelOf(source) === 0) this.#claimed.add(source);
     if (used.partial?.takeover === true) this.#takenOver.add(used.partial.block);
     this.#items.push({ sequence, match: used, start, end });
     return true;
@@ -109,7 +109,7 @@ export class Admission {
       if (isSeen && !this.#claimed.has(block)) cost += this.#cache.claimCost(block);
     }
     if (partial === null) return cost;
-    const isCounted = this.#claimed.has(partial.block) || !this.#cache.isOnDevice(partial.block);
+    const isCounted = this.#claimed.has(partial.block) || this.#cache.levelOf(partial.block) !== 0;
     const source = isCounted ? 0 : this.#cache.claimCost(partial.block);
     return cost + source + (partial.takeover ? 0 : 1);
   }

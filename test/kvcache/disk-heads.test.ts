@@ -79,7 +79,7 @@ test("what comes before blocks on disk is written, too, though it never leaves t
   const disk = new DiskCache({ hostBlocks: 4, diskBlocks: 20 });
   for (const prompt of PROMPTS) disk.compute(prompt);
   const { blocks } = disk.cache.match("", Int32Array.from(PROMPTS[0] ?? []));
-  expect(blocks.slice(0, 3).every((block) => disk.cache.isOnDevice(block))).toBe(true);
+  expect(blocks.slice(0, 3).every((block) => disk.cache.levelOf(block) === 0)).toBe(true);
   disk.between();
   expect(disk.files.size).toBeGreaterThan(3);
   expect(disk.orphans()).toEqual([]);

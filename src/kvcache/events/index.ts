@@ -34,7 +34,7 @@ export {
 } from "./kv-event-log.ts";
 export { KvEventQueue } from "./kv-event-queue.ts";
 export { KvMirror } from "./kv-mirror.ts";
-export { createObserver, StoreObserver } from "./store-observer.ts";
+export { createObserver, type ObservedContents, StoreObserver } from "./store-observer.ts";
 export {
   type VllmAllBlocksCleared,
   type VllmBlockRemoved,

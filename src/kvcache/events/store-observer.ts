@@ -25,6 +25,13 @@ export interface ObserverParts {
   readonly files: BlockHasher | null;
 }
 
+/** The contents that are observed. */
+export interface ObservedContents {
+  readonly index: ContentIndex;
+  /** The priority of a block of any level. */
+  readonly priorityOf: (block: BlockId) => number;
+}
+
 /**
  * Keeps the names of stored contents, and emits an event for every change. Without events and files
  * it does nothing.
@@ -32,24 +39,20 @@ export interface ObserverParts {
 export class StoreObserver {
   readonly #parts: ObserverParts;
   readonly #hashers: readonly BlockHasher[];
-  #index: ContentIndex | null = null;
-  #priorityOf: (block: BlockId) => number = () => 0;
+  readonly #index: ContentIndex;
+  readonly #priorityOf: (block: BlockId) => number;
 
-  constructor(parts: ObserverParts) {
+  constructor(parts: ObserverParts, { index, priorityOf }: ObservedContents) {
     this.#parts = parts;
+    this.#index = index;
+    this.#priorityOf = priorityOf;
     const hashers = [parts.events?.hasher, parts.files];
     this.#hashers = [...new Set(hashers)].filter((hasher): hasher is BlockHasher => !!hasher);
   }
 
-  /** Sets the observed index. */
-  watch(index: ContentIndex, priorityOf: (block: BlockId) => number): void {
-    this.#index = index;
-    this.#priorityOf = priorityOf;
-  }
-
   /** Called once the node has its first block. */
   stored(node: NodeId): void {
-    if (this.#hashers.length === 0 || this.#index === null) return;
+    if (this.#hashers.length === 0) return;
     const content = contentOf(this.#index, node);
     const parent = this.#index.tree.parentOf(node);
     for (const hasher of this.#hashers) hasher.set(node, parent, content);
@@ -74,7 +77,7 @@ export class StoreObserver {
   /** Called before all contents are cleared. */
   cleared(): void {
     const { events } = this.#parts;
-    if (events === null || this.#index === null) return;
+    if (events === null) return;
     const hashes = [...this.#index.tree.nodes()].map((node) => events.hasher.hashOf(node));
     if (hashes.length > 0) events.queue.emit({ type: "cleared", hashes });
   }
@@ -88,7 +91,7 @@ export class StoreObserver {
   snapshotBlocks(): KvSnapshot["blocks"] | null {
     const { events } = this.#parts;
     const index = this.#index;
-    if (events === null || index === null) return null;
+    if (events === null) return null;
     const blocks: SnapshotBlock[] = [];
     for (const node of index.tree.nodes()) {
       const parent = index.tree.parentOf(node);
@@ -100,8 +103,8 @@ export class StoreObserver {
 
   #storedBlock(node: NodeId, content: BlockContent): StoredBlock {
     const { events } = this.#parts;
-    const block = this.#index?.blockOf(node);
-    assert(events !== null && this.#index !== null && block !== undefined, "Nobody observes");
+    const block = this.#index.blockOf(node);
+    assert(events !== null, "Cannot describe a block for events: there are none");
     return {
       hash: events.hasher.hashOf(node),
       tokenIds: Array.from(content.tokens),
@@ -125,14 +128,18 @@ export interface ObservedShape {
 }
 
 /** The observer that a cache of this shape needs; `queue`: where its events go. */
-export function createObserver(shape: ObservedShape, queue: KvEventQueue | null): StoreObserver {
+export function createObserver(
+  shape: ObservedShape,
+  contents: ObservedContents,
+  queue: KvEventQueue | null,
+): StoreObserver {
   const { blocks, hostBlocks = 0, diskBlocks = 0, events: algorithm = null } = shape;
   const nodes = blocks + hostBlocks + diskBlocks;
   const hasher = algorithm === null ? null : createBlockHasher(algorithm, { nodes });
   const isFileName = hasher?.algorithm === "sha256_cbor";
   const named = isFileName ? hasher : createFileHasher(diskBlocks, nodes);
   const events = queue === null || hasher === null ? null : { hasher, queue };
-  return new StoreObserver({ events, files: diskBlocks > 0 ? named : null });
+  return new StoreObserver({ events, files: diskBlocks > 0 ? named : null }, contents);
 }
 
 /** Files are named by collision-resistant digests, whatever the algorithm of the events is. */

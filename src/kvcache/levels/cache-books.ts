@@ -15,6 +15,7 @@ import {
 import type { StoreObserver } from "#kvcache/events";
 import { type BlockRetention, type EvictionPolicyName, timelessLease } from "#kvcache/eviction";
 import type { BlockMove } from "./block-move.ts";
+import type { BooksListeners, DiskListener } from "./books-listeners.ts";
 import { LevelBooks } from "./level-books.ts";
 
 /** The number of blocks per level, and their eviction policy. */
@@ -51,6 +52,7 @@ export class CacheBooks {
   readonly host: LevelBooks | null;
   readonly disk: LevelBooks | null;
   readonly observer: StoreObserver;
+  readonly #diskListener: DiskListener;
   readonly #levels: readonly LevelBooks[];
   readonly #offloadPriorityMin: number;
   readonly #stats: readonly Counted[];
@@ -59,13 +61,9 @@ export class CacheBooks {
   #moves: BlockMove[] = [];
   /** On the caller's clock, by `advance`. */
   #nowMs = 0;
-  /** Receives host blocks that just got contents, while they are held. */
-  onOffloaded: ((host: BlockId, node: NodeId) => void) | null = null;
-  /** Receives disk blocks that are taken for other contents, or forgotten. */
-  onDiskForgotten: ((disk: BlockId, node: NodeId) => void) | null = null;
 
-  constructor(shape: BooksShape, observer: StoreObserver) {
-    this.observer = observer;
+  constructor(shape: BooksShape, listeners: BooksListeners) {
+    this.#diskListener = listeners.disk;
     this.#offloadPriorityMin = shape.offloadPriorityMin;
     let first = 0;
     this.#levels = shape.blocksPerLevel.map((blocks, level) => {
@@ -90,13 +88,14 @@ export class CacheBooks {
       { blocks: first, blockTokens: shape.blockTokens },
       (block) => this.levelOf(block),
       {
-        stored: (node) => observer.stored(node),
+        stored: (node) => this.observer.stored(node),
         removed: (node) => this.#nodeRemoved(node),
         bestChanged: (node, from, to) => this.#bestChanged(node, from, to),
         uncovered: (block) => this.booksOf(block).uncovered(block),
       },
     );
-    observer.watch(this.index, (block) => this.booksOf(block).priorityOf(block));
+    const priorityOf = (block: BlockId) => this.booksOf(block).priorityOf(block);
+    this.observer = listeners.observer({ index: this.index, priorityOf });
   }
 
   /** The time of the last `advance`. */
@@ -314,7 +313,7 @@ export class CacheBooks {
   #removeFromIndex(block: BlockId, node: NodeId, isOnly: boolean): void {
     if (isOnly) {
       if (this.index.hasChildren(node)) this.#forgetBelow(node);
-    } else if (this.levelOf(block) === 2) this.onDiskForgotten?.(block, node);
+    } else if (this.levelOf(block) === 2) this.#diskListener.forgotten(block, node);
     this.index.remove(block);
   }
 
@@ -337,9 +336,9 @@ export class CacheBooks {
 
   /** Called before contents are removed with their last block. */
   #nodeRemoved(node: NodeId): void {
-    if (this.onDiskForgotten !== null) {
+    if (this.disk !== null) {
       const last = this.index.blockOf(node);
-      if (this.levelOf(last) === 2) this.onDiskForgotten(last, node);
+      if (this.levelOf(last) === 2) this.#diskListener.forgotten(last, node);
     }
     this.observer.removed(node);
   }
@@ -355,7 +354,7 @@ export class CacheBooks {
       return false;
     }
     this.copyToHost(block, copy, node);
-    this.onOffloaded?.(copy, node);
+    if (this.disk !== null) this.#diskListener.offloaded(copy, node);
     this.release(copy);
     return true;
   }
@@ -369,9 +368,9 @@ export class CacheBooks {
   }
 
   #forgetFiles(): void {
-    if (this.onDiskForgotten === null) return;
+    if (this.disk === null) return;
     for (const node of this.index.tree.nodes()) {
-      for (const block of this.index.blocksIn(node, 2)) this.onDiskForgotten(block, node);
+      for (const block of this.index.blocksIn(node, 2)) this.#diskListener.forgotten(block, node);
     }
   }
 

@@ -1,6 +1,7 @@
 import { assert } from "#base";
 import type { BlockId, NodeId, PrefixMatch } from "#kvcache/contents";
 import { timelessLease } from "#kvcache/eviction";
+import type { DiskListener } from "./books-listeners.ts";
 import type { CacheBooks } from "./cache-books.ts";
 import { DiskHeads } from "./disk-heads.ts";
 import type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
@@ -32,7 +33,7 @@ interface Load {
  * host memory: contents that reach it are written behind, and are read back into it. A host block
  * stays held while a job uses it.
  */
-export class DiskBooks {
+export class DiskBooks implements DiskListener {
   readonly #books: CacheBooks;
   readonly #heads: DiskHeads;
   #jobs: DiskJob[] = [];
@@ -52,9 +53,6 @@ export class DiskBooks {
   constructor(books: CacheBooks) {
     this.#books = books;
     this.#heads = new DiskHeads(books.index, (node) => this.#isWritten(node));
-    if (books.disk === null) return;
-    books.onOffloaded = (host, node) => this.#writeBehind(host, node);
-    books.onDiskForgotten = (disk, node) => this.#delete(disk, node);
   }
 
   /** Counters since the start. */
@@ -171,7 +169,8 @@ export class DiskBooks {
     return known ? node : null;
   }
 
-  #writeBehind(host: BlockId, node: NodeId): void {
+  /** Contents that reach host memory are written behind, unless they are on disk already. */
+  offloaded(host: BlockId, node: NodeId): void {
     const { index } = this.#books;
     for (const _ of index.blocksIn(node, 2)) return;
     const parent = index.tree.parentOf(node);
@@ -276,7 +275,8 @@ export class DiskBooks {
     if (this.#books.index.nodeOf(disk) !== null) this.#books.forget(disk);
   }
 
-  #delete(disk: BlockId, node: NodeId): void {
+  /** Deletes the file of contents that leave the disk, unless it is to be kept. */
+  forgotten(disk: BlockId, node: NodeId): void {
     if (this.#keepsFiles) return;
     this.#jobs.push({ kind: "delete", disk, file: this.#fileOf(node, disk) });
   }

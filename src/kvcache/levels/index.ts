@@ -1,8 +1,9 @@
 /**
  * kvcache/levels: the device, host memory and disk, and every move between them.
  *
- *   cache-books.ts    all levels together: stored contents and their moves
- *   level-books.ts     one level: its pool, the retention of its blocks, which one is evicted first
+ *   cache-books.ts    all levels together: stored contents and their moves; books-listeners.ts:
+ *                     the parts that are told of changes
+ *   level-books.ts    one level: its pool, the retention of its blocks, which one is evicted first
  *   block-pool.ts     counts holders, allocates blocks, frees them
  *   block-move.ts     a copy from one block to another
  *   swap.ts           whole tables to host memory and back
