@@ -12,13 +12,15 @@ const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
 /** The cache levels of a loaded model; none for a model without a cache. */
 export function cacheSizes(
-  { blockTokens, bytesPerBlock }: Pick<ModelInfo, "blockTokens" | "bytesPerBlock">,
+  info: Pick<ModelInfo, "blockTokens" | "bytesPerBlock" | "groupWindows">,
   report: CacheReport | null,
 ): readonly LevelSize[] {
+  const { blockTokens, bytesPerBlock, groupWindows } = info;
   return (report?.levels ?? []).map(({ level, total }) => ({
     level,
     blocks: total,
-    tokens: total * blockTokens,
+    // The same tokens have a block in each group of layers.
+    tokens: Math.floor(total / groupWindows.length) * blockTokens,
     bytes: total * bytesPerBlock,
   }));
 }

@@ -53,8 +53,9 @@ export interface KvPoolOptions extends Omit<KvPool, "bytesPerBlock" | "layout"> 
 }
 
 /**
- * Calibrated scales [layers] of all keys and of all values of a layer, positive: stored is
- * saturate(round(x / scale)).
+ * Calibrated scales of all keys and of all values of a layer, positive: stored is
+ * saturate(round(x / scale)). One per layer of the model, which are more than those of a block
+ * where layers are in several groups.
  */
 export interface KvScales {
   readonly key: Float32Array;

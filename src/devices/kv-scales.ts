@@ -7,6 +7,26 @@ export function isScaled(format: KvFormat): boolean {
   return format === "i8" || format === "fp8";
 }
 
+/** Which layer of a cache an op reads or writes. */
+export interface KvLayerIndex {
+  /** Index among the layers of a block. */
+  readonly layer: number;
+  /** Index of its calibrated scales; `layer` by default. */
+  readonly scaleLayer?: number;
+}
+
+/** The scales of a layer's keys and values; `none` twice where each token has its own. */
+export function layerScales(
+  scales: KvScales | null,
+  layer: number,
+  none: number,
+): readonly [key: number, value: number] {
+  if (scales === null) return [none, none];
+  const [key, value] = [scales.key[layer], scales.value[layer]];
+  assert(key !== undefined && value !== undefined, `Cannot scale layer ${layer}: no scale`);
+  return [key, value];
+}
+
 /**
  * The calibrated scales of a cache, checked; null where each token has its own, or none is needed.
  */
@@ -15,7 +35,8 @@ export function checkedScales(options: KvBlockOptions): KvScales | null {
   if (scales === undefined) return null;
   assert(isScaled(format), `Cannot scale keys and values of ${format}: i8 or fp8 wanted`);
   for (const ofLayers of [scales.key, scales.value]) {
-    const good = ofLayers.length === layers && ofLayers.every((scale) => scale > 0);
+    // A cache whose layers are in several groups has more layers than a block of it.
+    const good = ofLayers.length >= layers && ofLayers.every((scale) => scale > 0);
     assert(good, `Cannot scale ${layers} layers by ${ofLayers.join(", ")}`);
   }
   return scales;

@@ -131,7 +131,10 @@ export interface RopeKvWriteInput {
   readonly query: DeviceTensor;
   readonly heads: number;
   readonly cache: KvPool;
+  /** Index among the layers of a block. */
   readonly layer: number;
+  /** Index of the layer's calibrated scales; `layer` by default. */
+  readonly scaleLayer?: number;
   /** [T] i32. */
   readonly positions: DeviceTensor;
   /** [T] i32: slot of each token's key and value. Negative: not stored. */
@@ -193,7 +196,10 @@ export interface PagedAttentionInput {
   readonly query: DeviceTensor;
   readonly heads: number;
   readonly cache: KvPool;
+  /** Index among the layers of a block. */
   readonly layer: number;
+  /** Index of the layer's calibrated scales; `layer` by default. */
+  readonly scaleLayer?: number;
   readonly batch: AttentionBatch;
   readonly scale: number;
   /**

@@ -36,8 +36,12 @@ export interface KvCacheShape {
   readonly copyOnPartialReuse?: boolean;
   /** Which cached block to evict first. Default: priority. */
   readonly evictionPolicy?: EvictionPolicyName;
-  /** Set where every layer sees only a window of a sequence: blocks outside it are released. */
-  readonly window?: CacheWindow | null;
+  /**
+   * By group of layers, at most 256: the window of a sequence that its layers see; blocks outside
+   * it are released. null: all. Each group has a block for the same positions. Default: one group,
+   * which sees all.
+   */
+  readonly windows?: readonly (CacheWindow | null)[];
   /** Emit KV events, with block hashes of this algorithm; null: no events. Default: null. */
   readonly events?: BlockHashAlgorithm | null;
 }

@@ -1,12 +1,14 @@
 /**
  * kvcache: which sequence holds which KV block, and which prefixes can be shared.
  *
- * A block stores keys and values of `blockTokens` consecutive positions, for every layer. Sequences
- * hold blocks through their tables; sequences with equal history hold the same ones.
+ * A block stores keys and values of `blockTokens` consecutive positions, for every layer of a group;
+ * most models have one group, which is all layers. Sequences hold blocks through their tables;
+ * sequences with equal history hold the same ones.
  *
  *   kv-cache.ts      the interface, for tables: match, adopt, allocate, publish, release
  *   cache-shape.ts, cache-stats.ts   its settings and its statistics
  *   prefix-reuse.ts  gives tables the stored prefix of a prompt
+ *   group-match.ts   the prefix that all groups of layers have
  *   publisher.ts     publishes the blocks that tables hold
  *   truncation.ts    cuts a conversation back
  *
@@ -32,11 +34,14 @@ export {
   type CacheLevel,
   type CacheScope,
   type ContentKeys,
+  type GroupMatch,
+  groupScope,
   type KvEventDiff,
   type LevelBlockId,
   levelBlockId,
   type MultimodalItem,
   type MultimodalKey,
+  matchParts,
   NO_MATCH,
   type NodeId,
   type PartialFind,

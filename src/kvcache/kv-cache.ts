@@ -5,6 +5,8 @@ import {
   blockId,
   type CacheLevel,
   type ContentKeys,
+  groupScope,
+  matchParts,
   NO_MATCH,
   type NodeId,
   type PrefixMatch,
@@ -28,7 +30,8 @@ import {
 } from "#kvcache/levels";
 import { booksShape, type CacheWindow, type KvCacheShape, unseenBlocks } from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
-import { PrefixReuse } from "./prefix-reuse.ts";
+import { matchGroups } from "./group-match.ts";
+import { type BlockRange, PrefixReuse } from "./prefix-reuse.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
 import { truncate } from "./truncation.ts";
 
@@ -36,8 +39,8 @@ import { truncate } from "./truncation.ts";
 export class KvCache {
   readonly blockTokens: number;
   readonly prefixCaching: boolean;
-  /** Attention window; null: queries see everything. */
-  readonly window: CacheWindow | null;
+  /** By group of layers: the attention window; null: queries see everything. */
+  readonly windows: readonly (CacheWindow | null)[];
   readonly #storesTails: boolean;
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
@@ -46,6 +49,7 @@ export class KvCache {
   readonly #disk: DiskBooks;
   readonly #events: KvEventQueue | null;
   readonly #blocksPerLevel: readonly number[];
+  readonly #hasWindow: boolean;
   #copiedBlocks = 0;
 
   constructor(shape: KvCacheShape) {
@@ -53,11 +57,14 @@ export class KvCache {
     const { blockTokens } = books;
     this.blockTokens = blockTokens;
     this.prefixCaching = shape.prefixCaching ?? true;
-    this.window = shape.window ?? null;
+    this.windows = shape.windows ?? [null];
+    assert(this.windows.length > 0, "Cannot make a cache without a group of layers");
+    this.#hasWindow = this.windows.some((window) => window !== null);
     const partialReuse = shape.partialReuse ?? true;
     this.#storesTails = this.prefixCaching && partialReuse;
     this.#blocksPerLevel = books.blocksPerLevel;
-    this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel) : null;
+    const groups = this.windows.length;
+    this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel, groups) : null;
     this.#books = new CacheBooks(books, {
       observer: (contents) => createObserver(shape, contents, this.#events),
       disk: {
@@ -69,7 +76,6 @@ export class KvCache {
       blockTokens,
       partialReuse,
       copyOnPartialReuse: shape.copyOnPartialReuse ?? true,
-      unseenBlocks: (tokens) => this.unseenBlocks(tokens),
     });
     this.#publisher = new Publisher(this.#books, blockTokens);
     this.#swap = new Swap(this.#books);
@@ -122,7 +128,17 @@ export class KvCache {
     return this.#books.booksOf(block).priorityOf(block);
   }
 
-  /** Blocks that `tokens` positions need. */
+  /** Whether blocks fall out of a window in some group of layers. */
+  get hasWindow(): boolean {
+    return this.#hasWindow;
+  }
+
+  /** Groups of layers: a table has a block in each for the same positions. */
+  get groupCount(): number {
+    return this.windows.length;
+  }
+
+  /** Blocks that `tokens` positions need in one group of layers. */
   blocksFor(tokens: number): number {
     return Math.ceil(tokens / this.blockTokens);
   }
@@ -138,7 +154,10 @@ export class KvCache {
    */
   match(scope: string, tokens: Int32Array, keys: ContentKeys | null = null): PrefixMatch {
     if (!this.prefixCaching) return NO_MATCH;
-    return this.#reuse.match({ scope, tokens, keys });
+    const prompt = { scope, tokens, keys };
+    const { groupCount: groups, blockTokens } = this;
+    if (groups === 1) return { ...this.#reuse.match(prompt), further: NO_MATCH.further };
+    return matchGroups(prompt, { groups, blockTokens, find: (part) => this.#reuse.match(part) });
   }
 
   /** `hold` and `settle` in one, where only one table is filled. */
@@ -163,51 +182,69 @@ export class KvCache {
    * sees, against eviction. All tables that a step fills are held first, then settled.
    */
   hold(table: BlockTable, match: PrefixMatch): void {
-    this.#reuse.hold(table, match);
+    const matches = matchParts(match);
+    for (const [group, part] of this.#partsOf(table).entries()) {
+      const unseen = this.unseenBlocks(match.tokens, group);
+      this.#reuse.hold(part, matches[group] ?? NO_MATCH, unseen);
+    }
   }
 
   /** Makes a held match usable: moves contents to the device, copies a partial block. */
   settle(table: BlockTable, match: PrefixMatch): void {
-    this.#reuse.settle(table, match);
+    const matches = matchParts(match);
+    for (const [group, part] of table.parts.entries()) {
+      // A token counts once as found, however many groups there are.
+      this.#reuse.settle(part, matches[group] ?? NO_MATCH, group === 0);
+    }
   }
 
   /** Extends a fully published table to `blocks` blocks; the further ones must be stored. */
   extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
-    this.#reuse.extend(table, { scope: table.scope, tokens, keys: table.keys }, blocks);
+    for (const part of this.#partsOf(table)) {
+      this.#reuse.extend(part, { scope: part.scope, tokens, keys: part.keys }, blocks);
+    }
   }
 
   /** An empty table gets all blocks of another one, the partly filled last one too, as shared. */
   fork(parent: BlockTable, child: BlockTable): void {
     assert(child.length === 0, "Cannot fork into a table that has blocks");
     assert(child.scope === parent.scope, "Cannot fork into another scope");
-    for (let index = 0; index < parent.length; index++) {
-      const block = parent.get(index);
-      if (parent.holds(index)) this.#books.booksOf(block).retain(block);
-      child.ids.push(block);
+    for (const [group, part] of this.#partsOf(child).entries()) {
+      const source = parent.parts[group];
+      if (source === undefined) continue;
+      for (let index = 0; index < source.length; index++) {
+        const block = source.get(index);
+        if (source.holds(index)) this.#books.booksOf(block).retain(block);
+        part.ids.push(block);
+      }
+      part.follow(source);
     }
-    child.follow(parent);
   }
 
-  /** Whether another table holds the block at `index`, too. */
-  isShared(table: BlockTable, index: number): boolean {
-    return table.holds(index) && this.holders(table.get(index)) > 1;
+  /** The parts of a table whose block at `index` another table holds, too. */
+  sharedParts(table: BlockTable, index: number): readonly BlockTable[] {
+    return table.parts.filter((part) => part.holds(index) && this.holders(part.get(index)) > 1);
   }
 
   /**
-   * Call before writing from `position` on: a table that shares the block of `position` gets a copy
-   * of its own. False, and nothing happens, when there is no block left.
+   * Call before writing from `position` on: a table that shares a block of `position` gets a copy
+   * of its own. False, and nothing happens, when there are too few blocks.
    */
   makeWritable(table: BlockTable, position: number): boolean {
     const index = Math.floor(position / this.blockTokens);
-    if (index >= table.length || !this.isShared(table, index)) return true;
+    if (index >= table.length) return true;
     const { device } = this.#books;
-    const shared = table.get(index);
-    const copy = device.take(index);
-    if (copy === null) return false;
-    this.#books.copy(shared, copy);
-    this.#books.release(shared);
-    table.ids.set(index, copy);
-    this.#copiedBlocks++;
+    const parts = this.sharedParts(table, index);
+    if (parts.length > device.availableCount) return false;
+    for (const part of parts) {
+      const shared = part.get(index);
+      const copy = device.take(index);
+      assert(copy !== null, "Cannot take an available block");
+      this.#books.copy(shared, copy);
+      this.#books.release(shared);
+      part.ids.set(index, copy);
+      this.#copiedBlocks++;
+    }
     return true;
   }
 
@@ -216,14 +253,26 @@ export class KvCache {
     return this.#books.takeMoves();
   }
 
-  /** Appends `count` blocks; false, and nothing changes, when blocks must be freed first. */
+  /**
+   * Appends `count` blocks in each group of layers; false, and nothing changes, when blocks must be
+   * freed first.
+   */
   allocate(table: BlockTable, count: number): boolean {
-    return this.#books.device.allocate(count, table.ids);
+    const { device } = this.#books;
+    if (count * this.groupCount > device.availableCount) return false;
+    for (const part of this.#partsOf(table)) {
+      const allocated = device.allocate(count, part.ids);
+      assert(allocated, "Cannot allocate available blocks");
+    }
+    return true;
   }
 
   /** Sets the holder's retention of the table's block at `index`; null leaves it as it is. */
   setRetention(table: BlockTable, index: number, retention: BlockRetention | null): void {
-    if (retention !== null && table.holds(index)) this.#books.claim(table.get(index), retention);
+    if (retention === null) return;
+    for (const part of table.parts) {
+      if (part.holds(index)) this.#books.claim(part.get(index), retention);
+    }
   }
 
   /**
@@ -248,7 +297,9 @@ export class KvCache {
     log: IntList | null = null,
   ): void {
     if (!this.prefixCaching) return;
-    this.#publisher.publish(table, { tokens, computed: filled }, log);
+    for (const part of table.parts) {
+      this.#publisher.publish(part, { tokens, computed: filled }, log);
+    }
   }
 
   /**
@@ -262,27 +313,31 @@ export class KvCache {
 
   /** Releases the blocks that no query at `position` or later sees; none without a window. */
   dropLeading(table: BlockTable, position: number): void {
-    const { from, to } = this.unseenBlocks(position);
-    const end = Math.min(to, table.length);
-    const start = Math.max(from, table.droppedTo);
-    for (let index = start; index < end; index++) this.#books.release(table.get(index));
-    if (end <= start) return;
-    table.droppedFrom = from;
-    table.droppedTo = end;
+    for (const [group, part] of table.parts.entries()) {
+      const { from, to } = this.unseenBlocks(position, group);
+      const end = Math.min(to, part.length);
+      const start = Math.max(from, part.droppedTo);
+      for (let index = start; index < end; index++) this.#books.release(part.get(index));
+      if (end <= start) continue;
+      part.droppedFrom = from;
+      part.droppedTo = end;
+    }
   }
 
   /**
-   * Table indices that no query at `position` or later sees: `from` up to `to`. Equal where every
-   * query sees everything.
+   * Table indices that no query of a group at `position` or later sees: `from` up to `to`. Equal
+   * where every query sees everything.
    */
-  unseenBlocks(position: number): { readonly from: number; readonly to: number } {
-    return unseenBlocks(this.window, this.blockTokens, position);
+  unseenBlocks(position: number, group = 0): BlockRange {
+    return unseenBlocks(this.windows[group] ?? null, this.blockTokens, position);
   }
 
   /** Releases the table's last blocks, down to `blocks`: their positions are not needed. */
   shrink(table: BlockTable, blocks: number): void {
-    assert(table.publishedBlocks <= blocks, "Cannot take a published block back");
-    while (table.length > blocks) this.#books.release(blockId(table.ids.pop()));
+    for (const part of table.parts) {
+      assert(part.publishedBlocks <= blocks, "Cannot take a published block back");
+      while (part.length > blocks) this.#books.release(blockId(part.ids.pop()));
+    }
   }
 
   /**
@@ -290,25 +345,27 @@ export class KvCache {
    * `tail` the partly filled last block can be found from now on, too.
    */
   release(table: BlockTable, tail: StoredTail | null = null): void {
-    if (tail !== null && this.#storesTails && !table.swapped) {
-      this.#publisher.publishTail(table, tail);
+    for (const part of table.parts) {
+      if (tail !== null && this.#storesTails && !part.swapped) {
+        this.#publisher.publishTail(part, tail);
+      }
+      while (part.length > 0) {
+        const held = part.holds(part.length - 1);
+        const block = blockId(part.ids.pop());
+        if (held) this.#books.release(block);
+      }
+      part.reset();
     }
-    while (table.length > 0) {
-      const held = table.holds(table.length - 1);
-      const block = blockId(table.ids.pop());
-      if (held) this.#books.release(block);
-    }
-    table.reset();
   }
 
   /** Blocks that must move when these tables, and no others, are swapped out or in. */
   swapBlocks(tables: readonly BlockTable[]): number {
-    return this.#swap.blocksOf(tables);
+    return this.#swap.blocksOf(allParts(tables));
   }
 
   /** Whether host memory has room for these tables. */
   canSwapOut(tables: readonly BlockTable[]): boolean {
-    return this.#swap.canSwapOut(tables);
+    return this.#swap.canSwapOut(allParts(tables));
   }
 
   /**
@@ -316,12 +373,12 @@ export class KvCache {
    * device block. False, and nothing moves, when host memory has too few blocks.
    */
   swapOut(tables: readonly BlockTable[]): boolean {
-    return this.#swap.swapOut(tables);
+    return this.#swap.swapOut(allParts(tables));
   }
 
   /** The reverse of `swapOut`. False, and nothing moves, when the device has too few blocks. */
   swapIn(tables: readonly BlockTable[]): boolean {
-    return this.#swap.swapIn(tables);
+    return this.#swap.swapIn(allParts(tables));
   }
 
   /**
@@ -366,8 +423,12 @@ export class KvCache {
    * conversation continues get the lowest priority and are evicted next. Returns their number.
    */
   truncate(scope: string, tokens: Int32Array, keep: number): number {
-    const prompt = { scope, tokens, keys: null };
-    return truncate(this.#books, { prompt, keep, blockTokens: this.blockTokens });
+    let demoted = 0;
+    for (let group = 0; group < this.groupCount; group++) {
+      const prompt = { scope: groupScope(scope, group), tokens, keys: null };
+      demoted += truncate(this.#books, { prompt, keep, blockTokens: this.blockTokens });
+    }
+    return demoted;
   }
 
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
@@ -395,6 +456,19 @@ export class KvCache {
 
   /** Checks the bookkeeping against all tables there are. Costs a scan; for tests and bugs. */
   audit(tables: Iterable<BlockTable>): void {
-    this.#books.audit(tables, this.#disk.pinned());
+    this.#books.audit(allParts([...tables]), this.#disk.pinned());
   }
+
+  /** The parts of a table; an empty one gets a part for each group. */
+  #partsOf(table: BlockTable): readonly BlockTable[] {
+    if (table.parts.length !== this.groupCount) table.divide(this.groupCount);
+    return table.parts;
+  }
+}
+
+/** The tables of all groups. */
+function allParts(tables: readonly BlockTable[]): readonly BlockTable[] {
+  return tables.every(({ parts }) => parts.length === 1)
+    ? tables
+    : tables.flatMap(({ parts }) => parts);
 }

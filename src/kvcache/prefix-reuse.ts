@@ -3,11 +3,11 @@ import {
   type BlockId,
   type BlockTable,
   type CacheLevel,
+  type GroupMatch,
   type LookUp,
   NO_MATCH,
   type NodeId,
   type PartialMatch,
-  type PrefixMatch,
   placeOf,
 } from "#kvcache/contents";
 import type { CacheBooks } from "#kvcache/levels";
@@ -19,8 +19,12 @@ export interface ReuseOptions {
   readonly partialReuse: boolean;
   /** Copy such a block where it is held or has children; off: only unheld leaves are used. */
   readonly copyOnPartialReuse: boolean;
-  /** Leading blocks of a prefix of `tokens` tokens that its next query does not see: from, to. */
-  readonly unseenBlocks: (tokens: number) => { readonly from: number; readonly to: number };
+}
+
+/** Table indices from `from` up to `to`. */
+export interface BlockRange {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Finds the stored prefix of a prompt, and adds its blocks to tables. */
@@ -46,7 +50,7 @@ export class PrefixReuse {
   }
 
   /** See `KvCache.match`. */
-  match(prompt: LookUp): PrefixMatch {
+  match(prompt: LookUp): GroupMatch {
     const { blockTokens } = this.#options;
     const usable = prompt.tokens.length - 1;
     const blocks: BlockId[] = [];
@@ -71,11 +75,10 @@ export class PrefixReuse {
     return { blocks, tip, partial, tokens: full + (partial?.tokens ?? 0), onDisk };
   }
 
-  /** See `KvCache.hold`. */
-  hold(table: BlockTable, match: PrefixMatch): void {
+  /** See `KvCache.hold`. `unseen`: blocks of the match that its next query does not see. */
+  hold(table: BlockTable, match: GroupMatch, unseen: BlockRange): void {
     assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
     this.#broughtBack.clear();
-    const unseen = this.#options.unseenBlocks(match.tokens);
     let index = 0;
     for (const block of match.blocks) {
       table.ids.push(block);
@@ -93,17 +96,21 @@ export class PrefixReuse {
     }
   }
 
-  /** See `KvCache.settle`. */
-  settle(table: BlockTable, match: PrefixMatch): void {
+  /** See `KvCache.settle`. `counts`: its tokens count as hits. */
+  settle(table: BlockTable, match: GroupMatch, counts: boolean): void {
     for (let index = 0; index < match.blocks.length; index++) {
       if (!table.holds(index)) continue;
       const block = table.get(index);
       const level = this.#books.levelOf(block);
-      this.#hitTokens[this.#books.hitLevel(block)] += this.#options.blockTokens;
+      if (counts) this.#hitTokens[this.#books.hitLevel(block)] += this.#options.blockTokens;
       const own = level === 0 ? block : this.#bringBack(block, index);
       table.ids.set(index, own);
     }
-    if (match.partial !== null) this.#settlePartial(table, match.partial);
+    if (match.partial === null) return;
+    if (counts) {
+      this.#hitTokens[this.#books.hitLevel(match.partial.block)] += match.partial.tokens;
+    }
+    this.#settlePartial(table, match.partial);
   }
 
   /** See `KvCache.extend`. */
@@ -146,7 +153,6 @@ export class PrefixReuse {
   #settlePartial(table: BlockTable, partial: PartialMatch): void {
     const { device, index } = this.#books;
     const { block } = partial;
-    this.#hitTokens[this.#books.hitLevel(block)] += partial.tokens;
     if (partial.takeover) {
       if (index.has(block)) this.#books.forget(block);
       table.ids.push(block);

@@ -4,12 +4,14 @@ import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
 import { type DecoderBuffers, denseKey } from "./decoder-buffers.ts";
 import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts";
 import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
-import type { StagedStep, WantedRows } from "./step-stage.ts";
+import type { KvLayout } from "./kv-layout.ts";
+import type { StagedGroup, StagedStep, WantedRows } from "./step-stage.ts";
 import { layerWindow, type Streaming } from "./streaming.ts";
 
 export interface DecoderLayersParts {
   readonly device: Device;
   readonly spec: DecoderSpec;
+  readonly layout: KvLayout;
   readonly weights: DecoderWeights;
   readonly buffers: DecoderBuffers;
   readonly streaming: Streaming | null;
@@ -29,6 +31,9 @@ interface LayerRun {
   readonly layer: LayerWeights;
   readonly spec: LayerSpec;
   readonly index: number;
+  /** Its index among the layers of a block, and the slots and tables of its group. */
+  readonly place: number;
+  readonly group: StagedGroup;
   readonly cache: KvPool;
   readonly staged: StagedStep;
   /** Rows that are computed after this layer's attention; null: all. */
@@ -57,7 +62,7 @@ export class DecoderLayers {
    * wanted one.
    */
   run(staged: StagedStep, cache: KvPool, drawn: DeviceTensor | null): void {
-    const { buffers, spec: decoder, weights, device } = this.#parts;
+    const { buffers, spec: decoder, layout, weights, device } = this.#parts;
     this.#rows = { count: staged.tokens, x: buffers.x };
     this.#spread(staged, drawn);
     this.#embed(staged);
@@ -67,7 +72,14 @@ export class DecoderLayers {
       const spec = decoder.layers[index];
       assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
       const wanted = index === last ? staged.wantedRows : null;
-      delta = this.#layer({ layer, spec, index, cache, staged, wanted }, delta);
+      const place = layout.places[index];
+      const group = place === undefined ? undefined : staged.groups[place.group];
+      assert(
+        place !== undefined && group !== undefined,
+        `Cannot run layer ${index}: its keys and values have no place`,
+      );
+      const run = { layer, spec, index, place: place.layer, group, cache, staged, wanted };
+      delta = this.#layer(run, delta);
     }
     if (delta !== null) device.add({ ...this.#rows, delta });
   }
@@ -75,11 +87,10 @@ export class DecoderLayers {
   /** Expands inputs that were staged in a compact form to the form that ops read. */
   #spread(staged: StagedStep, drawn: DeviceTensor | null): void {
     const { device } = this.#parts;
-    const { tokens, tokenIds, tokenSources, batch, tableStarts, tableValues } = staged;
-    device.spreadRows({
-      ...{ count: batch.sequences, out: batch.blockTables },
-      ...{ starts: tableStarts, values: tableValues },
-    });
+    const { tokens, sequences, tokenIds, tokenSources, groups, tableValues: values } = staged;
+    for (const { batch, tableStarts: starts } of groups) {
+      device.spreadRows({ count: sequences, out: batch.blockTables, starts, values });
+    }
     if (tokenSources === null || drawn === null) return;
     device.takeTokens({ count: tokens, ids: tokenIds, drawn, sources: tokenSources });
   }
@@ -165,16 +176,18 @@ export class DecoderLayers {
   }
 
   /** Keys and values of all rows go to the cache, their queries to `query`. */
-  #writeKeys({ layer, spec, index, cache, staged }: LayerRun): void {
+  #writeKeys({ layer, spec, index, place, group, cache, staged }: LayerRun): void {
     const { device, buffers, rope } = this.#parts;
     const { input, qkv, query } = buffers;
-    const { positions, slots } = staged;
+    const { positions } = staged;
+    const { slots } = group;
     const { count } = this.#rows;
     const { heads, norm } = this.#parts.spec;
     const sinks = this.#sinksOf(spec);
     device.linear({ count, out: qkv, x: input, ...layer.qkv });
     device.ropeKvWrite({
-      ...{ count, qkv, query, heads, cache, layer: index, positions, slots },
+      ...{ count, qkv, query, heads, cache, positions, slots },
+      ...{ layer: place, scaleLayer: index },
       ...(rope !== null && { rope }),
       ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
       ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
@@ -185,7 +198,7 @@ export class DecoderLayers {
     });
   }
 
-  #attend({ spec, index, cache, staged }: LayerRun): void {
+  #attend({ spec, index, place, group, cache }: LayerRun): void {
     const { device, buffers, streaming } = this.#parts;
     const { query, attended } = buffers;
     const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.#parts.spec;
@@ -193,7 +206,8 @@ export class DecoderLayers {
     const window = layerWindow(spec, streaming);
     const sinks = this.#sinksOf(spec);
     device.pagedAttention({
-      ...{ count, out: attended, query, heads, cache, layer: index, batch: staged.batch, scale },
+      ...{ count, out: attended, query, heads, cache, batch: group.batch, scale },
+      ...{ layer: place, scaleLayer: index },
       ...(window !== null && { window }),
       ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
       ...(softcap !== null && { softcap }),

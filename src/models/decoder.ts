@@ -8,6 +8,7 @@ import {
 import { DecoderLayers } from "./decoder-layers.ts";
 import type { DecoderSpec } from "./decoder-spec.ts";
 import type { DecoderWeights } from "./decoder-weights.ts";
+import { type KvLayout, plainLayout } from "./kv-layout.ts";
 import { ropeTable } from "./rope.ts";
 import type { StepInput } from "./step-input.ts";
 import { type StagedStep, StepStage } from "./step-stage.ts";
@@ -25,6 +26,8 @@ export interface DecoderOptions {
    * model's context by default. LongRoPE's factors depend on it.
    */
   readonly servedTokens?: number;
+  /** Which layers share blocks of the cache. Default: all. */
+  readonly layout?: KvLayout;
 }
 
 /** Number of decoders so far: several may share a device, and their graphs need distinct keys. */
@@ -41,6 +44,7 @@ let decoders = 0;
  */
 export class Decoder {
   readonly spec: DecoderSpec;
+  readonly layout: KvLayout;
   readonly #device: Device;
   readonly #weights: DecoderWeights;
   readonly #limits: DecoderLimits;
@@ -62,10 +66,11 @@ export class Decoder {
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model does not support. */
   constructor(options: DecoderOptions) {
     const { device, spec, weights, limits, streaming = null } = options;
-    const { servedTokens = spec.contextTokensMax } = options;
+    const { servedTokens = spec.contextTokensMax, layout = plainLayout(spec) } = options;
     if (streaming !== null) checkStreaming(spec, streaming);
     this.#streaming = streaming;
     this.spec = spec;
+    this.layout = layout;
     this.#device = device;
     this.#weights = weights;
     this.#limits = limits;
@@ -76,9 +81,9 @@ export class Decoder {
     const sinks = this.#sinkTokens > 0;
     const buffers = allocateDecoderBuffers(device, spec, { limits, format, branchNorms, sinks });
     this.#buffers = buffers;
-    this.#stage = new StepStage(device, limits);
+    this.#stage = new StepStage(device, limits, layout.groups.length);
     const rope = this.#allocateRope(servedTokens);
-    this.#layers = new DecoderLayers({ device, spec, weights, buffers, streaming, rope });
+    this.#layers = new DecoderLayers({ device, spec, layout, weights, buffers, streaming, rope });
   }
 
   /** Most sequences of a step that samples from all of its rows. */
@@ -125,9 +130,13 @@ export class Decoder {
       this.#cache = cache;
       this.#changes++;
     }
-    const { tokens, batch } = staged;
-    const contextLengthMax = this.paddedContext(batch.contextLengthMax, tokens, cache);
-    const padded = { ...staged, batch: { ...batch, contextLengthMax } };
+    const { tokens } = staged;
+    const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache);
+    const groups = staged.groups.map((group) => ({
+      ...group,
+      batch: { ...group.batch, contextLengthMax },
+    }));
+    const padded = { ...staged, groups, contextLengthMax };
     this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
       this.#layers.run(padded, cache, this.#drawn);
       this.#runHead(tokens);

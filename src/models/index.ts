@@ -16,6 +16,7 @@
  *   pooling.ts           rows to one vector; pooling-config.ts: settings of sentence-transformers
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        the input of one step
+ *   kv-layout.ts         layers that keep keys and values in the same blocks
  *   streaming.ts         windows and attention sinks of the settings
  *   random-weights.ts    weights for a config without a checkpoint
  *   step-stage.ts        copies a step's input to the device
@@ -44,6 +45,14 @@ export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";
+export {
+  type KvLayerGroup,
+  type KvLayerPlace,
+  type KvLayout,
+  type KvLayoutOptions,
+  kvLayout,
+  plainLayout,
+} from "./kv-layout.ts";
 export { kvScales, type ScaledCache, type ScaledCheckpoint } from "./kv-scales.ts";
 export {
   isMeanAlone,
@@ -61,7 +70,7 @@ export {
   ropeFrequencies,
   ropeTable,
 } from "./rope.ts";
-export type { StepInput } from "./step-input.ts";
+export type { StepInput, StepTables } from "./step-input.ts";
 export {
   cacheWindow,
   checkStreaming,

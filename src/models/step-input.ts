@@ -1,3 +1,11 @@
+/** Where the keys and values of one group of layers are. */
+export interface StepTables {
+  /** [T]: slot of each token's key and value; negative: not stored. */
+  readonly slots: Int32Array;
+  /** [S, M], with M = `DecoderLimits.blocksPerSequenceMax`; unused entries are not read. */
+  readonly blockTables: Int32Array;
+}
+
 /**
  * Input of one step, as plain arrays. Arrays may be longer than a step uses, so that an engine
  * reuses the same ones.
@@ -16,14 +24,12 @@ export interface StepInput {
   readonly tokenSources?: Int32Array;
   /** [T], 0-based places of the tokens in their sequences. */
   readonly positions: Int32Array;
-  /** [T]: slot of each token's key and value; negative: not stored. */
-  readonly slots: Int32Array;
   /** [S + 1]: sequence s owns tokens queryStarts[s] up to queryStarts[s + 1]. */
   readonly queryStarts: Int32Array;
   /** [S]: tokens of each sequence in the cache when the step is done. */
   readonly contextLengths: Int32Array;
-  /** [S, M], with M = `DecoderLimits.blocksPerSequenceMax`; unused entries are not read. */
-  readonly blockTables: Int32Array;
+  /** By group of layers (`KvLayout.groups`): where keys and values are. */
+  readonly tables: readonly StepTables[];
   /** Most tokens of one sequence in this step. */
   readonly queryLengthMax: number;
   /** Longest context. */

@@ -2,11 +2,14 @@
  * Copies a step's input to the device in one copy. The parts are contiguous, each as long as
  * the step needs, so that a step of a few tokens copies a few bytes:
  *
- *   tokenIds [T] · tokenSources [T], or none · positions [T] · slots [T] · queryStarts [S + 1] ·
- *   contextLengths [S] · tableStarts [S + 1] · tableValues · wantedRows [R], or none
+ *   tokenIds [T] · tokenSources [T], or none · positions [T] · queryStarts [S + 1] ·
+ *   contextLengths [S] · wantedRows [R], or none ·
+ *   per group of layers: slots [T] · tableStarts [S + 1] ·
+ *   per group of layers: tableValues
  *
- * Their offsets depend on T and S alone, so that steps of one size can be replayed. Block
- * tables are copied as their used entries, row after row; the device expands them to [S, M].
+ * All offsets but those of the values depend on T, S and R alone; the values of a group
+ * begin where its starts say. So steps of one size can be replayed. Block tables are copied as
+ * their used entries, row after row; the device expands them to [S, M].
  */
 import { assert } from "#base";
 import type { AttentionBatch, Device, DeviceTensor } from "#devices";
@@ -35,18 +38,42 @@ export interface WantedRows {
   readonly indices: DeviceTensor;
 }
 
+/** Where the keys and values of one group of layers are, on the device. */
+export interface StagedGroup {
+  /** [T] i32. */
+  readonly slots: DeviceTensor;
+  /** Rows of `batch.blockTables`, to be expanded before it is used. */
+  readonly tableStarts: DeviceTensor;
+  readonly batch: AttentionBatch;
+}
+
 /** A step on the device: views of the copied input. */
 export interface StagedStep extends Omit<StagedSize, "wantedRows"> {
   readonly tokenIds: DeviceTensor;
   /** Null where no id is taken from the sampled tokens. */
   readonly tokenSources: DeviceTensor | null;
   readonly positions: DeviceTensor;
-  readonly slots: DeviceTensor;
-  /** Rows of `batch.blockTables`, to be expanded before it is used. */
-  readonly tableStarts: DeviceTensor;
+  /** By group of layers. */
+  readonly groups: readonly StagedGroup[];
+  /** Entries of all groups' block tables. */
   readonly tableValues: DeviceTensor;
   readonly wantedRows: WantedRows | null;
-  readonly batch: AttentionBatch;
+  /** Longest context. */
+  readonly contextLengthMax: number;
+}
+
+/** Slots and tables of all groups in the staged input. */
+interface StagedTables {
+  readonly groups: readonly (Omit<StagedGroup, "batch"> & { readonly blockTables: DeviceTensor })[];
+  readonly tableValues: DeviceTensor;
+}
+
+/** Where one group's tables are read and written, as elements of the staged input. */
+interface TablesPlace {
+  readonly blockTables: Int32Array;
+  readonly starts: number;
+  readonly values: number;
+  readonly end: number;
 }
 
 /** The memory of staged steps. Nothing is allocated after the constructor. */
@@ -55,25 +82,27 @@ export class StepStage {
   readonly #limits: DecoderLimits;
   readonly #packed: Int32Array;
   readonly #staged: DeviceTensor;
-  /** [S, M] i32. */
-  readonly #blockTables: DeviceTensor;
+  /** By group: [S, M] i32. */
+  readonly #blockTables: readonly DeviceTensor[];
   /** [T, W] u32. */
   readonly #treeMask: DeviceTensor | null;
   /** Used elements of `#packed`. */
   #end = 0;
 
-  /** Throws OUT_OF_MEMORY. */
-  constructor(device: Device, limits: DecoderLimits) {
+  /** `groups`: of layers, each with block tables of its own. Throws OUT_OF_MEMORY. */
+  constructor(device: Device, limits: DecoderLimits, groups: number) {
     const { stepTokensMax, sequencesMax, logitRowsMax } = limits;
     const { blocksPerSequenceMax, treeTokensMax = 0 } = limits;
     this.#device = device;
     this.#limits = limits;
     const tables = sequencesMax * blocksPerSequenceMax;
-    const rows = 4 * padded(stepTokensMax) + padded(logitRowsMax);
-    const length = rows + 3 * padded(sequencesMax + 1) + padded(tables);
+    const rows = (3 + groups) * padded(stepTokensMax) + padded(logitRowsMax);
+    const length = rows + (2 + groups) * padded(sequencesMax + 1) + padded(groups * tables);
     this.#packed = new Int32Array(length);
     this.#staged = device.allocate("i32", [length]);
-    this.#blockTables = device.allocate("i32", [sequencesMax, blocksPerSequenceMax]);
+    this.#blockTables = Array.from({ length: groups }, () =>
+      device.allocate("i32", [sequencesMax, blocksPerSequenceMax]),
+    );
     const words = Math.ceil(treeTokensMax / 32);
     this.#treeMask = words === 0 ? null : device.allocate("u32", [stepTokensMax, words]);
   }
@@ -88,24 +117,25 @@ export class StepStage {
     const tokenIds = this.#put(step.tokenIds, tokens, size.tokens, 0);
     const tokenSources = size.takes ? this.#putSources(step, size) : null;
     const positions = this.#put(step.positions, tokens, size.tokens, 0);
-    const slots = this.#put(step.slots, tokens, size.tokens, -1);
     const queryStarts = this.#putQueryStarts(step, size);
     const contextLengths = this.#put(step.contextLengths, sequences, size.sequences, 0);
-    const [tableStarts, tableValues] = this.#putTables(step, size);
     const wantedRows = this.#putWanted(size);
+    const { groups, tableValues } = this.#putGroups(step, size);
     this.#device.write(this.#staged, this.#packed.subarray(0, this.#end));
+    const batch = {
+      sequences: size.sequences,
+      queryStarts,
+      contextLengths,
+      queryLengthMax: step.queryLengthMax,
+      contextLengthMax: step.contextLengthMax,
+      ...this.#stageTreeMask(step),
+    };
     return {
       ...size,
-      ...{ tokenIds, tokenSources, positions, slots, tableStarts, tableValues, wantedRows },
-      batch: {
-        sequences: size.sequences,
-        queryStarts,
-        contextLengths,
-        blockTables: this.#blockTables,
-        queryLengthMax: step.queryLengthMax,
-        contextLengthMax: step.contextLengthMax,
-        ...this.#stageTreeMask(step),
-      },
+      ...{ tokenIds, tokenSources, positions, tableValues, wantedRows },
+      groups: groups.map((group) => ({ ...group, batch: { ...batch, ...group } })),
+      sequences: size.sequences,
+      contextLengthMax: step.contextLengthMax,
     };
   }
 
@@ -138,15 +168,37 @@ export class StepStage {
     return this.#take(size.sequences + 1);
   }
 
-  /** The entries of each table that its context needs; none for padding. */
-  #putTables(step: StepInput, size: StagedSize): readonly [DeviceTensor, DeviceTensor] {
-    const { blocksPerSequenceMax, blockTokens = 1 } = this.#limits;
-    const { sequences, contextLengths, blockTables } = step;
-    const packed = this.#packed;
-    const starts = this.#end;
-    const tableStarts = this.#take(size.sequences + 1);
+  /** Slots and tables of all groups. The values of all tables are one part, the last. */
+  #putGroups(step: StepInput, size: StagedSize): StagedTables {
+    const { tables, tokens } = step;
+    assert(
+      tables.length === this.#blockTables.length,
+      `Cannot stage tables of ${tables.length} groups: ${this.#blockTables.length} wanted`,
+    );
+    const starts = this.#blockTables.map((blockTables, group) => {
+      const slots = this.#put(tables[group]?.slots ?? this.#packed, tokens, size.tokens, -1);
+      const at = this.#end;
+      return { at, group: { blockTables, slots, tableStarts: this.#take(size.sequences + 1) } };
+    });
     const values = this.#end;
     let end = values;
+    for (const [group, { at }] of starts.entries()) {
+      const blockTables = tables[group]?.blockTables ?? this.#packed;
+      end = this.#putTables(step, size, { blockTables, starts: at, values, end });
+    }
+    return { groups: starts.map(({ group }) => group), tableValues: this.#take(end - values) };
+  }
+
+  /**
+   * The entries of each table that its context needs, from `end` on; none for padding. Returns
+   * their end; `starts` receives where each table begins, counted from `values`.
+   */
+  #putTables(step: StepInput, size: StagedSize, at: TablesPlace): number {
+    const { blocksPerSequenceMax, blockTokens = 1 } = this.#limits;
+    const { sequences, contextLengths } = step;
+    const { blockTables, starts, values } = at;
+    const packed = this.#packed;
+    let { end } = at;
     for (let s = 0; s < sequences; s++) {
       const used = Math.ceil((contextLengths[s] ?? 0) / blockTokens);
       const row = s * blocksPerSequenceMax;
@@ -154,7 +206,7 @@ export class StepStage {
       end = copy(packed, end, blockTables, row, row + Math.min(used, blocksPerSequenceMax));
     }
     packed.fill(end - values, starts + sequences, starts + size.sequences + 1);
-    return [tableStarts, this.#take(end - values)];
+    return end;
   }
 
   /** A view of the next `length` elements. */

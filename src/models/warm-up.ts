@@ -39,7 +39,7 @@ export async function warmUp(options: WarmUpOptions): Promise<void> {
   if (!device.replays) return;
   const steps = stepsOf(options);
   for (const [index, { sequences, contextTokens }] of steps.entries()) {
-    const step = emptyStep(sequences, contextTokens);
+    const step = emptyStep(sequences, contextTokens, decoder.layout.groups.length);
     for (let run = 0; run < runs; run++) {
       decoder.stage(step, drawn);
       decoder.forward(cache);
@@ -75,17 +75,18 @@ function roundedUpTo(most: number, pad: (value: number) => number): number[] {
 }
 
 /** A step of sequences without context or slots. */
-function emptyStep(sequences: number, contextTokens: number): StepInput {
+function emptyStep(sequences: number, contextTokens: number, groups: number): StepInput {
   const zeros = new Int32Array(sequences);
+  const slots = new Int32Array(sequences).fill(-1);
+  const tables = { slots, blockTables: new Int32Array(0) };
   return {
     tokens: sequences,
     sequences,
     tokenIds: zeros,
     positions: zeros,
-    slots: new Int32Array(sequences).fill(-1),
     queryStarts: Int32Array.from({ length: sequences + 1 }, (_, row) => row),
     contextLengths: zeros,
-    blockTables: new Int32Array(0),
+    tables: Array.from({ length: groups }, () => tables),
     queryLengthMax: 1,
     contextLengthMax: contextTokens,
     draws: true,

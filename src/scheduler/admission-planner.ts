@@ -1,5 +1,5 @@
 /** Plans which waiting sequences start in a step. */
-import { withoutPartial } from "#kvcache";
+import { matchParts, withoutPartial } from "#kvcache";
 import type { PlanDraft } from "./plan-draft.ts";
 import { PrefixFinder, type SharedPrefix } from "./prefix-finder.ts";
 import type { Sequence } from "./sequence.ts";
@@ -48,11 +48,13 @@ export class AdmissionPlanner {
 
   /** Whether the stored prefix continues on disk, and is fetched before the sequence starts. */
   #planLoad(sequence: Sequence, { match, tokens }: SharedPrefix): boolean {
-    const { onDisk } = match;
-    if (onDisk.length === 0 || sequence.loaded || tokens > match.tokens) return false;
+    const onDisk = matchParts(match).map((part) => part.onDisk.length);
+    const longest = Math.max(...onDisk);
+    if (longest === 0 || sequence.loaded || tokens > match.tokens) return false;
     const { cache, estimates } = this.#draft.state;
-    const end = tokens + onDisk.length * cache.blockTokens;
-    const choice = { level: 2, blocks: onDisk.length, start: tokens, end } as const;
+    const blocks = onDisk.reduce((sum, count) => sum + count, 0);
+    const end = tokens + longest * cache.blockTokens;
+    const choice = { level: 2, blocks, start: tokens, end } as const;
     if (estimates?.loadPays(choice) === false) return false;
     this.#draft.loads.push({ sequence, match });
     return true;
@@ -75,13 +77,13 @@ export class AdmissionPlanner {
     const { length } = sequence.tokens;
     const room = draft.ledger.available - draft.reservedBlocks;
     const shared = cache.blocksFor(start);
-    const behind = cache.blocksFor(length) - shared;
-    const atOnce = draft.blocksAtOnce(length);
+    const behind = cache.groupCount * (cache.blocksFor(length) - shared);
+    const atOnce = draft.state.needs.atOnce(length);
     // Checked first: counting the cost of a long match takes as long as finding it.
     if (Math.min(behind, atOnce) > room) return this.#lackRoom();
     const count = draft.capped(remaining);
     if (count === 0) return false;
-    const first = cache.blocksFor(start + count) - shared;
+    const first = cache.groupCount * (cache.blocksFor(start + count) - shared);
     const claimed = draft.ledger.costOf(match);
     const needed = Math.max(claimed + first, Math.min(claimed + behind, atOnce));
     if (needed + this.#roomForReturn(sequence) > room) return this.#lackRoom();
@@ -127,10 +129,10 @@ export class AdmissionPlanner {
 
   /** Blocks that the others will take, with the prompt's full blocks shared if possible. */
   #blocksOfOthers(sequence: Sequence, others: readonly Sequence[]): number {
-    const { cache } = this.#draft.state;
+    const { cache, needs } = this.#draft.state;
     const prompt = cache.prefixCaching ? Math.floor(sequence.promptLength / cache.blockTokens) : 0;
     return others.reduce(
-      (sum, { tokens }) => sum + Math.max(0, this.#draft.blocksAtOnce(tokens.length) - prompt),
+      (sum, { tokens }) => sum + needs.held(cache.blocksFor(tokens.length), prompt),
       0,
     );
   }

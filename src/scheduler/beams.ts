@@ -38,7 +38,8 @@ export function checkBeams(group: SequenceGroup, limits: BeamLimits): void {
   const tokens = promptLength + generatedTokensMax(stop, { promptLength, contextTokensMax }) - 1;
   // Without a prefix tree, preempted beams each compute a prompt of their own when they resume.
   const shared = cache.prefixCaching ? Math.floor(promptLength / cache.blockTokens) : 0;
-  const blocks = shared + width * (cache.blocksFor(tokens) - shared);
+  const ofGroup = shared + width * (cache.blocksFor(tokens) - shared);
+  const blocks = cache.groupCount * ofGroup;
   if (blocks <= cache.totalBlocks) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",

@@ -1,5 +1,15 @@
 import { assert } from "#base";
-import { type BlockId, type BlockTable, type KvCache, NO_MATCH, type PrefixMatch } from "#kvcache";
+import {
+  type BlockId,
+  type BlockTable,
+  type GroupMatch,
+  type KvCache,
+  matchParts,
+  NO_MATCH,
+  type PartialMatch,
+  type PrefixMatch,
+  withoutPartial,
+} from "#kvcache";
 
 /**
  * Counts the effect of a plan on the pool, without changing it: the blocks that remain available
@@ -13,8 +23,8 @@ export class BlockLedger {
   readonly #takenOver = new Set<BlockId>();
   /** By block: the number of its holders that are to release it. */
   readonly #leaving = new Map<BlockId, number>();
-  /** By table: the shared block that it is to replace by a copy of its own. */
-  readonly #copied = new Map<BlockTable, BlockId>();
+  /** By table: the shared blocks that it is to replace by copies of its own. */
+  readonly #copied = new Map<BlockTable, readonly BlockId[]>();
   #available: number;
 
   constructor(cache: KvCache) {
@@ -43,15 +53,14 @@ export class BlockLedger {
    */
   usable(match: PrefixMatch, rematch: (blocks: number) => PrefixMatch): PrefixMatch {
     if (this.#takenOver.size === 0 && this.#claimed.size === 0) return match;
-    const taken = match.blocks.findIndex((block) => this.#takenOver.has(block));
+    const parts = matchParts(match);
+    const taken = firstIndex(parts, (block) => this.#takenOver.has(block));
     if (taken >= 0) return taken === 0 ? NO_MATCH : rematch(taken);
-    const { partial } = match;
-    if (partial === null) return match;
-    if (this.#takenOver.has(partial.block)) {
-      return { ...match, partial: null, tokens: match.tokens - partial.tokens };
+    if (parts.some(({ partial }) => partial !== null && this.#takenOver.has(partial.block))) {
+      return withoutPartial(match);
     }
-    if (!partial.takeover || !this.#claimed.has(partial.block)) return match;
-    return { ...match, partial: { ...partial, takeover: false } };
+    const further = match.further.map((part) => this.#copying(part));
+    return { ...this.#copying(match), further };
   }
 
   /** How many blocks would stop being available if this prefix were held. */
@@ -60,71 +69,95 @@ export class BlockLedger {
     this.#eachSeen(match, (block) => {
       if (!this.#claimed.has(block)) cost += this.#cache.claimCost(block);
     });
-    const { partial } = match;
-    if (partial === null) return cost;
-    if (partial.takeover) return cost + 1;
-    // A copied block is held until it is copied, so that nothing evicts it meanwhile.
-    const { block } = partial;
-    const isCounted = this.#claimed.has(block) || this.#cache.levelOf(block) !== 0;
-    return cost + (isCounted ? 0 : this.#cache.claimCost(block)) + 1;
+    for (const { partial } of matchParts(match)) cost += this.#costOfPartial(partial);
+    return cost;
   }
 
   /** Counts a prefix as held. */
   claim(match: PrefixMatch): void {
     this.take(this.costOf(match));
     this.#eachSeen(match, (block) => this.#claimed.add(block));
-    const { partial } = match;
-    if (partial === null) return;
-    // A partial copy from host memory leaves its source there: a sequence that claims that in full
-    // pays for it.
-    if (this.#cache.levelOf(partial.block) === 0) this.#claimed.add(partial.block);
-    if (partial.takeover) this.#takenOver.add(partial.block);
+    for (const { partial } of matchParts(match)) {
+      if (partial === null) continue;
+      // A partial copy from host memory leaves its source there: a sequence that claims that in
+      // full pays for it.
+      if (this.#cache.levelOf(partial.block) === 0) this.#claimed.add(partial.block);
+      if (partial.takeover) this.#takenOver.add(partial.block);
+    }
   }
 
   /**
-   * Whether writing `position` of a table needs a copy of its block: other tables hold the block,
-   * too, and do not release it. The last of several holders writes in place.
+   * Copies that writing `position` of a table needs: one for each of its blocks there that other
+   * tables hold, too, and do not release. The last of several holders writes in place.
    */
-  needsCopy(table: BlockTable, position: number): boolean {
-    const index = Math.floor(position / this.#cache.blockTokens);
-    if (index >= table.length) return false;
-    const block = table.get(index);
-    return this.#cache.holders(block) - (this.#leaving.get(block) ?? 0) > 1;
+  copiesFor(table: BlockTable, position: number): number {
+    return this.#sharedAt(table, position).length;
   }
 
-  /** Counts the table's block at `position` as copied. */
+  /** Counts the table's shared blocks at `position` as copied. */
   copy(table: BlockTable, position: number): void {
-    const block = table.get(Math.floor(position / this.#cache.blockTokens));
-    this.take(1);
-    this.#leave(block);
-    this.#copied.set(table, block);
+    const shared = this.#sharedAt(table, position);
+    this.take(shared.length);
+    for (const block of shared) this.#leave(block);
+    this.#copied.set(table, shared);
   }
 
   /** Undoes `copy`, where there was one. */
   undoCopy(table: BlockTable): void {
-    const block = this.#copied.get(table);
-    if (block === undefined) return;
+    const shared = this.#copied.get(table);
+    if (shared === undefined) return;
     this.#copied.delete(table);
-    const leaving = this.#leaving.get(block) ?? 0;
-    // Its last holders were preempted before: it counted as available, and is this table's again.
-    if (leaving === this.#cache.holders(block)) this.#available--;
-    this.#leaving.set(block, leaving - 1);
-    this.refund(1);
+    for (const block of shared) {
+      const leaving = this.#leaving.get(block) ?? 0;
+      // Its last holders were preempted before: it counted as available, and is this table's again.
+      if (leaving === this.#cache.holders(block)) this.#available--;
+      this.#leaving.set(block, leaving - 1);
+    }
+    this.refund(shared.length);
   }
 
   /** Counts a table as released: blocks without other holders become available. */
   drop(table: BlockTable): void {
-    for (let index = 0; index < table.length; index++) {
-      if (table.holds(index)) this.#leaveForGood(table.get(index));
+    for (const part of table.parts) {
+      for (let index = 0; index < part.length; index++) {
+        if (part.holds(index)) this.#leaveForGood(part.get(index));
+      }
     }
+  }
+
+  /** The match with a copy in place of a takeover where an earlier decision claims the block. */
+  #copying<Match extends GroupMatch>(match: Match): Match {
+    const { partial } = match;
+    if (partial === null || !partial.takeover || !this.#claimed.has(partial.block)) return match;
+    return { ...match, partial: { ...partial, takeover: false } };
+  }
+
+  #costOfPartial(partial: PartialMatch | null): number {
+    if (partial === null) return 0;
+    if (partial.takeover) return 1;
+    // A copied block is held until it is copied, so that nothing evicts it meanwhile.
+    const { block } = partial;
+    const isCounted = this.#claimed.has(block) || this.#cache.levelOf(block) !== 0;
+    return (isCounted ? 0 : this.#cache.claimCost(block)) + 1;
+  }
+
+  /** The table's blocks at `position` that other tables keep. */
+  #sharedAt(table: BlockTable, position: number): readonly BlockId[] {
+    const index = Math.floor(position / this.#cache.blockTokens);
+    if (index >= table.length) return [];
+    return table.parts
+      .map((part) => part.get(index))
+      .filter((block) => this.#cache.holders(block) - (this.#leaving.get(block) ?? 0) > 1);
   }
 
   /** The blocks of a match that are held: those that a later query sees. */
   #eachSeen(match: PrefixMatch, visit: (block: BlockId) => void): void {
-    const { from, to } = this.#cache.unseenBlocks(match.tokens);
-    match.blocks.forEach((block, index) => {
-      if (index < from || index >= to) visit(block);
-    });
+    for (const [group, { blocks }] of matchParts(match).entries()) {
+      const { from, to } = this.#cache.unseenBlocks(match.tokens, group);
+      for (const [index, block] of blocks.entries()) {
+        if (index < from || index >= to) visit(block);
+      }
+    }
   }
 
   #leave(block: BlockId): void {
@@ -135,4 +168,10 @@ export class BlockLedger {
     this.#leave(block);
     if (this.#leaving.get(block) === this.#cache.holders(block)) this.#available++;
   }
+}
+
+/** The first index at which a part's block fulfils `test`; -1: none does. */
+function firstIndex(parts: readonly GroupMatch[], test: (block: BlockId) => boolean): number {
+  const found = parts.map(({ blocks }) => blocks.findIndex(test)).filter((index) => index >= 0);
+  return found.length === 0 ? -1 : Math.min(...found);
 }

@@ -1,5 +1,6 @@
 import type { KvCache, PrefixMatch } from "#kvcache";
 import { BlockLedger } from "./block-ledger.ts";
+import type { BlockNeeds } from "./block-needs.ts";
 import type { SchedulerConfig } from "./config.ts";
 import type {
   PlannedLoad,
@@ -11,7 +12,6 @@ import type {
 import type { Sequence } from "./sequence.ts";
 import { generatedTokensMax } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
-import type { WindowBound } from "./window-bound.ts";
 
 /** Several prompts get at most this many times the step tokens of one prompt. */
 const SEVERAL_TIMES = 4;
@@ -29,8 +29,7 @@ export interface PlanningState {
   /** Plan a sequence's next token while the step that samples the one before is under way. */
   readonly overlapSteps: boolean;
   readonly estimates: TransferEstimates | null;
-  /** Most that a sequence needs of a pool whose blocks fall out of a window; null: they do not. */
-  readonly windowBound: WindowBound | null;
+  readonly needs: BlockNeeds;
   /** In order of admission, the sequences of a group side by side. */
   readonly running: readonly Sequence[];
   /** In order of admission. */
@@ -109,7 +108,8 @@ export class PlanDraft {
    * again.
    */
   headroomFor(count: number): number {
-    return this.state.config.returnHeadroomBlocks * (this.active.length + count);
+    const { config, cache } = this.state;
+    return config.returnHeadroomBlocks * cache.groupCount * (this.active.length + count);
   }
 
   finish(): StepPlan {
@@ -180,32 +180,22 @@ export class PlanDraft {
 
   /** Tokens, of `count`, that a sequence may compute in this step. */
   capped(count: number): number {
-    const { config, windowBound } = this.state;
+    const { config, needs } = this.state;
     const longest = config.longPrefillTokensMax ?? count;
-    const most = Math.min(count, longest, this.budget, windowBound?.chunkTokens ?? count);
+    const most = Math.min(count, longest, this.budget, needs.chunkTokens);
     if (most <= 1) return most;
     return Math.min(most, Math.max(0, this.prefillBudget));
   }
 
-  /** Blocks that a sequence of `tokens` holds at most at a time until all are computed. */
-  blocksAtOnce(tokens: number): number {
-    const { cache, windowBound } = this.state;
-    return Math.min(cache.blocksFor(tokens), windowBound?.blocks ?? Number.POSITIVE_INFINITY);
-  }
-
   /** Blocks to add to the sequence's table for positions below `end`. */
   newBlocks(sequence: Sequence, end: number): number {
-    return Math.max(0, this.state.cache.blocksFor(end) - sequence.blockTable.length);
+    const { cache } = this.state;
+    return cache.groupCount * Math.max(0, cache.blocksFor(end) - sequence.blockTable.length);
   }
 
   /** Blocks that the rest of a prompt, from `end` on, will take. */
   blocksBehind(sequence: Sequence, end: number): number {
-    const { cache, windowBound } = this.state;
-    const rest = Math.max(0, cache.blocksFor(sequence.tokens.length) - cache.blocksFor(end));
-    if (windowBound === null || rest === 0) return rest;
-    // Blocks that fall out of the window are free for the rest.
-    const { from, to } = cache.unseenBlocks(end);
-    return Math.min(rest, Math.max(0, windowBound.blocks - (cache.blocksFor(end) - (to - from))));
+    return this.state.needs.behind(end, sequence.tokens.length);
   }
 
   /**

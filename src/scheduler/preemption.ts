@@ -58,16 +58,15 @@ function chooseSample(
 
 /** Blocks that samples of one group hold; the prompt that they share counts once. */
 function blocksOf(members: readonly Sequence[], { state }: PlanDraft): number {
-  const { cache, windowBound } = state;
+  const { cache, needs } = state;
   let shared = 0;
   let own = 0;
   for (const { blockTable, promptLength, maySharePartialBlock } of members) {
-    const held = Math.min(blockTable.length, windowBound?.blocks ?? blockTable.length);
     const promptBlocks = promptLength / cache.blockTokens;
     const full = maySharePartialBlock ? Math.ceil(promptBlocks) : Math.floor(promptBlocks);
-    const prompt = Math.min(held, full);
+    const prompt = needs.held(Math.min(blockTable.length, full));
     shared = Math.max(shared, prompt);
-    own += held - prompt;
+    own += needs.held(blockTable.length) - prompt;
   }
   return shared + own;
 }

@@ -1,5 +1,5 @@
 /** Finds the prefix of a prompt that need not be computed. */
-import { type BlockTable, NO_MATCH, type PrefixMatch, withoutPartial } from "#kvcache";
+import { type BlockTable, matchParts, NO_MATCH, type PrefixMatch, withoutPartial } from "#kvcache";
 import type { PlanDraft } from "./plan-draft.ts";
 import type { Sequence } from "./sequence.ts";
 
@@ -47,22 +47,29 @@ export class PrefixFinder {
   }
 
   /** Leading blocks to take where those behind are slower to fetch than to compute; null: all. */
-  #worthFetching({ blocks }: PrefixMatch): number | null {
+  #worthFetching(match: PrefixMatch): number | null {
     const { cache, estimates } = this.#draft.state;
     if (estimates === null || cache.poolStats(1).total === 0) return null;
-    const first = blocks.findIndex((block) => cache.levelOf(block) !== 0);
-    if (first < 0) return null;
-    const fetched = blocks.filter((block) => cache.levelOf(block) !== 0).length;
+    let first = match.blocks.length;
+    let fetched = 0;
+    for (const { blocks } of matchParts(match)) {
+      for (const [index, block] of blocks.entries()) {
+        if (cache.levelOf(block) === 0) continue;
+        first = Math.min(first, index);
+        fetched++;
+      }
+    }
+    if (fetched === 0) return null;
     const start = first * cache.blockTokens;
-    const end = blocks.length * cache.blockTokens;
+    const end = match.blocks.length * cache.blockTokens;
     return estimates.loadPays({ level: 1, blocks: fetched, start, end }) ? null : first;
   }
 
   /** Leading full blocks of a prompt that items of this step compute, if more than `matched`. */
   #computedBlocks(table: BlockTable, tokens: Int32Array, matched: number): number {
-    const { blockTokens, prefixCaching, window } = this.#draft.state.cache;
+    const { blockTokens, prefixCaching, hasWindow } = this.#draft.state.cache;
     // With a window, those items may release blocks before their last block is shared.
-    if (!prefixCaching || window !== null || table.keys !== null) return matched;
+    if (!prefixCaching || hasWindow || table.keys !== null) return matched;
     const limit = Math.floor((tokens.length - 1) / blockTokens);
     let best = matched;
     for (const { sequence: other, start, count } of this.#draft.items) {

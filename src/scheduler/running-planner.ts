@@ -46,21 +46,22 @@ export class RunningPlanner {
   /** Blocks that computing `count` tokens takes: new ones, and a copy of a shared one. */
   blocksOf(sequence: Sequence, count: number): number {
     const blocks = this.#draft.newBlocks(sequence, sequence.computedTokens + count);
-    return this.#copies(sequence) ? blocks + 1 : blocks;
+    return blocks + this.#copies(sequence);
   }
 
   /** Adds an item for `count` tokens; its blocks must be available. */
   add(sequence: Sequence, count: number): void {
     const { ledger } = this.#draft;
     const start = sequence.computedTokens;
-    if (this.#copies(sequence)) ledger.copy(sequence.blockTable, start);
+    if (this.#copies(sequence) > 0) ledger.copy(sequence.blockTable, start);
     ledger.take(this.#draft.newBlocks(sequence, start + count));
     this.#draft.add(sequence, start, count, null);
   }
 
-  #copies(sequence: Sequence): boolean {
-    if (!sequence.maySharePartialBlock) return false;
-    return this.#draft.ledger.needsCopy(sequence.blockTable, sequence.computedTokens);
+  /** Copies of shared blocks that writing the sequence's next position takes. */
+  #copies(sequence: Sequence): number {
+    if (!sequence.maySharePartialBlock) return 0;
+    return this.#draft.ledger.copiesFor(sequence.blockTable, sequence.computedTokens);
   }
 
   /**

@@ -1,6 +1,7 @@
 import { assert, EngineError } from "#base";
 import type { KvCache } from "#kvcache";
 import { type BeamContinuation, checkBeams, regroup } from "./beams.ts";
+import { BlockNeeds } from "./block-needs.ts";
 import type { SchedulerConfig } from "./config.ts";
 import type { SequenceUpdate, StepPlan } from "./plan.ts";
 import { planStep } from "./planner.ts";
@@ -13,7 +14,6 @@ import { type BegunStep, StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";
 import { endAfterNewest, type SequenceEnd } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
-import { type WindowBound, windowBound } from "./window-bound.ts";
 
 /** The parts and limits of a scheduler. */
 export interface SchedulerOptions {
@@ -55,7 +55,7 @@ export class Scheduler {
   readonly #cache: KvCache;
   readonly #overlapSteps: boolean;
   readonly #estimates: TransferEstimates | null;
-  readonly #windowBound: WindowBound | null;
+  readonly #needs: BlockNeeds;
   readonly #books: SequenceBooks;
   readonly #log: StepLog;
   readonly #stats = new StatsBook();
@@ -65,13 +65,12 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     const { config, cache } = options;
-    this.#windowBound = windowBound(cache, config);
-    // The last token of a sequence is sampled but never computed, so it needs no place in the pool.
-    const poolTokens = cache.totalBlocks * cache.blockTokens + 1;
+    this.#needs = new BlockNeeds(cache, config);
     this.contextTokensMax = Math.min(
       options.contextTokensMax,
       config.contextTokensMax ?? options.contextTokensMax,
-      this.#windowBound === null ? poolTokens : Number.POSITIVE_INFINITY,
+      // The last token is sampled but never computed, so it needs no place in the pool.
+      this.#needs.poolTokens + 1,
     );
     if (!config.chunkedPrefill && config.stepTokensMax < this.contextTokensMax) {
       throw new EngineError(
@@ -190,7 +189,7 @@ export class Scheduler {
       contextTokensMax: this.contextTokensMax,
       overlapSteps: this.#overlapSteps,
       estimates: this.#estimates,
-      windowBound: this.#windowBound,
+      needs: this.#needs,
       running: this.#books.running,
       waiting: this.#books.waiting,
       swapped: this.#books.swapped,
@@ -337,9 +336,8 @@ export class Scheduler {
     assert(promptLength > 0, "Cannot continue an empty prompt");
     const most = this.contextTokensMax - 1;
     if (promptLength > most) {
-      const { totalBlocks, blockTokens } = this.#cache;
       // Otherwise it is the model or the configuration that bounds sequences.
-      const isPoolBound = most === totalBlocks * blockTokens;
+      const isPoolBound = most === this.#needs.poolTokens;
       throw new EngineError(
         "PROMPT_TOO_LONG",
         `Cannot admit request: prompt must fit ${most} tokens, ` +

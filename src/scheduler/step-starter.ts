@@ -39,7 +39,7 @@ export class StepStarter {
       if (item.forkOf === null) this.#startItem(item, plan, step);
       else this.#startFork(item, nowMs);
     }
-    if (cache.window !== null) this.#dropUnseen(plan);
+    if (cache.hasWindow) this.#dropUnseen(plan);
   }
 
   /** Holds all stored prefixes first, so that no allocation of this step evicts one of them. */

@@ -209,7 +209,7 @@ function publishKvEvents(
   if (kvPublisher === null) return null;
   return new KvPublishing(model.kvEvents, kvPublisher, {
     blockTokens: model.info.blockTokens,
-    window: model.info.attentionWindow,
+    windows: model.info.groupWindows,
     onFailure: (error) => app.log.error(`Cannot publish KV events: ${messageOf(error)}`),
   });
 }

@@ -3,7 +3,10 @@ import type { Device, DeviceTensor, KvFormat, KvPool, WeightFormat } from "#devi
 import {
   Decoder,
   type DecoderModel,
+  type KvLayout,
+  kvLayout,
   loadDecoderWeights,
+  plainLayout,
   type StepInput,
   type Streaming,
   type WeightSupply,
@@ -21,6 +24,11 @@ export interface DriverOptions {
   /** Most tokens of a sequence under a tree mask. */
   readonly treeTokens?: number;
   readonly streaming?: Streaming;
+  /**
+   * Layers of equal windows have blocks of their own, and tables name blocks of another sequence
+   * where no query looks any more. Default: all layers in one group.
+   */
+  readonly grouped?: boolean;
 }
 
 /** New tokens of one sequence. */
@@ -43,6 +51,7 @@ export class DecoderDriver {
   readonly #device: Device;
   readonly #blocksPerSequence: number;
   readonly #sequences: number;
+  readonly #layout: KvLayout;
   /** Tokens in the cache, by sequence. */
   readonly #computed: number[];
 
@@ -55,6 +64,8 @@ export class DecoderDriver {
     this.#computed = Array.from({ length: this.#sequences }, () => 0);
     const weights = loadDecoderWeights(device, model, { sources, format: options.format ?? "f32" });
     const tokens = this.#sequences * contextTokens;
+    const streaming = options.streaming ?? null;
+    this.#layout = options.grouped === true ? kvLayout(spec, { streaming }) : plainLayout(spec);
     this.decoder = new Decoder({
       device,
       spec,
@@ -67,12 +78,13 @@ export class DecoderDriver {
         contextTokensMax: contextTokens,
         treeTokensMax: options.treeTokens ?? 0,
       },
-      streaming: options.streaming ?? null,
+      streaming,
+      layout: this.#layout,
     });
     this.cache = device.allocateKvPool({
       format: options.kvFormat ?? "f32",
-      layers: spec.layers.length,
-      blocks: this.#sequences * this.#blocksPerSequence,
+      layers: this.#layout.layersPerBlock,
+      blocks: this.#layout.groups.length * this.#sequences * this.#blocksPerSequence,
       blockTokens,
       kvHeads: spec.kvHeads,
       headDim: spec.headDim,
@@ -92,14 +104,20 @@ export class DecoderDriver {
       positions: Int32Array.from(
         chunks.flatMap(({ positions }, i) => positions ?? places[i] ?? []),
       ),
-      slots: Int32Array.from(
-        chunks.flatMap(({ sequence }, i) =>
-          (places[i] ?? []).map((place) => this.#slot(sequence, place)),
-        ),
-      ),
       queryStarts: Int32Array.from(starts),
       contextLengths: Int32Array.from(contexts),
-      blockTables: Int32Array.from(chunks.flatMap(({ sequence }) => this.#table(sequence))),
+      tables: this.#layout.groups.map((_, group) => ({
+        slots: Int32Array.from(
+          chunks.flatMap(({ sequence }, i) =>
+            (places[i] ?? []).map((place) => this.#slot({ sequence, group }, place)),
+          ),
+        ),
+        blockTables: Int32Array.from(
+          chunks.flatMap(({ sequence }, i) =>
+            this.#shownTable({ sequence, group }, places[i]?.[0] ?? 0),
+          ),
+        ),
+      })),
       queryLengthMax: Math.max(...chunks.map(({ tokens }) => tokens.length)),
       contextLengthMax: Math.max(...contexts),
       ...more,
@@ -131,18 +149,36 @@ export class DecoderDriver {
   }
 
   /** Blocks of a sequence, the pool's last ones first: nothing lies where a mistake would look. */
-  #table(sequence: number): number[] {
+  #table({ sequence, group }: TableOwner): number[] {
+    const first = group * this.#sequences * this.#blocksPerSequence;
     return Array.from(
       { length: this.#blocksPerSequence },
-      (_, i) => (this.#blocksPerSequence - i) * this.#sequences - 1 - sequence,
+      (_, i) => first + (this.#blocksPerSequence - i) * this.#sequences - 1 - sequence,
     );
   }
 
-  #slot(sequence: number, place: number): number {
+  /** The table as a step sees it whose first query is at `position`. */
+  #shownTable(owner: TableOwner, position: number): number[] {
+    const table = this.#table(owner);
+    const window = this.#layout.groups[owner.group]?.window ?? null;
+    if (window === null || this.#layout.groups.length === 1) return table;
+    const unseen = Math.floor((position - window.tokens + 1) / this.cache.blockTokens);
+    const sequence = (owner.sequence + 1) % this.#sequences;
+    const others = this.#table({ ...owner, sequence });
+    return table.map((block, index) => (index < unseen ? (others[index] ?? block) : block));
+  }
+
+  #slot(owner: TableOwner, place: number): number {
     const { blockTokens } = this.cache;
-    const block = this.#table(sequence)[Math.floor(place / blockTokens)] ?? -1;
+    const block = this.#table(owner)[Math.floor(place / blockTokens)] ?? -1;
     return block * blockTokens + (place % blockTokens);
   }
+}
+
+/** Whose block table: a sequence's, for one group of layers. */
+interface TableOwner {
+  readonly sequence: number;
+  readonly group: number;
 }
 
 /** How prompts are fed. */

@@ -77,7 +77,8 @@ export function engineParityContract(
 
     test("with the smallest pool that can run, by preemption", async () => {
       const info = await withModel({ kvCache: { blockTokens } }, async (llm) => llm.info);
-      const blocks = info.attentionWindow === null ? smallestPoolBlocks : windowedPoolBlocks;
+      const ofGroup = info.attentionWindow === null ? smallestPoolBlocks : windowedPoolBlocks;
+      const blocks = ofGroup * info.groupWindows.length;
       const kvCache = { blockTokens, poolBytes: info.bytesPerBlock * blocks };
       await withModel({ kvCache }, async (llm) => {
         expect(llm.info.blocks).toBe(blocks);

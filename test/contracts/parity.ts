@@ -133,7 +133,8 @@ async function withDriver(
   if (model.kind !== "decoder") throw new Error("A recorded decoder is wanted");
   const device = await createDevice();
   try {
-    await run(new DecoderDriver({ device, model, sources, sequences: cases.length }));
+    const sequences = cases.length;
+    await run(new DecoderDriver({ device, model, sources, sequences, grouped: true }));
   } finally {
     device.dispose();
   }

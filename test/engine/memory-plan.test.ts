@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { EngineOptions, type LoadOptions } from "#engine";
 import { GRAPH_BYTES, kvFormatFor, poolBlocks } from "../../src/engine/thread/memory-plan.ts";
 
-const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16 };
+const block = { bytes: 2 * 4 * 16 * 2 * 64 * 2, blockTokens: 16, groups: 1 };
 const GIB = 2 ** 30;
 
 function blocksWith(kvCache: object, availableBytes = 64 * GIB, contextTokensMax = 4096): number {

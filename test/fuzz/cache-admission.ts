@@ -1,6 +1,13 @@
 /** Fills the tables of one step as the scheduler does: counted first, then held, then settled. */
 import type { IntList } from "#base";
-import { type BlockId, type KvCache, type PrefixMatch, withoutPartial } from "#kvcache";
+import {
+  type BlockId,
+  type GroupMatch,
+  type KvCache,
+  matchParts,
+  type PrefixMatch,
+  withoutPartial,
+} from "#kvcache";
 import type { Dice } from "./dice.ts";
 import type { PretendSequence } from "./pretend-sequence.ts";
 
@@ -58,23 +65,25 @@ export class Admission {
     const used = start > match.tokens ? withoutPartial(match) : match;
     const end = start + 1 + this.#dice.below(tokens.length - start);
     const more = this.#cache.blocksFor(end) - this.#cache.blocksFor(start);
-    const cost = this.#costOf(used) + more;
+    const cost = this.#costOf(used) + more * this.#cache.groupCount;
     if (cost > this.#available) return false;
     this.#available -= cost;
-    const unseen = this.#cache.unseenBlocks(used.tokens);
-    for (const [index, block] of used.blocks.entries()) {
-      if (index < unseen.from || index >= unseen.to) this.#claimed.add(block);
+    for (const [group, { blocks, partial }] of matchParts(used).entries()) {
+      const unseen = this.#cache.unseenBlocks(used.tokens, group);
+      for (const [index, block] of blocks.entries()) {
+        if (index < unseen.from || index >= unseen.to) this.#claimed.add(block);
+      }
+      const source = partial?.block;
+      if (source !== undefined && this.#cache.levelOf(source) === 0) this.#claimed.add(source);
+      if (partial?.takeover === true) this.#takenOver.add(partial.block);
     }
-    const source = used.partial?.block;
-    if (source !== undefined && this.#cache.levelOf(source) === 0) this.#claimed.add(source);
-    if (used.partial?.takeover === true) this.#takenOver.add(used.partial.block);
     this.#items.push({ sequence, match: used, start, end });
     return true;
   }
 
   /** Leading full blocks that an earlier item of the step computes; with a window nobody shares. */
   #computedBefore({ table, tokens }: PretendSequence): number {
-    if (this.#cache.window !== null || table.keys !== null) return 0;
+    if (this.#cache.hasWindow || table.keys !== null) return 0;
     const { blockTokens } = this.#cache;
     let most = 0;
     for (const { sequence: other, end } of this.#items) {
@@ -89,28 +98,39 @@ export class Admission {
 
   /** The part of a match that earlier items leave. */
   #usable({ table, tokens }: PretendSequence, match: PrefixMatch): PrefixMatch {
-    const taken = match.blocks.findIndex((block) => this.#takenOver.has(block));
+    const parts = matchParts(match);
+    const isTaken = (block: BlockId) => this.#takenOver.has(block);
+    const taken = match.blocks.findIndex((_, index) =>
+      parts.some(({ blocks }) => blocks[index] !== undefined && isTaken(blocks[index])),
+    );
     if (taken >= 0) {
       const head = tokens.view(0, taken * this.#cache.blockTokens + 1);
       return withoutPartial(this.#cache.match(table.scope, head, table.keys));
     }
-    const { partial } = match;
-    if (partial === null) return match;
-    if (this.#takenOver.has(partial.block)) return withoutPartial(match);
-    if (!this.#claimed.has(partial.block)) return match;
-    return { ...match, partial: { ...partial, takeover: false } };
+    if (parts.some(({ partial }) => partial !== null && isTaken(partial.block))) {
+      return withoutPartial(match);
+    }
+    const copying = <Part extends GroupMatch>(part: Part): Part =>
+      part.partial === null || !this.#claimed.has(part.partial.block)
+        ? part
+        : { ...part, partial: { ...part.partial, takeover: false } };
+    return { ...copying(match), further: match.further.map(copying) };
   }
 
-  #costOf({ blocks, partial, tokens }: PrefixMatch): number {
-    const unseen = this.#cache.unseenBlocks(tokens);
+  #costOf(match: PrefixMatch): number {
     let cost = 0;
-    for (const [index, block] of blocks.entries()) {
-      const isSeen = index < unseen.from || index >= unseen.to;
-      if (isSeen && !this.#claimed.has(block)) cost += this.#cache.claimCost(block);
+    for (const [group, { blocks, partial }] of matchParts(match).entries()) {
+      const unseen = this.#cache.unseenBlocks(match.tokens, group);
+      for (const [index, block] of blocks.entries()) {
+        const isSeen = index < unseen.from || index >= unseen.to;
+        if (isSeen && !this.#claimed.has(block)) cost += this.#cache.claimCost(block);
+      }
+      if (partial === null) continue;
+      const isCounted =
+        this.#claimed.has(partial.block) || this.#cache.levelOf(partial.block) !== 0;
+      const source = isCounted ? 0 : this.#cache.claimCost(partial.block);
+      cost += source + (partial.takeover ? 0 : 1);
     }
-    if (partial === null) return cost;
-    const isCounted = this.#claimed.has(partial.block) || this.#cache.levelOf(partial.block) !== 0;
-    const source = isCounted ? 0 : this.#cache.claimCost(partial.block);
-    return cost + source + (partial.takeover ? 0 : 1);
+    return cost;
   }
 }

@@ -9,7 +9,7 @@ import { Admission } from "./cache-admission.ts";
 import { Dice } from "./dice.ts";
 import { checkRestart, LifeChecks } from "./life-checks.ts";
 import { LifePrompts } from "./life-prompts.ts";
-import { PretendSequence } from "./pretend-sequence.ts";
+import { digestIn, PretendSequence } from "./pretend-sequence.ts";
 import { PretendStorage } from "./pretend-storage.ts";
 
 /** Most live sequences; the number changes with the phases of a life, busy ones and idle ones. */
@@ -216,8 +216,10 @@ export class CacheLife {
     const done = this.cache.allocate(table, this.#dice.below(this.cache.availableBlocks + 2));
     // What is evicted is copied before it is overwritten.
     this.#flush();
-    for (const block of table.view()) {
-      for (let at = 0; at < this.#shape.blockTokens; at++) this.#storage.write(block, at, -1);
+    for (const part of table.parts) {
+      for (const block of part.view()) {
+        for (let at = 0; at < this.#shape.blockTokens; at++) this.#storage.write(block, at, -1);
+      }
     }
     this.cache.release(table);
     return done;
@@ -315,9 +317,13 @@ export class CacheLife {
     const { blockTokens } = this.#shape;
     for (let position = sequence.computed; position < end; position++) {
       const index = Math.floor(position / blockTokens);
-      if (this.cache.isShared(table, index)) this.#checks.sharing(sequence, position, this.#live);
+      if (this.cache.sharedParts(table, index).length > 0) {
+        this.#checks.sharing(sequence, position, this.#live);
+      }
       const digest = sequence.isVoid ? Number.NaN : (digests[position] ?? Number.NaN);
-      this.#storage.write(table.get(index), position % blockTokens, digest);
+      for (const [group, part] of table.parts.entries()) {
+        this.#storage.write(part.get(index), position % blockTokens, digestIn(digest, group));
+      }
     }
     sequence.computed = end;
   }

@@ -35,15 +35,30 @@ const SHAPES: Record<string, KvCacheShape> = {
     ...{ blocks: 12, blockTokens: 4, hostBlocks: 8, copyOnPartialReuse: false },
   },
   "no prefix caching": { blocks: 12, blockTokens: 4, hostBlocks: 8, prefixCaching: false },
-  "a window": { blocks: 12, blockTokens: 4, window: { tokens: 6, sinkTokens: 0 } },
-  "a window below a block": { blocks: 9, blockTokens: 4, window: { tokens: 3, sinkTokens: 0 } },
+  "a window": { blocks: 12, blockTokens: 4, windows: [{ tokens: 6, sinkTokens: 0 }] },
+  "a window below a block": { blocks: 9, blockTokens: 4, windows: [{ tokens: 3, sinkTokens: 0 }] },
   "a window with sinks, three levels, lru": {
     ...{ blocks: 10, blockTokens: 2, hostBlocks: 6, diskBlocks: 9, evictionPolicy: "lru" },
-    window: { tokens: 8, sinkTokens: 3 },
+    windows: [{ tokens: 8, sinkTokens: 3 }],
   },
   "a window, two levels": {
     ...{ blocks: 10, blockTokens: 2, hostBlocks: 8 },
-    window: { tokens: 7, sinkTokens: 0 },
+    windows: [{ tokens: 7, sinkTokens: 0 }],
+  },
+  "two groups of layers, one with a window": {
+    ...{ blocks: 26, blockTokens: 4 },
+    windows: [null, { tokens: 6, sinkTokens: 0 }],
+  },
+  "three groups, two windows, three levels": {
+    ...{ blocks: 30, blockTokens: 2, hostBlocks: 14, diskBlocks: 30 },
+    windows: [null, { tokens: 9, sinkTokens: 0 }, { tokens: 5, sinkTokens: 0 }],
+  },
+  "two groups with windows, lru": {
+    ...{ blocks: 20, blockTokens: 4, hostBlocks: 12, evictionPolicy: "lru" },
+    windows: [
+      { tokens: 11, sinkTokens: 0 },
+      { tokens: 6, sinkTokens: 0 },
+    ],
   },
 };
 

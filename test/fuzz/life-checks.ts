@@ -3,12 +3,13 @@ import {
   KvCache,
   type KvCacheShape,
   type KvSnapshot,
+  matchParts,
   type NodeId,
   type PrefixMatch,
 } from "#kvcache";
 import { isLost, KvEventLog } from "../../src/kvcache/events/kv-event-log.ts";
 import { KvMirror } from "../../src/kvcache/events/kv-mirror.ts";
-import type { PretendSequence } from "./pretend-sequence.ts";
+import { digestIn, type PretendSequence } from "./pretend-sequence.ts";
 import type { PretendFile, PretendStorage } from "./pretend-storage.ts";
 
 /** So few that a slow reader loses some now and then. */
@@ -42,13 +43,15 @@ export class LifeChecks {
   /** All that the newest query of a sequence sees is its own. */
   sequence({ table, digests, computed }: PretendSequence): void {
     const { blockTokens } = this.#cache;
-    const unseen = this.#cache.unseenBlocks(computed);
-    for (let position = 0; position < computed; position++) {
-      const index = Math.floor(position / blockTokens);
-      if (table.holds(index)) {
-        this.#position(table.get(index), position, digests);
-      } else if (index < unseen.from || index >= unseen.to) {
-        throw new Error("A block that is seen was dropped");
+    for (const [group, part] of table.parts.entries()) {
+      const unseen = this.#cache.unseenBlocks(computed, group);
+      for (let position = 0; position < computed; position++) {
+        const index = Math.floor(position / blockTokens);
+        if (part.holds(index)) {
+          this.#position(part.get(index), { position, group }, digests);
+        } else if (index < unseen.from || index >= unseen.to) {
+          throw new Error("A block that is seen was dropped");
+        }
       }
     }
   }
@@ -56,19 +59,27 @@ export class LifeChecks {
   /** What is held and was made known is found. */
   published({ table, tokens, mayBeForgotten }: PretendSequence): void {
     const known = table.publishedBlocks * this.#cache.blockTokens;
-    if (mayBeForgotten || table.swapped || table.droppedTo > 0 || known === 0) return;
+    if (mayBeForgotten || table.swapped || known === 0) return;
+    const { parts } = table;
+    if (parts.some(({ droppedTo }) => droppedTo > 0)) return;
     // The last token of a prompt is not taken from the cache.
     const prompt = Int32Array.of(...tokens.view(0, known), 0);
     const match = this.#cache.match(table.scope, prompt, table.keys);
-    if (match.tip !== table.tip) throw new Error("What a sequence made known is not found");
+    for (const [group, part] of matchParts(match).entries()) {
+      if (part.tip === parts[group]?.tip) continue;
+      throw new Error("What a sequence made known is not found");
+    }
   }
 
   /** What is found of a prompt has its contents, wherever it is. */
-  match({ digests }: PretendSequence, { blocks, partial, tokens }: PrefixMatch): void {
+  match({ digests }: PretendSequence, match: PrefixMatch): void {
     const { blockTokens } = this.#cache;
-    for (let position = 0; position < tokens; position++) {
-      const block = blocks[Math.floor(position / blockTokens)] ?? partial?.block ?? -1;
-      this.#position(block, position, digests);
+    for (const [group, { blocks, partial, tokens }] of matchParts(match).entries()) {
+      if (tokens !== match.tokens) throw new Error("Groups of layers have different prefixes");
+      for (let position = 0; position < tokens; position++) {
+        const block = blocks[Math.floor(position / blockTokens)] ?? partial?.block ?? -1;
+        this.#position(block, { position, group }, digests);
+      }
     }
   }
 
@@ -78,12 +89,15 @@ export class LifeChecks {
     position: number,
     live: readonly PretendSequence[],
   ): void {
-    const block = table.get(Math.floor(position / this.#cache.blockTokens));
-    for (const other of live) {
-      const index = other.table.view().indexOf(block);
-      if (index < 0 || !other.table.holds(index)) continue;
-      if (other.digests[position] !== digests[position]) {
-        throw new Error(`A block that others hold is written at position ${position}`);
+    for (const [group, part] of table.parts.entries()) {
+      const block = part.get(Math.floor(position / this.#cache.blockTokens));
+      for (const other of live) {
+        const held = other.table.parts[group] ?? other.table;
+        const index = held.view().indexOf(block);
+        if (index < 0 || !held.holds(index)) continue;
+        if (other.digests[position] !== digests[position]) {
+          throw new Error(`A block that others hold is written at position ${position}`);
+        }
       }
     }
   }
@@ -129,8 +143,13 @@ export class LifeChecks {
     return snapshot;
   }
 
-  #position(block: number, position: number, digests: readonly number[]): void {
-    if (this.#storage.read(block, position % this.#cache.blockTokens) === digests[position]) return;
+  #position(
+    block: number,
+    { position, group }: { readonly position: number; readonly group: number },
+    digests: readonly number[],
+  ): void {
+    const expected = digestIn(digests[position] ?? 0, group);
+    if (this.#storage.read(block, position % this.#cache.blockTokens) === expected) return;
     throw new Error(`Position ${position} holds another history's keys and values`);
   }
 }

@@ -59,6 +59,12 @@ export class PretendSequence {
   }
 }
 
+/** The digest of a position in the blocks of one of up to four groups of layers. */
+export function digestIn(digest: number, group: number): number {
+  const own = group < 2 ? digest : digest + 2 ** 52;
+  return group % 2 === 0 ? own : -own;
+}
+
 /** 52 bits of what came before and these integers. */
 function digestOf(values: readonly number[], before = 1): number {
   let high = Math.floor(before / 2 ** 26) | 0;

@@ -22,7 +22,7 @@ describe("places that no query sees any more", () => {
 
 describe("TensorRT-LLM's scenarios of windows", () => {
   test("[KV39] T 34: what fell out of the window is found by others", () => {
-    const manager = new CacheManager({ blocks: 16, blockTokens: 4, window: window(16) });
+    const manager = new CacheManager({ blocks: 16, blockTokens: 4, windows: [window(16)] });
     const first = manager.add(range(0, 15));
     expect(first.table.length).toBe(4);
     manager.push(first, ...range(16, 19));
@@ -44,7 +44,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
   });
 
   test("[KV40] T 35: who lost a block to another stores nothing more, the other one does", () => {
-    const manager = new CacheManager({ blocks: 4, blockTokens: 4, window: window(8) });
+    const manager = new CacheManager({ blocks: 4, blockTokens: 4, windows: [window(8)] });
     const first = manager.add(range(0, 10));
     manager.push(first, 11);
     expect(manager.held(first).length).toBe(2);
@@ -59,7 +59,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
 
   test("[KV39] T 36: a window below a block keeps one or two", () => {
     const manager = new CacheManager({
-      ...{ blocks: 8, blockTokens: 4, window: window(3), prefixCaching: false },
+      ...{ blocks: 8, blockTokens: 4, windows: [window(3)], prefixCaching: false },
     });
     const sequence = manager.add(range(0, 1));
     const lengths = range(2, 8).map((token) => {
@@ -80,7 +80,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
     { tokens: 258, blocks: 6 },
   ])("[KV39] T 33: with a window of $tokens no sequence holds more than $blocks of 64", (shape) => {
     const manager = new CacheManager({
-      ...{ blocks: 20, blockTokens: 64, window: window(shape.tokens), prefixCaching: false },
+      ...{ blocks: 20, blockTokens: 64, windows: [window(shape.tokens)], prefixCaching: false },
     });
     const sequence = manager.add([0]);
     let most = 0;
@@ -93,7 +93,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
   });
 
   test("[KV39] T 37b: sinks stay, and a sequence that went past its window is still reused", () => {
-    const manager = new CacheManager({ blocks: 16, blockTokens: 4, window: window(16, 4) });
+    const manager = new CacheManager({ blocks: 16, blockTokens: 4, windows: [window(16, 4)] });
     const first = manager.add(range(1000, 1015));
     manager.push(first, ...range(1016, 1027));
     expect(manager.held(first).length).toBe(4);
@@ -109,7 +109,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
 
 describe("prefixes of which a part is not seen", () => {
   test("[KV39] are held as far as they are seen, and cost no more", () => {
-    const manager = new CacheManager({ blocks: 12, blockTokens: 4, window: window(8) });
+    const manager = new CacheManager({ blocks: 12, blockTokens: 4, windows: [window(8)] });
     manager.pass(range(0, 39));
     const again = manager.add(range(0, 39));
     expect(again.cached).toBe(39);
@@ -119,7 +119,7 @@ describe("prefixes of which a part is not seen", () => {
 
   test("[KV40] come from host memory once for all, also when what they continue goes", () => {
     const manager = new CacheManager({
-      ...{ blocks: 8, blockTokens: 4, hostBlocks: 6, window: window(8), evictionPolicy: "lru" },
+      ...{ blocks: 8, blockTokens: 4, hostBlocks: 6, windows: [window(8)], evictionPolicy: "lru" },
     });
     manager.pass(range(0, 23));
     manager.pass(range(100, 131));

@@ -12,7 +12,7 @@ import {
 } from "../../src/kvcache/events/kv-event-json-reader.ts";
 import { RandomHistory, removed, storedBlock } from "../support/kv-events.ts";
 
-const json = (event: KvEvent, id = 1) => kvEventJson({ id, event }, 16);
+const json = (event: KvEvent, id = 1) => kvEventJson({ id, event }, [16]);
 const largest = 2n ** 64n - 1n;
 
 test("events have TensorRT-LLM's shapes (T 2.1)", () => {
@@ -87,7 +87,7 @@ test("random histories survive the way there and back, snapshots included", () =
   const events: NumberedKvEvent[] = [];
   const history = new RandomHistory(7, (event) => events.push({ id: events.length, event }));
   for (let step = 0; step < 300; step++) history.step();
-  expect(parseKvEvents(kvEventsJson(events, 4096))).toEqual(
+  expect(parseKvEvents(kvEventsJson(events, [4096]))).toEqual(
     events.map(({ id, event }) => ({
       id,
       event: event.type === "cleared" ? { ...event, type: "removed" } : event,

@@ -101,7 +101,7 @@ test("extra keys are items by offset from the block's start, and the salt of the
 });
 
 test("a cache with a window says so", () => {
-  const encoder = new VllmEventEncoder(4, 4096);
+  const encoder = new VllmEventEncoder(4, [4096]);
   expect(encoder.encode({ id: 0, event: stored(null, 1n) })).toMatchObject([
     { kv_cache_spec_kind: "sliding_window", kv_cache_spec_sliding_window: 4096 },
   ]);

@@ -48,7 +48,7 @@ export class Harness {
       partialReuse = false,
       hostBlocks = 0,
       diskBlocks = 0,
-      window = null,
+      windows = [null],
       modelContext = 8192,
       overlapSteps = false,
       copyOnPartialReuse = true,
@@ -57,7 +57,7 @@ export class Harness {
     } = options;
     this.cache = new KvCache({
       ...{ blocks, blockTokens, prefixCaching, evictionPolicy, partialReuse },
-      ...{ hostBlocks, diskBlocks, window, copyOnPartialReuse },
+      ...{ hostBlocks, diskBlocks, windows, copyOnPartialReuse },
     });
     this.scheduler = new Scheduler({
       config: SchedulerConfig.parse({

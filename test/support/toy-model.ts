@@ -90,6 +90,7 @@ export class ToyModel implements ServedModel {
       vocabularySize: VOCABULARY,
       contextTokensMax: CONTEXT_MAX,
       attentionWindow: null,
+      groupWindows: [null],
       hiddenSize: 8,
       embedding: {
         pooling: ["mean"],

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
 import type { KvFormat, KvPool } from "../device-data.ts";
-import { checkedScales, isScaled } from "../kv-scales.ts";
+import { checkedScales, isScaled, type KvLayerIndex, layerScales } from "../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
 /** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-pool.h. */
@@ -42,7 +42,7 @@ export class CpuKvPool implements KvPool {
   }
 
   /** The fields of `KvLayerParams` for one layer. */
-  layerParams(layer: number): readonly (bigint | number)[] {
+  layerParams({ layer, scaleLayer = layer }: KvLayerIndex): readonly (bigint | number)[] {
     assert(layer >= 0 && layer < this.layers, `Cannot use layer ${layer}: ${this.layers} exist`);
     return [
       this.address,
@@ -52,8 +52,7 @@ export class CpuKvPool implements KvPool {
       this.kvHeads,
       this.headDim,
       layer,
-      this.#scales?.key[layer] ?? 0,
-      this.#scales?.value[layer] ?? 0,
+      ...layerScales(this.#scales, scaleLayer, 0),
     ];
   }
 }

@@ -1,14 +1,13 @@
 import { assert } from "#base";
 import type { HostBlocks, KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
 import type { KvFormat, KvPool } from "../device-data.ts";
-import { checkedScales } from "../kv-scales.ts";
+import { checkedScales, type KvLayerIndex } from "../kv-scales.ts";
 import { roundKv } from "./kv-rounding.ts";
 
 const bytesPerFloat = 4;
 
 /** Position of the key and the value of one token and head in a pool. */
-export interface KvPlace {
-  readonly layer: number;
+export interface KvPlace extends KvLayerIndex {
   readonly slot: number;
   readonly kvHead: number;
 }
@@ -70,10 +69,10 @@ export class HostKvPool implements KvPool {
 
   /** Stores the key and the value [D] of one token and head, rounded to the format. */
   store(place: KvPlace, key: Float32Array, value: Float32Array): void {
-    const { layer, slot, kvHead } = place;
+    const { layer, scaleLayer = layer, slot, kvHead } = place;
     const { key: keyScales, value: valueScales } = this.#scales ?? {};
-    this.key(layer, slot, kvHead).set(roundKv(key, this.format, keyScales?.[layer]));
-    this.value(layer, slot, kvHead).set(roundKv(value, this.format, valueScales?.[layer]));
+    this.key(layer, slot, kvHead).set(roundKv(key, this.format, keyScales?.[scaleLayer]));
+    this.value(layer, slot, kvHead).set(roundKv(value, this.format, valueScales?.[scaleLayer]));
   }
 
   /** `part`: 2 * layer for its keys, 1 more for its values. */

@@ -34,7 +34,8 @@ export function ropeKvWrite(input: RopeKvWriteInput): void {
     for (let k = 0; k < kvHeads; k++) {
       const key = positioned(head(input.heads + k), angles, input.keyNorm, input);
       const value = head(input.heads + kvHeads + k);
-      cache.store({ layer: input.layer, slot, kvHead: k }, key, value);
+      const { layer, scaleLayer = layer } = input;
+      cache.store({ layer, scaleLayer, slot, kvHead: k }, key, value);
     }
   }
 }

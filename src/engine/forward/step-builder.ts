@@ -1,5 +1,6 @@
 import { assert } from "#base";
-import type { StepInput } from "#models";
+import type { BlockTable } from "#kvcache";
+import type { StepInput, StepTables } from "#models";
 import { drawFromAllRows, rowsToRead, type StepItem } from "./step-item.ts";
 
 export interface StepBuilderLimits {
@@ -7,6 +8,8 @@ export interface StepBuilderLimits {
   readonly sequencesMax: number;
   readonly blocksPerSequenceMax: number;
   readonly blockTokens: number;
+  /** Groups of layers, each with a block table per sequence. */
+  readonly groups: number;
 }
 
 /** Writes plans into flat arrays, which are reused. */
@@ -15,10 +18,9 @@ export class StepBuilder {
   readonly #tokenIds: Int32Array;
   readonly #tokenSources: Int32Array;
   readonly #positions: Int32Array;
-  readonly #slots: Int32Array;
+  readonly #tables: readonly StepTables[];
   readonly #queryStarts: Int32Array;
   readonly #contextLengths: Int32Array;
-  readonly #blockTables: Int32Array;
 
   constructor(limits: StepBuilderLimits) {
     const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
@@ -26,10 +28,12 @@ export class StepBuilder {
     this.#tokenIds = new Int32Array(stepTokensMax);
     this.#tokenSources = new Int32Array(stepTokensMax);
     this.#positions = new Int32Array(stepTokensMax);
-    this.#slots = new Int32Array(stepTokensMax);
     this.#queryStarts = new Int32Array(sequencesMax + 1);
     this.#contextLengths = new Int32Array(sequencesMax);
-    this.#blockTables = new Int32Array(sequencesMax * blocksPerSequenceMax);
+    this.#tables = Array.from({ length: limits.groups }, () => ({
+      slots: new Int32Array(stepTokensMax),
+      blockTables: new Int32Array(sequencesMax * blocksPerSequenceMax),
+    }));
   }
 
   /** The step as input of a device. Valid until the next call. */
@@ -43,12 +47,14 @@ export class StepBuilder {
       const { sequence, start, count } = item.planned;
       // A fork computes nothing: it samples from another item's row.
       if (count === 0) continue;
-      const table = sequence.blockTable.view();
       this.#queryStarts[row] = tokens;
       this.#contextLengths[row] = start + count;
-      this.#blockTables.set(table, row * this.#limits.blocksPerSequenceMax);
       awaits = this.#fillTokens(item, tokens) || awaits;
-      this.#fillSlots(table, { start, count, first: tokens });
+      const at = { row, start, count, first: tokens };
+      for (let place = 0; place < count; place++) this.#positions[tokens + place] = start + place;
+      for (const [group, tables] of this.#tables.entries()) {
+        this.#fillTable(tables, sequence.blockTable.parts[group] ?? sequence.blockTable, at);
+      }
       tokens += count;
       queryLengthMax = Math.max(queryLengthMax, count);
       contextLengthMax = Math.max(contextLengthMax, start + count);
@@ -62,10 +68,9 @@ export class StepBuilder {
       sequences: row,
       tokenIds: this.#tokenIds,
       positions: this.#positions,
-      slots: this.#slots,
+      tables: this.#tables,
       queryStarts: this.#queryStarts,
       contextLengths: this.#contextLengths,
-      blockTables: this.#blockTables,
       queryLengthMax,
       contextLengthMax,
       draws,
@@ -90,17 +95,26 @@ export class StepBuilder {
     return true;
   }
 
-  /** Writes positions `start` up to `start + count`, and the slot of each, from row `first` on. */
-  #fillSlots(
-    table: Int32Array,
-    { start, count, first }: { readonly start: number; readonly count: number; first: number },
-  ): void {
-    const { blockTokens } = this.#limits;
-    for (let place = 0; place < count; place++) {
-      const position = start + place;
-      const block = table[Math.floor(position / blockTokens)] ?? 0;
-      this.#positions[first + place] = position;
-      this.#slots[first + place] = block * blockTokens + (position % blockTokens);
+  /** Writes an item's blocks, and the slot of each of its tokens. */
+  #fillTable({ slots, blockTables }: StepTables, table: BlockTable, at: ItemPlace): void {
+    const { blockTokens, blocksPerSequenceMax } = this.#limits;
+    const blocks = table.view();
+    blockTables.set(blocks, at.row * blocksPerSequenceMax);
+    for (let place = 0; place < at.count; place++) {
+      const position = at.start + place;
+      const block = blocks[Math.floor(position / blockTokens)] ?? 0;
+      slots[at.first + place] = block * blockTokens + (position % blockTokens);
     }
   }
+}
+
+/** Where an item's tokens are in a step. */
+interface ItemPlace {
+  /** Its sequence among those of the step. */
+  readonly row: number;
+  /** Its positions: from `start` on. */
+  readonly start: number;
+  readonly count: number;
+  /** Its first token among those of the step. */
+  readonly first: number;
 }

@@ -42,7 +42,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   sampler.reserve(CANDIDATES);
   // No token has a slot, and every context is in the same block: only sizes matter.
   const cache = device.allocateKvPool({ ...block, blocks: 1 });
-  const arrays = makeArrays(limits);
+  const arrays = makeArrays(limits, decoder.layout.groups.length);
   try {
     for (const shape of shapesOf(parts, cache)) {
       decoder.stage(fillStep(arrays, shape), sampler.tokens);
@@ -93,18 +93,21 @@ function powersTo(most: number): number[] {
 
 type StepArrays = Pick<
   StepInput,
-  "tokenIds" | "positions" | "slots" | "queryStarts" | "contextLengths" | "blockTables"
+  "tokenIds" | "positions" | "queryStarts" | "contextLengths" | "tables"
 >;
 
-function makeArrays(limits: DecoderLimits): StepArrays {
+function makeArrays(limits: DecoderLimits, groups: number): StepArrays {
   const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
+  const tables = {
+    slots: new Int32Array(stepTokensMax).fill(-1),
+    blockTables: new Int32Array(sequencesMax * blocksPerSequenceMax),
+  };
   return {
     tokenIds: new Int32Array(stepTokensMax),
     positions: new Int32Array(stepTokensMax),
-    slots: new Int32Array(stepTokensMax).fill(-1),
     queryStarts: new Int32Array(sequencesMax + 1),
     contextLengths: new Int32Array(sequencesMax),
-    blockTables: new Int32Array(sequencesMax * blocksPerSequenceMax),
+    tables: Array.from({ length: groups }, () => tables),
   };
 }
 

@@ -134,6 +134,11 @@ export interface ModelInfo {
   readonly contextTokensMax: number;
   /** Most positions that a token sees, where all layers have such a limit; null: all of them. */
   readonly attentionWindow: number | null;
+  /**
+   * By group of layers that keep their keys and values in blocks of their own: most positions that
+   * a token sees there; null: all of them. One group in most models; Gemma-2 has two.
+   */
+  readonly groupWindows: readonly (number | null)[];
   readonly hiddenSize: number;
   /** How texts become vectors; null: the model's folder specifies unsupported pooling. */
   readonly embedding: EmbeddingInfo | null;

@@ -2,8 +2,8 @@ import type { Checkpoint } from "#checkpoint";
 import type { Device, KvBlockOptions, WeightFormat } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import type { CacheWindow } from "#kvcache";
-import { cacheWindow, type DecoderSpec, kvScales } from "#models";
-import { modelContextTokens, streamingOf } from "./attention-window.ts";
+import { type DecoderSpec, type KvLayout, kvLayout, kvScales } from "#models";
+import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { kvFormatFor, poolBlocks } from "./memory-plan.ts";
 
 /** A decoder before its cache is allocated. */
@@ -19,7 +19,8 @@ export interface CachePlanParts {
 /** Properties of a decoder's cache, before its memory is allocated. */
 export class CachePlan {
   readonly block: KvBlockOptions;
-  readonly window: CacheWindow | null;
+  /** Which layers share blocks. */
+  readonly layout: KvLayout;
   readonly #parts: CachePlanParts;
 
   /** Throws CHECKPOINT_INVALID where the checkpoint's scales cannot be used. */
@@ -27,22 +28,32 @@ export class CachePlan {
     const { options, checkpoint, spec } = parts;
     const format = kvFormatFor(options, parts.format);
     const { kvHeads, headDim } = spec;
-    const layers = spec.layers.length;
-    const scales = kvScales(checkpoint, { layers, format });
+    this.layout = kvLayout(spec, {
+      streaming: streamingOf(options),
+      servedTokens: servedTokens(options, spec),
+    });
+    const layers = this.layout.layersPerBlock;
+    const scales = kvScales(checkpoint, { layers: spec.layers.length, format });
     const { blockTokens } = options.kvCache;
     this.block = {
       ...{ layers, blockTokens, kvHeads, headDim, format },
       ...(scales !== null && { scales }),
     };
-    this.window = cacheWindow(spec, streamingOf(options));
     this.#parts = parts;
+  }
+
+  /** By group of layers: the window that its layers see; null: all positions. */
+  get windows(): readonly (CacheWindow | null)[] {
+    return this.layout.groups.map(({ window }) => window);
   }
 
   /** Blocks that the pool would get now: fewer when more device memory is in use. */
   blocks(): number {
     const { device, options, spec } = this.#parts;
     const { blockTokens } = this.block;
-    return poolBlocks({ bytes: device.kvBytesPerBlock(this.block), blockTokens }, options, {
+    const groups = this.layout.groups.length;
+    const bytes = device.kvBytesPerBlock(this.block);
+    return poolBlocks({ bytes, blockTokens, groups }, options, {
       contextTokensMax: options.scheduler.contextTokensMax ?? spec.contextTokensMax,
       ...device.memory(),
       accelerator: device.accelerator,
@@ -55,12 +66,13 @@ export class CachePlan {
    */
   contextTokensMax(): number {
     const { options, spec } = this.#parts;
-    // The last token of a sequence is sampled but never computed.
+    // The last token of a sequence is sampled but never computed. Groups with a window let a
+    // sequence become longer than the pool's share of each group.
     const poolTokens = this.blocks() * this.block.blockTokens + 1;
     return Math.min(
       modelContextTokens(options, spec),
       options.scheduler.contextTokensMax ?? Number.POSITIVE_INFINITY,
-      this.window === null ? poolTokens : Number.POSITIVE_INFINITY,
+      this.windows.includes(null) ? poolTokens : Number.POSITIVE_INFINITY,
     );
   }
 }

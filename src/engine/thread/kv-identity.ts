@@ -5,7 +5,13 @@ import type { Checkpoint } from "#checkpoint";
 import type { Device, WeightFormat } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
 import type { FingerprintInput } from "#engine/tiers";
-import { type DecoderSpec, layerWindow, ropeAttentionFactor, ropeFrequencies } from "#models";
+import {
+  type DecoderSpec,
+  type KvLayout,
+  layerWindow,
+  ropeAttentionFactor,
+  ropeFrequencies,
+} from "#models";
 import { servedTokens, streamingOf } from "./attention-window.ts";
 
 /** A decoder as it is about to run. */
@@ -17,6 +23,8 @@ export interface KvIdentityParts {
   readonly weightFormat: WeightFormat;
   /** `KvPool.layout` of its cache. */
   readonly layout: string;
+  /** Of each layer: `KvLayout.places`. */
+  readonly places: KvLayout["places"];
 }
 
 /**
@@ -25,12 +33,13 @@ export interface KvIdentityParts {
  * `test/engine/fingerprint-audit.test.ts` checks this for every option.
  */
 export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
-  const { options, checkpoint, spec, device, weightFormat, layout } = parts;
+  const { options, checkpoint, spec, device, weightFormat, layout, places } = parts;
   const { arithmetic } = device;
   const { randomWeights } = options;
   const streaming = streamingOf(options);
   return {
     ...{ checkpoint, arithmetic, weightFormat, layout, randomWeights },
+    layerPlaces: places.map(({ group, layer }) => [group, layer] as const),
     rope: ropeOf(spec, servedTokens(options, spec)),
     layerWindows: spec.layers.map((layer) => layerWindow(layer, streaming)),
     sinkTokens: streaming?.sinkTokens ?? 0,

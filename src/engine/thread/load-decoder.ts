@@ -122,6 +122,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     vocabularySize,
     contextTokensMax,
     attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
+    groupWindows: memory.cache.windows.map((window) => window?.tokens ?? null),
     hiddenSize,
     embedding: embedding.info,
     device: device.description,
@@ -168,15 +169,18 @@ async function openMemory(
     device,
     memory: { ...plan.block, blocks: plan.blocks() },
     settings: options.kvCache,
-    window: plan.window,
+    windows: plan.windows,
     attentionWeight: attentionWeight({
       parameters: weights.parameters,
       layers: spec.layers.length,
       heads: spec.heads,
       headDim: spec.headDim,
     }),
-    fingerprint: (layout) =>
-      modelFingerprint(kvIdentity({ options, checkpoint, spec, device, weightFormat, layout })),
+    fingerprint: (layout) => {
+      const places = plan.layout.places;
+      const identity = { options, checkpoint, spec, device, weightFormat, layout, places };
+      return modelFingerprint(kvIdentity(identity));
+    },
     clock: context.clock,
     timer: context.timer,
     hostBytesFree: hostMemory().availableBytes,
@@ -201,16 +205,17 @@ async function makeSteps(
     blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
   };
   const streaming = streamingOf(message.options);
+  const groups = plan.layout.groups.length;
   const { vocabularySize } = spec;
   const decoder = new Decoder({
-    ...{ device, spec, weights, limits, streaming },
+    ...{ device, spec, weights, limits, streaming, layout: plan.layout },
     servedTokens: servedTokens(message.options, spec),
   });
   const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
   if (device.accelerator) {
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
   }
-  return { decoder, sampler, builder: new StepBuilder(limits) };
+  return { decoder, sampler, builder: new StepBuilder({ ...limits, groups }) };
 }
 
 /** Captures decode steps in advance where the device runs them as CUDA graphs. */

@@ -101,6 +101,7 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     vocabularySize: spec.vocabularySize,
     contextTokensMax: embedding.tokensMax,
     attentionWindow: null,
+    groupWindows: [null],
     hiddenSize: spec.hiddenSize,
     embedding: embeddingInfo(embedding, spec, checkpoint.sentence?.modules != null),
     device: device.description,

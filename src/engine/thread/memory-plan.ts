@@ -16,6 +16,8 @@ const FLOAT32_BYTES_MIN = 3.5;
 export interface BlockSize {
   readonly bytes: number;
   readonly blockTokens: number;
+  /** Groups of layers: the same positions have a block in each. */
+  readonly groups: number;
 }
 
 /** Format of weights: as requested, else by the file's precision. */
@@ -89,7 +91,7 @@ export function poolBlocks(block: BlockSize, options: EngineOptions, machine: Po
   const asked = options.kvCache.poolBytes;
   if (asked !== null && asked < block.bytes) throw tooSmall("poolBytes", asked, block.bytes);
   if (asked !== null && asked > availableBytes) throw tooLarge("poolBytes", asked, availableBytes);
-  const blocksPerSequence = Math.ceil(contextTokensMax / block.blockTokens);
+  const blocksPerSequence = block.groups * Math.ceil(contextTokensMax / block.blockTokens);
   // More blocks than all running sequences at full length only retain prefixes for longer.
   const usefulBlocks = blocksPerSequence * options.scheduler.runningSequencesMax;
   const bytes = asked ?? defaultPoolBytes(options, machine);

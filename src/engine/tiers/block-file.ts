@@ -56,9 +56,9 @@ export const HEADER_BYTES_MAX = 64 * 1024;
 /** Shortest header, and enough to read a header's length. */
 export const HEADER_BYTES_MIN = TOKENS_AT + CRC_BYTES;
 
-const KEY = /^[0-9a-f]{16,64}$/;
+const KEY = /^[0-9a-f]{16,64}(?:-g\d{1,3})?$/;
 
-/** Whether a text can be a key, and so a file's name. */
+/** Whether a text can be a key, and so a file's name: a digest, and a group of layers. */
 export function isKey(text: string): boolean {
   return KEY.test(text);
 }

@@ -15,7 +15,8 @@ export interface CacheMemoryOptions {
   /** The device's pool. */
   readonly memory: KvPoolOptions;
   readonly settings: EngineOptions["kvCache"];
-  readonly window: CacheWindow | null;
+  /** By group of layers: the window that its layers see; null: all positions. */
+  readonly windows: readonly (CacheWindow | null)[];
   /** Cost of attention relative to the rest of a token's work: see `LoadCost`. */
   readonly attentionWeight: number;
   /** Hash of all that the blocks' contents depend on; called only where there is a disk level. */
@@ -71,7 +72,7 @@ export class CacheMemory {
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
   static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
-    const { device, window, attentionWeight } = options;
+    const { device, windows, attentionWeight } = options;
     const blocks = device.allocateKvPool(options.memory);
     const { bytesPerBlock } = blocks;
     const bytesFree = options.hostBytesFree;
@@ -79,7 +80,8 @@ export class CacheMemory {
     const cost = new LoadCost({
       bytesPerBlock,
       attentionWeight,
-      window: window?.tokens ?? null,
+      // Layers that see everything are the most work, and those with a window the least.
+      window: windows[0]?.tokens ?? null,
     } satisfies LoadCostOptions);
     const opened = await openStore(options, blocks, cost);
     try {
@@ -112,7 +114,7 @@ export class CacheMemory {
       partialReuse: settings.partialReuse,
       copyOnPartialReuse: settings.copyOnPartialReuse,
       evictionPolicy: settings.evictionPolicy,
-      window: options.window,
+      windows: options.windows,
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;

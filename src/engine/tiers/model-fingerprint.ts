@@ -18,6 +18,8 @@ export interface FingerprintInput {
   readonly randomWeights: boolean;
   /** Radians per position of each rotated pair, as served; null: positions are learned. */
   readonly rope: { readonly frequencies: Float32Array; readonly attentionFactor: number } | null;
+  /** The group of blocks that each layer's keys and values are in, and its index in a block. */
+  readonly layerPlaces: readonly (readonly [group: number, layer: number])[];
   /** The attention window of each layer's queries; null: all positions. */
   readonly layerWindows: readonly (number | null)[];
   /** First positions that stay visible beside those windows. */
@@ -45,7 +47,7 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
  */
 export async function modelFingerprint(input: FingerprintInput): Promise<string> {
   const { checkpoint, arithmetic, weightFormat, layout, randomWeights } = input;
-  const { rope, layerWindows, sinkTokens, release = packageRelease() } = input;
+  const { rope, layerWindows, layerPlaces, sinkTokens, release = packageRelease() } = input;
   const tensors = [...checkpoint.tensors.values()]
     .map(({ name, dtype, shape }) => [name, dtype, shape] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -53,7 +55,7 @@ export async function modelFingerprint(input: FingerprintInput): Promise<string>
   for (const path of await weightFiles(checkpoint.path)) files.push(await fileIdentity(path));
   const angles = rope && [...rope.frequencies, rope.attentionFactor];
   const computed = [release, arithmetic, weightFormat, randomWeights];
-  const seen = [angles, layerWindows, sinkTokens];
+  const seen = [angles, layerWindows, layerPlaces, sinkTokens];
   const all = [...computed, layout, ...seen, checkpoint.config, tensors, files];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, DIGITS);
 }

@@ -1,11 +1,16 @@
-import { IntList, intAt } from "#base";
+import { assert, IntList, intAt } from "#base";
 import { type BlockId, blockId } from "./block-id.ts";
 import type { ContentKeys } from "./content-keys.ts";
 import type { NodeId } from "./prefix-tree.ts";
+import { groupScope } from "./scope.ts";
 
 /**
  * The block table of one sequence, in position order. It holds each block except those that fell
  * out of the window. `KvCache` fills and empties it; other modules only read.
+ *
+ * Where a model's layers are in several groups, this is the first group's table, and `parts` has
+ * those of all groups. They are equally long; which blocks they hold, and how much of them is
+ * published, may differ.
  */
 export class BlockTable {
   /** Sharing scope: tables of different scopes never hold the same block. */
@@ -26,10 +31,24 @@ export class BlockTable {
   broken = false;
   /** The ids are host blocks: the sequence is swapped out. */
   swapped = false;
+  #parts: readonly BlockTable[] = [this];
 
   constructor(scope = "", keys: ContentKeys | null = null) {
     this.scope = scope;
     this.keys = keys;
+  }
+
+  /** The tables of all groups of layers, this one first. */
+  get parts(): readonly BlockTable[] {
+    return this.#parts;
+  }
+
+  /** Makes a part for each of `groups` groups. Called while the table is empty. */
+  divide(groups: number): void {
+    assert(this.length === 0, "Cannot divide a table that has blocks");
+    this.#parts = Array.from({ length: groups }, (_, group) =>
+      group === 0 ? this : new BlockTable(groupScope(this.scope, group), this.keys),
+    );
   }
 
   /** Blocks, those that fell out of the window included. */

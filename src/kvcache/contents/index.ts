@@ -25,11 +25,18 @@ export {
   parseExtra,
 } from "./content-keys.ts";
 export { type LookUp, placeOf } from "./look-up.ts";
-export { NO_MATCH, type PartialMatch, type PrefixMatch, withoutPartial } from "./prefix-match.ts";
+export {
+  type GroupMatch,
+  matchParts,
+  NO_MATCH,
+  type PartialMatch,
+  type PrefixMatch,
+  withoutPartial,
+} from "./prefix-match.ts";
 export {
   type BlockPlace,
   type PartialFind,
   PrefixTree,
   type PrefixTreeOptions,
 } from "./prefix-tree.ts";
-export { type CacheScope, parseScope, scopeKey } from "./scope.ts";
+export { type CacheScope, groupOfScope, groupScope, parseScope, scopeKey } from "./scope.ts";

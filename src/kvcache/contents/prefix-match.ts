@@ -17,8 +17,8 @@ export interface PartialMatch {
   readonly takeover: boolean;
 }
 
-/** The stored prefix of a prompt. Valid until the cache changes. */
-export interface PrefixMatch {
+/** The stored prefix of a prompt in one group of layers. */
+export interface GroupMatch {
   /** Full blocks from the start on, each the best copy: on the device, or in host memory. */
   readonly blocks: readonly BlockId[];
   /** The last full block's node; null without blocks. */
@@ -31,6 +31,19 @@ export interface PrefixMatch {
   readonly onDisk: readonly BlockId[];
 }
 
+/**
+ * The stored prefix of a prompt, in the first group of layers; `further` has the other groups',
+ * which are equally long. Valid until the cache changes.
+ */
+export interface PrefixMatch extends GroupMatch {
+  readonly further: readonly GroupMatch[];
+}
+
+/** The matches of all groups. */
+export function matchParts(match: PrefixMatch): readonly GroupMatch[] {
+  return match.further.length === 0 ? [match] : [match, ...match.further];
+}
+
 /** Nothing is stored. */
 export const NO_MATCH: PrefixMatch = {
   blocks: [],
@@ -38,10 +51,15 @@ export const NO_MATCH: PrefixMatch = {
   partial: null,
   tokens: 0,
   onDisk: [],
+  further: [],
 };
 
-/** The match without its partial block. */
+/** The match without its partial blocks. */
 export function withoutPartial(match: PrefixMatch): PrefixMatch {
   if (match.partial === null) return match;
-  return { ...match, partial: null, tokens: match.tokens - match.partial.tokens };
+  return { ...cutPartial(match), further: match.further.map(cutPartial) };
+}
+
+function cutPartial<Match extends GroupMatch>(match: Match): Match {
+  return { ...match, partial: null, tokens: match.tokens - (match.partial?.tokens ?? 0) };
 }

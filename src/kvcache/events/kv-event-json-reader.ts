@@ -56,7 +56,13 @@ function readEvent(value: unknown): NumberedKvEvent | null {
   const fields = object(value, "event");
   const id = integer(fields.event_id, "event_id");
   const event = readData(object(fields.data, "data"));
-  return event === null ? null : { id, event };
+  return event === null ? null : { id, ...groupOf(fields), event };
+}
+
+/** The group of layers; absent for the first one. */
+function groupOf({ layer_group_id: value }: Fields): { readonly group?: number } {
+  const group = value === undefined ? 0 : integer(value, "layer_group_id");
+  return group === 0 ? {} : { group };
 }
 
 function readData(data: Fields): KvEvent | null {
@@ -100,7 +106,7 @@ function readSnapshotBlock(value: unknown): SnapshotBlock {
   const extras = fields.token_extra_ids;
   const extraIds = extras === undefined ? undefined : integers(extras, "token_extra_ids");
   const block = readBlock(fields, integers(fields.token_ids, "token_ids"), extraIds);
-  return { ...block, parentHash: parentHash(fields) };
+  return { ...block, parentHash: parentHash(fields), ...groupOf(fields) };
 }
 
 function readBlock(

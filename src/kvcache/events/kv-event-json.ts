@@ -11,17 +11,29 @@ import type {
   StoredBlock,
 } from "./kv-event.ts";
 
-/** A list of events as one JSON array. `windowSize`: most positions that a layer sees. */
-export function kvEventsJson(events: readonly NumberedKvEvent[], windowSize: number): string {
-  return `[${events.map((event) => kvEventJson(event, windowSize)).join(",")}]`;
+/**
+ * A list of events as one JSON array. `windowSizes`: by group of layers, most positions that a
+ * layer sees.
+ */
+export function kvEventsJson(
+  events: readonly NumberedKvEvent[],
+  windowSizes: readonly number[],
+): string {
+  return `[${events.map((event) => kvEventJson(event, windowSizes)).join(",")}]`;
 }
 
 /**
  * One event. `cleared`, which TensorRT-LLM does not have, is written as a `removed` of all its
  * hashes. Adapters, which TensorRT-LLM does not write either, are in `lora_id` where there is one.
+ * `layer_group_id` is there where layers are in several groups.
  */
-export function kvEventJson({ id, event }: NumberedKvEvent, windowSize: number): string {
-  return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}}`;
+export function kvEventJson(
+  { id, event, group = 0 }: NumberedKvEvent,
+  windowSizes: readonly number[],
+): string {
+  const layers = windowSizes.length > 1 ? `,"layer_group_id":${group}` : "";
+  const windowSize = windowSizes[group] ?? 0;
+  return `{"event_id":${id},"data":${dataJson(event)},"window_size":${windowSize}${layers}}`;
 }
 
 /**
@@ -76,7 +88,8 @@ function snapshotBlockJson(block: SnapshotBlock): string {
   const extras = extraIds === undefined ? "" : `"token_extra_ids":${JSON.stringify(extraIds)},`;
   return (
     `{"block_hash":${block.hash},"parent_hash":${block.parentHash},` +
-    `"token_ids":${JSON.stringify(block.tokenIds)},${extras}${placeJson(block)}}`
+    `"token_ids":${JSON.stringify(block.tokenIds)},${extras}${placeJson(block)}` +
+    `${block.group === undefined ? "" : `,"layer_group_id":${block.group}`}}`
   );
 }
 

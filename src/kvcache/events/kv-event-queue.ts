@@ -15,12 +15,17 @@ type Pending =
  * removals. A cache without events has no queue.
  */
 export class KvEventQueue {
-  #pending: Pending[] = [];
+  #pending: { readonly group: number; readonly event: Pending }[] = [];
   #nextId = 0;
 
-  /** `blocksPerLevel`: the contents of the first event, `created`. */
-  constructor(blocksPerLevel: readonly number[]) {
-    this.#pending.push({ type: "created", blocksPerLevel });
+  /**
+   * `blocksPerLevel`: the contents of the first events, `created`, one per group of layers. The
+   * group that sees most is the last of them, as in TensorRT-LLM.
+   */
+  constructor(blocksPerLevel: readonly number[], groups = 1) {
+    for (let group = groups - 1; group >= 0; group--) {
+      this.#pending.push({ group, event: { type: "created", blocksPerLevel } });
+    }
   }
 
   /** The number of the first event that `flush` has not returned yet. */
@@ -29,16 +34,18 @@ export class KvEventQueue {
   }
 
   /** Queues an event, merged into the last one where possible. */
-  emit(event: KvEvent): void {
+  emit(event: KvEvent, group = 0): void {
     const last = this.#pending.at(-1);
-    if (last !== undefined && joins(last, event)) return;
-    this.#pending.push(growable(event));
+    if (last?.group === group && joins(last.event, event)) return;
+    this.#pending.push({ group, event: growable(event) });
   }
 
   /** All events since the last call, numbered on: 0, 1, 2 and so on. Once per step. */
   flush(): readonly NumberedKvEvent[] {
     if (this.#pending.length === 0) return [];
-    const events = this.#pending.map((event) => ({ id: this.#nextId++, event }));
+    const events = this.#pending.map(({ group, event }) =>
+      group === 0 ? { id: this.#nextId++, event } : { id: this.#nextId++, group, event },
+    );
     this.#pending = [];
     return events;
   }

@@ -45,11 +45,15 @@ export type KvEvent =
 /** An event and its place in the cache's stream: 0, 1, 2 and so on without gaps. */
 export interface NumberedKvEvent {
   readonly id: number;
+  /** The group of layers whose contents changed; absent for the first, or only one. */
+  readonly group?: number;
   readonly event: KvEvent;
 }
 
 /** One block's contents in a snapshot. */
 export interface SnapshotBlock extends StoredBlock {
+  /** The group of layers; absent for the first, or only one. */
+  readonly group?: number;
   readonly parentHash: bigint | null;
 }
 

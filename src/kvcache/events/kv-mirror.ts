@@ -11,7 +11,7 @@ import type {
  * which compare it with the cache itself.
  */
 export class KvMirror {
-  readonly #blocks = new Map<bigint, SnapshotBlock>();
+  readonly #blocks = new Map<ContentKey, SnapshotBlock>();
   #blocksPerLevel: readonly number[] = [];
   #nextId = 0;
 
@@ -30,9 +30,9 @@ export class KvMirror {
     return this.#blocks.size;
   }
 
-  /** The contents with a hash; null where the cache does not have them. */
-  find(hash: bigint): SnapshotBlock | null {
-    return this.#blocks.get(hash) ?? null;
+  /** The contents with a hash in a group of layers; null where the cache does not have them. */
+  find(hash: bigint, group = 0): SnapshotBlock | null {
+    return this.#blocks.get(keyOf(hash, group)) ?? null;
   }
 
   /** All contents, in the order in which they were added. */
@@ -44,18 +44,18 @@ export class KvMirror {
    * Applies one event. An event that was applied before changes nothing; false, and nothing
    * changes, where events are missing before it: load a snapshot.
    */
-  apply({ id, event }: NumberedKvEvent): boolean {
+  apply({ id, event, group = 0 }: NumberedKvEvent): boolean {
     if (id > this.#nextId) return false;
     if (id < this.#nextId) return true;
     this.#nextId++;
-    this.#follow(event);
+    this.#follow(event, group);
     return true;
   }
 
   /** Forgets everything and starts from a snapshot. */
   load(snapshot: KvSnapshot): void {
     this.#blocks.clear();
-    for (const block of snapshot.blocks) this.#blocks.set(block.hash, block);
+    for (const block of snapshot.blocks) this.#blocks.set(keyOf(block.hash, block.group), block);
     this.#blocksPerLevel = snapshot.blocksPerLevel;
     this.#nextId = snapshot.nextId;
   }
@@ -64,42 +64,51 @@ export class KvMirror {
   equals(snapshot: KvSnapshot): boolean {
     if (snapshot.blocks.length !== this.#blocks.size) return false;
     return snapshot.blocks.every((block) => {
-      const known = this.#blocks.get(block.hash);
+      const known = this.#blocks.get(keyOf(block.hash, block.group));
       return known !== undefined && sameBlock(known, block);
     });
   }
 
-  #follow(event: KvEvent): void {
+  #follow(event: KvEvent, group: number): void {
     switch (event.type) {
       case "created":
         this.#blocks.clear();
         this.#blocksPerLevel = event.blocksPerLevel;
         break;
       case "stored":
-        this.#store(event.parentHash, event.blocks);
+        this.#store(event.parentHash, event.blocks, group);
         break;
       case "removed":
       case "cleared":
-        for (const hash of event.hashes) this.#blocks.delete(hash);
+        for (const hash of event.hashes) this.#blocks.delete(keyOf(hash, group));
         break;
       case "updated": {
-        const block = this.#blocks.get(event.hash);
+        const key = keyOf(event.hash, group);
+        const block = this.#blocks.get(key);
         if (block === undefined) break;
         const level = event.level?.newValue ?? block.level;
         const priority = event.priority?.newValue ?? block.priority;
-        this.#blocks.set(event.hash, { ...block, level, priority });
+        this.#blocks.set(key, { ...block, level, priority });
         break;
       }
     }
   }
 
-  #store(parentHash: bigint | null, blocks: readonly StoredBlock[]): void {
+  #store(parentHash: bigint | null, blocks: readonly StoredBlock[], group: number): void {
     let parent = parentHash;
     for (const block of blocks) {
-      this.#blocks.set(block.hash, { ...block, parentHash: parent });
+      const stored = { ...block, parentHash: parent, ...(group > 0 && { group }) };
+      this.#blocks.set(keyOf(block.hash, group), stored);
       parent = block.hash;
     }
   }
+}
+
+/** Equal tokens have one hash in all groups of layers. */
+type ContentKey = bigint | string;
+
+function keyOf(hash: bigint, group = 0): ContentKey {
+  return group === 0 ? hash : `${group} ${hash}`;
 }
 
 function sameBlock(left: SnapshotBlock, right: SnapshotBlock): boolean {

@@ -3,6 +3,7 @@ import {
   type BlockId,
   type CacheLevel,
   type ContentIndex,
+  groupOfScope,
   type KvEventDiff,
   type NodeId,
   parseExtra,
@@ -59,32 +60,48 @@ export class StoreObserver {
     const { events } = this.#parts;
     if (events === null) return;
     const parentHash = parent === null ? null : events.hasher.hashOf(parent);
-    events.queue.emit({ type: "stored", parentHash, blocks: [this.#storedBlock(node, content)] });
+    const blocks = [this.#storedBlock(node, content)];
+    events.queue.emit({ type: "stored", parentHash, blocks }, this.#groupOf(node));
   }
 
   /** Called before the node is removed. */
   removed(node: NodeId): void {
     const { events } = this.#parts;
-    events?.queue.emit({ type: "removed", hashes: [events.hasher.hashOf(node)] });
+    if (events === null) return;
+    const hashes = [events.hasher.hashOf(node)];
+    events.queue.emit({ type: "removed", hashes }, this.#groupOf(node));
   }
 
   /** Contents changed their level or priority; null: unchanged. */
   updated(node: NodeId, level: KvEventDiff<CacheLevel> | null, priority: KvEventDiff | null): void {
     const { events } = this.#parts;
-    events?.queue.emit({ type: "updated", hash: events.hasher.hashOf(node), level, priority });
+    if (events === null) return;
+    const hash = events.hasher.hashOf(node);
+    events.queue.emit({ type: "updated", hash, level, priority }, this.#groupOf(node));
   }
 
   /** Called before all contents are cleared. */
   cleared(): void {
     const { events } = this.#parts;
     if (events === null) return;
-    const hashes = [...this.#index.tree.nodes()].map((node) => events.hasher.hashOf(node));
-    if (hashes.length > 0) events.queue.emit({ type: "cleared", hashes });
+    const byGroup = new Map<number, bigint[]>();
+    for (const node of this.#index.tree.nodes()) {
+      const group = this.#groupOf(node);
+      const hashes = byGroup.get(group);
+      if (hashes === undefined) byGroup.set(group, [events.hasher.hashOf(node)]);
+      else hashes.push(events.hasher.hashOf(node));
+    }
+    for (const [group, hashes] of byGroup) events.queue.emit({ type: "cleared", hashes }, group);
   }
 
-  /** The name of a node's file: hexadecimal digits of the digest of its whole history. */
+  /**
+   * The name of a node's file: hexadecimal digits of the digest of its whole history, and the group
+   * of layers where that is not the first.
+   */
   fileKeyOf(node: NodeId): string {
-    return Buffer.from(this.#parts.files?.digestOf(node) ?? []).toString("hex");
+    const digest = Buffer.from(this.#parts.files?.digestOf(node) ?? []).toString("hex");
+    const group = this.#groupOf(node);
+    return group === 0 ? digest : `${digest}-g${group}`;
   }
 
   /** All stored contents. Costs a scan. Null without events. */
@@ -96,9 +113,15 @@ export class StoreObserver {
     for (const node of index.tree.nodes()) {
       const parent = index.tree.parentOf(node);
       const parentHash = parent === null ? null : events.hasher.hashOf(parent);
-      blocks.push({ ...this.#storedBlock(node, contentOf(index, node)), parentHash });
+      const group = this.#groupOf(node);
+      const stored = this.#storedBlock(node, contentOf(index, node));
+      blocks.push({ ...stored, parentHash, ...(group > 0 && { group }) });
     }
     return blocks;
+  }
+
+  #groupOf(node: NodeId): number {
+    return groupOfScope(this.#index.tree.scopeOf(node));
   }
 
   #storedBlock(node: NodeId, content: BlockContent): StoredBlock {

@@ -32,7 +32,8 @@ export interface VllmBlockStored {
   readonly lora_name: null;
   /** One per block; null where there are none. */
   readonly extra_keys: readonly (readonly VllmExtraKey[] | null)[];
-  readonly group_idx: 0;
+  /** The group of layers. */
+  readonly group_idx: number;
   readonly kv_cache_spec_kind: "full_attention" | "sliding_window";
   /** Most positions that a token sees; only where that is limited. */
   readonly kv_cache_spec_sliding_window?: number;
@@ -43,7 +44,7 @@ export interface VllmBlockRemoved {
   readonly type: "BlockRemoved";
   readonly block_hashes: readonly bigint[];
   readonly medium: VllmMedium;
-  readonly group_idx: 0;
+  readonly group_idx: number;
 }
 
 /** Nothing can be found any more, on no medium. */
@@ -57,8 +58,12 @@ export type VllmEvent = VllmBlockStored | VllmBlockRemoved | VllmAllBlocksCleare
 /** Most blocks of one event: routers bound the size of an event. */
 const BLOCKS_PER_EVENT_MAX = 1024;
 
-/** A run of full blocks, each continuing the one before, on one level. */
+/** How vLLM names the attention of a group of layers. */
+type AttentionSpec = Pick<VllmBlockStored, "kv_cache_spec_kind" | "kv_cache_spec_sliding_window">;
+
+/** A run of full blocks of a group, each continuing the one before, on one level. */
 interface Run {
+  readonly group: number;
   readonly parentHash: bigint | null;
   readonly blocks: StoredBlock[];
 }
@@ -70,16 +75,18 @@ interface Run {
  */
 export class VllmEventEncoder {
   readonly #blockTokens: number;
-  readonly #spec: Pick<VllmBlockStored, "kv_cache_spec_kind" | "kv_cache_spec_sliding_window">;
+  /** By group of layers. */
+  readonly #specs: readonly AttentionSpec[];
   readonly #mirror = new KvMirror();
 
-  /** `window`: most positions that a token sees; null: all. */
-  constructor(blockTokens: number, window: number | null = null) {
+  /** `windows`: by group of layers, most positions that a token sees; null: all. */
+  constructor(blockTokens: number, windows: readonly (number | null)[] = [null]) {
     this.#blockTokens = blockTokens;
-    this.#spec =
+    this.#specs = windows.map((window) =>
       window === null
         ? { kv_cache_spec_kind: "full_attention" }
-        : { kv_cache_spec_kind: "sliding_window", kv_cache_spec_sliding_window: window };
+        : { kv_cache_spec_kind: "sliding_window", kv_cache_spec_sliding_window: window },
+    );
   }
 
   /** An event's translation; often none. Null: events are missing before it, load a snapshot. */
@@ -94,11 +101,13 @@ export class VllmEventEncoder {
   load(snapshot: KvSnapshot): readonly VllmEvent[] {
     this.#mirror.load(snapshot);
     const runs: Run[] = [];
-    for (const block of snapshot.blocks) this.#extend(runs, block.parentHash, block);
+    for (const block of snapshot.blocks) {
+      this.#extend(runs, { group: block.group ?? 0, parentHash: block.parentHash }, block);
+    }
     return [{ type: "AllBlocksCleared" }, ...runs.map((run) => this.#stored(run))];
   }
 
-  #translate({ event }: NumberedKvEvent): readonly VllmEvent[] {
+  #translate({ event, group = 0 }: NumberedKvEvent): readonly VllmEvent[] {
     switch (event.type) {
       case "created":
         return [];
@@ -106,36 +115,37 @@ export class VllmEventEncoder {
         const runs: Run[] = [];
         let parentHash = event.parentHash;
         for (const block of event.blocks) {
-          this.#extend(runs, parentHash, block);
+          this.#extend(runs, { group, parentHash }, block);
           parentHash = block.hash;
         }
         return runs.map((run) => this.#stored(run));
       }
       case "removed":
-        return this.#removed(event.hashes);
+        return this.#removed(event.hashes, group);
       case "cleared":
         return [{ type: "AllBlocksCleared" }];
       case "updated":
-        return event.level === null ? [] : this.#moved(event.hash, event.level.newValue);
+        return event.level === null ? [] : this.#moved(event.hash, event.level.newValue, group);
     }
   }
 
   /** Appends a block to the last run where it continues that, or begins another one. */
-  #extend(runs: Run[], parentHash: bigint | null, block: StoredBlock): void {
+  #extend(runs: Run[], { group, parentHash }: Omit<Run, "blocks">, block: StoredBlock): void {
     if (block.tokenIds.length !== this.#blockTokens) return;
     const last = runs.at(-1);
     const tip = last?.blocks.at(-1);
     const continues =
       tip !== undefined &&
+      last?.group === group &&
       tip.hash === parentHash &&
       tip.level === block.level &&
       last !== undefined &&
       last.blocks.length < BLOCKS_PER_EVENT_MAX;
     if (continues) last.blocks.push(block);
-    else runs.push({ parentHash, blocks: [block] });
+    else runs.push({ group, parentHash, blocks: [block] });
   }
 
-  #stored({ parentHash, blocks }: Run): VllmBlockStored {
+  #stored({ group, parentHash, blocks }: Run): VllmBlockStored {
     const { level = 0, loraId = null } = blocks[0] ?? {};
     return {
       type: "BlockStored",
@@ -149,16 +159,16 @@ export class VllmEventEncoder {
       extra_keys: blocks.map((block, place) =>
         extraKeys(block, parentHash === null && place === 0),
       ),
-      group_idx: 0,
-      ...this.#spec,
+      group_idx: group,
+      ...(this.#specs[group] ?? { kv_cache_spec_kind: "full_attention" }),
     };
   }
 
   /** One event per level that the hashes were on. */
-  #removed(hashes: readonly bigint[]): VllmBlockRemoved[] {
+  #removed(hashes: readonly bigint[], group: number): VllmBlockRemoved[] {
     const byMedium = new Map<VllmMedium, bigint[]>();
     for (const hash of hashes) {
-      const block = this.#mirror.find(hash);
+      const block = this.#mirror.find(hash, group);
       if (block?.tokenIds.length !== this.#blockTokens) continue;
       const medium = MEDIUMS[block.level];
       const others = byMedium.get(medium);
@@ -169,15 +179,16 @@ export class VllmEventEncoder {
       type: "BlockRemoved",
       block_hashes,
       medium,
-      group_idx: 0,
+      group_idx: group,
     }));
   }
 
-  #moved(hash: bigint, level: CacheLevel): VllmEvent[] {
-    const block = this.#mirror.find(hash);
+  #moved(hash: bigint, level: CacheLevel, group: number): VllmEvent[] {
+    const block = this.#mirror.find(hash, group);
     if (block?.tokenIds.length !== this.#blockTokens || block.level === level) return [];
-    const stored = this.#stored({ parentHash: block.parentHash, blocks: [{ ...block, level }] });
-    return [stored, ...this.#removed([hash])];
+    const { parentHash } = block;
+    const stored = this.#stored({ group, parentHash, blocks: [{ ...block, level }] });
+    return [stored, ...this.#removed([hash], group)];
   }
 }
 

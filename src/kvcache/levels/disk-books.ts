@@ -1,5 +1,5 @@
 import { assert } from "#base";
-import type { BlockId, NodeId, PrefixMatch } from "#kvcache/contents";
+import { type BlockId, matchParts, type NodeId, type PrefixMatch } from "#kvcache/contents";
 import { timelessLease } from "#kvcache/eviction";
 import type { DiskListener } from "./books-listeners.ts";
 import type { CacheBooks } from "./cache-books.ts";
@@ -92,9 +92,12 @@ export class DiskBooks implements DiskListener {
     // The reads must not evict blocks of the prefix that they continue. Blocks of it that earlier
     // decisions of the step took are forgotten already.
     const { index } = this.#books;
-    const held = match.blocks.filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
+    const parts = matchParts(match);
+    const held = parts
+      .flatMap(({ blocks }) => blocks)
+      .filter((at) => this.#books.levelOf(at) === 1 && index.has(at));
     for (const block of held) this.#books.booksOf(block).pin(block);
-    const left = this.#startReads(match.onDisk, key);
+    const left = parts.reduce((sum, { onDisk }) => sum + this.#startReads(onDisk, key), 0);
     if (left > 0) this.#loads.set(key, { left, held });
     else for (const block of held.toReversed()) this.#books.release(block);
     return left > 0;

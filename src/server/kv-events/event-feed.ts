@@ -22,13 +22,13 @@ const BLOCKS_PER_PART = 1024;
 export class EventFeed {
   readonly #source: KvEventSource;
   readonly #stream: EventStream;
-  readonly #windowSize: number;
+  readonly #windowSizes: readonly number[];
   #reader: KvEventReader | null = null;
 
-  constructor(source: KvEventSource, stream: EventStream, windowSize: number) {
+  constructor(source: KvEventSource, stream: EventStream, windowSizes: readonly number[]) {
     this.#source = source;
     this.#stream = stream;
-    this.#windowSize = windowSize;
+    this.#windowSizes = windowSizes;
   }
 
   /** Sends until the client or the model is gone. Starts after `from` if those events remain. */
@@ -67,7 +67,7 @@ export class EventFeed {
           await this.#stream.send(text);
           return this.#startAnew();
         }
-        const data = kvEventJson(item, this.#windowSize);
+        const data = kvEventJson(item, this.#windowSizes);
         text += message({ id: this.#name(item.id), data });
       }
       await this.#stream.send(text);

@@ -45,7 +45,7 @@ async function drain(
   const hungUp = new AbortController();
   reply.raw.once("close", () => hungUp.abort());
   const events = await model.kvEvents.getLatestEvents(timeoutMs, hungUp.signal);
-  const text = kvEventsJson(events, windowOf(model.info));
+  const text = kvEventsJson(events, windowSizes(model.info));
   return reply.header("content-type", "application/json; charset=utf-8").send(text);
 }
 
@@ -76,7 +76,7 @@ async function follow(
     headers: reply.getHeaders(),
     keepAliveMs: config.streamKeepAliveMs,
   });
-  const feed = new EventFeed(source, stream, windowOf(model.info));
+  const feed = new EventFeed(source, stream, windowSizes(model.info));
   reply.raw.once("close", () => feed.leave());
   feeds.add(feed);
   try {
@@ -92,9 +92,9 @@ async function follow(
   return reply;
 }
 
-/** TensorRT-LLM's readers follow only the largest window; here all events have the same window. */
-function windowOf({ attentionWindow, contextTokensMax }: ModelInfo): number {
-  return attentionWindow ?? contextTokensMax;
+/** By group of layers. TensorRT-LLM's readers follow only the largest window. */
+function windowSizes({ groupWindows, contextTokensMax }: ModelInfo): readonly number[] {
+  return groupWindows.map((window) => window ?? contextTokensMax);
 }
 
 /** The id that a reconnecting browser sends; it is newer than the one in its URL. */

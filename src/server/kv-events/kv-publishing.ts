@@ -13,8 +13,8 @@ export interface KvBatchSink {
 /** Parameters of the published events, and the failure callback. */
 export interface KvPublishingOptions {
   readonly blockTokens: number;
-  /** Attention window in positions; null: unlimited. */
-  readonly window: number | null;
+  /** By group of layers: the attention window in positions; null: unlimited. */
+  readonly windows: readonly (number | null)[];
   /** Called with the error that stopped publishing; not called after `close`. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -36,7 +36,7 @@ export class KvPublishing {
   constructor(source: KvEventSource, sink: KvBatchSink, options: KvPublishingOptions) {
     this.#source = source;
     this.#sink = sink;
-    this.#encoder = new VllmEventEncoder(options.blockTokens, options.window);
+    this.#encoder = new VllmEventEncoder(options.blockTokens, options.windows);
     this.#reader = source.read();
     this.#running = this.#run().catch((error: unknown) => {
       if (!this.#closed) options.onFailure(error);

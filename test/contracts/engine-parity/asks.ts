@@ -27,6 +27,8 @@ export interface PlainRun extends AskList {
   readonly bytesPerBlock: number;
   /** The smallest pool that takes all of it. */
   readonly poolBlocks: number;
+  /** Groups of layers: the same tokens have a block in each. */
+  readonly groups: number;
 }
 
 /** Small blocks: short prompts have many. */
@@ -142,8 +144,10 @@ function runPlainly(subject: Subject): Promise<PlainRun> {
     const secondAnswers: Answer[] = [];
     for (const ask of secondTurns) secondAnswers.push(await answerAlone(llm, ask));
     const { bytesPerBlock, attentionWindow } = llm.info;
-    const poolBlocks = attentionWindow === null ? SMALLEST_POOL_BLOCKS : WINDOWED_POOL_BLOCKS;
-    return { first, secondTurns, answers, secondAnswers, bytesPerBlock, poolBlocks };
+    const groups = llm.info.groupWindows.length;
+    const ofGroup = attentionWindow === null ? SMALLEST_POOL_BLOCKS : WINDOWED_POOL_BLOCKS;
+    const poolBlocks = ofGroup * groups;
+    return { first, secondTurns, answers, secondAnswers, bytesPerBlock, poolBlocks, groups };
   });
 }
 

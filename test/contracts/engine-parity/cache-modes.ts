@@ -145,7 +145,7 @@ function reuseTests(subject: Subject): void {
         plain.answers.slice(place, place + 1),
       );
       expect(llm.stats().forks).toBe(2);
-      expect(reportOf(llm).copiedBlocks).toBe(2);
+      expect(reportOf(llm).copiedBlocks).toBe(2 * plain.groups);
     });
   });
 }
@@ -229,21 +229,21 @@ async function expectInOrder(llm: LLM, plain: PlainRun): Promise<void> {
 
 /** The smallest pool, and a host level that is used whatever the clock says. */
 function tiersOf(
-  { bytesPerBlock, poolBlocks }: PlainRun,
+  { bytesPerBlock, poolBlocks, groups }: PlainRun,
   hostBlocks: number,
 ): NonNullable<RunOptions["kvCache"]> {
   return {
     poolBytes: bytesPerBlock * poolBlocks,
-    hostCacheBytes: bytesPerBlock * hostBlocks,
+    hostCacheBytes: bytesPerBlock * groups * hostBlocks,
     onboard: "always",
   };
 }
 
 function diskOf(
-  { bytesPerBlock }: PlainRun,
+  { bytesPerBlock, groups }: PlainRun,
   diskCacheDir: string,
 ): NonNullable<RunOptions["kvCache"]> {
-  return { diskCacheBytes: bytesPerBlock * DISK_BLOCKS, diskCacheDir };
+  return { diskCacheBytes: bytesPerBlock * groups * DISK_BLOCKS, diskCacheDir };
 }
 
 function reportOf(llm: LLM): CacheReport {

@@ -48,19 +48,19 @@ test("a layer's fields name its own part of the blocks and its scales", () => {
     },
     4096n,
   );
-  const fields = cache.layerParams(3);
+  const fields = cache.layerParams({ layer: 3 });
   expect(fields.length).toBe(KV_LAYER.length);
   const headBytes = 2 * 16 * 128;
   expect(fields).toEqual([
     ...[4096n + BigInt(3 * 8 * headBytes), 32 * 8 * headBytes, headBytes],
     ...[4, 16, 8, 128, 128, 0, 4, 0.25],
   ]);
-  expect(() => cache.layerParams(32)).toThrow("Cannot use layer 32: 32 exist");
+  expect(() => cache.layerParams({ layer: 32 })).toThrow("Cannot use layer 32: 32 exist");
 });
 
 test("formats without scales multiply by 1, and tokens' own scales are announced", () => {
   const fieldsOf = (format: KvFormat) =>
-    new CudaKvPool({ ...llama, format, blocks: 1 }, 0n).layerParams(0).slice(-3);
+    new CudaKvPool({ ...llama, format, blocks: 1 }, 0n).layerParams({ layer: 0 }).slice(-3);
   expect(fieldsOf("bf16")).toEqual([0, 1, 1]);
   expect(fieldsOf("i8")).toEqual([1, 1, 1]);
 });

@@ -50,7 +50,7 @@ class FailingCache {
     const memory = await CacheMemory.open({
       ...{ device, memory: { ...SHAPE, blocks: 6 } },
       settings: parseEngineOptions({ kvCache: { ...sizes, diskCacheDir: dir } }).kvCache,
-      ...{ window: null, attentionWeight: 0, hostBytesFree: 2 ** 30 },
+      ...{ windows: [null], attentionWeight: 0, hostBytesFree: 2 ** 30 },
       fingerprint: async () => "0".repeat(32),
       ...{ clock: systemClock, timer: systemTimer, warn: () => {}, onFinished: () => {} },
     });

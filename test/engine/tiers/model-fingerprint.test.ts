@@ -38,6 +38,10 @@ function model() {
     randomWeights: false,
     rope: { frequencies: Float32Array.of(1, 0.5), attentionFactor: 1 },
     layerWindows: [null, null],
+    layerPlaces: [
+      [0, 0],
+      [0, 1],
+    ],
     sinkTokens: 0,
     release: "1.2.3",
   };

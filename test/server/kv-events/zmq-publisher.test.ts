@@ -248,7 +248,7 @@ test.each([1, 2])(
     const failures: unknown[] = [];
     const publishing = new KvPublishing(cache.source, publisher, {
       blockTokens: 4,
-      window: null,
+      windows: [null],
       onFailure: (error) => failures.push(error),
     });
     closing.splice(closing.indexOf(publisher), 1, publishing);

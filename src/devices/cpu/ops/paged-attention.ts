@@ -28,7 +28,7 @@ export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttent
       out.formatCode,
       tensorOf(input.query, "f32", count, columns).address,
       heads,
-      ...cache.layerParams(input.layer),
+      ...cache.layerParams(input),
       sequences,
       vectorOf(batch.queryStarts, "i32", sequences + 1),
       vectorOf(batch.contextLengths, "i32", sequences),

@@ -22,7 +22,7 @@ export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInp
       tensorOf(input.qkv, "f32", count, (heads + 2 * kvHeads) * headDim).address,
       tensorOf(input.query, "f32", count, heads * headDim).address,
       heads,
-      ...cache.layerParams(input.layer),
+      ...cache.layerParams(input),
       vectorOf(input.positions, "i32", count),
       vectorOf(input.slots, "i32", count),
       input.rope === undefined ? null : tensorOf(input.rope, "f32", 0, rotary).address,

@@ -2,7 +2,7 @@ import { assert } from "#base";
 import type { ParamKind } from "#devices/cuda/kernels";
 import type { KvBlockOptions, KvPoolOptions, KvScales } from "../../device.ts";
 import type { KvFormat, KvPool } from "../../device-data.ts";
-import { checkedScales, isScaled } from "../../kv-scales.ts";
+import { checkedScales, isScaled, type KvLayerIndex, layerScales } from "../../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
 const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 };
@@ -51,7 +51,7 @@ export class CudaKvPool implements KvPool {
   }
 
   /** The fields of `KvLayer` for one layer, in the order of `KV_LAYER`. */
-  layerParams(layer: number): readonly (bigint | number)[] {
+  layerParams({ layer, scaleLayer = layer }: KvLayerIndex): readonly (bigint | number)[] {
     assert(layer >= 0 && layer < this.layers, `Cannot use layer ${layer}: ${this.layers} exist`);
     return [
       this.address + BigInt(layer * this.kvHeads * this.#headBytes),
@@ -63,8 +63,7 @@ export class CudaKvPool implements KvPool {
       this.headDim,
       kvRowBytes(this),
       isScaled(this.format) && this.#scales === null ? 1 : 0,
-      this.#scales?.key[layer] ?? 1,
-      this.#scales?.value[layer] ?? 1,
+      ...layerScales(this.#scales, scaleLayer, 1),
     ];
   }
 }

@@ -32,7 +32,7 @@ export function attentionFields(
   return [
     tensorOf(input.query, "f32", count, columns).address,
     sinks === null ? null : tensorOf(sinks.query, "f32", count, columns).address,
-    ...cache.layerParams(input.layer),
+    ...cache.layerParams(input),
     vectorOf(batch.queryStarts, "i32", batch.sequences + 1),
     vectorOf(batch.contextLengths, "i32", batch.sequences),
     ...treeFields(batch, count),

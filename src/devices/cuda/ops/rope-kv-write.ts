@@ -36,7 +36,7 @@ export function ropeKvWrite(context: CudaContext, input: RopeKvWriteInput): void
     tensorOf(input.qkv, "f32", count, columns + 2 * kvHeads * headDim).address,
     tensorOf(input.query, "f32", count, columns).address,
     sinkQuery === undefined ? null : tensorOf(sinkQuery.out, "f32", count, columns).address,
-    ...cache.layerParams(input.layer),
+    ...cache.layerParams(input),
     vectorOf(input.positions, "i32", count),
     vectorOf(input.slots, "i32", count),
     input.rope === undefined ? null : tensorOf(input.rope, "f32", 0, rotary).address,
