@@ -2,12 +2,15 @@
  * A device whose slots hold, instead of keys and values, a digest of the history they belong to. A
  * position read with another history's digest would be a wrong token on a real one.
  */
-import type { BlockMove, CacheWindow, DiskJob } from "#kvcache";
+import type { BlockMove, CacheWindow, DiskJob, KvCacheShape } from "#kvcache";
 import type { Sequence } from "#scheduler";
+import { digestIn } from "./pretend-sequence.ts";
+
+type Windows = Pick<KvCacheShape, "windows">;
 
 export interface DeviceItem {
-  /** Block ids of the sequence when its step began. */
-  readonly table: readonly number[];
+  /** By group of layers: block ids of the sequence when its step began. */
+  readonly tables: readonly (readonly number[])[];
   readonly digests: readonly number[];
   readonly start: number;
   readonly count: number;
@@ -25,13 +28,14 @@ export function digestsOf(sequence: Sequence): number[] {
 /** Blocks of device and host memory, and files. */
 export class PretendDevice {
   readonly #blockTokens: number;
-  readonly #window: CacheWindow | null;
+  readonly #windows: readonly (CacheWindow | null)[];
   readonly #slots: Float64Array;
   readonly #files = new Map<string, Float64Array>();
 
-  constructor(shape: { blocks: number; blockTokens: number; window: CacheWindow | null }) {
+  /** `windows`: by group of layers. */
+  constructor(shape: Pick<KvCacheShape, "blocks" | "blockTokens"> & Required<Windows>) {
     this.#blockTokens = shape.blockTokens;
-    this.#window = shape.window;
+    this.#windows = shape.windows;
     this.#slots = new Float64Array(shape.blocks * shape.blockTokens).fill(Number.NaN);
   }
 
@@ -59,28 +63,34 @@ export class PretendDevice {
     for (const item of items) this.#checkPast(item);
   }
 
-  #write({ table, digests, start, count }: DeviceItem): void {
-    for (let position = start; position < start + count; position++) {
-      this.#slots[this.#slot(table, position)] = digests[position] ?? Number.NaN;
-    }
-  }
-
-  #checkPast({ table, digests, start, count }: DeviceItem): void {
-    // A step planned ahead may compute positions behind its sequence's end, for nobody.
-    const end = Math.min(start + count, digests.length);
-    for (let position = 0; position < end; position++) {
-      if (!this.#isSeen(position, start)) continue;
-      const stored = this.#slots[this.#slot(table, position)];
-      if (stored !== digests[position]) {
-        throw new Error(`Position ${position} holds another history's keys and values`);
+  #write({ tables, digests, start, count }: DeviceItem): void {
+    for (const [group, table] of tables.entries()) {
+      for (let position = start; position < start + count; position++) {
+        const digest = digestIn(digests[position] ?? Number.NaN, group);
+        this.#slots[this.#slot(table, position)] = digest;
       }
     }
   }
 
-  /** Whether queries from `first` on see a position. */
-  #isSeen(position: number, first: number): boolean {
-    if (this.#window === null || position < this.#window.sinkTokens) return true;
-    return position > first - (this.#window.tokens - this.#window.sinkTokens);
+  #checkPast({ tables, digests, start, count }: DeviceItem): void {
+    // A step planned ahead may compute positions behind its sequence's end, which nothing reads.
+    const end = Math.min(start + count, digests.length);
+    for (const [group, table] of tables.entries()) {
+      for (let position = 0; position < end; position++) {
+        if (!this.#isSeen(position, { first: start, group })) continue;
+        const stored = this.#slots[this.#slot(table, position)];
+        if (stored !== digestIn(digests[position] ?? Number.NaN, group)) {
+          throw new Error(`Position ${position} holds another history's keys and values`);
+        }
+      }
+    }
+  }
+
+  /** Whether queries of a group from `first` on see a position. */
+  #isSeen(position: number, { first, group }: { first: number; group: number }): boolean {
+    const window = this.#windows[group] ?? null;
+    if (window === null || position < window.sinkTokens) return true;
+    return position > first - (window.tokens - window.sinkTokens);
   }
 
   #block(block: number): Float64Array {

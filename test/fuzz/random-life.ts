@@ -17,7 +17,8 @@ const WAITING_MAX = 12;
 
 interface BegunStep {
   readonly plan: StepPlan;
-  readonly tables: readonly (readonly number[])[];
+  /** By item, then by group of layers. */
+  readonly tables: readonly (readonly (readonly number[])[])[];
   readonly moves: readonly BlockMove[];
   readonly jobs: readonly DiskJob[];
 }
@@ -54,18 +55,23 @@ export class RandomLife {
 
   constructor(seed: number) {
     this.#seed = seedFrom(seed);
-    const blocks = 6 + this.#below(20);
-    const hostBlocks = this.#below(3) === 0 ? 0 : 2 + this.#below(16);
-    const diskBlocks = hostBlocks === 0 || this.#below(2) === 0 ? 0 : 4 + this.#below(30);
-    const window = this.#window(blocks);
+    const groups = 1 + (this.#below(3) === 0 ? 1 + this.#below(2) : 0);
+    const ofGroup = 6 + this.#below(20);
+    const blocks = groups * ofGroup;
+    const hostBlocks = this.#below(4) === 0 ? 0 : groups * (2 + this.#below(16));
+    const noDisk = hostBlocks === 0 || this.#below(2) === 0;
+    const diskBlocks = noDisk ? 0 : groups * (4 + this.#below(30));
+    const windows = Array.from({ length: groups }, (_, group) =>
+      group > 0 || this.#below(3) === 0 ? this.#window(ofGroup) : null,
+    );
     this.#ahead = seed % 3;
     this.#device = new PretendDevice({
       blocks: blocks + hostBlocks + diskBlocks,
       blockTokens: BLOCK_TOKENS,
-      window,
+      windows,
     });
     this.harness = new Harness({
-      ...{ blocks, hostBlocks, diskBlocks, window, blockTokens: BLOCK_TOKENS },
+      ...{ blocks, hostBlocks, diskBlocks, windows, blockTokens: BLOCK_TOKENS },
       partialReuse: this.#below(4) > 0,
       copyOnPartialReuse: this.#below(4) > 0,
       prefixCaching: this.#below(6) > 0,
@@ -118,8 +124,7 @@ export class RandomLife {
   }
 
   /** Small against the pool in half of the lives that have one. */
-  #window(blocks: number): CacheWindow | null {
-    if (this.#below(3) > 0) return null;
+  #window(blocks: number): CacheWindow {
     const tokens = 3 + this.#below(this.#below(2) === 0 ? 8 : blocks * BLOCK_TOKENS);
     return { tokens, sinkTokens: this.#below(2) === 0 ? 0 : this.#below(Math.min(6, tokens)) };
   }
@@ -236,7 +241,9 @@ export class RandomLife {
     this.counts.returns += plan.returning.length;
     this.counts.forks += plan.items.filter(({ forkOf }) => forkOf !== null).length;
     this.counts.loads += plan.loads.length;
-    const tables = plan.items.map((item) => [...item.sequence.blockTable.view()]);
+    const tables = plan.items.map(({ sequence }) =>
+      sequence.blockTable.parts.map((part) => [...part.view()]),
+    );
     this.#begun.push({ plan, tables, moves: cache.takeMoves(), jobs: cache.takeDiskJobs() });
     if (this.#below(10) === 0) this.#abortSomeone();
     if (this.#below(25) === 0) this.#failSome();
@@ -355,7 +362,10 @@ export class RandomLife {
   }
 }
 
-function deviceItem(item: PlannedSequence, table: readonly number[] = []): DeviceItem {
+function deviceItem(
+  item: PlannedSequence,
+  tables: readonly (readonly number[])[] = [],
+): DeviceItem {
   const { sequence, start, count } = item;
-  return { table, digests: digestsOf(sequence), start, count };
+  return { tables, digests: digestsOf(sequence), start, count };
 }
