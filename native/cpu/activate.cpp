@@ -1,9 +1,10 @@
-// The feed-forward's nonlinearity.
+// Activation functions of the feed-forward network.
 //
-// Formula  out[i] = act(x[i]), or gated act(x[i]) * x[F + i]
-// Shapes   x [T, F] or gated [T, 2F]; out [T, F] activation
-// Work     rows
-// Bound    about 20 instructions per vector (exp), then memory: 4 or 8 bytes read per output
+// Formula  out[i] = act(x[i]), or gated: act(x[i]) * x[F + i]
+// Shapes   x [T, F], gated [T, 2F]; out [T, F] activation
+// Work     tasks of consecutive rows
+// Bound    compute, about 20 instructions per vector for exp; then memory, 4 or 8 bytes read per
+//          output
 // Checked  test/contracts/device-ops.ts, activate
 #include "activation.h"
 #include "nonlinear.h"

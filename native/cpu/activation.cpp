@@ -24,12 +24,12 @@ float valueAt(const ActivationLayout& layout, const uint8_t* row, int64_t column
 
 }  // namespace
 
-/// Bytes of one row, so that the TypeScript side need not know the layout.
+/// Bytes of one row. The TypeScript side needs this size, but not the layout.
 PERIGEE_EXPORT int64_t perigee_activation_row_bytes(int32_t format, int64_t columns) {
   return ActivationLayout{static_cast<Format>(format), columns}.rowBytes();
 }
 
-/// Rows as the numbers they stand for: `out` is [count, columns]. For people and tests.
+/// Dequantises rows to f32: `out` is [count, columns]. For debugging and tests.
 PERIGEE_EXPORT void perigee_unpack_activation(const UnpackActivationParams* params, float* out) {
   const ActivationLayout layout{formatOf(params->format), params->columns};
   for (int64_t row = 0; row < params->count; ++row) {

@@ -1,13 +1,14 @@
-// Rows that a linear multiplies, in the format of its weights.
+// Activation rows, the left operand of a linear op, in the format of its weights.
 //
-// C columns · G = ceil(C / 128) groups
+// C columns · G = ceil(C / 128) quantisation groups
 //   f32   C floats, no padding: the rows are a plain [rows, C] tensor
-//   bf16  C halves, zeros up to 64 bytes
-//   i8    C signed bytes, zeros up to 64 bytes · G float scales · G int32 sums of each group's
-//         bytes, padded to 64 bytes. The sums let weights be stored with an offset (matrix.h).
+//   bf16  C bf16 values, zero-padded to 64 bytes
+//   i8    C signed bytes, zero-padded to 64 bytes · G float scales · G int32 sums of each group's
+//         bytes, padded to 64 bytes. Kernels use the sums to correct for the offset that weights
+//         are stored with (kWeightOffset in matrix.h).
 //
 // An op fills a row through ActivationWriter:
-//   float* values = writer.begin(row, scratch);   // scratch: C floats of this thread
+//   float* values = writer.begin(row, scratch);   // scratch: C floats, private to this thread
 //   ... write C floats to values ...
 //   writer.finish(row, values);
 #pragma once
@@ -22,7 +23,7 @@ struct ActivationLayout {
   Format format;
   int64_t columns;
 
-  /// Bytes of the elements, before an i8 row's scales.
+  /// Bytes of the elements, without the scales and sums of an i8 row.
   int64_t elementBytes() const {
     switch (format) {
       case Format::f32: return columns * 4;
@@ -32,7 +33,7 @@ struct ActivationLayout {
     return 0;
   }
 
-  /// Distance between rows.
+  /// Row stride in bytes.
   int64_t rowBytes() const {
     if (format != Format::i8) return elementBytes();
     return elementBytes() + padTo(groupCount(columns) * 8, 64);
@@ -55,12 +56,13 @@ class ActivationWriter {
         elementBytes_(layout_.elementBytes()),
         rows_(static_cast<uint8_t*>(rows)) {}
 
-  /// Where the op writes the row's floats: the row itself in f32, else `scratch`.
+  /// The buffer that the op writes the row's floats to: the row itself in f32, else `scratch`.
   float* begin(int64_t row, float* scratch) const {
     return layout_.format == Format::f32 ? reinterpret_cast<float*>(at(row)) : scratch;
   }
 
-  /// Rounds the floats at `values` into the row. Nothing to do in f32 when they are there already.
+  /// Converts the floats at `values` into the row. Copies nothing in f32 if `values` is the row
+  /// itself.
   void finish(int64_t row, const float* values) const {
     switch (layout_.format) {
       case Format::f32:

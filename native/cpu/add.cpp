@@ -1,8 +1,8 @@
-// The residual.
+// Residual addition.
 //
 // Formula  x += delta
 // Shapes   x, delta [T, E]
-// Work     spans of elements
+// Work     tasks of consecutive elements
 // Bound    memory: 8 bytes read and 4 written per element
 // Checked  test/contracts/device-ops.ts, add
 #include "params.h"

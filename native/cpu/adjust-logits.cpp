@@ -1,12 +1,14 @@
-// Masks, biases and penalties of logits.
+// Token masks, logit biases and repetition penalties.
 //
-// Formula  not allowed: -inf; then per entry y = logit + bias, and if the token was seen
-//          y > 0 ? y / repetition : y * repetition, and if it was generated
-//          y - frequency * count - presence
-// Shapes   logits, out [R, V]; allowed [R, ceil(V / 32)]; entries of row r: entryStarts[r] up to
-//          entryStarts[r + 1]
-// Work     slices of all rows for copy and mask, then rows for entries (f64, rounded once)
-// Bound    memory: 8 V bytes per row where `out` is not `logits` or a row is masked, else nothing
+// Formula  logit = -inf for a token that is not allowed. Then for each entry y = logit + bias;
+//          if the token occurred in prompt or output: y = y > 0 ? y / repetition : y * repetition
+//          if it occurred in the output:              y = y - frequency * count - presence
+// Shapes   logits, out [R, V]; allowed [R, ceil(V / 32)]; row r has entries entryStarts[r] to
+//          entryStarts[r + 1] - 1
+// Work     copy and mask: one task per slice of a row; entries: one task per row (f64, rounded
+//          once)
+// Bound    memory: 8 V bytes per row where `out` is not `logits` or a row is masked, else only
+//          entries
 // Checked  test/contracts/device-ops.ts, adjustLogits
 #include <cstring>
 
@@ -33,7 +35,7 @@ struct AdjustLogitsParams {
 
 namespace {
 
-// `bits`: of the first token on; it is a multiple of 32.
+// `bits` points to the mask word of the first token, whose id is a multiple of 32.
 void maskSpan(float* logits, const uint32_t* bits, int64_t count) {
   for (int64_t i = 0; i < count; i += 32) {
     const uint32_t word = bits[i / 32];

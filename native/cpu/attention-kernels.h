@@ -1,20 +1,29 @@
-// Scores and weighted sums of R query rows at once: attention's two matrix products.
+// The two matrix products of attention for R query rows: scores = Q K^T and out = weights V.
 //
 // R rows · D head dim · Dv = D rounded up to 16 · G groups of 16 positions · C vectors of Dv
 //
-// Bound    Compute at prefill: a key or value vector is loaded once for R rows, whose sums stay in
-//          registers: 96 % of what multiply-adds alone reach (f32, AVX-512).
-//          Memory at decode: values are fetched ahead while keys are scored, the keys of the next
-//          segment while values are summed.
-// Ladder   us a layer, prefill of 512 and 16 decodes at 1k; 9 heads and 3 kv heads of 64, one
-//          Zen 4 core at 117 GFLOP/s (f32), 2026-11-21, bench/kernels/attention.mjs:
-//            f32   4325  2302  sums in registers
-//                  3922  2159  broadcasts from memory instead of through an addition
-//                  3630  1207  fetching ahead; 8, 4, 2, 1 columns or groups at a time
-//            bf16  5025  1263  widened one by one
-//                  2441   652  products of pairs
-//            i8    2806   473  products of pairs of 16-bit integers, sums in 32 bits
-//            fp8   4480   670  widened in the load
+//            scoreGroups: R x (16 G) tile            sumColumns: R x (kLanes C) tile
+//              keys [D][16 G] ->                       values [positions][kLanes C] ->
+//    query   +----------------+            weights   +----------------+
+//    [D][R]  | sums stay in   |            [R][pos]  | sums stay in   |
+//      |     | registers      |              |       | registers      |
+//      v     +----------------+              v       +----------------+
+//            loop over D                             loop over positions
+//
+// Bound     Prefill, compute: each key or value vector is loaded once for R rows, and the sums stay
+//           in registers. This reaches 96 % of the multiply-add peak (f32, AVX-512). Decode,
+//           memory: values are prefetched while keys are scored, and the keys of the next segment
+//           while values are summed.
+// Versions  us per layer, prefill of 512 tokens and 16 decodes at 1k context; 9 query heads and 3
+//           kv heads of 64, one Zen 4 core at 117 GFLOP/s (f32), 2026-11-21,
+//           bench/kernels/attention.mjs:
+//             f32   4325  2302  sums in registers
+//                   3922  2159  broadcast loads from memory instead of an addition to zero
+//                   3630  1207  prefetching; 8, 4, 2, 1 columns or groups at a time
+//             bf16  5025  1263  each element widened to f32
+//                   2441   652  dot products of pairs
+//             i8    2806   473  dot products of 16-bit integer pairs, sums in 32 bits
+//             fp8   4480   670  widened to f32 in the load
 #pragma once
 
 #include <algorithm>
@@ -30,42 +39,44 @@ namespace perigee {
 
 constexpr int kSegmentTokens = 256;
 constexpr int kSegmentGroups = kSegmentTokens / kGroupTokens;
-// Longer than a segment, so that rows of scores do not fall into the same cache sets.
+// Row stride of the scores. One group longer than a segment, so that the rows of scores do not map
+// to the same cache sets.
 constexpr int kScoreStride = kSegmentTokens + kGroupTokens;
 
-// Sums that fit the registers beside the operands: AVX2 has 16 registers, the others 32.
+// Accumulators that fit the register file beside the operands: AVX2 has 16 registers, AVX-512 and
+// NEON have 32.
 constexpr int kVecsPerGroup = kGroupTokens / kLanes;
 constexpr int kSumsMax = kLanes == 8 ? 12 : 24;
 constexpr int kRowsMax = kLanes == 16 ? 12 : 6;
 
-// Groups that places below `end` fill.
+// Number of groups that cover the places [0, end).
 constexpr int groupsOf(int end) { return (end + kGroupTokens - 1) / kGroupTokens; }
 
-// Keys and values of one segment. Groups that no row sees are never touched.
+// Pointers to the keys and values of one segment. Groups outside every row's range are not read.
 template <typename T>
 struct SegmentView {
   int firstPosition;
-  int keyStride;                    // elements between two dims of a key, or two pairs
-  const T* keys[kSegmentGroups];    // of the group's first position
-  const T* values[kSegmentGroups];  // [16][Dv], or in pairs
-  const T* later[kSegmentGroups];   // keys that will be wanted next
-  // bf16, of the group's positions; set where kScaled<T> only.
+  int keyStride;                    // between two dims of a key, or two pairs of dims, in elements
+  const T* keys[kSegmentGroups];    // per group: key of its first position
+  const T* values[kSegmentGroups];  // per group: [16][Dv], or in pairs
+  const T* later[kSegmentGroups];   // keys to prefetch: same group, next segment
+  // bf16 scales of the group's positions; set only where kScaled<T>.
   const uint16_t* keyScales[kSegmentGroups];
   const uint16_t* valueScales[kSegmentGroups];
 };
 
-// Scores, and later weights in their place, of a tile: [R][kScoreStride] floats.
+// Row stride of a tile's scores in Words. Weights overwrite the scores: [R][kScoreStride] floats.
 template <typename T>
 constexpr int kWordsPerRow =
     kScoreStride * int{sizeof(float)} / int{sizeof(typename Products<T>::Word)};
 
-// Into L2: a segment's values do not fit L1 beside its keys.
+// Prefetches into L2: L1 does not hold a segment's values beside its keys.
 inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 2); }
 
-// Loops over R, G and C are unrolled to their end, so that the sums stay in registers.
+// Fully unrolls the loops over R, G and C, so that the sums stay in registers.
 #define PERIGEE_UNROLL _Pragma("GCC unroll 32")
 
-// scores[r][p] = q[r] . key[p] for G groups, summed over D in order. `query`: [D][R] words.
+// scores[r][p] = q[r] . key[p] for G groups; each sum runs over D in order. `query`: [D][R] words.
 template <typename T, int R, int G>
 void scoreGroups(const SegmentView<T>& view, int group, const typename Products<T>::Word* query,
                  int headDim, float* scores) {
@@ -117,7 +128,7 @@ void scoreGroups(const SegmentView<T>& view, int group, const typename Products<
   }
 }
 
-// As many groups at once as registers allow, then fewer.
+// Processes as many groups at a time as the registers allow, then fewer for the rest.
 template <typename T, int R, int G = 4>
 void scoreRows(const SegmentView<T>& view, const typename Products<T>::Word* query, int headDim,
                int group, int groupEnd, float* scores) {
@@ -129,21 +140,21 @@ void scoreRows(const SegmentView<T>& view, const typename Products<T>::Word* que
   if constexpr (G > 1) scoreRows<T, R, G / 2>(view, query, headDim, group, groupEnd, scores);
 }
 
-// Places [begin, end) of a segment.
+// Places [begin, end) inside a segment.
 struct PlaceSpan {
   int begin, end;
   bool empty() const { return begin >= end; }
 };
 
 struct ValueSpan {
-  PlaceSpan places[2];  // rising; either may be empty
+  PlaceSpan places[2];  // in rising order; either may be empty
   int valueStride;      // Dv
   float* out;           // [R] rows of Dv sums, outStride apart
   int64_t outStride;
-  const float* rowScales;  // [R]: what integer sums stand for
+  const float* rowScales;  // [R]: factor from integer sums to floats
 };
 
-// out[r][C vectors] = sum over positions, in order, of weights[r][p] * value[p].
+// out[r][C vectors] = sum over p of weights[r][p] * value[p], in order of positions.
 template <typename T, int R, int C>
 void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* weights,
                 const ValueSpan& span, int column) {
@@ -172,7 +183,8 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
   for (const PlaceSpan& places : span.places) {
     if (places.empty()) continue;
 
-    // Half a pair at either end, when its other half is not to be seen.
+    // If a range begins or ends inside a pair, that pair is added alone with its hidden half
+    // zeroed.
     const int begin = (places.begin + kTogether<T> - 1) / kTogether<T> * kTogether<T>;
     const int end = places.end / kTogether<T> * kTogether<T>;
     if (places.begin < begin) {
@@ -206,7 +218,7 @@ void sumColumns(const SegmentView<T>& view, const typename Products<T>::Word* we
   }
 }
 
-// As many columns at once as registers allow, then fewer.
+// Processes as many columns at a time as the registers allow, then fewer for the rest.
 template <typename T, int R, int C = 8>
 void sumRows(const SegmentView<T>& view, const typename Products<T>::Word* weights,
              const ValueSpan& span, int column = 0) {
@@ -218,7 +230,7 @@ void sumRows(const SegmentView<T>& view, const typename Products<T>::Word* weigh
   if constexpr (C > 1) sumRows<T, R, C / 2>(view, weights, span, column);
 }
 
-// The kernels of every row count.
+// The kernels instantiated for one row count; tileKernels lists them for 1 to kRowsMax rows.
 template <typename T>
 struct TileKernels {
   decltype(&scoreRows<T, 1>) score;

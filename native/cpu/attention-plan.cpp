@@ -6,10 +6,10 @@
 namespace perigee {
 namespace {
 
-// An item is cut when it costs more than a thread's share of the work divided by this.
+// An item is split along its context when it costs more than (total / threads) / kPiecesPerThread.
 constexpr int kPiecesPerThread = 2;
 
-// Segments that positions below `end` fill.
+// Number of segments that cover positions [0, end).
 int segmentsOf(int end) { return (end + kSegmentTokens - 1) / kSegmentTokens; }
 
 int64_t costOf(const AttentionItem& item) {
@@ -51,7 +51,8 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
   int64_t cost = 0;
   if (rows <= 0) return cost;
 
-  // Later rows see more: the longest work starts first.
+  // Later rows attend to more positions. Items are listed longest first, so that threads finish
+  // together.
   for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
     const int count = std::min(kItemRows, rows - first);
     const int begin = job.sightOf(sequence, first).begin;
@@ -67,7 +68,7 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
   return cost;
 }
 
-// Cuts an item that costs more than `costMax` and has more than one segment.
+// Splits an item that costs more than `costMax` and has more than one segment.
 void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
   AttentionItem& item = items[static_cast<size_t>(index)];
   const int64_t segments = item.segments();
@@ -77,7 +78,7 @@ void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
     stateFloats += segments * item.rows * stateFloatsPerRow;
     cutItems.push_back(index);
   }
-  // An item without segments still has to write its zeros.
+  // An item without segments still gets one piece: its output rows must be zeroed.
   int place = 0;
   do {
     const int end = static_cast<int>(std::min<int64_t>(place + fit, segments));

@@ -1,4 +1,4 @@
-// What attention has to do, and how it is dealt out to threads.
+// Work partition of attention: which rows and segments each task computes.
 //
 // S sequences · T rows · H query heads · K kv heads · D head dim · M blocks per table
 #pragma once
@@ -28,20 +28,20 @@ struct AttentionJob {
   const uint32_t* treeMask;  // [T, W], or null
   int64_t treeWords;
   float scale;
-  int window;     // last positions that a row sees; 0: all
-  float softcap;  // 0: none
-  bool everyone;  // no causality: every row sees its whole sequence
-  int sinks;      // first positions, seen beside the window's; 0: none
-  const float* sinkQuery;  // like `query`, scores the sinks
+  int window;     // attention window in positions, sinks not counted; 0: none
+  float softcap;  // 0: no softcap
+  bool everyone;  // bidirectional: every row attends to its whole sequence
+  int sinks;      // attention sinks, visible beside the window; 0: none
+  const float* sinkQuery;  // like `query`, but rotated for the sink keys
 
   int group() const { return heads / cache.kvHeads; }
   int queryRows(int sequence) const { return queryStarts[sequence + 1] - queryStarts[sequence]; }
 
-  // `row` counts token * group + head inside the sequence.
+  // `row` = token * group + head, counted inside the sequence and the kv head's group.
   RowSight sightOf(int sequence, int row) const;
 };
 
-// Up to kItemRows rows of one kv head of one sequence.
+// An item is up to kItemRows rows of one kv head of one sequence.
 constexpr int kItemRows = 96;
 constexpr int kItemTiles = kItemRows / kRowsMax;
 static_assert(kItemTiles * kRowsMax == kItemRows, "an item is whole tiles");
@@ -49,18 +49,18 @@ static_assert(kItemTiles * kRowsMax == kItemRows, "an item is whole tiles");
 struct AttentionItem {
   int sequence, kvHead;
   int firstRow, rows;
-  int sinkSegments;         // of the context, leading ones that hold only sinks for its rows
-  int segment, segmentEnd;  // of the context, all others that any row sees
-  int64_t states;           // where its shares begin, in floats; -1: the item is not cut
+  int sinkSegments;         // leading segments of the context that hold only sinks for these rows
+  int segment, segmentEnd;  // the other segments of the context that are visible to any row
+  int64_t states;           // offset of its partial results in floats; -1: the item is not split
 
-  // Its segments counted without the hidden ones between sinks and window.
+  // Number of visible segments: those between the sinks and the window are skipped.
   int segments() const { return sinkSegments + segmentEnd - segment; }
   int segmentAt(int place) const {
     return place < sinkSegments ? place : segment + place - sinkSegments;
   }
 };
 
-// Consecutive segments of an item, as `segmentAt` counts them: what one task does.
+// One task: visible segments [place, placeEnd) of an item, numbered as in `segmentAt`.
 struct AttentionPiece {
   int item;
   int place, placeEnd;
@@ -70,9 +70,9 @@ struct AttentionPlan {
   std::vector<AttentionItem> items;
   std::vector<AttentionPiece> pieces;
   std::vector<int> cutItems;
-  int64_t stateFloats;  // shares of all cut items
+  int64_t stateFloats;  // floats of the partial results of all split items
 
-  // Reuses the vectors' memory: a step allocates nothing once the largest one was seen.
+  // Reuses the vectors' memory: no allocation after the largest step so far.
   void make(const AttentionJob& job);
 
  private:

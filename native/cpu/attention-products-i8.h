@@ -1,8 +1,8 @@
-// Products of i8 keys and values: pairs of 16-bit integers, summed exactly in 32 bits.
+// Dot products of i8 keys and values: pairs of 16-bit integers, accumulated exactly in 32 bits.
 //
-// A row's factors are q = round(x / step), step = max|x| / largest. Sums of D products (scores) or
-// of kSegmentTokens products (values) stay below 2^31: 2^7 * 2^15 * 2^8 = 2^30 for up to 256 terms;
-// beyond that `largest` is smaller.
+// A query or weight row is quantised to 16 bits: q = round(x / step), step = max|x| / largest. A
+// sum of D products (scores) or of kSegmentTokens products (values) must stay below 2^31. With up
+// to 256 terms it does: 2^7 * 2^15 * 2^8 = 2^30. For more terms `largest` is reduced.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace perigee {
 
-// The largest 16-bit factor of a sum of `terms` products with 8-bit numbers.
+// Largest 16-bit factor that lets `terms` products with 8-bit numbers fit the 32-bit sum.
 constexpr float largestFactor(int terms) {
   return terms <= 256 ? 32767.0f : static_cast<float>((1 << 23) / terms);
 }
@@ -42,7 +42,7 @@ struct Products<Q8> {
   using Sum = I32;
   static constexpr bool kRoundsFactors = false;
 
-  // Pairs, and behind them the row's step times the scale of scores, as the bits of a float.
+  // The pairs, then one word with the bits of a float: the row's step times the softmax scale.
   static int64_t wordsOf(int dims) { return (dims + 1) / 2 + 1; }
 
   static void setWords(Word* to, const float* from, int count, float scale) {
@@ -65,7 +65,7 @@ struct Products<Q8> {
     return vmovl_s8(vld1_s8(&from->bits));
 #endif
   }
-  // The other half has the factor 0, and no integer times 0 is anything else.
+  // The hidden half has the factor 0, and any integer times 0 is 0, so the key needs no masking.
   static Operand operandPart(const Q8* from, int /*part*/) { return operand(from); }
   static Factor factor(const Word* word) {
 #if defined(__AVX512F__)

@@ -1,13 +1,14 @@
-// How scores and sums add up products of an element type: the inner step of attention's kernels.
+// Inner step of the attention kernels: one multiply-add of a factor and an operand, per element
+// type.
 //
-// A factor is one number of a row (an element of its query, or a weight), kept as a Word in memory
-// and spread over all lanes. An operand is a vector of keys or values. bf16 takes two neighbours of
-// the sum in one step: by one instruction where there is one (AVX-512 BF16, which wants the factors
-// rounded to bf16 as well), else as two products in f32.
+// A factor is one element of a query row or one weight, stored as a Word and broadcast to all
+// lanes. An operand is a vector of keys or values. bf16 multiplies two neighbouring terms of the
+// sum per step: by one instruction with AVX-512 BF16, which needs the factors in bf16 too, else as
+// two f32 products.
 //
-// i8 takes two neighbours in one step, too (attention-products-i8.h): keys and values become 16-bit
-// integers, factors are rounded to 16 bits relative to their row's largest, and sums are exact.
-// fp8 is widened to f32.
+// i8 also multiplies two neighbouring terms per step (attention-products-i8.h): keys and values are
+// widened to 16-bit integers, factors are quantised to 16 bits relative to the row's largest, and
+// sums are exact. fp8 is widened to f32.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ inline void scaleRow(float* to, const float* from, int count, float scale) {
   for (int i = 0; i < count; ++i) to[i] = from[i] * scale;
 }
 
-// fp8 numbers come out as 2^-8 of what they are; kOperandScale makes up for it.
+// loadFp8 returns the number times 2^-8; kOperandScale corrects for it.
 inline F32 widen(const Fp8* from) { return loadFp8(&from->bits); }
 
 template <typename T>
@@ -44,22 +45,22 @@ struct Products {
   // Words of a query row of `dims` elements.
   static int64_t wordsOf(int dims) { return dims; }
 
-  // The words of a query row; an odd count leaves half a pair, which is 0.
+  // Writes the words of a query row. An odd count leaves half a pair, which is set to 0.
   static void setWords(Word* to, const float* from, int count, float scale) {
     scaleRow(to, from, count, scale);
   }
   static Factor factor(const Word* word) { return broadcast(*word); }
   static Operand operand(const T* from) { return widen(from); }
-  // Only pairs have parts.
+  // Only the paired types have a part to mask.
   static Operand operandPart(const T* from, int /*part*/) { return widen(from); }
   static F32 add(F32 sum, Factor factor, Operand operand) { return fma(factor, operand, sum); }
-  // A score, from the word behind the last factor of its row, if there is one.
+  // A score from its sum. `last` points after the row's last factor; i8 keeps its scale there.
   static F32 score(Sum sum, const Word* /*last*/) { return sum; }
   static F32 total(Sum sum, float /*rowScale*/) { return sum; }
 };
 
-// The pairs of kLanes sums, and the same with one of each pair zeroed: what was never written may
-// be anything, and anything times a weight of 0 is not always 0.
+// Loads the pairs of kLanes sums; the variants below zero one half of each pair. Positions never
+// written may hold NaN or infinity, and 0 times these is NaN, so a weight of 0 does not hide them.
 inline U32 loadPairs(const Bf16* from) {
   U32 pairs;
   std::memcpy(&pairs, from, sizeof pairs);
@@ -69,8 +70,8 @@ inline U32 loadPairsPart(const Bf16* from, int part) {
   return loadPairs(from) & (part == 0 ? 0xffffu : 0xffff0000u);
 }
 
-// Rounds factors to bf16 and returns what was written. Where the processor does it, subnormal
-// numbers become 0.
+// Rounds factors to bf16 and returns the rounded values. The AVX-512 BF16 conversion flushes
+// subnormal numbers to 0.
 inline F32 storeHalves(uint16_t* to, F32 factors) {
 #if defined(__AVX512BF16__)
   const U16 halves = bitCast<U16>(_mm512_cvtneps_pbh(factors));

@@ -1,8 +1,8 @@
-// Scales of quantised keys and values, inside attention.
+// Scales of quantised keys and values inside attention.
 //
-// score[p] = (q . k8[p]) * keyScale[p], and sum over p of w[p] * valueScale[p] * v8[p]: neither
-// product needs keys or values as they were. Scales that are calibrated for a whole tensor are 1
-// here; they go into the scale of scores and into the result.
+// score[p] = (q . k8[p]) * keyScale[p], and out = sum over p of (w[p] * valueScale[p]) * v8[p]. So
+// keys and values are never dequantised. With calibrated per-tensor scales the factors here are 1:
+// the key scale is part of the softmax scale, and the value scale is applied to the result.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,17 @@
 
 namespace perigee {
 
-// The largest of numbers that are not negative, or NaN if there is one: their bits have its order.
+// The largest of non-negative numbers, or NaN if there is one. Their bits, compared as integers,
+// have the same order, with NaN above infinity.
 inline float largestOf(U32 bits) {
   uint32_t largest = 0;
   for (int lane = 0; lane < kLanes; ++lane) largest = std::max<uint32_t>(largest, bits[lane]);
   return bitCast<float>(largest);
 }
 
-// Weights of one row become weight * valueScale, as the words that the kernels multiply with.
-// `begin`, `end`: whole groups. Positions of weight 0 may never have been written: theirs stay 0
-// whatever their scales are. Returns what a sum over these words has to be multiplied by.
+// Replaces the weights of one row by weight * valueScale, as kernel words. `begin` and `end` are
+// whole groups. A position of weight 0 may never have been written; its product stays 0 whatever
+// its scale holds. Returns the factor that the sum over these words must be multiplied by.
 template <typename T>
 float scaleWeights(float* weights, const SegmentView<T>& view, int begin, int end) {
   U32 largest = {};
@@ -38,8 +39,8 @@ float scaleWeights(float* weights, const SegmentView<T>& view, int begin, int en
   }
   if constexpr (!std::is_same_v<T, Q8>) return 1.0f;
 
-  // In place: a half is written where its float, or an earlier one, was read. Below kLeast there is
-  // nothing worth keeping, and no number to divide by.
+  // In place: a 16-bit factor is written only where its float, or an earlier one, was already read.
+  // The bound kLeast avoids a division by 0; rows of weights below it round to 0.
   constexpr float kLeast = 1e-30f;
   const float most = largestOf(largest);
   const float fine = largestFactor(kSegmentTokens) / (most > kLeast ? most : kLeast);

@@ -1,4 +1,4 @@
-// The parts of attention that do not depend on the cache's element; see attention-tile.h.
+// The parts of attention that do not depend on the cache's element type; see attention-tile.h.
 #include "attention-tile.h"
 
 #include "vector-math.h"
@@ -6,7 +6,7 @@
 namespace perigee {
 namespace {
 
-// Softcap and mask for the groups where a row sees only some positions.
+// Masks a group of which the row sees only some positions.
 void hideInGroup(float* scores, const RowSight& sight, int position) {
   for (int i = 0; i < kGroupTokens; ++i) {
     if (!sight.sees(position + i)) scores[i] = kHidden;
@@ -37,11 +37,12 @@ std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
   }
   const float max = maxLane(maxima);
 
-  // exp(-inf - max) is 0, also where nothing is seen and max itself is -inf.
+  // exp(-inf - max) is 0. Where nothing is visible max itself is -inf, and the reference is 0
+  // instead.
   const F32 reference = broadcast(max == kHidden ? 0.0f : max);
   F32 sums = {};
   if (site.halves) {
-    // In place: a half is written where its float, or an earlier one, was read.
+    // In place: a bf16 weight is written only where its float, or an earlier one, was already read.
     auto* const halves = reinterpret_cast<uint16_t*>(scores);
     for (int i = begin; i < end; i += kLanes) {
       sums += storeHalves(halves + i, exp(load(scores + i) - reference));

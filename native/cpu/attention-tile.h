@@ -1,14 +1,21 @@
-// Attention of a tile of query rows to a segment of positions.
+// Attention of a tile of query rows to one segment of positions.
 //
 // R rows of a tile · D head dim · Dv = D rounded up to 16
 //
+//    positions    0        256       512       768
+//    rows 0..R-1  | segment | segment | segment |       scores -> max -> weights, sum -> out
+//                      |         |         |            (per segment)
+//                      +-> merge +-> merge +-> softmax result, always in this order
+//
 // Formula  out[r] = sum over p of softmax(scale * q[r] . key[p])[p] * value[p]
-// Order    Positions are cut into segments of kSegmentTokens at fixed places. Inside a segment all
-//          scores come first, then one maximum, then weights and one sum over values; segments are
-//          merged one after the other. So a row's result is the same bits whatever tile, batch or
-//          chunk it is computed in: hidden positions have weight 0, and adding 0 changes nothing.
-// Sinks    The first positions of a sequence, seen beside a window, are scored by queries of their
-//          own. What lies between sinks and window may be anybody's: it is never read.
+// Order    Segments of kSegmentTokens positions begin at fixed positions. Inside a segment all
+//          scores are computed first, then one maximum, then the weights and one sum over values.
+//          Segments are merged in rising order. So a row's result has the same bits whatever tile,
+//          batch or chunk it is computed in: masked positions have weight 0, and adding 0 changes
+//          nothing.
+// Sinks    The attention sinks, the first positions of a sequence, stay visible beside a window.
+//          They are scored by queries of their own. Blocks between sinks and window may have been
+//          given to other sequences; they are never read.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +32,8 @@ namespace perigee {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
 
-// Which positions a row sees: p < sinkEnd, and begin <= p < end, but from treeStart on only where
-// its bit is set.
+// The positions that a row attends to: p < sinkEnd, and begin <= p < end. From treeStart on,
+// position p is visible only where its bit in treeBits is set.
 struct RowSight {
   int sinkEnd;
   int begin, end;
@@ -42,7 +49,7 @@ struct RowSight {
   }
 };
 
-// Softmax so far of some rows: sums of weighted values, with the maximum they are relative to.
+// Online softmax state of some rows: sums of weighted values, relative to the running maximum.
 class RowStates {
  public:
   RowStates(float* memory, int valueStride) : memory_(memory), stride_(floatsPerRow(valueStride)) {}
@@ -72,8 +79,8 @@ struct RowTile {
   const void* query;      // [D][R] words of Products<T>, scaled
   const void* sinkQuery;  // the same for positions below sinkEnd
   const RowSight* sights;
-  int sinkEnd;     // sinks that any of its rows sees
-  int begin, end;  // other positions that any of its rows sees
+  int sinkEnd;     // end of the sinks that any of its rows sees
+  int begin, end;  // range of the other positions that any of its rows sees
 };
 
 struct AttentionShape {
@@ -83,27 +90,27 @@ struct AttentionShape {
 
 struct WeightSite {
   int firstPosition;    // of the segment
-  int group, groupEnd;  // groups that were scored
+  int group, groupEnd;  // range of groups that were scored
   float softcap;
-  bool halves;  // weights are kept as bf16, from the start of the row on
+  bool halves;  // weights are stored as bf16, from the start of the row on
 };
 
-// Scores of one row become weights relative to their maximum; returns maximum and sum.
+// Replaces one row's scores by weights relative to their maximum; returns maximum and sum.
 std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
                                        const WeightSite& site);
 
-// into = into merged with part, row by row.
+// into = online softmax merge of into and part, row by row.
 void mergeStates(const RowStates& into, const RowStates& part, int rows, int valueStride);
 
-// out = valueScale * values / sum; zeros where a row saw nothing. `out` is [D].
+// out = valueScale * values / sum, or zeros for a row that sees nothing. `out` is [D].
 void finishRow(float* out, const RowStates& states, int row, int headDim, float valueScale);
 
-// What of [begin, end) lies in the segment.
+// The intersection of [begin, end) with the segment.
 inline PlaceSpan placesOf(int firstPosition, int begin, int end) {
   return {std::max(begin - firstPosition, 0), std::min(end - firstPosition, kSegmentTokens)};
 }
 
-// Scores of places by the tile's queries.
+// Scores of the tile's queries for the given places.
 template <typename T, typename Kernels>
 void scoreTile(const Kernels& kernels, const SegmentView<T>& view, const RowTile& tile,
                const AttentionShape& shape, PlaceSpan sinks, PlaceSpan window, float* scores) {
@@ -114,7 +121,8 @@ void scoreTile(const Kernels& kernels, const SegmentView<T>& view, const RowTile
   if (sinks.empty()) return score(tile.query, window.begin / kGroupTokens, groupsOf(window.end));
   if (window.empty()) return score(tile.sinkQuery, 0, groupsOf(sinks.end));
 
-  // The sinks' last group may hold positions of the window, too: their scores are put back.
+  // The last group of the sinks may also hold window positions. Sink scores overwrite that group,
+  // so the window's scores are saved first and restored.
   const int last = sinks.end / kGroupTokens;
   float kept[kRowsMax][kGroupTokens];
   const auto scoresOf = [&](int row) { return scores + row * kScoreStride + last * kGroupTokens; };
@@ -128,7 +136,7 @@ void scoreTile(const Kernels& kernels, const SegmentView<T>& view, const RowTile
   }
 }
 
-// One segment's share of one tile, written to `out`.
+// Attention of one tile to one segment; `out` receives maximum, sum and weighted values.
 template <typename T>
 void attendSegment(const SegmentView<T>& view, const RowTile& tile, const AttentionShape& shape,
                    float* scores, const RowStates& out) {
@@ -139,8 +147,8 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
   const PlaceSpan window = placesOf(view.firstPosition, tile.begin, tile.end);
   if (sinks.empty() && window.empty()) return out.clear(tile.rows);
 
-  // Scores of all rows, then weights row by row. Groups between sinks and window are not scored,
-  // but hidden like all that a row does not see.
+  // All scores first, then weights row by row. Groups between sinks and window are not scored, but
+  // masked like all positions that a row does not see.
   scoreTile<T>(kernels, view, tile, shape, sinks, window, scores);
   const int begin = sinks.empty() ? window.begin : 0;
   const int end = window.empty() ? sinks.end : std::max(sinks.end, window.end);
@@ -159,8 +167,8 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
     }
   }
 
-  // Only positions that some row sees: others may never have been written. Where sinks and window
-  // meet they are one span, so that no pair is summed in two steps.
+  // Only positions visible to some row are summed: others may never have been written. Where sinks
+  // and window meet they form one range, so that no pair is split.
   const bool meet = sinks.end >= window.begin;
   const PlaceSpan all = {begin, end}, none = {0, 0};
   const ValueSpan span = {{meet ? all : sinks, meet ? none : window},

@@ -1,4 +1,4 @@
-// Finds the keys and values of a sequence's segments in its blocks.
+// Locates the keys and values of a sequence's segments in its cache blocks.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace perigee {
 
-// Positions that any row of an item sees: sinks, and from `begin` up to `end`.
+// Positions visible to any row of an item: the sinks, and [begin, end).
 struct SeenPositions {
   int sinkEnd;
   int begin, end;
@@ -17,7 +17,7 @@ struct SeenPositions {
   bool sees(int position) const {
     return position < sinkEnd || (position >= begin && position < end);
   }
-  // Whether any position of a group is seen.
+  // Whether any position of the group is visible.
   bool groupAt(int first) const {
     return first < sinkEnd || (first + kGroupTokens > begin && first < end);
   }
@@ -31,11 +31,12 @@ class BlockReader {
         layer_(layer),
         group_(layer.layout.headDim, kGroupTokens, layer.tokenScales) {}
 
-  // Elements that `view` may need for blocks that are no multiple of a group.
+  // Size of `gathered`: needed where the block size is no multiple of a group.
   int64_t gatheredElements() const { return kSegmentGroups * group_.elements; }
 
-  // What of `seen` lies in a segment. Groups are read where they lie in the cache, or are put
-  // together in `gathered`. Blocks without a seen position are not looked up.
+  // The visible part of a segment. Groups are read in place in the cache, or copied to `gathered`
+  // where the block size is no multiple of a group. Blocks without a visible position are not
+  // looked up.
   SegmentView<T> view(const AttentionItem& item, int segment, const SeenPositions& seen,
                       T* gathered) const {
     const bool whole = layer_.layout.blockTokens % kGroupTokens == 0;
@@ -44,7 +45,8 @@ class BlockReader {
     view.keyStride = whole ? layer_.layout.keyStride : group_.keyStride;
     for (int group = 0; group < kSegmentGroups; ++group) {
       const int position = view.firstPosition + group * kGroupTokens;
-      // Groups between sinks and window are not read, but their weights of 0 are scaled, too.
+      // Groups between sinks and window are not read, but their weights of 0 are multiplied by a
+      // scale too.
       if (kScaled<T>) view.keyScales[group] = view.valueScales[group] = kUnitScales;
       if (!seen.groupAt(position)) continue;
       if (whole) {
@@ -61,13 +63,14 @@ class BlockReader {
   }
 
  private:
-  // What calibrated formats have instead of their tokens' own scales: 1, in bf16.
+  // Unit scales (1 in bf16), used where formats are calibrated and tokens have no scales of their
+  // own.
   static constexpr uint16_t kOne = 0x3f80;
   static constexpr uint16_t kUnitScales[kGroupTokens] = {kOne, kOne, kOne, kOne, kOne, kOne,
                                                          kOne, kOne, kOne, kOne, kOne, kOne,
                                                          kOne, kOne, kOne, kOne};
 
-  // Scales of values lie `apart` behind those of keys.
+  // The scales of the values lie `apart` elements after those of the keys.
   static void pointAtScales(SegmentView<T>& view, int group, const uint16_t* keyScales,
                             int apart) {
     view.keyScales[group] = keyScales;
@@ -81,7 +84,7 @@ class BlockReader {
                             position / layer_.layout.blockTokens];
   }
 
-  // The group at `position`, and the keys of the one a segment later.
+  // Sets pointers to the group at `position` and to the keys one segment later, for prefetching.
   void pointAt(const AttentionItem& item, int position, const SeenPositions& seen,
                SegmentView<T>& view, int group) const {
     const KvBlockLayout<T>& layout = layer_.layout;
@@ -100,7 +103,7 @@ class BlockReader {
     view.later[group] = seen.groupAt(ahead) ? keysAt(ahead) : view.keys[group];
   }
 
-  // Seen positions of the group at `first`, in the layout of a block of 16.
+  // Copies the visible positions of the group at `first` into the layout of a block of 16 tokens.
   void gather(const AttentionItem& item, int first, const SeenPositions& seen, T* keys,
               T* values) const {
     const KvBlockLayout<T>& layout = layer_.layout;

@@ -1,8 +1,8 @@
-// Rows of floats to the format of the weights that they will meet.
+// Converts f32 rows to the activation format of the weights that they will be multiplied by.
 //
 // Shapes   x [T, E]; out [T, E] activation
-// Work     rows
-// Bound    memory: 4 bytes read, 4, 2 or 1 written per element
+// Work     tasks of consecutive rows
+// Bound    memory: 4 bytes read per element, 4, 2 or 1 written
 // Checked  test/contracts/device-ops.ts, convert
 #include "activation.h"
 #include "params.h"

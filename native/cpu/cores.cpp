@@ -30,7 +30,7 @@ long readNumber(const std::string& path, long missing) {
   return value;
 }
 
-/// Whole cores that the control group grants (version 2, then 1); `unlimited` without a limit.
+/// Whole cores that the cgroup quota grants (version 2, then 1); `unlimited` without a quota.
 int quotaCores(int unlimited) {
   long quota = -1, period = 0;
   if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
@@ -44,8 +44,8 @@ int quotaCores(int unlimited) {
   return static_cast<int>((quota + period - 1) / period);
 }
 
-/// One logical processor per physical core of the affinity mask: a second thread of a core shares
-/// its vector units and would only add contention.
+/// One logical processor per physical core of the affinity mask: the second hyperthread of a core
+/// shares its vector units and would only add contention.
 std::vector<int> allowedCores() {
   std::vector<int> cores;
   cpu_set_t mask;
@@ -70,7 +70,7 @@ int availableCores() {
 }
 
 void pinToCore(int index) {
-  // The list is that of the process: a pinned thread would see its own core only.
+  // Computed once, before threads are pinned: a pinned thread's mask holds only its own core.
   static const std::vector<int> cores = allowedCores();
   if (index >= static_cast<int>(cores.size())) return;
   cpu_set_t mask;
@@ -81,7 +81,7 @@ void pinToCore(int index) {
 #else
 int availableCores() {
 #if defined(__APPLE__)
-  // Performance cores only: an op waits for its slowest thread.
+  // Performance cores only: an op takes as long as its slowest thread.
   int32_t cores = 0;
   size_t size = sizeof cores;
   if (sysctlbyname("hw.perflevel0.physicalcpu", &cores, &size, nullptr, 0) == 0 && cores > 0) {

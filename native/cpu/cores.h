@@ -1,12 +1,13 @@
-// Which processor cores this process may use.
+// Processor cores that this process may use.
 #pragma once
 
 namespace perigee {
 
-/// Physical cores allowed by affinity and by the container's quota; at least 1.
+/// Number of physical cores allowed by the affinity mask and the container's quota; at least 1.
 int availableCores();
 
-/// Binds the calling thread to the index-th allowed core. Does nothing where that cannot be done.
+/// Binds the calling thread to the index-th allowed core. Has no effect where the system forbids
+/// it.
 void pinToCore(int index);
 
 }  // namespace perigee

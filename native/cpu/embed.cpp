@@ -1,9 +1,10 @@
-// out[t] = scale * table[ids[t] + offset], or added to what out holds.
+// Embedding lookup: out[t] = scale * table[ids[t] + offset], optionally added to out[t].
 //
 // T tokens · V rows of the table · E columns
 //
 // Shapes  out [T, E] f32 · ids [T] i32 · table [V, E] packed (matrix.h) or plain f32
-// Work    one task per token. Bound: memory, E words spread over as many cache lines.
+// Work    one task per token
+// Bound   memory: the E words of a packed row lie in as many cache lines
 // Checked test/devices/cpu/linear-embed.test.ts
 #include "matrix.h"
 #include "thread-pool.h"
@@ -26,7 +27,8 @@ struct EmbedParams {
   Int accumulate;
 };
 
-/// An id outside the table reads as the nearest row: ids are checked where requests enter.
+/// Clamps an id outside the table to the nearest row. Ids of requests are checked before they get
+/// here.
 int64_t clampRow(int64_t row, int64_t rows) { return row < 0 ? 0 : row < rows ? row : rows - 1; }
 
 void embedRow(const EmbedParams& params, int64_t token, float* values) {

@@ -1,9 +1,10 @@
-// Attention of every token to every token of its own sequence.
+// Bidirectional attention within each sequence (encoder models).
 //
-// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the row's sequence
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over all tokens of the
+//          sequence
 // Shapes   qkv [T, 3, H, D]; starts [S + 1]; out [T, H, D] activation
-// Work     Keys and values are laid out like blocks of a cache with one layer (kv-pool.h), a block
-//          per task; then this is paged attention without causality.
+// Work     Keys and values are copied into a temporary paged cache of one layer (kv-pool.h), one
+//          task per block. Then paged attention runs without the causal mask.
 // Bound    compute: 4 D flops per head and pair of tokens
 // Checked  test/contracts/device-ops.ts, encoderAttention
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace {
 
 constexpr int kBlockTokens = kGroupTokens;
 
-// A cache for one call. Kept by the calling thread, so that memory is reused.
+// The temporary cache of one call. It is thread-local to the caller, so that its memory is reused.
 struct EncoderCache {
   Scratch memory;
   std::vector<int32_t> contextLengths;
@@ -62,8 +63,8 @@ struct EncoderCache {
   }
 };
 
-// Keys and values of all blocks. A block's last tokens may belong to the next sequence, or be
-// missing: what lies behind a sequence's end is never seen.
+// Copies keys and values of all blocks. The last tokens of a block may lie after the sequence's
+// end; they hold rows of the next sequence or nothing, and attention never reads them.
 void fillBlocks(const EncoderAttentionParams& p, const EncoderCache& cache, const KvPool& pool,
                 int64_t tokens) {
   const KvLayer<float> layer(pool);

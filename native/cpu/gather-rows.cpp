@@ -1,8 +1,8 @@
-// Picks rows: the tokens of a step that want logits.
+// Selects rows: those tokens of a step whose logits are needed.
 //
 // Formula  out[r] = x[indices[r]]
 // Shapes   x [T, E]; indices [R]; out [R, E]
-// Work     rows
+// Work     tasks of consecutive rows
 // Bound    memory: 4 bytes read and written per element
 // Checked  test/contracts/device-ops.ts, gatherRows
 #include <cstring>

@@ -1,4 +1,4 @@
-// Where keys and values of a block lie.
+// Memory layout of keys and values in the paged KV cache.
 //
 // N blocks · L layers · K kv heads · D head dim · Dv = D rounded up to 16 · P slots per block
 //
@@ -7,15 +7,19 @@
 //   bf16, i8        keys [D / 2][P][2]     values [P / 2][Dv][2]   (P = 1: as f16)
 //   fp8, i8         scales bf16: of keys [P], of values [P]; none where they are calibrated
 //
-// Blocks are outermost, so that copying, swapping or storing one block is one memcpy, and one layer
-// of it is one contiguous slice. [L][N] would keep a layer denser in address space, but attention
-// reads whole (block, layer) pieces of K * P * (D + Dv) elements either way.
+//   block n:  | layer 0                     | layer 1                     | ...
+//             | head 0: keys values scales  | head 0: keys values scales  |
+//             | head 1: keys values scales  | head 1: keys values scales  |
 //
-// Keys are transposed inside a block: positions are neighbours, so scores of 16 positions are one
-// vector and need no horizontal sum. Values are not: their sum runs over positions, their vectors
-// over D. bf16 and i8 keep the two neighbours of a sum together, as the processor's instructions
-// for pairs of products want them. The padding of a value row is written with the row, and read,
-// but never shown; an odd D is padded to pairs.
+// Blocks are the outermost dimension: copying, swapping or storing a block is one memcpy, and one
+// layer of it is one contiguous slice. With [L][N] a layer would be denser in address space, but
+// attention reads whole (block, layer) pieces of K * P * (D + Dv) elements either way.
+//
+// Keys are transposed inside a block: positions are adjacent, so the scores of 16 positions form
+// one vector and need no horizontal sum. Values are not transposed: their sum runs over positions,
+// so vectors run over D. bf16 and i8 interleave two neighbouring terms of a sum, as the dot-product
+// instructions for pairs need them. The padding of a value row is written and read, but its results
+// are not used. An odd D is padded to pairs.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +32,10 @@
 
 namespace perigee {
 
-// Positions that are scored together; a multiple of every ISA's vector.
+// Positions that are scored together; a multiple of the vector length of every instruction set.
 constexpr int kGroupTokens = 16;
 
-// 16-bit floats as types of their own, so that kernels are templates over the element.
+// 16-bit floats as distinct types, so that kernels can be templates over the element type.
 struct F16 {
   uint16_t bits;
 };
@@ -48,17 +52,17 @@ struct KvLayerParams {
   void* data;  // of all layers
   Int element, layers, blockTokens, kvHeads, headDim;
   Int layer;
-  Float keyScale, valueScale;  // of the layer's tensors; 0: every token has its own
+  Float keyScale, valueScale;  // calibrated per tensor; 0: per-token scales
 };
 
-// The same in plain numbers.
+// The same, converted to plain integers.
 struct KvPool {
   void* data;
   Element element;
   int layers, blockTokens, kvHeads, headDim;
   int layer;
   bool tokenScales = false;
-  float keyScale = 1.0f, valueScale = 1.0f;  // 1 where tokens have their own
+  float keyScale = 1.0f, valueScale = 1.0f;  // 1 with per-token scales
 };
 
 inline KvPool kvPoolOf(const KvLayerParams& params) {
@@ -79,11 +83,11 @@ constexpr int valueStrideOf(int headDim) {
   return (headDim + kGroupTokens - 1) / kGroupTokens * kGroupTokens;
 }
 
-// Neighbours of a sum that lie together.
+// How many neighbouring terms of a sum are interleaved.
 template <typename T>
 constexpr int kTogether = std::is_same_v<T, Bf16> || std::is_same_v<T, Q8> ? 2 : 1;
 
-// Keys and values of one kv head in one block of P tokens.
+// Layout of the keys and values of one kv head in one block of P tokens.
 template <typename T>
 class KvBlockLayout {
  public:
@@ -108,14 +112,14 @@ class KvBlockLayout {
   const int headDim;
   const int blockTokens;
   const int valueStride;      // Dv
-  const int keyStride;        // between two dims of a key, or two pairs of dims
-  const int64_t keyElements;  // values lie behind them
-  const int64_t scalesAt;     // where scales begin
-  const int64_t elements;     // of all; scaled elements are bytes
-  const int valuesTogether;   // positions whose values lie in pairs; 1 where a block has one
+  const int keyStride;        // between two dims of a key, or two pairs of dims, in elements
+  const int64_t keyElements;  // offset of the values
+  const int64_t scalesAt;     // offset of the scales
+  const int64_t elements;     // in total, scales included; a scaled element is one byte
+  const int valuesTogether;   // positions whose values are stored in pairs; 1 where a block has one
 
  private:
-  // Scales lie at even addresses.
+  // The scales are 16-bit, so they start at an even byte offset.
   static constexpr int64_t evenIfScaled(int64_t count) {
     return kScaled<T> ? (count + 1) / 2 * 2 : count;
   }
@@ -141,7 +145,7 @@ class KvLayer {
   }
   T* values(int block, int kvHead) const { return keys(block, kvHead) + layout.keyElements; }
 
-  // [P] bf16 each, where tokens have their own.
+  // [P] bf16 each; only with per-token scales.
   uint16_t* keyScales(int block, int kvHead) const {
     return reinterpret_cast<uint16_t*>(keys(block, kvHead) + layout.scalesAt);
   }
@@ -149,7 +153,7 @@ class KvLayer {
     return keyScales(block, kvHead) + layout.blockTokens;
   }
 
-  // Writes one token's key and value, [D] each, rounded to the format; clears the padding.
+  // Writes one token's key and value, [D] each, in the cache's format; zeroes the padding.
   void write(int block, int offset, int kvHead, const float* key, const float* value) const {
     if constexpr (kScaled<T>) {
       writeScaled(block, offset, kvHead, key, value);
@@ -203,7 +207,7 @@ class KvLayer {
   const float keyScale_, valueScale_;
 };
 
-// Calls `work(KvLayer<T>)` with the element type of the cache.
+// Calls `work(KvLayer<T>)` with the cache's element type.
 template <typename Work>
 void withKvLayer(const KvPool& pool, const Work& work) {
   switch (pool.element) {

@@ -1,15 +1,16 @@
-// Keys and values as 8-bit numbers: x is about scale * q.
+// 8-bit quantisation of keys and values: x ~ scale * q.
 //
-// One scale for each token's key and one for its value, of every kv head:
-//   scale = bf16(max|x| / largest)      q = the number nearest to x / scale, ties to even
-// largest is 127 (i8) or 448 (fp8 e4m3fn). A vector that holds NaN or infinity gets the scale NaN.
-// Or one scale per tensor, calibrated; then what is too large saturates.
+// With per-token scales, each kv head has one scale for a token's key and one for its value:
+//   scale = bf16(max|x| / largest)      q = x / scale, rounded to the nearest, ties to even
+// `largest` is 127 (i8) or 448 (fp8 e4m3fn). A vector that holds NaN or infinity gets the scale
+// NaN. With per-tensor scales, calibrated beforehand, larger numbers saturate.
 //
-// The scale is rounded to bf16 before it divides, so its rounding costs no accuracy: the step
-// becomes at most 2^-9 wider, and what lies beyond the largest number by that rounds to it.
-// bf16 rather than f16: it has the exponents of f32, and small vectors keep their bits.
+// The scale is rounded to bf16 before the division, so its rounding error does not add to that of
+// q: the step grows by at most 2^-9 of itself, and a quotient above `largest` by that much rounds
+// to it. bf16 is used rather than f16 because it has the exponent range of f32, so small vectors
+// keep their precision.
 //
-// The definition is src/devices/reference/kv-rounding.ts.
+// Defined by src/devices/reference/kv-rounding.ts.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace perigee {
 
-// 8-bit elements of a cache; types of their own, so that kernels are templates over the element.
+// 8-bit cache elements as distinct types, so that kernels can be templates over the element type.
 struct Q8 {
   int8_t bits;
 };
@@ -28,7 +29,7 @@ struct Fp8 {
   uint8_t bits;
 };
 
-// Formats whose numbers need a scale.
+// Formats that need a scale.
 template <typename T>
 constexpr bool kScaled = sizeof(T) == 1;
 
@@ -39,7 +40,7 @@ constexpr float kLargest<Q8> = 127.0f;
 template <>
 constexpr float kLargest<Fp8> = 448.0f;
 
-// NaN where a vector holds NaN or infinity, else 0.
+// NaN if the vector holds NaN or infinity, else 0.
 inline float poisonOf(const float* values, int count) {
   F32 poison = {};
   for (int i = 0; i < count; i += kLanes) {
@@ -54,7 +55,7 @@ uint16_t scaleOf(const float* values, int count) {
   return narrowBf16(largestMagnitude(values, count) / kLargest<T> + poisonOf(values, count));
 }
 
-// Quotients as the nearest codes.
+// Quantises quotients to the nearest code.
 inline U8 codesOf(F32 quotients, Q8 /*format*/) {
   const F32 whole = roundEven(max(min(quotients, broadcast(127.0f)), broadcast(-128.0f)));
   return __builtin_convertvector(toInt(whole), U8);
@@ -64,16 +65,16 @@ inline U8 codesOf(F32 quotients, Fp8 /*format*/) {
   const F32 size = min(abs(quotients), broadcast(kLargest<Fp8>));
   const U32 sign = (bitCast<U32>(quotients) >> 24) & 0x80u;
 
-  // Normal numbers: three bits of the fraction stay, the exponent's bias falls from 127 to 7.
+  // Normal numbers: 3 fraction bits remain, and the exponent bias changes from 127 to 7.
   const U32 bits = bitCast<U32>(size);
   const U32 normal = ((bits + 0x7ffffu + ((bits >> 20) & 1u)) >> 20) - (120u << 3);
 
-  // Below 2^-6 the step is 2^-9 throughout; 8 steps are the first normal number.
+  // Below 2^-6 (subnormal) the step is 2^-9 throughout; 8 steps give the first normal number.
   const U32 subnormal = bitCast<U32>(toInt(roundEven(size * 512.0f)));
   return __builtin_convertvector((size < 0x1p-6f ? subnormal : normal) | sign, U8);
 }
 
-// Calls put(i, code) for every number of a vector of `count`.
+// Calls put(i, code) for each of the `count` elements.
 template <typename T, typename Put>
 void quantizeVector(const float* values, int count, float scale, const Put& put) {
   const F32 divisor = broadcast(scale == 0.0f ? 1.0f : scale);

@@ -1,4 +1,5 @@
-// What this processor can do at best, measured in the same run as the kernels (bench/kernels).
+// Hardware limits (memory bandwidth, multiply-add peak), measured beside the kernels in
+// bench/kernels.
 #include "linear-dot.h"
 #include "thread-pool.h"
 
@@ -10,7 +11,7 @@ struct ReadParams {
   ThreadPool* pool;
   const float* memory;
   Int floats;
-  float* out;  // one per task: keeps the sums from being left out
+  float* out;  // one per task; written so that the compiler keeps the sums
   Int tasks;
 };
 
@@ -21,14 +22,14 @@ struct DotParams {
   float* out;  // one per thread
 };
 
-// As many independent sums as hide the latency of the multiply units.
+// Independent accumulators, enough to hide the latency of the multiply-add units.
 constexpr int kSums = 12;
 constexpr int kWords = 64;
 
 template <typename Dot>
 float multiplyInRegisters(int64_t steps) {
-  // 1.0 in f32 and in bf16, no matter what in i8. The compiler must not know that all products are
-  // equal, or it computes one of them; `hide` costs no instruction.
+  // 1.0 in f32 and in bf16; the value does not matter in i8. `hide` stops the compiler from seeing
+  // that all products are equal and computing only one. It emits no instruction.
   const auto hide = [](U32& vector) {
 #if defined(__x86_64__)
     asm volatile("" : "+v"(vector));
@@ -57,7 +58,7 @@ float multiplyInRegisters(int64_t steps) {
 
 }  // namespace
 
-/// Reads memory once on all threads and does next to nothing with it.
+/// Read bandwidth: reads the memory once on all threads with almost no arithmetic.
 PERIGEE_EXPORT void perigee_limit_read(const ReadParams* params) {
   const int64_t share = params->floats / params->tasks / (4 * kLanes) * (4 * kLanes);
   params->pool->parallelFor(params->tasks, [&](int64_t task, int) {
@@ -70,8 +71,8 @@ PERIGEE_EXPORT void perigee_limit_read(const ReadParams* params) {
   });
 }
 
-/// On every thread: `steps` times 12 vector products of the format, no memory touched.
-/// Multiply-adds done: threads * steps * 12 * words of a vector * columns of a word.
+/// Multiply-add peak: every thread runs `steps` times 12 vector products of the format in
+/// registers. Multiply-adds in total: threads * steps * 12 * words of a vector * columns of a word.
 PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
   const int64_t steps = params->steps;
   params->pool->parallelFor(params->pool->threads(), [&](int64_t task, int) {
@@ -84,7 +85,7 @@ PERIGEE_EXPORT void perigee_limit_dot(const DotParams* params) {
   });
 }
 
-/// 32-bit words of a vector, to count what limit_dot does.
+/// 32-bit words per vector, used to count the multiply-adds of limit_dot.
 PERIGEE_EXPORT int32_t perigee_limit_lanes() { return kLanes; }
 
 }  // namespace perigee

@@ -1,5 +1,5 @@
-// bf16 products, summed in f32, two columns a step (vdpbf16ps where there is one; widened and fused
-// elsewhere). Formula, shapes and tests: linear.cpp.
+// bf16 GEMM tile kernel, sums in f32, two columns of K per step: vdpbf16ps with AVX-512 BF16, else
+// both halves widened to f32 and fused multiply-adds. Formula, shapes and tests: linear.cpp.
 #include <utility>
 
 #include "linear-kernel.h"

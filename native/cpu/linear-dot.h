@@ -1,6 +1,7 @@
-// One step of a product: every 32-bit word of a weight vector times one word of an activation.
+// One K step of the GEMM microkernel: a vector of weight words times one activation word,
+// broadcast.
 //
-// A word is 1 f32, 2 bf16 or 4 i8 columns. The order of additions over columns is that of the
+// A word holds 1 f32, 2 bf16 or 4 i8 columns. Each output adds its columns in the order of the
 // steps, for any number of rows, so a row's result does not depend on its batch.
 #pragma once
 
@@ -45,7 +46,7 @@ struct DotBf16 {
 #endif
 };
 
-/// i8: four products, summed in i32. Exact: 128 columns of 127 * 255 stay far below 2^31.
+/// i8: four products, summed exactly in i32: 128 columns of at most 127 * 255 stay far below 2^31.
 struct DotI8 {
   using Sum = I32;
 #if defined(__AVX512VNNI__)
@@ -58,8 +59,8 @@ struct DotI8 {
                                             bitCast<__m512i>(x.bytes)));
   }
 #elif defined(__AVX2__)
-  // vpmaddubsw wants one side unsigned and adds pairs in 16 bits: |x| * (w with x's sign) is at
-  // most 2 * 127 * 127 = 32258, so it cannot saturate.
+  // vpmaddubsw needs one unsigned operand and adds pairs in 16 bits. |x| * (w with the sign of x)
+  // is at most 2 * 127 * 127 = 32258, so the pair sum cannot saturate.
   struct Word {
     __m256i bytes, magnitude;
   };

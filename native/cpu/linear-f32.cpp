@@ -1,4 +1,4 @@
-// f32 products: fused multiply-adds, one per column. Formula, shapes and tests: linear.cpp.
+// f32 GEMM tile kernel: one fused multiply-add per column. Formula, shapes and tests: linear.cpp.
 #include <utility>
 
 #include "linear-kernel.h"

@@ -1,4 +1,4 @@
-// i8 products, summed exactly in i32 over a group of 128 columns, then scaled and summed in f32.
+// i8 GEMM tile kernel: exact i32 sums over a group of 128 columns, then scaled and summed in f32.
 // Formula, shapes and tests: linear.cpp.
 #include <utility>
 
@@ -8,7 +8,7 @@ namespace perigee {
 
 namespace {
 
-/// Adds a group's integer sums, scaled, to the tile's f32 sums.
+/// Adds a group's integer sums, times both scales, to the tile's f32 sums.
 template <int M>
 void addScaled(F32 (&totals)[M][kPanelVectors], const TileSums<DotI8, M>& sums,
                const uint32_t* scalesX, const uint32_t* scalesWeight) {
@@ -37,7 +37,7 @@ void multiply(const uint32_t* x, const uint32_t* panel, int64_t columns, Prefetc
     const int64_t left = columns - start;
     const int64_t steps = ((left < kGroupColumns ? left : kGroupColumns) + 3) / 4;
 
-    // Start below 0 by what the weights' offset is about to add.
+    // Initialised to minus the contribution of the weights' offset, which the products then add.
     TileSums<DotI8, M> sums;
     for (int row = 0; row < M; ++row) {
       for (int v = 0; v < kPanelVectors; ++v) {

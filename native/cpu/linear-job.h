@@ -1,4 +1,4 @@
-// Products cut into tasks, so that one or many of them (the experts of a layer) fill all threads.
+// GEMMs split into tasks, so that one GEMM or many (the experts of a layer) use all threads.
 #pragma once
 
 #include "linear-tile.h"
@@ -11,14 +11,14 @@ struct LinearJob {
   MatrixLayout layout;  // of the weight: [N, K]
   const uint32_t* weight;
   const uint8_t* x;       // activation rows of the same format
-  const int32_t* xRows;   // [M] rows of x to take, or null: 0 up to M
+  const int32_t* xRows;   // [M] row of x for each output row, or null: rows 0 to M - 1
   int64_t count;          // M
   float* out;             // [M, N]
   const float* bias;      // [N] or null
   bool accumulate;
 };
 
-/// Runs all jobs and returns when they are done.
+/// Runs all jobs in parallel and returns when they are done.
 void runLinearJobs(ThreadPool& pool, const LinearJob* jobs, int64_t jobCount);
 
 }  // namespace perigee

@@ -1,4 +1,5 @@
-// The innermost loop of every linear. See linear-tile.h for what it reads.
+// GEMM microkernel: an M x panel tile of accumulators in registers. linear-tile.h defines its
+// input.
 #pragma once
 
 #include "linear-dot.h"
@@ -11,11 +12,12 @@ template <typename Dot, int M>
 struct TileSums {
   typename Dot::Sum at[M][kPanelVectors];
 
-  /// Adds `steps` steps of products. All loops but the outer one are unrolled into registers.
+  /// Adds `steps` K steps. All loops but the outer one are unrolled, so the accumulators stay in
+  /// registers.
   __attribute__((always_inline)) void add(const uint32_t* x, const uint32_t* weights,
                                           int64_t steps, Prefetch next) {
     for (int64_t step = 0; step < steps; ++step) {
-      // Into the second level: the first holds this panel and these rows.
+      // Into L2: L1 holds the current panel and rows.
       __builtin_prefetch(next.at(step), 0, 2);
       U32 weight[kPanelVectors];
 #pragma GCC unroll 4

@@ -1,12 +1,19 @@
-// A tile: a few rows of activations times one panel of weights, held in registers.
+// GEMM tile: a few activation rows times one weight panel, accumulated in registers.
 //
 // M rows · K columns
 //
-// The rows are interleaved first (`TilePacker`), so that a kernel reads two linear streams and
-// needs two addresses, whatever M is, and rows a power of two apart do not fight for cache sets:
+//             panel of w: [steps][kPanelRows] words, one linear stream
+//             +---------------------------+
+//    x tile   |  kPanelVectors vectors    |   step k:  for each row m
+//    [steps]  |  of kLanes outputs        |              acc[m][v] += x[k][m] * w[k][v]
+//    [M]      |  x M rows of accumulators |
+//             +---------------------------+
+//
+// TilePacker interleaves the rows first. A kernel then reads two linear streams through two
+// addresses, whatever M is, and rows whose stride is a power of two do not conflict in the cache:
 //   f32, bf16   [steps][M] words
 //   i8          [groups] ( [M] offsets, [M] scales, [steps of the group][M] words )
-// where an offset is -kWeightOffset times the sum of the row's bytes in the group.
+// An offset is -kWeightOffset times the sum of the row's bytes in the group.
 #pragma once
 
 #include "activation.h"
@@ -14,21 +21,21 @@
 
 namespace perigee {
 
-/// Rows of a full tile. AVX-512: 12 x 2 accumulators, 2 weights and 1 activation fill 27 of 32
-/// registers; more rows would save weight loads, which are not the bound, and leave larger last
-/// tiles. i8 keeps its f32 sums in registers too (6 x 4; with 12 rows they spill: 6 % slower at
-/// K = 576). Elsewhere steps need temporaries (widened halves of bf16, products of bytes in 16
-/// bits), which take the place of rows.
+/// Rows of a full tile. AVX-512: 12 x 2 accumulators, 2 weight and 1 activation register use 27 of
+/// 32. More rows would save weight loads, which are not the bottleneck, and leave larger remainder
+/// tiles. i8 also keeps its f32 sums in registers (6 x 4; with 12 rows they spill: 6 % slower at K
+/// = 576). On the other instruction sets a step needs temporaries (widened halves of bf16, 16-bit
+/// products of bytes), which leave fewer registers for rows.
 constexpr int tileRows(Format format) {
   if (kVectorRegisters == 16) return format == Format::f32 ? 6 : 4;
   if (kLanes == 4) return format == Format::bf16 ? 5 : 6;
   return format == Format::i8 ? 6 : 12;
 }
 
-/// The largest of them.
+/// The largest of them: f32.
 constexpr int kTileRowsMax = tileRows(Format::f32);
 
-/// What to bring closer while a tile is computed: one address a step.
+/// Memory to prefetch while a tile is computed: one address per step.
 struct Prefetch {
   const void* from;
   int64_t bytesPerStep;
@@ -38,7 +45,7 @@ struct Prefetch {
   }
 };
 
-/// Multiplies `x` (interleaved) by one panel: `sums` becomes [M, kPanelRows].
+/// Multiplies the packed rows `x` by one panel: `sums` becomes [M, kPanelRows].
 using TileKernel = void (*)(const uint32_t* x, const uint32_t* panel, int64_t columns,
                             Prefetch next, float* sums);
 
@@ -56,7 +63,7 @@ inline TileKernel tileKernel(Format format, int rows) {
   return nullptr;
 }
 
-/// Interleaves rows for a kernel.
+/// Packs rows in the interleaved layout above.
 class TilePacker {
  public:
   TilePacker(Format format, int64_t columns)

@@ -1,14 +1,22 @@
-// y[m, n] = sum over k of x[m, k] * w[n, k] + bias[n], or added to what y holds.
+// GEMM: y[m, n] = sum over k of x[m, k] * w[n, k] + bias[n], optionally added to y.
 //
 // M tokens · N outputs · K inputs
 //
-// Shapes  x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32
-// Work    one task per (block of up to 16 tiles, run of panels). A block's rows are interleaved
-//         once by each thread and stay in its L2 while the panels stream by; a panel is used by all
-//         tiles of the block before the next one is read.
-// Bound   few rows: the weights' bytes, read exactly once. Many: the multiply units.
-// Ladder  prefetching the next panel: on Zen 4, 16 rows take 12 % (i8) and 17 % (bf16) less time.
-// Checked test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
+//                   run 0        run 1        run 2           panels of w (kPanelRows outputs)
+//                +-----------+------------+-----------+
+//    block 0     |  task 0   |   task 1   |  task 2   |   up to 16 tiles of x, packed once per
+//    block 1     |  task 3   |   task 4   |  task 5   |   thread and kept in its L2
+//                +-----------+------------+-----------+
+//    inside a task:  for each panel of the run, for each tile of the block: tile kernel
+//
+// Shapes    x [M, K] activation · w [N, K] packed (matrix.h) · bias [N] f32 · y [M, N] f32
+// Work      One task per (block of up to 16 tiles, run of consecutive panels). Each thread packs a
+//           block's rows once; they stay in its L2 while the panels are streamed. All tiles of the
+//           block use a panel before the next panel is read.
+// Bound     few rows, memory: each weight is read exactly once. Many rows, compute: the multiply
+//           units
+// Versions  Prefetching the next panel: on Zen 4, 16 rows take 12 % (i8) and 17 % (bf16) less time.
+// Checked   test/devices/cpu/linear.test.ts, bitwise independent of M; bench/kernels/linear.mjs
 #include <algorithm>
 
 #include "linear-job.h"
@@ -17,14 +25,15 @@ namespace perigee {
 
 namespace {
 
-// A block's interleaved rows share a 1 MiB L2 with a panel.
+// A block's packed rows share a 1 MiB L2 with a panel.
 constexpr int64_t kBlockBytesMax = 384 << 10;
 constexpr int64_t kBlockTilesMax = 16;
-// Tasks per thread: more hides an unlucky thread, fewer repeats less interleaving.
+// Tasks per thread. More tasks balance better when a thread is descheduled; fewer repeat less
+// packing.
 constexpr int64_t kTasksPerThread = 4;
 
 constexpr int64_t kLineBytes = 64;
-// Tiles that prefetch a panel between them: a step reads this many lines of it.
+// Number of tiles that prefetch a panel together: a step of the panel is this many cache lines.
 constexpr int64_t kPrefetchTiles = kPanelRows * 4 / kLineBytes;
 
 struct LinearParams {
@@ -40,7 +49,7 @@ struct LinearParams {
   Int accumulate;
 };
 
-/// How one job is cut: tiles of nearly equal rows, blocks of tiles, runs of panels.
+/// Partition of one job: tiles of nearly equal row counts, blocks of tiles, runs of panels.
 class LinearPlan {
  public:
   LinearPlan(const LinearJob& job, int threads)
@@ -60,7 +69,7 @@ class LinearPlan {
   int64_t block(int64_t task) const { return task / runs_; }
   int64_t scratchWords() const { return blockTiles_ * packer_.words(kTileRowsMax); }
 
-  /// Interleaves the rows of a block into `words`.
+  /// Packs the rows of a block into `words`.
   void packBlock(int64_t block, uint32_t* words) const {
     const ActivationLayout activation{job_->layout.format, job_->layout.columns};
     const int64_t rowBytes = activation.rowBytes();
@@ -77,7 +86,7 @@ class LinearPlan {
     }
   }
 
-  /// Multiplies a packed block by its run of panels.
+  /// Multiplies a packed block by the panels of the task's run.
   void multiply(int64_t task, const uint32_t* words) const {
     const int64_t first = task % runs_ * runPanels_;
     const int64_t last = std::min(first + runPanels_, job_->layout.panels());
@@ -89,12 +98,13 @@ class LinearPlan {
  private:
   int64_t firstTile(int64_t block) const { return std::min(block * blockTiles_, tiles_); }
 
-  /// Rows spread evenly over the tiles: 16 become 8 + 8, not 12 + 4.
+  /// Distributes rows evenly over the tiles: 16 rows become 8 + 8, not 12 + 4.
   int64_t firstRow(int64_t tile) const { return tile * job_->count / tiles_; }
 
-  /// With several tiles, the first ones bring the next panel closer, one line a step: memory works
-  /// while the panel is used again. (Less than a line a step asks for lines that are on their way,
-  /// which costs as much as missing them.) One tile alone waits for memory anyway.
+  /// With several tiles, the first ones prefetch the next panel, one cache line per step, so that
+  /// memory transfers overlap the reuse of the current panel. Less than a line per step would
+  /// request lines that are already in flight, which costs as much as a miss. With a single tile
+  /// the kernel waits for memory anyway, so nothing is prefetched.
   void multiplyPanel(int64_t block, int64_t panel, bool more, const uint32_t* words) const {
     const int64_t panelWords = job_->layout.panelWords();
     const uint32_t* const weight = job_->weight + panel * panelWords;
@@ -113,7 +123,7 @@ class LinearPlan {
     }
   }
 
-  /// Adds bias and what `out` holds, and writes the columns that exist.
+  /// Epilogue: adds the bias and, if accumulating, the old output; writes only existing columns.
   void finish(const float* sums, int64_t first, int count, int64_t panel) const {
     const int64_t column = panel * kPanelRows;
     const int64_t columns = job_->layout.rows;
@@ -134,13 +144,13 @@ class LinearPlan {
   int64_t tiles_, blockTiles_, blocks_, runPanels_, runs_;
 };
 
-/// What a thread has in its scratch: a block is interleaved once for all its runs.
+/// The block that a thread's scratch holds packed: one packing serves all of its runs.
 struct alignas(64) Packed {
   int64_t job = -1;
   int64_t block = -1;
 };
 
-/// Plans of all jobs and where each one's tasks start.
+/// Plan of a job, and the number of its first task.
 struct PlannedJob {
   LinearPlan plan;
   int64_t firstTask;

@@ -1,9 +1,10 @@
-// Log-probabilities of chosen tokens, their ranks, and the likeliest tokens.
+// Log-probabilities and ranks of given tokens, and the top-k tokens.
 //
-// Formula  chosen = logit - ln(sum of exp(logits)), rank = 1 + how many logits are larger
+// Formula  chosen = logit - ln(sum of exp(logits)), rank = 1 + number of larger logits
 // Shapes   logits [R, V]; tokens, chosen, ranks [R]; topTokens, topLogprobs [R, k]
-// Work     slices of all rows for maxima and sums (f64), then rows for the likeliest
-// Bound    memory: 8 V bytes per row; the likeliest cost what their chunks do (vocabulary.h)
+// Work     one task per slice of a row for maxima and sums (f64), then one task per row for the top
+//          k
+// Bound    memory: 8 V bytes per row. The top k reads only the chunks that hold them (vocabulary.h)
 // Checked  test/contracts/device-ops.ts, logprobs
 #include <cmath>
 
@@ -18,7 +19,7 @@ struct LogprobsParams {
   const int32_t* tokens;
   float* chosen;
   int32_t* ranks;
-  int32_t* topTokens;  // null with topCount 0
+  int32_t* topTokens;  // null if topCount is 0
   float* topLogprobs;
   Int topCount;
   Int count, vocabulary;
@@ -48,7 +49,7 @@ Share shareOf(const VocabularyRow& row, double max, float chosen, int64_t slice)
   return share;
 }
 
-// The k largest, best first, equal ones by rising id. NaN counts as missing: zeros at the end.
+// The k largest logits, best first, ties by rising id. NaN counts as missing: zeros at the end.
 void writeTop(const VocabularyRow& row, int64_t k, double normalizer, int32_t* tokens,
               float* logprobs, ThreadPool& pool, int thread) {
   auto* const scratch = pool.scratch<float>(2 * row.tokens + row.tokens / kChunkTokens + 1, thread);

@@ -1,16 +1,24 @@
-// How a weight matrix [N, K] lies in memory.
+// Packed layout of a weight matrix [N, K].
 //
 // N rows (outputs) · K columns (inputs)
 //
-// Rows are cut into panels of kPanelRows, and a panel is stored in the order a kernel reads it: one
-// step holds one 32-bit word of every row: 1 column of f32, 2 of bf16, 4 of i8. So one pass over a
-// panel is one linear stream, and every word of a vector belongs to another output.
+//         K columns                        memory of one panel
+//       +-----------+
+//    p0 | row 0..31 |  kPanelRows rows     step 0: word of row 0, row 1, ... row kPanelRows - 1
+//       +-----------+                      step 1: word of row 0, row 1, ...
+//    p1 |           |                      ...     (32 rows with AVX-512; a word is 32 bits)
+//       +-----------+
+//
+// Rows are grouped into panels of kPanelRows. A panel is stored in the order in which the kernel
+// reads it: a K step holds one 32-bit word of every row, which is 1 column of f32, 2 of bf16 or 4
+// of i8. So a pass over a panel is one linear stream, and each lane of a vector belongs to another
+// output.
 //
 //   f32, bf16   [panels][steps][kPanelRows] words
 //   i8          [panels][groups] ( [steps of the group][kPanelRows] words, [kPanelRows] scales )
 //
-// Words behind the last column and rows behind the last row are 0; i8 bytes are stored plus
-// kWeightOffset. Whole panels are padded, never split over threads.
+// Words beyond the last column and rows beyond the last row are 0. i8 bytes are stored plus
+// kWeightOffset. Incomplete panels are padded. A panel is never split between threads.
 #pragma once
 
 #include "params.h"
@@ -19,8 +27,8 @@
 
 namespace perigee {
 
-// With 32 registers, 4 x 128 bits or 2 x 512 bits of a panel and 12 or 6 rows of activations fill
-// them; 16 registers of AVX2 hold 2 vectors of 6 rows.
+// Vectors per panel. With 32 registers, 4 x 128 bits or 2 x 512 bits of a panel and 12 or 6 rows of
+// activations fill the register file; the 16 registers of AVX2 fit 2 vectors and 6 rows.
 #if defined(__ARM_NEON)
 constexpr int kPanelVectors = 4;
 #else
@@ -28,8 +36,8 @@ constexpr int kPanelVectors = 2;
 #endif
 constexpr int kPanelRows = kPanelVectors * kLanes;
 
-// vpdpbusd multiplies unsigned by signed bytes: weights are shifted into the unsigned range, and
-// what that adds (128 times the sum of the activations) is taken off again.
+// vpdpbusd multiplies unsigned by signed bytes. So weights are stored plus 128, and the excess (128
+// times the sum of the activations) is subtracted from the result.
 #if defined(__AVX512F__)
 constexpr int kWeightOffset = 128;
 #else
@@ -47,7 +55,7 @@ struct MatrixLayout {
 
   int64_t panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
 
-  /// Steps that hold columns [0, end).
+  /// Number of steps that cover columns [0, end).
   int64_t steps(int64_t end) const { return (end + columnsPerStep() - 1) / columnsPerStep(); }
 
   int64_t panelWords() const {
@@ -57,25 +65,26 @@ struct MatrixLayout {
 
   int64_t bytes() const { return panels() * panelWords() * 4; }
 
-  /// Word of `step` in a panel: its first row's. In i8, the scales of every group before it.
+  /// Index of the first word of `step` in a panel. In i8 the scales of all earlier groups precede
+  /// it.
   int64_t wordOf(int64_t step) const {
     const int64_t scales = format == Format::i8 ? step * 4 / kGroupColumns : 0;
     return (step + scales) * kPanelRows;
   }
 
-  /// Word of a group's scales in a panel (i8).
+  /// Index of the first scale of a group in a panel (i8).
   int64_t wordOfScales(int64_t group) const {
     return (steps(groupEnd(group, columns)) + group) * kPanelRows;
   }
 };
 
-/// Reads single rows back: the embedding table is the output matrix of many models.
+/// Unpacks single rows: with tied embeddings the output matrix is also the embedding table.
 class MatrixReader {
  public:
   MatrixReader(const void* matrix, MatrixLayout layout)
       : layout_(layout), words_(static_cast<const uint32_t*>(matrix)) {}
 
-  /// Writes the row as the floats it stands for, K of them.
+  /// Writes the row dequantised to K floats.
   void read(int64_t row, float* out) const {
     const uint32_t* const panel = words_ + row / kPanelRows * layout_.panelWords();
     const int64_t lane = row % kPanelRows;

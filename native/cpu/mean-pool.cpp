@@ -1,9 +1,10 @@
-// One vector per sequence: the mean of its rows, brought to length 1 when asked.
+// Mean pooling: one vector per sequence, optionally L2-normalised.
 //
 // Formula  out[s] = mean of x[starts[s]] .. x[starts[s + 1] - 1];  out[s] /= |out[s]|
 // Shapes   x [T, E]; starts [S + 1]; out [S, E]
-// Work     sequences
-// Bound    memory: 4 bytes read per element. Sums in f64: there may be thousands of rows.
+// Work     one task per sequence
+// Bound    memory: 4 bytes read per element. Sums are in f64, since a sequence may have thousands
+//          of rows
 // Checked  test/contracts/device-ops.ts, meanPool
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ struct MeanPoolParams {
 
 namespace {
 
-// A length below this is taken for this: a row of zeros stays one.
+// Lower bound of the length that a vector is divided by: a vector of zeros stays zero.
 constexpr double kLengthMin = 1e-12;
 
 void meanOf(float* out, double* sums, const float* rows, int64_t count, int64_t columns) {

@@ -1,8 +1,8 @@
 // Device memory: zero-filled, 64-byte aligned, never moved.
 //
 // Streaming weights through 4 KiB pages costs a page walk every 64 cache lines, so all memory is
-// mapped for huge pages. Matrices are often smaller than one (2 MiB): they are cut one after the
-// other from slabs, where they share pages. A slab whose pieces are all released is unmapped.
+// mapped for huge pages (2 MiB). Many matrices are smaller than that: they are allocated one after
+// another from slabs and share pages. A slab is unmapped when all of its allocations are released.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -19,16 +19,16 @@ namespace {
 
 constexpr int64_t kHugePage = 2 << 20;
 constexpr int64_t kSlabBytes = 64 << 20;
-// Larger pieces get a mapping of their own: at most a quarter of a slab's end stays unused, and
-// untouched pages are not resident anyway.
+// Larger allocations get their own mapping. So at most a quarter at the end of a slab stays unused,
+// and untouched pages occupy no memory.
 constexpr int64_t kPieceBytesMax = kSlabBytes / 4;
 constexpr int64_t kAlignment = 64;
 
 constexpr int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Zero-filled and aligned to a huge page; null when there is none left. `bytes` is whole pages.
+/// Maps zero-filled memory aligned to a huge page; null when out of memory. `bytes`: whole pages.
 uint8_t* mapHuge(int64_t bytes) {
-  // One page more than asked, so that an aligned start can be cut out of it.
+  // Maps one huge page more than requested, so that an aligned range can be cut out.
   const int64_t padded = bytes + kHugePage;
   void* const mapped = mmap(nullptr, static_cast<size_t>(padded), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,7 +51,7 @@ struct Slab {
   int64_t pieces;
 };
 
-/// Slabs of all devices of the process, the newest last: only that one is cut further.
+/// The slabs of all devices of the process. New allocations come from the newest, the last, only.
 class Slabs {
  public:
   void* allocate(int64_t bytes) {
@@ -68,7 +68,7 @@ class Slabs {
     return piece;
   }
 
-  /// A piece is not handed out twice, so that what is handed out is always zero.
+  /// A released range is not reused: allocated memory must be zero.
   void release(const void* piece) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < slabs_.size(); ++i) {
@@ -87,7 +87,7 @@ class Slabs {
   std::vector<Slab> slabs_;
 };
 
-/// Never destroyed: a device may be released while the process ends.
+/// Never destroyed: a device may be released while the process exits.
 Slabs& slabs() {
   static Slabs* const instance = new Slabs();
   return *instance;
@@ -97,13 +97,13 @@ int64_t pieceBytes(int64_t bytes) { return roundUp(bytes > 0 ? bytes : 1, kAlign
 
 }  // namespace
 
-/// Null when there is no memory left.
+/// Null when out of memory.
 PERIGEE_EXPORT void* perigee_allocate(int64_t bytes) {
   const int64_t piece = pieceBytes(bytes);
   return piece > kPieceBytesMax ? mapHuge(roundUp(piece, kHugePage)) : slabs().allocate(piece);
 }
 
-/// `bytes` as it was allocated.
+/// `bytes`: the size passed to perigee_allocate.
 PERIGEE_EXPORT void perigee_release(void* memory, int64_t bytes) {
   const int64_t piece = pieceBytes(bytes);
   if (piece > kPieceBytesMax) {
@@ -113,7 +113,7 @@ PERIGEE_EXPORT void perigee_release(void* memory, int64_t bytes) {
   }
 }
 
-/// Host to device and back; either side may be a typed array.
+/// Copies between host and device memory; on either side may be a typed array.
 PERIGEE_EXPORT void perigee_copy(void* to, const void* from, int64_t bytes) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
 }

@@ -1,12 +1,18 @@
+// Mixture of experts:
 // out[t] = sum over the chosen experts e of share[t, e] * down_e(act(gate_e x[t]) * up_e x[t]).
 //
-// T tokens · X experts · A chosen per token · E embedding · F feed-forward of an expert
+// T tokens · X experts · A chosen per token · E embedding · F feed-forward size of an expert
 //
-// Shapes  x [T, E] activation · routerLogits [T, X] f32 · gateUp X x [2F, E] · down X x [E, F]
-//         out [T, E] f32
-// Work    phases: choose (tokens), gate and up (tasks of all experts together), act (rows), down,
-//         sum (tokens). Rows of one expert are neighbours, so its weights are read once.
-// Bound   few tokens: the chosen experts' weights. Many: the multiply units.
+//    x [T, E] -> top A -> sort pairs by expert -> gateUp -> act * up -> down -> weighted sum
+//                router   e0: t0 t3               [pairs,   [pairs,     [pairs,   out [T, E]
+//                logits   e1: t1 t0 t2             2F]       F]          E]
+//
+// Shapes  x [T, E] activation · routerLogits [T, X] f32 · gateUp X x [2F, E] · down X x [E, F]; out
+//         [T, E] f32
+// Work    Phases: routing (one task per token), gate and up (GEMM tasks of all experts together),
+//         activation (rows), down, sum (tokens). The rows of an expert are adjacent, so that its
+//         weights are read once.
+// Bound   few tokens, memory: the chosen experts' weights. Many tokens, compute: the multiply units
 // Checked test/devices/cpu/linear-experts.test.ts, bitwise independent of the batch
 // Source  N. Shazeer et al. 2017, "Outrageously large neural networks".
 #include <algorithm>
@@ -36,20 +42,20 @@ struct MixtureParams {
   const uint32_t* matrices[];  // X gate-up, then X down
 };
 
-/// What one call needs besides its input; cut from the pool's scratch.
+/// Buffers of one call, allocated in the pool's scratch.
 struct Workspace {
-  float* hidden;       // [T * A, 2F] gate and up of every (token, expert) pair, by expert
-  float* products;     // [T * A, E] what down made of it
+  float* hidden;       // [T * A, 2F] gate and up of every (token, expert) pair, sorted by expert
+  float* products;     // [T * A, E] output of down
   uint8_t* activated;  // [T * A] activation rows of F
   LinearJob* jobs;     // [X]
-  int32_t* starts;     // [X + 1] where each expert's pairs start
-  int32_t* experts;    // [T, A] chosen, best first
+  int32_t* starts;     // [X + 1] first pair of each expert
+  int32_t* experts;    // [T, A] chosen experts, best first
   float* shares;       // [T, A]
-  int32_t* pairs;      // [T, A] place of each choice among the pairs
+  int32_t* pairs;      // [T, A] index of each choice among the sorted pairs
   int32_t* tokens;     // [T * A] token of each pair
 };
 
-/// Hands out 64-byte aligned pieces; with no memory behind it, it only adds up.
+/// Bump allocator, 64-byte aligned. With null memory it only computes the total size.
 class Carver {
  public:
   explicit Carver(uint8_t* memory) : memory_(memory) {}
@@ -84,7 +90,8 @@ Workspace carve(const MixtureParams& p, Carver& carver) {
   return space;
 }
 
-/// The largest logits, equal ones by rising expert; shares are their softmax over all experts.
+/// Router: the A largest logits, ties by rising expert id. Shares are softmax over all experts, or
+/// over the chosen ones with `normalize`.
 void choose(const MixtureParams& p, int64_t token, int32_t* experts, float* shares) {
   const int64_t count = p.experts, chosen = p.expertsPerToken;
   const float* const logits = p.routerLogits + token * count;
@@ -113,7 +120,7 @@ void choose(const MixtureParams& p, int64_t token, int32_t* experts, float* shar
   for (int64_t rank = 0; rank < chosen; ++rank) shares[rank] /= total;
 }
 
-/// Sorts the choices by expert, tokens rising: a counting sort.
+/// Counting sort of the choices by expert; inside an expert tokens rise.
 void group(const MixtureParams& p, const Workspace& space) {
   const int64_t choices = p.count * p.expertsPerToken;
   std::fill_n(space.starts, p.experts + 1, 0);
@@ -127,12 +134,12 @@ void group(const MixtureParams& p, const Workspace& space) {
     space.tokens[pair] = static_cast<int32_t>(i / p.expertsPerToken);
   }
 
-  // Every start has moved to its expert's end, which is the next one's start.
+  // Each start has advanced to the end of its expert, which is the start of the next one.
   std::copy_backward(space.starts, space.starts + p.experts, space.starts + p.experts + 1);
   space.starts[0] = 0;
 }
 
-/// hidden = gateUp x, for every pair.
+/// hidden = gateUp x, for all pairs.
 void multiplyGateUp(const MixtureParams& p, const Workspace& space) {
   int64_t jobs = 0;
   const int64_t hidden = 2 * p.hiddenColumns;
@@ -152,7 +159,7 @@ void multiplyGateUp(const MixtureParams& p, const Workspace& space) {
   runLinearJobs(*p.pool, space.jobs, jobs);
 }
 
-/// activated = act(gate) * up, rounded.
+/// activated = act(gate) * up, in the weights' activation format.
 void activatePairs(const MixtureParams& p, const Workspace& space) {
   const int64_t columns = p.hiddenColumns;
   const ActivationWriter writer(space.activated, formatOf(p.format), columns);
@@ -169,7 +176,7 @@ void activatePairs(const MixtureParams& p, const Workspace& space) {
   });
 }
 
-/// products = down activated, for every pair.
+/// products = down activated, for all pairs.
 void multiplyDown(const MixtureParams& p, const Workspace& space) {
   int64_t jobs = 0;
   const int64_t rowBytes = ActivationLayout{formatOf(p.format), p.hiddenColumns}.rowBytes();
@@ -189,7 +196,7 @@ void multiplyDown(const MixtureParams& p, const Workspace& space) {
   runLinearJobs(*p.pool, space.jobs, jobs);
 }
 
-/// out[t] = sum of its products by their shares, best expert first.
+/// out[t] = sum of the token's products times their shares, best expert first.
 void sumProducts(const MixtureParams& p, const Workspace& space, int64_t token) {
   const int64_t columns = p.columns, chosen = p.expertsPerToken;
   float* const out = p.out + token * columns;

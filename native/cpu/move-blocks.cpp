@@ -1,10 +1,12 @@
-// Blocks of a KV cache to other places: inside the cache, or from and to host memory.
+// Copies KV cache blocks: within the cache, or between the cache and host memory.
 //
 // Formula  to[pairs[i][1]] = from[pairs[i][0]] for i = 0, 1, ..., in this order
 // Shapes   from, to [N, B] bytes, N blocks of B bytes; pairs [count, 2]
-// Work     Slices of a block: every task does all pairs, in order, for its own bytes. So a pair may
-//          read what an earlier one wrote without any pair waiting for another.
-// Bound    memory: 2 B bytes per pair (3 B where the caches fetch what they overwrite)
+// Work     One task per slice of the block's bytes. Each task copies its slice of all pairs in
+//          order. So a pair may read what an earlier pair wrote, without synchronisation between
+//          tasks.
+// Bound    memory: 2 B bytes per pair (3 B where the cache fetches lines before they are
+//          overwritten)
 // Checked  test/contracts/device-ops/block-moves.ts
 #include <algorithm>
 #include <cstring>
@@ -24,10 +26,10 @@ struct MoveBlocksParams {
 
 namespace {
 
-// Below this a task is not worth waking a thread for, and memcpy has not yet reached its speed.
+// Smaller slices do not repay waking a thread, and memcpy does not reach full speed on them.
 constexpr int64_t kSliceBytesMin = 16 << 10;
 constexpr int64_t kCacheLine = 64;
-// More slices than threads, so that one that lost its core does not hold up the others.
+// More slices than threads, so that a descheduled thread delays the others less.
 constexpr int64_t kSlicesPerThread = 2;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Activation functions of a vector; their definition is src/devices/reference/activate.ts.
+// Activation functions on vectors; defined by src/devices/reference/activate.ts.
 //
-// The error function's approximations: S. Moshier, Cephes Math Library (single precision).
+// Approximations of the error function: S. Moshier, Cephes Math Library (single precision).
 #pragma once
 
 #include <type_traits>
@@ -20,7 +20,7 @@ inline F32 polynomial(F32 x, const float (&coefficients)[N]) {
   return sum;
 }
 
-/// 1 - erf(x), with a small relative error where it is tiny.
+/// 1 - erf(x), with a small relative error where the result is tiny.
 inline F32 erfc(F32 x) {
   static constexpr float kNear[] = {7.853861353153693e-5f,  -8.010193625184903e-4f,
                                     5.188327685732524e-3f,  -2.685381193529856e-2f,

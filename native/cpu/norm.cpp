@@ -1,10 +1,10 @@
-// RMS norm and layer norm of rows, with the residual added first.
+// RMS norm and layer norm, fused with the residual addition.
 //
-// Formula  x += delta;  rms: x / sqrt(mean(x^2) + eps) * (w + offset)
-//          layer: (x - mean) / sqrt(variance + eps) * (w + offset) + bias
+// Formula  x += delta;  rms: out = x / sqrt(mean(x^2) + eps) * (w + offset)
+//          layer: out = (x - mean) / sqrt(variance + eps) * (w + offset) + bias
 // Shapes   x, delta, out [T, E]; w, bias [E]
-// Work     rows
-// Bound    memory: 8 bytes read and 4 written per element of the stream, and the output
+// Work     tasks of consecutive rows
+// Bound    memory: 8 bytes read and 4 written per element of the residual stream, and the output
 // Checked  test/contracts/device-ops.ts, norm
 #include <cmath>
 

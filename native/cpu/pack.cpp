@@ -1,7 +1,7 @@
-// Weights of a file, rounded to a format and laid out for the kernels (matrix.h).
+// Packs the weights of a checkpoint: converts them to a format in the kernels' layout (matrix.h).
 //
-// Work    one task per panel: its rows are widened to f32, rounded, and written lane by lane.
-// Bound   memory: the source is read once and the packed matrix written once.
+// Work    one task per panel: its rows are widened to f32, rounded, and written lane by lane
+// Bound   memory: the source is read once and the packed matrix written once
 // Checked test/devices/cpu/linear.test.ts
 #include <algorithm>
 
@@ -17,7 +17,7 @@ struct PackParams {
   uint32_t* matrix;
   Int format;
   Int columns;
-  Int firstRow;    // where this source's rows start in the matrix
+  Int firstRow;    // first row of the matrix that this source fills
   Int sourceRows;
   Int element;
   Int transposed;  // the source is [columns, sourceRows]
@@ -35,7 +35,8 @@ float widenOne(const void* source, Element element, int64_t index) {
   return element == Element::f16 ? widenF16(half) : widenBf16(half);
 }
 
-/// `count` elements from `first` on. Files align nothing, so bytes are copied, not dereferenced.
+/// Widens `count` elements from `first` on. Tensors in files may be unaligned, so bytes are copied,
+/// not dereferenced.
 void widenRow(float* out, const void* source, Element element, int64_t first, int64_t count) {
   const int64_t size = element == Element::f32 ? 4 : 2;
   const uint8_t* const from = static_cast<const uint8_t*>(source) + first * size;
@@ -95,7 +96,7 @@ void packI8(uint32_t* words, const float* values, const MatrixLayout& layout) {
       uint32_t word;
       std::memcpy(&word, bytes + column, 4);
 
-      // Adding 128 to a byte modulo 256 is flipping its top bit.
+      // Adding 128 to a byte modulo 256 flips its top bit.
       words[layout.wordOf((start + column) / 4)] = word ^ offset;
     }
   }
@@ -115,7 +116,7 @@ PERIGEE_EXPORT int64_t perigee_matrix_bytes(int32_t format, int64_t rows, int64_
   return MatrixLayout{static_cast<Format>(format), rows, columns}.bytes();
 }
 
-/// Rows [firstRow, firstRow + sourceRows) of the matrix from one source.
+/// Packs rows [firstRow, firstRow + sourceRows) of the matrix from one source.
 PERIGEE_EXPORT void perigee_pack(const PackParams* params, const void* source) {
   const MatrixLayout layout{formatOf(params->format), params->rows, params->columns};
   const int64_t begin = params->firstRow, end = begin + params->sourceRows;
@@ -135,7 +136,7 @@ PERIGEE_EXPORT void perigee_pack(const PackParams* params, const void* source) {
   });
 }
 
-/// Any source as f32.
+/// Converts a source of any element type to f32.
 PERIGEE_EXPORT void perigee_widen(float* to, const void* source, int32_t element, int64_t count) {
   widenRow(to, source, static_cast<Element>(element), 0, count);
 }

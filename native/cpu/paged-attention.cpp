@@ -1,15 +1,23 @@
-// Attention over keys and values in blocks: prefill chunks, decodes and token trees in one batch.
+// Paged attention: prefill chunks, decodes and token trees in one batch.
 //
-// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
+//          visible to t
 // Shapes   query, out [T, H, D]; cache: kv-pool.h; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
 // Work     An item is up to kItemRows rows (tokens x query heads) of one kv head of one sequence.
-//          Items that would keep one thread busy while others wait are cut by segments of the
-//          context; their shares are merged in the order that an uncut item has (attention-tile.h).
-// Bound    Decode: 2 D elements per cached token and kv head, read once. Prefill: 4 D flops per
-//          query head and pair of positions; a segment's keys and values (128 KiB at D = 64 in f32)
-//          stay in L2 for all tiles of an item.
+//          An item that costs much more than a thread's share of the work is split along the
+//          context (as in flash-decoding), by whole segments. Its partial results are merged in the
+//          same order as in an unsplit item (attention-tile.h).
+// Bound    Decode, memory: 2 D elements per cached token and kv head, read once. Prefill, compute:
+//          4 D flops per query head and pair of positions. A segment's keys and values (128 KiB at
+//          D = 64 in f32) stay in L2 for all tiles of an item.
 // Checked  test/contracts/device-ops.ts, pagedAttention
+//
+//    one kv head of one sequence         context: segments of 256 positions
+//                                       seg 0   seg 1   seg 2   seg 3
+//    item 0, rows 0..95    tile 0..7  [ one task: all segments in order        ] -> out
+//    item 1, rows 96..     tile 0..7  [ one task                               ] -> out
+//    split item (decode)   tile 0     [ task ] [ task ] [ task ] [ task ] -> merge -> out
 #include "paged-attention.h"
 
 #include <algorithm>
@@ -36,10 +44,10 @@ struct PagedAttentionParams {
   const uint32_t* treeMask;  // null: causal
   Int treeWords;
   Float scale;
-  Int window;     // without the sinks; 0: all
-  Float softcap;  // 0: none
+  Int window;     // sinks not counted; 0: none
+  Float softcap;  // 0: no softcap
   const float* sinkQuery;
-  Int sinks;  // 0: none
+  Int sinks;  // 0: no sinks
 };
 
 namespace {
@@ -61,13 +69,15 @@ class PagedAttention {
     static thread_local AttentionPlan plan;
     plan.make(job_);
 
-    // Shares of cut items, then rows that still have to be rounded.
+    // Partial results of split items, then f32 rows that still have to be converted to the output
+    // format.
     const bool direct = job_.outFormat == Format::f32;
     const int64_t rowsEnd = job_.queryStarts[job_.sequences];
     states_ = job_.pool->scratch<float>(plan.stateFloats + (direct ? 0 : rowsEnd * rowFloats_));
     rows_ = direct ? static_cast<float*>(job_.out) : states_ + plan.stateFloats;
 
-    // thread_local names a different plan on every worker: they are given this one.
+    // `plan` is thread_local: on a worker thread the name would mean the worker's own object. So
+    // the lambda captures a reference to this one.
     const AttentionPlan& shared = plan;
     const auto pieces = static_cast<int64_t>(plan.pieces.size());
     job_.pool->parallelFor(pieces, [&](int64_t task, int thread) {
@@ -85,19 +95,19 @@ class PagedAttention {
  private:
   using Word = typename Products<T>::Word;
 
-  // What a thread needs to work on one item.
+  // A thread's buffers for one item.
   struct Workspace {
-    Word* query;      // [tiles][D][R], and room for a tile
+    Word* query;      // [tiles][D][R], then room for one more tile
     Word* sinkQuery;  // [tiles][D][R]
     float* scores;    // [kRowsMax][kScoreStride]
     RowStates total;
     RowStates part;
-    T* gathered;  // keys and values of a segment, where blocks are no multiple of a group
+    T* gathered;  // copied keys and values of a segment, where blocks are no multiple of a group
   };
 
   int stateStride() const { return RowStates::floatsPerRow(shape_.valueStride); }
 
-  // A share of a cut item, for one of its segments.
+  // The partial result of a split item for one of its segments.
   RowStates sharedStates(const AttentionItem& item, int place) const {
     const int64_t before = int64_t{place} * item.rows * stateStride();
     return RowStates(states_ + item.states + before, shape_.valueStride);
@@ -150,7 +160,7 @@ class PagedAttention {
     if (item.states < 0) finish(item, space.total);
   }
 
-  // Rows of an item in tiles.
+  // Splits the rows of an item into tiles.
   int makeTiles(const AttentionItem& item, const Workspace& space, RowSight* sights,
                 RowTile* tiles) const {
     const int64_t words = wordsPerQuery();
@@ -184,7 +194,8 @@ class PagedAttention {
     Word* scratch;  // [R][D]
   };
 
-  // Queries of `rows` rows of an item from its row `first` on, scaled and turned to [D][R].
+  // Scales the queries of `rows` rows of an item, from its row `first` on, and transposes them to
+  // [D][R].
   const Word* turnQueries(const float* queries, const AttentionItem& item, int first, int rows,
                           Turned turned) const {
     const int64_t firstToken = job_.queryStarts[item.sequence];

@@ -4,7 +4,7 @@
 
 namespace perigee {
 
-// Attention over blocks; see paged-attention.cpp. Also what encoder attention runs on.
+// Attention over a paged cache; see paged-attention.cpp. Encoder attention uses it too.
 void attendBlocks(const AttentionJob& job);
 
 }  // namespace perigee

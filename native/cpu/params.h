@@ -1,7 +1,7 @@
-// How TypeScript hands arguments to a kernel: one pointer to a struct of 8-byte fields.
+// Argument passing from TypeScript: one pointer to a struct of 8-byte fields.
 //
-// A field is a pointer, an Int or a Float. Both number types travel as doubles, so the caller fills
-// the struct in order without knowing which is which (src/devices/cpu/params.ts).
+// A field is a pointer, an Int or a Float. Both number types are passed as doubles, so that the
+// caller can fill the struct in order without knowing the field types (src/devices/cpu/params.ts).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Counter-based randomness, the same bits as src/base/rng.ts.
+// Counter-based random numbers, bitwise equal to src/base/rng.ts.
 //
 // Philox 4x32-10. Source: J. Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 #pragma once
@@ -7,7 +7,8 @@
 
 namespace perigee {
 
-/// In [0, 1), 24 bits: the draw for `position` (lane 0 of uniformAt in src/base/rng.ts).
+/// Uniform in [0, 1), 24 bits: the random number for `position` (lane 0 of uniformAt in
+/// src/base/rng.ts).
 inline double uniformAt(uint32_t seedLow, uint32_t seedHigh, uint32_t position) {
   uint32_t counter[4] = {position, 0, 0, 0};
   for (int round = 0; round < 10; ++round) {

@@ -1,16 +1,15 @@
-// Symmetric 8-bit rounding of a row, in groups of consecutive columns.
+// Symmetric 8-bit quantisation of a row, in groups of consecutive columns.
 //
-// scale = max|v| / 127, value = round(v / scale), ties to even. The definition is
-// src/devices/reference/quantize.ts; weights and activations are rounded alike.
+// scale = max|v| / 127, value = round(v / scale), ties to even. Defined by
+// src/devices/reference/quantize.ts. Weights and activations are quantised alike.
 #pragma once
 
 #include "simd.h"
 
 namespace perigee {
 
-/// Columns that share one scale. The last group of a row may be shorter.
-/// 128: with 64, applying the scales costs a quarter of the products' time on AVX-512 instead of an
-/// eighth.
+/// Columns that share one scale. The last group of a row may be shorter. The size is 128: with 64,
+/// applying the scales costs a quarter of the time of the products on AVX-512 instead of an eighth.
 constexpr int64_t kGroupColumns = 128;
 
 inline int64_t groupCount(int64_t columns) {
@@ -19,7 +18,7 @@ inline int64_t groupCount(int64_t columns) {
 
 inline int64_t padTo(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Columns of group `group`: [group * kGroupColumns, groupEnd).
+/// End of group `group`: its columns are [group * kGroupColumns, groupEnd).
 inline int64_t groupEnd(int64_t group, int64_t columns) {
   const int64_t end = (group + 1) * kGroupColumns;
   return end < columns ? end : columns;
@@ -35,7 +34,8 @@ inline float largestMagnitude(const float* values, int64_t count) {
   return maxLane(largest);
 }
 
-/// Rounds `count` values of one group into `out`; writes their sum and returns the scale.
+/// Quantises `count` values of one group into `out`; writes the sum of the integers, returns the
+/// scale.
 inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int32_t* valueSum) {
   const float scale = largestMagnitude(values, count) / 127.0f;
   const F32 divisor = broadcast(scale > 0.0f ? scale : 1.0f);
@@ -43,7 +43,7 @@ inline float quantizeGroup(int8_t* out, const float* values, int64_t count, int3
   for (int64_t i = 0; i < count; i += kLanes) {
     const int lanes = lanesLeft(count - i);
 
-    // The clamp matters for subnormal scales only, whose own rounding error is large.
+    // The clamp only acts for subnormal scales, whose own rounding error is large.
     const F32 quotient = roundEven(loadFirst(values + i, lanes) / divisor);
     const I32 whole = toInt(max(min(quotient, broadcast(127.0f)), broadcast(-127.0f)));
     sums += whole;

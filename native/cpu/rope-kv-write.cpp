@@ -1,13 +1,14 @@
-// From the attention projection's rows to positioned queries and a filled cache.
+// Rope and KV cache write: rotates queries and keys of the attention projection and fills the
+// cache.
 //
-// Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims:
-//          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
-//          Sink queries are the queries turned by min(position, sinkPositionMax)
+// Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims: pair (i,
+//          i + half) is rotated by the angle of (position, i). Values are copied. Sink queries are
+//          the queries rotated by min(position, sinkPositionMax) instead.
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
 //          positions, slots [T]; cache: kv-pool.h
-// Work     tokens
-// Bound    memory: 4 (H + 2K) D bytes read and about as many written per token. Writing keys
-//          transposed costs a store per element, about 1 % of a prefill.
+// Work     one task per token
+// Bound    memory: 4 (H + 2K) D bytes read and about as many written per token. Transposing the
+//          keys costs one store per element, about 1 % of a prefill
 // Checked  test/contracts/device-ops.ts, ropeKvWrite
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,7 @@ struct RopeKvWriteParams {
   Int heads;
   KvLayerParams cache;
   const int32_t* positions;
-  const int32_t* slots;    // negative: nowhere
+  const int32_t* slots;    // negative: not written to the cache
   const float* rope;       // null: none
   Int rotary;
   const float* queryNorm;  // [D], null: none

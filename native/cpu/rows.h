@@ -1,4 +1,5 @@
-// What ops on rows share: partial vectors at a row's end, and rows dealt out to threads.
+// Helpers of row-wise ops: partial vectors at the end of a row, and distribution of rows to
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ inline void storeLanes(float* to, F32 vector, int lanes) {
   }
 }
 
-// Calls body(i, lanes) for i = 0, kLanes, ... below `count`; only the last call has fewer lanes.
+// Calls body(i, lanes) for i = 0, kLanes, ... below `count`; only the last call may have fewer
+// lanes.
 template <typename Body>
 inline void forLanes(int64_t count, const Body& body) {
   const int64_t whole = count / kLanes * kLanes;
@@ -29,11 +31,11 @@ inline void forLanes(int64_t count, const Body& body) {
   if (whole < count) body(whole, static_cast<int>(count - whole));
 }
 
-// About a microsecond of work: less is not worth waking another thread for.
+// About a microsecond of work. Less does not repay waking another thread.
 constexpr int64_t kTaskFloats = 8192;
 
-// Calls body(row, thread) for every row of `floats` floats. Rows are cut into equal shares, one per
-// thread or a multiple, unless all of them are not worth a second thread.
+// Calls body(row, thread) for every row of `floats` floats. Rows are split into equal shares, one
+// per thread or a multiple of that. If the total work is too small, one thread does all of it.
 template <typename Body>
 void parallelRows(ThreadPool& pool, int64_t rows, int64_t floats, const Body& body) {
   const int64_t threads = pool.threads();
@@ -46,7 +48,7 @@ void parallelRows(ThreadPool& pool, int64_t rows, int64_t floats, const Body& bo
   });
 }
 
-// Calls body(begin, end) for pieces of [0, count), whole vectors but for the last one.
+// Calls body(begin, end) for pieces of [0, count); all but the last are whole vectors.
 template <typename Body>
 void parallelSpans(ThreadPool& pool, int64_t count, const Body& body) {
   pool.parallelFor((count + kTaskFloats - 1) / kTaskFloats, [&](int64_t task, int) {

@@ -1,14 +1,18 @@
-// One token per row.
+// Token sampling, one token per row: temperature, top-k, top-p and min-p.
 //
-// Formula  temperature 0: the first largest logit. Else scaled = logit / temperature, kept where
-//          scaled >= max + ln(min_p), >= the k-th largest, and inside the smallest likeliest set
-//          that reaches top_p; then the first token by rising id at which the running sum of
-//          exp(scaled - max) exceeds uniformAt(seed, position) * total. Sums in f64.
-// Shapes   logits [R, V]; the others [R], seeds [R, 2]
-// Work     slices of all rows for maxima and sums, then rows for the draw
-// Bound    memory: 4 V bytes per row, twice without a filter (the second time through f64 exp, 1 ns
-//          a token); with one, only chunks that have a candidate are looked at again
+// Formula  temperature 0: argmax, the first of equal logits. Else scaled = logit / temperature; a
+//          token is kept if scaled >= max + ln(min_p), if scaled >= the k-th largest, and if it is
+//          in the smallest set of most likely tokens whose probability reaches top_p (the nucleus).
+//          The result is the first kept token, by rising id, at which the running sum of exp(scaled
+//          - max) exceeds uniformAt(seed, position) * total. Sums are in f64.
+// Shapes   logits [R, V]; seeds [R, 2]; the other inputs and the output [R]
+// Work     one task per slice of a row for maxima and sums, then one task per row for the sampling
+// Bound    memory: 4 V bytes per row; without a filter twice, the second time with an f64 exp (1 ns
+//          a token). With a filter only the chunks that hold a candidate are read again
 // Checked  test/contracts/device-ops.ts, sample
+//
+//    chunk maxima ---> filtered:   threshold -> candidates -> top_p cut -> pick by running sum
+//    [V / 64]     \--> unfiltered: sums per slice -> pick the slice -> pick the token in it
 #include <cmath>
 
 #include "params.h"
@@ -44,18 +48,18 @@ struct Candidate {
   }
 };
 
-// One row's request, with thresholds on scaled logits.
+// Sampling parameters of one row; thresholds apply to scaled logits.
 struct Draw {
   float temperature;
   int64_t topK;  // 0: off
   double topP;   // 1: off
   double uniform;
   double max;    // largest scaled logit
-  double least;  // what min_p keeps
-  bool greedy;   // also where a distribution has no meaning: the largest logit is infinite
+  double least;  // smallest scaled logit that min_p keeps
+  bool greedy;   // argmax; also where the largest logit is infinite, which leaves no distribution
 
   bool filtered() const { return topK > 0 || topP < 1 || least > kNoLogit; }
-  // Top-p alone needs the whole sum before it can look for candidates.
+  // Top-p without top-k needs the sum over the whole row before it can select candidates.
   bool needsTotal() const { return !greedy && topK == 0 && (topP < 1 || !filtered()); }
   float scale(float logit) const { return logit / temperature; }
 };
@@ -75,7 +79,7 @@ Draw drawOf(const SampleParams& p, const VocabularyRow& row, int64_t index) {
   return draw;
 }
 
-// A chunk's scaled logits and weights, computed as vectors.
+// A chunk's scaled logits and weights exp(scaled - max), computed as vectors.
 struct ChunkWeights {
   float scaled[kChunkTokens];
   double weights[kChunkTokens];  // 0 below draw.least
@@ -90,7 +94,7 @@ struct ChunkWeights {
   }
 };
 
-// Calls body(token, weights, count) for chunks of the row; stops when it returns false.
+// Calls body(token, weights, count) for each chunk of the row until it returns false.
 template <typename Body>
 void forWeights(const VocabularyRow& row, const Draw& draw, int64_t begin, int64_t end,
                 const Body& body) {
@@ -119,7 +123,7 @@ double totalOf(const double* sliceSums, int64_t slices) {
   return total;
 }
 
-// Finds the slice that holds the token, then the token.
+// Finds the slice in which the running sum crosses the target, then the token in it.
 int32_t drawFromAll(const VocabularyRow& row, const Draw& draw, const double* sliceSums) {
   const int64_t slices = slicesOf(row.tokens);
   const double target = draw.uniform * totalOf(sliceSums, slices);
@@ -141,8 +145,9 @@ int32_t drawFromAll(const VocabularyRow& row, const Draw& draw, const double* sl
   return last;
 }
 
-// The last token of the smallest likeliest set whose weights reach `target`. Sums up bins of
-// likelihood first, so that only the candidates of one bin are sorted: in `sorted`, room for all.
+// The last token of the nucleus: the smallest set of most likely tokens whose weights reach
+// `target`. A histogram over scaled logits finds the bin of that token; only this bin's candidates
+// are sorted. `sorted` must hold all candidates.
 Candidate lastOfNucleus(const Candidate* candidates, int64_t count, const Draw& draw,
                         double target, double* bins, Candidate* sorted) {
   double lowest = draw.max;
@@ -169,18 +174,20 @@ Candidate lastOfNucleus(const Candidate* candidates, int64_t count, const Draw& 
   return *last;
 }
 
-// The least scaled logit that a candidate may have. `scratch`: room for the k-th largest.
+// Lower bound of the candidates' scaled logits. `scratch`: memory for the selection of the k-th
+// largest.
 double leastOf(const VocabularyRow& row, const Draw& draw, double total, float* scratch) {
   if (draw.topK > 0) {
     return std::max<double>(draw.least, draw.scale(row.kthLargest(draw.topK, scratch)));
   }
   if (draw.topP >= 1) return draw.least;
-  // All that is below 1 / V of what top_p drops is dropped, even if it were everything else.
+  // At most V tokens weigh less than `share`, so together they weigh less than (1 - top_p) * total,
+  // the part that top_p drops. None of them is in the nucleus.
   const double share = (1.0 - draw.topP) * total / static_cast<double>(row.tokens);
   return std::max(draw.least, draw.max + std::log(share) - 1e-3);
 }
 
-// Candidates by rising id; returns how many.
+// Candidates by rising id; returns their number.
 int64_t gatherCandidates(const VocabularyRow& row, const Draw& draw, double least,
                          Candidate* candidates) {
   ChunkWeights chunk;
@@ -208,7 +215,7 @@ int32_t drawFromCandidates(const VocabularyRow& row, const Draw& draw, double to
   auto* const bins = reinterpret_cast<double*>(
       pool.scratch<Candidate>(kBins + 2 * (row.tokens + 1), thread));
   auto* const candidates = reinterpret_cast<Candidate*>(bins) + kBins;
-  // The candidates' own memory serves as the selection's scratch: it is not in use yet.
+  // The candidates' memory is not in use yet, so it serves as scratch for the selection.
   const double least = leastOf(row, draw, total, reinterpret_cast<float*>(candidates));
   int64_t count = gatherCandidates(row, draw, least, candidates);
 

@@ -1,8 +1,8 @@
-// One vector type per instruction set, so that an op is written once.
+// One vector type per instruction set, so that each op is written once.
 //
-// F32 holds kLanes floats: 16 (AVX-512), 8 (AVX2) or 4 (NEON). Arithmetic, comparisons and `?:`
-// are the compiler's own vector extension (GCC and Clang); only what it cannot say is an intrinsic.
-// Every conversion rounds to nearest, ties to even, as the TypeScript side does.
+// F32 holds kLanes floats: 16 (AVX-512), 8 (AVX2) or 4 (NEON). Arithmetic, comparisons and `?:` use
+// the compiler's vector extension (GCC and Clang); intrinsics are used only where it has no
+// operator. Every conversion rounds to nearest, ties to even, as the TypeScript side does.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ inline To bitCast(From from) {
   return to;
 }
 
-// Loads and stores take any alignment.
+// Loads and stores accept any alignment.
 
 inline F32 load(const float* from) {
   F32 vector;
@@ -55,7 +55,7 @@ inline F32 load(const float* from) {
 
 inline void store(float* to, F32 vector) { std::memcpy(to, &vector, sizeof vector); }
 
-/// An intrinsic, because F32{} + value would be an addition: it turns -0 into 0.
+/// An intrinsic, because F32{} + value would be an addition, which turns -0 into 0.
 inline F32 broadcast(float value) {
 #if defined(__AVX512F__)
   return _mm512_set1_ps(value);
@@ -66,7 +66,7 @@ inline F32 broadcast(float value) {
 #endif
 }
 
-/// The first `count` lanes (0 to kLanes); the others are 0.
+/// Loads the first `count` lanes (0 to kLanes); the others are 0.
 inline F32 loadFirst(const float* from, int count) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
@@ -77,7 +77,7 @@ inline F32 loadFirst(const float* from, int count) {
 #endif
 }
 
-/// Writes the first `count` lanes (0 to kLanes) and nothing behind them.
+/// Writes only the first `count` lanes (0 to kLanes).
 inline void storeFirst(float* to, F32 vector, int count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), vector);
@@ -86,7 +86,7 @@ inline void storeFirst(float* to, F32 vector, int count) {
 #endif
 }
 
-/// a * b + c, rounded once, on every instruction set and whatever the compiler's flags.
+/// a * b + c, rounded once, on every instruction set and with any compiler flags.
 inline F32 fma(F32 a, F32 b, F32 c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
@@ -97,7 +97,7 @@ inline F32 fma(F32 a, F32 b, F32 c) {
 #endif
 }
 
-/// Where either is NaN: b. That is what x86's own instructions do.
+/// Returns b where either operand is NaN, as the x86 instructions do.
 inline F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(0xffff, a, b);
@@ -128,7 +128,7 @@ inline F32 sqrt(F32 a) {
 #endif
 }
 
-/// Sum of all lanes, halves first: the order is the same in every call.
+/// Sum of all lanes, halves first: always in the same order.
 inline float sum(F32 a) {
   float lanes[kLanes];
   store(lanes, a);
@@ -149,7 +149,7 @@ inline float maxLane(F32 a) {
   return lanes[0];
 }
 
-/// Nearest integer, ties to even, for |a| < 2^22: adding 1.5 * 2^23 leaves no bits for a fraction.
+/// Nearest integer, ties to even, for |a| < 2^22: adding 1.5 * 2^23 leaves no fraction bits.
 inline F32 roundEven(F32 a) {
   const float magic = 12582912.0f;
   return (a + magic) - magic;
@@ -190,11 +190,11 @@ inline uint16_t narrowBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// f16: IEEE half precision, by the processor's own conversion.
+// f16: IEEE half precision, converted by the processor's instructions.
 
 inline F32 loadF16(const uint16_t* from) {
 #if defined(__AVX512F__)
-  // With a mask of all lanes: GCC 12 takes the plain form for a read of uninitialised memory.
+  // The form with a full mask: GCC 12 warns about uninitialised memory for the plain form.
   return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 #elif defined(__AVX2__)
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
@@ -203,8 +203,9 @@ inline F32 loadF16(const uint16_t* from) {
 #endif
 }
 
-/// fp8 (e4m3fn) numbers times 2^-8, exactly. Moved by 7 bits they are f16 numbers, whose exponent
-/// has a bias larger by 8; that holds for subnormal numbers too. No code stands for NaN here.
+/// fp8 (e4m3fn) numbers times 2^-8, exactly. Shifted left by 7 bits they are f16 numbers, whose
+/// exponent bias is larger by 8; this holds for subnormal numbers too. The NaN code never occurs
+/// here.
 inline F32 loadFp8(const uint8_t* from) {
 #if defined(__AVX512F__)
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));

@@ -1,9 +1,9 @@
-// Keeps logits inside (-cap, cap), smoothly.
+// Logit softcap: smoothly limits logits to (-cap, cap).
 //
 // Formula  x = cap * tanh(x / cap)
 // Shapes   x [R, V]
-// Work     spans of elements
-// Bound    about 30 instructions per vector
+// Work     tasks of consecutive elements
+// Bound    compute: about 30 instructions per vector
 // Checked  test/contracts/device-ops.ts, softcap
 #include "params.h"
 #include "rows.h"

@@ -1,8 +1,8 @@
-// Spreads rows that lie one behind the other over a table of equally long ones: block tables.
+// Expands ragged rows, stored one after another, to a table of equally long rows: block tables.
 //
-// Formula  out[s][i] = values[starts[s] + i] for i below starts[s + 1] - starts[s]
+// Formula  out[s][i] = values[starts[s] + i] for 0 <= i < starts[s + 1] - starts[s]
 // Shapes   out [S, M]; starts [S + 1]; values [at least starts[S]]
-// Work     one loop over rows, a copy each
+// Work     a single loop over rows, one copy each
 // Bound    memory: 4 bytes read and written per element of `values`
 // Checked  test/contracts/device-ops.ts, spreadRows
 #include <cstring>

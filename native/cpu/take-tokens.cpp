@@ -1,8 +1,8 @@
-// Takes token ids from what the step before drew.
+// Fills token ids from the tokens that the previous step sampled.
 //
 // Formula  ids[t] = drawn[sources[t]] where sources[t] >= 0
 // Shapes   ids, sources [T]; drawn [R]
-// Work     one loop: a step has few tokens, and they are integers
+// Work     a single loop: a step has few tokens
 // Bound    memory: 12 bytes per token
 // Checked  test/contracts/device-ops.ts, takeTokens
 #include "params.h"

@@ -12,9 +12,10 @@ namespace perigee {
 
 namespace {
 
-// Longer than the gap between two ops of a step (about 1 us of TypeScript), shorter than a waste.
+// Longer than the gap between two ops of a step (about 1 us of TypeScript), short enough to waste
+// little.
 constexpr auto kSpin = std::chrono::microseconds(80);
-// Reading the clock costs as much as some pauses; this many go between two readings.
+// Reading the clock costs as much as some pauses, so this many pauses run between two readings.
 constexpr int kPausesPerReading = 32;
 
 inline void pause() {
@@ -25,7 +26,7 @@ inline void pause() {
 #endif
 }
 
-/// Spins until `ready()` or until the time is up; whether it became ready.
+/// Spins until `ready()` returns true or kSpin has passed; returns whether it became ready.
 template <typename Ready>
 bool spinUntil(const Ready& ready) {
   const auto end = std::chrono::steady_clock::now() + kSpin;
@@ -82,7 +83,8 @@ void ThreadPool::run(int64_t tasks, Call call, const void* context) {
   completed_.store(0, std::memory_order_relaxed);
   remaining_.store(tasks, std::memory_order_release);
 
-  // Either a worker about to sleep sees the new epoch, or we see it in `sleepers_` (both seq_cst).
+  // Either a worker about to sleep sees the new epoch, or this thread sees it in `sleepers_`: both
+  // are seq_cst.
   epoch_.fetch_add(1);
   if (sleepers_.load() > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -91,7 +93,7 @@ void ThreadPool::run(int64_t tasks, Call call, const void* context) {
 
   runTasks(0);
 
-  // What is left runs on workers. One that lost its core needs ours: yield rather than spin on.
+  // The remaining tasks run on workers. A descheduled worker may need this core, so yield.
   const auto done = [&] { return completed_.load(std::memory_order_acquire) == tasks; };
   while (!spinUntil(done)) std::this_thread::yield();
 }
@@ -101,7 +103,7 @@ void ThreadPool::runTasks(int thread) {
   while (left > 0) {
     if (!remaining_.compare_exchange_weak(left, left - 1, std::memory_order_acq_rel)) continue;
 
-    // Taking a task keeps its op alive: the fields below are this op's even if we come late.
+    // A taken task keeps its op from completing, so the fields below still belong to this op.
     call_(context_, tasks_ - left, thread);
     completed_.fetch_add(1, std::memory_order_release);
     left = remaining_.load(std::memory_order_acquire);
@@ -116,7 +118,7 @@ void ThreadPool::work(int thread) {
   }
 }
 
-/// Returns when the epoch is no longer `seen`; false when the pool is stopping.
+/// Returns when the epoch differs from `seen`; false when the pool is stopping.
 bool ThreadPool::waitForWork(uint32_t seen) {
   const auto changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
   if (!spinUntil(changed)) {

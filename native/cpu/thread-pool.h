@@ -1,9 +1,10 @@
-// A pool of threads that share the tasks of one op at a time.
+// A thread pool that runs the tasks of one op at a time.
 //
-// The calling thread works too. Between ops of a step workers spin for tens of microseconds; after
-// that they sleep, so that an idle engine costs no processor time.
+// The calling thread runs tasks too. Between the ops of a step workers spin for tens of
+// microseconds, then sleep, so that an idle engine uses no processor time.
 //
-// Which thread runs a task is chance. An op's result must not depend on it.
+// The assignment of tasks to threads is not deterministic. The result of an op must not depend on
+// it.
 #pragma once
 
 #include <atomic>
@@ -16,11 +17,12 @@
 
 namespace perigee {
 
-/// Memory that grows to the largest request and is reused. Contents mean nothing between requests.
+/// Memory that grows to the largest request and is reused. Contents are undefined after each
+/// request.
 class Scratch {
  public:
   ~Scratch();
-  /// 64-byte aligned, at least `bytes`. Ends the process when there is no memory left at all.
+  /// 64-byte aligned, at least `bytes`. Aborts the process when out of memory.
   void* get(int64_t bytes);
 
  private:
@@ -30,15 +32,15 @@ class Scratch {
 
 class ThreadPool {
  public:
-  /// `threads` counts the calling thread. `pin` binds worker i to the i-th core allowed.
+  /// `threads` counts the calling thread. `pin` binds worker i to the i-th allowed core.
   ThreadPool(int threads, bool pin);
   ~ThreadPool();
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls body(task, thread) for every task of [0, tasks) and returns when all are done. `thread`
-  /// is in [0, threads()), and no two tasks run on one thread at a time. Tasks start in rising
-  /// order. Must not be called from inside a task.
+  /// is in [0, threads()); a thread runs one task at a time. Tasks start in rising order. Must not
+  /// be called from inside a task.
   template <typename Body>
   void parallelFor(int64_t tasks, const Body& body) {
     if (tasks <= 1 || workers_.empty()) {
@@ -50,19 +52,19 @@ class ThreadPool {
     }, &body);
   }
 
-  /// One region for the op that is running; a second request may move it. Calling thread only.
+  /// Scratch of the running op. A second request may move it. For the calling thread only.
   template <typename T>
   T* scratch(int64_t count) {
     return static_cast<T*>(shared_.get(count * static_cast<int64_t>(sizeof(T))));
   }
 
-  /// A second such region: how products are cut into tasks (linear.cpp) while an op uses the first.
+  /// A second such buffer: the GEMM plan (linear.cpp) uses it while an op uses the first.
   template <typename T>
   T* planScratch(int64_t count) {
     return static_cast<T*>(plan_.get(count * static_cast<int64_t>(sizeof(T))));
   }
 
-  /// One region per thread, for use inside a task.
+  /// A buffer per thread, for use inside a task.
   template <typename T>
   T* scratch(int64_t count, int thread) {
     return static_cast<T*>(own_[thread].get(count * static_cast<int64_t>(sizeof(T))));
@@ -76,7 +78,7 @@ class ThreadPool {
   void runTasks(int thread);
   bool waitForWork(uint32_t seen);
 
-  // Written before `remaining_` is published, and stable until all tasks are completed.
+  // Written before `remaining_` is published, and unchanged until all tasks are completed.
   Call call_ = nullptr;
   const void* context_ = nullptr;
   int64_t tasks_ = 0;

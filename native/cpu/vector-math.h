@@ -1,4 +1,4 @@
-// exp and tanh of a vector, to about one unit in the last place.
+// exp and tanh of a vector, accurate to about one unit in the last place.
 //
 // Source of the polynomials: S. Moshier, Cephes Math Library (single precision).
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace perigee {
 
-/// a * 2^n for a whole n in [-150, 129], rounded once; NaN stays NaN.
+/// a * 2^n for an integer n in [-150, 129], rounded once; NaN stays NaN.
 inline F32 scaleByPower(F32 a, F32 n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(0xffff, a, n);
@@ -23,7 +23,7 @@ inline F32 scaleByPower(F32 a, F32 n) {
 
 /// e^x. Below -104: 0; above 88.8: infinity; NaN stays NaN.
 inline F32 exp(F32 x) {
-  // x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 in two parts keeps r exact.
+  // x = n ln 2 + r with |r| <= ln 2 / 2. ln 2 is split in two parts to keep r exact.
   const F32 clamped = min(broadcast(88.8f), max(broadcast(-104.0f), x));
   const F32 n = roundEven(clamped * 1.44269504088896341f);
   F32 r = fma(n, broadcast(-0.693359375f), clamped);

@@ -26,7 +26,7 @@ int32_t VocabularyRow::firstOf(float largest) const {
 }
 
 float VocabularyRow::kthLargest(int64_t k, float* scratch) const {
-  // At least k logits reach the k-th largest maximum of the chunks.
+  // At least k logits are not below the k-th largest of the chunk maxima.
   const int64_t chunks = chunksOf(tokens);
   float least = kNoLogit;
   if (k <= chunks) {

@@ -1,10 +1,11 @@
-// Rows of logits: what sampling and log-probabilities share.
+// Rows of logits: shared code of sampling and log-probabilities.
 //
-// V vocabulary · R rows · chunk: kChunkTokens neighbouring tokens · slice: what one task scans
+// V vocabulary · R rows · chunk: kChunkTokens consecutive tokens · slice: the tokens that one task
+// scans
 //
-// The largest logit of every chunk is found first. It answers most questions without looking at the
-// row again: the k-th largest of the chunks' maxima is a bound for the k-th largest logit, and a
-// chunk below a threshold has nothing above it. NaN is never larger than anything.
+// The largest logit of every chunk is computed first. It makes most later passes over the row
+// unnecessary: the k-th largest chunk maximum is a lower bound of the k-th largest logit, and a
+// chunk whose maximum is below a threshold is skipped. NaN compares as not larger than any number.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +20,15 @@
 namespace perigee {
 
 constexpr int64_t kChunkTokens = 64;
-// A fixed cut of the vocabulary: sums over slices are the same for any number of threads.
+// A fixed partition of the vocabulary, so that sums over slices do not depend on the thread count.
 constexpr int64_t kSliceTokens = 256 * kChunkTokens;
 constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
 
 inline int64_t chunksOf(int64_t tokens) { return (tokens + kChunkTokens - 1) / kChunkTokens; }
 inline int64_t slicesOf(int64_t tokens) { return (tokens + kSliceTokens - 1) / kSliceTokens; }
 
-/// e^x to one unit in the last place or so, for x <= 0; 0 below -708 and for NaN. Plain code that
-/// the compiler turns into vectors. Source of the reduction: W. Cody and W. Waite 1980, "Software
+/// e^x to about one unit in the last place, for x <= 0; 0 below -708 and for NaN. Plain code that
+/// the compiler vectorises. Source of the range reduction: W. Cody and W. Waite 1980, "Software
 /// manual for the elementary functions".
 inline double expNegative(double x) {
   // x = n ln 2 + r. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
@@ -37,7 +38,7 @@ inline double expNegative(double x) {
   double r = __builtin_fma(n, -6.93147180369123816490e-01, x);
   r = __builtin_fma(n, -1.90821492927058770002e-10, r);
 
-  // Taylor's series: |r| <= 0.347, so r^14 / 14! is below 2^-57.
+  // Taylor series: |r| <= 0.347, so r^14 / 14! is below 2^-57.
   double p = 1.0 / 6227020800.0;
   p = __builtin_fma(p, r, 1.0 / 479001600.0);
   p = __builtin_fma(p, r, 1.0 / 39916800.0);
@@ -55,7 +56,7 @@ inline double expNegative(double x) {
   return x > -708.0 ? p * power : 0.0;
 }
 
-/// A row with the largest logit of each of its chunks.
+/// A row of logits with the largest logit of each chunk.
 struct VocabularyRow {
   const float* logits;    // [V]
   const float* chunkMax;  // [chunksOf(V)]
@@ -71,13 +72,14 @@ struct VocabularyRow {
     return largest;
   }
 
-  /// The first token with the largest logit; the first that is not NaN; 0.
+  /// The first token whose logit is `largest`; without one the first that is not NaN; else 0.
   int32_t firstOf(float largest) const;
 
-  /// The k-th largest logit, 1 <= k <= V; -inf where NaN leaves fewer. `scratch`: V + V / 64 + 1.
+  /// The k-th largest logit, 1 <= k <= V; -inf if fewer are not NaN. `scratch`: V + V / 64 + 1
+  /// floats.
   float kthLargest(int64_t k, float* scratch) const;
 
-  /// Calls body(token) by rising id for logits that are at least `least`.
+  /// Calls body(token) by rising id for the logits that are at least `least`.
   template <typename Body>
   void forAtLeast(float least, const Body& body) const {
     for (int64_t chunk = 0; chunk < chunksOf(tokens); ++chunk) {
@@ -89,7 +91,7 @@ struct VocabularyRow {
   }
 };
 
-/// Rows of logits with their chunks' maxima in the pool's shared scratch, `extraBytes` behind them.
+/// Rows of logits with their chunk maxima in the pool's shared scratch, followed by `extraBytes`.
 class VocabularyRows {
  public:
   VocabularyRows(ThreadPool& pool, const float* logits, int64_t rows, int64_t tokens,
@@ -98,7 +100,7 @@ class VocabularyRows {
   VocabularyRow row(int64_t index) const {
     return {logits_ + index * tokens_, chunkMax_ + index * chunksOf(tokens_), tokens_};
   }
-  /// Behind the maxima, 8-byte aligned.
+  /// Scratch after the maxima, 8-byte aligned.
   void* extra() const { return extra_; }
 
  private:
