@@ -1,6 +1,7 @@
-// Decode attention of heads of up to 64 dimensions (attend-decode.h).
+// Decode attention for head dims of up to 64 (attend-decode.h).
 //
-// The last number: blocks that a multiprocessor runs at once, as many as registers are enough for.
+// The last macro argument is the number of resident blocks per SM, the most that the registers
+// allow.
 #include "attend-decode.h"
 
 PERIGEE_ATTEND_DECODE(attend_decode_64_f16, F16, 64, 1, 4)

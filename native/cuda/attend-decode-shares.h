@@ -1,32 +1,34 @@
-// Putting the stretches of a strand together: those of a block's warps in shared memory, those of
-// several blocks in scratch memory, by the block that comes last.
+// Merging of partial results, as in flash-decoding. A partial result (DecodeShare) is the online
+// softmax state of a strand's rows over some of its tiles: maximum, sum of weights, weighted
+// values. The partial results of a block's warps meet in shared memory. Those of several blocks
+// meet in scratch memory, where the last block merges them.
 //
-// Every warp has at most one strand that began before its own tiles in the same block: its share of
-// it lies in the warp's slot, and the warp where the strand begins, in this block, adds the slots.
-// Every block has at most one strand that began in an earlier block (part 0) and one that goes on
-// in the next (part 1).
+// At most one strand of a warp can have begun in an earlier warp of the same block. The warp stores
+// its partial result of that strand in its slot; the warp where the strand begins, in this block,
+// adds the slots. At most one strand of a block can have begun in an earlier block (part 0), and at
+// most one continues in the next block (part 1).
 #pragma once
 
 #include "attend-decode-stretch.h"
 
 namespace perigee {
 
-/// Two numbers as neighbours in a bf16 row.
+/// Packs two numbers as neighbours of a bf16 row.
 __device__ __forceinline__ unsigned packBf16(float lower, float upper) {
   return packPair(lower, upper, Bf16{});
 }
 
-/// The factor that makes an average of a sum of weighted values; zeros where nothing was seen.
+/// Factor from a sum of weighted values to their average; 0 for a row that sees nothing.
 __device__ __forceinline__ float averageOf(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
-/// Sums over some shares of a row, of four of its elements.
+/// Merged maximum, sum and four adjacent elements of one row.
 struct MergedQuad {
   float max = -infinity();
   float sum = 0.0f;
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
-  /// Shares [0, count) of row `row`, elements from `dim` on. `shareOf(i)`: share i. Some at a time,
-  /// so that their loads are under way together.
+  /// Adds the partial results [0, count) of row `row`, four elements from `dim` on. `shareOf(i)` is
+  /// partial result i. Several are loaded at a time, so that their loads are in flight together.
   template <typename ShareOf>
   __device__ void add(int count, int row, int dim, const ShareOf& shareOf) {
     constexpr int kTogether = 8;
@@ -61,7 +63,7 @@ struct MergedQuad {
     }
   }
 
-  /// To elements of the output.
+  /// Stores the four normalised elements.
   __device__ void store(Bf16* to) const {
     const float by = averageOf(sum);
     *reinterpret_cast<uint2*>(to) = uint2{packBf16(values.x * by, values.y * by),
@@ -69,7 +71,7 @@ struct MergedQuad {
   }
 };
 
-/// A share of a strand: of each row max, sum and values [kDims].
+/// A partial result of a strand: for each row maximum, sum and weighted values [kDims].
 template <int kDims, int kRowTiles>
 struct alignas(16) DecodeShare {
   static constexpr int kRows = 8 * kRowTiles;
@@ -78,7 +80,8 @@ struct alignas(16) DecodeShare {
   float2 heads[kRows];
   float values[kRows][kDims];
 
-  /// Calls `visit(row, dim, r, c, h)`: a lane's 8 elements from `dim` on of row `row`.
+  /// Calls `visit(row, dim, r, c, h)` for each run of 8 elements that this lane holds: row `row`,
+  /// from `dim` on.
   template <typename Visit>
   __device__ static void forOwn(const Visit& visit) {
     const int lane = static_cast<int>(threadIdx.x % kWarp);
@@ -94,7 +97,7 @@ struct alignas(16) DecodeShare {
     }
   }
 
-  /// A warp's sums of `count` rows.
+  /// Stores the warp's sums of `count` rows.
   __device__ void store(const Sums& sums, int count) {
     forOwn([&](int row, int dim, int r, int c, int h) {
       if (row >= count) return;
@@ -113,7 +116,7 @@ struct alignas(16) DecodeShare {
     *reinterpret_cast<float4*>(&values[row][dim]) = merged.values;
   }
 
-  /// Adds the share to a warp's sums.
+  /// Adds this partial result to a warp's sums.
   __device__ void addTo(Sums& sums, int count) const {
     float grow[kRowTiles][2];
 #pragma unroll
@@ -146,7 +149,8 @@ struct alignas(16) DecodeShare {
   }
 };
 
-/// A warp's sums as the output of `count` rows. `rowOf(row)`: where [D] bf16 go.
+/// Normalises a warp's sums and stores `count` output rows. `rowOf(row)` is the row's address, [D]
+/// bf16.
 template <int kDims, int kRowTiles, typename RowOf>
 __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& sums, int count,
                                           int headDim, const RowOf& rowOf) {
@@ -164,8 +168,8 @@ __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& su
   });
 }
 
-/// Calls `take(merged, row, dim)` for every quad of elements of `rows` rows, made of shares
-/// [0, count): `shareOf(i)`. All threads of a block call it.
+/// Merges partial results [0, count), given by `shareOf(i)`, and calls `take(merged, row, dim)` for
+/// every four elements of `rows` rows. All threads of the block call it.
 template <int kDims, typename ShareOf, typename Take>
 __device__ __forceinline__ void mergeShares(int count, int rows, const ShareOf& shareOf,
                                             const Take& take) {

@@ -1,4 +1,4 @@
-// Decode attention of few sequences, heads of up to 128 dimensions (attend-decode-strand.h).
+// Decode attention for few sequences, head dims of up to 128 (attend-decode-strand.h).
 #include "attend-decode-strand.h"
 
 PERIGEE_ATTEND_STRAND(attend_strand_128_f16, F16, 128, 1, 12)

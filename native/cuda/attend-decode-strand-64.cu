@@ -1,4 +1,4 @@
-// Decode attention of few sequences, heads of up to 64 dimensions (attend-decode-strand.h).
+// Decode attention for few sequences, head dims of up to 64 (attend-decode-strand.h).
 #include "attend-decode-strand.h"
 
 PERIGEE_ATTEND_STRAND(attend_strand_64_f16, F16, 64, 1, 16)

@@ -1,11 +1,20 @@
-// Decode attention of few sequences, or of one with a long context: a strand has blocks of its own.
+// Decode attention for few sequences, or for one with a long context (flash-decoding). Each strand
+// (one kv head of one sequence with up to kRows query rows) has its own blocks.
 //
-// Formula  as attend-decode.h, whose shapes, rounding and checks it shares
-// Work     block (p, n, s): part p of strand n of sequence s. The warps of all parts take its tiles
-//          in turn, so that a block knows its work from its place and one length; sums meet in
-//          shared memory, those of several parts in scratch memory
-// Bound    latency: lengths, table, keys and values, one merge or two; for a long context memory
-// Shared   dynamic: a DecodeShare for each warp; shares: one for each block
+//    grid (parts, strands of a sequence, sequences); tiles of 16 positions, round robin:
+//    tile      0    1    2    3    4    5    6    7    8  ...
+//    part 0    w0   w1                       w0   w1                -> merge -> partial result 0
+//    part 1              w0   w1                       w0           -> merge -> partial result 1
+//    part 2                        w0   w1                          -> merge -> partial result 2
+//                                      the last part to finish merges these -> out
+//
+// Formula  as in attend-decode.h, with the same shapes, rounding and checks
+// Work     Block (p, n, s) is part p of strand n of sequence s. The strand's tiles are assigned
+//          round robin to the warps of all parts, so that a block derives its work from its index
+//          and one length. Warps merge their results in shared memory, parts in scratch memory.
+// Bound    latency: lengths, block table, keys and values, one or two merges. For a long context
+//          memory
+// Shared   dynamic: one DecodeShare per warp; `shares` in scratch: one DecodeShare per block
 #pragma once
 
 #include "attend-decode-params.h"
@@ -21,9 +30,9 @@ struct StrandBlock {
 
   const AttendDecodeParams& p;
   const Strand& strand;
-  int parts;  // that have tiles
+  int parts;  // number of parts that have tiles
 
-  /// Number of the strand among those of all sequences.
+  /// Index of the strand among those of all sequences.
   __device__ static int place() { return static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y); }
 
   __device__ Share* part(int of) const {
@@ -34,10 +43,10 @@ struct StrandBlock {
     return reinterpret_cast<Share*>(dynamicShared()) + warp;
   }
 
-  /// Warps of part `of` that have tiles; 0 or less: none.
+  /// Number of warps of part `of` that have tiles; 0 or less means none.
   __device__ int warpsOf(int of) const { return min(kWarps, strand.seen.count - of * kWarps); }
 
-  /// 1. Every warp's tiles, to its slot.
+  /// 1. Each warp attends to its tiles and stores the partial result in its slot.
   __device__ void attend() const {
     const int warps = static_cast<int>(gridDim.x) * kWarps;
     const int first = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / kWarp);
@@ -49,7 +58,7 @@ struct StrandBlock {
     slot(static_cast<int>(threadIdx.x) / kWarp)->store(sums, strand.rows);
   }
 
-  /// 2. The slots become this block's share, or the output.
+  /// 2. Merges the slots into this block's partial result, or into the output if there is one part.
   __device__ void mergeWarps() const {
     const int count = warpsOf(static_cast<int>(blockIdx.x));
     const auto slotOf = [](int i) { return slot(i); };
@@ -65,7 +74,7 @@ struct StrandBlock {
     __threadfence();
   }
 
-  /// 3. The last part makes the output of all parts' shares.
+  /// 3. The last part to finish merges all partial results into the output.
   __device__ void mergeParts(int& isLast) const {
     __syncthreads();
     if (threadIdx.x == 0) isLast = bringShare(place(), parts);
@@ -79,7 +88,7 @@ __device__ __forceinline__ void attendStrand(const AttendDecodeParams& p) {
   using Block = StrandBlock<T, kDims, kRowTiles, kWarps>;
   __shared__ Strand strand;
   __shared__ int isLast;
-  // Of lengths alone, which no kernel writes: while the kernel in front still runs.
+  // Depends only on lengths, which no kernel writes, so it may overlap the previous kernel.
   if (threadIdx.x == 0) {
     strand = strandOf(p.input, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y),
                       p.strandsOfSequence, Block::kRows);
@@ -98,8 +107,8 @@ __device__ __forceinline__ void attendStrand(const AttendDecodeParams& p) {
 
 }  // namespace perigee
 
-/// A kernel that takes heads of up to kDims dimensions, strands of up to 8 kRowTiles rows, by
-/// blocks of kWarps warps: as many as a multiprocessor has registers for.
+/// Defines a kernel for head dims of up to kDims and strands of up to 8 kRowTiles rows. A block has
+/// kWarps warps, the most that the registers of an SM allow.
 #define PERIGEE_ATTEND_STRAND(name, T, kDims, kRowTiles, kWarps)          \
   PERIGEE_KERNEL __launch_bounds__(kWarps* perigee::kWarp, 1)             \
   perigee_##name(const __grid_constant__ perigee::AttendDecodeParams p) { \

@@ -1,7 +1,7 @@
-// Attention of a strand's rows to a stretch of its tiles, by one warp.
+// Attention of a strand's rows to a stretch, the tiles of the strand that one warp processes.
 //
-//   scores in f32, from queries rounded to the factors' type
-//   weights 2^(score - max) in f32, rounded to that type for the sum over values only
+//   scores are f32, from queries rounded to the operand type (bf16 or f16)
+//   weights 2^(score - max) are f32, rounded to the operand type only for the product with values
 #pragma once
 
 #include "attend-decode-tile.h"
@@ -12,7 +12,7 @@ namespace perigee {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kWholeWarp = 0xffffffffu;
 
-/// What a warp has of a strand: every `stride`th of the tiles that are seen of it.
+/// The tiles that a warp processes: every `stride`th visible tile of a strand.
 struct Stretch {
   int first;
   int stride;
@@ -21,13 +21,13 @@ struct Stretch {
   __device__ int index(int tile) const { return first + tile * stride; }
 };
 
-/// A number known to the compiler, as an argument.
+/// A compile-time constant, passed as an argument.
 template <bool kValue>
 struct Constant {
   static constexpr bool value = kValue;
 };
 
-/// Scales of the positions that a lane has scores of: g and g + 8.
+/// Scales of the positions whose scores this lane holds: g and g + 8 (attend-decode-tile.h).
 struct TileScales {
   float key[2];
   float value[2];
@@ -48,11 +48,11 @@ struct TileScales {
   }
 };
 
-/// What the rows of a strand have seen so far: a lane has rows 2t and 2t + 1 of each set of 8, and
-/// of these what `addValues` says.
+/// Online softmax state of a strand's rows, distributed over a warp. A lane holds parts of rows 2t
+/// and 2t + 1 of each set of 8; `addValues` defines which elements.
 template <int kDims, int kRowTiles>
 struct DecodeSums {
-  float max[kRowTiles][2];  // in units of log2
+  float max[kRowTiles][2];  // as an exponent of 2
   float sum[kRowTiles][2];
   float values[kRowTiles][kDims / 16][4];
 
@@ -69,7 +69,7 @@ struct DecodeSums {
     }
   }
 
-  /// Sums over lanes, which have other positions each: done once, when a stretch ends.
+  /// Sums over the lanes, which hold different positions. Done once, at the end of a stretch.
   __device__ void gather() {
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
@@ -80,7 +80,7 @@ struct DecodeSums {
     }
   }
 
-  /// Multiplies what was added to both rows of a set.
+  /// Rescales both rows of a set.
   __device__ void shrink(int r, const float (&by)[2]) {
     if (!__any_sync(kWholeWarp, by[0] != 1.0f || by[1] != 1.0f)) return;
     sum[r][0] *= by[0];
@@ -93,20 +93,20 @@ struct DecodeSums {
   }
 };
 
-/// The places of a stretch's tiles; each lane knows one of kWarp of them.
+/// Addresses of a stretch's tiles; each lane holds that of one of kWarp tiles.
 struct TilePlaces {
   const AttentionInput& input;
   const Strand& strand;
   const Stretch& stretch;
-  int64_t keys;  // of this lane's tile; 0: no memory
-  int first;     // tile of the stretch that lane 0 knows
+  int64_t keys;  // address of this lane's tile; 0: not in the cache
+  int first;     // tile of the stretch that lane 0 holds
 
   __device__ TilePlaces(const AttentionInput& of, const Strand& at, const Stretch& what)
       : input(of), strand(at), stretch(what) {
     look(0);
   }
 
-  /// Makes tiles from `from` on known. All lanes call it.
+  /// Looks up the tiles from `from` on. All lanes call it.
   __device__ void look(int from) {
     const KvLayer& cache = input.cache;
     first = from;
@@ -114,14 +114,14 @@ struct TilePlaces {
     const int mine = min(first + lane, stretch.count - 1);
     const int position = strand.seen.tile(stretch.index(mine)) * kTileTokens;
     keys = 0;
-    // A row without any sight has a tile, but no block.
+    // A row that sees no position still has a tile, but that tile has no block.
     if (position >= strand.context) return;
     const int* const table = input.blockTables + strand.sequence * input.blocksPerTable;
     const int block = table[position / cache.blockTokens];
     keys = reinterpret_cast<int64_t>(cache.key(block, position % cache.blockTokens, strand.kvHead));
   }
 
-  /// Where tile `tile` of the stretch is. All lanes call it, with rising numbers.
+  /// The site of tile `tile` of the stretch. All lanes call it, with rising numbers.
   __device__ TileSite at(int tile) {
     if (tile >= first + kWarp) look(tile);
     const KvLayer& cache = input.cache;
@@ -131,12 +131,12 @@ struct TilePlaces {
   }
 };
 
-/// Reads a stretch of a strand, tile by tile, into the sums of its rows.
+/// Processes a stretch of a strand tile by tile and accumulates into the sums of its rows.
 template <typename T, int kDims, int kRowTiles>
 struct DecodeStretch {
   using Sums = DecodeSums<kDims, kRowTiles>;
 
-  /// Whether the next tile's loads find room beside those of this one.
+  /// Whether registers suffice to hold the next tile's loads beside the current tile.
   static constexpr bool kAhead = kDims * sizeof(T) <= 256;
 
   const AttentionInput& input;
@@ -163,7 +163,7 @@ struct DecodeStretch {
     query.load(rowOf, input.cache.headDim);
   }
 
-  /// Calls `load(whole, seen)`, as `DecodeTile` wants them.
+  /// Calls `load(whole, seen)` with the arguments that `DecodeTile` needs.
   template <typename Load>
   __device__ void choose(const TileSite& site, const Load& load) const {
     const int first = site.number * kTileTokens;
@@ -189,7 +189,7 @@ struct DecodeStretch {
     });
   }
 
-  /// Scores of the tile's positions, of sinks by the queries that are theirs.
+  /// Scores of the tile's positions. Sinks are scored by the sink queries.
   __device__ void score(float (&scores)[kRowTiles][4], const TileSite& site) {
     scoreTile<T, kDims>(scores, tile, query);
     const int first = site.number * kTileTokens;
@@ -206,7 +206,7 @@ struct DecodeStretch {
     }
   }
 
-  /// A score in units of log2, -infinity where row `r`, `i % 2` does not see it.
+  /// The scaled score as an exponent of 2; -infinity if row `r`, `i % 2` does not see the position.
   __device__ float visible(float score, const TileScales& by, int r, int i, int first) const {
     if constexpr (kScaled<T>) score *= by.key[i / 2];
     score *= input.scale;
@@ -216,7 +216,8 @@ struct DecodeStretch {
     return seen ? score * kLog2E : -infinity();
   }
 
-  /// Weights of the tile's positions, as the factor of its values; `sums` shrinks to the new max.
+  /// Weights of the tile's positions, as an operand of the product with the values. Rescales `sums`
+  /// to the new maximum.
   __device__ void weigh(unsigned (&weights)[kRowTiles][2], const float (&scores)[kRowTiles][4],
                         Sums& sums, const TileScales& by, int first) const {
 #pragma unroll
@@ -241,7 +242,7 @@ struct DecodeStretch {
       sums.sum[r][0] += each[0] + each[2];
       sums.sum[r][1] += each[1] + each[3];
       if constexpr (kScaled<T>) {
-        // The scale of a hidden value may be NaN.
+        // The scale of a masked value may be NaN.
 #pragma unroll
         for (int i = 0; i < 4; ++i) each[i] = each[i] == 0.0f ? 0.0f : each[i] * by.value[i / 2];
       }
@@ -251,12 +252,12 @@ struct DecodeStretch {
     }
   }
 
-  /// A stretch that has a tile. Loads of the next tile are under way while this one's products are
-  /// made: keys as soon as their registers are free, then values.
+  /// Processes a stretch of at least one tile. The next tile's loads are in flight during the
+  /// products of the current one: keys as soon as their registers are free, then values.
   __device__ void run(Sums& sums, const Stretch& stretch) {
     TilePlaces places(input, strand, stretch);
     TileSite site = places.at(0);
-    // Where registers are enough, behind the first tile's loads, which take longer to come.
+    // With enough registers the queries are loaded after the first tile, whose latency is longer.
     if (!kAhead) loadQuery(input.query);
     loadKeys(site);
     if (kAhead) loadValues(site);

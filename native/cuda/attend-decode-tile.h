@@ -1,14 +1,21 @@
-// A tile of 16 positions in the registers of a warp, straight from memory to tensor cores.
+// A tile of 16 positions in the registers of a warp, loaded from global memory straight into tensor
+// core fragments.
 //
-// The order of a product's inner dimension is free, as long as both factors have the same one, and
-// so is the order of its rows. So fragments are not what ldmatrix would make of shared memory, but
-// what a lane gets by loads of 8 elements, 16 bytes of bf16. With g = lane / 4 and t = lane % 4 it
-// has
-//   keys     positions g and g + 8, elements 32 j + 8 t up to + 7: a k of 32 is two products' worth
-//   values   positions 2t, 2t + 1, 2t + 8, 2t + 9, elements 64 h + 8 g up to + 7: in pairs of
-//            positions these are rows g and g + 8 of four products
-// A load of a warp takes whole sectors, and what is under way waits in registers: no shared memory,
-// no barrier. Measured use of memory: bench/gpu/kernels.mjs.
+// The inner dimension of a matrix product may be permuted if both operands use the same
+// permutation, and so may the rows. So the fragments are not those that ldmatrix would produce, but
+// what a lane gets by loads of 8 elements (16 bytes of bf16). With g = lane / 4 and t = lane % 4 a
+// lane holds
+//   keys     positions g and g + 8, elements 32 j + 8 t to 32 j + 8 t + 7: a k range of 32 makes
+//            two mma operands
+//   values   positions 2t, 2t + 1, 2t + 8, 2t + 9, elements 64 h + 8 g to 64 h + 8 g + 7: pairs of
+//            positions form rows g and g + 8 of four mma operands
+//
+//   keys, j = 0        element 0..7   8..15   16..23  24..31
+//   position g         t = 0          t = 1   t = 2   t = 3     each cell: a 16-byte load
+//   position g + 8     t = 0          t = 1   t = 2   t = 3     of one lane with this g
+//
+// A warp load covers whole sectors. Loads in flight wait in registers: no shared memory and no
+// barriers are needed. Measured memory throughput: bench/gpu/kernels.mjs.
 #pragma once
 
 #include "kv-elements.h"
@@ -17,7 +24,7 @@
 
 namespace perigee {
 
-/// The type of the factors that keys and values of `T` are widened to, exactly.
+/// The operand type that keys and values of `T` are widened to, exactly.
 template <typename T>
 struct FactorOf {
   using Type = Bf16;
@@ -27,7 +34,7 @@ struct FactorOf<F16> {
   using Type = F16;
 };
 
-/// 8 elements as they lie in memory.
+/// 8 elements as stored.
 template <typename T>
 struct Eight {
   uint4 bits = {0, 0, 0, 0};
@@ -40,13 +47,13 @@ struct Eight {
   }
 };
 
-/// Of bytes.
+/// 8 one-byte elements.
 struct EightBytes {
   uint2 bits = {0, 0};
 
   __device__ void load(const uint8_t* from) { bits = *reinterpret_cast<const uint2*>(from); }
 
-  /// Bytes 2 i and 2 i + 1, each at the lower end of a half.
+  /// Bytes 2 i and 2 i + 1, each in the low byte of a 16-bit half.
   __device__ unsigned halves(int i) const {
     const unsigned word = i < 2 ? bits.x : bits.y;
     const unsigned two = i % 2 == 0 ? word : word >> 16;
@@ -56,8 +63,9 @@ struct EightBytes {
 
 template <>
 struct Eight<Q8> : EightBytes {
-  /// In bf16, 128 and the seven bits of its fraction are the numbers 128 to 255. So x is 128 + (its
-  /// lower bits) less 128, or less 256 where its sign is set, both of which such bits say, too.
+  /// In bf16, the bits of 128 plus a 7-bit fraction are the numbers 128 to 255. So an i8 number x
+  /// is (128 + its lower 7 bits) - 128, or - 256 where its sign bit is set. The subtrahend is -128
+  /// whose exponent takes the sign bit of x.
   __device__ unsigned pair(int i) const {
     const unsigned bytes = halves(i);
     const unsigned lower = (bytes & 0x007f007fu) | 0x43004300u;
@@ -68,7 +76,7 @@ struct Eight<Q8> : EightBytes {
 
 template <>
 struct Eight<Fp8> : EightBytes {
-  /// The bits of e4m3 are those of a bf16 that is 2^120 times smaller, subnormal numbers included.
+  /// The bits of e4m3, shifted, are a bf16 that is 2^120 times smaller, also for subnormal numbers.
   __device__ unsigned pair(int i) const {
     const unsigned bytes = halves(i);
     const unsigned small = (bytes & 0x00800080u) << 8 | (bytes & 0x007f007fu) << 4;
@@ -76,16 +84,16 @@ struct Eight<Fp8> : EightBytes {
   }
 };
 
-/// Where a tile lies.
+/// Location of a tile.
 struct TileSite {
-  const uint8_t* keys;  // of its first position
-  int64_t toValues;     // from a key to its value
+  const uint8_t* keys;  // of the tile's first position
+  int64_t toValues;     // offset from a key to its value
   int rowBytes;
   int headDim;
-  int number;  // of the tile, counted from the sequence's first
+  int number;  // index of the tile in the sequence
 };
 
-/// A tile of `T`s with room for kDims elements per row, zeros behind the real ones.
+/// A tile of `T`s with kDims elements per row; elements beyond headDim are zero.
 template <typename T, int kDims>
 struct DecodeTile {
   static constexpr int kKeyParts = kDims / 32;
@@ -96,11 +104,12 @@ struct DecodeTile {
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x % kWarp); }
 
-  /// The positions that a lane has, within the tile.
+  /// Positions in the tile whose keys or values this lane holds.
   __device__ static int keyPosition(int i) { return lane() / 4 + 8 * i; }
   __device__ static int valuePosition(int i) { return lane() % 4 * 2 + i % 2 + i / 2 * 8; }
 
-  /// `seen(position)`: others are zeros, and not read. kWhole: all are, and rows have kDims.
+  /// Positions for which `seen(position)` is false are not read and become zeros. kWhole: all
+  /// positions are visible and rows have kDims elements.
   template <bool kWhole, typename Seen>
   __device__ void loadKeys(const TileSite& site, const Seen& seen) {
     const int first = lane() % 4 * 8;
@@ -141,12 +150,12 @@ struct DecodeTile {
   }
 };
 
-/// Query rows as the other factor: a lane has row g of each set of 8 rows, elements as in keys.
+/// Query rows as the other operand: a lane holds row g of each set of 8 rows, elements as for keys.
 template <typename Factor, int kDims, int kRowTiles>
 struct DecodeQuery {
   unsigned pairs[kRowTiles][kDims / 32][4];
 
-  /// `rowOf(row)`: its f32 elements, null behind the last row.
+  /// `rowOf(row)` is the address of the row's f32 elements, null after the last row.
   template <typename RowOf>
   __device__ void load(const RowOf& rowOf, int headDim) {
     const int lane = static_cast<int>(threadIdx.x % kWarp);
@@ -172,8 +181,8 @@ struct DecodeQuery {
   }
 };
 
-/// scores [16 positions, 8 rows] of each set of rows: a lane has positions g (0 and 1) and g + 8 (2
-/// and 3) of rows 2t and 2t + 1.
+/// scores [16 positions, 8 rows] for each set of rows: a lane holds positions g (0 and 1) and g + 8
+/// (2 and 3) of rows 2t and 2t + 1.
 template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void scoreTile(
     float (&scores)[kRowTiles][4], const DecodeTile<T, kDims>& tile,
@@ -200,8 +209,8 @@ __device__ __forceinline__ void scoreTile(
   }
 }
 
-/// sums [kDims, 8 rows] += values times weights. In sums[r][4 h + i] a lane has element
-/// 64 h + 8 g + 2 i (0 and 1) and the next (2 and 3) of rows 2t and 2t + 1.
+/// sums [kDims, 8 rows] += values times weights. In sums[r][4 h + i] a lane holds element 64 h + 8
+/// g + 2 i (0 and 1) and the next one (2 and 3) of rows 2t and 2t + 1.
 template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void addValues(float (&sums)[kRowTiles][kDims / 16][4],
                                           const DecodeTile<T, kDims>& tile,

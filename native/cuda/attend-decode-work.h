@@ -1,10 +1,16 @@
-// Which cached positions a warp of the decode kernel reads.
+// Work partition of decode attention: which cached positions each warp reads.
 //
-// A strand is what one kv head of one sequence has to show to up to kRows query rows: a row of
-// tiles of kTileTokens positions. All strands of a batch lie one behind the other, sequences
-// outermost, and the blocks, and in a block its warps, have equal parts of their tiles, wherever
-// these fall. So every warp reads as many bytes as any other, whatever the lengths, and the grid
-// does not depend on them. A stretch is what a warp has of a strand.
+// A strand is one kv head of one sequence with up to kRows query rows. Its work is a list of tiles
+// of kTileTokens positions. The tiles of all strands form one list, sequences outermost. Blocks,
+// and the warps in a block, get equal parts of this list, wherever its strands begin (as in
+// stream-K). So every warp reads the same number of bytes whatever the lengths are, and the grid
+// does not depend on them. The tiles of one strand that one warp processes are a stretch.
+//
+//    strands   | seq 0, head 0  | seq 0, head 1  | seq 1, head 0 | seq 1, head 1 |
+//    tiles     ..............................................................
+//    blocks    |------ block 0 ------|------ block 1 ------|------ block 2 --|
+//    warps     | w0 | w1 | w2 | w3   | w0 | w1 | w2 | w3   | ...
+//    a strand that spans warps or blocks is merged from their partial results
 #pragma once
 
 #include "attention-split.h"
@@ -20,15 +26,15 @@ constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 constexpr int kSequencesMax = 1024;
 constexpr int kDecodeBlocksMax = 2048;
 
-/// Tiles that a warp should have at least: with fewer, a short batch is spread over so many blocks
-/// that putting their shares together takes longer than the reading.
+/// Minimum tiles per warp. With fewer, a short batch is spread over so many blocks that merging
+/// their partial results takes longer than reading the cache.
 constexpr int kWarpTilesMin = 2;
 
-/// The tiles that any row of a sequence sees: `sinkTiles` of the first, then from `first` on.
+/// Tiles visible to any row of a sequence: the first `sinkTiles`, then those from `first` on.
 struct SeenTiles {
   int sinkTiles;
   int first;
-  int count;  // both kinds; at least 1, so that a row without any sight has a writer; 0: no rows
+  int count;  // sink tiles included; at least 1, so that zeros are written; 0: no rows
 
   __device__ int tile(int index) const {
     return index < sinkTiles ? index : first + index - sinkTiles;
@@ -48,13 +54,13 @@ __device__ __forceinline__ SeenTiles seenTilesOf(const AttentionInput& input, in
   return {sinkTiles, first, max(1, sinkTiles + end - first)};
 }
 
-/// Tiles [begin, end) of all strands in a row.
+/// Tiles [begin, end) of the list of all strands.
 struct Tiles {
   int begin;
   int end;
 };
 
-/// The positions [begin, end) that a row sees beside the sinks, all of them before `end`.
+/// Positions [begin, end) that a row sees beside the sinks; every sink lies before `end`.
 struct DecodeSight {
   int begin;
   int end;
@@ -64,9 +70,9 @@ struct DecodeSight {
   }
 };
 
-/// A strand, and where its tiles lie in the row of all. Row r of it is row firstRow + r of the
-/// sequence's rows of this kv head. In shared memory: its fields are needed now and then, and
-/// registers are for keys and values.
+/// A strand and the range of its tiles in the list. Row r of the strand is row firstRow + r of the
+/// sequence's rows of this kv head. Kept in shared memory: its fields are rarely needed, and
+/// registers are needed for keys and values.
 struct Strand {
   int sequence;
   int kvHead;
@@ -78,10 +84,10 @@ struct Strand {
   int context;
   SeenTiles seen;
   Tiles tiles;
-  DecodeSight any;    // what some row sees: all else is not read
-  DecodeSight every;  // what all rows see
+  DecodeSight any;    // positions visible to some row; all others are not read
+  DecodeSight every;  // positions visible to all rows
 
-  /// Of row `row` of the sequence; of none behind the last.
+  /// The visible range of row `row` of the sequence; empty after the last row.
   __device__ DecodeSight sightOf(const AttentionInput& input, int row) const {
     if (row >= tokens * group) return {0, 0};
     const int end = context - tokens + tokenOf(row) + 1;
@@ -89,16 +95,16 @@ struct Strand {
     return {window > 0 ? max(0, end - window) : 0, end};
   }
 
-  /// The token of row `row` of the sequence, counted from its first.
+  /// Token of row `row`, counted from the sequence's first query token.
   __device__ int tokenOf(int row) const { return row < group ? 0 : row / group; }
 
-  /// Whether every row sees all of a tile beside the sinks.
+  /// Whether every row sees all of a tile, sinks not counted.
   __device__ bool whole(int tile) const {
     const int first = tile * kTileTokens;
     return first >= every.begin && first + kTileTokens <= every.end;
   }
 
-  /// Element 0 of a row in [T, H, D]; negative behind the last row.
+  /// Index of a row's element 0 in [T, H, D]; negative after the last row.
   __device__ int64_t at(const AttentionInput& input, int row) const {
     if (row >= rows) return -1;
     const int token = tokenOf(firstRow + row);
@@ -108,8 +114,8 @@ struct Strand {
   }
 };
 
-/// Strand `number` of a sequence, which has `strands` of `rowsOfStrand` rows each; its tiles begin
-/// at 0.
+/// Strand `number` of a sequence that has `strands` strands of `rowsOfStrand` rows. Its tile range
+/// begins at 0; the caller shifts it.
 __device__ __forceinline__ Strand strandOf(const AttentionInput& input, int sequence, int number,
                                            int strands, int rowsOfStrand) {
   Strand strand;
@@ -133,37 +139,37 @@ __device__ __forceinline__ Strand strandOf(const AttentionInput& input, int sequ
   return strand;
 }
 
-/// `count` of something in `parts` parts that differ by one at most, the larger ones first.
+/// Division of a count into parts whose sizes differ by at most one, larger parts first.
 struct EqualParts {
   int size;
-  int larger;  // parts that have one more
+  int larger;  // number of parts that have one more
 
   __device__ int begin(int part) const { return part * size + min(part, larger); }
 
-  /// The part that has number `at`.
+  /// The part that contains index `at`.
   __device__ int partOf(int at) const {
     const int behind = at - larger * (size + 1);
     return behind < 0 ? at / (size + 1) : larger + behind / size;
   }
 };
 
-/// The work of all blocks, known to each. In shared memory.
+/// The partition of all blocks, computed by each block. Kept in shared memory.
 struct DecodeWork {
-  int tilesBefore[kSequencesMax + 1];  // of one strand of each sequence before
+  int tilesBefore[kSequencesMax + 1];  // tiles of one strand of all earlier sequences
   int warpTiles[kDecodeWarps];
-  int strands;  // of one sequence
-  int blocks;   // that have work
+  int strands;  // strands per sequence
+  int blocks;   // number of blocks that have work
   int total;    // tiles of all strands
   EqualParts parts;
 
-  /// Counts the tiles. All threads call it, and see the result.
+  /// Counts the tiles. All threads call it and may read the result afterwards.
   __device__ void open(const AttentionInput& input, int strandsOfSequence);
 
   __device__ Tiles ofBlock(int block) const {
     return {parts.begin(block), parts.begin(block + 1)};
   }
 
-  /// What a warp has of its block's tiles; the last warp always has some.
+  /// The tiles of one warp of a block. The last warp always has some.
   __device__ static Tiles ofWarp(Tiles block, int warp) {
     const int count = block.end - block.begin;
     return {block.begin + count * warp / kDecodeWarps,
@@ -183,7 +189,7 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
   const int first = min(thread * perThread, sequences);
   const int last = min(first + perThread, sequences);
 
-  // 1. Sums of each thread's sequences, and of all threads before it.
+  // 1. Each thread sums its sequences, then a scan adds the sums of all earlier threads.
   int own = 0;
   for (int i = first; i < last; ++i) {
     tilesBefore[i] = seenTilesOf(input, i).count;
@@ -203,7 +209,7 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
     all += warpTiles[warp];
   }
 
-  // 2. What is before each sequence.
+  // 2. Number of tiles before each sequence.
   for (int i = first; i < last; ++i) {
     const int count = tilesBefore[i];
     tilesBefore[i] = before;
@@ -221,10 +227,11 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
   __syncthreads();
 }
 
-/// The strand that a tile belongs to, of strands of `rowsOfStrand` rows.
+/// The strand that a tile belongs to; strands have `rowsOfStrand` rows.
 __device__ inline Strand DecodeWork::strandAt(const AttentionInput& input, int tile,
                                               int rowsOfStrand) const {
-  // The last sequence that begins at the tile or before; those without tiles are passed over.
+  // Binary search for the last sequence that begins at or before the tile; sequences without tiles
+  // are skipped.
   const int ofOneStrand = tile / strands;
   int sequence = 0;
   int behind = input.rows.sequences;

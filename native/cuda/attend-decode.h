@@ -1,17 +1,24 @@
-// Attention of sequences with few query rows, from bf16, f16, i8 or fp8 keys and values to bf16.
+// Decode attention: sequences with few query rows; keys and values in bf16, f16, i8 or fp8.
 //
-// For many sequences; few have blocks of their own (attend-decode-strand.h).
+// For batches of many sequences. Few sequences, or one with a long context, use
+// attend-decode-strand.h.
 //
-// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees;
-//          no token trees
-// Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-pool.h, blocks of
+//    tile of 16 positions (registers)             per warp, for each tile of its part of the list:
+//      keys    [16, D]  --mma--> scores [16, rows] --exp2, online max--> weights (registers)
+//      values  [16, D]  --mma--> sums [D, rows] += values^T . weights
+//    then: warps of a strand merge in shared memory, blocks in scratch memory; last block -> out
+//
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
+//          visible to row t; no token trees
+// Shapes   query [T, H, D] f32; out [T, H, D] bf16; D a multiple of 8; cache: kv-pool.h, block size
 //          a multiple of 16 positions
-// Work     equal parts of all cached tiles for every warp of a grid as large as the chip takes
-//          (attend-decode-work.h); from memory straight to registers (attend-decode-tile.h)
-// Shares   two DecodeShares for each block
+// Work     Every warp gets an equal part of all cached tiles; the grid fills the GPU
+//          (attend-decode-work.h). Tiles are loaded from memory straight to registers
+//          (attend-decode-tile.h).
+// Scratch  `shares`: two DecodeShares per block
 // Bound    memory: 2 D elements per cached token and kv head, read once
-// Rounds   queries and weights to bf16, or to f16 where keys are: by 2^-9 or 2^-12 of each; sums in
-//          f32
+// Rounds   queries and weights to bf16, or to f16 where keys are f16: relative errors of 2^-9 or
+//          2^-12. Sums are in f32
 // Checked  bench/gpu/smoke.mjs, cases/attend-decode.mjs; test/devices/cuda/attend-decode.test.ts
 #pragma once
 
@@ -29,10 +36,10 @@ struct DecodeBlock {
   struct Shared {
     DecodeWork work;
     Share slots[kDecodeWarps];
-    int slotStrands[kDecodeWarps];  // first tile of the strand; -1: none
-    Strand strands[kDecodeWarps];   // that the warps are at
-    Strand first;                   // of the block's tiles; the last warp ends at the last one
-    int isLast[2];                  // this block brought the last share of its first, last strand
+    int slotStrands[kDecodeWarps];  // first tile of the slot's strand; -1: slot is empty
+    Strand strands[kDecodeWarps];   // strand that each warp is processing
+    Strand first;                   // the block's first strand; its last is the last warp's
+    int isLast[2];                  // for first and last strand: this block finished last
   };
 
   const AttendDecodeParams& p;
@@ -43,7 +50,7 @@ struct DecodeBlock {
     return static_cast<Share*>(p.shares) + 2 * of + which;
   }
 
-  /// The strand of a tile, as this warp's. All its lanes call it.
+  /// Looks up the strand of a tile for this warp. All its lanes call it.
   __device__ void open(int tile) {
     Strand& strand = shared.strands[threadIdx.x / kWarp];
     __syncwarp();
@@ -54,7 +61,8 @@ struct DecodeBlock {
     __syncwarp();
   }
 
-  /// A strand of which this warp has all that the block has: to the output, or to its part.
+  /// Stores the block's result of a strand, which this warp holds: to the output if the block has
+  /// the whole strand, else as a partial result.
   __device__ void publish(const Strand& strand, const Sums& sums) {
     if (strand.tiles.begin >= block.begin && strand.tiles.end <= block.end) {
       storeRows(sums, strand.rows, p.input.cache.headDim,
@@ -66,7 +74,8 @@ struct DecodeBlock {
     __threadfence();
   }
 
-  /// 1. This warp's tiles, strand by strand, then what other warps have of the last one.
+  /// 1. Attends to this warp's tiles, strand by strand. Then adds what later warps hold of its last
+  /// strand.
   __device__ void attend() {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const Tiles own = DecodeWork::ofWarp(block, warp);
@@ -98,20 +107,21 @@ struct DecodeBlock {
     publish(strand, sums);
   }
 
-  /// The block's first strand (0), or its last (1).
+  /// The block's first strand (0) or last strand (1).
   __device__ const Strand& end(int which) const {
     return which == 0 ? shared.first : shared.strands[kDecodeWarps - 1];
   }
 
-  /// Whether other blocks have shares of the first strand, or of the last where it is another one.
+  /// Whether other blocks have tiles of the block's first strand, or of its last one if that is
+  /// another.
   __device__ bool isShared(int which) const {
     const Tiles& tiles = end(which).tiles;
     if (which == 0) return tiles.begin < block.begin;
     return tiles.end > block.end && tiles.begin >= block.begin;
   }
 
-  /// 2. Says that this block has brought its shares of strands that others share; where it is the
-  /// last one, all shares become the output.
+  /// 2. Counts this block's partial results of strands that are split between blocks. If it is the
+  /// last block of a strand, it merges all partial results into the output.
   __device__ void arrive() {
     __syncthreads();
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -127,7 +137,7 @@ struct DecodeBlock {
     }
   }
 
-  /// All blocks' shares of a strand, to the output.
+  /// Merges the partial results of all blocks of a strand into the output.
   __device__ void merge(const Strand& strand) const {
     const int first = shared.work.blockOf(strand.tiles.begin);
     const int shares = shared.work.blockOf(strand.tiles.end - 1) - first + 1;
@@ -135,8 +145,8 @@ struct DecodeBlock {
                          [&](int i) { return part(first + i, i == 0 ? 1 : 0); });
   }
 
-  /// Which tiles are whose depends on lengths alone, which no kernel writes: found out while the
-  /// kernel in front still runs.
+  /// The partition depends only on lengths, which no kernel writes. So it is computed before the
+  /// wait and overlaps the previous kernel.
   __device__ void run() {
     shared.work.open(p.input, p.strandsOfSequence);
     joinStream();
@@ -156,7 +166,7 @@ __device__ __forceinline__ void attendDecode(const AttendDecodeParams& p) {
 
 }  // namespace perigee
 
-/// A kernel that takes heads of up to kDims dimensions, strands of up to 8 kRowTiles rows.
+/// Defines a kernel for head dims of up to kDims and strands of up to 8 kRowTiles rows.
 #define PERIGEE_ATTEND_DECODE(name, T, kDims, kRowTiles, kBlocks)             \
   PERIGEE_KERNEL __launch_bounds__(perigee::kDecodeThreads, kBlocks)          \
   perigee_##name(const __grid_constant__ perigee::AttendDecodeParams p) {     \

@@ -1,4 +1,4 @@
-// Prefill attention over caches in f16: attend-prefill.h says all about it.
+// Prefill attention kernels for f16 caches, documented in attend-prefill.h.
 #include "attend-prefill-walk.h"
 
 namespace perigee {

@@ -1,5 +1,5 @@
-// Prefill attention over caches in 8 bits: attend-prefill.h says all about it.
-// The kernels look at the element themselves when they widen it: Q8 stands for both formats.
+// Prefill attention kernels for 8-bit caches, documented in attend-prefill.h. Q8 stands for both i8
+// and fp8: the kernels check the cache's element type when they widen it.
 #include "attend-prefill-walk.h"
 
 namespace perigee {

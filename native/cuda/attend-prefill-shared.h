@@ -1,12 +1,14 @@
-// Shared memory of a block of prefill attention, and how keys and values come to it.
+// Shared memory of a prefill attention block, and the copies of keys and values into it.
 //
-//   queries [kRows, kDims] · stages of (keys, values) [kPositions, kDims] each, all as halves ·
-//   8-bit caches only: keys, values [kPositions, kDims] as stored · where positions of four spans
-//   lie [4, kPositions] · 8-bit caches only: their scales [4, 2, kPositions]
+//   queries [kRows, kDims]
+//   stages of (keys, values), [kPositions, kDims] each, as 16-bit floats
+//   8-bit caches only: keys, values [kPositions, kDims] as stored
+//   sites: the addresses of the positions of four spans [4, kPositions]
+//   8-bit caches only: scales of four spans [4, 2, kPositions]
 //
-// Rows of halves are swizzled in chunks of 16 bytes, so that eight rows' chunks of one column lie
-// in different banks. Copies of one span are under way while the one before is multiplied; 8-bit
-// elements land as stored and are widened when their turn comes.
+// Rows of 16-bit elements are swizzled in chunks of 16 bytes, so that the chunks of eight rows in
+// one column lie in different banks. The copies of a span are in flight while the previous span is
+// multiplied. 8-bit elements arrive as stored and are widened when their span is due.
 #pragma once
 
 #include "attend-prefill-sight.h"
@@ -17,14 +19,14 @@ namespace perigee {
 
 template <typename T>
 struct ProductOf {
-  using Half = Bf16;  // i8 and fp8 are exact in it, without their scales
+  using Half = Bf16;  // holds i8 and fp8 exactly, without their scales
 };
 template <>
 struct ProductOf<F16> {
   using Half = F16;
 };
 
-/// Sizes for elements `T` and heads of up to kDims; `prefillSharedBytes` of
+/// Sizes for element type `T` and head dims of up to kDims; `prefillSharedBytes` of
 /// src/devices/cuda/ops/attend-prefill.ts repeats them.
 template <typename T, int kHeadDims>
 struct PrefillShape {
@@ -33,8 +35,9 @@ struct PrefillShape {
   static constexpr int kDims = kHeadDims;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
-  /// 32 rows a warp: each key and value that it loads is used twice, or shared memory would be the
-  /// bound. Their sums take 4 * kDims registers' bytes a lane: there is no room for 256 dims.
+  /// 32 rows per warp: each key and value fragment is used twice, or shared memory would be the
+  /// bottleneck. The sums take 4 * kDims bytes of registers per lane, which is too much for 256
+  /// dims.
   static constexpr int kRowTiles = kDims <= 128 ? 2 : 1;
   static constexpr int kRowsOfWarp = 16 * kRowTiles;
   static constexpr int kRows = kWarps * kRowsOfWarp;
@@ -55,8 +58,9 @@ struct PrefillShape {
 
   static_assert(kChunks % 4 == 0, "rows that the swizzle knows");
 
-  /// Of a chunk of halves within a tile. Rows of 8n chunks begin in one bank: a column's chunks
-  /// move by the row. Rows of 8n + 4 begin in two by turns: they move by half the row.
+  /// Offset of a 16-byte chunk in a tile, swizzled. Rows of 8n chunks all begin in the same bank,
+  /// so the chunk index is XORed with the row. Rows of 8n + 4 chunks begin in two banks
+  /// alternately, so it is XORed with half the row index.
   static __device__ int chunkAt(int row, int chunk) {
     const int moved = kChunks % 8 == 0 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3);
     return row * kRowBytes + moved * 16;
@@ -65,19 +69,19 @@ struct PrefillShape {
   static __device__ int keysAt(int span) { return kStagesAt + span % kStages * 2 * kTileBytes; }
   static __device__ int valuesAt(int span) { return keysAt(span) + kTileBytes; }
 
-  /// Where the position's key lies; 0: nobody sees it.
+  /// Address of each position's key; 0 if no row sees the position.
   static __device__ uint64_t* sites(int span) {
     return reinterpret_cast<uint64_t*>(dynamicShared() + kSitesAt) + span % kSlots * kPositions;
   }
-  /// Of keys, then of values.
+  /// Scales of the keys, then of the values.
   static __device__ float* scales(int span) {
     return reinterpret_cast<float*>(dynamicShared() + kScalesAt) +
            span % kSlots * 2 * kPositions;
   }
 };
 
-/// What brings a block's spans to shared memory. The first kPositions threads look up where each
-/// position lies, two spans ahead of its copy.
+/// Loads a block's spans into shared memory. The first kPositions threads look up the address of
+/// one position each, two spans ahead of its copy.
 template <typename Shape>
 class PrefillSource {
  public:
@@ -87,9 +91,10 @@ class PrefillSource {
   __device__ PrefillSource(const AttentionInput& input, const PrefillTile& tile, const Walk& walk)
       : input(input), cache(input.cache), tile(tile), walk(walk) {}
 
-  /// Sites of the first two spans, and the copy of the first. All threads call it.
+  /// Looks up the sites of the first two spans and starts the copy of the first. All threads call
+  /// it.
   __device__ void open() {
-    // All look-ups are under way together.
+    // The three lookups are in flight together.
     const int first = blockOf(0);
     const int second = blockOf(1);
     const int third = blockOf(2);
@@ -104,7 +109,8 @@ class PrefillSource {
     beginCopy(0);
   }
 
-  /// Keys and values of the span, for all threads; the next one is on its way. All threads call it.
+  /// Waits for the span's keys and values and starts the copy of the next span. All threads call
+  /// it.
   __device__ void take(int span) {
     waitCopies<0>();
     __syncthreads();
@@ -118,7 +124,7 @@ class PrefillSource {
     block = blockOf(span + 3);
   }
 
-  /// Ends a span's turn: scales that were on their way meanwhile are kept.
+  /// Ends a span: stores the scales that were loaded meanwhile.
   __device__ void leave(int span) { placeScales(span + 2, ownScales); }
 
  private:
@@ -140,8 +146,8 @@ class PrefillSource {
     return input.blockTables[tile.sequence * input.blocksPerTable + at / cache.blockTokens];
   }
 
-  /// Whether any row of the tile sees a position of a tree. The others are not read: what was never
-  /// written may be NaN, and NaN times a weight of 0 is not 0.
+  /// Whether any row of the tile sees this position of a token tree. Positions that no row sees are
+  /// not read: they may never have been written and hold NaN, and NaN times a weight of 0 is NaN.
   __device__ bool isSeenInTree(int at) const {
     const int words = input.rows.treeWords;
     const int bit = at - walk.treeStart;
@@ -159,7 +165,7 @@ class PrefillSource {
         block < 0 ? 0 : reinterpret_cast<uint64_t>(cache.key(block, offset, tile.kvHead));
   }
 
-  /// Of key and value; zeros where nobody sees the position, because scales there may be NaN.
+  /// Scales of key and value; zeros where no row sees the position, because its scales may be NaN.
   __device__ float2 loadScales(int span) const {
     if (!kScaled<T> || block < 0) return make_float2(0.0f, 0.0f);
     if (!cache.tokenScales) return make_float2(cache.keyScale, cache.valueScale);
@@ -174,7 +180,7 @@ class PrefillSource {
     Shape::scales(span)[Shape::kPositions + threadIdx.x] = scales.y;
   }
 
-  /// Zeros stand for what nobody sees and for dims behind the head's.
+  /// Masked positions and dims beyond the head dim become zeros.
   __device__ void beginCopy(int span) const {
     constexpr int kChunks = Shape::kStoredRowBytes / 16;
     constexpr int kCopies = Shape::kPositions * kChunks / Shape::kThreads;
@@ -201,7 +207,8 @@ class PrefillSource {
     commitCopies();
   }
 
-  /// What landed, as halves: keys, then values behind them in both places.
+  /// Widens the stored 8-bit elements to 16 bits: the keys, then the values, which follow them in
+  /// both buffers.
   __device__ void widenStored(int span) const {
     constexpr int kChunks = Shape::kStoredRowBytes / 16;
     unsigned char* const shared = dynamicShared();

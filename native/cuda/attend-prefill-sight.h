@@ -1,15 +1,15 @@
-// Which positions the rows of a tile see, in the order in which a block walks over them.
+// The positions visible to the rows of a tile, in the order in which a block processes them.
 //
-// The walk is cut into spans of kPositions positions. Spans of sinks come first, since they are
-// scored by another query; behind them come those from where the first row begins to see up to
-// where the last row ends. A row's sight of a span is a bit per position.
+// Positions are processed in spans of kPositions. Spans of sinks come first, since they are scored
+// by other queries. The spans that follow cover the positions from the first row's begin to the
+// last row's end. The positions of a span that a row sees are a bit mask.
 #pragma once
 
 #include "attend-prefill-tile.h"
 
 namespace perigee {
 
-/// Bits [begin, end) of a word; bounds may lie anywhere.
+/// A word with bits [begin, end) set; the bounds may lie outside the word.
 __device__ __forceinline__ uint32_t bitsBetween(int begin, int end) {
   const int from = min(max(begin, 0), 32);
   const int to = min(max(end, from), 32);
@@ -17,17 +17,17 @@ __device__ __forceinline__ uint32_t bitsBetween(int begin, int end) {
   return from == 32 ? 0u : below & (0xffffffffu << from);
 }
 
-/// What a block walks over. It lies in shared memory, as the tile does: registers are scarce.
+/// The spans that a block processes. Kept in shared memory, like the tile, to save registers.
 template <int kPositions>
 struct PrefillWalk {
   int sinkSpans;
-  int spans;    // sinks' included
-  int sinkEnd;  // of the last row: none sees a sink from here on
-  int begin;    // the first position beside the sinks that some row sees
+  int spans;    // number of spans, those of sinks included
+  int sinkEnd;  // end of the sinks that the last row sees, and so of those that any row sees
+  int begin;    // first position beside the sinks that some row sees
   int end;
   int fullBegin;  // every row sees [fullBegin, fullEnd)
   int fullEnd;
-  int treeStart;  // where a tree begins; behind all positions without one
+  int treeStart;  // first position of a token tree; larger than all positions without one
 
   /// Fills all fields. One thread calls it.
   __device__ void open(const AttentionInput& input, const PrefillTile& tile) {
@@ -50,7 +50,7 @@ struct PrefillWalk {
     return ofSinks(span) ? span * kPositions : begin + (span - sinkSpans) * kPositions;
   }
 
-  /// Whether some row may see a position of the span: others are not read.
+  /// Whether some row may see a position of the span; other positions are not read.
   __device__ bool reads(int span, int position) const {
     return span < spans && position < (ofSinks(span) ? sinkEnd : end);
   }
@@ -65,7 +65,8 @@ struct PrefillWalk {
   }
 };
 
-/// A row's sight of the 32 positions from `start` on; `sinks`: only of sinks, else of all others.
+/// A row's mask for the 32 positions from `start` on; with `sinks` of sinks only, else of all
+/// others.
 __device__ __forceinline__ uint32_t sightWord(const RowSight& sight, int start, bool sinks) {
   if (sinks) return bitsBetween(-start, sight.sinkEnd - start);
   const int begin = max(sight.begin, sight.sinkEnd);

@@ -1,24 +1,24 @@
-// Which query rows a block of prefill attention owns.
+// The query rows that a block of prefill attention processes.
 #pragma once
 
 #include "attention-split.h"
 
 namespace perigee {
 
-/// The rows of one block: row = token * group + head inside the group, as everywhere, so that the
-/// heads that share keys and values read them together.
+/// The rows of one block. row = token * group + head in the group, as everywhere, so that the query
+/// heads of a kv head share its keys and values.
 struct PrefillTile {
   int sequence;
   int kvHead;
   int first;
-  int count;  // 0: nothing to do
+  int count;  // 0: the block has no work
   int group;
-  int firstToken;  // of the sequence in the batch
+  int firstToken;  // first token of the sequence in the batch
 
-  /// Of a row of the tile, within the sequence; rows behind the last are taken for the last.
+  /// Token, in the sequence, of a row of the tile. Rows after the last count as the last.
   __device__ int token(int row) const { return (first + min(row, count - 1)) / group; }
 
-  /// Where a row's head begins among rows of `heads` heads of `dims` elements.
+  /// Index of a row's first element in [tokens, heads, dims].
   __device__ int64_t elementOf(int row, int heads, int dims) const {
     const int index = first + min(row, count - 1);
     const int64_t head = kvHead * group + index % group;
@@ -26,9 +26,9 @@ struct PrefillTile {
   }
 };
 
-/// The tile of a block in a grid of (tiles * kv heads) blocks, where tiles are
-/// floor(T * group / kRows) + S, numbered as tileRowsOf does, from the last down: late rows see
-/// most, and a chip that begins with the longest work ends evenly. All threads of a block call it.
+/// The tile of a block. The grid has (tiles * kv heads) blocks with floor(T * group / kRows) + S
+/// tiles, numbered as in tileRowsOf, in reverse order: late rows attend to the most positions, and
+/// starting with the longest tiles balances the end of the launch. All threads of a block call it.
 template <int kRows>
 __device__ PrefillTile prefillTileOf(const AttentionInput& input) {
   const AttentionRows& rows = input.rows;

@@ -1,4 +1,4 @@
-// The walk of a block of prefill attention over the spans that its rows see.
+// The main loop of a prefill attention block over the spans that its rows see.
 #pragma once
 
 #include "attend-prefill.h"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void openRows(PrefillRows<Shape>& rows) {
   }
 }
 
-/// What a block does, for elements `T` and heads of up to kDims.
+/// A block's work, for element type `T` and head dims of up to kDims.
 template <typename T, int kDims>
 __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
   using Shape = PrefillShape<T, kDims>;

@@ -1,4 +1,5 @@
-// The warpgroups of prefill attention on Hopper that multiply (attend-prefill-wgmma.cu).
+// Consumer warpgroups of prefill attention on Hopper: products and softmax
+// (attend-prefill-wgmma.cu).
 #pragma once
 
 #include "attend-prefill-wgmma-job.h"
@@ -6,7 +7,7 @@
 
 namespace perigee {
 
-/// One of them: 64 rows of the block's tile.
+/// One consumer warpgroup: 64 rows of the block's tile.
 template <int kHeadDim, typename T>
 struct Consumer {
   using Memory = PrefillMemory<kHeadDim>;
@@ -16,7 +17,7 @@ struct Consumer {
   const AttendPrefillWgmmaParams& p;
   Memory& memory;
   int warpgroup;
-  int thread;  // of the warpgroup
+  int thread;  // index in the warpgroup
   RingPlace<kQueries> queries;
   RingPlace<kKeyStages> keys;
   RingPlace<kValueStages> values;
@@ -44,12 +45,12 @@ struct Consumer {
   }
 
  private:
-  /// A thread's first row of the tile; the second one is 8 further on.
+  /// A thread's first row in the tile; its second row is 8 further.
   __device__ int row() const {
     return kHalfRows * warpgroup + thread / 32 * 16 + thread % 32 / 4;
   }
 
-  /// Which positions this thread's two rows see.
+  /// The positions that this thread's two rows see.
   __device__ RowPair rowPair(const PrefillJob& job) const {
     const int own[2] = {job.ownPosition(row()), job.ownPosition(row() + 8)};
     const int warpFirst = kHalfRows * warpgroup + thread / 32 * 16;
@@ -59,7 +60,7 @@ struct Consumer {
             job.ownPosition(warpFirst) + 1};
   }
 
-  /// 1. All tiles, the last positions first.
+  /// 1. Main loop over all tiles, from the last positions to the first.
   __device__ void attend(float (&sums)[kHeadDim / 2], RunningSoftmax& softmax,
                          const PrefillJob& job, int tiles) {
     float scores[64];
@@ -68,8 +69,8 @@ struct Consumer {
     const int last = job.lastTile();
     Barrier& queryFree = memory.queryRings[warpgroup].free[queries.slot];
 
-    // Warpgroups take turns to start products, so that one exponentiates while the other
-    // multiplies: among the tiles from the second on.
+    // Ping-pong: the warpgroups take turns to issue products, so that one computes exponentials
+    // while the other multiplies. This starts with the second tile.
     if (warpgroup == 1 && tiles > 1) giveTurn(0);
     memory.keyRing.waitFull(keys);
     startScores(scores);
@@ -90,7 +91,7 @@ struct Consumer {
       startScores(scores);
       memory.valueRing.waitFull(values);
       startSums(sums, weights);
-      // The last turn of all is nobody's to take.
+      // No warpgroup waits for a turn after the very last tile.
       if (warpgroup == 0 || index + 1 < tiles) giveTurn(1 - warpgroup);
 
       waitProducts<1>();
@@ -99,7 +100,7 @@ struct Consumer {
       if (index + 1 == tiles) release(queryFree);
       const Shrink shrink = softmax.add(scores, pair, (last - index) * kKeys);
 
-      // The product with the values goes on meanwhile.
+      // The exponentials are computed while the product with the values is still running.
       computeFirst(softmax.sum[0]);
       computeFirst(softmax.sum[1]);
       waitProducts<0>();
@@ -147,9 +148,9 @@ struct Consumer {
     closeProducts();
   }
 
-  /// Values of the cache blocks that hold the first and the last position seen, but that no row
-  /// sees, may never have been written: zeros, because NaN times a weight of 0 is not 0. Of tile
-  /// number `tile`, which has arrived. Each warpgroup does it for itself.
+  /// Zeroes the values of tile `tile`, which has arrived, that no row sees but that lie in the
+  /// cache blocks of the first and the last visible position. They may never have been written and
+  /// hold NaN, and NaN times a weight of 0 is NaN. Each warpgroup zeroes them for itself.
   __device__ void clearUnseen(const PrefillJob& job, int tile) const {
     const int start = tile * kKeys;
     const int blockTokens = p.input.cache.blockTokens;
@@ -171,7 +172,7 @@ struct Consumer {
     }
   }
 
-  /// A place may be filled again once every warp has let it go.
+  /// Each warp arrives once; the stage can be refilled when all consumer warps have arrived.
   __device__ void release(Barrier& free) const {
     if (thread % kWarp == 0) free.arrive();
   }
@@ -187,8 +188,8 @@ struct Consumer {
   __device__ void waitTurn() const { meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup); }
   __device__ void giveTurn(int to) const { arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to); }
 
-  /// 2. Sums over weights. A row that saw nothing is zeros. Four lanes have a row; each stores 16
-  /// of every 64 bytes.
+  /// 2. Divides the sums by the weights and stores them; a row that sees nothing is stored as
+  /// zeros. Four lanes hold a row, and each stores 16 of every 64 bytes.
   __device__ void store(const float (&sums)[kHeadDim / 2], const RunningSoftmax& softmax,
                         const PrefillJob& job) const {
     constexpr int kStoredColumns = 32;

@@ -1,5 +1,5 @@
-// What a block of prefill attention on Hopper works on (attend-prefill-wgmma.cu): jobs, and the
-// shared memory in which its warps hand them and their operands to each other.
+// Jobs of prefill attention on Hopper (attend-prefill-wgmma.cu), and the shared memory through
+// which a block's warps pass jobs and operands.
 #pragma once
 
 #include "attention-split.h"
@@ -11,44 +11,45 @@
 namespace perigee {
 
 struct AttendPrefillWgmmaParams {
-  TensorMap cache;    // of one layer: [rows / 8][panels][8][64], keys and values as they lie
+  TensorMap cache;    // one layer as [rows / 8][panels][8][64], keys and values as stored
   PackedRows out;     // bf16
-  uint32_t* arrived;  // 0 between kernels
+  uint32_t* arrived;  // counter of taken jobs; 0 between kernels
   AttentionInput input;
 };
 
-constexpr int kConsumers = 2;  // warpgroups
-constexpr int kHalfRows = 64;  // of one of them
+constexpr int kConsumers = 2;  // consumer warpgroups
+constexpr int kHalfRows = 64;  // rows of one consumer
 constexpr int kRows = kHalfRows * kConsumers;
 constexpr int kKeys = kTileKeys;
 constexpr int kThreads = (kConsumers + 1) * kWarpgroup;
 
-/// Tiles of keys, of values and of queries in shared memory, where there is room for seven. Two of
-/// queries: the next job's arrive while this one is worked on.
+/// Stages of keys, values and queries in shared memory, which has room for seven tiles. There are
+/// two of queries: those of the next job load while the current job is processed.
 constexpr int kKeyStages = 2;
 constexpr int kValueStages = 2;
 constexpr int kQueries = 2;
 constexpr int kJobs = 2;
 
-/// Registers per thread: 65536 in all. Who brings queries has many loads under way.
+/// Registers per thread, of 65536 in all. The producer needs registers for the query loads in
+/// flight.
 constexpr int kProducerRegisters = 56;
 constexpr int kConsumerRegisters = 224;
-/// What each thread has when the block starts: an equal share, by eights. More together would not
-/// fail but wait for ever.
+/// Registers of each thread when the block starts: an equal share, in units of 8. Asking for more
+/// in total would not fail but block forever.
 constexpr int kRegistersAtStart = 65536 / kThreads / 8 * 8;
 static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <=
                   (kConsumers + 1) * kRegistersAtStart,
               "registers that the block has");
 
-/// Warps of the producing warpgroup: the first one brings keys and values, the others queries.
+/// Warps of the producer warpgroup: the first loads keys and values, the others load queries.
 constexpr int kQueryWarps = kWarpgroup / kWarp - 1;
 constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarp;
 
-/// Named barriers: one per consumer among its own threads, one that gives it its turn.
+/// Named barriers: one per consumer among its own threads, and one per consumer for its turn.
 constexpr int kOwnBarrier = 1;
 constexpr int kTurnBarrier = kOwnBarrier + kConsumers;
 
-/// The place of the next thing in a ring of kPlaces, and the parity of its phase.
+/// Current slot of a ring buffer of kPlaces, and the parity of its barrier phase.
 template <int kPlaces>
 struct RingPlace {
   int slot = 0;
@@ -61,7 +62,8 @@ struct RingPlace {
   }
 };
 
-/// Barriers of a ring: who fills a place waits until it is free, who reads it until it is full.
+/// Barriers of a ring buffer: the producer waits until a slot is free, the consumer until it is
+/// full.
 template <int kPlaces>
 struct RingBarriers {
   Barrier full[kPlaces];
@@ -90,18 +92,18 @@ __device__ __forceinline__ int beginOf(const AttentionRows& rows, int ownPositio
 /// Rows of one kv head of one sequence.
 struct PrefillJob {
   int sequence;
-  int firstToken;  // of the sequence in the batch
-  int firstNew;    // its position
-  int rowToken;    // of the first row, in the sequence
-  int rowHead;     // of the first row, in the group
-  int rows;        // 0: there is no more to do
+  int firstToken;  // first token of the sequence in the batch
+  int firstNew;    // position of that token
+  int rowToken;    // token of the first row, in the sequence
+  int rowHead;     // head of the first row, in the group
+  int rows;        // 0: no more jobs
   int kvHead;
   int group;
-  uint32_t inverse;  // of the group
-  int begin;         // positions that any of the rows sees: from here
-  int end;           // up to here
+  uint32_t inverse;  // reciprocal of the group, for division
+  int begin;         // positions visible to any of the rows: begin
+  int end;           // and end
 
-  /// Rows from number `first` of the sequence's on.
+  /// Sets the rows from number `first` of the sequence's rows on.
   __device__ void setRows(int first, int count, int groupHeads) {
     group = groupHeads;
     rowToken = first / groupHeads;
@@ -116,7 +118,7 @@ struct PrefillJob {
     return kvHead * group + place - groups(place) * group;
   }
   __device__ int ownPosition(int row) const { return firstNew + token(row); }
-  /// Elements before the row in queries and outputs.
+  /// Index of the row's first element in queries and outputs.
   __device__ int64_t rowStart(int row, const AttentionInput& input) const {
     const int64_t at = static_cast<int64_t>(firstToken + token(row)) * input.heads + head(row);
     return at * input.cache.headDim;
@@ -127,8 +129,8 @@ struct PrefillJob {
  private:
   static constexpr int kInverseBits = 20;
 
-  /// place / group, without the many instructions of a division: exact while place * group is below
-  /// 2^20, and place is below group + kRows.
+  /// place / group without a slow integer division. Exact while place * group is below 2^20 and
+  /// place is below group + kRows.
   __device__ int groups(int place) const {
     return static_cast<int>(static_cast<uint32_t>(place) * inverse >> kInverseBits);
   }
@@ -148,7 +150,8 @@ struct PrefillMemory {
   RingBarriers<kKeyStages> keyRing;
   RingBarriers<kValueStages> valueRing;
 
-  /// One thread calls it. What is here begins at a multiple of 1024.
+  /// Initialises the barriers. One thread calls it. The struct must begin at a multiple of 1024
+  /// bytes.
   __device__ void open() {
     static_assert(sizeof(PrefillMemory) + 1024 <= 227 << 10, "what a block may have");
     jobRing.open(1, kConsumerWarps + kQueryWarps);
@@ -159,7 +162,7 @@ struct PrefillMemory {
   }
 };
 
-/// The jobs of a block, one after the other, as its warps read them.
+/// Reads the jobs of a block one after another; every consuming warp has its own reader.
 template <int kHeadDim>
 struct JobReader {
   PrefillMemory<kHeadDim>& memory;

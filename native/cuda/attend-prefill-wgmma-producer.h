@@ -1,4 +1,4 @@
-// The warps of prefill attention on Hopper that bring operands (attend-prefill-wgmma.cu).
+// Producer warps of prefill attention on Hopper: operand loads (attend-prefill-wgmma.cu).
 #pragma once
 
 #include "attend-prefill-wgmma-queue.h"
@@ -6,9 +6,9 @@
 
 namespace perigee {
 
-/// The warp that takes jobs and has the copy engine bring their keys and values: of every cache
-/// block its keys in one copy and its values in another, since small copies are bound by their
-/// number. A lane brings one block of every tile.
+/// The warp that takes jobs and loads their keys and values by TMA. Of each cache block, the keys
+/// are one copy and the values another, since the throughput of small copies is limited by their
+/// number. Each lane copies one block of every tile.
 template <int kHeadDim>
 struct CacheCopier {
   using Memory = PrefillMemory<kHeadDim>;
@@ -18,8 +18,8 @@ struct CacheCopier {
   int lane;
   int blockTokens;
   int blockShift;   // 2^blockShift = blockTokens
-  int blockGroups;  // of 8 rows: all of a block
-  int halfGroups;   // a head's keys, or its values
+  int blockGroups;  // 8-row groups of a whole block
+  int halfGroups;   // 8-row groups of one head's keys, or of its values
   RingPlace<kKeyStages> keys;
   RingPlace<kValueStages> values;
   RingPlace<kJobs> jobPlace;
@@ -43,7 +43,7 @@ struct CacheCopier {
       if (tiles > 0) bring(memory.keys, memory.keyRing, keys, job, block, 0);
       const PrefillJob next = queue.next();
       publish(next);
-      // Keys run ahead of values by a tile, as they are used.
+      // Keys are loaded one tile ahead of values, the order in which consumers use them.
       int ahead = blockOf(job, 1);
       for (int index = 1; index < tiles; ++index) {
         const int behind = block;
@@ -67,8 +67,8 @@ struct CacheCopier {
     jobPlace.advance();
   }
 
-  /// The lane's cache block in tile `index` from the end; -1, which is all zeros, where no row sees
-  /// it: it may be nobody's by now, or not yet.
+  /// This lane's cache block in tile `index`, counted from the end. -1, which loads zeros, if no
+  /// row sees the block: it may belong to another sequence or to none.
   __device__ int blockOf(const PrefillJob& job, int index) const {
     const int position = (job.lastTile() - index) * kKeys + (lane << blockShift);
     const bool inTile = lane << blockShift < kKeys && index < job.tiles();
@@ -96,9 +96,9 @@ struct CacheCopier {
   }
 };
 
-/// One of the warps that bring queries, as 16 bits; zeros behind a job's last row. They do that for
-/// the next job while the consumers have this one. Nobody reads a query again: the cache is for
-/// keys and values.
+/// One of the warps that load queries and convert them to 16 bits, with zeros after a job's last
+/// row. They load those of the next job while the consumers process the current one. Each query is
+/// read once, so it should not evict keys and values from the cache.
 template <int kHeadDim, typename T>
 struct QueryLoader {
   using Memory = PrefillMemory<kHeadDim>;
@@ -107,12 +107,12 @@ struct QueryLoader {
   static constexpr int kRowLanes = kHeadDim / kLaneColumns;
   static constexpr int kWarpRows = kWarp / kRowLanes;
   static constexpr int kStepRows = kQueryWarps * kWarpRows;
-  /// Loads under way: about half of those for 64 rows.
+  /// Loads in flight: about half of those for 64 rows.
   static constexpr int kQueryLoads = kHalfRows / kStepRows / 2 + 1;
 
   const AttendPrefillWgmmaParams& p;
   Memory& memory;
-  int warp;  // of kQueryWarps
+  int warp;  // index among kQueryWarps
   int lane;
 
   __device__ void run() const {

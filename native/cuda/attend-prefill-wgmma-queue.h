@@ -1,22 +1,23 @@
-// Which jobs a block of prefill attention on Hopper does (attend-prefill-wgmma.cu): each takes the
-// next one of all when it has room for it, so that blocks end together.
+// Job scheduling of prefill attention on Hopper (attend-prefill-wgmma.cu): a persistent block takes
+// the next job of a global queue whenever it can start one, so that all blocks end at about the
+// same time.
 #pragma once
 
 #include "attend-prefill-wgmma-job.h"
 
 namespace perigee {
 
-/// Kv heads whose jobs stand side by side. Fewer than all keep fewer keys and values in use at
-/// once.
+/// Number of kv heads whose jobs are adjacent in the queue. A smaller number keeps fewer keys and
+/// values in use at once.
 constexpr int kHeadsTogether = 1 << 16;
 
-/// One warp calls it. A job is a kv head of a tile of 128 rows. Of kHeadsTogether heads, jobs go
-/// from the batch's last tile to its first, because behind other tiles of a sequence come those
-/// with longer rows: what is left for the end is short. Then come the next such heads.
+/// The job queue, used by one warp. A job is a tile of 128 rows of one kv head. Jobs are ordered by
+/// sets of kHeadsTogether heads. Inside a set they go from the batch's last tile to its first: the
+/// later tiles of a sequence attend to more positions, so the shortest jobs come last.
 struct JobQueue {
   const AttendPrefillWgmmaParams& p;
   int lane;
-  int jobs;  // in all
+  int jobs;  // total number
   int tiles;
 
   __device__ JobQueue(const AttendPrefillWgmmaParams& params, int ownLane)
@@ -25,14 +26,14 @@ struct JobQueue {
     jobs = tiles * p.input.cache.kvHeads;
   }
 
-  /// Every block has one without asking.
+  /// The first job of a block follows from its index, without the counter.
   __device__ PrefillJob first() const {
     const int number = static_cast<int>(blockIdx.x);
     return number < jobs ? jobAt(number) : next();
   }
 
-  /// One without rows behind the last. Each block asks once too often, so that the last one of all
-  /// to ask is known, and leaves the counter as it was.
+  /// The next job; one with 0 rows when there are no more. Each block requests one job too many.
+  /// The block with the last request of all resets the counter for the next launch.
   __device__ PrefillJob next() const {
     const int blocks = static_cast<int>(gridDim.x);
     int ticket = 0;
@@ -57,7 +58,7 @@ struct JobQueue {
     return isDecode(p.input, tokens) ? 0 : tokens;
   }
 
-  /// The sequence that has the tile; how many tiles there are where none has.
+  /// The sequence that contains the tile; if none does, `firstTile` is the number of tiles.
   __device__ Found find(int tile) const {
     int before = 0;
     for (int start = 0; start < p.input.rows.sequences; start += kWarp) {

@@ -1,16 +1,22 @@
-// Attention of many query rows of a sequence on tensor cores, as in FlashAttention-2 (Dao, 2023).
+// Prefill attention on tensor cores by mma.sync, as in FlashAttention-2 (Dao, 2023).
 //
-// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
+//    block: kRows rows of one kv head        loop over spans of kPositions positions
+//      warp 0   rows 0..31   Q (shared)  |  keys   [span] --mma--> scores (registers) -> weights
+//      warp 1   rows 32..63              |  values [span] --mma--> sums   (registers)
+//      ...                               |  cp.async loads span i + 1 during span i
+//
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
+//          visible to row t
 // Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-pool.h; queryStarts
 //          [S + 1], contextLengths [S], blockTables [S, M]; treeMask [T, W]
-// Work     a block per tile of rows of one kv head (attend-prefill-tile.h); it walks over spans of
-//          positions (attend-prefill-sight.h) that copies bring ahead of it
+// Work     One block per tile of rows of one kv head (attend-prefill-tile.h). It loops over spans
+//          of positions (attend-prefill-sight.h), which asynchronous copies load ahead
 //          (attend-prefill-shared.h). A warp owns its rows: scores, weights and sums stay in its
-//          registers, and nothing but keys and values is shared
-// Rounds   queries and weights to bf16 (f16 beside a cache in f16); products and sums are f32. A
-//          weight is at most 1 off by 2^-9, so that an element of `out` is off by 2^-8 of the
-//          largest value that its row sees, and scores by 2^-9 of |query| . |key|
-// Bound    4 * D operations per query head and visible pair of positions
+//          registers, and only keys and values are shared between warps.
+// Rounds   Queries and weights to bf16 (to f16 with an f16 cache); products and sums are f32. The
+//          relative error of a weight is at most 2^-9, so an element of `out` is off by at most
+//          2^-8 of the largest value that its row sees, and a score by 2^-9 of |query| . |key|
+// Bound    compute: 4 * D operations per query head and visible pair of positions
 // Checked  bench/gpu/cases/attend-prefill.mjs, test/devices/cuda/attend-prefill.test.ts
 #pragma once
 
@@ -26,14 +32,14 @@ struct PrefillParams {
 
 constexpr float kLog2OfE = 1.4426950408889634f;
 
-/// What a lane holds of its warp's rows: rows g and g + 8 of each 16 (tensor-core.h).
+/// A lane's part of its warp's rows: rows g and g + 8 of each 16 (tensor-core.h).
 template <typename Shape>
 struct PrefillRows {
   static constexpr int kTiles = Shape::kRowTiles;
   float scores[kTiles][Shape::kPositions / 8][4];
   float sums[kTiles][Shape::kDims / 8][4];
   float most[kTiles][2];
-  float weight[kTiles][2];  // sums of weights, of this lane's columns alone
+  float weight[kTiles][2];  // sums of weights over this lane's columns only
 };
 
 __device__ __forceinline__ int laneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
@@ -44,8 +50,9 @@ __device__ __forceinline__ int warpRow() {
   return static_cast<int>(threadIdx.x) / kWarp * Shape::kRowsOfWarp;
 }
 
-/// This warp's rows of queries as halves, zeros behind the head's dims. A warp reads its own alone.
-/// kAtOnce loads of 32 bytes are under way in every lane: where sums take registers, few.
+/// Loads this warp's query rows as 16-bit floats, zeros after the head dim. A warp reads only its
+/// own rows. Every lane has kAtOnce loads of 32 bytes in flight; few where the sums occupy
+/// registers.
 template <typename Shape, int kAtOnce>
 __device__ __forceinline__ void loadQueries(const AttentionInput& input, const PrefillTile& tile,
                                             const float* query) {
@@ -70,7 +77,7 @@ __device__ __forceinline__ void loadQueries(const AttentionInput& input, const P
   __syncwarp();
 }
 
-/// 1. scores = queries . keys, of the span's positions.
+/// 1. scores = queries . keys for the positions of the span.
 template <typename Shape>
 __device__ __forceinline__ void scoreSpan(PrefillRows<Shape>& rows, int span) {
   using Half = typename Shape::Half;
@@ -109,7 +116,7 @@ __device__ __forceinline__ void scoreSpan(PrefillRows<Shape>& rows, int span) {
   }
 }
 
-/// Calls `work(score, column)` for all scores of this lane, of row g + 8 * half of tile m.
+/// Calls `work(score, column)` for this lane's scores of row g + 8 * half of row tile m.
 template <typename Shape, typename Work>
 __device__ __forceinline__ void eachScore(PrefillRows<Shape>& rows, int m, int half,
                                           const Work& work) {
@@ -120,14 +127,15 @@ __device__ __forceinline__ void eachScore(PrefillRows<Shape>& rows, int m, int h
   }
 }
 
-/// cap * tanh(x / cap), with x and the result in units of ln 2.
+/// cap * tanh(x / cap), where x and the result are base-2 exponents: multiplied by log2(e).
 __device__ __forceinline__ float capped(float x, float capOverLn2, float twoOverCap) {
   const float square = powerOfTwo(x * twoOverCap);
   return capOverLn2 * (1.0f - __fdividef(2.0f, square + 1.0f));
 }
 
-/// 2. Scores times `scale`, keys' scales and the cap, in units of ln 2. Returns the factor that is
-/// left to do: where there is neither, it is fused into the weights.
+/// 2. Applies the softmax scale, the keys' scales and the softcap; scores become exponents of 2.
+/// Returns the factor that remains to be applied: without key scales and softcap nothing is applied
+/// here, and the whole factor is fused into the exponentiation.
 template <typename Shape>
 __device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const AttentionInput& input,
                                              int span) {
@@ -136,7 +144,7 @@ __device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const Att
   const int column = laneOf() % 4 * 2;
   const float* const keyScales = Shape::scales(span);
   const float capOverLn2 = input.softcap * kLog2OfE;
-  // 2^(2 x / cap) with x in units of ln 2: both units fall out but for one.
+  // 2^(2 x / cap) with x an exponent of 2 equals e^(2 y / cap) with y the score, as tanh needs.
   const float twoOverCap = 2.0f / input.softcap;
 #pragma unroll
   for (int m = 0; m < Shape::kRowTiles; ++m) {
@@ -152,7 +160,7 @@ __device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const Att
   return 1.0f;
 }
 
-/// 3. Scores of what a row does not see become -infinity, whatever they were.
+/// 3. Masking: scores of positions that a row does not see become -infinity, even if they are NaN.
 template <typename Shape>
 __device__ void hideScores(PrefillRows<Shape>& rows, const AttentionInput& input,
                            const PrefillTile& tile, int start, bool sinks) {
@@ -180,8 +188,8 @@ __device__ void hideScores(PrefillRows<Shape>& rows, const AttentionInput& input
   }
 }
 
-/// 4. Scores become weights relative to the largest score so far; what was summed relative to a
-/// smaller one shrinks.
+/// 4. Online softmax: scores become weights relative to the maximum so far, and earlier sums are
+/// rescaled to it.
 template <typename Shape>
 __device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor) {
 #pragma unroll
@@ -198,7 +206,7 @@ __device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor
       rows.most[m][half] = most;
       grows |= most != before;
 
-      // 2^(-inf) is 0, also where nothing is seen and the largest itself is -inf.
+      // 2^(-inf) is 0. Where a row sees nothing the maximum is -inf itself, and the reference is 0.
       const float reference = most == -infinity() ? 0.0f : most * factor;
       shrink[half] = powerOfTwo(fmaf(before, factor, -reference));
       float sum = 0.0f;
@@ -208,7 +216,7 @@ __device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor
       });
       rows.weight[m][half] = fmaf(rows.weight[m][half], shrink[half], sum);
     }
-    // The largest is found early; most spans change nothing.
+    // The maximum is usually found early, so most spans need no rescaling.
     if (!__any_sync(0xffffffffu, grows)) continue;
 #pragma unroll
     for (int n = 0; n < Shape::kDims / 8; ++n) {
@@ -218,7 +226,7 @@ __device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor
   }
 }
 
-/// Weights of 16 positions as a product's first operand, times the scales of their values.
+/// Weights of 16 positions as the first mma operand, multiplied by the scales of their values.
 template <typename Shape>
 __device__ __forceinline__ void packWeights(unsigned (&to)[4], const float (&lower)[4],
                                             const float (&upper)[4], const float* valueScales) {
@@ -265,7 +273,7 @@ __device__ __forceinline__ void sumSpan(PrefillRows<Shape>& rows, int span) {
   }
 }
 
-/// 6. Rows to where they belong, over the queries' place: 16 bytes a lane.
+/// 6. Output rows, staged in the shared memory of the queries and stored as 16 bytes per lane.
 template <typename Shape>
 __device__ void storeRows(PrefillRows<Shape>& rows, const PrefillParams& p,
                           const PrefillTile& tile) {
@@ -279,7 +287,7 @@ __device__ void storeRows(PrefillRows<Shape>& rows, const PrefillParams& p,
       float weight = rows.weight[m][half];
       weight += __shfl_xor_sync(0xffffffffu, weight, 1);
       weight += __shfl_xor_sync(0xffffffffu, weight, 2);
-      // Zeros where a row saw nothing; NaN stays NaN.
+      // Zeros for a row that sees nothing; NaN stays NaN.
       const float share = weight == 0.0f ? 0.0f : 1.0f / weight;
       const int row = warpRow<Shape>() + m * 16 + half * 8 + lane / 4;
 #pragma unroll

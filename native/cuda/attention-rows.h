@@ -1,8 +1,8 @@
-// Which query rows a block works on, and which positions they see.
+// The query rows that a block processes, and the positions visible to them.
 //
-// A row of a sequence is one query head of one token: row = token * group + head inside the group
-// of heads that share a kv head. A tile is kTileRows rows of one sequence. Positions are cut into
-// segments of kSegmentTokens at fixed places.
+// A row of a sequence is one query head of one token: row = token * group + head in the group of
+// query heads that share a kv head. A tile is kTileRows rows of one sequence. Positions are divided
+// into segments of kSegmentTokens at fixed positions.
 #pragma once
 
 #include "params.h"
@@ -12,8 +12,8 @@ namespace perigee {
 constexpr int kTileRows = 8;
 constexpr int kSegmentTokens = 256;
 
-/// Which positions a row sees: p < sinkEnd, and begin <= p < end, but from treeStart on only where
-/// its bit is set.
+/// The positions that a row attends to: p < sinkEnd, and begin <= p < end. From treeStart on,
+/// position p is visible only where its bit in treeBits is set.
 struct RowSight {
   int sinkEnd;
   int begin;
@@ -29,7 +29,7 @@ struct RowSight {
     return (treeBits[bit / 32] >> (bit % 32)) & 1u;
   }
 
-  /// Whether any position of a segment may be seen.
+  /// Whether any position of a segment may be visible.
   __device__ bool reaches(int segment) const {
     const int first = segment * kSegmentTokens;
     return first < sinkEnd || (first + kSegmentTokens > begin && first < end);
@@ -47,8 +47,8 @@ struct AttentionRows {
   const uint32_t* treeMask;   // [T, W], null: causal
   int sequences;
   int treeWords;
-  int window;  // last positions that a row sees beside the sinks; 0: all
-  int sinks;   // first positions, seen beside the window's; 0: none
+  int window;  // attention window in positions, sinks not counted; 0: none
+  int sinks;   // attention sinks, visible beside the window; 0: none
 
   __device__ RowSight sightOf(int sequence, int token) const {
     const int context = contextLengths[sequence];
@@ -66,16 +66,16 @@ struct AttentionRows {
   }
 };
 
-/// Rows of a sequence: [first, first + count), none when count is 0.
+/// Rows [first, first + count) of a sequence; count 0: none.
 struct TileRows {
   int sequence;
   int first;
   int count;
 };
 
-/// Tile number `tile` of a batch. Sequence s has the numbers from s + queryStarts[s] * group /
-/// kTileRows on: enough for all its rows, and known without a sum over the sequences before it.
-/// All threads of a block call it.
+/// Rows of tile number `tile` of a batch. The tiles of sequence s are numbered from s +
+/// queryStarts[s] * group / kTileRows on. That leaves enough numbers for all its rows and needs no
+/// sum over earlier sequences. All threads of a block call it.
 __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int group, int tile) {
   const auto firstTile = [&](int sequence) {
     return static_cast<int>(static_cast<int64_t>(rows.queryStarts[sequence]) * group / kTileRows) +
@@ -92,8 +92,8 @@ __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int gr
   return {sequence, first, min(kTileRows, max(0, rows.rowsOf(sequence, group) - first))};
 }
 
-/// The sequence of a token of the batch; rows.sequences for one behind the last. All threads of a
-/// block call it.
+/// The sequence of a token of the batch; rows.sequences for a token after the last. All threads of
+/// a block call it.
 __device__ __forceinline__ int sequenceOf(const AttentionRows& rows, int token) {
   int before = 0;
   for (int start = 0; start < rows.sequences; start += blockDim.x) {

@@ -1,9 +1,14 @@
-// Attention of a tile of query rows to one segment of positions, plain and exact.
+// Attention of a tile of query rows to one segment of positions, on f32 units, bitwise
+// reproducible.
 //
-// Order  Inside a segment every score is one thread's sum over D, then come one maximum, the
-//        weights, their sum, and the sum over values in a fixed number of interleaved slices.
-//        Segments are merged in rising order. So a row's result has the same bits whatever tile,
-//        batch or chunk it is computed in: hidden positions add nothing.
+//    256 threads:  1. a thread per position   scores [256, 8 rows]
+//                  2. a warp per row          maximum, weights, sum
+//                  3. a thread per (dim, slice)  sums over values; slices interleave positions
+//
+// Order  In a segment a score is one thread's sum over D. Then follow the maximum, the weights,
+//        their sum, and the sum over values in a fixed number of interleaved slices. Segments are
+//        merged in rising order. So a row's result has the same bits whatever tile, batch or chunk
+//        it is computed in: masked positions add nothing.
 #pragma once
 
 #include "attention-rows.h"
@@ -17,23 +22,23 @@ constexpr int kAttentionThreads = 256;
 static_assert(kAttentionThreads == kSegmentTokens, "a thread scores one position");
 static_assert(kAttentionThreads / kWarp == kTileRows, "a warp makes the weights of one row");
 
-/// A tile's state, in shared memory.
+/// State of a tile, in shared memory.
 struct AttentionTile {
-  float query[kTileRows][kHeadDimMax];  // scaled, zeros behind D
+  float query[kTileRows][kHeadDimMax];  // scaled; zeros after D
   float sinkQuery[kTileRows][kHeadDimMax];
   float weights[kSegmentTokens][kTileRows];
-  float slices[kAttentionThreads][kTileRows];  // [slice, D] of sums over values
+  float slices[kAttentionThreads][kTileRows];  // [slice, D] partial sums over values
   const uint8_t* values[kSegmentTokens];       // null: no row sees the position
   float valueScales[kSegmentTokens];
   RowSight sights[kTileRows];
-  float max[kTileRows];  // of the segment
+  float max[kTileRows];  // maximum in the segment
   float sum[kTileRows];
   float total[kTileRows][kHeadDimMax];  // of all segments so far
   float totalMax[kTileRows];
   float totalSum[kTileRows];
 };
 
-/// What a thread reads at once of a row of `T`s: kCount elements, 16 bytes or one element.
+/// One load of a thread from a row of `T`s: kCount elements, either 16 bytes or one element.
 template <typename T, int kCount>
 struct Chunk {
   float values[kCount];
@@ -54,11 +59,11 @@ struct Chunk {
 struct SegmentShape {
   int headDim;
   int rows;       // of the tile
-  int sinks;      // positions below are scored by the sink queries
+  int sinks;      // positions below this are scored by the sink queries
   float softcap;  // 0: none
 };
 
-/// Scores of this thread's position by all rows. `key`: of kChunk elements at a time.
+/// Scores of this thread's position for all rows. `key` is read kChunk elements at a time.
 template <typename T, int kChunk>
 __device__ __forceinline__ void scorePosition(const T* key, const float (*query)[kHeadDimMax],
                                               const SegmentShape& shape, float* scores) {
@@ -77,8 +82,8 @@ __device__ __forceinline__ void scorePosition(const T* key, const float (*query)
   }
 }
 
-/// 1. A thread per position: scores of what each row sees, and where the value is. `source` tells
-/// key, value and scales of a position; it is asked only for positions that some row sees.
+/// 1. One thread per position: its score for each row, and the address of its value. `source`
+/// locates key, value and scales of a position; it is called only for positions that some row sees.
 template <typename Source>
 __device__ void scoreSegment(AttentionTile& tile, const Source& source, int segment,
                              const SegmentShape& shape) {
@@ -112,7 +117,7 @@ __device__ void scoreSegment(AttentionTile& tile, const Source& source, int segm
   }
 }
 
-/// 2. A warp per row: scores become weights, relative to their maximum.
+/// 2. One warp per row: scores become weights relative to their maximum.
 template <typename T>
 __device__ void weighSegment(AttentionTile& tile) {
   const int row = static_cast<int>(threadIdx.x) / kWarp;
@@ -123,7 +128,8 @@ __device__ void weighSegment(AttentionTile& tile) {
   }
   most = warpMax(most);
 
-  // exp(-inf - max) is 0, also where nothing is seen and max itself is -inf.
+  // exp(-inf - max) is 0. Where a row sees nothing max itself is -inf, and the reference is 0
+  // instead.
   const float reference = most == -infinity() ? 0.0f : most;
   float sum = 0.0f;
   for (int place = lane; place < kSegmentTokens; place += kWarp) {
@@ -143,8 +149,8 @@ __device__ void weighSegment(AttentionTile& tile) {
   }
 }
 
-/// 3. A thread per dim and slice: the slice's positions, weighted. What was never written may be
-/// NaN, and NaN times a weight of 0 is not 0: hidden positions are skipped.
+/// 3. One thread per dim and slice: the weighted sum over the slice's positions. Masked positions
+/// are skipped: they may never have been written and hold NaN, and NaN times a weight of 0 is NaN.
 template <typename T>
 __device__ void sumSegment(AttentionTile& tile, const SegmentShape& shape) {
   const int slices = kAttentionThreads / shape.headDim;
@@ -166,7 +172,7 @@ __device__ void sumSegment(AttentionTile& tile, const SegmentShape& shape) {
   for (int r = 0; r < kTileRows; ++r) tile.slices[threadIdx.x][r] = sums[r];
 }
 
-/// The segment's sum over values, for one row and dim.
+/// The segment's sum over values for one row and dim.
 __device__ __forceinline__ float segmentValue(const AttentionTile& tile, int headDim, int row,
                                               int d) {
   float sum = 0.0f;
@@ -176,8 +182,8 @@ __device__ __forceinline__ float segmentValue(const AttentionTile& tile, int hea
   return sum;
 }
 
-/// Leaves max, sum and slices of a segment in the tile. All threads call it; `sights` and `query`
-/// are visible to them. Behind it every thread may read them.
+/// Computes max, sum and slices of a segment. All threads call it, after a barrier that makes
+/// `sights` and `query` visible; it ends with a barrier, so every thread may read the results.
 template <typename Source>
 __device__ void attendSegment(AttentionTile& tile, const Source& source, int segment,
                               const SegmentShape& shape) {
@@ -190,8 +196,8 @@ __device__ void attendSegment(AttentionTile& tile, const Source& source, int seg
   __syncthreads();
 }
 
-/// How a state and a segment's share shrink when they are merged. One formula for the kernels that
-/// merge as they go and those that merge later: equal bits.
+/// Rescaling factors when a segment's result is merged into a state. The kernels that merge while
+/// they go and those that merge later share this formula, so their results have the same bits.
 struct Merge {
   float max;
   float shrinkOld;
@@ -207,7 +213,7 @@ struct Merge {
   }
 };
 
-/// total = total merged with the segment. All threads call it.
+/// Merges the segment into the total. All threads call it.
 __device__ __forceinline__ void mergeSegment(AttentionTile& tile, const SegmentShape& shape) {
   for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
     const int row = i / shape.headDim;
@@ -226,12 +232,13 @@ __device__ __forceinline__ void mergeSegment(AttentionTile& tile, const SegmentS
   __syncthreads();
 }
 
-/// Zeros where a row saw nothing; NaN stays NaN.
+/// Zeros for a row that sees nothing; NaN stays NaN.
 __device__ __forceinline__ float finished(float value, float sum) {
   return sum == 0.0f ? 0.0f : value / sum;
 }
 
-/// One element of an activation in f32 or bf16; i8 needs whole groups, and is made from f32 rows.
+/// Stores one element of an f32 or bf16 activation. i8 needs whole groups and is converted from f32
+/// rows.
 __device__ __forceinline__ void storeElement(const PackedRows& out, int64_t row, int column,
                                              float value) {
   uint8_t* const bytes = out.row(row);
@@ -242,7 +249,7 @@ __device__ __forceinline__ void storeElement(const PackedRows& out, int64_t row,
   Bf16* const halves = reinterpret_cast<Bf16*>(bytes);
   halves[column] = narrowBf16(value);
   if (column + 1 < out.columns) return;
-  // A linear reads the zeros behind the row with it.
+  // Also writes the padding after the row, which a linear op reads.
   const int padded = static_cast<int>(packedRowBytes(Format::bf16, out.columns)) / 2;
   for (int i = out.columns; i < padded; ++i) halves[i] = Bf16{0};
 }

@@ -1,8 +1,9 @@
-// What the attention kernels on tensor cores share: their input, and which sequences are whose.
+// Shared by the tensor core attention kernels: their input, and the division of sequences between
+// them.
 //
-// A step mixes prompts and decodes. Sequences with few query rows are bound by the bytes of their
-// keys and values, those with many by products; each kind has its own kernel, both run over the
-// whole batch, and each passes over what is the other's. Both ask `isDecode`.
+// A step mixes prompts and decodes. Sequences with few query rows are bound by memory (keys and
+// values), those with many rows by compute. Each kind has its own kernel. Both kernels run over the
+// whole batch, and each skips the sequences of the other kind; `isDecode` decides.
 #pragma once
 
 #include "attention-rows.h"
@@ -19,7 +20,7 @@ struct AttentionInput {
   const int* blockTables;  // [S, blocksPerTable]
   int64_t blocksPerTable;
   int heads;
-  int decodeRows;  // most rows of a sequence that is decoded; 0: none is
+  int decodeRows;  // most rows of a decoded sequence; 0: all sequences are prefilled
   float scale;
   float softcap;  // 0: none
 
@@ -27,8 +28,8 @@ struct AttentionInput {
   __device__ int group() const { return heads / cache.kvHeads; }
 };
 
-/// Whether a sequence of `tokens` query tokens is decoded: the others are prefilled. One token
-/// always is, whatever the group.
+/// Whether a sequence of `tokens` query tokens is processed by the decode kernel. One token always
+/// is, whatever the group, unless decodeRows is 0.
 __device__ __forceinline__ bool isDecode(const AttentionInput& input, int tokens) {
   if (input.decodeRows == 0) return false;
   return tokens <= 1 || tokens * input.group() <= input.decodeRows;

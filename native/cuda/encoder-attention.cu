@@ -1,8 +1,9 @@
-// Attention of every token to every token of its own sequence.
+// Bidirectional attention within each sequence (encoder models).
 //
-// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over the row's sequence
+// Formula  out[t, h] = softmax(scale * query[t, h] . keys) . values, over all tokens of the
+//          sequence
 // Shapes   qkv [T, 3, H, D] f32; starts [S + 1]; out [T, H, D] activation
-// Work     a block per tile of rows and head walks over the sequence (attention-segment.h)
+// Work     one block per tile of rows and head, which loops over the sequence (attention-segment.h)
 // Bound    the f32 units: 4 D operations per head and pair of tokens
 // Checked  bench/gpu/smoke.mjs, encoderAttention
 #include "attention-segment.h"
@@ -21,7 +22,7 @@ struct EncoderAttentionParams {
 
 namespace {
 
-/// Keys and values of one head, from the sequence's first token on. Rows may begin anywhere: they
+/// Keys and values of one head, from the sequence's first token on. Rows may be unaligned, so they
 /// are read element by element.
 struct RowSource {
   using Element = float;
@@ -59,7 +60,7 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   const int tokens = p.starts[mine.sequence + 1] - firstToken;
   const float* const base = p.qkv + firstToken * stride + head * dims;
 
-  // 1. Everybody sees everybody.
+  // 1. Every row sees the whole sequence.
   if (threadIdx.x < kTileRows) {
     tile.sights[threadIdx.x] = {0, 0, tokens, 0, nullptr};
     tile.totalMax[threadIdx.x] = -infinity();
@@ -73,7 +74,7 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
   }
   __syncthreads();
 
-  // 2. Segment by segment.
+  // 2. Attention segment by segment.
   const SegmentShape shape = {dims, mine.count, 0, 0.0f};
   const RowSource source = {base + width, stride, width};
   for (int segment = 0; segment * kSegmentTokens < tokens; ++segment) {
@@ -81,7 +82,7 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
     mergeSegment(tile, shape);
   }
 
-  // 3. The rows.
+  // 3. Output rows.
   for (int i = threadIdx.x; i < mine.count * dims; i += blockDim.x) {
     const int r = i / dims;
     const int d = i % dims;

@@ -1,14 +1,20 @@
-// Attention over keys and values in blocks: prefill chunks, decodes and token trees in one batch.
+// Paged attention on f32 units: prefill chunks, decodes and token trees in one batch, any format.
 //
-// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over what row t sees
+// Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
+//          visible to row t
 // Shapes   query, out [T, H, D]; cache: kv-pool.h; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
-// Work     attend_tiles     a block per tile of rows and kv head walks over the segments
-//          attend_segments  a block per segment, tile and kv head; its shares [T, H, segments] are
-//                           merged by merge_segments, a block per row and query head
-//          The two ways give the same bits (attention-segment.h).
-// Bound    decode: 2 D elements per cached token and kv head. Prefill: this version is bound by the
-//          f32 units, 4 D operations per query head and pair of positions
+// Work     attend_tiles     one block per tile of rows and kv head; it loops over the segments
+//          attend_segments  one block per segment, tile and kv head, as in flash-decoding; the
+//                           partial results [T, H, segments] are merged by merge_segments, one
+//                           block per row and query head
+//          Both algorithms give the same bits (attention-segment.h).
+//
+//            positions        seg 0      seg 1      seg 2
+//            attend_tiles     block ---> block ---> block ---> out        (one block)
+//            attend_segments  block a    block b    block c ---> merge_segments ---> out
+// Bound    decode, memory: 2 D elements per cached token and kv head. Prefill, compute: the f32
+//          units, 4 D operations per query head and pair of positions
 // Checked  bench/gpu/smoke.mjs, pagedAttention
 #include "attention-segment.h"
 #include "attention-split.h"
@@ -18,13 +24,13 @@ namespace perigee {
 struct PagedAttentionParams {
   PackedRows out;  // f32 or bf16
   AttentionInput input;
-  float* shares;  // of segments; null where tiles walk
-  int segments;   // in `shares`, per row and head
+  float* shares;  // partial results of segments; null for attend_tiles
+  int segments;   // segments per row and head in `shares`
 };
 
 namespace {
 
-/// A segment's share of one row and head: max, sum, two floats of padding, values [D].
+/// Floats before the values of a partial result: max, sum, 2 of padding; then values [D].
 constexpr int kShareHead = 4;
 
 __device__ float* shareOf(const PagedAttentionParams& p, int64_t token, int head, int segment) {
@@ -65,7 +71,7 @@ struct BlockSource {
   }
 };
 
-/// A tile of rows of one kv head: what a block works on.
+/// A block's work: a tile of rows of one kv head.
 struct TileJob {
   TileRows rows;
   int kvHead;
@@ -80,7 +86,7 @@ __device__ TileJob jobOf(const PagedAttentionParams& p, int tile, int kvHead) {
   return {tileRowsOf(p.input.rows, group, tile), kvHead, group};
 }
 
-/// Sights, scaled queries and an empty state.
+/// Sets the rows' visible positions, the scaled queries and an empty state.
 __device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, const TileJob& job) {
   const AttentionInput& input = p.input;
   const int dims = input.cache.headDim;
@@ -131,7 +137,7 @@ perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
   openTile(tile, p, job);
   const SegmentShape shape = shapeOf(p, job);
 
-  // The last row of a tile sees furthest.
+  // The last row of a tile sees the furthest position.
   const int segmentEnd = tile.sights[job.rows.count - 1].segmentEnd();
   for (int segment = 0; segment < segmentEnd; ++segment) {
     if (!anyReaches(tile, shape.rows, segment)) continue;
@@ -158,7 +164,8 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
   const TileJob job = jobOf(p, blockIdx.z, blockIdx.y);
   if (job.rows.count == 0) return;
 
-  // Most segments of a short sequence, or behind a window, are nobody's: they end here.
+  // Exits for segments that no row of the tile sees: those after a short sequence or before a
+  // window.
   const RowSight first = p.input.rows.sightOf(job.rows.sequence, job.token(0));
   const RowSight last = p.input.rows.sightOf(job.rows.sequence, job.token(job.rows.count - 1));
   const RowSight all = {last.sinkEnd, first.begin, last.end, 0, nullptr};

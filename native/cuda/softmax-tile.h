@@ -1,5 +1,5 @@
-// Softmax over tiles of scores as they come, on registers in the order of wgmma's sums
-// (warpgroup-products.h): a thread has two rows, 8 apart, and two of every 8 columns.
+// Online softmax over tiles of scores in registers, in the layout of wgmma accumulators
+// (warpgroup-products.h): a thread holds two rows, 8 apart, and two of every 8 columns.
 #pragma once
 
 #include "packed-rows.h"
@@ -12,27 +12,27 @@ constexpr int kTileKeys = 128;
 
 constexpr float kLog2OfE = 1.4426950408889634f;
 
-/// Of the 16 pairs of scores that a thread has per row and tile, every n-th is exponentiated by
-/// products, beside the units for exp2, which give a multiprocessor 16 numbers per cycle; 0: none.
+/// Of a thread's 16 pairs of scores per row and tile, every n-th is exponentiated by a polynomial
+/// on the FMA units instead of the exp2 units, which yield 16 results per cycle and SM; 0: none.
 constexpr int kProductsEvery = 0;
 
-/// Which positions a thread's two rows see, [begin, end), and what all 16 rows of its warp see.
+/// Positions [begin, end) that a thread's two rows see, and those that all 16 rows of its warp see.
 struct RowPair {
   int begin[2];
   int end[2];
   int warpBegin;
   int warpEnd;
 
-  /// Whether some row of the warp does not see all of the tile at `start`.
+  /// Whether the tile at `start` needs masking for some row of the warp.
   __device__ bool cuts(int start) const { return start < warpBegin || start + kTileKeys > warpEnd; }
 };
 
-/// By what sums over values shrink when a tile brings a new maximum. A row that keeps its own has a
-/// factor of exactly 1, so it has the same bits whether or not another row of its warp shrinks.
+/// Rescaling factors of the sums over values after a tile with a new maximum. A row that keeps its
+/// maximum has a factor of exactly 1, so its bits do not depend on the other rows of its warp.
 struct Shrink {
   float factor[2];
 
-  /// Whether a row of the warp shrinks. All lanes call it.
+  /// Whether any row of the warp needs rescaling. All lanes call it.
   __device__ bool isNeeded() const {
     return __any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f) != 0;
   }
@@ -45,7 +45,7 @@ struct Shrink {
   }
 };
 
-/// The largest of four lanes, which share a row.
+/// Maximum over the four lanes that share a row.
 __device__ __forceinline__ float quadMax(float value) {
   value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
   return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
@@ -56,7 +56,7 @@ __device__ __forceinline__ float quadSum(float value) {
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-/// Word i of lane j of four becomes word j of lane i.
+/// Transposes a 4 x 4 matrix over four lanes: word i of lane j becomes word j of lane i.
 __device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
 #pragma unroll
   for (int bit = 1; bit < 4; bit *= 2) {
@@ -72,32 +72,33 @@ __device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
   }
 }
 
-/// 2^x by products alone, for x below 126: within 1.1e-4 of itself, which the rounding to 16 bits
-/// hides; 0 from -127 down. x is a whole number, to the nearest, and a rest; adding 1.5 * 2^23
-/// leaves the number in the lowest bits.
+/// 2^x by a polynomial on the FMA units, for x below 126. The relative error is 1.1e-4, which the
+/// rounding to 16 bits hides; 0 from -127 down. x is split into the nearest integer and a
+/// remainder; adding 1.5 * 2^23 leaves the integer in the lowest bits.
 __device__ __forceinline__ float powerByProducts(float x) {
   constexpr float kRounder = 12582912.0f;
   const float bounded = fmaxf(x, -127.0f);
   const float shifted = bounded + kRounder;
   const float rest = bounded - (shifted - kRounder);
-  // Best relative error on [-0.5, 0.5] among those that are 1 at 0, so that 2^-127 has no bits.
+  // Minimax polynomial on [-0.5, 0.5] (relative error) with the value 1 at 0, so that 2^-127 has
+  // all bits 0.
   const float power =
       fmaf(fmaf(fmaf(0.055008605f, rest, 0.24221101f), rest, 0.69328296f), rest, 1.0f);
   return __uint_as_float(__float_as_uint(power) + (__float_as_uint(shifted) << 23));
 }
 
-/// Whether a thread's score number `i` is exponentiated by products.
+/// Whether a thread's score number `i` is exponentiated by the polynomial.
 __device__ constexpr bool goesByProducts(int i) {
   constexpr int kEvery = kProductsEvery > 0 ? kProductsEvery : 1;
   return kProductsEvery > 0 && i / 4 % kEvery == 0;
 }
 
-/// Two rows' softmax so far.
+/// Online softmax state of two rows.
 struct RunningSoftmax {
-  float maximum[2];  // as an exponent of 2, -inf before a row saw anything
+  float maximum[2];  // as an exponent of 2; -inf until a row sees a position
   float sum[2];      // this thread's part, until finish()
-  float factor;      // from scores, behind the cap, to exponents of 2
-  float capIn;       // scores times this are an angle; 0: no cap
+  float factor;      // from scores, after the cap, to exponents of 2
+  float capIn;       // from scores to the argument of tanh; 0: no softcap
   float cap;
 
   __device__ RunningSoftmax(float scale, float softcap)
@@ -107,7 +108,7 @@ struct RunningSoftmax {
         capIn(softcap > 0.0f ? scale / softcap : 0.0f),
         cap(softcap) {}
 
-  /// Turns the scores of the tile at position `start` into weights.
+  /// Replaces the scores of the tile at position `start` by weights.
   __device__ __forceinline__ Shrink add(float (&scores)[kTileKeys / 2], const RowPair& pair,
                                         int start) {
     if (capIn != 0.0f) capScores(scores);
@@ -121,14 +122,14 @@ struct RunningSoftmax {
     return shrink;
   }
 
-  /// Puts the sums of four lanes together.
+  /// Sums over the four lanes of each row.
   __device__ void finish() {
     sum[0] = quadSum(sum[0]);
     sum[1] = quadSum(sum[1]);
   }
 
  private:
-  /// Raises a row's maximum to that of its scores; by what older weights shrink.
+  /// Raises a row's maximum to that of its scores; returns the rescaling factor of older weights.
   __device__ float raise(const float (&scores)[kTileKeys / 2], int which) {
     float most = -infinity();
 #pragma unroll
@@ -137,14 +138,15 @@ struct RunningSoftmax {
     }
     const float highest = quadMax(most) * factor;
 
-    // False while nothing was seen: both are -inf. For the first score, 2^-inf is 0.
+    // False while the row has seen nothing: both are -inf. For its first score the factor 2^-inf is
+    // 0.
     const float old = maximum[which];
     const bool rises = highest > old;
     maximum[which] = rises ? highest : old;
     return rises ? powerOfTwo(old - highest) : 1.0f;
   }
 
-  /// Scores to weights. That of -inf is 0, also where the maximum itself is still -inf.
+  /// Scores to weights. A score of -inf gives 0, also while the maximum itself is -inf.
   __device__ void weigh(float (&scores)[kTileKeys / 2], int which, float shrink) {
     const float origin = maximum[which] == -infinity() ? 0.0f : maximum[which];
     float added = 0.0f;
@@ -167,7 +169,7 @@ struct RunningSoftmax {
     }
   }
 
-  /// Chosen, not added: the score of a position that was never written may be NaN.
+  /// Selects instead of adding -inf: the score of a position that was never written may be NaN.
   __device__ void hide(float (&scores)[kTileKeys / 2], const RowPair& pair, int start) const {
     const int column = start + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -180,7 +182,7 @@ struct RunningSoftmax {
   }
 };
 
-/// Weights of a tile as the left operand of their product with the values.
+/// Weights of a tile as the left operand of the product with the values.
 template <typename T>
 __device__ __forceinline__ void packWeights(uint32_t (&weights)[kTileKeys / 16][4],
                                             const float (&scores)[kTileKeys / 2]) {
