@@ -1,12 +1,11 @@
-// out = act(x times the transposed weight, plus bias), or with a gate act(gate) * up, for up to 16
-// rows of bf16: the input half of a feed-forward in a decode step, in one kernel.
+// Fused linear + activation for up to 16 rows of bf16, the first half of a feed-forward network in
+// a decode step: out = act(x W^T + bias), or with a gate act(gate) * up.
 //
 // Formula  product[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n];
-//          out[t, f] = act(product[t, f]), gated act(product[t, f]) * product[t, F + f]
-// Shapes   x [T, K] and weight [F or 2F, K] bf16, bias [F or 2F] f32, out [T, F] bf16;
-//          T <= 8 or 16
-// Work     linear-stream.h; with a gate a unit has gate rows and the same rows of up
-// Bound    memory: 2 * F * K bytes, gated twice that. The product stays on the chip
+//          out[t, f] = act(product[t, f]), gated: act(product[t, f]) * product[t, F + f]
+// Shapes   x [T, K] and weight [F or 2F, K] bf16, bias [F or 2F] f32, out [T, F] bf16; T <= 8 or 16
+// Work     linear-stream.h; with a gate a unit holds rows of gate and the same rows of up
+// Bound    memory: 2 * F * K bytes, gated twice that. The product is not written to memory
 // Checked  bench/gpu/smoke.mjs, linearActivate; test/devices/cuda/linear-stream.test.ts
 #include "linear-stream.h"
 #include "nonlinear.h"
@@ -46,7 +45,7 @@ struct LinearActivateJob {
       const int row = i / width;
       const int column = unit * kBoxRows + i % width;
       if (column >= padded) continue;
-      // Rows end with zeros.
+      // Rows are padded with zeros.
       const float value = column < size ? valueAt(sums, row, column, i % width) : 0.0f;
       reinterpret_cast<Bf16*>(p.out.row(row))[column] = narrowBf16(value);
     }

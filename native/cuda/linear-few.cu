@@ -1,17 +1,22 @@
-// out = x times the transposed weight, plus bias, for 1 to 16 rows of bf16: a decode step on GPUs
-// before Hopper (linear-stream.cu is for the others).
+// GEMM of 1 to 16 bf16 rows, out = x W^T + bias: decode steps on GPUs before Hopper (Hopper and
+// later use linear-stream.cu).
 //
-// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
+//    block: 16 outputs        columns in stretches of 64, round robin over warps
+//    weight [16, K]     | w0 | w1 | w2 | ... | w7 | w0 | w1 | ...     mma m16n8k16 per warp
+//    then: sums of warps 0..7 added in order in shared memory -> out
+//
+// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], optionally added to out
 // Shapes   x [T, K] and weight [N, K] bf16, bias [N] f32, out [T, N] f32; T <= 8 or T <= 16
-// Work     a block per 16 outputs; its warps take every eighth stretch of 64 columns each
-// Bound    memory: the weights, read once whatever T is. Tensor cores, because the f32 units would
-//          be the bound from 8 rows on
+// Work     one block per 16 outputs; each of its warps processes every eighth stretch of 64 columns
+//          (split-K inside the block)
+// Bound    memory: the weights, read once whatever T is. Tensor cores are used because the f32
+//          units would be the bottleneck from 8 rows on
 // Checked  bench/gpu/smoke.mjs, linear
 //
-// A sum does not care how its columns are numbered, as long as x and the weight agree. So a lane
-// loads 16 bytes of each row it holds, 8 neighbours, and hands them to two instructions in turn:
-// weights go from memory to the tensor core without a shuffle or shared memory. The shares of warps
-// are added in order: a row has the same bits whatever rows are beside it.
+// The columns of a sum may be permuted if x and the weight use the same permutation. So a lane
+// loads 16 bytes (8 adjacent columns) of each row it holds and passes them to two mma instructions:
+// weights go from memory to the tensor cores without a shuffle or shared memory. The partial sums
+// of the warps are added in a fixed order, so a row's bits do not depend on the other rows.
 #include "linear-params.h"
 #include "tensor-core.h"
 
@@ -20,12 +25,12 @@ namespace perigee {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kOutputs = 16;      // of a block
-constexpr int kTileRows = 8;      // of x, in one instruction
+constexpr int kOutputs = 16;      // per block
+constexpr int kTileRows = 8;      // rows of x per instruction
 constexpr int kStretch = 64;      // columns of a warp at a time: 128 bytes of each row
 constexpr int kLaneColumns = 8;   // 16 bytes
 
-/// 8 columns of a row, zeros behind its end.
+/// 8 columns of a row, zeros after its end.
 __device__ __forceinline__ uint4 loadColumns(const uint8_t* row, int column, int columns) {
   if (column >= columns) return make_uint4(0, 0, 0, 0);
   return *reinterpret_cast<const uint4*>(row + static_cast<int64_t>(column) * 2);
@@ -41,14 +46,14 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
   const int part = lane % 4;
   const int firstOutput = static_cast<int>(blockIdx.x) * kOutputs;
 
-  // 1. Rows of this lane. One behind the last is the last once more; its sum is not stored.
+  // 1. Rows of this lane. Indices after the last row are clamped; their sums are not stored.
   const uint8_t* const upper = p.weight.row(min(firstOutput + group, p.outputs - 1));
   const uint8_t* const lower = p.weight.row(min(firstOutput + group + 8, p.outputs - 1));
   const uint8_t* rows[kRowTiles];
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) rows[i] = p.x.row(min(i * kTileRows + group, p.count - 1));
 
-  // 2. This warp's share of the columns.
+  // 2. This warp's columns.
   float sums[kRowTiles][4] = {};
   const int columns = p.weight.columns;
 #pragma unroll 2
@@ -67,7 +72,7 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
     }
   }
 
-  // 3. All warps' shares, added in order.
+  // 3. The sums of all warps, added in order.
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// The stages of shared memory through which both operands of linear-i8.cu go, some rows of x and 64
-// of the weights in the order of linear-i8-walk.h.
+// Shared memory ring of linear-i8.cu: stages with rows of x and 64 rows of the weights, in the
+// order of linear-i8-walk.h.
 #pragma once
 
 #include "linear-i8-walk.h"
@@ -9,27 +9,28 @@
 namespace perigee {
 
 constexpr int kTileOutputs = 64;
-constexpr int kWarpTile = 16;  // rows, and outputs
+constexpr int kWarpTile = 16;  // rows, and outputs, of a warp
 constexpr int kOutputWarps = kTileOutputs / kWarpTile;
-/// Tiles of rows whose blocks run side by side: weights are read from memory once per band.
+/// Row tiles whose blocks run side by side: weights are read from memory once per band.
 constexpr int kBandTiles = 16;
 
-/// A row's part of a stage: kTurnChunks chunks, then the 16 bytes that hold its scale. Eight such
-/// rows begin in different banks.
+/// A row's part of a stage: kTurnChunks chunks, then the 16 bytes that contain its scale. Eight
+/// such rows begin in different banks.
 constexpr int kPieces = kTurnChunks + 1;
 constexpr int kRecordBytes = kPieces * kChunkBytes;
-/// With a fifth one a block of 32 rows would not fit into the 99 KiB that some chips let it have.
+/// With a fifth stage, a block of 32 rows would exceed the 99 KiB of shared memory that some GPUs
+/// allow.
 constexpr int kStages = 4;
 
-/// What a thread brings to each stage: the same piece of the same row.
+/// A thread's copy for each stage: always the same piece of the same row.
 struct Copy {
   const uint8_t* from;
-  int limit;  // a step whose columns do not begin below it brings zeros; or one of the two below
+  int limit;  // columns from here on become zeros; or kNothing or kScale
 };
 constexpr int kNothing = 0;
 constexpr int kScale = 0x7fffffff;
 
-/// What follows from the rows of a block's tile.
+/// Sizes that depend on the rows of a block's tile.
 template <int kRows>
 struct Shape {
   static constexpr int kThreads = kRows / kWarpTile * kOutputWarps * kWarp;
@@ -39,7 +40,7 @@ struct Shape {
   using Copies = Copy[kCopies];
 };
 
-/// This block's place.
+/// Position of this block's tile in the output.
 struct Tile {
   int row;
   int output;
@@ -51,8 +52,8 @@ __device__ __forceinline__ Copy copyOf(const LinearParams& p, const Tile& tile, 
   const int piece = item % kPieces;
   const bool isWeight = record >= kRows;
   const int index = isWeight ? tile.output + record - kRows : tile.row + record;
-  // What a stage has for a row that is not there does not matter: its sums are not stored. The
-  // last row in its place would have all blocks ask the L2 for the same bytes over and over.
+  // The stage's contents for a row that does not exist do not matter: its sums are not stored.
+  // Clamping to the last row would make all blocks request the same bytes from L2 over and over.
   const bool there = record < Shape<kRows>::kRecords && index < (isWeight ? p.outputs : p.count);
   if (!there) return {p.x.memory, kNothing};
   const uint8_t* const row = isWeight ? p.weight.row(index) : p.x.row(index);
@@ -62,7 +63,7 @@ __device__ __forceinline__ Copy copyOf(const LinearParams& p, const Tile& tile, 
   return {row + offset, max(scales - offset, kNothing)};
 }
 
-/// Begins the copies of a step. Pieces lie in a stage in the order of threads.
+/// Starts the copies of a step. In a stage, pieces lie in the order of threads.
 template <int kRows>
 __device__ __forceinline__ void begin(const typename Shape<kRows>::Copies& copies,
                                       const Step& step, SharedAddress stage) {
@@ -80,15 +81,15 @@ __device__ __forceinline__ void begin(const typename Shape<kRows>::Copies& copie
   }
 }
 
-/// The ring: stages are filled kStages - 1 steps ahead.
+/// The ring buffer: stages are filled kStages - 1 steps ahead.
 template <int kRows>
 struct Ring {
   static constexpr int kStageBytes = Shape<kRows>::kStageBytes;
   unsigned char* memory;
   int groups;
   typename Shape<kRows>::Copies copies;
-  Step ahead;  // the next one to fill
-  int stage;   // of the step at hand
+  Step ahead;  // the next step to fill
+  int stage;   // stage of the current step
 
   __device__ __forceinline__ void fill(int to) {
     if (ahead.pass < kPasses) {
@@ -98,13 +99,13 @@ struct Ring {
     commitCopies();
   }
 
-  /// The next step's stage, when it is there. All threads of the block call it.
+  /// Waits for the next step's stage and returns it. All threads of the block call it.
   __device__ __forceinline__ const unsigned char* next() {
     const int free = stage;
     stage = stage + 1 == kStages ? 0 : stage + 1;
     waitCopies<kStages - 2>();
     __syncthreads();
-    // Behind the barrier all warps are done with the stage before.
+    // After the barrier no warp reads the previous stage any more.
     fill(free);
     return memory + stage * kStageBytes;
   }

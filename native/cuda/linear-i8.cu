@@ -1,18 +1,24 @@
-// out = x times the transposed weight, plus bias, for many rows of i8: a prompt.
+// i8 GEMM for many rows (prompts): out = x W^T + bias.
 //
-// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
+//    stage: 64 of a group's 128 columns           block: 48 (or 32) rows x 64 outputs
+//      x       [48 rows][4 chunks of 16 | scale]    a warp per 16 x 16: mma m16n8k16 s8 per chunk,
+//      weight  [64 rows][4 chunks of 16 | scale]    f32 sum += i32 sum * scale of x * scale of w
+//    ring of 4 stages, filled by cp.async three ahead
+//
+// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], optionally added to out
 // Shapes   x [T, K] and weight [N, K] i8 with a scale per 128 columns, bias [N] f32, out [T, N] f32
-// Work     a block per 48 or 32 rows and 64 outputs, a warp per 16 and 16; both operands go
-//          through a ring of stages in shared memory (linear-i8-ring.h).
-//          src/devices/cuda/ops/linear-i8.ts says how high tiles are
-// Bound    the f32 units: 16 columns' sum is an integer of the tensor cores, which takes them 2.25
-//          operations to add
+// Work     one block per 48 or 32 rows and 64 outputs, one warp per 16 rows and 16 outputs; both
+//          operands pass through a ring of stages in shared memory (linear-i8-ring.h).
+//          src/devices/cuda/ops/linear-i8.ts chooses the tile height
+// Bound    the f32 units: each integer sum over 16 columns, a tensor core result, takes them 2.25
+//          operations to accumulate
 // Checked  bench/gpu/smoke.mjs, linear; test/devices/cuda/ops/linear.test.ts
 //
-// A result has the bits of linear-rows.h, where lane l of a warp sums every 32nd chunk of 16
-// columns, and lanes are added in pairs 16, 8, 4, 2 and 1 apart. Here one thread has all lanes'
-// sums of its outputs, and 32 numbers each would not fit into registers. So columns are walked in
-// the order in which lanes are added (linear-i8-walk.h), and 14 numbers suffice: 6 in registers.
+// A result has the bits of linear-rows.h. There, lane l of a warp sums every 32nd chunk of 16
+// columns, and lanes are added in pairs 16, 8, 4, 2 and 1 apart. Here one thread computes the sums
+// of all lanes for its outputs, and 32 floats per output would not fit the registers. So columns
+// are processed in the order in which lanes are added (linear-i8-walk.h), which needs only 14
+// floats per output, 6 of them in registers.
 #include "dynamic-shared.h"
 #include "linear-i8-ring.h"
 #include "linear-i8-walk.h"
@@ -24,16 +30,16 @@ namespace perigee {
 
 namespace {
 
-/// 1.5 * 2^23 as bits: plus an integer below 2^22 they are those of that float plus the integer.
+/// Bits of 1.5 * 2^23. Adding an integer below 2^22 to these bits adds it to the float.
 constexpr int kFloatBits = 0x4b400000;
 constexpr float kFloatBase = 12582912.0f;
 
-/// What a thread holds of [16, 16] outputs of its warp: two instructions' results.
+/// Outputs per thread of a warp's [16, 16] outputs: the results of two mma instructions.
 constexpr int kHeld = 8;
 using Held = float[kHeld];
 
-/// Where a warp finds its rows and scales in a stage: the first is what its lanes hand to
-/// loadMatrix, the second what follows a row's chunks.
+/// Offsets of a warp's rows and scales in a stage: of the rows as its lanes pass them to
+/// loadMatrix, and of the scales, which follow a row's chunks.
 struct Place {
   int rows;
   int outputs;
@@ -52,7 +58,7 @@ __device__ __forceinline__ Place placeOf(int warp, int lane) {
           (output + lane % 4 * 2) * kRecordBytes + scale};
 }
 
-/// Products of both scales for each number of a thread; a group's scale is one of four in a piece.
+/// Products of both scales for each output of a thread; a piece holds the scales of four groups.
 __device__ __forceinline__ void loadScales(Held& scales, const unsigned char* stage,
                                            const Place& place, int group) {
   const unsigned char* const at = stage + group % kTurns * 4;
@@ -65,7 +71,7 @@ __device__ __forceinline__ void loadScales(Held& scales, const unsigned char* st
   }
 }
 
-/// Adds the products of one chunk: of [16, 16] bytes of x and of the weights.
+/// Adds the products of one chunk: [16, 16] bytes of x times [16, 16] bytes of the weights.
 __device__ __forceinline__ void multiplyChunk(Held& sums, const unsigned (&x)[2],
                                               const unsigned (&weight)[2], const Held& scales) {
 #pragma unroll
@@ -80,8 +86,8 @@ __device__ __forceinline__ void multiplyChunk(Held& sums, const unsigned (&x)[2]
   }
 }
 
-/// Adds the products of one stage. kWhole: the group has all its chunks, no branch parts their
-/// products; else it has `chunks`.
+/// Adds the products of one stage. kWhole: the group has all its chunks, so the loop has no
+/// branches; else it has `chunks` chunks in total.
 template <bool kWhole>
 __device__ __forceinline__ void multiplyStage(Held (&sums)[kTurnChunks], const unsigned char* stage,
                                               const Place& place, const Step& step, int chunks) {
@@ -104,14 +110,14 @@ __device__ __forceinline__ void multiplyStage(Held (&sums)[kTurnChunks], const u
   }
 }
 
-/// All columns: a warp's [16, 16] sums. A warp that is `idle` has none and walks along. `aside` is
-/// this thread's place behind the stages.
+/// Main loop over all columns: a warp's [16, 16] sums. An `idle` warp has no rows and only takes
+/// part in copies and barriers. `aside` is this thread's shared memory after the stages.
 template <int kRows>
 __device__ __forceinline__ void multiplyAll(Held& sums, Ring<kRows>& ring, const Place& place,
                                             float* aside, int columns, bool idle) {
   const int chunks = (columns + kChunkBytes - 1) / kChunkBytes;
   PassSums<kHeld, Shape<kRows>::kThreads> held{aside};
-  Held kept[2] = {};  // what the first pass leaves
+  Held kept[2] = {};  // result of the first pass
 #pragma unroll 1
   for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll 1
@@ -131,7 +137,7 @@ __device__ __forceinline__ void multiplyAll(Held& sums, Ring<kRows>& ring, const
       }
       held.endTurn(turn);
     }
-    // Lanes 2 apart are the two passes; in the first one zeros are added, to sums without -0.
+    // Lanes 2 apart are the two passes. The first pass adds to zeros, which is exact: no sum is -0.
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
       kept[0][i] += held.left(0, i);
@@ -152,7 +158,7 @@ __device__ __forceinline__ void storeSums(const LinearParams& p, int row, int ou
   }
 }
 
-/// blockIdx: a tile of rows in its band, a tile of outputs, the band.
+/// blockIdx: a row tile in its band, an output tile, the band.
 template <int kRows>
 __device__ __forceinline__ void multiplyTile(const LinearParams& p) {
   unsigned char* const stages = dynamicShared();
@@ -176,7 +182,7 @@ __device__ __forceinline__ void multiplyTile(const LinearParams& p) {
 
 }  // namespace
 
-/// Two blocks share a multiprocessor.
+/// Two resident blocks per SM.
 PERIGEE_KERNEL __launch_bounds__(Shape<32>::kThreads, 2)
 perigee_linear_i8_many_32(const __grid_constant__ LinearParams p) {
   multiplyTile<32>(p);

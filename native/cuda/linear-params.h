@@ -1,4 +1,4 @@
-// What every kernel of a linear is given.
+// Parameters of the linear kernels.
 #pragma once
 
 #include "packed-rows.h"
@@ -14,7 +14,7 @@ struct LinearParams {
   int outputs;        // N
   int accumulate;
 
-  /// out[row, output] = sum, with bias, or added to what it holds.
+  /// Epilogue: out[row, output] = sum, plus bias, optionally added to the old value.
   __device__ void store(int row, int output, float sum) const {
     float* const to = out + static_cast<int64_t>(row) * outputs + output;
     const float biased = bias == nullptr ? sum : sum + bias[output];

@@ -1,30 +1,33 @@
-// Products of a few rows with rows of weights, for one warp: what linear and experts share.
+// Matrix product of a few rows with rows of weights by one warp; used by linear.cu and the experts.
 //
-// Formats  f32, bf16: products and sums in f32. i8: integer products of 16 columns at a time, times
-//          both scales, summed in f32
-// Order    A lane sums every 32nd chunk of 16 bytes, then lanes are added in pairs. It depends on
-//          the columns alone, so a row has one result whatever rows are beside it.
+//    weight row n   | c0 | c1 | ... | c31 | c32 | ...      chunks of 16 bytes
+//    lane             0    1   ...   31    0             each lane: all rows of x, 2 outputs
+//    then: sums of the 32 lanes added by warp shuffles
+//
+// Formats  f32, bf16: products and sums in f32. i8: integer products of 16 columns at a time,
+//          multiplied by both scales and summed in f32
+// Order    A lane sums every 32nd chunk of 16 bytes; then lanes are added in pairs. The order
+//          depends only on the columns, so a row's result does not depend on the other rows.
 #pragma once
 
 #include "packed-rows.h"
 
 namespace perigee {
 
-/// Rows that a warp multiplies at once, at most; each weight is read once for all of them.
+/// Maximum rows that a warp multiplies at once; each weight is read once for all of them.
 constexpr int kLinearRows = 8;
-/// Outputs of a warp: what is loaded of x serves them all.
+/// Outputs per warp; they share the loads of x.
 constexpr int kWarpOutputs = 2;
 constexpr int kLinearWarps = 8;
 constexpr int kBlockOutputs = kWarpOutputs * kLinearWarps;
 
-/// A number known to the compiler, as a type.
+/// A compile-time constant, as a type.
 template <int kNumber>
 struct Constant {
   static constexpr int kValue = kNumber;
 };
 
-/// f32 rows begin at multiples of 16 bytes only where columns are multiples of 4; elsewhere
-/// kColumns is 1.
+/// f32 rows are 16-byte aligned only if the columns are a multiple of 4; otherwise kColumns is 1.
 template <int kColumns>
 struct F32Chunks {
   struct Chunk {
@@ -51,7 +54,7 @@ struct Bf16Chunks {
   struct Chunk {
     float values[8];
   };
-  /// Rows end with zeros up to a whole chunk.
+  /// Rows are zero-padded to a whole chunk.
   __device__ static int countOf(int columns) { return (columns + 7) / 8; }
   __device__ static Chunk load(const uint8_t* row, int, int chunk) {
     const uint4 bits = reinterpret_cast<const uint4*>(row)[chunk];
@@ -90,14 +93,14 @@ struct I8Chunks {
   }
 };
 
-/// Sums of kWarpOutputs rows of weights times `kRows` rows of x, in all lanes. `xRow(r)` is row r.
+/// Sums of kWarpOutputs weight rows times `kRows` rows of x, in all lanes. `xRow(r)` is row r.
 template <typename Chunks, int kRows, typename RowAt>
 __device__ __forceinline__ void multiplyRows(const PackedRows& weight, int output, int outputs,
                                              const RowAt& xRow, float (*sums)[kRows]) {
   const uint8_t* weightRows[kWarpOutputs];
 #pragma unroll
   for (int o = 0; o < kWarpOutputs; ++o) {
-    // A row behind the last is the last once more; its sum is not stored.
+    // Indices after the last row are clamped; the sum is not stored.
     weightRows[o] = weight.row(min(output + o, outputs - 1));
 #pragma unroll
     for (int r = 0; r < kRows; ++r) sums[o][r] = 0.0f;
@@ -134,7 +137,7 @@ __device__ __forceinline__ void multiplyRows(const PackedRows& weight, int outpu
 }
 
 /// Multiplies `rows` (at most kLinearRows) rows and calls store(row, output, sum) once for each
-/// sum, on some lane. `xRow(row)` is asked for rows below `rows` only.
+/// sum, on some lane. `xRow(row)` is called only for rows below `rows`.
 template <typename Chunks, typename RowAt, typename Store>
 __device__ __forceinline__ void linearTile(const PackedRows& weight, int output, int outputs,
                                            int rows, const RowAt& xRow, const Store& store) {
@@ -164,7 +167,7 @@ __device__ __forceinline__ void linearTile(const PackedRows& weight, int output,
   }
 }
 
-/// Calls `work` with the chunks of a format.
+/// Calls `work` with the chunk type of a format.
 template <typename Work>
 __device__ __forceinline__ void withChunks(const PackedRows& rows, const Work& work) {
   switch (rows.format) {

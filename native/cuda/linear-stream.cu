@@ -1,8 +1,8 @@
-// out = x times the transposed weight, plus bias, for up to 16 rows of bf16: a decode step.
+// GEMM of up to 16 bf16 rows in a decode step, Hopper and later: out = x W^T + bias.
 //
-// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
+// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], optionally added to out
 // Shapes   x [T, K] and weight [N, K] bf16, bias [N] f32, out [T, N] f32; T <= 8 or 16
-// Work     linear-stream.h: neighbouring rows of the matrix, a block per multiprocessor
+// Work     linear-stream.h: adjacent rows of the matrix, one block per SM
 // Bound    memory: 2 * N * K bytes
 // Checked  bench/gpu/smoke.mjs, linear; test/devices/cuda/linear-stream.test.ts
 #include "linear-params.h"

@@ -1,21 +1,29 @@
-// Products of a few rows of x with all rows of a bf16 matrix, at the speed at which memory gives
-// the matrix: what a decode step's linears share.
+// Skinny GEMM for decode: a few rows of x times a bf16 matrix at memory bandwidth, by TMA and mma.
 //
-// Work     A unit is kBoxRows rows of the matrix, or with a gate as many rows of both halves. Every
-//          block takes as many as the others or one less, a pass of up to two boxes of rows at a
-//          time, so that nothing is added up between blocks. One warp brings stages of a pass,
-//          kStageColumns columns of its rows, by one box where they are whole, another the same
-//          columns of x, or all of x once where that is little; the others take a part of each
-//          stage's columns each
-// Bound    memory: each weight read once for up to 16 rows. All of a block's shared memory (about
-//          200 KiB) is on its way from the first moment, before the kernel in front has ended: as
-//          long as it fills, what small kernels between two linears take costs nothing
-// Order    of a sum depends on the matrix's shape and the GPU's multiprocessors alone, since blocks
-//          begin at other columns each: a row has the same bits whatever rows are beside it
+//    a pass: 32 rows of the matrix             TMA warp A: weights of a stage -> ring slot
+//           stage 0       stage 1              TMA warp B: x, same columns    -> ring slot
+//         +-------------+-------------+--      warps 0..7: mma on 32 columns of a stage each
+//    16   |w0|w1|...|w7 |w0|w1|...|w7 |
+//         +-------------+-------------+--      end of pass: sums of warps 0..7 -> shared memory,
+//    16   |w0|w1|...|w7 |w0|w1|...|w7 |        added in order -> epilogue -> out
+//         +-------------+-------------+--
+//           256 columns   256 columns
 //
-// A sum does not care how its columns are numbered, as long as x and the weight agree. So a lane
-// takes 16 bytes of each row it holds, 8 neighbours, and hands them to two instructions in turn:
-// nothing is shuffled.
+// Work     A unit is kBoxRows matrix rows, or with a gate as many rows of both gate and up. Every
+//          block gets an equal number of units, or one less, in passes of up to two boxes of rows.
+//          No sums are exchanged between blocks. One warp copies the weights of a stage
+//          (kStageColumns columns of a pass's rows), in one box where these are whole. Another warp
+//          copies the same columns of x, or all of x once if it is small. The other warps each
+//          multiply a part of every stage's columns (split-K inside the block).
+// Bound    memory: each weight is read once for up to 16 rows. All of a block's shared memory
+//          (about 200 KiB) is requested at once, before the previous kernel has ended. While it
+//          fills, the small kernels between two linear ops cost no time.
+// Order    The order of a sum depends only on the matrix's shape and the number of SMs, because
+//          each block starts at other columns. So a row's bits do not depend on the other rows.
+//
+// The columns of a sum may be permuted if x and the weight use the same permutation. So a lane
+// takes 16 bytes (8 adjacent columns) of each row it holds and passes them to two mma instructions,
+// without shuffles.
 #pragma once
 
 #include "dynamic-shared.h"
@@ -24,8 +32,8 @@
 
 namespace perigee {
 
-/// The warp that copies weights: stage after stage of pass after pass, as the ring has room. They
-/// are constants, so it waits for no kernel.
+/// Producer warp of the weights: copies stage after stage of all passes as ring slots become free.
+/// Weights are constant, so it does not wait for the previous kernel.
 template <int kRowTiles>
 class WeightFeed {
  public:
@@ -41,7 +49,7 @@ class WeightFeed {
       const int boxes = share.units(pass) * source_.halves;
       for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
         empty_[place.slot].wait(place.round ^ 1);
-        // Columns behind the last arrive as zeros.
+        // Columns after the last one arrive as zeros.
         if (lane() == 0) full_[place.slot].expectBytes(kPanels * boxes * kBoxBytes);
         __syncwarp();
         copy(place.slot, share.stage(stage), share.first(pass), boxes);
@@ -52,7 +60,7 @@ class WeightFeed {
  private:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-  /// A lane per box.
+  /// One box per lane.
   __device__ void copy(int slot, int stage, int unit, int boxes) const {
     const int panel = lane() / kPassBoxes;
     const int box = lane() % kPassBoxes;
@@ -79,7 +87,7 @@ class WeightFeed {
   Barrier* const empty_;
 };
 
-/// The warp that copies x: all of it once, or the same columns as each stage's.
+/// Producer warp of x: copies all of x once, or the columns of each stage.
 template <int kRowTiles>
 class RowFeed {
  public:
@@ -113,7 +121,7 @@ class RowFeed {
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-  /// A lane per row.
+  /// One row per lane.
   __device__ void copyAll() const {
     const auto [memory, rowBytes, count] = source_.rows;
     Barrier& full = *Shape::rowsBarrier(ring_);
@@ -124,7 +132,7 @@ class RowFeed {
     copyBulk(to, memory + static_cast<int64_t>(lane()) * rowBytes, rowBytes, full);
   }
 
-  /// A lane per box.
+  /// One box per lane.
   __device__ void copy(int slot, int stage) const {
     const bool whole = source_.boxes.wholeStages != 0;
     const int panel = lane();
@@ -142,8 +150,8 @@ class RowFeed {
   Barrier* const empty_;
 };
 
-/// Adds a warp's part of a stage's columns to the sums of its boxes. `own`: this lane's 16 bytes of
-/// the first box's row `lane / 4`; `x`: those of its rows of x.
+/// Adds a warp's columns of a stage to the sums of its boxes. `own`: this lane's 16 bytes of row
+/// `lane / 4` of the first box; `x`: the lane's bytes of its rows of x.
 template <int kRowTiles>
 __device__ __forceinline__ void multiplyStage(float (&sums)[kPassBoxes][kRowTiles][4],
                                               const uint8_t* own, int boxes,
@@ -165,7 +173,7 @@ __device__ __forceinline__ void multiplyStage(float (&sums)[kPassBoxes][kRowTile
   }
 }
 
-/// The multiplying warps.
+/// Main loop of the multiplying warps.
 template <int kRowTiles, typename Job>
 __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
                                                float* sumMemory, Barrier* full, Barrier* empty) {
@@ -176,12 +184,12 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   const int part = lane % 4;
   const StreamSource source = job.source();
   const StreamShare share(source);
-  // Where this lane's 16 bytes lie in a panel's row: the copy engine swizzles by the row's number.
+  // This lane's 16 bytes in a panel's row: TMA swizzles by the row number.
   const int column = warp * kWarpColumns + part * kLaneColumns;
   const int panel = column / kPanelColumns;
   const int chunk = column % kPanelColumns / kLaneColumns;
   const auto inRow = [&](int row) { return row * kPanelRowBytes + ((chunk ^ (row % 8)) * 16); };
-  // Of x a row behind the last is the last once more; its sum is not stored.
+  // Row indices of x are clamped to the last row; the sums of such rows are not stored.
   const bool stays = source.rows.count > 0;
   const int xPanelRows = source.boxes.wholeStages ? source.boxes.xRows : Shape::kRows;
   const uint8_t* xPlaces[kRowTiles];
@@ -202,7 +210,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
     const int boxes = units * source.halves;
     const int weightPlace = panel * boxes * kBoxBytes + inRow(group);
 
-    // 1. All columns.
+    // 1. All columns of the pass.
     float sums[kPassBoxes][kRowTiles][4] = {};
     for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
       const uint8_t* const here = ring + place.slot * kWeightBytes;
@@ -217,8 +225,8 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
       if (lane == 0) empty[place.slot].arrive();
     }
 
-    // 2. The warps' shares. What the pass before last left there has been read: all warps have met
-    //    since.
+    // 2. The warps' sums to shared memory. The buffer is free: its last readers, two passes ago,
+    // have passed a barrier since.
     float* const passSums = sumMemory + pass % 2 * Shape::kPassSums;
     float* const own = passSums + warp * Shape::kWarpSums;
 #pragma unroll
@@ -237,10 +245,10 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   }
 }
 
-/// Multiplies and finishes this block's share, with kStreamBlockThreads threads. A job has
+/// GEMM of this block's units, with kStreamBlockThreads threads. A Job provides
 ///   count                      rows of x, at most 8 * kRowTiles
-///   source()                   what the maps describe
-///   finish(unit, units, sums)  stores what a pass from `unit` on makes; called by kStreamThreads
+///   source()                   problem size, as in the tensor maps
+///   finish(unit, units, sums)  epilogue of a pass from `unit` on; called by kStreamThreads
 template <int kRowTiles, typename Job>
 __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& maps) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -251,7 +259,7 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   if (threadIdx.x == 0) {
     prefetchMap(maps.passes);
     prefetchMap(maps.x);
-    // Weights arrive, and their columns of x.
+    // A stage is full when its weights and its columns of x have arrived.
     const int copies = job.source().rows.count > 0 ? 1 : 2;
     for (int i = 0; i < Shape::kStages; ++i) {
       full[i].init(copies);
@@ -275,7 +283,7 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   float* const sums = reinterpret_cast<float*>(ring + Shape::kSumsAt);
   multiplyStages<kRowTiles>(job, ring, sums, full, empty);
 #else
-  // Named, or the compiler would take them for forgotten.
+  // Referenced, or the compiler would warn that they are unused.
   static_cast<void>(&Job::source);
   static_cast<void>(&Job::finish);
   __trap();

@@ -1,14 +1,14 @@
-// out = x times the transposed weight, plus bias.
+// GEMM on f32 units: out = x W^T + bias.
 //
-// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], or added to what out holds
+// Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], optionally added to out
 // Shapes   x [T, K] and weight [N, K] of one format, bias [N] f32, out [T, N] f32
-// Work     a warp per kWarpOutputs outputs and up to 8 rows; blockIdx.y counts eights of rows
-// Bound    memory up to 8 rows: the weights, read once. Beyond, the f32 units and L2: weights are
-//          read once per 8 rows. bf16 has linear-stream.cu, linear-few.cu and cuBLASLt, many rows
-//          of i8 have linear-i8.cu (ops/linear.ts says when)
+// Work     one warp per kWarpOutputs outputs and up to 8 rows; blockIdx.y counts groups of 8 rows
+// Bound    up to 8 rows, memory: the weights, read once. More rows: the f32 units and L2, since
+//          weights are read once per 8 rows. bf16 also has linear-stream.cu, linear-few.cu and
+//          cuBLASLt, many rows of i8 have linear-i8.cu (ops/linear.ts chooses)
 // Checked  bench/gpu/smoke.mjs, linear
 //
-// A row's result has the same bits whatever rows are beside it (linear-rows.h).
+// A row's bits do not depend on the other rows (linear-rows.h).
 #include "linear-params.h"
 #include "linear-rows.h"
 
@@ -30,7 +30,7 @@ __device__ void multiply(const LinearParams& p) {
 
 }  // namespace
 
-// A kernel per format: each with as many registers as it needs.
+// One kernel per format, so that each uses only the registers it needs.
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp)
 perigee_linear_f32(const __grid_constant__ LinearParams p) {
   joinStream();

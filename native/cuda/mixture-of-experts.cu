@@ -1,16 +1,23 @@
+// Mixture of experts:
 // out[t] = sum over the chosen experts e of share[t, e] * down_e(act(gate_e x[t]) * up_e x[t]).
 //
-// T tokens · X experts · A chosen per token · E embedding · F feed-forward of an expert
+// T tokens · X experts · A chosen per token · E embedding · F feed-forward size of an expert
 //
-// Shapes   x [T, E] activation · routerLogits [T, X] f32 · gateUp X x [2F, E] · down X x [E, F]
+//    router logits -> choose_experts -> group_experts -> multiply (gate, up) -> activate
+//                     top A per token   pairs (t, e)      [T * A, 2F]           [T * A, F]
+//                                       sorted by e                                 |
+//                                    out [T, E] <- sum_experts <- multiply (down) <-+
+//
+// Shapes   x [T, E] activation · routerLogits [T, X] f32 · gateUp X x [2F, E] · down X x [E, F];
 //          out [T, E] f32
-// Work     choose_experts   a warp per token
-//          group_experts    one block sorts the T * A choices by expert
-//          multiply_experts f32 and i8: a block per expert and outputs, over the expert's rows,
-//                           eight at a time; once for gate and up, once for down, activate.cu
-//                           between them. bf16 has multiply-experts.cu in its place
-//          sum_experts      a block per token
-// Bound    few tokens: the chosen experts' weights, read once. Many: the units that multiply
+// Work     choose_experts    one warp per token
+//          group_experts     one block sorts the T * A choices by expert
+//          multiply_experts  f32 and i8: one block per expert and outputs, over the expert's rows,
+//                            eight at a time; once for gate and up, once for down, with activate.cu
+//                            between them. bf16 uses multiply-experts.cu instead
+//          sum_experts       one block per token
+// Bound    few tokens, memory: the chosen experts' weights, read once. Many tokens, compute: the
+//          multiply units
 // Checked  bench/gpu/smoke.mjs, mixtureOfExperts
 // Source   N. Shazeer et al. 2017, "Outrageously large neural networks".
 #include "linear-rows.h"
@@ -41,7 +48,8 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   int* const experts = p.experts + token * p.chosen;
   float* const shares = p.shares + token * p.chosen;
 
-  // 1. The largest logits, equal ones by rising expert: each is the first one behind the last.
+  // 1. Top A by repeated argmax, ties by rising expert id: each round takes the best after the
+  // previous one.
   float previous = 0.0f;
   int previousExpert = -1;
   float largest = 0.0f;
@@ -65,7 +73,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
       best = better ? other : best;
       bestExpert = better ? otherExpert : bestExpert;
     }
-    // NaN compares with nothing: then any expert will do, the result is NaN.
+    // All remaining logits are NaN: any expert will do, since the result is NaN.
     previousExpert = max(bestExpert, 0);
     previous = logits[previousExpert];
     if (rank == 0) largest = previous;
@@ -73,7 +81,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   }
   __syncwarp();
 
-  // 2. Their softmax over all experts, or over themselves.
+  // 2. Their softmax over all experts, or over the chosen ones.
   float total = 0.0f;
   float kept = 0.0f;
   for (int expert = lane; expert < p.expertCount; expert += kWarp) {
@@ -90,9 +98,9 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
 }
 
 struct GroupExpertsParams {
-  const int* experts;  // [T * A] as chosen
-  int* starts;         // [X + 1] where each expert's pairs start
-  int* pairs;          // [T * A] place of each choice among the pairs
+  const int* experts;  // [T * A] chosen experts
+  int* starts;         // [X + 1] first pair of each expert
+  int* pairs;          // [T * A] index of each choice among the sorted pairs
   int* tokens;         // [T * A] token of each pair
   int choices;         // T * A
   int expertCount;
@@ -113,8 +121,8 @@ PERIGEE_KERNEL perigee_group_experts(const __grid_constant__ GroupExpertsParams 
   for (int i = threadIdx.x; i <= p.expertCount; i += blockDim.x) p.starts[i] = next[i];
   __syncthreads();
 
-  // The order inside an expert is a matter of chance; every pair is computed for itself, and a
-  // token's are added by rank, so no result depends on it.
+  // The order of pairs inside an expert is not deterministic. Every pair is computed independently,
+  // and a token's pairs are added by rank, so no result depends on it.
   for (int i = threadIdx.x; i < p.choices; i += blockDim.x) {
     const int pair = atomicAdd(&next[p.experts[i]], 1);
     p.pairs[i] = pair;
@@ -124,7 +132,7 @@ PERIGEE_KERNEL perigee_group_experts(const __grid_constant__ GroupExpertsParams 
 
 struct MultiplyExpertsParams {
   PackedRows x;
-  PackedRows weight;             // of one expert: its memory is not used
+  PackedRows weight;             // of one expert; its memory field is unused
   uint8_t* const* matrices;      // [X] addresses
   float* out;                    // [T * A, outputs]
   const int* starts;             // [X + 1]
@@ -132,7 +140,7 @@ struct MultiplyExpertsParams {
   int outputs;
 };
 
-// One block to a multiprocessor at least: with room for two, registers spill.
+// One resident block per SM: with registers limited for two, they spill.
 PERIGEE_KERNEL __launch_bounds__(kLinearWarps * kWarp, 1)
 perigee_multiply_experts(const __grid_constant__ MultiplyExpertsParams p) {
   joinStream();

@@ -1,16 +1,21 @@
-// out[p, n] = x[row of p] . weight_e[n] for the pairs p of a token and an expert e that it chose,
-// on tensor cores.
+// Grouped GEMM of the experts on tensor cores, bf16: out[p, n] = x[row of p] . weight_e[n] for the
+// pairs p of a token and an expert e that the router chose for it.
 //
-// Shapes   x [T, K] or [pairs, K] bf16; weights X x [N, K] bf16; starts [X + 1];
-//          out [pairs, N] f32
-// Work     a block per expert and 64 outputs, over the expert's pairs: 8 at a time where there are
-//          no more, so that few rows cost little more than their weights, else 64. A warp has 16
-//          outputs. Stages of 64 columns come by asynchronous copies, three ahead
-// Bound    few pairs: the chosen experts' weights, read once. Many: the tensor cores, and the
-//          second cache, from which each tile of 64 x 64 reads 256 bytes per column
+//    block: expert e, 64 outputs             ring of 4 stages in shared memory, cp.async
+//      weight_e  [64 outputs][64 columns]      -+
+//      x rows    [8 or 64 pairs][64 columns]   -+-> warp w: outputs 16 w .. 16 w + 15 by mma,
+//      gathered by token                              pairs in groups of 8 -> out [pairs, N]
+//
+// Shapes   x [T, K] or [pairs, K] bf16; weights X x [N, K] bf16; starts [X + 1]; out [pairs, N] f32
+// Work     One block per expert and 64 outputs, which loops over the expert's pairs: in one tile of
+//          8 if there are no more, so that few rows cost little more than reading the weights, else
+//          in tiles of 64. A warp computes 16 outputs. Stages of 64 columns are copied
+//          asynchronously, three ahead
+// Bound    few pairs, memory: the chosen experts' weights, read once. Many pairs: the tensor cores,
+//          and L2, from which each tile of 64 x 64 reads 256 bytes per column
 // Checked  bench/gpu/smoke.mjs, mixtureOfExperts; test/devices/cuda/ops/multiply-experts.test.ts
 //
-// Sums are in f32, by rising columns: a pair's bits do not depend on the pairs beside it.
+// Sums are in f32, by rising columns: a pair's bits do not depend on the other pairs.
 #include "dynamic-shared.h"
 #include "packed-rows.h"
 #include "tensor-core.h"
@@ -19,7 +24,7 @@ namespace perigee {
 
 struct MultiplyExpertsParams {
   PackedRows x;
-  PackedRows weight;         // of one expert: its memory is not used
+  PackedRows weight;         // of one expert; its memory field is unused
   uint8_t* const* matrices;  // [X] addresses
   float* out;                // [pairs, N]
   const int* starts;         // [X + 1]
@@ -34,14 +39,15 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kOutputs = 16 * kWarps;
 constexpr int kPairsMax = 64;
 constexpr int kStages = 4;
-/// A stage's part of a row: 64 columns.
+/// Bytes of a row in a stage: 64 columns.
 constexpr int kStageBytes = 128;
 constexpr int kVectorBytes = 16;
 constexpr int kVectors = kStageBytes / kVectorBytes;
 constexpr int kTileBytes = kOutputs * kStageBytes;
 static_assert(kPairsMax == kOutputs, "both tiles have kTileBytes");
 
-/// Where a vector of a tile's row lies: neighbours in a column are in other banks.
+/// Swizzled offset of a 16-byte vector: vectors of one column in adjacent rows lie in different
+/// banks.
 __device__ __forceinline__ int vectorAt(int row, int vector) {
   return row * kStageBytes + ((vector ^ (row % kVectors)) * kVectorBytes);
 }
@@ -50,8 +56,8 @@ __device__ __forceinline__ int vectorAt(int row, int vector) {
 template <int kEights>
 struct ExpertTile {
   const MultiplyExpertsParams& p;
-  const uint8_t* weights;  // of the first output
-  int outputs;             // that exist from there on
+  const uint8_t* weights;  // row of the first output
+  int outputs;             // number of outputs that exist from there on, at most kOutputs
   int64_t rowBytes;
   const int* rows;  // [pairs] of x, in shared memory
   int pairs;
@@ -62,7 +68,7 @@ struct ExpertTile {
   }
   __device__ SharedAddress pairTile(int step) const { return weightTile(step) + kTileBytes; }
 
-  /// Begins to copy the columns of one step; none beyond the last.
+  /// Starts the copies of one step's columns; after the last step none.
   __device__ void copy(int step, int steps) const {
     if (step < steps) {
       for (int i = threadIdx.x; i < kOutputs * kVectors; i += kThreads) {
@@ -100,7 +106,7 @@ struct ExpertTile {
       loadMatrix(a, weightTile(step) + vectorAt(output, 2 * part + matrix / 2));
 #pragma unroll
       for (int eight = 0; eight < kEights; eight += 2) {
-        // Two groups of eight pairs; the last one twice where their number is odd.
+        // Two groups of eight pairs; the last group is loaded twice if their number is odd.
         const int pair = min(eight + matrix / 2, kEights - 1) * 8 + lane % 8;
         unsigned b[4];
         loadMatrix(b, pairTile(step) + vectorAt(pair, 2 * part + matrix % 2));
@@ -112,7 +118,7 @@ struct ExpertTile {
     }
   }
 
-  /// All columns; `out` is where the first pair's first output goes.
+  /// Main loop over all columns; `out` points to the first pair's first output.
   __device__ void run(float* out) const {
     const int steps = static_cast<int>((rowBytes + kStageBytes - 1) / kStageBytes);
     for (int step = 0; step < kStages - 1; ++step) copy(step, steps);
@@ -123,7 +129,7 @@ struct ExpertTile {
       copy(step + kStages - 1, steps);
       multiply(step, sums);
     }
-    // The next tile's copies go where other warps may still read.
+    // The next tile's copies overwrite stages that other warps may still read.
     __syncthreads();
 
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
