@@ -1,13 +1,14 @@
-// out = act(x), or with a gate act(gate) * up, rounded to the format that a linear reads.
+// Activation functions: out = act(x), or gated: act(gate) * up, in the format that a linear op
+// reads.
 //
-// activate       x of f32, out of any format
-// activate_bf16  both of bf16: half the bytes, behind products of many rows
+// activate       x f32, out in any format
+// activate_bf16  x and out bf16, half the bytes; used after GEMMs of many rows
 //
 // Shapes   x [T, F], gated [T, 2F]: gate, then up; out [T, F]
-// Work     activate: a block per row. activate_bf16: 16 bytes after the other of all rows' outputs,
-//          kThreadChunks of them per thread, whose loads are under way together; a block per row
-//          where rows are not whole chunks
-// Bound    memory: 4 or 8 bytes read per output (of bf16 half as many), and the output
+// Work     activate: one block per row. activate_bf16: all outputs as a list of 16-byte chunks,
+//          kThreadChunks per thread, whose loads are in flight together; one block per row where
+//          rows are not whole chunks
+// Bound    memory: 4 or 8 bytes read per output (half of that in bf16), and the output
 // Checked  bench/gpu/smoke.mjs, activate and linearActivate; activate_bf16 emulated in
 //          test/devices/cuda/linear-stream.test.ts, within bf16's rounding of exact functions
 #include "nonlinear.h"
@@ -25,7 +26,7 @@ struct ActivateParams {
 
 namespace {
 
-constexpr int kChunk = 8;  // Elements of bf16 in 16 bytes.
+constexpr int kChunk = 8;  // bf16 elements in 16 bytes
 constexpr int kThreadChunks = 2;
 
 union Chunk {
@@ -33,7 +34,8 @@ union Chunk {
   Bf16 values[kChunk];
 };
 
-/// `nonlinear` by fast instructions, a few units of f32's last places off: bf16 has 16 bits less.
+/// `nonlinear` by approximate instructions: off by a few units in the last place of f32, while bf16
+/// has 16 bits less.
 template <Nonlinearity kKind>
 __device__ __forceinline__ float nonlinearFast(float x) {
   if constexpr (kKind == Nonlinearity::silu) return __fdividef(x, 1.0f + __expf(-x));
@@ -55,7 +57,7 @@ __device__ __forceinline__ uint4 activated(const Chunk& gate, const Chunk& up, b
   return result.words;
 }
 
-/// All rows in chunks of 8 outputs: `columns` is a multiple of it.
+/// All rows, in chunks of 8 outputs; `columns` is a multiple of 8.
 template <Nonlinearity kKind>
 __device__ __forceinline__ void activateChunks(const ActivateParams& p) {
   const uint32_t perRow = static_cast<uint32_t>(p.out.columns / kChunk);
@@ -68,7 +70,7 @@ __device__ __forceinline__ void activateChunks(const ActivateParams& p) {
   for (int i = 0; i < kThreadChunks; ++i) {
     const uint32_t at = first + static_cast<uint32_t>(i) * blockDim.x;
     if (at >= end) continue;
-    // In front of a row of gates lie the ups of all rows before.
+    // The gates of a row follow the gates and ups of all earlier rows, hence the extra offset.
     const uint4* const from = x + at + (gated ? at / perRow * perRow : 0);
     gate[i].words = from[0];
     up[i].words = from[gated ? perRow : 0];
@@ -81,7 +83,7 @@ __device__ __forceinline__ void activateChunks(const ActivateParams& p) {
   }
 }
 
-/// Row number blockIdx.x, whose columns begin anywhere.
+/// Row blockIdx.x, for rows that may begin at any element.
 __device__ __forceinline__ void activateRow(const ActivateParams& p) {
   const int64_t row = blockIdx.x;
   const int columns = p.out.columns;

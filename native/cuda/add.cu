@@ -1,7 +1,7 @@
-// x = x + delta.
+// Residual addition: x = x + delta.
 //
 // Shapes   x, delta [count] f32
-// Work     a thread per element, striding over the grid
+// Work     one thread per element, grid-stride loop
 // Bound    memory: 8 bytes read and 4 written per element
 // Checked  bench/gpu/smoke.mjs, add
 #include "params.h"

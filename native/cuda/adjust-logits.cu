@@ -1,13 +1,13 @@
-// Masks, biases and penalties of logits.
+// Token masks, logit biases and repetition penalties.
 //
-// Formula  not allowed: -inf; then per entry y = logit + bias, and if the token was seen
-//          y > 0 ? y / repetition : y * repetition, and if it was generated
-//          y - frequency * count - presence
-// Shapes   logits, out [R, V]; allowed [R, ceil(V / 32)]; entries of row r: entryStarts[r] up to
-//          entryStarts[r + 1]
-// Work     mask_logits a thread per logit, only where `out` is not `logits` or rows may be masked;
-//          adjust_entries a block per row, a thread per entry (f64, rounded once)
-// Bound    memory: 8 V bytes per row for the first
+// Formula  logit = -inf for a token that is not allowed. Then for each entry y = logit + bias;
+//          if the token occurred in prompt or output: y = y > 0 ? y / repetition : y * repetition
+//          if it occurred in the output:              y = y - frequency * count - presence
+// Shapes   logits, out [R, V]; allowed [R, ceil(V / 32)]; row r has entries entryStarts[r] to
+//          entryStarts[r + 1] - 1
+// Work     mask_logits: one thread per logit, launched only where `out` is not `logits` or rows may
+//          be masked; adjust_entries: one block per row, one thread per entry (f64, rounded once)
+// Bound    memory: 8 V bytes per row for mask_logits
 // Checked  bench/gpu/smoke.mjs, adjustLogits
 #include "numbers.h"
 #include "params.h"

@@ -1,15 +1,16 @@
-// Barriers in shared memory that count arrivals and bytes, and copies of whole stretches by the
-// copy engine that arrive at them. Code for architectures before sm_90 may include this and not use
-// it.
-// PTX behind functions: an emulator puts its own file in this place (test/devices/cuda/emulator).
+// Hopper's mbarriers in shared memory, which count arrivals and bytes, and bulk copies (TMA) that
+// signal them. Code for architectures before sm_90 may include this header but not call it.
+//
+// The PTX is wrapped in functions, so that an emulator can substitute its own file
+// (test/devices/cuda/emulator).
 #pragma once
 
 #include "numbers.h"
 
 namespace perigee {
 
-/// A barrier in shared memory for phases of `arrivals` arrivals each, and of the bytes that
-/// expectBytes announced. Phases alternate between parities, the first one's is 0.
+/// An mbarrier. A phase completes after `arrivals` arrivals and all bytes announced by expectBytes.
+/// The phase parity alternates and starts with 0.
 struct Barrier {
   uint64_t state;
 
@@ -18,7 +19,7 @@ struct Barrier {
                  : "memory");
   }
 
-  /// Arrives, and holds the phase open until `bytes` more were copied.
+  /// Arrives, and keeps the phase open until `bytes` more bytes were copied.
   __device__ void expectBytes(int bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()), "r"(bytes)
@@ -29,9 +30,9 @@ struct Barrier {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
   }
 
-  /// Until the phase of this parity has passed; at once for the parity before the first phase's.
-  /// Faults after what must be seconds: an error is better than a GPU that hangs. By a store to
-  /// nowhere, since a trap's way out of the kernel makes ptxas forget setmaxnreg and spill.
+  /// Waits until the phase of this parity has completed; returns at once for the parity before the
+  /// first phase. Faults after what must be seconds, since an error is better than a hung GPU. The
+  /// fault is a store to address 0: with a trap, ptxas ignores setmaxnreg and spills.
   __device__ void wait(int parity) {
     for (int tries = 0; !passed(parity); ++tries) {
       if (tries == kTriesMax) asm volatile("st.global.u32 [%0], 0;" ::"l"(uint64_t{0}) : "memory");
@@ -45,7 +46,7 @@ struct Barrier {
 
   static constexpr int kTriesMax = 1 << 25;
 
-  /// Sleeps up to a limit that the hardware has.
+  /// Suspends the thread up to a time limit set by the hardware.
   __device__ bool passed(int parity) {
     uint32_t passed;
     asm volatile(
@@ -61,13 +62,13 @@ struct Barrier {
   }
 };
 
-/// Makes barriers that this thread initialised visible to the copy engine; a __syncthreads follows.
+/// Makes initialised barriers visible to TMA; the caller must follow with __syncthreads.
 __device__ __forceinline__ void publishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// Starts to copy `bytes` bytes, a multiple of 16 from and to multiples of 16, to shared memory;
-/// they count towards the phase of `barrier`.
+/// Starts an asynchronous copy of `bytes` bytes to shared memory. Size and both addresses are
+/// multiples of 16. The bytes count towards the current phase of `barrier`.
 __device__ __forceinline__ void copyBulk(void* to, const void* from, int bytes, Barrier& barrier) {
   const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(to));
   const auto counted = static_cast<uint32_t>(__cvta_generic_to_shared(&barrier));
@@ -78,7 +79,8 @@ __device__ __forceinline__ void copyBulk(void* to, const void* from, int bytes, 
       : "memory");
 }
 
-/// A barrier among `kThreads` threads, whole warps, by a number from 1 to 15. Some may only arrive.
+/// Named barrier 1 to 15 for `kThreads` threads, whole warps. Some threads may only arrive, without
+/// waiting.
 template <int kThreads>
 __device__ __forceinline__ void meet(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");

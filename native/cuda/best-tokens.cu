@@ -1,8 +1,8 @@
-// The likeliest token of each slice of a row, and zeros for what the kernel behind this adds up.
+// Argmax of each slice of a row, and clearing of the scratch that the next kernel accumulates into.
 //
-// Formula  best = the largest logit's ranking (vocabulary.h): the first where several are alike
+// Formula  best = ranking of the largest logit (vocabulary.h); among equal logits the lowest id
 // Shapes   logits [R, V]; bests [R, slices]; cleared [R, words]
-// Work     a block per row and slice
+// Work     one block per row and slice
 // Bound    memory: 4 V bytes per row, read once
 // Checked  bench/gpu/smoke.mjs, sample and logprobs
 #include "vocabulary.h"
@@ -14,16 +14,17 @@ struct BestTokensParams {
   const float* logits;
   uint32_t* cleared;
   int tokens;  // V
-  int words;   // that are cleared for a row
+  int words;   // words to clear per row
 };
 
 constexpr int kBestThreads = 512;
-/// Per multiprocessor: 48 KiB of logits on their way, more than memory's latency asks for.
+/// Resident blocks per SM: 48 KiB of logits in flight, more than the latency of memory needs.
 constexpr int kBestBlocks = 3;
 
 namespace {
 
-/// The best of a slice: floats are compared first, which is a third of the work of rankings.
+/// Argmax of a slice. Floats are compared first, which takes a third of the time of comparing
+/// rankings.
 __device__ uint64_t bestOf(const float* logits, Slice slice, uint64_t* scratch) {
   float largest = -infinity();
   int found = -1;
@@ -36,7 +37,7 @@ __device__ uint64_t bestOf(const float* logits, Slice slice, uint64_t* scratch) 
   uint64_t best = blockMax(found < 0 ? 0 : rankingOf(orderOf(largest), found), scratch);
   if (best != 0) return best;
 
-  // Nothing is above -inf, so that rankings say which comes first.
+  // All logits are -inf or NaN, so rankings decide.
   for (int token = slice.start + static_cast<int>(threadIdx.x); token < slice.end;
        token += kBestThreads) {
     best = max(best, rankingOf(orderOf(logits[token]), token));

@@ -5,7 +5,7 @@
 
 namespace perigee {
 
-/// Over the lanes of a warp, in one order.
+/// Sum over the lanes of a warp, always in the same order.
 __device__ __forceinline__ float warpSum(float value) {
   for (int lane = kWarp / 2; lane > 0; lane /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, lane);
@@ -13,9 +13,9 @@ __device__ __forceinline__ float warpSum(float value) {
   return value;
 }
 
-/// The sum of every thread's `value`, given to all of them. `scratch`: 32 floats of shared memory,
-/// free again when the call returns. The order of the additions depends on the block's size alone,
-/// so a row has one sum whatever rows are beside it.
+/// The sum of `value` over all threads, returned to each of them. `scratch`: 32 floats of shared
+/// memory, free again on return. The order of additions depends only on the block size, so a row's
+/// sum does not depend on the other rows.
 __device__ __forceinline__ float blockSum(float value, float* scratch) {
   value = warpSum(value);
   const int warps = blockDim.x / kWarp;
@@ -27,9 +27,9 @@ __device__ __forceinline__ float blockSum(float value, float* scratch) {
   return sum;
 }
 
-/// Sums of one block, one after the other: a place of their own for two in turn, so that each costs
-/// one barrier. Who reads a sum's parts has passed the next one's barrier before they are
-/// overwritten. The same additions as above.
+/// Consecutive sums of one block. Two scratch buffers alternate, so each sum needs only one
+/// barrier: a thread reads a buffer before it passes the next sum's barrier, and only after that
+/// barrier is the buffer overwritten. The order of additions is that of blockSum.
 class BlockSums {
  public:
   /// `scratch`: 64 floats of shared memory.

@@ -1,7 +1,7 @@
-// out = x, rounded to the format that a linear reads.
+// Converts f32 rows to the format that a linear op reads: out = x, rounded.
 //
 // Shapes   x [T, E] f32, out [T, E]
-// Work     a block per row
+// Work     one block per row
 // Bound    memory: 4 bytes read per element, and the output
 // Checked  bench/gpu/smoke.mjs, convert
 #include "packed-rows.h"

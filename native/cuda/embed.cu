@@ -1,8 +1,8 @@
-// out[t] = scale * table[ids[t] + offset], or added to what out[t] holds.
+// Embedding lookup: out[t] = scale * table[ids[t] + offset], optionally added to out[t].
 //
 // Shapes   ids [T] i32, table [V, E] packed or f32, out [T, E] f32
-// Work     a block per token; a thread has quads of neighbouring columns, kQuads of them on their
-//          way at once, where a row is whole quads
+// Work     One block per token. Where a row is a multiple of 4 columns, a thread handles groups of
+//          4 adjacent columns (quads), with the loads of kQuads of them in flight
 // Bound    memory: one table row read and one output row written per token
 // Checked  bench/gpu/smoke.mjs, embed; bench/gpu/rows.mjs
 #include "row-quads.h"
@@ -21,12 +21,12 @@ struct EmbedParams {
 
 namespace {
 
-/// Quads of a thread under way. With the 256 threads of a block: 2048 columns. Four
-/// took 7 % longer for 8192 rows of 4096 columns on one H200.
+/// Quads per thread in flight; 2048 columns with the 256 threads of a block. Four took 7 % longer
+/// for 8192 rows of 4096 columns on one H200.
 constexpr int kQuads = 2;
 using Quads = RowQuads<kQuads>;
 
-/// Columns from `first` on, as many as a block has at once. `row` negative: zeros.
+/// Columns from `first` on, as many as a block handles at once. Negative `row`: zeros.
 __device__ __forceinline__ void embedQuads(const EmbedParams& p, int row, float* out, int first) {
   const int columns = p.table.columns - first;
   Quads values;
@@ -56,7 +56,8 @@ perigee_embed(const __grid_constant__ EmbedParams p) {
   const int columns = p.table.columns;
   float* const out = p.out + token * columns;
 
-  // Rows of padding in a captured batch may carry any id: they get zeros instead of foreign memory.
+  // Padding rows of a batch in a CUDA graph may carry any id: they get zeros, and no memory outside
+  // the table is read.
   const int asked = p.ids[token] + p.offset;
   const int row = asked < p.rows ? asked : -1;
   if (columns % kQuad == 0) {

@@ -1,10 +1,10 @@
-// Bits of 16-bit floats, converted by single PTX instructions. The one header with PTX that plain
-// kernels need: an emulator puts its own in this place (test/devices/cuda/emulator).
+// Conversions between f32 and 16-bit floats by single PTX instructions. Plain kernels need no other
+// PTX header. An emulator substitutes its own file (test/devices/cuda/emulator).
 #pragma once
 
 namespace perigee {
 
-/// To the nearest, halves to even; what is NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 __device__ __forceinline__ unsigned short bf16FromFloat(float value) {
   unsigned short bits;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));

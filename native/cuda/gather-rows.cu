@@ -1,7 +1,7 @@
-// out[r] = x[indices[r]].
+// Row gather: out[r] = x[indices[r]].
 //
 // Shapes   x [T, E] f32, indices [R] i32, out [R, E] f32
-// Work     a block per output row
+// Work     one block per output row
 // Bound    memory: 4 bytes read and 4 written per element
 // Checked  bench/gpu/smoke.mjs, gatherRows
 #include "params.h"

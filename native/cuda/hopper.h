@@ -1,8 +1,9 @@
-// What Hopper (sm_90a) has beyond its predecessors to move data, beside barriers that count bytes
-// (barrier.h): copies of boxes of a tensor by the copy engine, registers that move between roles.
-// The products of its tensor cores are in warpgroup-products.h. PTX behind functions: an emulator
-// puts its own file in this place (test/devices/cuda/emulator). Where the instructions are missing,
-// kHopper is false and nothing here may be called.
+// Hopper (sm_90a) features for data movement beside mbarriers (barrier.h): TMA tensor copies and
+// register reallocation between warpgroups. wgmma is in warpgroup-products.h. Without these
+// instructions kHopper is false and nothing here may be called.
+//
+// The PTX is wrapped in functions, so that an emulator can substitute its own file
+// (test/devices/cuda/emulator).
 #pragma once
 
 #include "barrier.h"
@@ -17,16 +18,16 @@ constexpr bool kHopper = true;
 constexpr bool kHopper = false;
 #endif
 
-/// Threads that issue products together: four warps, the first one's index a multiple of four.
+/// Threads that issue wgmma together: four warps, the index of the first a multiple of four.
 constexpr int kWarpgroup = 128;
 
-/// A place in shared memory, as instructions have it.
+/// A shared memory address in the 32-bit form that PTX instructions take.
 __device__ __forceinline__ uint32_t sharedAddress(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-/// The block's dynamic shared memory from the first multiple of 1024 on, where a swizzled panel
-/// begins; so the launch asks for 1024 bytes more.
+/// The block's dynamic shared memory from the first multiple of 1024 bytes on, the alignment of a
+/// swizzled panel. So the launch must request 1024 bytes more.
 __device__ __forceinline__ uint8_t* panelMemory() {
   extern __shared__ uint8_t memory[];
   return memory + (-sharedAddress(memory) & 1023u);
@@ -37,14 +38,14 @@ __device__ __forceinline__ uint8_t* panelMemory() {
   __builtin_unreachable();
 }
 
-/// Makes what this thread wrote to shared memory visible to tensor cores and copy engine; a barrier
-/// among the writers follows.
+/// Makes this thread's writes to shared memory visible to wgmma and TMA; a barrier among the
+/// writing threads must follow.
 __device__ __forceinline__ void publishShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// Registers of each thread from here on; all warps of a warpgroup call it. Fewer, or more once
-/// others gave theirs away.
+/// Sets the registers per thread from here on; all warps of a warpgroup call it. `grow` waits until
+/// other warpgroups have released enough registers.
 template <int kRegisters>
 __device__ __forceinline__ void shrinkRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));

@@ -1,9 +1,12 @@
-// A row's tokens by how far they are below its largest logit, in bins of 1/64: how many each has
-// and what they weigh. Sums over bins say where a threshold lies, up to one bin; those few tokens
-// are then looked at one by one.
+// Histogram of a row's tokens over their distance to the largest logit, in bins of 1/64: number of
+// tokens and sum of weights per bin. A scan over the bins locates a threshold up to one bin. Only
+// the tokens of that bin are then examined one by one.
 //
-// What is 32 or more below weighs nothing (e^-32 is less than half of 2^-44); all that is in the
-// last bin.
+//    distance max - logit:   0      1/64    2/64    3/64          31.98        -> infinity
+//    bins                    |  0   |   1   |   2   |  ...  | 2046 |   2047 (weight 0)      |
+//
+// Tokens 32 or more below the maximum have weight 0 (e^-32 is less than half of 2^-44) and share
+// the last bin.
 #pragma once
 
 #include "vocabulary.h"
@@ -15,13 +18,13 @@ constexpr float kBinsPerUnit = 64.0f;
 constexpr int kLastBin = kBins - 1;
 static_assert(kBins <= kAmountsMax, "a thread has two bins");
 
-/// Never falls where the value falls. The last one too where `max` is infinite.
+/// Monotonic: a smaller value never gets a smaller bin. Returns the last bin if `max` is infinite.
 __device__ __forceinline__ int binOf(float value, float max) {
   const float distance = (max - value) * kBinsPerUnit;
   return distance < static_cast<float>(kLastBin) ? static_cast<int>(distance) : kLastBin;
 }
 
-/// Bins in shared memory. Weights are two words each: shared memory adds 32 bits at once.
+/// Bins in shared memory. Weights are split in two words, since shared memory atomics add 32 bits.
 struct Bins {
   uint32_t counts[kBins];
   uint32_t low[kBins];
@@ -38,7 +41,7 @@ struct Bins {
     __syncthreads();
   }
 
-  /// Exact: of all that add to a bin, those whose low words overflow it carry.
+  /// Exact 64-bit addition: a thread whose low word overflows adds the carry to the high word.
   __device__ void addWeight(int bin, uint64_t weight) {
     const uint32_t word = static_cast<uint32_t>(weight);
     const uint32_t before = atomicAdd(&low[bin], word);
@@ -48,20 +51,20 @@ struct Bins {
   }
 };
 
-/// Parts that a row's blocks add to. Zeros before the first (best-tokens.cu). Same as ROW_STATE in
-/// src/devices/cuda/ops/vocabulary.ts.
+/// Per-row state that the row's blocks accumulate into; cleared by best-tokens.cu. Same layout as
+/// ROW_STATE in src/devices/cuda/ops/vocabulary.ts.
 constexpr int kPartsMax = 32;
 struct RowState {
   uint64_t weights[kBins];
   uint32_t counts[kBins];
-  uint64_t sums[kPartsMax];    // of each part
-  uint64_t larger[kPartsMax];  // of each part
-  uint32_t arrived;            // parts that are done
+  uint64_t sums[kPartsMax];    // per part
+  uint64_t larger[kPartsMax];  // per part: logits larger than the chosen one
+  uint32_t arrived;            // number of finished parts
   uint32_t unused;
 };
 static_assert(sizeof(RowState) == 25096, "as in vocabulary.ts");
 
-/// Adds a block's bins to its row's. After a barrier.
+/// Adds a block's bins to those of its row. Call it after a barrier.
 __device__ __forceinline__ void addBins(RowState& state, const Bins& bins) {
   for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) {
     if (bins.counts[bin] != 0) atomicAdd(&state.counts[bin], bins.counts[bin]);
@@ -70,7 +73,7 @@ __device__ __forceinline__ void addBins(RowState& state, const Bins& bins) {
   }
 }
 
-/// A row's bins, once all of its blocks have added theirs.
+/// Loads a row's bins after all of its blocks have added theirs.
 __device__ __forceinline__ void loadBins(Bins& bins, const RowState& state) {
   for (int bin = threadIdx.x; bin < kBins; bin += blockDim.x) {
     const uint64_t weight = __ldcg(&state.weights[bin]);
@@ -81,7 +84,7 @@ __device__ __forceinline__ void loadBins(Bins& bins, const RowState& state) {
   __syncthreads();
 }
 
-/// Whether this block is the last of its row to come here; then it sees what the others wrote. All
+/// Whether this block is the last of its row to arrive; if so, it sees what the others wrote. All
 /// threads call it; `last` is shared memory.
 __device__ __forceinline__ bool arrivesLast(RowState& state, int parts, bool& last) {
   __threadfence();

@@ -1,5 +1,5 @@
-// The likeliest tokens of one row by rank or by weight: which bins a threshold may lie in
-// (likelihood-bins.h), the tokens in them, and the threshold itself, found by halving.
+// Selection of a row's most likely tokens by rank or by weight: the tokens of the bins in which a
+// threshold lies (likelihood-bins.h), and the threshold itself, found by bisection.
 #pragma once
 
 #include "likelihood-bins.h"
@@ -8,11 +8,11 @@ namespace perigee {
 
 constexpr int kCandidatesMax = 2048;
 
-/// Tokens that are looked at one by one, in no order.
+/// Tokens that are examined one by one, in no order.
 struct Candidates {
   uint32_t orders[kCandidatesMax];
   int tokens[kCandidatesMax];
-  int count;  // of all there are, which may be more than there is room for
+  int count;  // number of candidates, which may exceed kCandidatesMax
 
   __device__ bool fit() const { return count <= kCandidatesMax; }
 
@@ -23,15 +23,15 @@ struct Candidates {
     tokens[place] = token;
   }
 
-  /// Calls `visit(order, token)` for each, all threads together. They fit.
+  /// Calls `visit(order, token)` for each candidate, all threads together. Requires fit().
   template <typename Visit>
   __device__ void each(const Visit& visit) const {
     for (int i = threadIdx.x; i < count; i += blockDim.x) visit(orders[i], tokens[i]);
   }
 };
 
-/// The largest number in [low, high] for which `holds`, which every smaller one must, too; `low`
-/// where none does. `holds` gives all threads the same.
+/// Bisection: the largest number in [low, high] for which `holds`; `low` if there is none. `holds`
+/// must be monotonic (true for all smaller numbers) and return the same to all threads.
 template <typename Holds>
 __device__ __forceinline__ uint32_t largestThat(uint32_t low, uint32_t high, const Holds& holds) {
   while (low < high) {

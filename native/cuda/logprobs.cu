@@ -1,14 +1,21 @@
-// Log-probabilities of chosen tokens, their ranks, and the likeliest tokens.
+// Log-probabilities and ranks of given tokens, and the top-k tokens.
 //
-// Formula  chosen = logit - ln(sum of exp(logits)), rank = 1 + how many logits are larger
-// Shapes   logits [R, V]; bests [R, slices] of best-tokens.cu; tokens, chosen, ranks [R];
-//          topTokens, topLogprobs [R, k]
-// Work     so many blocks per row that the chip is full, each with its part of the row: weights,
-//          larger logits, and for k > 0 how many tokens each bin has (likelihood-bins.h). The last
-//          one to be done adds them up, collects the tokens of the first bins and ranks these
-// Bound    L2: 4 V bytes for a walk of many blocks, for k > 0 as many for one of one block
-// Ladder   a block per row, a walk for each of the k; bins, many blocks per row
-// Checked  bench/gpu/smoke.mjs, logprobs; test/devices/cuda/ops/sample.test.ts
+//    logits [V]   | block 0 | block 1 | ... |   sum of weights, larger logits, bins of the part
+//                       \       |       /
+//                   last block: totals -> logprob, rank; bins -> candidates -> top k
+//
+// Formula   chosen = logit - ln(sum of exp(logits)), rank = 1 + number of larger logits
+// Shapes    logits [R, V]; bests [R, slices] of best-tokens.cu; tokens, chosen, ranks [R];
+//           topTokens, topLogprobs [R, k]
+// Work      Enough blocks per row to fill the GPU. Each computes over its part of the row the sum
+//           of weights, the number of larger logits and, if k > 0, the tokens per bin
+//           (likelihood-bins.h). The last block of a row adds the results, collects the tokens of
+//           the first bins and sorts them.
+// Bound     L2: 4 V bytes for the pass by many blocks; if k > 0 as many for a second pass by one
+//           block
+// Versions  one block per row, with a pass for each of the k tokens; now bins and many blocks per
+//           row
+// Checked   bench/gpu/smoke.mjs, logprobs; test/devices/cuda/ops/sample.test.ts
 #include "likely-tokens.h"
 
 namespace perigee {
@@ -18,10 +25,10 @@ struct LogprobsParams {
   const int* tokens;
   float* chosen;
   int* ranks;
-  int* topTokens;  // null with topCount 0
+  int* topTokens;  // null if topCount is 0
   float* topLogprobs;
   const uint64_t* bests;
-  RowState* states;  // [R]; not used with one block per row
+  RowState* states;  // [R]; unused with one block per row
   int topCount;      // k
   int vocabulary;
   int slices;
@@ -37,13 +44,13 @@ struct LogprobsMemory {
   bool last;
 };
 
-/// The weight of a row or a part of it, and how many logits are larger than the chosen one.
+/// Sum of weights over a row or a part of it, and the number of logits larger than the chosen one.
 struct Tally {
   uint64_t weight;
   uint64_t larger;
 };
 
-/// One slice's; with `counts` its tokens are counted by bin, too.
+/// Tally of one slice; with `counts` also its tokens per bin.
 __device__ Tally tally(LogprobsMemory& memory, const float* logits, Slice slice, float max,
                        float chosen, bool counts) {
   if (counts) memory.bins.clear();
@@ -53,11 +60,11 @@ __device__ Tally tally(LogprobsMemory& memory, const float* logits, Slice slice,
     mine.larger += logit > chosen ? 1 : 0;
     if (counts && logit == logit) atomicAdd(&memory.bins.counts[binOf(logit, max)], 1u);
   });
-  // The sums' barriers are the bins', too.
+  // The barriers of the sums also cover the bins.
   return {blockSum(mine.weight, memory.scratch), blockSum(mine.larger, memory.scratch)};
 }
 
-/// The row's, of what its blocks left.
+/// Tally of the row: adds the results of its blocks.
 __device__ Tally addUp(LogprobsMemory& memory, const RowState& state, int parts) {
   const int part = static_cast<int>(threadIdx.x);
   const uint64_t weight = part < parts ? __ldcg(&state.sums[part]) : 0;
@@ -65,8 +72,8 @@ __device__ Tally addUp(LogprobsMemory& memory, const RowState& state, int parts)
   return {blockSum(weight, memory.scratch), blockSum(larger, memory.scratch)};
 }
 
-/// Collects a row's tokens of the bins that its `count` likeliest are in. False when these are too
-/// many, or so unlikely that bins do not tell them apart.
+/// Collects a row's tokens from the bins that contain its `count` most likely. Returns false if
+/// they are too many, or if they reach into the last bin, which has no resolution.
 __device__ bool gather(LogprobsMemory& memory, const float* logits, int tokens, float max,
                        int count) {
   const auto countOf = [&](int bin) { return static_cast<uint64_t>(memory.bins.counts[bin]); };
@@ -96,7 +103,7 @@ perigee_logprobs(const __grid_constant__ LogprobsParams p) {
   const float* const logits = p.logits + row * p.vocabulary;
   const float chosen = logits[p.tokens[row]];
 
-  // 1. The largest, and sums relative to it.
+  // 1. The largest logit, and sums relative to it.
   const int slice = static_cast<int>(threadIdx.x);
   const uint64_t best = blockMax(slice < p.slices ? p.bests[row * p.slices + slice] : 0, scratch);
   const float max = best == 0 ? -infinity() : floatOf(static_cast<uint32_t>(best >> 32));
@@ -121,7 +128,7 @@ perigee_logprobs(const __grid_constant__ LogprobsParams p) {
   }
   if (!counts) return;
 
-  // 2. The likeliest, one after the other. NaN counts as missing: zeros at the end.
+  // 2. The top k, one after another. NaN counts as missing: zeros at the end.
   const bool few = gather(memory, logits, p.vocabulary, max, p.topCount);
   const auto nextBelow = [&](uint64_t below) {
     if (!few) return bestBelow(below, logits, {0, p.vocabulary}, scratch);

@@ -1,7 +1,7 @@
-// out[s] = mean of a sequence's rows, maybe divided by its Euclidean length.
+// Mean pooling: out[s] = mean of a sequence's rows, optionally L2-normalised.
 //
 // Shapes   x [T, E] f32, starts [S + 1] i32, out [S, E] f32
-// Work     a block per sequence
+// Work     one block per sequence
 // Bound    memory: each row read once
 // Checked  bench/gpu/smoke.mjs, meanPool
 #include "block-sum.h"
@@ -35,7 +35,7 @@ PERIGEE_KERNEL perigee_mean_pool(const __grid_constant__ MeanPoolParams p) {
   }
   if (!p.normalize) return;
 
-  // A length below this is taken for this: a row of zeros stays one.
+  // Lower bound of the divisor: a vector of zeros stays zero.
   const float length = fmaxf(sqrtf(blockSum(squares, scratch)), 1e-12f);
   for (int i = threadIdx.x; i < p.columns; i += blockDim.x) out[i] /= length;
 }

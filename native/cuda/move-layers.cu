@@ -1,24 +1,25 @@
-// Moves some layers of blocks between the device's pool and pinned host memory, either way.
+// Moves some layers of KV cache blocks between the device's pool and pinned host memory, either
+// way.
 //
-// Shapes   pairs [n, 2] of block ids, n <= kMovesMax; of each block `bytes` from `offset` on
-// Work     a few blocks stride over 16 bytes of all pairs: enough of them on their way to keep the
-//          bus busy, while the ops beside it keep nearly all of the chip
+// Shapes   pairs [n, 2] of block ids, n <= kMovesMax; `bytes` of each block, from `offset` on
+// Work     A few thread blocks in a grid-stride loop over the 16-byte vectors of all pairs: enough
+//          to saturate the bus, while concurrent ops keep nearly all of the GPU
 // Bound    bus: each byte once
 // Checked  bench/gpu/smoke.mjs, moveBlocks; test/devices/cuda/layer-moves.test.ts
 //
-// A kernel, since one launch takes any list of blocks: the copy engine wants a call for each block
-// and layer. Pairs of one launch have targets of their own.
+// A kernel rather than memcpy, because one launch takes any list of blocks. The DMA copy engine
+// needs a call for each block and layer. The pairs of one launch have distinct targets.
 #include "params.h"
 
 namespace perigee {
 
 constexpr int kMovesMax = 240;
-/// Vectors that a thread asks for before it writes the first.
+/// Loads in flight per thread before its first store.
 constexpr int kVectorsAtOnce = 4;
 
 struct MoveLayersParams {
-  uint8_t* to;          // where block 0 begins
-  const uint8_t* from;  // likewise
+  uint8_t* to;          // start of block 0
+  const uint8_t* from;  // start of block 0
   int64_t bytesPerBlock;
   int64_t offset;
   int vectors;  // bytes / 16

@@ -1,4 +1,4 @@
-// Activation functions; their definition is src/devices/reference/activate.ts.
+// Activation functions; defined by src/devices/reference/activate.ts.
 #pragma once
 
 #include "params.h"

@@ -1,14 +1,15 @@
-// RMS norm and layer norm of rows, with the residual added first.
+// RMS norm and layer norm, fused with the residual addition.
 //
-// Formula  x += delta;  rms: x / sqrt(mean(x^2) + eps) * (w + offset)
-//          layer: (x - mean) / sqrt(variance + eps) * (w + offset) + bias
+// Formula  x += delta;  rms: out = x / sqrt(mean(x^2) + eps) * (w + offset)
+//          layer: out = (x - mean) / sqrt(variance + eps) * (w + offset) + bias
 // Shapes   x, delta, out [T, E]; w, bias [E]
-// Work     a block per row, whose threads keep their columns in registers between the passes. Rows
-//          up to kUsualQuads quads per thread may be more than blocks: a block has every
-//          gridDim-th, and the next one is on its way while this one is summed, so that the memory
-//          never waits for a barrier; weights are read once, while the kernel in front still runs.
-//          Rows that are not whole quads, or too long for registers, are read again from the cache
-// Bound    memory: 8 bytes read and 4 written per element of the stream, and the output
+// Work     One block per row; threads keep their columns in registers between the passes. A quad is
+//          4 adjacent columns. With rows of up to kUsualQuads quads per thread, there may be more
+//          rows than blocks: a block processes every gridDim-th row and loads the next one while it
+//          sums the current one, so that memory is never idle at a barrier. The weights are loaded
+//          once, while the previous kernel still runs. Rows that are not whole quads, or that
+//          exceed the registers, are read again from the cache
+// Bound    memory: 8 bytes read and 4 written per element of the residual stream, and the output
 // Checked  bench/gpu/smoke.mjs, norm
 #include "block-sum.h"
 #include "row-quads.h"
@@ -29,8 +30,8 @@ struct NormParams {
 
 namespace {
 
-/// Quads of a thread: `normThreads` of src/devices/cuda/ops/norm.ts asks for the first, and for
-/// rows beyond its largest block there is room for the second.
+/// Quads per thread: `normThreads` of src/devices/cuda/ops/norm.ts sizes blocks for kUsualQuads.
+/// Rows too long for its largest block use up to kMostQuads.
 constexpr int kUsualQuads = 2;
 constexpr int kMostQuads = 4;
 
@@ -56,7 +57,7 @@ __device__ __forceinline__ void forEach(float4& quad, const float4& other, const
   body(quad.w, other.w);
 }
 
-/// A row of the stream, and of what is added to it, on their way.
+/// A row of the residual stream and of `delta`, whose loads are in flight.
 template <int kQuads>
 struct Incoming {
   RowQuads<kQuads> x;
@@ -68,7 +69,7 @@ struct Incoming {
     if (p.delta != nullptr) delta.loadOnce(p.delta + row * columns, columns);
   }
 
-  /// The row, with what is added.
+  /// The row with `delta` added; the sum is also stored to x.
   __device__ RowQuads<kQuads> take(const NormParams& p, int64_t row) {
     const int columns = p.out.columns;
     if (p.delta == nullptr) return x;
@@ -80,14 +81,15 @@ struct Incoming {
   }
 };
 
-/// Norms x, a row in registers, and stores it. `weightAt(i, column)`: of a thread's quad i.
+/// Normalises x, a row in registers, and stores it. `weightAt(i, column)`: weights of a thread's
+/// quad i.
 template <int kQuads, typename WeightAt>
 __device__ __forceinline__ void normRow(const NormParams& p, int64_t row, RowQuads<kQuads>& x,
                                         const WeightAt& weightAt, BlockSums& sums) {
   using Quads = RowQuads<kQuads>;
   const int columns = p.out.columns;
 
-  // 1. The mean where it counts.
+  // 1. The mean (layer norm only).
   if (p.layer) {
     float sum = 0.0f;
     Quads::forOwn(columns, [&](int i, int) {
@@ -99,7 +101,8 @@ __device__ __forceinline__ void normRow(const NormParams& p, int64_t row, RowQua
     });
   }
 
-  // 2. The spread round it, in a pass of its own: squares of large means would cancel.
+  // 2. The variance, in a separate pass: mean(x^2) - mean(x)^2 would cancel where the mean is
+  // large.
   float squares = 0.0f;
   Quads::forOwn(columns, [&](int i, int) {
     forEach(x.quads[i], [&](float& value) { squares += value * value; });
@@ -117,12 +120,12 @@ __device__ __forceinline__ void normRow(const NormParams& p, int64_t row, RowQua
   x.storePacked(p.out, row);
 }
 
-/// Rows of a block, each under way while the one before it is worked on.
+/// Rows of a block; the next row's loads are in flight while the current one is processed.
 __device__ void normAhead(const NormParams& p, float* scratch) {
   using Quads = RowQuads<kUsualQuads>;
   BlockSums sums(scratch);
 
-  // 1. What no kernel writes, ahead of the wait.
+  // 1. The weights, which no kernel writes, before the wait.
   Quads weight;
   weight.load(p.weight, p.out.columns);
   const auto weightAt = [&](int i, int) { return weight.quads[i]; };
@@ -141,7 +144,7 @@ __device__ void normAhead(const NormParams& p, float* scratch) {
   }
 }
 
-/// A row that leaves no registers for a second one, nor for weights.
+/// A row so long that no registers remain for prefetching the next row or for weights.
 __device__ void normLong(const NormParams& p, float* scratch) {
   const int row = static_cast<int>(blockIdx.x);
   BlockSums sums(scratch);
@@ -161,17 +164,18 @@ __device__ void normColumns(const NormParams& p, float* scratch) {
   const int columns = p.out.columns;
   float* const x = p.x + row * columns;
 
-  // 1. The residual, and what the mean needs.
+  // 1. Residual addition, and the sum for the mean.
   float sum = 0.0f;
   for (int i = threadIdx.x; i < columns; i += blockDim.x) {
     if (p.delta != nullptr) x[i] += p.delta[row * columns + i];
     sum += x[i];
   }
-  // The sum's barriers also make every thread's x visible to the others, which the last pass needs.
+  // The barriers of blockSum also make every thread's x visible to the others, as the last pass
+  // needs.
   const float total = blockSum(sum, scratch);
   const float center = p.layer ? total / static_cast<float>(columns) : 0.0f;
 
-  // 2. The spread, and the output.
+  // 2. The variance, and the output.
   float squares = 0.0f;
   for (int i = threadIdx.x; i < columns; i += blockDim.x) {
     squares += (x[i] - center) * (x[i] - center);

@@ -1,5 +1,5 @@
-// Numbers of a fixed width and of the 16-bit formats, without CUDA's headers: a kernel compiles
-// where NVRTC is the only part of the toolkit.
+// Fixed-width integers and 16-bit floats without CUDA's headers, so that kernels compile where
+// NVRTC is the only installed part of the toolkit.
 #pragma once
 
 #include "float-bits.h"
@@ -16,29 +16,29 @@ using uint64_t = unsigned long long;
 
 static_assert(sizeof(void*) == 8, "addresses of 64 bits");
 
-/// Larger than every number. A function, since NVRTC has no constant for it.
+/// Positive infinity. A function, since NVRTC has no constant for it.
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 
-/// An element of a bf16 array. A type of its own, so that it is not taken for an integer.
+/// A bf16 element. A distinct type, so that it is not taken for an integer.
 struct Bf16 {
   uint16_t bits;
 };
 
-/// An element of an f16 array.
+/// An f16 element.
 struct F16 {
   uint16_t bits;
 };
 
 __device__ __forceinline__ float widen(float value) { return value; }
 
-/// The upper half of a float: exact.
+/// Exact: bf16 is the upper half of a float.
 __device__ __forceinline__ float widen(Bf16 value) {
   return __uint_as_float(static_cast<uint32_t>(value.bits) << 16);
 }
 
 __device__ __forceinline__ float widen(F16 value) { return floatFromF16(value.bits); }
 
-/// To the nearest, halves to even; what is NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 __device__ __forceinline__ Bf16 narrowBf16(float value) { return {bf16FromFloat(value)}; }
 
 __device__ __forceinline__ F16 narrowF16(float value) { return {f16FromFloat(value)}; }

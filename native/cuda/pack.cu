@@ -1,28 +1,29 @@
-// Elements of a file into the rows of a weight matrix.
+// Packs checkpoint tensors into the rows of a weight matrix.
 //
-// pack_elements  a stretch of the file's elements, of any type, to f32 or bf16 rows
-// pack_random    elements that no file has (src/devices/reference/random-weights.ts), likewise
-// pack_rows      rows of f32 to any format: what i8 takes second, since its scales need whole rows
+// pack_elements  a range of a file's elements, of any type, to f32 or bf16 rows
+// pack_random    generated elements (src/devices/reference/random-weights.ts), likewise
+// pack_rows      f32 rows to any format; the second step for i8, whose scales need whole rows
 //
 // Shapes   source: row-major [R, C], or transposed [C, R]; out [rows, C], from `firstRow` on
-// Work     a thread per element, or per four random ones; a block per row
-// Bound    the bus: a file's bytes cross it once; what is random is written at memory speed
+// Work     one thread per element, or per four random ones; pack_rows: one block per row
+// Bound    the bus: a file's bytes cross it once; pack_random: memory bandwidth
 // Checked  bench/gpu/smoke.mjs, pack
 //
-// None of them lets the next kernel start early: linears read weights before they wait.
+// None of these kernels lets the next kernel start early: linear kernels read weights before they
+// wait.
 #include "packed-rows.h"
 #include "philox.h"
 
 namespace perigee {
 
-/// Where the elements of a file's matrix lie in the rows of ours.
+/// Maps the elements of a file's matrix to rows of the packed matrix.
 struct Placement {
   PackedRows out;
   int sourceColumns;
   int transposed;
   int firstRow;
 
-  /// Element `index` of the source, in row-major order; f32 or bf16.
+  /// Stores element `index` of the source, in row-major order; f32 or bf16.
   __device__ void store(int64_t index, float value) const {
     const int64_t sourceRow = index / sourceColumns;
     const int64_t sourceColumn = index % sourceColumns;
@@ -39,7 +40,7 @@ struct Placement {
 struct PackElementsParams {
   Placement place;
   const void* source;
-  int64_t first;  // Number of the stretch's first element in the file's matrix.
+  int64_t first;  // index of the range's first element in the file's matrix
   int64_t count;
   Element element;
 };
@@ -73,7 +74,8 @@ PERIGEE_KERNEL perigee_pack_random(const __grid_constant__ PackRandomParams p) {
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane) {
       const int64_t index = block * kLanes + lane;
-      // 24 bits: exact up to the product, so that it is rounded the same everywhere.
+      // 24 bits: exact up to the multiplication, so that the product is rounded equally on all
+      // devices.
       const float centred = static_cast<float>(words[lane] >> 8) * (1.0f / 8388608.0f) - 1.0f;
       if (index < p.count) p.place.store(index, widen(narrowBf16(__fmul_rn(centred, p.range))));
     }

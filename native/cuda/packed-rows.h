@@ -1,10 +1,10 @@
-// Rows in a weight format: activations that a linear multiplies, and the matrices it multiplies by.
+// Rows in a weight format: both operands of the linear ops, activations and weight matrices.
 //
-// C columns · G = ceil(C / 128) groups; a row begins at a multiple of 16 bytes, but in f32
+// C columns · G = ceil(C / 128) groups; a row is 16-byte aligned, except in f32
 //   f32   C floats, no padding: the rows are a plain [rows, C] tensor
-//   bf16  C halves, then zeros
+//   bf16  C bf16 values, then zeros
 //   i8    C signed bytes, then zeros · G float scales (src/devices/reference/quantize.ts), zeros
-// `rowBytes` of src/devices/cuda/memory/handles.ts says the same to TypeScript.
+// Repeated by `rowBytes` of src/devices/cuda/memory/handles.ts.
 #pragma once
 
 #include "params.h"
@@ -20,7 +20,7 @@ __host__ __device__ constexpr int groupCount(int columns) {
   return (columns + kGroupColumns - 1) / kGroupColumns;
 }
 
-/// Where the scales of an i8 row begin.
+/// Byte offset of the scales in an i8 row.
 __host__ __device__ constexpr int64_t scaleOffset(int columns) {
   return padTo(columns, kRowAlignment);
 }
@@ -50,7 +50,7 @@ struct PackedRows {
     return memory + index * packedRowBytes(format, columns);
   }
 
-  /// The number that one element stands for.
+  /// One element, dequantised.
   __device__ float load(int64_t index, int column) const {
     const uint8_t* const bytes = row(index);
     switch (format) {
@@ -65,7 +65,7 @@ struct PackedRows {
   }
 
   /// Rounds a row to the format: `valueAt(column)` for every column. All threads of a block (whole
-  /// warps) call it; for i8 a value is asked for by another thread than in the other formats.
+  /// warps) call it. For i8 another thread calls `valueAt` for a column than in the other formats.
   template <typename ValueAt>
   __device__ void store(int64_t index, const ValueAt& valueAt) const {
     uint8_t* const bytes = row(index);
@@ -88,7 +88,7 @@ struct PackedRows {
     }
   }
 
-  /// A warp per group of 128 columns, four of them per lane.
+  /// One warp per group of 128 columns, four of them per lane.
   template <typename ValueAt>
   __device__ void storeI8(uint8_t* bytes, const ValueAt& valueAt) const {
     constexpr int kPerLane = kGroupColumns / kWarp;
@@ -107,7 +107,7 @@ struct PackedRows {
         largest = fmaxf(largest, fabsf(values[i]));
       }
 
-      // The same roundings as the definition: divisions in f32, halves to the even integer.
+      // The same rounding as in the definition: f32 divisions, ties to even.
       const float scale = __fdiv_rn(warpMax(largest), kQuantMax);
       if (lane == 0) scales[group] = scale;
 #pragma unroll

@@ -1,4 +1,4 @@
-// Counter-based randomness, the same bits as src/base/rng.ts.
+// Counter-based random numbers, bitwise equal to src/base/rng.ts.
 //
 // Philox 4x32-10. Source: J. Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace perigee {
 
-/// The four outputs of one Philox block, in place of its counter.
+/// Replaces the counter by the four outputs of its Philox block.
 __device__ __forceinline__ void philox(uint32_t (&counter)[4], uint32_t seedLow,
                                        uint32_t seedHigh) {
 #pragma unroll
@@ -23,7 +23,8 @@ __device__ __forceinline__ void philox(uint32_t (&counter)[4], uint32_t seedLow,
   }
 }
 
-/// In [0, 1), 24 bits, exact: the draw for `position` (lane 0 of uniformAt in src/base/rng.ts).
+/// Uniform in [0, 1), 24 bits, exact: the random number for `position` (lane 0 of uniformAt in
+/// src/base/rng.ts).
 __device__ __forceinline__ float uniformAt(uint32_t seedLow, uint32_t seedHigh,
                                            uint32_t position) {
   uint32_t counter[4] = {position, 0, 0, 0};

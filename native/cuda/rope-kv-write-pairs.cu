@@ -1,12 +1,13 @@
-// The work of rope-kv-write.cu where heads turn whole or not at all, without queries for sinks.
+// Rope and KV cache write (rope-kv-write.cu) for heads that are rotated completely or not at all,
+// without sink queries.
 //
-// Formula  as there; pair (i, i + D / 2) turns
-// Shapes   as there; D a multiple of 16 up to 256
-// Work     a lane has four neighbouring dims of either half of a head, so whole pairs: nothing but
-//          sums goes between lanes. A head has as many lanes as its quads want, up to a power of
-//          two. A block is kThreads / lanes heads of one token, or three times as many where tokens
-//          fill the chip: a thread's heads share its angles, and all their loads are under way at
-//          once. A head's bits are the same by both
+// Formula  as in rope-kv-write.cu; pair (i, i + D / 2) is rotated
+// Shapes   as in rope-kv-write.cu; D a multiple of 16 up to 256
+// Work     A lane holds four adjacent dims of each half of a head, so whole pairs: only sums are
+//          exchanged between lanes. A head uses one lane per such quad, rounded up to a power of
+//          two. A block is kThreads / lanes heads of one token; where tokens fill the GPU, three
+//          times as many, so that a thread's heads share the angles and all their loads are in
+//          flight at once. Both variants give the same bits
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token
 // Checked  bench/gpu/smoke.mjs, ropeKvWrite; bench/gpu/rows.mjs
 #include "rope-kv-write.h"
@@ -19,10 +20,10 @@ constexpr int kThreads = 256;
 constexpr int kQuad = 4;
 using Quad = Together<float, kQuad>;
 
-/// Lanes of a head: a power of two, in which every lane but the last ones has a quad of each half.
+/// Lanes per head: a power of two, with a quad of each half for all but the last lanes.
 __device__ __forceinline__ int headLanes(int dims) { return 1 << (32 - __clz(dims / 8 - 1)); }
 
-/// Over the lanes of a head; all lanes of the warp call it.
+/// Reductions over the lanes of a head; all lanes of the warp call them.
 __device__ __forceinline__ float headSum(float value, int lanes) {
   for (int lane = lanes / 2; lane > 0; lane /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, lane);
@@ -36,8 +37,8 @@ __device__ __forceinline__ float headMax(float value, int lanes) {
   return value;
 }
 
-/// What a lane has of a row of D floats: dims [dim, dim + 4) and as many half a row behind; zeros
-/// in a lane without dims.
+/// A lane's part of a row of D floats: dims [dim, dim + 4) and the four dims half a row later;
+/// zeros in a lane without dims.
 struct HeadPart {
   Quad low = {};
   Quad high = {};
@@ -46,7 +47,7 @@ struct HeadPart {
     const float4 quad = __ldg(reinterpret_cast<const float4*>(from));
     return {{quad.x, quad.y, quad.z, quad.w}};
   }
-  /// Numbers that nobody else of the multiprocessor reads: past its own cache.
+  /// Loads data that no other block of the SM reads; bypasses L1.
   __device__ static Quad ofLargeCache(const float* from) {
     const float4 quad = __ldcg(reinterpret_cast<const float4*>(from));
     return {{quad.x, quad.y, quad.z, quad.w}};
@@ -70,7 +71,7 @@ struct HeadPart {
     }
   }
 
-  /// `angles`: cosines low, sines high.
+  /// `angles`: cosines in `low`, sines in `high`.
   __device__ void turn(const HeadPart& angles) {
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
@@ -97,13 +98,13 @@ struct HeadPart {
   }
 };
 
-/// A thread's place among the heads of its token.
+/// A thread's position among the heads of its token.
 struct Place {
-  int lanes;  // of a head
-  int dim;    // the first of the lane's
-  bool has;   // dims at all
-  int head;   // the first of the thread's
-  int step;   // to its next one
+  int lanes;  // lanes per head
+  int dim;    // first dim of the lane
+  bool has;   // the lane has dims
+  int head;   // first head of the thread
+  int step;   // stride to the thread's next head
 
   __device__ Place(int dims, int heads) {
     lanes = headLanes(dims);
@@ -115,15 +116,15 @@ struct Place {
   }
 };
 
-/// What a token has for all its heads.
+/// Data of a token that all its heads share.
 struct Token {
   int64_t index;
   int position;
   int slot;
 };
 
-/// Writes a key or a value, rounded to the format. All lanes of the warp call it; `keeps` only
-/// those that have something to write.
+/// Writes a key or a value, rounded to the format. All lanes of the warp call it; `keeps` is set in
+/// those that write.
 template <typename T>
 __device__ void writePart(const HeadPart& part, const KvLayer& cache, const Token& token,
                           const Place& place, int kvRow, bool keeps) {
@@ -132,8 +133,8 @@ __device__ void writePart(const HeadPart& part, const KvLayer& cache, const Toke
   Bf16 kept = {};
   if constexpr (kScaled<T>) {
     if (cache.tokenScales) {
-      // NaN where a dim is NaN or infinite. Rounded before it divides: what a number stands for is
-      // that multiple of the scale as kept.
+      // NaN where a dim is NaN or infinite. The scale is rounded before the division, so that
+      // elements are multiples of the stored scale.
       float most = 0.0f;
       float poison = 0.0f;
       HeadPart(part).forEach([&](float value) {
@@ -158,7 +159,7 @@ __device__ void writePart(const HeadPart& part, const KvLayer& cache, const Toke
   }
 }
 
-/// Norm and turn of one head, and where it goes. All lanes of the warp call it.
+/// Norm, rotation and store of one head. All lanes of the warp call it.
 __device__ __forceinline__ void writeHead(const RopeKvWriteParams& p, HeadPart& part, int head,
                                           const Token& token, const Place& place,
                                           const HeadPart& angles) {
@@ -167,7 +168,7 @@ __device__ __forceinline__ void writeHead(const RopeKvWriteParams& p, HeadPart& 
   const bool isQuery = head < p.heads;
   const int kvRow = head - p.heads;
 
-  // 1. The norm: sums are over lanes, so that those without one take part.
+  // 1. RMS norm. Sums run over lanes, so lanes of heads without a norm take part.
   if (p.queryNorm != nullptr || p.keyNorm != nullptr) {
     float squares = 0.0f;
     part.forEach([&](float value) { squares += value * value; });
@@ -180,10 +181,10 @@ __device__ __forceinline__ void writeHead(const RopeKvWriteParams& p, HeadPart& 
     }
   }
 
-  // 2. Values pass unchanged.
+  // 2. Rotation; values pass unchanged.
   if (p.rope != nullptr && kvRow < cache.kvHeads) part.turn(angles);
 
-  // 3. Queries, and the keys and values of a token that is kept.
+  // 3. Stores queries, and keys and values of tokens that have a slot.
   if (isQuery && place.has) {
     float* const to = p.query + (token.index * p.heads + head) * dims + place.dim;
     part.store(to, to + dims / 2, 1.0f);
@@ -202,7 +203,7 @@ __device__ __forceinline__ void writeHeads(const RopeKvWriteParams& p) {
   const int heads = p.heads + 2 * p.cache.kvHeads;
   const Place place(dims, kHeads);
 
-  // 1. What the host wrote, ahead of the wait.
+  // 1. Inputs written by the host, loaded before the wait.
   const Token token = {blockIdx.x, p.positions[blockIdx.x], p.slots[blockIdx.x]};
   HeadPart angles;
   if (p.rope != nullptr && place.has) {
@@ -221,7 +222,7 @@ __device__ __forceinline__ void writeHeads(const RopeKvWriteParams& p) {
     parts[i] = {HeadPart::ofLargeCache(from), HeadPart::ofLargeCache(from + dims / 2)};
   }
 
-  // 3. Each goes to its place.
+  // 3. Processes and stores each head.
 #pragma unroll
   for (int i = 0; i < kHeads; ++i) {
     writeHead(p, parts[i], place.head + i * place.step, token, place, angles);

@@ -1,13 +1,14 @@
-// From the attention projection's rows to positioned queries and a filled cache: heads of any size
-// and any part of it turned. Those of whole pairs have kernels of their own
+// Rope and KV cache write: rotates queries and keys of the attention projection and fills the
+// cache. Any head dim, any rotated part of it. Completely rotated heads have faster kernels
 // (rope-kv-write-pairs.cu).
 //
-// Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims:
-//          pair (i, i + half) turns by the angle of (position, i); the value passes unchanged.
-//          Sink queries are the queries turned by min(position, sinkPositionMax)
+// Formula  query, key: RMS norm per head (optional), then rope on the first `rotary` dims: pair (i,
+//          i + half) is rotated by the angle of (position, i). Values are copied. Sink queries are
+//          the queries rotated by min(position, sinkPositionMax) instead.
 // Shapes   qkv [T, H + 2K, D]; query [T, H, D]; rope [positions, rotary]: cosines, then sines;
 //          positions, slots [T]; cache: kv-pool.h
-// Work     a warp per token and head of queries, keys or values; blocks of kWarps heads of a token
+// Work     one warp per token and head of queries, keys or values; a block is kWarps heads of a
+//          token
 // Bound    memory: 4 (H + 2K) D bytes read and about as many written per token
 // Checked  bench/gpu/smoke.mjs, ropeKvWrite
 #include "rope-kv-write.h"
@@ -20,8 +21,8 @@ constexpr int kWarps = 8;
 constexpr int kHeadDimMax = 256;
 constexpr int kPerLane = kHeadDimMax / kWarp;
 
-/// A head's vector in the registers of a warp: lane l has kWide dims from kWide l on, then as many
-/// from kWide (l + 32) on, ... kWide: 4, or 1 where rows do not begin at multiples of 16 bytes.
+/// A head's vector in the registers of a warp: lane l holds kWide dims from kWide l on, then kWide
+/// dims from kWide (l + 32) on, and so on. kWide is 4, or 1 where rows are not 16-byte aligned.
 template <int kWide>
 struct HeadVector {
   float values[kPerLane];
@@ -36,7 +37,7 @@ struct HeadVector {
     }
   }
 
-  /// The same for kWide dims at once; `dims` is a multiple of it.
+  /// The same for kWide dims at once; `dims` is a multiple of kWide.
   template <typename Body>
   __device__ static void forParts(int dims, const Body& body) {
 #pragma unroll
@@ -73,7 +74,8 @@ struct HeadVector {
     forDims(dims, [&](int i, int d) { values[i] = values[i] * scale * weight[d]; });
   }
 
-  /// `angles`: cosines, then sines. `scratch` [D]: the warp's own, where lanes see each other.
+  /// `angles`: cosines, then sines. `scratch` [D]: shared memory of this warp, to exchange dims
+  /// between lanes.
   __device__ void rotate(const float* angles, int rotary, int dims, float* scratch) {
     store(scratch, dims);
     __syncwarp();
@@ -89,7 +91,7 @@ struct HeadVector {
     __syncwarp();
   }
 
-  /// NaN where a dim is NaN or infinite, else the largest magnitude.
+  /// The largest magnitude; NaN if a dim is NaN or infinite.
   __device__ float largest(int dims) const {
     float most = 0.0f;
     float poison = 0.0f;
@@ -104,8 +106,8 @@ struct HeadVector {
   }
 };
 
-/// Writes a key or a value, rounded to the format, zeros behind it. `tokenScale` is written where
-/// tokens have scales; `calibrated` counts where they have none.
+/// Writes a key or a value, rounded to the format, with zero padding. With per-token scales it
+/// writes `tokenScale`; otherwise it uses the scale `calibrated`.
 template <typename T, int kWide>
 __device__ void writeVector(uint8_t* row, const HeadVector<kWide>& vector, const KvLayer& cache,
                             Bf16* tokenScale, float calibrated) {
@@ -113,7 +115,8 @@ __device__ void writeVector(uint8_t* row, const HeadVector<kWide>& vector, const
   if constexpr (kScaled<T>) {
     scale = calibrated;
     if (cache.tokenScales) {
-      // Rounded before it divides: what a number stands for is that multiple of the scale as kept.
+      // The scale is rounded before the division, so that elements are multiples of the stored
+      // scale.
       const float largest = __fdiv_rn(vector.largest(cache.headDim), kLargest<T>);
       const Bf16 kept = narrowBf16(largest);
       if (threadIdx.x % kWarp == 0) *tokenScale = kept;
@@ -133,7 +136,7 @@ __device__ void writeVector(uint8_t* row, const HeadVector<kWide>& vector, const
   });
 }
 
-/// What a warp does: one head of one token. Heads count queries first, then keys, then values.
+/// A warp's work: one head of one token. Heads are numbered queries first, then keys, then values.
 template <int kWide>
 __device__ void writeHead(const RopeKvWriteParams& p, int64_t token, int head, float* scratch) {
   const KvLayer& cache = p.cache;
@@ -149,7 +152,7 @@ __device__ void writeHead(const RopeKvWriteParams& p, int64_t token, int head, f
     vector.rotate(p.rope + static_cast<int64_t>(place) * p.rotary, p.rotary, dims, scratch);
   };
 
-  // 1. Queries, and those for the sinks.
+  // 1. Queries and sink queries.
   if (head < p.heads) {
     const int64_t at = (token * p.heads + head) * dims;
     turn(p.queryNorm, position);
@@ -160,7 +163,7 @@ __device__ void writeHead(const RopeKvWriteParams& p, int64_t token, int head, f
     return;
   }
 
-  // 2. The key or value of a token that is kept.
+  // 2. The key or value of a token that has a slot.
   if (slot < 0) return;
   const bool isValue = head >= p.heads + cache.kvHeads;
   const int kvHead = (head - p.heads) % cache.kvHeads;

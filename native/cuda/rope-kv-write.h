@@ -1,4 +1,4 @@
-// What kernels of ropeKvWrite are told (rope-kv-write.cu, rope-kv-write-pairs.cu).
+// Parameters of the ropeKvWrite kernels (rope-kv-write.cu, rope-kv-write-pairs.cu).
 #pragma once
 
 #include "kv-pool.h"
@@ -11,7 +11,7 @@ struct RopeKvWriteParams {
   float* sinkQuery;  // null: none
   KvLayer cache;
   const int* positions;
-  const int* slots;        // negative: nowhere
+  const int* slots;        // negative: not written to the cache
   const float* rope;       // null: none
   const float* queryNorm;  // [D], null: none
   const float* keyNorm;

@@ -1,7 +1,7 @@
-// A row in the registers of a block: four neighbouring columns at a time, 16 bytes of f32.
+// A row held in the registers of a block, in quads: four adjacent columns, 16 bytes of f32.
 //
-// Thread i of B has quads i, i + B, ... So a warp has 128 neighbouring columns of each: a group of
-// an i8 row.
+// Thread i of B holds quads i, i + B, ... So a warp holds 128 adjacent columns, a quantisation
+// group of an i8 row, in each of them.
 #pragma once
 
 #include "packed-rows.h"
@@ -16,7 +16,8 @@ template <int kQuads>
 struct RowQuads {
   float4 quads[kQuads];
 
-  /// Calls `body(i, column)`: column is the first of quad i, below `columns`.
+  /// Calls `body(i, column)` for each quad i of this thread; `column` is its first, below
+  /// `columns`.
   template <typename Body>
   __device__ static void forOwn(int columns, const Body& body) {
 #pragma unroll
@@ -32,7 +33,7 @@ struct RowQuads {
     });
   }
 
-  /// The same where nobody reads the row soon: it leaves the cache first.
+  /// The same with an evict-first hint, for rows that are not read again soon.
   __device__ void loadOnce(const float* row, int columns) {
     forOwn(columns, [&](int i, int column) {
       quads[i] = __ldcs(reinterpret_cast<const float4*>(row + column));
@@ -45,8 +46,8 @@ struct RowQuads {
     });
   }
 
-  /// Row `index` of packed memory, from column `first` on, a multiple of four as the row's length
-  /// is: the numbers that `PackedRows::load` gives.
+  /// Loads row `index` of packed memory from column `first` on, dequantised as by
+  /// `PackedRows::load`. `first` and the row's length are multiples of four.
   __device__ void loadPacked(const PackedRows& from, int64_t index, int first) {
     const uint8_t* const bytes = from.row(index);
     switch (from.format) {
@@ -107,7 +108,7 @@ struct RowQuads {
     });
   }
 
-  /// The same roundings as `PackedRows::store`: divisions in f32, halves to the even integer.
+  /// The same rounding as `PackedRows::store`: f32 divisions, ties to even.
   __device__ void storeI8(uint8_t* bytes, int columns) const {
     int8_t* const out = reinterpret_cast<int8_t*>(bytes);
     float* const scales = reinterpret_cast<float*>(bytes + scaleOffset(columns));

@@ -1,15 +1,15 @@
-// Which tokens of a row min_p, top_k and top_p leave: those of at least one ranking.
+// The threshold of min_p, top_k and top_p: they keep the tokens whose ranking is at least a bound.
 //
-// Bins of the row (likelihood-bins.h) say in which of them the k-th token is, and in which the
-// smallest likeliest set ends that reaches top_p. Only tokens of these are candidates; what is
-// above is kept, and counts as a sum.
+// The bins of the row (likelihood-bins.h) locate the k-th token and the end of the nucleus (the
+// smallest set of most likely tokens that reaches top_p). Only the tokens of these bins are
+// candidates. The tokens of better bins are kept and enter as sums.
 #pragma once
 
 #include "likely-tokens.h"
 
 namespace perigee {
 
-/// A row of logits, its temperature and its largest scaled logit.
+/// A row of logits with its temperature and largest scaled logit.
 struct ScaledRow {
   const float* logits;
   int tokens;
@@ -21,7 +21,7 @@ struct ScaledRow {
   }
 };
 
-/// What leaves tokens out. Below `least` none is kept.
+/// Filters of a row. Tokens with an order below `least` are dropped.
 struct Filter {
   uint32_t least;
   uint64_t topK;  // 0: off
@@ -31,13 +31,13 @@ struct Filter {
   __device__ bool weighs() const { return topP < 1.0f; }
 };
 
-/// Bins [first, last] in which the thresholds lie. With `first` being kBins all is kept.
+/// Bins [first, last] that contain the thresholds. If `first` is kBins, all tokens are kept.
 struct Stretch {
   int first;
   int last;
-  uint64_t count;   // in the bins before
-  uint64_t weight;  // in the bins before
-  uint64_t behind;  // weight in the bins behind, of what top_k keeps
+  uint64_t count;   // tokens in better bins
+  uint64_t weight;  // weight of better bins
+  uint64_t behind;  // weight of the worse bins that top_k keeps
 };
 
 struct BoundMemory {
@@ -47,7 +47,7 @@ struct BoundMemory {
   Candidates candidates;
 };
 
-/// Counts and weighs the tokens of a slice, as far as the filter asks for it.
+/// Fills counts and weights of a slice's tokens, as far as the filter needs them.
 __device__ __forceinline__ void fillBins(Bins& bins, const ScaledRow& row, Slice slice,
                                          const Filter& filter) {
   bins.clear();
@@ -61,7 +61,7 @@ __device__ __forceinline__ void fillBins(Bins& bins, const ScaledRow& row, Slice
   __syncthreads();
 }
 
-/// Where the thresholds lie. Takes back a top_k that leaves out nothing that weighs anything.
+/// Locates the thresholds. Disables top_k if all tokens that it would drop have weight 0.
 __device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filter) {
   const Bins& bins = memory.bins;
   const auto countOf = [&](int bin) { return static_cast<uint64_t>(bins.counts[bin]); };
@@ -72,7 +72,7 @@ __device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filt
     return blockSum(mine, memory.scratch);
   };
 
-  // 1. The k-th token's bin.
+  // 1. The bin of the k-th token.
   int kth = kBins;
   if (filter.ranks()) {
     const auto reaches = [&](uint64_t count) { return count >= filter.topK; };
@@ -87,7 +87,8 @@ __device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filt
     return {kth, kth, sumBefore(kth, countOf), 0, 0};
   }
 
-  // 2. The bin in which the set ends at the earliest: not all of the k-th token's bin may count.
+  // 2. The first bin in which the nucleus may end. `total` leaves out the k-th token's bin, of
+  // which only a part may be kept.
   const uint64_t total = sumBefore(kth, weightIn);
   const double target = static_cast<double>(filter.topP) * static_cast<double>(total);
   const auto reaches = [&](uint64_t weight) { return static_cast<double>(weight) >= target; };
@@ -97,8 +98,8 @@ __device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filt
   return {first, first, 0, crossing.before, total - crossing.before - weightIn(first)};
 }
 
-/// How many of `tied` tokens are kept where each weighs `weight`, all above weigh `above` and
-/// `target` is to be reached; at least one.
+/// How many of `tied` tokens of equal weight `weight` are kept, if all better tokens weigh `above`
+/// and the sum must reach `target`; at least one.
 __device__ __forceinline__ uint64_t keptTies(uint64_t weight, uint64_t above, double target,
                                              uint64_t tied) {
   if (weight == 0) return 1;
@@ -108,8 +109,8 @@ __device__ __forceinline__ uint64_t keptTies(uint64_t weight, uint64_t above, do
   return ties;
 }
 
-/// The least ranking that is kept. `each(visit(order, token))` goes over the candidates with all
-/// threads; `stretch` says what is above them.
+/// The smallest ranking that is kept. `each(visit(order, token))` visits the candidates with all
+/// threads; `stretch` holds the sums of the tokens above them.
 template <typename Each>
 __device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledRow& row,
                                               const Filter& filter, const Stretch& stretch,
@@ -125,7 +126,7 @@ __device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledR
            });
   };
 
-  // 1. Between which orders to look.
+  // 1. Range of the candidates' orders.
   uint32_t lowest = 0xffffffffu;
   uint32_t highest = 0;
   each([&](uint32_t order, int) {
@@ -145,14 +146,14 @@ __device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledR
   }
   if (!filter.weighs()) return static_cast<uint64_t>(least) << 32;
 
-  // 3. Where the set ends.
+  // 3. The end of the nucleus.
   const double total = static_cast<double>(weightFrom(least) + stretch.behind);
   const double target = static_cast<double>(filter.topP) * total;
   const uint32_t end = largestThat(least, highest, [&](uint32_t middle) {
     return static_cast<double>(weightFrom(middle)) >= target;
   });
 
-  // 4. Tokens of one order have one weight: a division says how many of them it takes.
+  // 4. Tokens of equal order have equal weight, so a division gives the number that is kept.
   const uint64_t tied = sumOf([&](uint32_t order, int) { return uint64_t{order == end}; });
   const uint64_t weight = weightOf(floatOf(end), row.max);
   const uint64_t above = weightFrom(end) - tied * weight;

@@ -1,18 +1,26 @@
-// One token per row.
+// Token sampling, one token per row: temperature, top-k, top-p and min-p.
 //
-// Formula  temperature 0: the first largest logit. Else scaled = logit / temperature, kept where
-//          scaled >= max + ln(min_p), >= the k-th largest, and inside the smallest likeliest set
-//          that reaches top_p; then the first token by rising id at which the running sum of
-//          exp(scaled - max) exceeds uniformAt(seed, position) * total
-// Shapes   logits [R, V]; bests [R, slices] of best-tokens.cu; the others [R], seeds [R, 2]
-// Work     so many blocks per row that the chip is full, each with its part of the row: for top_k
-//          and top_p they fill bins (likelihood-bins.h), else they weigh their part. The last one
-//          to be done finds the threshold among the few tokens of one bin and draws: it walks over
-//          the row once more for top_k and top_p, else over one part
-// Bound    L2: 4 V bytes for a walk of many blocks, and as many for one of one block
-// Ladder   a block per row, four walks of digits for top_k and for top_p each: 1.5 ms at batch 1,
-//          3.6 ms at batch 256 with both; bins instead of digits, many blocks per row
-// Checked  bench/gpu/smoke.mjs, sample; test/devices/cuda/ops/sample.test.ts
+//    logits [V]  | block 0 | block 1 | ... |      input: the row's maximum (best_tokens)
+//    filtered:     bins    + bins    + ...  -> last block: threshold bin -> candidates -> bound
+//                                                          -> weigh kept tokens by tile -> token
+//    unfiltered:   weight  + weight  + ...  -> last block: part with the target -> tile -> token
+//
+// Formula   temperature 0: argmax, the first of equal logits. Else scaled = logit / temperature; a
+//           token is kept if scaled >= max + ln(min_p), if scaled >= the k-th largest, and if it is
+//           in the smallest set of most likely tokens whose probability reaches top_p (the
+//           nucleus). The result is the first kept token, by rising id, at which the running sum of
+//           exp(scaled - max) exceeds uniformAt(seed, position) * total
+// Shapes    logits [R, V]; bests [R, slices] of best-tokens.cu; seeds [R, 2]; the other inputs and
+//           the output [R]
+// Work      Enough blocks per row to fill the GPU, each with a part of the row. With top_k or top_p
+//           they fill bins (likelihood-bins.h), else they sum the weights of their part. The last
+//           block of a row finds the threshold among the few tokens of one bin and samples: with
+//           top_k or top_p by another pass over the row, else by a pass over one part
+// Bound     L2: 4 V bytes for the pass by many blocks, and as many for the pass by one block
+// Versions  one block per row, with four radix passes each for top_k and for top_p: 1.5 ms at batch
+//           1, 3.6 ms at batch 256 with both; now bins instead of radix digits and many blocks per
+//           row
+// Checked   bench/gpu/smoke.mjs, sample; test/devices/cuda/ops/sample.test.ts
 #include "philox.h"
 #include "sample-bound.h"
 
@@ -28,7 +36,7 @@ struct SampleParams {
   const uint32_t* seeds;
   const int* positions;
   const uint64_t* bests;
-  RowState* states;  // [R]; not used with one block per row
+  RowState* states;  // [R]; unused with one block per row
   int tokens;        // V
   int slices;
 };
@@ -48,7 +56,8 @@ struct SampleMemory {
   }
 };
 
-/// Tokens of one of the tiles that a slice is cut into; as many as findCrossing takes at most.
+/// Tokens per tile, for at most kTiles tiles per slice. For V <= 2^19 a tile has at most
+/// kAmountsMax tokens, as findCrossing needs.
 __device__ int tileTokensOf(Slice slice) {
   return static_cast<int>(padTo((slice.end - slice.start + kTiles - 1) / kTiles, kWarp));
 }
@@ -58,7 +67,8 @@ __device__ int tilesOf(Slice slice) {
   return width == 0 ? 0 : (slice.end - slice.start + width - 1) / width;
 }
 
-/// Weighs what is kept of each tile of a slice, a warp per tile. `keeps(order, value, token)`.
+/// Sums the weights of the kept tokens in each tile of a slice, one warp per tile. A token is kept
+/// if `keeps(order, value, token)`.
 template <typename Keeps>
 __device__ void weighTiles(SampleMemory& memory, const ScaledRow& row, Slice slice,
                            const Keeps& keeps) {
@@ -84,7 +94,7 @@ __device__ void weighTiles(SampleMemory& memory, const ScaledRow& row, Slice sli
   __syncthreads();
 }
 
-/// Weighs the tiles of what is above `stretch`, and collects the candidates in it.
+/// Sums the weights of the tokens above `stretch` by tile, and collects the candidates in it.
 __device__ void gather(SampleMemory& memory, const ScaledRow& row, const Filter& filter,
                        const Stretch& stretch) {
   Candidates& candidates = memory.bound.candidates;
@@ -98,7 +108,7 @@ __device__ void gather(SampleMemory& memory, const ScaledRow& row, const Filter&
   });
 }
 
-/// Adds the candidates that are kept to the tiles they are in.
+/// Adds the weights of the kept candidates to their tiles.
 __device__ void addCandidates(SampleMemory& memory, const ScaledRow& row, uint64_t bound) {
   const int width = tileTokensOf({0, row.tokens});
   memory.bound.candidates.each([&](uint32_t order, int token) {
@@ -112,8 +122,8 @@ __device__ void addCandidates(SampleMemory& memory, const ScaledRow& row, uint64
   __syncthreads();
 }
 
-/// The least ranking that top_k and top_p keep, with the tiles of the row weighed by it. The row's
-/// bins are full.
+/// The smallest ranking that top_k and top_p keep. Also computes the tiles' weights of the kept
+/// tokens. Needs the row's complete bins.
 __device__ uint64_t select(SampleMemory& memory, const ScaledRow& row, Filter filter) {
   const Stretch stretch = findStretch(memory.bound, filter);
   gather(memory, row, filter, stretch);
@@ -127,7 +137,8 @@ __device__ uint64_t select(SampleMemory& memory, const ScaledRow& row, Filter fi
     return bound;
   }
 
-  // Thousands of logits that are nearly the same: all of the row is looked at again and again.
+  // Thousands of nearly equal logits: the candidates overflow, so every bisection step passes over
+  // the whole row.
   const auto each = [&](const auto& visit) {
     walk(row.logits, {0, row.tokens},
          [&](int token, float logit) { visit(orderOf(row.scaled(logit)), token); });
@@ -139,7 +150,7 @@ __device__ uint64_t select(SampleMemory& memory, const ScaledRow& row, Filter fi
   return bound;
 }
 
-/// Where a draw looks: a slice, the weight of all before it, and of the whole row.
+/// Where the sampled token lies: a slice, the weight before it, and the weight of the whole row.
 struct Place {
   Slice slice;
   uint64_t before;
@@ -147,7 +158,7 @@ struct Place {
 };
 
 /// The first token at which the running sum exceeds uniform * total. The tiles of the place's slice
-/// are weighed.
+/// must hold their weights.
 __device__ int draw(SampleMemory& memory, const ScaledRow& row, uint64_t bound, const Place& place,
                     float uniform) {
   BoundMemory& shared = memory.bound;
@@ -170,7 +181,8 @@ __device__ int draw(SampleMemory& memory, const ScaledRow& row, uint64_t bound, 
   return start + findCrossing(count, tokenWeight, exceeds, shared.found, shared.scratch).index;
 }
 
-/// The part of a row whose blocks left the weights of all parts, in which a draw ends.
+/// Locates the part of a row in which the running sum crosses the target, from the weights of all
+/// parts.
 __device__ Place findPart(SampleMemory& memory, const ScaledRow& row, const RowState& state,
                           int parts, float uniform) {
   BoundMemory& shared = memory.bound;
@@ -183,7 +195,7 @@ __device__ Place findPart(SampleMemory& memory, const ScaledRow& row, const RowS
   return {sliceOf(row.tokens, part.index, parts), part.before, total};
 }
 
-/// The weight of a slice whose tiles are weighed.
+/// The weight of a slice, from its tiles.
 __device__ uint64_t weightOfTiles(SampleMemory& memory, Slice slice) {
   const int index = static_cast<int>(threadIdx.x);
   return blockSum(index < tilesOf(slice) ? memory.tile(index) : 0, memory.bound.scratch);
@@ -200,7 +212,8 @@ perigee_sample(const __grid_constant__ SampleParams p) {
   const int part = static_cast<int>(blockIdx.y);
   const int parts = static_cast<int>(gridDim.y);
 
-  // 1. The largest. Where it is infinite a distribution has no meaning.
+  // 1. The largest logit. If it is infinite there is no distribution, and the row is sampled
+  // greedily.
   const float temperature = p.temperature[index];
   const int slice = static_cast<int>(threadIdx.x);
   const uint64_t mine = slice < p.slices ? p.bests[index * p.slices + slice] : 0;
@@ -213,7 +226,7 @@ perigee_sample(const __grid_constant__ SampleParams p) {
     return;
   }
 
-  // 2. What is kept.
+  // 2. The filters.
   const int topK = p.topK[index];
   const float minP = p.minP[index];
   Filter filter = {orderOf(-infinity()), topK > 0 && topK < p.tokens ? topK : uint64_t{0},
@@ -226,7 +239,7 @@ perigee_sample(const __grid_constant__ SampleParams p) {
   const uint64_t all = static_cast<uint64_t>(filter.least) << 32;
   const auto isKept = [&](uint32_t order, float, int) { return order >= filter.least; };
 
-  // 3. Each block's part of the row, for the last one to go on with.
+  // 3. Each block's part of the row; the last block of the row continues.
   const Slice ours = sliceOf(p.tokens, part, parts);
   RowState& state = p.states[parts > 1 ? index : 0];
   if (selects) {
@@ -242,7 +255,7 @@ perigee_sample(const __grid_constant__ SampleParams p) {
     if (selects) loadBins(shared.bins, state);
   }
 
-  // 4. The draw.
+  // 4. Sampling.
   const float uniform = uniformAt(p.seeds[2 * index], p.seeds[2 * index + 1],
                                   static_cast<uint32_t>(p.positions[index]));
   uint64_t bound = all;

@@ -1,7 +1,7 @@
-// x = cap * tanh(x / cap).
+// Logit softcap: x = cap * tanh(x / cap).
 //
 // Shapes   x [count] f32
-// Work     a thread per element, striding over the grid
+// Work     one thread per element, grid-stride loop
 // Bound    memory: 4 bytes read and 4 written per element
 // Checked  bench/gpu/smoke.mjs, softcap
 #include "params.h"

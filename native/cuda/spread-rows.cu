@@ -1,8 +1,8 @@
-// out[s][i] = values[starts[s] + i] for i below starts[s + 1] - starts[s]: block tables travel one
-// behind the other, and are used as a table of equally long rows.
+// Expands ragged rows, stored one after another, to a table of equally long rows: block tables.
+// out[s][i] = values[starts[s] + i] for 0 <= i < starts[s + 1] - starts[s].
 //
 // Shapes   out [S, M] i32, starts [S + 1] i32, values [starts[S] or more] i32
-// Work     a block per row
+// Work     one block per row
 // Bound    memory: 4 bytes read and 4 written per element of `values`
 // Checked  bench/gpu/smoke.mjs, spreadRows
 #include "params.h"
@@ -20,7 +20,7 @@ PERIGEE_KERNEL perigee_spread_rows(const __grid_constant__ SpreadRowsParams p) {
   joinStream();
   const int row = blockIdx.x;
   const int start = p.starts[row];
-  // What is too long ends where its row does, rather than in the next one.
+  // Rows that are too long are truncated, so that they do not overwrite the next row.
   const int given = p.starts[row + 1] - start;
   const int length = given < p.columns ? given : p.columns;
   int* const out = p.out + static_cast<int64_t>(row) * p.columns;

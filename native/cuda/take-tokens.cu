@@ -1,8 +1,8 @@
-// ids[t] = drawn[sources[t]] where sources[t] >= 0: tokens that the step before drew go to the next
-// one without a way over the host.
+// Fills token ids from the tokens that the previous step sampled, without a round trip to the host:
+// ids[t] = drawn[sources[t]] where sources[t] >= 0.
 //
 // Shapes   ids, sources [T] i32, drawn [R] i32
-// Work     a thread per token
+// Work     one thread per token
 // Bound    latency: 12 bytes per token
 // Checked  bench/gpu/smoke.mjs, takeTokens
 #include "params.h"

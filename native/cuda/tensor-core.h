@@ -1,6 +1,5 @@
-// Products on tensor cores, one warp at a time, by the instructions that every architecture from
-// sm_80 on has, and what brings tiles to them. An emulator puts its own in this place
-// (test/devices/cuda/emulator).
+// Warp-level matrix products (mma.sync), available from sm_80 on, and the loads and copies that
+// feed them. An emulator substitutes its own file (test/devices/cuda/emulator).
 #pragma once
 
 #include "numbers.h"
@@ -21,7 +20,7 @@ __device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// The same with the elements' type named.
+/// The same, overloaded by element type.
 __device__ __forceinline__ void multiplyAdd(float (&sum)[4], const unsigned (&a)[4],
                                             const unsigned (&b)[2], Bf16) {
   multiplyAdd(sum, a, b);
@@ -49,7 +48,7 @@ __device__ __forceinline__ void multiplyAddS8(int (&sum)[4], const unsigned (&a)
       : "r"(a[0]), "r"(a[1]), "r"(b), "r"(begin));
 }
 
-/// Two neighbours of a fragment, the one of the lower column in the lower half; to the nearest.
+/// Two adjacent elements of a fragment, rounded to nearest; the lower column is in the lower half.
 __device__ __forceinline__ unsigned packPair(float lower, float upper, Bf16) {
   unsigned pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
@@ -62,39 +61,39 @@ __device__ __forceinline__ unsigned packPair(float lower, float upper, F16) {
   return pair;
 }
 
-/// 2^x by the special units: a relative error of 2^-22, 0 for -infinity and where the result
-/// would be below 2^-126.
+/// 2^x by the special function unit: relative error 2^-22; 0 for -infinity and for results below
+/// 2^-126.
 __device__ __forceinline__ float powerOfTwo(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
 
-/// A matrix [8, 8] of 16-bit elements, transposed: of what is held as (row g, columns 2t and
-/// 2t + 1), a lane gets (rows 2t and 2t + 1, column g).
+/// Transposes an [8, 8] matrix of 16-bit elements: a lane that held (row g, columns 2t and 2t + 1)
+/// gets (rows 2t and 2t + 1, column g).
 __device__ __forceinline__ unsigned transposeMatrix(unsigned pair) {
   unsigned transposed;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
   return transposed;
 }
 
-/// a * b + c of two bf16 each, rounded once.
+/// a * b + c on two bf16 each, rounded once.
 __device__ __forceinline__ unsigned multiplyAddPair(unsigned a, unsigned b, unsigned c) {
   unsigned pair;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(a), "r"(b), "r"(c));
   return pair;
 }
 
-/// An address within shared memory. Sums of it and byte counts stay 32 bits wide.
+/// A shared memory address. It is 32 bits wide, so address arithmetic is too.
 using SharedAddress = unsigned;
 
 __device__ __forceinline__ SharedAddress sharedAddress(const void* shared) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(shared));
 }
 
-/// Four matrices [8, 8] of 16-bit elements. Lane i gives the address of row i % 8 of matrix i / 8,
-/// 16 bytes at a multiple of 16; with g and t as above it gets (row g, columns 2t and 2t + 1) of
-/// each.
+/// Loads four [8, 8] matrices of 16-bit elements. Lane i passes the address of row i % 8 of matrix
+/// i / 8, 16 bytes at a multiple of 16. With g and t as above it gets (row g, columns 2t and 2t +
+/// 1) of each matrix.
 __device__ __forceinline__ void loadMatrix(unsigned (&to)[4], SharedAddress row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -102,7 +101,7 @@ __device__ __forceinline__ void loadMatrix(unsigned (&to)[4], SharedAddress row)
                : "memory");
 }
 
-/// The same of the transposed matrices: a lane gets (rows 2t and 2t + 1, column g) of each.
+/// The same with the matrices transposed: a lane gets (rows 2t and 2t + 1, column g) of each.
 __device__ __forceinline__ void loadMatrixTransposed(unsigned (&to)[4], SharedAddress row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -110,8 +109,8 @@ __device__ __forceinline__ void loadMatrixTransposed(unsigned (&to)[4], SharedAd
                : "memory");
 }
 
-/// Begins to copy 16 bytes to shared memory, past the first cache: `bytes` of them (0 to 16), and
-/// zeros behind. With 0 nothing is read, but `from` must be an address.
+/// Starts an asynchronous copy of 16 bytes to shared memory, bypassing L1: `bytes` of them (0 to
+/// 16), then zeros. With 0 nothing is read, but `from` must be a valid address.
 __device__ __forceinline__ void copyAsync(SharedAddress to, const void* from, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
@@ -119,13 +118,13 @@ __device__ __forceinline__ void copyAsync(SharedAddress to, const void* from, in
                : "memory");
 }
 
-/// Makes one group of all copies that this thread began since the last group.
+/// Groups all copies that this thread started since the last group.
 __device__ __forceinline__ void commitCopies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/// Until at most kPending of this thread's newest groups are under way. Other threads see what was
-/// copied behind a barrier.
+/// Waits until at most the newest kPending groups of this thread are in flight. Other threads see
+/// the data after a barrier.
 template <int kPending>
 __device__ __forceinline__ void waitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,14 +1,14 @@
-// Copies of boxes of a tensor to shared memory by the copy engine, from sm_90 on. Code for
-// architectures before may include this and not use it. PTX behind functions: an emulator puts its
-// own file in this place (test/devices/cuda/emulator).
+// TMA copies of tensor boxes to shared memory, from sm_90 on. Code for older architectures may
+// include this header but not call it. The PTX is wrapped in functions, so that an emulator can
+// substitute its own file (test/devices/cuda/emulator).
 #pragma once
 
 #include "barrier.h"
 
 namespace perigee {
 
-/// A tensor in global memory for the copy engine, made by the driver (cuTensorMapEncodeTiled). Must
-/// lie in the arguments of a kernel.
+/// A TMA descriptor of a tensor in global memory, made by the driver (cuTensorMapEncodeTiled). Must
+/// be a kernel argument.
 struct alignas(64) TensorMap {
   uint64_t words[16];
 };
@@ -17,18 +17,18 @@ __device__ __forceinline__ void prefetchMap(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/// Orders copies that this thread starts behind writes to global memory that it has seen.
+/// Orders this thread's later TMA copies after writes to global memory that it has observed.
 __device__ __forceinline__ void acceptGlobal() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/// Where a box begins in a tensor of five dimensions, the innermost first. Elements outside of the
-/// tensor are zeros.
+/// Coordinates of a box in a tensor of five dimensions, innermost first. Elements outside the
+/// tensor are read as zeros.
 struct BoxPlace {
   int at[5];
 };
 
-/// Starts to copy one box to shared memory; its bytes count towards the phase of `barrier`.
+/// Starts to copy one box to shared memory; its bytes count towards the current phase of `barrier`.
 __device__ __forceinline__ void copyBox(void* to, const TensorMap& map, const BoxPlace& from,
                                         Barrier& barrier) {
   asm volatile(

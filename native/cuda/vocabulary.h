@@ -1,8 +1,9 @@
-// Rows of logits: what sampling and log-probabilities share.
+// Rows of logits: shared code of sampling and log-probabilities.
 //
-// Weights exp(logit - max) are counted in units of 2^-44, as whole numbers. Sums of them are exact,
-// so they are the same in any order: by atomics, in pieces, by any number of blocks. A vocabulary
-// of 2^19 tokens fits 64 bits. What is rounded away is less than 2^-45 of the likeliest token.
+// Weights exp(logit - max) are integers in units of 2^-44 (fixed point). So their sums are exact
+// and the same in any order: by atomics, in parts, by any number of blocks. The sum over a
+// vocabulary of 2^19 tokens fits 64 bits. The rounding error is below 2^-45 of the most likely
+// token's weight.
 #pragma once
 
 #include "packed-rows.h"
@@ -13,33 +14,33 @@ namespace perigee {
 constexpr int kVocabularyThreads = 1024;
 constexpr float kWeightUnits = 17592186044416.0f;  // 2^44
 
-/// Logits that a thread asks for before it looks at the first: 32 KiB on their way to a block of
-/// 1024 threads, where the cache's latency times its share per multiprocessor wants about 30.
+/// Loads in flight per thread: 32 KiB for a block of 1024 threads. L2's latency times its bandwidth
+/// per SM needs about 30 KiB.
 constexpr int kLogitsAtOnce = 8;
 
-/// Whole numbers in the order of the floats; NaN is below all, and -0 is 0.
+/// Maps floats to integers of the same order; NaN sorts below all others, and -0 equals 0.
 __device__ __forceinline__ uint32_t orderOf(float value) {
   if (value != value) return 0;
   const uint32_t bits = __float_as_uint(value + 0.0f);
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The float of an order; what was not NaN.
+/// The float of an order that is not that of NaN.
 __device__ __forceinline__ float floatOf(uint32_t order) {
   return __uint_as_float((order & 0x80000000u) != 0 ? order & 0x7fffffffu : ~order);
 }
 
-/// Of a logit at or below the row's largest one; 0 for NaN.
+/// Weight of a logit, at most the row's largest; 0 for NaN.
 __device__ __forceinline__ uint64_t weightOf(float value, float max) {
   return value == value ? __float2ull_rn(expf(value - max) * kWeightUnits) : 0;
 }
 
-/// A token's place among equals: lower ids are better.
+/// Tie-breaker among equal logits: lower ids are better.
 __device__ __forceinline__ uint32_t placeOf(int token) {
   return 0xffffffffu - static_cast<uint32_t>(token);
 }
 
-/// Tokens by falling logit, then rising id, as one number; larger is better. 0 stands for nothing.
+/// Sort key by falling logit, then rising id; larger is better. 0 means no token.
 __device__ __forceinline__ uint64_t rankingOf(uint32_t order, int token) {
   return (static_cast<uint64_t>(order) << 32) | placeOf(token);
 }
@@ -53,14 +54,14 @@ struct Slice {
   int end;
 };
 
-/// One of `parts` slices that make up a row, some of them empty.
+/// Slice number `part` of `parts` slices of a row; some may be empty.
 __device__ __forceinline__ Slice sliceOf(int tokens, int part, int parts) {
   const int width = static_cast<int>(padTo((tokens + parts - 1) / parts, kWarp));
   return {min(part * width, tokens), min((part + 1) * width, tokens)};
 }
 
-/// Calls `visit(token, logit)` for each token of a slice; `step` threads do it together, of which
-/// this is number `index`.
+/// Calls `visit(token, logit)` for each token of a slice. `step` threads do it together; this
+/// thread is number `index` of them.
 template <typename Visit>
 __device__ __forceinline__ void walkTogether(const float* logits, Slice slice, int index, int step,
                                              const Visit& visit) {
@@ -85,9 +86,9 @@ __device__ __forceinline__ void walk(const float* logits, Slice slice, const Vis
   walkTogether(logits, slice, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), visit);
 }
 
-/// `value` of all threads, combined in pairs; given to all. `scratch`: kWarp numbers in shared
-/// memory, free again when the call returns. The block has at most kWarp whole warps, and
-/// `combine` takes 0 for nothing.
+/// Reduces `value` over all threads in pairs and returns the result to each. `scratch`: kWarp
+/// numbers in shared memory, free again on return. The block has at most kWarp whole warps, and 0
+/// is neutral for `combine`.
 template <typename Combine>
 __device__ __forceinline__ uint64_t blockReduce(uint64_t value, uint64_t* scratch,
                                                 const Combine& combine) {
@@ -113,7 +114,7 @@ __device__ __forceinline__ uint64_t blockMax(uint64_t value, uint64_t* scratch) 
   return blockReduce(value, scratch, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }
 
-/// Sum of `value` over this thread and all before it. `scratch` as above.
+/// Inclusive prefix sum of `value` over the threads of the block. `scratch` as above.
 __device__ __forceinline__ uint64_t blockRunningSum(uint64_t value, uint64_t* scratch) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -137,12 +138,12 @@ struct Crossing {
   uint64_t before;
 };
 
-/// Most amounts that findCrossing takes.
+/// Maximum number of amounts for findCrossing.
 constexpr int kAmountsMax = 2 * kVocabularyThreads;
 
-/// The first of `count` indices at which `reaches(sum of amountAt(0 .. index))`, which must stay
-/// true once it is; index `count` when there is none. `found` is shared memory. All threads of a
-/// block of kVocabularyThreads call it.
+/// The first of `count` indices for which `reaches(sum of amountAt(0 .. index))`; `count` if there
+/// is none. `reaches` must be monotonic. `found` is shared memory. All threads of a block of
+/// kVocabularyThreads call it.
 template <typename AmountAt, typename Reaches>
 __device__ __forceinline__ Crossing findCrossing(int count, const AmountAt& amountAt,
                                                  const Reaches& reaches, Crossing& found,
@@ -166,7 +167,7 @@ __device__ __forceinline__ Crossing findCrossing(int count, const AmountAt& amou
   return crossing;
 }
 
-/// The best token whose ranking is below `below`; 0 when there is none. All threads call it.
+/// The best token whose ranking is below `below`; 0 if there is none. All threads call it.
 __device__ __forceinline__ uint64_t bestBelow(uint64_t below, const float* logits, Slice slice,
                                               uint64_t* scratch) {
   uint64_t best = 0;

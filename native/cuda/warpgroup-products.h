@@ -1,15 +1,17 @@
-// Products of Hopper's tensor cores (wgmma): a warpgroup multiplies 64 rows at once, while its
-// threads go on. PTX behind functions: an emulator puts its own file in this place.
+// Hopper's asynchronous warpgroup products (wgmma): a warpgroup multiplies 64 rows at once while
+// its threads continue. The PTX is wrapped in functions, so that an emulator can substitute its own
+// file.
 //
-// A group of products begins with openProducts and ends with closeProducts. Until waitProducts let
-// it through, nobody may touch the registers it reads and writes or change the memory it reads.
+// A group of products begins with openProducts and ends with closeProducts. Until waitProducts
+// returns, the registers that it reads or writes must not be accessed, and the shared memory that
+// it reads must not change.
 #pragma once
 
 #include "numbers.h"
 
 namespace perigee {
 
-/// Orders earlier accesses to registers before the products that follow.
+/// Orders earlier register accesses before the products that follow.
 __device__ __forceinline__ void openProducts() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -18,13 +20,13 @@ __device__ __forceinline__ void closeProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// Until at most the last kGroups groups are under way.
+/// Waits until at most the last kGroups groups are in flight.
 template <int kGroups>
 __device__ __forceinline__ void waitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
 }
 
-/// Keeps the compiler from moving accesses to registers across this place.
+/// Keeps the compiler from moving register accesses across this point.
 template <int kCount>
 __device__ __forceinline__ void pinRegisters(float (&values)[kCount]) {
 #pragma unroll
@@ -36,8 +38,8 @@ __device__ __forceinline__ void pinRegisters(uint32_t (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
 }
 
-/// Keeps the compiler from waiting for products before `weight`, which is not negative, is known:
-/// it would move the wait in front of all that does not depend on it. A store that never happens.
+/// Makes the compiler compute `weight`, which is not negative, before it waits for products:
+/// otherwise it moves the wait ahead of all independent code. The store never executes.
 __device__ __forceinline__ void computeFirst(float weight) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}"
@@ -46,8 +48,8 @@ __device__ __forceinline__ void computeFirst(float weight) {
       : "memory");
 }
 
-// An asm statement names its operands one by one, and the type is part of the instruction's name:
-// nothing but the preprocessor writes that. Undefined below.
+// An asm statement lists its operands one by one, and the element type is part of the instruction's
+// name, so these must be macros. Undefined below.
 #define PERIGEE_8(sums, i)                                                                   \
   "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
       "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
@@ -79,23 +81,23 @@ __device__ __forceinline__ void computeFirst(float weight) {
                : PERIGEE_32(sums, 0)                                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-/// Products of elements T, Bf16 or F16. A thread of a warpgroup holds of sums [64, N], with
-/// g = lane / 4 and t = lane % 4,
+/// Products of elements T, Bf16 or F16. Of sums [64, N] a thread of a warpgroup holds, with g =
+/// lane / 4 and t = lane % 4,
 ///   sums[4 j + i]   (row 16 warp + g, column 8 j + 2 t + i), i < 2; i = 2, 3: the same in row + 8
 template <typename T>
 struct WarpgroupProducts;
 
 template <>
 struct WarpgroupProducts<Bf16> {
-  /// sums [64, 128] = a [64, 16] times b [16, 128], both from shared memory with k along rows
-  /// (panels.h); added to what was there if `adds`.
+  /// sums [64, 128] = a [64, 16] times b [16, 128], both in shared memory with k along rows
+  /// (panels.h); accumulates if `adds`.
   static __device__ __forceinline__ void ofShared(float (&sums)[64], uint64_t a, uint64_t b,
                                                   bool adds) {
     PERIGEE_SHARED_128("bf16");
   }
 
-  /// sums [64, N] += a [64, 16] times b [16, N], k of b across rows. Of a, a thread holds the pairs
-  /// (row 16 warp + g, k 2 t and 2 t + 1), (row + 8, the same k), then both for k + 8.
+  /// sums [64, N] += a [64, 16] times b [16, N], with k of b across rows. Of a, a thread holds the
+  /// pairs (row 16 warp + g, k 2 t and 2 t + 1), (row + 8, the same k), then both for k + 8.
   static __device__ __forceinline__ void ofRegisters(float (&sums)[64], const uint32_t (&a)[4],
                                                      uint64_t b) {
     PERIGEE_REGISTERS_128("bf16");
@@ -105,7 +107,7 @@ struct WarpgroupProducts<Bf16> {
     PERIGEE_REGISTERS_64("bf16");
   }
 
-  /// Two numbers to the nearest, the first in the lower half.
+  /// Two numbers rounded to nearest, the first in the lower half.
   static __device__ __forceinline__ uint32_t pair(float low, float high) {
     uint32_t bits;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
@@ -142,7 +144,7 @@ struct WarpgroupProducts<F16> {
 #undef PERIGEE_REGISTERS_128
 #undef PERIGEE_REGISTERS_64
 
-/// 2^x, within 2 units of the last place; results below the normal numbers are 0.
+/// 2^x, within 2 units in the last place; subnormal results are 0.
 __device__ __forceinline__ float powerOfTwo(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
