@@ -1,6 +1,6 @@
-//! Functions by their older versions, so that a library that was linked with a new glibc loads with
-//! an older one: version 2.34 moved what libpthread and libdl had, and 2.33 gave `stat` names of
-//! its own. The behaviour is the same.
+//! Binds some functions to their older symbol versions, so that the library loads with a glibc
+//! older than the one it was linked with: version 2.34 moved the functions of libpthread and libdl
+//! into libc, and 2.33 gave `stat` its own symbols. The behaviour is the same.
 use std::arch::global_asm;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -17,7 +17,7 @@ global_asm!(
     ".symver pthread_setspecific, pthread_setspecific@GLIBC_2.2.5",
 );
 
-/// The layout of `struct stat` that x86-64 has.
+/// The version of the `struct stat` layout on x86-64.
 const STAT_VERSION: c_int = 1;
 
 unsafe extern "C" {

@@ -1,4 +1,4 @@
-//! Compiles grammars, on a thread with a stack that outlasts what nests deepest.
+//! Compiles grammars, on a thread whose stack is large enough for deeply nested ones.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
@@ -11,24 +11,24 @@ use crate::matcher::Matcher;
 use crate::memory;
 use crate::vocabulary::Vocabulary;
 
-/// What one grammar may cost. Plain numbers, as the caller lays them out.
+/// Limits of one grammar. Plain integers in the caller's memory layout.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// Bytes of a grammar with all its matchers.
     pub bytes: u64,
-    /// States of the lexer.
+    /// Lexer states.
     pub lexer_states: u64,
-    /// Symbols of the grammar's rules.
+    /// Symbols in the grammar's rules.
     pub symbols: u64,
-    /// Work of the lexer while the grammar is compiled.
+    /// Lexer work while the grammar is compiled.
     pub compile_work: u64,
-    /// Work of the lexer for one token.
+    /// Lexer work for one token.
     pub step_work: u64,
     /// Parser items for one token, and at one place of the output.
     pub step_items: u64,
     pub row_items: u64,
-    /// Stack of the thread that compiles.
+    /// Stack of the compiling thread.
     pub stack_bytes: u64,
 }
 
@@ -41,7 +41,8 @@ impl Limits {
             step_max_items: self.step_items as usize,
             max_lexer_states: self.lexer_states as usize,
             max_grammar_size: self.symbols as usize,
-            // Time that would be spent before the first token, without a limit.
+            // Disabled: this precomputation runs before the first token, and no limit bounds its
+            // time.
             precompute_large_lexemes: false,
             verbose_errors: false,
         }
@@ -49,7 +50,7 @@ impl Limits {
 }
 
 pub struct Grammar {
-    /// At the beginning of the grammar; copied, never moved on.
+    /// A matcher at the grammar's start; it is cloned and never advanced.
     fresh: llguidance::Matcher,
     stops: Arc<[u32]>,
     held: Arc<AtomicI64>,
@@ -107,7 +108,7 @@ impl Grammar {
     }
 }
 
-/// A JSON schema (0) or Lark (1).
+/// Parses a JSON schema (kind 0) or a Lark grammar (kind 1).
 fn read(kind: u32, source: String) -> Result<TopLevelGrammar, String> {
     if kind == 1 {
         return Ok(TopLevelGrammar::from_lark(source));

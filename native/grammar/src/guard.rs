@@ -1,12 +1,13 @@
-//! For processes that only try grammars out: they end where one takes too long or too much.
+//! Limits for processes that only try grammars out: such a process exits when a compilation takes
+//! too much time or memory.
 //!
-//! Nothing of a compilation can be stopped from outside but a whole process; there, ending is all
-//! that it takes, whatever state the compilation is in.
+//! A compilation cannot be interrupted from outside except by ending its process. Exiting needs no
+//! cleanup, whatever state the compilation is in.
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, Once};
 use std::time::{Duration, Instant};
 
-/// What the process says when it ended because of a limit.
+/// Exit codes of a process that exceeded a limit.
 pub const EXIT_MEMORY: i32 = 77;
 pub const EXIT_TIME: i32 = 78;
 
@@ -19,14 +20,14 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// Notes that a thread holds `bytes`.
+/// Exits the process if `bytes`, held by one thread, exceed the limit.
 pub fn check(bytes: i64) {
     if bytes > BYTES.load(Ordering::Relaxed) {
         unsafe { _exit(EXIT_MEMORY) }
     }
 }
 
-/// From now on, ends the process where a thread holds more than `bytes`, and after `time`.
+/// Sets the limits: the process exits if a thread holds more than `bytes`, or after `time`.
 pub fn arm(bytes: i64, time: Duration) {
     WATCH.call_once(|| {
         let _ = std::thread::Builder::new().name("perigee-watch".to_string()).spawn(watch);

@@ -1,11 +1,11 @@
-//! Structured output: which tokens a grammar allows next. llguidance behind C functions.
+//! Structured output: the tokens that a grammar allows next. A C interface to llguidance.
 //!
-//! Objects are opaque pointers that the caller frees. A grammar holds its vocabulary, a matcher
-//! its grammar, so they can be freed in any order. An object is used by one thread at a time;
-//! matchers of one grammar share its lexer and count as one object.
+//! Objects are opaque pointers that the caller frees. A grammar keeps its vocabulary alive and a
+//! matcher its grammar, so they can be freed in any order. An object must be used by one thread at
+//! a time; the matchers of one grammar share its lexer and count as one object.
 //!
-//! Nothing unwinds into the caller: a panic becomes an error like any other. Errors are UTF-8 text
-//! in the caller's buffer, ended by a zero.
+//! Nothing unwinds into the caller: a panic becomes an ordinary error. Errors are zero-terminated
+//! UTF-8 text in the caller's buffer.
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod glibc;
 mod grammar;
@@ -21,10 +21,10 @@ use grammar::{Grammar, Limits};
 use matcher::{Failure, Matcher};
 use vocabulary::Vocabulary;
 
-/// The caller checks that it speaks to the library that it was written for.
+/// Version of this interface; the caller checks that it matches its own.
 pub const ABI: u32 = 2;
 
-/// Where the caller wants the reason of a failure.
+/// The caller's buffer for an error message.
 #[repr(C)]
 pub struct ErrorText {
     text: *mut c_char,
@@ -48,14 +48,14 @@ impl ErrorText {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn reason(panic: Box<dyn std::any::Any + Send>) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     said.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
         .unwrap_or_else(|| "the grammar library failed".to_string())
 }
 
-/// The result of `work`, boxed for the caller; null and the reason where there is none.
+/// Boxes the result of `work` for the caller. On failure returns null and writes the reason.
 fn boxed<T>(error: &ErrorText, work: impl FnOnce() -> Result<T, String>) -> *mut T {
     let made = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(reason(panic)));
     match made {
@@ -67,7 +67,7 @@ fn boxed<T>(error: &ErrorText, work: impl FnOnce() -> Result<T, String>) -> *mut
     }
 }
 
-/// A number that is not negative, or what went wrong: -1 an error, -2 a limit.
+/// Returns the non-negative result of `work`; -1 for an error, -2 for an exceeded limit.
 fn counted(error: &ErrorText, work: impl FnOnce() -> Result<i64, Failure>) -> i64 {
     let done = catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(Failure::Error(reason(panic))));
@@ -96,13 +96,13 @@ fn free<T>(object: *mut T) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn perigee_grammar_abi() -> u32 {
-    // Panics are reported to whom they concern, not on standard error.
+    // Panics are returned as errors, so nothing is printed to standard error.
     std::panic::set_hook(Box::new(|_| {}));
     ABI
 }
 
-/// Ends the process where a thread holds more than `bytes`, and after `milliseconds`: for processes
-/// that try grammars out.
+/// Makes the process exit if a thread holds more than `bytes`, or after `milliseconds`. For
+/// processes that only try grammars out.
 #[unsafe(no_mangle)]
 pub extern "C" fn perigee_guard_arm(bytes: i64, milliseconds: u32) {
     guard::arm(bytes, std::time::Duration::from_millis(milliseconds.into()));
@@ -113,8 +113,8 @@ pub extern "C" fn perigee_guard_disarm() {
     guard::disarm();
 }
 
-/// `ends` [count]: where each token's bytes end in `bytes`; an empty token is never allowed.
-/// `stops` [stop_count]: tokens that end an output. Takes about a second for 150,000 tokens.
+/// `ends` [count]: end offset of each token in `bytes`; an empty token is never allowed. `stops`
+/// [stop_count]: tokens that end an output. Takes about a second for 150,000 tokens.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perigee_vocabulary_create(
     bytes: *const u8,
@@ -159,14 +159,14 @@ pub extern "C" fn perigee_grammar_free(grammar: *mut Grammar) {
     free(grammar);
 }
 
-/// A matcher at the grammar's beginning.
+/// Creates a matcher at the start of the grammar.
 #[unsafe(no_mangle)]
 pub extern "C" fn perigee_matcher_create(grammar: &Grammar, error: &ErrorText) -> *mut Matcher {
     boxed(error, || Ok(grammar.matcher()))
 }
 
-/// Writes the tokens that may come next into `mask` [words], bit set = allowed. The
-/// work that it took, or -1, -2.
+/// Writes the mask of the tokens that may come next, `mask` [words], bit set = allowed. Returns the
+/// work that it took, or -1 or -2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn perigee_matcher_mask(
     matcher: &mut Matcher,
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn perigee_matcher_mask(
     counted(error, || matcher.mask(mask))
 }
 
-/// Takes the next token: 1. 0, and nothing changes, where it is not allowed. -1 or -2.
+/// Advances by the next token. Returns 1; 0, with no change, if the token is not allowed; -1 or -2.
 #[unsafe(no_mangle)]
 pub extern "C" fn perigee_matcher_accept(
     matcher: &mut Matcher,
@@ -188,7 +188,7 @@ pub extern "C" fn perigee_matcher_accept(
     counted(error, || matcher.accept(token).map(i64::from))
 }
 
-/// Takes back the last `count` tokens. 0 or -1.
+/// Rolls back the last `count` tokens. Returns 0 or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn perigee_matcher_rollback(
     matcher: &mut Matcher,

@@ -1,4 +1,4 @@
-//! Follows one output through a grammar.
+//! Tracks one output through a grammar.
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,10 +7,10 @@ use llguidance::api::StopReason;
 
 use crate::memory;
 
-/// Why a matcher cannot go on.
+/// Why a matcher failed.
 pub enum Failure {
     Error(String),
-    /// The grammar wants more than the limits allow.
+    /// The grammar exceeds a limit.
     Limit(String),
 }
 
@@ -34,10 +34,11 @@ impl Matcher {
         Matcher { inner: ManuallyDrop::new(inner), stops, ended: false, held, limit }
     }
 
-    /// Writes the mask. The work that it took: items of the parser, and steps of the lexer.
+    /// Writes the mask. Returns the work that it took: parser items plus lexer steps.
     pub fn mask(&mut self, mask: &mut [u32]) -> Result<i64, Failure> {
         mask.fill(0);
-        // Nothing can follow: the output is complete, whether its stop token came or not.
+        // If nothing can follow, the output is complete, whether its stop token was accepted or
+        // not. Then the mask holds only stop tokens.
         let open = !self.ended && self.inner.stop_reason() == StopReason::NotStopped;
         let complete = if open { self.open_mask(mask)? } else { self.complete()? };
         let stats = self.inner.last_step_stats().map_err(error_of)?;
@@ -52,7 +53,7 @@ impl Matcher {
         Ok(work)
     }
 
-    /// Tokens that continue the output. Whether it may also end.
+    /// Writes the tokens that continue the output. Returns whether the output may also end here.
     fn open_mask(&mut self, mask: &mut [u32]) -> Result<bool, Failure> {
         let complete = self.metered(|inner| inner.is_accepting())?;
         let allowed = self.metered(|inner| inner.compute_mask());
@@ -68,7 +69,7 @@ impl Matcher {
         }
     }
 
-    /// llguidance's own end token is none of the model's.
+    /// Clears llguidance's own end token, which the model does not have.
     fn hide_marker(&self, mask: &mut [u32]) {
         if let Ok(env) = self.inner.tok_env() {
             let marker = env.tok_trie().eos_token() as usize;
@@ -97,7 +98,7 @@ impl Matcher {
             return self.failure_or(false);
         }
         let vocabulary = self.inner.tok_env().map_err(error_of)?.tok_trie().vocab_size();
-        // The last is llguidance's end token.
+        // The last token is llguidance's end token.
         if token as usize + 1 >= vocabulary {
             return Ok(false);
         }
@@ -120,7 +121,7 @@ impl Matcher {
         }
     }
 
-    /// Does `work` and counts what it allocates.
+    /// Runs `work` and counts the bytes that it allocates.
     fn metered<T, E: std::fmt::Display>(
         &mut self,
         work: impl FnOnce(&mut llguidance::Matcher) -> Result<T, E>,
@@ -153,9 +154,9 @@ fn error_of(error: impl std::fmt::Display) -> Failure {
 
 impl Drop for Matcher {
     fn drop(&mut self) {
-        // What stays is what the grammar's lexer learned.
+        // What remains is memory of the grammar's lexer, which its matchers share.
         let before = memory::held();
-        // Not used after this: the object is being dropped.
+        // Safe: `inner` is not used after this, because `self` is being dropped.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
         self.held.fetch_add(memory::held() - before, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Counts what each thread allocates: what a grammar and its matchers hold is known to the byte.
+//! Counts the bytes that each thread allocates, for exact sizes of grammars and their matchers.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 fn count(bytes: i64) {
-    // A thread that ends has no counter any more.
+    // A thread that is exiting no longer has its counter.
     let held = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         held.get()

@@ -1,4 +1,4 @@
-//! A model's tokens as a trie, with what is precomputed for frequent regular expressions.
+//! A model's tokens as a trie, with data precomputed for common regular expressions.
 use std::sync::Arc;
 
 use llguidance::ParserFactory;
@@ -9,7 +9,7 @@ pub struct Vocabulary {
     pub stops: Arc<[u32]>,
 }
 
-/// The byte by which llguidance marks special tokens: no UTF-8 has it.
+/// The byte by which llguidance marks special tokens; it never occurs in UTF-8.
 const SPECIAL: u8 = 0xff;
 
 impl Vocabulary {
@@ -18,17 +18,19 @@ impl Vocabulary {
         let mut words: Vec<Vec<u8>> = Vec::with_capacity(ends.len() + 1);
         for &end in ends {
             let word = bytes.get(start..end as usize).ok_or("tokens must lie one after another")?;
-            // A token that has the mark, by itself no text, would be taken for a special one.
+            // A token that contains this byte, and so is no text by itself, would be taken for a
+            // special token.
             words.push(if word.contains(&SPECIAL) { Vec::new() } else { word.to_vec() });
             start = end as usize;
         }
         for &stop in stops {
-            // Models may have end tokens that their vocabulary has no text for.
+            // Models may have end tokens for which their vocabulary has no text.
             if let Some(word) = words.get_mut(stop as usize) {
                 word.clear();
             }
         }
-        // llguidance wants an end token. Ours is one that no output has: ends are our business.
+        // llguidance needs an end token. It gets one that no output contains, because stop tokens
+        // are handled in matcher.rs.
         words.push(Vec::new());
         let info = TokRxInfo::new(words.len() as u32, words.len() as u32 - 1);
         let env: TokEnv = Arc::new(ApproximateTokEnv::new(TokTrie::from(&info, &words)));
