@@ -25,7 +25,7 @@
  *   stop.ts              when a sequence ends by itself
  *   transfer-estimates.ts  the costs of moving contents
  *   stats-book.ts        what happened since the start
- *   window-bound.ts      the needs of a long sequence where blocks fall out of a window
+ *   block-needs.ts       blocks that a sequence needs at a time, windows considered
  *   config.ts            settings
  *
  * Invariant: `plan` changes nothing; `commit` is the one place where sequences grow.

@@ -21,7 +21,7 @@ function stretched(fixture: string, contextTokensMax: number): string {
 }
 
 /** Most blocks held at a time, and how many tokens came. */
-async function runLong(path: string, options: LoadOptions) {
+async function runLong(path: string, options: LoadOptions, maxTokens = OUTPUT_TOKENS) {
   await using llm = await LLM.load(path, {
     ...{ device: "cpu", dtype: "float32", engineThread: false, threads: 1 },
     ...options,
@@ -34,7 +34,7 @@ async function runLong(path: string, options: LoadOptions) {
     },
   });
   const prompt = { promptTokenIds: [1, 2, 3, 4, 5, 6, 7] };
-  const sampling = { temperature: 0, maxTokens: OUTPUT_TOKENS, ignoreEos: true };
+  const sampling = { temperature: 0, maxTokens, ignoreEos: true };
   const [result] = await llm.generate(prompt, sampling);
   expect(llm.stats()).toMatchObject({ heldBlocks: 0, preemptions: 0 });
   return { heldMax, tokens: result?.completions[0]?.tokenIds.length };
@@ -55,4 +55,14 @@ test("a model that is given a window and sinks", async () => {
   });
   expect(tokens).toBe(OUTPUT_TOKENS);
   expect(heldMax).toBeLessThanOrEqual(1 + 60 / BLOCK_TOKENS + 2);
+});
+
+test("a model whose layers see a window by turns keeps all tokens for the others alone", async () => {
+  const path = stretched("gemma2", 4096);
+  const { heldMax, tokens } = await runLong(path, { scheduler: { stepTokensMax: 256 } }, 2_000);
+  expect(tokens).toBe(2_000);
+  const all = Math.ceil(2_007 / BLOCK_TOKENS);
+  // Two of three layers see 16 tokens; each layer has a block of its own.
+  expect(heldMax).toBeGreaterThanOrEqual(all);
+  expect(heldMax).toBeLessThanOrEqual(all + 2 * 3);
 });
