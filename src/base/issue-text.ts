@@ -109,7 +109,8 @@ function unionText(errors: readonly (readonly SettingIssue[])[]): string {
   const close = first.find(({ code, path = [] }) => code !== "invalid_type" || path.length > 0);
   if (close !== undefined) return close.message ?? issueText(close);
   const types = new Set(first.map(({ expected }) => typeText(expected)));
-  // Of an integer or a bigint, the first is reported as a number.
+  // zod expects "number" of integers, too: of an integer or a bigint the text would be "a number or
+  // an integer".
   if (types.has("an integer")) types.delete("a number");
   return `must be ${alternatives([...types])}`;
 }

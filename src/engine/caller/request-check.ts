@@ -19,9 +19,9 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
 }
 
 /**
- * The same parameters, cloneable to another thread whatever objects a caller put into them:
- * requests are posted together, and one that cannot be cloned would delay the others. Throws
- * GRAMMAR_INVALID.
+ * The same parameters without objects of the caller, such as functions in a JSON schema, that
+ * cannot be cloned to another thread: requests are posted together, and with one that cannot be
+ * cloned each has to be posted again, alone. Throws GRAMMAR_INVALID.
  */
 export function plainParams(params: SamplingParams): SamplingParams {
   const { structuredOutput } = params;
@@ -51,7 +51,7 @@ function jsonText(value: unknown): string {
   );
 }
 
-/** Refuses more sequences than may wait, before any is made. Throws INVALID_ARGUMENT. */
+/** Refuses `n` or a beam width above the queue's limit. Throws INVALID_ARGUMENT. */
 export function checkCount(params: SamplingParams, sequencesMax: number): void {
   const { n, beamWidth } = params;
   const [param, count] = beamWidth === null ? ["n", n] : ["beamWidth", beamWidth];
@@ -98,7 +98,7 @@ export function checkSignal(signal: unknown): asserts signal is AbortSignal | un
   throw wrongKind("signal", "an AbortSignal", signal);
 }
 
-/** Longest salt and id, in UTF-16 units: every block of a salt's prompts names it. */
+/** Longest salt and request id, in UTF-16 units: each block of a prompt stores its salt. */
 const nameLengthMax = 1024;
 
 /** Checks a name that a caller chose, if there is one. Throws INVALID_ARGUMENT. */
@@ -110,7 +110,8 @@ export function checkText(param: string, value: unknown): void {
     const message = `${cannot} have at most ${nameLengthMax} characters, it has ${value.length}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param });
   }
-  // Names of contents are hashes of UTF-8, in which all lone surrogates are the same.
+  // The name is hashed as UTF-8, which replaces every lone surrogate by the same character: two
+  // different names would be one.
   if (value.isWellFormed()) return;
   const message = `${cannot} be well-formed Unicode, it has half of a surrogate pair`;
   throw new EngineError("INVALID_ARGUMENT", message, { param });
@@ -124,12 +125,12 @@ export function wrongKind(param: string, wanted: string, value: unknown): Engine
   return new EngineError("INVALID_ARGUMENT", message, { param });
 }
 
-/** Prompts of up to this many tokens are sent to the engine, whose error has more details. */
-const LOOKED_AT = 65_536;
+/** Shorter prompts are left to the engine, whose error also says what limits the context. */
+const CHECKED_BY_ENGINE = 65_536;
 
 /** Refuses millions of tokens that cannot fit the context, before they are copied. */
 export function checkPromptLength(tokens: number, contextTokensMax: number): void {
-  if (tokens <= Math.max(LOOKED_AT, contextTokensMax)) return;
+  if (tokens <= Math.max(CHECKED_BY_ENGINE, contextTokensMax)) return;
   throw new EngineError(
     "PROMPT_TOO_LONG",
     `Cannot use prompt: it must fit the model's maximum context length of ${contextTokensMax} ` +
@@ -149,7 +150,8 @@ export function checkTokenIds(ids: readonly number[], vocabularySize: number): v
 
 function checkVocabulary(param: string, ids: readonly number[], vocabularySize: number): void {
   let place = 0;
-  // By index: there may be millions, and a typed array's view of them may be anything.
+  // A loop by index makes no iterator for millions of ids. What a caller passes as a list may have
+  // elements of any type, or none.
   while (place < ids.length && isToken(ids[place], vocabularySize)) place++;
   if (place === ids.length) return;
   throw new EngineError(

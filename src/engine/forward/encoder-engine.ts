@@ -1,10 +1,10 @@
 import { type Clock, EngineError } from "#base";
 import type { Device } from "#devices";
+import type { StepEngine } from "#engine/loop";
 import {
   checkEmbedLength,
   type EmbeddingOutput,
   type EmbedRequest,
-  type EngineRequest,
   type LoopStats,
   type RequestKey,
   type StepOutput,
@@ -26,7 +26,7 @@ export interface EncoderEngineParts {
 }
 
 /** The step loop of an encoder: whole texts in arrival order, as many as fit a step. */
-export class EncoderEngine {
+export class EncoderEngine implements StepEngine {
   readonly #parts: EncoderEngineParts;
   #waiting: EmbedRequest[] = [];
   /** Texts in the step under way. */
@@ -36,14 +36,6 @@ export class EncoderEngine {
 
   constructor(parts: EncoderEngineParts) {
     this.#parts = parts;
-  }
-
-  add(_request: EngineRequest): never {
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      "Cannot generate: the model must be a decoder, this one is an encoder (embeddings only)",
-      { param: "model" },
-    );
   }
 
   /** Throws PROMPT_TOO_LONG and QUEUE_FULL. */
@@ -65,16 +57,10 @@ export class EncoderEngine {
     return this.#waiting.map(({ key }) => key);
   }
 
-  /** An encoder uses no grammars. */
-  useVocabulary(): void {}
-
   /** Drops a waiting text. A running text is computed to its end, and its vector is unused. */
   abort(key: RequestKey): void {
     this.#waiting = this.#waiting.filter((text) => text.key !== key);
   }
-
-  /** Vectors are not streamed, so no reader lags. */
-  setPaused(): void {}
 
   /** Null when nothing waits. Never rejects for a failing step. */
   async step(): Promise<StepOutput | null> {

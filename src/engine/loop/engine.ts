@@ -22,6 +22,7 @@ import { checkPromptRows } from "./prompt-rows.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import { SlowMasks } from "./slow-masks.ts";
+import type { StepEngine } from "./step-engine.ts";
 import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
 import { NO_STEP, reportOf } from "./step-report.ts";
 
@@ -40,7 +41,7 @@ export type StructuredCompiler = Pick<GrammarCompiler, "compile" | "dispose">;
  * The step loop: plan, begin, forward, sample, commit. Steps are committed in the order they began;
  * requests may be added and end between and during steps.
  */
-export class Engine {
+export class Engine implements StepEngine {
   readonly #parts: EngineParts;
   readonly #pipeline: StepPipeline;
   readonly #slowMasks: SlowMasks;

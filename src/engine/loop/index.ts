@@ -2,6 +2,7 @@
  * engine/loop: the step loop. It imports neither devices nor models: a ModelRunner computes steps.
  *
  *   engine.ts           plan, begin, forward, sample, commit
+ *   step-engine.ts      the contract of all engines, those of encoders too
  *   step-pipeline.ts    steps under way; step-report.ts: their times
  *   model-runner.ts     the contract of a forward pass
  *   request-record.ts, sequence-task.ts   a request inside the engine
@@ -17,3 +18,4 @@ export { Engine } from "./engine.ts";
 export type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 export type { HiddenPooling } from "./request-record.ts";
 export type { SequenceTask } from "./sequence-task.ts";
+export type { StepEngine } from "./step-engine.ts";

@@ -54,7 +54,10 @@ export interface StepError {
 /** A result for a plan, or the error instead of it. */
 type OrError<Made> = Made | StepError;
 
-/** Planning failed: the request at fault is unknown. No step is under way. */
+/**
+ * Planning threw an error, which does not tell the request that caused it: all requests end. No
+ * step is under way then.
+ */
 export interface UnplannedStep {
   readonly unplanned: WireError;
 }
@@ -88,7 +91,7 @@ interface StepUnderWay {
   readonly plannedMs: number;
 }
 
-/** A step may only take blocks back: then it has nothing to compute. */
+/** What a step without items starts: it only preempts sequences, and computes nothing. */
 const NOTHING_STARTED: StartedStep = { finish: async () => [] };
 
 /**

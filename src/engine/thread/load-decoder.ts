@@ -132,7 +132,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     blocks: blocks.blocks,
     bytesPerBlock: blocks.bytesPerBlock,
   } as const;
-  return { engine, device, info, memory, kvEvents: memory.cache };
+  return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
 }
 
 /** Measured costs decide, unless stored blocks must be fetched at any cost. */

@@ -111,5 +111,5 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     blocks: 0,
     bytesPerBlock: 0,
   } as const;
-  return { engine, device, info, kvEvents: null, memory: null };
+  return { engine, generator: null, device, info, kvEvents: null, memory: null };
 }

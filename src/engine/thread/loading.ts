@@ -2,8 +2,7 @@
 import type { Clock, Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import type { Device } from "#devices";
-import type { EncoderEngine } from "#engine/forward";
-import type { Engine } from "#engine/loop";
+import type { Engine, StepEngine } from "#engine/loop";
 import type { EngineInfo, LoadMessage, LoadPhase, LoadProgress } from "#engine/protocol";
 import type { CacheMemory } from "#engine/tiers";
 import type { KvSnapshot, NumberedKvEvent } from "#kvcache";
@@ -12,7 +11,9 @@ import type { LoadPhases } from "./load-phases.ts";
 
 /** A loaded engine. Dispose of the engine first, then `memory`, then the device. */
 export interface LoadedEngine {
-  readonly engine: Engine | EncoderEngine;
+  readonly engine: StepEngine;
+  /** The same engine where the model is a decoder; null: an encoder, which generates nothing. */
+  readonly generator: Engine | null;
   readonly device: Device;
   readonly info: EngineInfo;
   /** Where the cache's events come from; null for a model without a cache. */

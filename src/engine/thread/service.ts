@@ -1,4 +1,5 @@
 import { assert, type Clock, EngineError, messageOf, processClock, type Timer } from "#base";
+import type { Engine } from "#engine/loop";
 import {
   clientOf,
   engineDeath,
@@ -100,10 +101,10 @@ export class EngineService {
     if (this.#wake !== null) this.#beat();
     switch (message.type) {
       case "vocabulary":
-        this.#loaded?.engine.useVocabulary(message.vocabulary);
+        this.#loaded?.generator?.useVocabulary(message.vocabulary);
         break;
       case "add":
-        this.#try(message.request.key, ({ engine }) => engine.add(message.request));
+        this.#try(message.request.key, (loaded) => generatorOf(loaded).add(message.request));
         break;
       case "embed":
         this.#try(message.request.key, ({ engine }) => engine.addEmbedding(message.request));
@@ -113,7 +114,7 @@ export class EngineService {
         break;
       case "pause":
       case "resume":
-        this.#loaded?.engine.setPaused(message.key, message.type === "pause");
+        this.#loaded?.generator?.setPaused(message.key, message.type === "pause");
         break;
       case "kvSnapshot":
         this.#try(message.key, (loaded) => this.#postSnapshot(message.key, loaded));
@@ -283,6 +284,16 @@ export class EngineService {
     }
     cancel();
   }
+}
+
+/** Throws INVALID_ARGUMENT for an encoder: it generates nothing. */
+function generatorOf({ generator }: LoadedEngine): Engine {
+  if (generator !== null) return generator;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    "Cannot generate: the model must be a decoder, this one is an encoder (embeddings only)",
+    { param: "model" },
+  );
 }
 
 /** Throws where the device broke: later steps would fail, or be wrong. */

@@ -4,18 +4,26 @@ import type { DeviceTensor } from "../../device-data.ts";
 import type { NormInput } from "../../ops.ts";
 import type { CudaContext } from "./context.ts";
 
+/** Fields of `NormParams` in native/cuda/norm.cu. */
 const params = new KernelParams([
   ...PACKED_ROWS,
   ...(["pointer", "pointer", "pointer", "pointer", "i32", "f32", "f32", "i32"] as const),
 ]);
 
-/** Of a quad; rows of two per thread go through blocks one after the other. */
+/** Columns of a quad: a thread reads and writes four at a time. */
 const quadColumns = 4;
+
+/** Quads that a thread keeps in registers, `kUsualQuads` in native/cuda/norm.cu. */
+const usualQuads = 2;
 
 /** Threads that a multiprocessor runs at once, given the registers of native/cuda/norm.cu. */
 const threadsAtOnce = 1024;
 
-/** Fields of `NormParams` in native/cuda/norm.cu. */
+/**
+ * Normalizes rows. Where a row fits the registers of one block, at most as many blocks are launched
+ * as run at once, and each computes several rows in turn: it loads the next row while it computes
+ * the current one. Other rows have a block each.
+ */
 export function norm({ kernels, launcher, gpu }: CudaContext, input: NormInput): void {
   const { count, weight } = input;
   const columns = weight.shape[0] ?? 1;
@@ -37,7 +45,7 @@ export function norm({ kernels, launcher, gpu }: CudaContext, input: NormInput):
     count,
   );
   const threads = normThreads(columns);
-  const isAhead = columns % quadColumns === 0 && columns <= 2 * quadColumns * threads;
+  const isAhead = columns % quadColumns === 0 && columns <= usualQuads * quadColumns * threads;
   const blocks = isAhead ? Math.min(count, gpu.multiprocessors * blocksAtOnce(threads)) : count;
   launcher.launch(kernels.norm, { grid: [blocks], threads }, params);
 }
