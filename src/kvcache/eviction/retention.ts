@@ -4,9 +4,11 @@
  */
 import { assert, EngineError } from "#base";
 
-/** Lowest and highest priority, and the priority of a block without retention. */
+/** The lowest priority: such blocks are evicted first. */
 export const PRIORITY_MIN = 0;
+/** The highest priority. */
 export const PRIORITY_MAX = 100;
+/** The priority of a block without retention. */
 export const PRIORITY_DEFAULT = 35;
 
 /** Retention of the blocks of a range of prompt tokens. */
