@@ -62,7 +62,7 @@ export class EngineService {
   /** Statistics may have changed since they were last posted. */
   #statsStale = false;
   /** When the cache's statistics were posted. */
-  #reportedMs = Number.NEGATIVE_INFINITY;
+  #cacheStatsMs = Number.NEGATIVE_INFINITY;
   #markClosed: () => void = () => {};
 
   constructor({ clock, timer, post, heartbeat = new Heartbeat() }: ServiceParts) {
@@ -191,7 +191,7 @@ export class EngineService {
       this.#statsStale = false;
       const stats = engine.stats();
       const isLast = stats.running + stats.waiting === 0;
-      const elapsedMs = this.#clock.nowMs() - this.#reportedMs;
+      const elapsedMs = this.#clock.nowMs() - this.#cacheStatsMs;
       if (isLast || elapsedMs >= CACHE_STATS_INTERVAL_MS) this.#postCacheStats(loaded);
       this.#clients.postStep(step, stats);
       throwIfDeviceBroke(step);
@@ -209,7 +209,7 @@ export class EngineService {
 
   #postCacheStats({ memory }: LoadedEngine): void {
     if (memory === null) return;
-    this.#reportedMs = this.#clock.nowMs();
+    this.#cacheStatsMs = this.#clock.nowMs();
     this.#clients.post({ type: "cacheStats", stats: cacheStats(memory) });
   }
 
