@@ -53,6 +53,7 @@ export const OFFLOAD_PRIORITY_MIN = 30;
 export function booksShape(shape: KvCacheShape): BooksShape {
   const { blockTokens, blocks, hostBlocks = 0, diskBlocks = 0 } = shape;
   assert(Number.isInteger(blockTokens) && blockTokens > 0, "Blocks need positions");
+  assert(shape.windows?.length !== 0, "Cannot make a cache without a group of layers");
   assert(diskBlocks === 0 || hostBlocks > 0, "Blocks reach the disk through host memory");
   return {
     blocksPerLevel: [blocks, hostBlocks, diskBlocks].filter((count) => count > 0),

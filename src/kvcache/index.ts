@@ -9,6 +9,7 @@
  *   cache-shape.ts, cache-stats.ts   its settings and its statistics
  *   prefix-reuse.ts  gives tables the stored prefix of a prompt
  *   group-match.ts   the prefix that all groups of layers have
+ *   table-blocks.ts  changes which blocks a table holds, in all groups of layers
  *   publisher.ts     publishes the blocks that tables hold
  *   truncation.ts    cuts a conversation back
  *

@@ -1,8 +1,7 @@
-import { assert, type IntList } from "#base";
+import type { IntList } from "#base";
 import {
   type BlockId,
   type BlockTable,
-  blockId,
   type CacheLevel,
   type ContentKeys,
   groupScope,
@@ -28,11 +27,12 @@ import {
   type PoolStats,
   Swap,
 } from "#kvcache/levels";
-import { booksShape, type CacheWindow, type KvCacheShape, unseenBlocks } from "./cache-shape.ts";
+import { booksShape, type CacheWindow, type KvCacheShape } from "./cache-shape.ts";
 import { type CacheStats, cacheStats } from "./cache-stats.ts";
 import { matchGroups } from "./group-match.ts";
 import { type BlockRange, PrefixReuse } from "./prefix-reuse.ts";
 import { Publisher, type StoredTail, type TokenSource } from "./publisher.ts";
+import { allParts, TableBlocks } from "./table-blocks.ts";
 import { truncate } from "./truncation.ts";
 
 /** The bookkeeping of the KV cache: holders, stored contents and shareable prefixes. */
@@ -41,16 +41,19 @@ export class KvCache {
   readonly prefixCaching: boolean;
   /** By group of layers: the attention window; null: queries see everything. */
   readonly windows: readonly (CacheWindow | null)[];
+  /** Whether blocks fall out of a window in some group of layers. */
+  readonly hasWindow: boolean;
+  /** Groups of layers: a table has a block in each for the same positions. */
+  readonly groupCount: number;
   readonly #storesTails: boolean;
   readonly #books: CacheBooks;
   readonly #reuse: PrefixReuse;
   readonly #publisher: Publisher;
+  readonly #tables: TableBlocks;
   readonly #swap: Swap;
   readonly #disk: DiskBooks;
   readonly #events: KvEventQueue | null;
   readonly #blocksPerLevel: readonly number[];
-  readonly #hasWindow: boolean;
-  #copiedBlocks = 0;
 
   constructor(shape: KvCacheShape) {
     const books = booksShape(shape);
@@ -58,13 +61,12 @@ export class KvCache {
     this.blockTokens = blockTokens;
     this.prefixCaching = shape.prefixCaching ?? true;
     this.windows = shape.windows ?? [null];
-    assert(this.windows.length > 0, "Cannot make a cache without a group of layers");
-    this.#hasWindow = this.windows.some((window) => window !== null);
+    this.groupCount = this.windows.length;
+    this.hasWindow = this.windows.some((window) => window !== null);
     const partialReuse = shape.partialReuse ?? true;
     this.#storesTails = this.prefixCaching && partialReuse;
     this.#blocksPerLevel = books.blocksPerLevel;
-    const groups = this.windows.length;
-    this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel, groups) : null;
+    this.#events = shape.events ? new KvEventQueue(this.#blocksPerLevel, this.groupCount) : null;
     this.#books = new CacheBooks(books, {
       observer: (contents) => createObserver(shape, contents, this.#events),
       disk: {
@@ -78,6 +80,7 @@ export class KvCache {
       copyOnPartialReuse: shape.copyOnPartialReuse ?? true,
     });
     this.#publisher = new Publisher(this.#books, blockTokens);
+    this.#tables = new TableBlocks(this.#books, { blockTokens, windows: this.windows });
     this.#swap = new Swap(this.#books);
     this.#disk = new DiskBooks(this.#books);
   }
@@ -109,7 +112,7 @@ export class KvCache {
       reuse: this.#reuse,
       swap: this.#swap,
       disk: this.#disk,
-      copiedBlocks: this.#copiedBlocks,
+      copiedBlocks: this.#tables.copiedBlocks,
     });
   }
 
@@ -126,16 +129,6 @@ export class KvCache {
   /** A block's retention priority: 0 to 100. */
   priorityOf(block: BlockId): number {
     return this.#books.booksOf(block).priorityOf(block);
-  }
-
-  /** Whether blocks fall out of a window in some group of layers. */
-  get hasWindow(): boolean {
-    return this.#hasWindow;
-  }
-
-  /** Groups of layers: a table has a block in each for the same positions. */
-  get groupCount(): number {
-    return this.windows.length;
   }
 
   /** Blocks that `tokens` positions need in one group of layers. */
@@ -183,7 +176,7 @@ export class KvCache {
    */
   hold(table: BlockTable, match: PrefixMatch): void {
     const matches = matchParts(match);
-    for (const [group, part] of this.#partsOf(table).entries()) {
+    for (const [group, part] of this.#tables.partsOf(table).entries()) {
       const unseen = this.unseenBlocks(match.tokens, group);
       this.#reuse.hold(part, matches[group] ?? NO_MATCH, unseen);
     }
@@ -200,30 +193,14 @@ export class KvCache {
 
   /** Extends a fully published table to `blocks` blocks; the further ones must be stored. */
   extend(table: BlockTable, tokens: Int32Array, blocks: number): void {
-    for (const part of this.#partsOf(table)) {
+    for (const part of this.#tables.partsOf(table)) {
       this.#reuse.extend(part, { scope: part.scope, tokens, keys: part.keys }, blocks);
     }
   }
 
   /** An empty table gets all blocks of another one, the partly filled last one too, as shared. */
   fork(parent: BlockTable, child: BlockTable): void {
-    assert(child.length === 0, "Cannot fork into a table that has blocks");
-    assert(child.scope === parent.scope, "Cannot fork into another scope");
-    for (const [group, part] of this.#partsOf(child).entries()) {
-      const source = parent.parts[group];
-      if (source === undefined) continue;
-      for (let index = 0; index < source.length; index++) {
-        const block = source.get(index);
-        if (source.holds(index)) this.#books.booksOf(block).retain(block);
-        part.ids.push(block);
-      }
-      part.follow(source);
-    }
-  }
-
-  /** The parts of a table whose block at `index` another table holds, too. */
-  sharedParts(table: BlockTable, index: number): readonly BlockTable[] {
-    return table.parts.filter((part) => part.holds(index) && this.holders(part.get(index)) > 1);
+    this.#tables.fork(parent, child);
   }
 
   /**
@@ -231,21 +208,7 @@ export class KvCache {
    * of its own. False, and nothing happens, when there are too few blocks.
    */
   makeWritable(table: BlockTable, position: number): boolean {
-    const index = Math.floor(position / this.blockTokens);
-    if (index >= table.length) return true;
-    const { device } = this.#books;
-    const parts = this.sharedParts(table, index);
-    if (parts.length > device.availableCount) return false;
-    for (const part of parts) {
-      const shared = part.get(index);
-      const copy = device.take(index);
-      assert(copy !== null, "Cannot take an available block");
-      this.#books.copy(shared, copy);
-      this.#books.release(shared);
-      part.ids.set(index, copy);
-      this.#copiedBlocks++;
-    }
-    return true;
+    return this.#tables.makeWritable(table, position);
   }
 
   /** The copies to carry out, in order, before the next step computes. */
@@ -258,13 +221,7 @@ export class KvCache {
    * freed first.
    */
   allocate(table: BlockTable, count: number): boolean {
-    const { device } = this.#books;
-    if (count * this.groupCount > device.availableCount) return false;
-    for (const part of this.#partsOf(table)) {
-      const allocated = device.allocate(count, part.ids);
-      assert(allocated, "Cannot allocate available blocks");
-    }
-    return true;
+    return this.#tables.allocate(table, count);
   }
 
   /** Sets the holder's retention of the table's block at `index`; null leaves it as it is. */
@@ -313,15 +270,7 @@ export class KvCache {
 
   /** Releases the blocks that no query at `position` or later sees; none without a window. */
   dropLeading(table: BlockTable, position: number): void {
-    for (const [group, part] of table.parts.entries()) {
-      const { from, to } = this.unseenBlocks(position, group);
-      const end = Math.min(to, part.length);
-      const start = Math.max(from, part.droppedTo);
-      for (let index = start; index < end; index++) this.#books.release(part.get(index));
-      if (end <= start) continue;
-      part.droppedFrom = from;
-      part.droppedTo = end;
-    }
+    this.#tables.dropLeading(table, position);
   }
 
   /**
@@ -329,15 +278,12 @@ export class KvCache {
    * where every query sees everything.
    */
   unseenBlocks(position: number, group = 0): BlockRange {
-    return unseenBlocks(this.windows[group] ?? null, this.blockTokens, position);
+    return this.#tables.unseen(position, group);
   }
 
   /** Releases the table's last blocks, down to `blocks`: their positions are not needed. */
   shrink(table: BlockTable, blocks: number): void {
-    for (const part of table.parts) {
-      assert(part.publishedBlocks <= blocks, "Cannot take a published block back");
-      while (part.length > blocks) this.#books.release(blockId(part.ids.pop()));
-    }
+    this.#tables.shrink(table, blocks);
   }
 
   /**
@@ -349,12 +295,7 @@ export class KvCache {
       if (tail !== null && this.#storesTails && !part.swapped) {
         this.#publisher.publishTail(part, tail);
       }
-      while (part.length > 0) {
-        const held = part.holds(part.length - 1);
-        const block = blockId(part.ids.pop());
-        if (held) this.#books.release(block);
-      }
-      part.reset();
+      this.#tables.empty(part);
     }
   }
 
@@ -433,8 +374,7 @@ export class KvCache {
 
   /** Forgets all cached prefixes; false, and nothing happens, while a block is held anywhere. */
   reset(): boolean {
-    const levels: readonly CacheLevel[] = [0, 1, 2];
-    if (levels.some((level) => this.poolStats(level).held > 0)) return false;
+    if (([0, 1, 2] as const).some((level) => this.poolStats(level).held > 0)) return false;
     this.#books.clear();
     return true;
   }
@@ -458,17 +398,4 @@ export class KvCache {
   audit(tables: Iterable<BlockTable>): void {
     this.#books.audit(allParts([...tables]), this.#disk.pinned());
   }
-
-  /** The parts of a table; an empty one gets a part for each group. */
-  #partsOf(table: BlockTable): readonly BlockTable[] {
-    if (table.parts.length !== this.groupCount) table.divide(this.groupCount);
-    return table.parts;
-  }
-}
-
-/** The tables of all groups. */
-function allParts(tables: readonly BlockTable[]): readonly BlockTable[] {
-  return tables.every(({ parts }) => parts.length === 1)
-    ? tables
-    : tables.flatMap(({ parts }) => parts);
 }

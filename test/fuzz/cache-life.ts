@@ -317,7 +317,7 @@ export class CacheLife {
     const { blockTokens } = this.#shape;
     for (let position = sequence.computed; position < end; position++) {
       const index = Math.floor(position / blockTokens);
-      if (this.cache.sharedParts(table, index).length > 0) {
+      if (table.parts.some((part) => this.cache.holders(part.get(index)) > 1)) {
         this.#checks.sharing(sequence, position, this.#live);
       }
       const digest = sequence.isVoid ? Number.NaN : (digests[position] ?? Number.NaN);
