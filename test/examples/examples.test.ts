@@ -1,28 +1,77 @@
-/** Every example runs, against the build, and prints what it promises. */
-import { execFile } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
-import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
-
-const run = promisify(execFile);
+/**
+ * Every example, and every TypeScript block of README.md and docs, compiles against the build. The
+ * examples run and print what they promise; so do the blocks that are whole programs.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type UserProject, userProject } from "./user-project.ts";
 
 const outputs: Readonly<Record<string, RegExp>> = {
-  "generate.mjs": /^A cache is … \(0, length\): .*The function returns … \(1, /s,
-  "kv-cache.mjs":
-    /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
-  "openai-client.mjs": /^I am Pocket/,
-  "stream.mjs": /^412 metres\n\(stop\)\n$/,
-  "structured-output.mjs": /^\{ name: '.+', city: '.+', age: 34 \}\n$/,
+  generate: /^A cache is … \(0, length\): .*The function returns … \(1, /s,
+  "kv-cache": /^What is a cache\? 0 of .*\n0 created.* stored 16 tokens of priority 90\n.* copied/s,
+  "openai-client": /^I am Pocket/,
+  stream: /^412 metres\n\(stop\)\n$/,
+  "structured-output": /^.+ from .+ is 34\n$/,
+  "typescript-1": /^pocket 2048\n$/,
+  "typescript-9": /^200\n$/,
+  "README-1": /^I am Pocket.*\n\d+ of \d+ prompt tokens were cached\n$/,
 };
 
-test("each example is known here", () => {
-  expect(readdirSync("examples").sort()).toEqual(Object.keys(outputs));
+const examples = readdirSync("examples").filter((file) => file.endsWith(".ts"));
+const documents = ["README.md", ...readdirSync("docs").map((file) => `docs/${file}`)].filter(
+  (path) => path.endsWith(".md"),
+);
+
+/** What the blocks of a document that are parts of a program have around them. */
+const SURROUNDINGS = `import { EngineError, type GenerateOptions, type KvEventItem, type LLM } from "perigee";
+declare const llm: LLM;
+declare const prompt: string;
+declare const prompts: readonly string[];
+declare const signal: AbortSignal;
+declare function update(item: KvEventItem): void;
+declare const options: GenerateOptions;
+`;
+
+/** The blocks of a document; the model that has to be downloaded is replaced by the bundled one. */
+function blocksOf(path: string): [string, string][] {
+  const name = path.replace(/^docs\//, "").replace(/\.md$/, "");
+  const blocks = [...readFileSync(path, "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)];
+  return blocks.map(([, code = ""], index) => {
+    const isWhole = code.includes("import ");
+    const program = code.replace('"Qwen/Qwen2.5-0.5B-Instruct"', "");
+    return [`${name}-${index + 1}`, isWhole ? program : SURROUNDINGS + code];
+  });
+}
+
+const blocks = new Map(documents.flatMap(blocksOf));
+const wholeBlocks = [...blocks].filter(([, code]) => !code.startsWith(SURROUNDINGS));
+
+test("the outputs of all examples and whole blocks are known here", () => {
+  const names = [
+    ...examples.map((file) => file.replace(/\.ts$/, "")),
+    ...wholeBlocks.map(([name]) => name),
+  ];
+  expect(names.sort()).toEqual(Object.keys(outputs).sort());
 });
 
-// Examples import the package by its name: built code.
-describe.runIf(existsSync("dist/index.js"))("examples", () => {
-  test.for(Object.entries(outputs))("%s", async ([file, output]) => {
-    const { stdout, stderr } = await run(process.execPath, [`examples/${file}`]);
+// They import the package by its name: built code.
+describe.runIf(existsSync("dist/index.js"))("examples and documents", () => {
+  let project: UserProject;
+  beforeAll(async () => {
+    const files = examples.map((file): [string, string] => [
+      file.replace(/\.ts$/, ""),
+      readFileSync(`examples/${file}`, "utf8"),
+    ]);
+    project = await userProject(new Map([...files, ...blocks]));
+  });
+  afterAll(() => project.remove());
+
+  test("compile", () => {
+    expect(project.problems).toBe("");
+  });
+
+  test.for(Object.entries(outputs))("%s runs", async ([name, output]) => {
+    const { stdout, stderr } = await project.run(name);
     expect(stderr).toBe("");
     expect(stdout).toMatch(output);
   });

@@ -1,19 +1,24 @@
-// node examples/kv-cache.mjs: what stays cached, what the cache tells, and a search with beams.
-import { LLM } from "perigee";
+// node examples/kv-cache.ts: retention of cached blocks, KV events, and beam search.
+import { bundledModel, LLM, type RetentionOptions } from "perigee";
 
-const llm = await LLM.load("models/pocket", { kvCache: { hostCacheBytes: 2 ** 24 } });
+const llm = await LLM.load(bundledModel, { kvCache: { hostCacheBytes: 2 ** 24 } });
 
-// The start that all questions share is worth keeping; what was answered is not.
+// All questions share their start, which gets a high priority; answers get a low one.
 const start = "You are Pocket. You explain computing to beginners, in one short sentence. Q: ";
-const { length } = await llm.codec.encode(start);
-const retention = { ranges: [{ start: 0, end: length, priority: 90 }], decodePriority: 10 };
+const { codec } = llm;
+if (codec === null) throw new Error("This model has no tokenizer");
+const { length } = await codec.encode(start);
+const retention: RetentionOptions = {
+  ranges: [{ start: 0, end: length, priority: 90 }],
+  decodePriority: 10,
+};
 for (const question of ["What is a cache?", "What is a mutex?"]) {
   const options = { temperature: 0, maxTokens: 8, retention };
   const [{ promptTokenIds, cachedTokens }] = await llm.generate(start + question, options);
   console.log(`${question} ${cachedTokens} of ${promptTokenIds.length} prompt tokens were cached`);
 }
 
-// What the cache told since it was made: which contents can be found, and how much they are worth.
+// Events since the cache was created: the contents that can be found, and their priorities.
 for (const { id, event } of await llm.kvEvents.getLatestEvents(0)) {
   const blocks = event.type === "stored" ? event.blocks : [];
   const contents = blocks.map(({ tokenIds, priority }) => {
@@ -27,7 +32,9 @@ const [beams] = await llm.generate("A cache is", { beamWidth: 3, n: 3, maxTokens
 for (const { score, text } of beams.completions) console.log(score?.toFixed(3), text);
 
 const { cache } = llm.stats();
-for (const { level, cached, total } of cache.levels) console.log(level, cached, "of", total);
-console.log(cache.copiedBlocks, "blocks were copied before a beam wrote into them");
+if (cache !== null) {
+  for (const { level, cached, total } of cache.levels) console.log(level, cached, "of", total);
+  console.log(cache.copiedBlocks, "blocks were copied before a beam wrote into them");
+}
 
 await llm.close();

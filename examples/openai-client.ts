@@ -1,9 +1,9 @@
-// node examples/openai-client.mjs: the official OpenAI client against a server in this process.
+// node examples/openai-client.ts: the official OpenAI client against a server in this process.
 import OpenAI from "openai";
 import { LLM } from "perigee";
 import { startServer } from "perigee/server";
 
-const llm = await LLM.load("models/pocket");
+const llm = await LLM.load();
 const server = await startServer(llm, { port: 0, logLevel: "silent" });
 
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none" });

@@ -1,7 +1,7 @@
-// node examples/stream.mjs: a chat answer as it is made, given up after ten seconds.
+// node examples/stream.ts: streams a chat answer, and cancels it after ten seconds.
 import { LLM } from "perigee";
 
-const llm = await LLM.load("models/pocket");
+const llm = await LLM.load();
 
 const passage =
   "The Halden bridge was opened in 1931. It is 412 metres long and carries two roads.";
@@ -11,11 +11,8 @@ const prompt = await llm.chatPrompt([
 ]);
 
 const signal = AbortSignal.timeout(10_000);
-for await (const { text, finishReason } of llm.stream(prompt, {
-  temperature: 0,
-  maxTokens: 64,
-  signal,
-})) {
+const answer = llm.stream(prompt, { temperature: 0, maxTokens: 64, signal });
+for await (const { text, finishReason } of answer) {
   process.stdout.write(text ?? "");
   if (finishReason !== null) process.stdout.write(`\n(${finishReason})\n`);
 }

@@ -1,7 +1,7 @@
-// node examples/structured-output.mjs: JSON that fits a schema, whatever the model would rather say.
+// node examples/structured-output.ts: JSON that fits a schema, whatever the model prefers.
 import { LLM } from "perigee";
 
-const llm = await LLM.load("models/pocket");
+const llm = await LLM.load();
 
 const schema = {
   type: "object",
@@ -17,6 +17,9 @@ const [result] = await llm.generate(prompt, {
   maxTokens: 96,
   structuredOutput: { json: schema },
 });
-console.log(JSON.parse(result.completions[0].text));
+const person: { name: string; city: string; age: number } = JSON.parse(
+  result?.completions[0]?.text ?? "",
+);
+console.log(`${person.name} from ${person.city} is ${person.age}`);
 
 await llm.close();

@@ -1,0 +1,43 @@
+/**
+ * A project that has the package installed, as a user's: it resolves `perigee` through the exports
+ * of package.json, and compiles against the declarations of the build.
+ */
+import { execFile } from "node:child_process";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const root = resolve(".");
+const compiler = join(root, "node_modules/typescript/bin/tsc");
+
+export interface UserProject {
+  /** Messages of the type checker; "" where there are none. */
+  readonly problems: string;
+  /** Runs a compiled source; rejects where its exit code is not 0. */
+  run(name: string): Promise<{ stdout: string; stderr: string }>;
+  remove(): void;
+}
+
+/** Compiles sources, by name without ending. The options are those of examples/tsconfig.json. */
+export async function userProject(sources: ReadonlyMap<string, string>): Promise<UserProject> {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-user-"));
+  const installed = join(folder, "node_modules");
+  mkdirSync(installed);
+  symlinkSync(root, join(installed, "perigee"));
+  for (const name of ["openai", "@types"]) {
+    symlinkSync(join(root, "node_modules", name), join(installed, name));
+  }
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  copyFileSync("examples/tsconfig.json", join(folder, "tsconfig.json"));
+  for (const [name, text] of sources) writeFileSync(join(folder, `${name}.ts`), text);
+  const problems = await run(process.execPath, [compiler, "--noEmit", "false"], { cwd: folder })
+    .then(() => "")
+    .catch((error: { stdout?: string }) => error.stdout || String(error));
+  return {
+    problems,
+    run: (name) => run(process.execPath, [`${name}.js`], { cwd: folder }),
+    remove: () => rmSync(folder, { recursive: true }),
+  };
+}
