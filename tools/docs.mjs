@@ -68,10 +68,10 @@ function configuration() {
 ${GENERATED}
 
 Fields of the TypeScript API. On the command line a field is a flag in kebab case, without its
-group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`. Where that would say too little, it has
-a name of its own: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. All are in
-\`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names. What the fields of
-\`kvCache\` and \`retention\` are for, with examples: [kv-cache.md](kv-cache.md).
+group: \`scheduler.stepTokensMax\` is \`--step-tokens-max\`. Where that would be ambiguous, the flag
+has a longer name: \`--kv-pool-bytes\`, \`--kv-cache-dtype\`, \`--scheduling-policy\`. All are in
+\`--help\`. Over HTTP, sampling fields have OpenAI's and vLLM's names. [kv-cache.md](kv-cache.md)
+explains the fields of \`kvCache\` and \`retention\`, with examples.
 
 ## Loading a model: \`LLM.load(model, options)\`
 
@@ -85,16 +85,16 @@ first where the policy is \`priority\`), \`cacheSalt\` (another salt shares no b
 
 ${table(SamplingParams)}
 
-With \`beamWidth\` nothing is drawn: \`temperature\`, \`topP\`, \`topK\`, \`minP\` and \`seed\` mean
-nothing, and neither do a model's recommended values. Sequences end at end tokens, at
-\`stopTokenIds\` and at \`maxTokens\`. The best \`n\` come when the search is over, best first, each
-whole and with its \`score\`: streams bring one item per sequence. Penalties, stop strings,
-log-probabilities, \`logitBias\`, \`allowedTokenIds\`, \`badWords\`, \`structuredOutput\`,
-\`thinkingTokenBudget\` and \`repetitionDetection\` cannot be combined with it. On the command line
-\`--num-return-sequences\` is \`--n\`; over HTTP, \`use_beam_search\` without \`beam_width\`
-searches as many beams as \`n\`.
+With \`beamWidth\` tokens are searched, not sampled: \`temperature\`, \`topP\`, \`topK\`, \`minP\`
+and \`seed\` have no effect, and neither have a model's recommended values. Sequences end at end
+tokens, at \`stopTokenIds\` and at \`maxTokens\`. The best \`n\` are returned when the search is
+over, best first, each with its \`score\`: a stream has one item per sequence. Penalties, stop
+strings, log-probabilities, \`logitBias\`, \`allowedTokenIds\`, \`badWords\`,
+\`structuredOutput\`, \`thinkingTokenBudget\` and \`repetitionDetection\` cannot be combined with
+it. On the command line \`--num-return-sequences\` is \`--n\`; over HTTP, \`use_beam_search\`
+without \`beam_width\` searches as many beams as \`n\`.
 
-## What stays cached: \`llm.generate(prompts, { retention })\`
+## Retention: \`llm.generate(prompts, { retention })\`
 
 ${table(RetentionParams)}
 
