@@ -80,7 +80,10 @@ function proseOf(lines) {
 
 /** The declaration file that an import from `path` means; null outside of the package. */
 function resolve(path, target) {
-  if (target.startsWith("#")) return join(ROOT, "dist", target.slice(1), "index.d.ts");
+  if (target.startsWith("#")) {
+    const root = path.slice(0, path.lastIndexOf("/dist/"));
+    return join(root, "dist", target.slice(1), "index.d.ts");
+  }
   return target.startsWith(".") ? join(dirname(path), target.replace(/\.[jt]s$/, ".d.ts")) : null;
 }
 
@@ -144,7 +147,7 @@ const MEMBER = /^ {4}(?:readonly |get )?(\w+)\??[(:<]/;
 function withInherited(declaration, entries) {
   const [, names = ""] = /^export declare class \w+.* implements ([\w, ]+)/.exec(declaration) ?? [];
   const docs = new Map();
-  for (const name of names.split(", ")) {
+  for (const name of names.trim().split(", ")) {
     const [text = ""] = entries.get(name)?.declarations ?? [];
     for (const [, doc, member] of text.matchAll(/^( {4}\/\*\*[\s\S]*?\*\/\n)(.*)/gm)) {
       docs.set(MEMBER.exec(member)?.[1], doc);
@@ -225,10 +228,11 @@ function page(point, homes, notice) {
   ].join("\n\n")}\n`;
 }
 
-/** Once for each class, whichever entry points export it. */
-function inherit(entries) {
-  for (const entry of entries.values()) {
-    entry.declarations = entry.declarations.map((text) => withInherited(text, entries));
+/** Interfaces may be exported by another entry point than the class. */
+function inherit(points) {
+  const all = new Map(points.flatMap(({ entries }) => [...entries]));
+  for (const entry of points.flatMap(({ entries }) => [...entries.values()])) {
+    entry.declarations = entry.declarations.map((text) => withInherited(text, all));
   }
 }
 
@@ -243,22 +247,23 @@ function refuseUndocumented(points) {
 }
 
 /**
- * The pages, as [path, text].
+ * The pages of a package, as [path, text].
  * @param {string} notice says that they are generated
+ * @param {string} root the folder of its package.json
  */
-export function apiReference(notice) {
-  const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+export function apiReference(notice, root = ROOT) {
+  const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const points = Object.entries(manifest.exports)
     .filter(([, target]) => target.types !== undefined)
     .map(([subpath, { types }]) => {
-      const specifier = `perigee${subpath.slice(1)}`;
-      const path = join(ROOT, types);
-      if (!existsSync(path)) throw new Error(`${types} is missing: run npm run build`);
-      const file = `${specifier.split("/").at(-1)}.md`;
-      return { specifier, path, page: file, entries: exportsOf(path) };
+      const specifier = `${manifest.name}${subpath.slice(1)}`;
+      return { specifier, path: join(root, types), page: `${specifier.split("/").at(-1)}.md` };
     });
+  const missing = points.find(({ path }) => !existsSync(path));
+  if (missing !== undefined) throw new Error(`${missing.path} is missing: run npm run build`);
+  for (const point of points) point.entries = exportsOf(point.path);
   refuseUndocumented(points);
-  for (const { entries } of points) inherit(entries);
+  inherit(points);
   const homes = new Map();
   for (const { page, entries } of points) {
     for (const name of entries.keys()) if (!homes.has(name)) homes.set(name, page);
