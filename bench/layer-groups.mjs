@@ -1,9 +1,11 @@
 /**
- * node bench/layer-groups.mjs [--build DIR] [--device cpu] [--layers 26] [--size small|gemma-2-2b] [--tokens 8192] [--out FILE]
+ * node bench/layer-groups.mjs [--build DIR] [--device cpu] [--layers 26]
+ *                             [--size small|gemma-2-2b] [--tokens 8192] [--out FILE]
  *
- * Memory that one sequence of Gemma-2's layout holds: every second layer sees 4,096 positions, the others all. Random
- * weights; `small` has few and narrow heads, since only the layout matters for memory. `--build` names the `dist` folder
- * of another build, to compare bytes and tokens with. Prints JSON.
+ * Memory that one sequence of Gemma-2's layout holds: every second layer sees 4,096 positions, the
+ * others all. Random weights; `small` has few and narrow heads, since only the layout matters for
+ * memory. `--build` names the `dist` folder of another build, to compare bytes and tokens with.
+ * Prints JSON.
  */
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

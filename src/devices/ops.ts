@@ -10,6 +10,7 @@
  * counts (`count`), so that buffers are allocated once for the largest step.
  */
 import type { Activation, DeviceTensor, KvPool, WeightMatrix } from "./device-data.ts";
+import type { KvLayerIndex } from "./kv-scales.ts";
 
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
@@ -123,7 +124,7 @@ export interface AddInput {
   readonly delta: DeviceTensor;
 }
 
-export interface RopeKvWriteInput {
+export interface RopeKvWriteInput extends KvLayerIndex {
   readonly count: number;
   /** [T, (H + 2K) * D] f32: queries, keys, values, before rope. */
   readonly qkv: DeviceTensor;
@@ -131,10 +132,6 @@ export interface RopeKvWriteInput {
   readonly query: DeviceTensor;
   readonly heads: number;
   readonly cache: KvPool;
-  /** Index among the layers of a block. */
-  readonly layer: number;
-  /** Index of the layer's calibrated scales; `layer` by default. */
-  readonly scaleLayer?: number;
   /** [T] i32. */
   readonly positions: DeviceTensor;
   /** [T] i32: slot of each token's key and value. Negative: not stored. */
@@ -188,7 +185,7 @@ export interface AttentionBatch {
   readonly treeMask?: DeviceTensor;
 }
 
-export interface PagedAttentionInput {
+export interface PagedAttentionInput extends KvLayerIndex {
   readonly count: number;
   /** [T, H * D]. */
   readonly out: Activation;
@@ -196,10 +193,6 @@ export interface PagedAttentionInput {
   readonly query: DeviceTensor;
   readonly heads: number;
   readonly cache: KvPool;
-  /** Index among the layers of a block. */
-  readonly layer: number;
-  /** Index of the layer's calibrated scales; `layer` by default. */
-  readonly scaleLayer?: number;
   readonly batch: AttentionBatch;
   readonly scale: number;
   /**

@@ -1,7 +1,13 @@
 /**
  * Matches where layers are in several groups: a prefix counts as far as every group has it.
  */
-import { type GroupMatch, groupScope, type LookUp, type PrefixMatch } from "#kvcache/contents";
+import {
+  type GroupMatch,
+  groupScope,
+  type LookUp,
+  NO_MATCH,
+  type PrefixMatch,
+} from "#kvcache/contents";
 
 /** How the groups of a cache are searched. */
 export interface GroupSearch {
@@ -16,7 +22,8 @@ export interface GroupSearch {
  * alone end the prefix for all; its `onDisk` lists them.
  */
 export function matchGroups(prompt: LookUp, search: GroupSearch): PrefixMatch {
-  const { blockTokens } = search;
+  const { blockTokens, groups } = search;
+  if (groups === 1) return { ...search.find(prompt), further: NO_MATCH.further };
   let parts = findAll(prompt, search);
   for (;;) {
     // A prefix may be shorter in a group than what is stored of it, where its end is in the middle

@@ -1,9 +1,9 @@
 /**
  * kvcache: which sequence holds which KV block, and which prefixes can be shared.
  *
- * A block stores keys and values of `blockTokens` consecutive positions, for every layer of a group;
- * most models have one group, which is all layers. Sequences hold blocks through their tables;
- * sequences with equal history hold the same ones.
+ * A block stores keys and values of `blockTokens` consecutive positions, for every layer of a
+ * group; most models have one group, which is all layers. Sequences hold blocks through their
+ * tables; sequences with equal history hold the same ones.
  *
  *   kv-cache.ts      the interface, for tables: match, adopt, allocate, publish, release
  *   cache-shape.ts, cache-stats.ts   its settings and its statistics

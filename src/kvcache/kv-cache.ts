@@ -149,7 +149,6 @@ export class KvCache {
     if (!this.prefixCaching) return NO_MATCH;
     const prompt = { scope, tokens, keys };
     const { groupCount: groups, blockTokens } = this;
-    if (groups === 1) return { ...this.#reuse.match(prompt), further: NO_MATCH.further };
     return matchGroups(prompt, { groups, blockTokens, find: (part) => this.#reuse.match(part) });
   }
 

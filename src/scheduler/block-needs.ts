@@ -59,7 +59,7 @@ export class BlockNeeds {
   }
 }
 
-/** Most tokens of a chunk, up to `most`, that fit the pool with the windows; 0: none, or no window. */
+/** Most tokens of a chunk that fit the pool with the windows; 0: none, or there is no window. */
 function longestChunk(cache: KvCache, most: number): number {
   const { windows, totalBlocks } = cache;
   if (windows.every((window) => window === null)) return 0;
@@ -78,7 +78,7 @@ function boundOf(cache: KvCache, window: CacheWindow | null, chunk: number): num
   return cache.blocksFor(window.sinkTokens) + cache.blocksFor(seen + chunk) + 1;
 }
 
-/** The largest whole number up to `most` for which `fits`, which holds for all below one; 0: none. */
+/** The largest whole number up to `most` that `fits`, where all below it fit, too; 0: none. */
 function largest(most: number, fits: (value: number) => boolean): number {
   let low = 0;
   let high = most;

@@ -134,10 +134,7 @@ export interface ModelInfo {
   readonly contextTokensMax: number;
   /** Most positions that a token sees, where all layers have such a limit; null: all of them. */
   readonly attentionWindow: number | null;
-  /**
-   * By group of layers that keep their keys and values in blocks of their own: most positions that
-   * a token sees there; null: all of them. One group in most models; Gemma-2 has two.
-   */
+  /** By group of layers with blocks of its own: most positions that a token sees; null: all. */
   readonly groupWindows: readonly (number | null)[];
   readonly hiddenSize: number;
   /** How texts become vectors; null: the model's folder specifies unsupported pooling. */
@@ -391,8 +388,7 @@ export interface ServedModel {
   embed(inputs: readonly Prompt[], options?: { signal?: AbortSignal }): Promise<EmbedResult[]>;
   /**
    * How many requests of `n` sequences one caller starts at a time: as many as run at once, and a
-   * few more. A caller that has more starts one when another one ends: it is not refused for its
-   * own number of requests, and the queue keeps room for other callers.
+   * few more. The others start when one ends, so that the queue keeps room for other callers.
    */
   requestsAtOnce(n: number): number;
   /** Finishes pending requests and refuses new ones. */
