@@ -11,8 +11,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 import { ReferenceDevice } from "../dist/devices/index.js";
-import { DecoderRunner } from "../dist/engine/forward/decoder-runner.js";
-import { StepBuilder } from "../dist/engine/forward/step-builder.js";
+import { CommandBuilder } from "../dist/engine/loop/command-builder.js";
+import { CommandRunner } from "../dist/engine/loop/command-runner.js";
 import { Decoder } from "../dist/models/index.js";
 import { Sampler, SamplingParams } from "../dist/sampling/index.js";
 import { Scheduler } from "../dist/scheduler/index.js";
@@ -61,11 +61,11 @@ function watch(prototype, method, part) {
 watch(Scheduler.prototype, "plan", "plan");
 watch(Scheduler.prototype, "begin", "begin");
 watch(Scheduler.prototype, "commit", "commit");
-watch(StepBuilder.prototype, "build", "build");
+watch(CommandBuilder.prototype, "build", "build");
 watch(Decoder.prototype, "stage", "stage");
 watch(Decoder.prototype, "forward", "forward");
 watch(Sampler.prototype, "start", "draw");
-watch(DecoderRunner.prototype, "start", "start");
+watch(CommandRunner.prototype, "start", "start");
 
 const rounded = (value) => Math.round(value * 10) / 10;
 

@@ -4,7 +4,7 @@
  */
 import { CudaEvent } from "../../dist/devices/cuda/driver/event.js";
 import { CudaStream } from "../../dist/devices/cuda/driver/stream.js";
-import { StepBuilder } from "../../dist/engine/forward/step-builder.js";
+import { CommandBuilder } from "../../dist/engine/loop/command-builder.js";
 import { Engine } from "../../dist/engine/loop/engine.js";
 import { Decoder } from "../../dist/models/decoder.js";
 import { Sampler } from "../../dist/sampling/sampler.js";
@@ -66,7 +66,7 @@ export class RequestWatch {
     const trace = this.#trace;
     trace.watch(Engine, ["add"], "add");
     trace.watch(Scheduler, ["plan", "begin"], "plan");
-    trace.watch(StepBuilder, ["build"], "build");
+    trace.watch(CommandBuilder, ["build"], "build");
     trace.watch(Decoder, ["stage"], "stage");
     trace.watch(Decoder, ["forward"], "forward");
     trace.watch(Decoder, ["logits"], "head");

@@ -27,7 +27,7 @@ await requireBuild();
 const { cudaFromEnvironment } = await import("../../dist/cli/cuda-environment.js");
 const { CudaDevice } = await import("../../dist/devices/cuda/cuda-device.js");
 const { CudaEvent } = await import("../../dist/devices/cuda/driver/event.js");
-const { StepBuilder } = await import("../../dist/engine/forward/step-builder.js");
+const { CommandBuilder } = await import("../../dist/engine/loop/command-builder.js");
 const { LLM } = await import("../../dist/index.js");
 const { Decoder } = await import("../../dist/models/decoder.js");
 const { Sampler } = await import("../../dist/sampling/sampler.js");
@@ -70,7 +70,7 @@ const letters = { plan: "p", stage: "s", launch: "l", wait: "w", commit: "c" };
 function watchHost() {
   const trace = new HostTrace();
   trace.watch(Scheduler, ["plan", "begin"], "plan");
-  trace.watch(StepBuilder, ["build"], "stage");
+  trace.watch(CommandBuilder, ["build"], "stage");
   trace.watch(Decoder, ["stage"], "stage");
   trace.watch(Decoder, ["forward"], "launch");
   trace.watch(Sampler, ["start"], "launch");

@@ -115,6 +115,7 @@ export {
   type BlockFile,
   type BlockMove,
   BlockPool,
+  type CacheMoves,
   type DiskJob,
   type FinishedDiskJob,
   type LoadChoice,

@@ -8,8 +8,10 @@
  *   beam-params.ts          beam search's parameters, and those it excludes
  *   request-sampling.ts     the common part of a request's sequences
  *   sequence-sampling.ts    one sequence's history, and its edits
+ *   batch-writer.ts         the host's half: sequences' state as plain data
+ *   sampling-batch.ts       this data: parameters of rows, and edits of their logits
  *   logit-edits.ts          a batch's edits in the device's layout
- *   sampler.ts              edits, samples and reports a batch, on the device
+ *   sampler.ts              the device's half: edits, samples and reports a batch
  *   mirror.ts               the sampler's inputs on the device, written when they change
  *   top-candidates.ts       the likeliest tokens of each row, for beam search
  *   token-scorer.ts         log-probabilities of tokens, on the device
@@ -43,6 +45,7 @@
  *
  * @module
  */
+export { BatchWriter, type BatchWriterOptions, type RowFailures } from "./batch-writer.ts";
 export { sequencesOf } from "./beam-params.ts";
 export { GrammarOptions } from "./config.ts";
 export {
@@ -55,6 +58,7 @@ export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { RequestSampling } from "./request-sampling.ts";
 export { type SampledBatch, Sampler, type SamplerOptions, type StartedDraw } from "./sampler.ts";
+export type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
 export type { SamplingRow } from "./sampling-row.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";

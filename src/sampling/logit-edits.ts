@@ -1,7 +1,19 @@
 import { assert } from "#base";
+import type { RowEdits } from "./sampling-batch.ts";
 import type { TokenHistory } from "./token-history.ts";
 
 const firstCapacity = 1024;
+const entriesMaxDefault = 1 << 18;
+
+/** Entries after which a row is the last of its part: see `SamplerOptions`. */
+export function editEntriesMax(options: {
+  readonly rowsMax: number;
+  readonly vocabularySize: number;
+  readonly editEntriesMax?: number;
+}): number {
+  const { rowsMax, vocabularySize, editEntriesMax = entriesMaxDefault } = options;
+  return Math.min(editEntriesMax, (rowsMax - 1) * vocabularySize);
+}
 
 /** Copy of `array` with at least `length` elements. */
 function grown<A extends Int32Array | Float32Array>(
@@ -82,6 +94,22 @@ export class LogitEdits {
 
   get counts(): Int32Array {
     return this.#counts.subarray(0, this.#entries);
+  }
+
+  /** All rows since `reset`, of which row `first` of the batch is the first. Valid as views are. */
+  part(first: number): RowEdits {
+    const count = this.#rows;
+    const allowed = this.allowed.subarray(0, count * this.wordsPerRow);
+    const masks = { allowed, rows: this.allowedRows.subarray(0, count) };
+    return {
+      ...{ first, count },
+      starts: this.starts.subarray(0, count + 1),
+      ...{ tokens: this.tokens, biases: this.biases, counts: this.counts },
+      repetition: this.repetition.subarray(0, count),
+      frequency: this.frequency.subarray(0, count),
+      presence: this.presence.subarray(0, count),
+      masks: this.#masked > 0 ? masks : null,
+    };
   }
 
   reset(): void {

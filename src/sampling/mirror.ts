@@ -1,6 +1,5 @@
 import type { AdjustLogitsInput, Device, DeviceTensor, SampleInput } from "#devices";
-import type { LogitEdits } from "./logit-edits.ts";
-import type { SamplingRow } from "./sampling-row.ts";
+import type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";
 
 type HostArray = Float32Array | Int32Array | Uint32Array;
 
@@ -101,24 +100,15 @@ export class Mirror {
   }
 
   /** Updates the sampling inputs. While the rows stay the same only positions change. */
-  writeDraws(rows: readonly SamplingRow[]): void {
+  writeDraws(batch: SamplingBatch): void {
+    const { count, positions, topK, temperature, topP, minP, seeds } = batch;
     const rowsMax = this.#rowsMax;
-    const [integers, floats, seeds] = [this.#integers.next, this.#floats.next, this.#seeds.next];
-    let row = 0;
-    for (const { sampling, position } of rows) {
-      const { params, seed } = sampling;
-      integers[row] = position;
-      integers[rowsMax + row] = params.topK;
-      floats[row] = params.temperature;
-      floats[rowsMax + row] = params.topP;
-      floats[2 * rowsMax + row] = params.minP;
-      seeds[2 * row] = seed.low;
-      seeds[2 * row + 1] = seed.high;
-      row++;
-    }
+    copyRows(this.#integers.next, [positions, topK], count, rowsMax);
+    copyRows(this.#floats.next, [temperature, topP, minP], count, rowsMax);
+    this.#seeds.next.set(seeds.subarray(0, 2 * count));
     this.#integers.write(2 * rowsMax);
     this.#floats.write(3 * rowsMax);
-    this.#seeds.write(2 * row);
+    this.#seeds.write(2 * count);
   }
 
   #viewDraws(): DrawTensors {
@@ -136,21 +126,21 @@ export class Mirror {
   }
 
   /** Sends the edits; returns the op's inputs. Masks are sent only if a row has one. */
-  writeEdits(edits: LogitEdits): EditTensors {
+  writeEdits(edits: RowEdits): EditTensors {
     const device = this.#device;
     const [repetitionPenalty, frequencyPenalty, presencePenalty] = this.#penalties;
     const entries = this.#entries;
-    device.write(this.#starts, edits.starts.subarray(0, edits.rows + 1));
-    device.write(repetitionPenalty, edits.repetition.subarray(0, edits.rows));
-    device.write(frequencyPenalty, edits.frequency.subarray(0, edits.rows));
-    device.write(presencePenalty, edits.presence.subarray(0, edits.rows));
-    if (edits.entries > 0) {
+    device.write(this.#starts, edits.starts);
+    device.write(repetitionPenalty, edits.repetition);
+    device.write(frequencyPenalty, edits.frequency);
+    device.write(presencePenalty, edits.presence);
+    if (edits.tokens.length > 0) {
       device.write(entries.entryTokens, edits.tokens);
       device.write(entries.entryBias, edits.biases);
       device.write(entries.entryCounts, edits.counts);
     }
     const { entryTokens, entryBias, entryCounts } = entries;
-    const masks = edits.maskedRows > 0 ? this.#writeMasks(edits) : {};
+    const masks = edits.masks === null ? {} : this.#writeMasks(edits.masks);
     return {
       entryStarts: this.#starts,
       ...{ entryTokens, entryBias, entryCounts },
@@ -159,13 +149,13 @@ export class Mirror {
     };
   }
 
-  #writeMasks(edits: LogitEdits): Pick<EditTensors, "allowed" | "allowedRows"> {
-    const { rows, wordsPerRow, allowed, allowedRows } = edits;
-    this.#device.write(this.#allowedRows, allowedRows.subarray(0, rows));
-    for (let row = 0; row < rows; row++) {
-      const start = row * wordsPerRow;
-      if (allowedRows[row] === 0) continue;
-      this.#device.write(this.#allowed, allowed.subarray(start, start + wordsPerRow), start);
+  #writeMasks({ allowed, rows }: RowMasks): Pick<EditTensors, "allowed" | "allowedRows"> {
+    const words = allowed.length / rows.length;
+    this.#device.write(this.#allowedRows, rows);
+    for (let row = 0; row < rows.length; row++) {
+      const start = row * words;
+      if (rows[row] === 0) continue;
+      this.#device.write(this.#allowed, allowed.subarray(start, start + words), start);
     }
     return { allowed: this.#allowed, allowedRows: this.#allowedRows };
   }
@@ -184,6 +174,18 @@ export class Mirror {
     ];
     for (const tensor of tensors) this.#device.release(tensor);
   }
+}
+
+/** The first `count` values of each array, one array every `stride` elements. */
+function copyRows<A extends HostArray>(
+  into: A,
+  arrays: readonly A[],
+  count: number,
+  stride: number,
+): void {
+  arrays.forEach((values, place) => {
+    into.set(values.subarray(0, count), place * stride);
+  });
 }
 
 function allocateEntries(device: Device, capacity: number): EntryTensors {

@@ -1,9 +1,9 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
-import { LogitEdits } from "./logit-edits.ts";
+import { editEntriesMax } from "./logit-edits.ts";
 import type { LogprobRequest, PositionLogprobs } from "./logprobs.ts";
 import { Mirror } from "./mirror.ts";
-import type { SamplingRow } from "./sampling-row.ts";
+import type { RowEdits, SamplingBatch } from "./sampling-batch.ts";
 import { type LateScores, TokenScorer } from "./token-scorer.ts";
 import { type TokenCandidates, TopCandidates } from "./top-candidates.ts";
 
@@ -32,22 +32,17 @@ export interface StartedDraw {
 export interface SampledBatch {
   /** [rows]. */
   readonly tokens: Int32Array;
-  /** [rows], null where none were requested. Of the logits before any edit. */
-  readonly logprobs: readonly (PositionLogprobs | null)[];
-  /** Errors of rows whose edits failed, by row: their tokens are invalid. */
-  readonly failures: RowFailures;
+  /** [rows], null where none were requested. Of the logits before any edit. Null: none of any. */
+  readonly logprobs: readonly (PositionLogprobs | null)[] | null;
 }
 
-/** Errors of failed rows, by row. */
-export type RowFailures = ReadonlyMap<number, unknown>;
-
 const topLogprobsDefault = 20;
-const editEntriesDefault = 1 << 18;
 
 /**
- * Samples one token per row, on the device. All of its memory is allocated here, before the first
- * step, except two things that few batches need, allocated at first use or by `reserve`: a second
- * [R, V] for steps that edit logits and report log-probabilities of the unedited ones, and
+ * The device's half of sampling: one token per row of a `BatchWriter`'s batches. It keeps nothing
+ * of a sequence but the last sampled tokens, by row. All of its memory is allocated here, before
+ * the first step, except two things that few batches need, allocated at first use or by `reserve`:
+ * a second [R, V] for steps that edit logits and report log-probabilities of the unedited ones, and
  * candidates of beams.
  */
 export class Sampler {
@@ -59,8 +54,6 @@ export class Sampler {
   readonly #device: Device;
   readonly #rowsMax: number;
   readonly #vocabularySize: number;
-  readonly #editEntriesMax: number;
-  readonly #edits: LogitEdits;
   readonly #mirror: Mirror;
   readonly #scorer: TokenScorer;
   readonly #scored: DeviceTensor;
@@ -68,16 +61,14 @@ export class Sampler {
   #edited: DeviceTensor | null = null;
 
   constructor(options: SamplerOptions) {
-    const { device, rowsMax, vocabularySize, editEntriesMax = editEntriesDefault } = options;
+    const { device, rowsMax, vocabularySize } = options;
     this.#device = device;
     this.#rowsMax = rowsMax;
     this.#vocabularySize = vocabularySize;
-    this.#editEntriesMax = Math.min(editEntriesMax, (rowsMax - 1) * vocabularySize);
-    this.#edits = new LogitEdits(rowsMax, vocabularySize);
     this.#mirror = new Mirror(device, {
       rowsMax,
-      words: this.#edits.wordsPerRow,
-      entriesMax: this.#editEntriesMax + vocabularySize,
+      words: Math.ceil(vocabularySize / 32),
+      entriesMax: editEntriesMax(options) + vocabularySize,
     });
     this.tokens = device.allocate("i32", [rowsMax]);
     this.#scored = device.allocate("i32", [rowsMax]);
@@ -86,28 +77,36 @@ export class Sampler {
     this.#candidates = new TopCandidates({ device, rowsMax, vocabularySize });
   }
 
-  /** Samples from `logits` as `start` does, and waits for the tokens. */
-  async sample(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<SampledBatch> {
-    const draw = await this.start(logits, rows);
-    return await draw.take();
+  /**
+   * Enqueues edits of adjacent rows of `logits` [R, V], which may be overwritten. Where the batch
+   * is `edited`, those of all rows come in order, before `start`.
+   */
+  edit(logits: DeviceTensor, batch: SamplingBatch, edits: RowEdits): void {
+    const { first, count } = edits;
+    const out = this.#changed(logits, batch);
+    if (edits.tokens.length === 0 && edits.masks === null && out === logits) return;
+    const part = (tensor: DeviceTensor): DeviceTensor =>
+      this.#device.rows(tensor, first, first + count);
+    const input = this.#mirror.writeEdits(edits);
+    this.#device.adjustLogits({ count, out: part(out), logits: part(logits), ...input });
   }
 
   /**
-   * Enqueues sampling from `logits` [R, V], whose first rows belong to `rows` and may be
-   * overwritten. Waits for grammars before it, and after it where log-probabilities go over the
-   * host. An error of one row does not affect the others.
+   * Enqueues sampling from `logits` [R, V], whose first rows are the batch's. Waits where
+   * log-probabilities go over the host.
    */
-  async start(logits: DeviceTensor, rows: readonly SamplingRow[]): Promise<StartedDraw> {
-    assert(rows.length <= this.#rowsMax, `Cannot sample ${rows.length} rows: room for fewer`);
-    const failures = await prepareAll(rows);
-    this.#draw(logits, rows, failures);
-    const drawn = this.#device.readLater(this.#device.rows(this.tokens, 0, rows.length));
-    const scores = await this.#startScores(logits, rows);
+  async start(logits: DeviceTensor, batch: SamplingBatch): Promise<StartedDraw> {
+    const { count } = batch;
+    assert(count <= this.#rowsMax, `Cannot sample ${count} rows: room for fewer`);
+    this.#mirror.writeDraws(batch);
+    const changed = this.#changed(logits, batch);
+    this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.draws });
+    const drawn = this.#device.readLater(this.#device.rows(this.tokens, 0, count));
+    const scores = await this.#startScores(logits, batch);
     return {
       take: async () => {
         const tokens = await drawn.take();
-        const logprobs = (await scores?.take(tokens)) ?? rows.map(() => null);
-        return { tokens, logprobs, failures };
+        return { tokens, logprobs: (await scores?.take(tokens)) ?? null };
       },
     };
   }
@@ -149,58 +148,15 @@ export class Sampler {
   /** Starts the log-probabilities that the rows request; null: none. */
   async #startScores(
     logits: DeviceTensor,
-    rows: readonly SamplingRow[],
+    { logprobs: wanted }: SamplingBatch,
   ): Promise<LateScores | null> {
-    if (!rows.some(({ sampling }) => sampling.logprobs !== null)) return null;
-    const wanted = rows.map(({ sampling }) => sampling.logprobs);
+    if (wanted === null) return null;
     return await this.#scorer.start({ logits, tokens: this.tokens, wanted });
   }
 
-  /** Enqueues edits and sampling. */
-  #draw(logits: DeviceTensor, rows: readonly SamplingRow[], failures: Map<number, unknown>): void {
-    const count = rows.length;
-    const changed = this.#edit(logits, rows, failures);
-    this.#mirror.writeDraws(rows);
-    this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.draws });
-  }
-
-  /** The logits to sample from: the given ones where no row has an edit. */
-  #edit(
-    logits: DeviceTensor,
-    rows: readonly SamplingRow[],
-    failures: Map<number, unknown>,
-  ): DeviceTensor {
-    if (!rows.some(({ sampling }) => sampling.edits)) return logits;
-    const reports = rows.some(({ sampling }) => sampling.logprobs !== null);
-    const out = reports ? this.#editedRows() : logits;
-    this.#edits.reset();
-    let first = 0;
-    rows.forEach(({ sampling, awaitedTokens }, row) => {
-      this.#edits.beginRow();
-      if (sampling.edits && !failures.has(row)) {
-        try {
-          sampling.write(this.#edits, awaitedTokens);
-        } catch (error) {
-          this.#edits.clearRow();
-          failures.set(row, error);
-        }
-      }
-      if (row + 1 < rows.length && this.#edits.entries < this.#editEntriesMax) return;
-      this.#adjust(out, logits, first);
-      this.#edits.reset();
-      first = row + 1;
-    });
-    return out;
-  }
-
-  /** Enqueues the collected edits, which begin at row `first`. */
-  #adjust(out: DeviceTensor, logits: DeviceTensor, first: number): void {
-    const count = this.#edits.rows;
-    if (this.#edits.empty && out === logits) return;
-    const part = (tensor: DeviceTensor): DeviceTensor =>
-      this.#device.rows(tensor, first, first + count);
-    const input = this.#mirror.writeEdits(this.#edits);
-    this.#device.adjustLogits({ count, out: part(out), logits: part(logits), ...input });
+  /** Where edited logits go: they replace the given ones, unless these are reported. */
+  #changed(logits: DeviceTensor, { edited, logprobs }: SamplingBatch): DeviceTensor {
+    return edited && logprobs !== null ? this.#editedRows() : logits;
   }
 
   #editedRows(): DeviceTensor {
@@ -225,20 +181,4 @@ export class Sampler {
     this.#candidates.dispose();
     this.#mirror.dispose();
   }
-}
-
-/** Computes the masks of all rows' grammars. Returns the errors, by row. */
-async function prepareAll(rows: readonly SamplingRow[]): Promise<Map<number, unknown>> {
-  const failures = new Map<number, unknown>();
-  const constrained = [...rows.entries()].filter(([, { sampling }]) => sampling.constrained);
-  if (constrained.length === 0) return failures;
-  const prepare = async ([row, { sampling }]: readonly [number, SamplingRow]) => {
-    try {
-      await sampling.prepare();
-    } catch (error) {
-      failures.set(row, error);
-    }
-  };
-  await Promise.all(constrained.map(prepare));
-  return failures;
 }

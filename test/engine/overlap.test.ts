@@ -194,11 +194,13 @@ test.for(seeds)("random comings and goings bring the same tokens (seed %i)", asy
     if (random(10) === 0) throw new Error("a step that fails");
   };
   const start = scripted.start.bind(scripted);
-  scripted.start = async (plan, tasks) => {
+  scripted.start = async (work) => {
+    // Without items there are moves alone, which must not fail.
+    if (work.items.length === 0) return await start(work);
     await null;
     if (random(4) === 0) actOnce();
     if (random(20) === 0) throw new Error("a step that does not start");
-    return await start(plan, tasks);
+    return await start(work);
   };
   const steps = [];
   for (let round = 0; round < 150; round++) {

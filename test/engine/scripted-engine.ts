@@ -1,23 +1,22 @@
-/** An engine whose forward pass is a script: every token is the one before it plus one. */
+/** An engine whose steps are executed by a script: every token is the one before it plus one. */
 import { KvCache, type KvCacheShape } from "#kvcache";
 import { meanPooling, RowPool } from "#models";
 import {
+  BatchWriter,
   GrammarCompiler,
   GrammarOptions,
   type SamplingOptions,
   SamplingParams,
-  type TokenCandidates,
 } from "#sampling";
-import { Scheduler, SchedulerConfig, type StepPlan } from "#scheduler";
+import { Scheduler, SchedulerConfig } from "#scheduler";
+import { CommandBuilder } from "../../src/engine/loop/command-builder.ts";
+import { CommandRunner } from "../../src/engine/loop/command-runner.ts";
 import { Engine, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
-import type { ItemResult, ModelRunner, StartedStep } from "../../src/engine/loop/model-runner.ts";
-import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
+import type { ModelRunner, StartedStep, StepWork } from "../../src/engine/loop/model-runner.ts";
+import type { StepExecutor } from "../../src/engine/loop/step-executor.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol/protocol.ts";
-import { requestFailure } from "../../src/engine/protocol/wire-error.ts";
+import { ScriptedExecutor, type StepHook } from "./scripted-executor.ts";
 import { SlowDisk } from "./slow-disk.ts";
-
-/** What the script does in a step before its results are there. */
-export type StepHook = (plan: StepPlan) => void | Promise<void>;
 
 export interface ScriptedOptions {
   readonly blocks?: number;
@@ -31,6 +30,8 @@ export interface ScriptedOptions {
   readonly scheduler?: Partial<SchedulerConfig>;
   /** A step starts before the one before is finished. Default: false. */
   readonly overlapSteps?: boolean;
+  /** What stands between the engine and the script. Default: nothing. */
+  readonly wrap?: (script: StepExecutor) => StepExecutor;
   /** Makes grammars, in place of the real ones. */
   readonly createCompiler?: () => StructuredCompiler;
 }
@@ -43,15 +44,15 @@ export class ScriptedEngine implements ModelRunner {
   readonly cache: KvCache;
   /** Where blocks are moved: host memory at once, the disk when a test says so. */
   readonly disk: SlowDisk;
-  /** Replaced by a test that wants a step to wait or throw. */
-  duringStep: StepHook = () => {};
+  readonly #script: ScriptedExecutor;
+  readonly #runner: CommandRunner;
   /** The engine's clock; a millisecond more at each look. */
   nowMs = 0;
   #nextKey = 1;
 
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
-    const { cache: shape, scheduler, overlapSteps = false, createCompiler, ...limits } = rest;
+    const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...limits } = rest;
     this.cache = new KvCache({ blocks, blockTokens, ...shape });
     this.disk = new SlowDisk(this.cache);
     const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
@@ -59,6 +60,16 @@ export class ScriptedEngine implements ModelRunner {
     const { cache } = this;
     const scheduling = { config, cache, contextTokensMax, estimates, overlapSteps };
     this.scheduler = new Scheduler(scheduling);
+    this.#script = new ScriptedExecutor(this.disk);
+    const { stepTokensMax, runningSequencesMax: sequencesMax } = config;
+    this.#runner = new CommandRunner({
+      executor: wrap?.(this.#script) ?? this.#script,
+      builder: new CommandBuilder({
+        ...{ stepTokensMax, sequencesMax, blockTokens, groups: cache.groupCount },
+        blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
+      }),
+      writer: new BatchWriter({ rowsMax: sequencesMax, vocabularySize: 1000 }),
+    });
     this.engine = new Engine({
       scheduler: this.scheduler,
       runner: this,
@@ -88,38 +99,13 @@ export class ScriptedEngine implements ModelRunner {
     });
   }
 
-  async start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep> {
-    const results = this.#resultsOf(plan, tasks);
-    for (const [place, { sampling }] of tasks.entries()) {
-      try {
-        await sampling?.prepare();
-      } catch (error) {
-        const result = results[place];
-        if (result !== undefined) results[place] = { ...result, failure: requestFailure(error) };
-      }
-    }
-    return {
-      finish: async () => {
-        await this.duringStep(plan);
-        return results;
-      },
-    };
+  /** Replaced by a test that wants a step to wait or throw. */
+  set duringStep(hook: StepHook) {
+    this.#script.duringStep = hook;
   }
 
-  #resultsOf(plan: StepPlan, tasks: readonly SequenceTask[]): ItemResult[] {
-    return plan.items.map(({ sequence, start, count, samples, forkOf }, place) => {
-      const beamCandidates = tasks[place]?.beamCandidates ?? 0;
-      const { tokens } = sequence;
-      // Tokens that are still being drawn are the next numbers.
-      const awaited = samples ? Math.max(0, start + count - tokens.length) : 0;
-      const last = tokens.get(tokens.length - 1) + awaited;
-      const searches = samples && beamCandidates > 0 && forkOf === null;
-      return {
-        tokenIds: samples && beamCandidates === 0 ? [last + 1] : [],
-        logprobs: null,
-        candidates: searches ? candidatesBehind(last, beamCandidates) : null,
-      };
-    });
+  start(work: StepWork): Promise<StartedStep> {
+    return this.#runner.start(work);
   }
 
   /** Queues a prompt; returns its key. */
@@ -156,15 +142,6 @@ export class ScriptedEngine implements ModelRunner {
       if (steps.length > stepsMax) throw new Error("The engine does not come to an end");
     }
   }
-}
-
-/** The next numbers, each half as likely as the one before. */
-function candidatesBehind(last: number, count: number): TokenCandidates {
-  return {
-    count,
-    tokenIds: Int32Array.from({ length: count }, (_, place) => last + 1 + place),
-    logprobs: Float32Array.from({ length: count }, (_, place) => -(place + 1) * Math.LN2),
-  };
 }
 
 const blankRequest: Omit<EngineRequest, "key" | "promptTokenIds" | "params"> = {

@@ -1,5 +1,11 @@
 /** Levels of a scripted engine: blocks have no bytes, and jobs of the disk end when a test says so. */
-import { type DiskJob, type FinishedDiskJob, type KvCache, LoadCost } from "#kvcache";
+import {
+  type CacheMoves,
+  type DiskJob,
+  type FinishedDiskJob,
+  type KvCache,
+  LoadCost,
+} from "#kvcache";
 
 /** In place of `CacheMemory`. */
 export class SlowDisk {
@@ -15,12 +21,13 @@ export class SlowDisk {
     this.#cache = cache;
   }
 
-  carryOut(): boolean {
-    const moves = this.#cache.takeMoves();
-    const jobs = this.#cache.takeDiskJobs();
+  takeMoves(): CacheMoves {
+    return { moves: this.#cache.takeMoves(), jobs: this.#cache.takeDiskJobs() };
+  }
+
+  carryOut({ moves, jobs }: CacheMoves): void {
     this.moved += moves.length;
     this.underWay.push(...jobs.filter(({ kind }) => kind !== "delete"));
-    return moves.length + jobs.length > 0;
   }
 
   takeFinishedLoads(): readonly number[] {

@@ -47,15 +47,17 @@ describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
     const scripted = new ScriptedEngine({ overlapSteps });
     const keys = [10, 20, 30].map((token) => scripted.add([token], { maxTokens: 5 }));
     const start = scripted.start.bind(scripted);
-    scripted.start = async (plan, tasks) => {
-      const started = await start(plan, tasks);
+    scripted.start = async (work) => {
+      const { items } = work;
+      const started = await start(work);
       const failure = { code: "GRAMMAR_INVALID", message: "Cannot go on", param: null } as const;
       const fails = ({ requestId }: { requestId: string }, place: number) =>
-        requestId === "request" && plan.items[place]?.sequence.promptLength === 1 && place === 1;
+        requestId === "request" && items[place]?.sequence.promptLength === 1 && place === 1;
       return {
+        ...started,
         finish: async () =>
           (await started.finish()).map((result, place) => {
-            const { sequence } = plan.items[place] ?? expect.fail();
+            const { sequence } = items[place] ?? expect.fail();
             const isLater = sequence.tokens.length > 2 && sequence.tokens.get(0) === 20;
             return isLater && fails(sequence, place) ? { ...result, failure } : result;
           }),

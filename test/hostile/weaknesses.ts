@@ -129,7 +129,7 @@ export const WEAKNESSES: readonly Weakness[] = [
     name: "what is computed depends on where in the pool it is",
     changes: [
       {
-        file: "engine/forward/step-builder.js",
+        file: "engine/loop/command-builder.js",
         find: "this.#positions[first + place] = position;",
         put: "this.#positions[first + place] = position + (block % 7 === 6 ? 1 : 0);",
       },

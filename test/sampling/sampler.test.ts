@@ -1,13 +1,15 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
 import { type Device, ReferenceDevice } from "#devices";
-import { Sampler, type SamplingOptions, SamplingParams, SequenceSampling } from "#sampling";
+import { type SamplingOptions, SamplingParams, SequenceSampling } from "#sampling";
 import { pretendMatcher } from "../support/pretend-matcher.ts";
+import { RowSampler } from "../support/row-sampler.ts";
 
 const vocabularySize = 70;
 const rowsMax = 6;
 const device: Device = new ReferenceDevice();
-const sampler = new Sampler({ device, rowsMax, vocabularySize, topLogprobsMax: 4 });
+const rowSampler = new RowSampler({ device, rowsMax, vocabularySize, topLogprobsMax: 4 });
+const { sampler } = rowSampler;
 const logits = device.allocate("f32", [rowsMax, vocabularySize]);
 
 afterAll(() => {
@@ -44,7 +46,7 @@ const sequence = (options: SamplingOptions, seed = 1): SequenceSampling =>
 async function draw(sequences: readonly SequenceSampling[], position = 3) {
   device.write(logits, values);
   const rows = sequences.map((sampling) => ({ sampling, position }));
-  return await sampler.sample(logits, rows);
+  return await rowSampler.sample(logits, rows);
 }
 
 describe("Sampler", () => {
@@ -208,8 +210,8 @@ describe("Sampler", () => {
 });
 
 test.for([0, 1, 130])("edits go to the device in parts, of %i entries and a row", async (most) => {
-  const small = new Sampler({ device, rowsMax, vocabularySize, editEntriesMax: most });
-  small.reserve(4);
+  const small = new RowSampler({ device, rowsMax, vocabularySize, editEntriesMax: most });
+  small.sampler.reserve(4);
   const history = [...Array(vocabularySize - 1).keys()];
   const rows = Array.from({ length: rowsMax }, (_, row) => {
     // A row without edits stands among those with some.
@@ -225,7 +227,7 @@ test.for([0, 1, 130])("edits go to the device in parts, of %i entries and a row"
     const { tokens } = await small.sample(logits, part);
     expect([...tokens]).toEqual(part.map((_, row) => (row === 2 ? 0 : vocabularySize - 1)));
   }
-  small.dispose();
+  small.sampler.dispose();
 });
 
 describe("draws that are under way", () => {
@@ -234,8 +236,8 @@ describe("draws that are under way", () => {
     const at = (position: number) => wishes.map((sampling) => ({ sampling, position }));
     const expected = [await draw(wishes, 3), await draw(wishes, 4)];
     device.write(logits, values);
-    const first = await sampler.start(logits, at(3));
-    const second = await sampler.start(logits, at(4));
+    const first = await rowSampler.start(logits, at(3));
+    const second = await rowSampler.start(logits, at(4));
     expect([await first.take(), await second.take()]).toEqual(expected);
   });
 
@@ -245,14 +247,14 @@ describe("draws that are under way", () => {
     const drawWith = async (awaitedTokens: number) => {
       device.write(logits, values);
       const position = 3 + awaitedTokens;
-      return (await sampler.sample(logits, [{ sampling, position, awaitedTokens }])).tokens[0];
+      return (await rowSampler.sample(logits, [{ sampling, position, awaitedTokens }])).tokens[0];
     };
     expect(await drawWith(1)).not.toBe(best);
     expect(await drawWith(2)).toBe(best);
     const penalized = sequence({ temperature: 0, repetitionPenalty: 2 });
     expect(penalized.looksBack).toBe(true);
     const row = { sampling: penalized, position: 4, awaitedTokens: 1 };
-    const draw = await sampler.start(logits, [row]);
+    const draw = await rowSampler.start(logits, [row]);
     expect((await draw.take()).failures.get(0)).toMatchObject({
       message: "Cannot look back at tokens still to be drawn",
     });

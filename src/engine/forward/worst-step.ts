@@ -5,7 +5,7 @@
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
 import type { Decoder, DecoderLimits, StepInput } from "#models";
-import { type Sampler, SamplingParams, SequenceSampling } from "#sampling";
+import { BatchWriter, type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
 /** What runs, and how large steps may become. */
 export interface WorstStepParts {
@@ -140,6 +140,10 @@ async function drawAll({ decoder, sampler, limits }: WorstStepParts): Promise<vo
   }));
   const indices = new Int32Array(rows.length);
   decoder.hidden(indices);
-  await sampler.sample(decoder.logits(indices), rows);
+  const writer = new BatchWriter({ rowsMax: rows.length, vocabularySize });
+  const logits = decoder.logits(indices);
+  const batch = writer.batch(rows);
+  for (const edits of writer.edits(rows, new Map())) sampler.edit(logits, batch, edits);
+  await (await sampler.start(logits, batch)).take();
   await sampler.topCandidates(decoder.logits(indices), [...rows.keys()], CANDIDATES);
 }

@@ -1,10 +1,14 @@
 /**
- * engine/loop: the step loop. It imports neither devices nor models: a ModelRunner computes steps.
+ * engine/loop: the step loop. It imports neither devices nor models: each step is a StepCommand,
+ * plain data, that a StepExecutor computes.
  *
  *   engine.ts           plan, begin, forward, sample, commit
  *   step-engine.ts      the contract of all engines, those of encoders too
  *   step-pipeline.ts    steps under way; step-report.ts: their times
- *   model-runner.ts     the contract of a forward pass
+ *   model-runner.ts     the contract of a forward pass: plans in, results of items out
+ *   command-runner.ts   the one runner: step-item.ts finds the rows that each sequence needs,
+ *                       command-builder.ts packs them
+ *   step-command.ts     a step as plain data; step-executor.ts: the contract of who computes it
  *   request-record.ts, sequence-task.ts   a request inside the engine
  *   prompt-rows.ts      limits of per-token prompt results
  *   beam-search.ts      which beams continue, and when they are done; beam-record.ts: per request
@@ -14,8 +18,17 @@
  *
  * @module
  */
+export { CommandBuilder, type CommandLimits } from "./command-builder.ts";
+export { CommandRunner } from "./command-runner.ts";
 export { Engine } from "./engine.ts";
-export type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
 export type { HiddenPooling } from "./request-record.ts";
 export type { SequenceTask } from "./sequence-task.ts";
+export type { PromptRows, RowSearch, StepCommand } from "./step-command.ts";
 export type { StepEngine } from "./step-engine.ts";
+export {
+  type CommandResult,
+  MovesFailed,
+  type PromptPart,
+  type StartedCommand,
+  type StepExecutor,
+} from "./step-executor.ts";

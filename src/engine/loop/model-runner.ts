@@ -1,6 +1,7 @@
 import type { WireError } from "#engine/protocol";
+import type { CacheMoves } from "#kvcache";
 import type { PositionLogprobs, TokenCandidates } from "#sampling";
-import type { StepPlan } from "#scheduler";
+import type { PlannedSequence } from "#scheduler";
 import type { SequenceTask } from "./sequence-task.ts";
 
 /** The forward pass's results for one item of a plan. */
@@ -15,8 +16,20 @@ export interface ItemResult {
   readonly failure?: WireError;
 }
 
+/** A step to compute. */
+export interface StepWork {
+  /** Carried out first, also where the rest fails. */
+  readonly moves: CacheMoves;
+  /** The items of a plan; none: there are only moves. */
+  readonly items: readonly PlannedSequence[];
+  /** [items]: the task of each. */
+  readonly tasks: readonly SequenceTask[];
+}
+
 /** A step that was submitted to the device, and may still run. */
 export interface StartedStep {
+  /** Time of the host for moves, which is no part of the step's own. */
+  readonly movesMs: number;
   /**
    * Waits for it, and for no step started after it: one result per item of the plan, in order. A
    * rejection fails the step. To be called once.
@@ -30,9 +43,9 @@ export interface StartedStep {
  */
 export interface ModelRunner {
   /**
-   * Enqueues a step; `tasks[i]` is the task of the plan's item i. The step before may still run:
-   * tokens that it samples are read on the device, where the plan needs them. A rejection fails
-   * this step, and not the one before.
+   * Enqueues a step. The step before may still run: tokens that it samples are read on the device,
+   * where the plan needs them. A rejection fails this step, and not the one before; MovesFailed
+   * means that no step may follow.
    */
-  start(plan: StepPlan, tasks: readonly SequenceTask[]): Promise<StartedStep>;
+  start(work: StepWork): Promise<StartedStep>;
 }

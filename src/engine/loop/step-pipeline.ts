@@ -1,7 +1,7 @@
 /** Runs steps on the device: begins them, waits for them, and returns them in order. */
-import type { Clock } from "#base";
+import { assert, type Clock } from "#base";
 import { stepFailure, type WireError } from "#engine/protocol";
-import type { LoadCost } from "#kvcache";
+import type { CacheMoves, LoadCost } from "#kvcache";
 import {
   isEmptyPlan,
   type PlannedSequence,
@@ -11,9 +11,10 @@ import {
   sequenceId,
 } from "#scheduler";
 import { disposeOf } from "./dispose-of.ts";
-import type { ItemResult, ModelRunner, StartedStep } from "./model-runner.ts";
+import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
 import { PrefillPace } from "./prefill-pace.ts";
 import type { SequenceTask } from "./sequence-task.ts";
+import { MovesFailed } from "./step-executor.ts";
 
 /** A step measures the speed of prefill if a prompt has this many tokens and this share of all. */
 const PREFILL_TOKENS_MIN = 16;
@@ -22,8 +23,8 @@ const PREFILL_SHARE_MIN = 0.9;
 /** The bytes behind the scheduler's cache, which move between levels. */
 export interface StepMemory {
   readonly cost: Pick<LoadCost, "recordPrefill">;
-  /** Begins the moves that plans need; returns whether there were any. */
-  carryOut(): boolean;
+  /** The moves that plans need, since the last call: they go with the next step. */
+  takeMoves(): CacheMoves;
   /** Ids of sequences whose contents were fetched from disk since the last call. */
   takeFinishedLoads(): readonly number[];
 }
@@ -91,8 +92,7 @@ interface StepUnderWay {
   readonly plannedMs: number;
 }
 
-/** What a step without items starts: it only preempts sequences, and computes nothing. */
-const NOTHING_STARTED: StartedStep = { finish: async () => [] };
+const NO_MOVES: CacheMoves = { moves: [], jobs: [] };
 
 /**
  * Plans steps, submits them to the device, and waits for them. Where the device runs
@@ -153,18 +153,21 @@ export class StepPipeline {
     const plan = this.#plan();
     if ("unplanned" in plan) return plan;
     if (isEmptyPlan(plan)) {
-      memory?.carryOut();
+      await this.#move();
       return null;
     }
     const failure = this.#changeHands(plan, startedMs);
     // Also moves planned before a failure: the bookkeeping assumes them.
-    memory?.carryOut();
-    const plannedMs = clock.nowMs();
+    if (failure !== null) await this.#move();
+    const begunMs = clock.nowMs();
     const admitted = admittedTokens(plan);
-    const tasks = plan.items.map(({ sequence }) => taskOf(sequence));
-    const computing = failure ?? (await this.#start(plan, tasks));
+    const { items } = plan;
+    const tasks = items.map(({ sequence }) => taskOf(sequence));
+    const computing = failure ?? (await this.#start(items, tasks));
+    // Moves are no part of the time that the step is computed.
+    const plannedMs = begunMs + ("error" in computing ? 0 : computing.started.movesMs);
     const holdsUp =
-      "error" in computing || plan.items.some((item, place) => holdsUpNext(item, tasks[place]));
+      "error" in computing || items.some((item, place) => holdsUpNext(item, tasks[place]));
     return { plan, computing, holdsUp, admitted, startedMs, plannedMs };
   }
 
@@ -186,16 +189,25 @@ export class StepPipeline {
     }
   }
 
+  /** Carries out moves without a step. */
+  async #move(): Promise<void> {
+    if (this.#parts.memory === null) return;
+    const moved = await this.#start([], []);
+    assert(!("error" in moved), "Cannot move blocks: the runner failed before they were moved");
+  }
+
+  /** Rejects where blocks could not be moved: no step may follow. */
   async #start(
-    plan: StepPlan,
-    tasks: readonly SequenceTask[],
+    items: StepWork["items"],
+    tasks: StepWork["tasks"],
   ): Promise<OrError<{ readonly started: StartedStep }>> {
-    if (plan.items.length === 0) return { started: NOTHING_STARTED };
     const ended: SequenceTask[] = [];
     this.#endedTasks = ended;
+    const moves = this.#parts.memory?.takeMoves() ?? NO_MOVES;
     try {
-      return { started: await this.#parts.runner.start(plan, tasks) };
+      return { started: await this.#parts.runner.start({ moves, items, tasks }) };
     } catch (error) {
+      if (error instanceof MovesFailed) throw error.cause;
       return { error: stepFailure(error), inDoubt: false };
     } finally {
       this.#endedTasks = null;

@@ -2,13 +2,8 @@
 import { EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import { hostMemory } from "#devices";
-import {
-  DecoderRunner,
-  type DecoderRunnerParts,
-  runWorstSteps,
-  StepBuilder,
-} from "#engine/forward";
-import { Engine } from "#engine/loop";
+import { DecoderExecutor, runWorstSteps } from "#engine/forward";
+import { CommandBuilder, CommandRunner, Engine } from "#engine/loop";
 import type { EngineOptions } from "#engine/protocol";
 import { CacheMemory, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
@@ -22,7 +17,7 @@ import {
   loadDecoderWeights,
   warmUp,
 } from "#models";
-import { GrammarCompiler, Sampler } from "#sampling";
+import { BatchWriter, GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
@@ -81,11 +76,12 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   });
   const found = { hostBlocks: memory.cache.poolStats(1).total, modelTokens: spec.contextTokensMax };
   for (const text of idleSettings(options, found)) context.warn(text);
-  const runner = new DecoderRunner({
-    ...parts.step,
-    device,
+  const { decoder, sampler, builder, writer } = parts.step;
+  const executor = new DecoderExecutor({
+    ...{ device, decoder, sampler, memory },
     kvCache: memory.blocks,
-    logitRowsMax: PROMPT_LOGIT_ROWS,
+    clock: context.clock,
+    promptRowsMax: PROMPT_LOGIT_ROWS,
   });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
@@ -93,7 +89,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const embedding = decoderEmbedding(checkpoint, spec);
   const engine = new Engine({
     scheduler,
-    runner,
+    runner: new CommandRunner({ executor, builder, writer }),
     memory,
     overlapSteps,
     prefillMsMax: options.scheduler.prefillMsMax ?? (device.accelerator ? null : CPU_PREFILL_MS),
@@ -151,7 +147,12 @@ interface DecoderParts {
 }
 
 /** The parts that compute steps, with all memory that they need. */
-type StepParts = Pick<DecoderRunnerParts, "decoder" | "sampler" | "builder">;
+interface StepParts {
+  readonly decoder: Decoder;
+  readonly sampler: Sampler;
+  readonly builder: CommandBuilder;
+  readonly writer: BatchWriter;
+}
 
 interface LoadedParts extends DecoderParts {
   readonly step: StepParts;
@@ -211,11 +212,13 @@ async function makeSteps(
     ...{ device, spec, weights, limits, streaming, layout: plan.layout },
     servedTokens: servedTokens(message.options, spec),
   });
-  const sampler = new Sampler({ device, rowsMax: logitRowsMax, vocabularySize });
+  const batches = { rowsMax: logitRowsMax, vocabularySize };
+  const sampler = new Sampler({ device, ...batches });
   if (device.accelerator) {
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
   }
-  return { decoder, sampler, builder: new StepBuilder({ ...limits, groups }) };
+  const writer = new BatchWriter(batches);
+  return { decoder, sampler, builder: new CommandBuilder({ ...limits, groups }), writer };
 }
 
 /** Captures decode steps in advance where the device runs them as CUDA graphs. */

@@ -4,7 +4,14 @@
 import type { Clock, Timer } from "#base";
 import type { Device, HostBlocks, KvPool, KvPoolOptions } from "#devices";
 import type { EngineOptions } from "#engine/protocol";
-import { type CacheWindow, KvCache, LoadCost, type LoadCostOptions, type NodeId } from "#kvcache";
+import {
+  type CacheMoves,
+  type CacheWindow,
+  KvCache,
+  LoadCost,
+  type LoadCostOptions,
+  type NodeId,
+} from "#kvcache";
 import { DiskStore, type OpenedStore } from "./disk-store.ts";
 import { LevelMover, type LevelMoverStats } from "./level-mover.ts";
 import { checkLevelSizes } from "./level-sizes.ts";
@@ -125,14 +132,17 @@ export class CacheMemory {
     return new CacheMemory({ cache, blocks, cost, device, host, mover });
   }
 
+  /** The moves and jobs that the bookkeeping decided since the last call, to be carried out. */
+  takeMoves(): CacheMoves {
+    return { moves: this.cache.takeMoves(), jobs: this.cache.takeDiskJobs() };
+  }
+
   /**
-   * Enqueues all moves and jobs that the bookkeeping decided, before the step that needs them.
+   * Enqueues moves and jobs, before the step that needs them: those given, or all that there are.
    * Returns whether there were any. Throws a move's error, now and at every later call: blocks
    * differ from the bookkeeping, so that no step may run. Disk jobs still finish.
    */
-  carryOut(): boolean {
-    const moves = this.cache.takeMoves();
-    const jobs = this.cache.takeDiskJobs();
+  carryOut({ moves, jobs }: CacheMoves = this.takeMoves()): boolean {
     this.#mover.carryOut(moves, jobs);
     return moves.length + jobs.length > 0;
   }

@@ -37,7 +37,8 @@ export class DiskBooks implements DiskListener {
   readonly #books: CacheBooks;
   readonly #heads: DiskHeads;
   #jobs: DiskJob[] = [];
-  readonly #transfers = new Set<TransferJob>();
+  /** Under way, by the block that each fills: no other job uses it until its end. */
+  readonly #transfers = new Map<BlockId, TransferJob>();
   /** By the file's key: writes under way, and whether one wrote a file without stored contents. */
   readonly #writing = new Map<string, { left: number; isStray: boolean }>();
   /** Loads under way, by the caller's key. */
@@ -75,7 +76,7 @@ export class DiskBooks implements DiskListener {
   /** Blocks that jobs and loads hold, whether `takeJobs` has returned the job or not. */
   *pinned(): Iterable<BlockId> {
     for (const { held } of this.#loads.values()) yield* held;
-    for (const job of this.#transfers) {
+    for (const job of this.#transfers.values()) {
       yield job.host;
       yield job.disk;
     }
@@ -126,10 +127,13 @@ export class DiskBooks implements DiskListener {
   }
 
   /** See `KvCache.finishDiskJob`. */
-  finish({ job, ok, unreadable = false }: FinishedDiskJob): number | null {
+  finish({ job: ended, ok, unreadable = false }: FinishedDiskJob): number | null {
     if (!ok) this.#failures++;
-    if (job.kind === "delete") return null;
-    assert(this.#transfers.delete(job), "Cannot finish a job twice");
+    if (ended.kind === "delete") return null;
+    // The job may come back as a copy.
+    const job = this.#transfers.get(filledBy(ended));
+    assert(job?.kind === ended.kind, "Cannot finish a job twice");
+    this.#transfers.delete(filledBy(job));
     if (job.kind === "write") {
       this.#finishWrite(job, ok);
       return null;
@@ -222,7 +226,8 @@ export class DiskBooks implements DiskListener {
   }
 
   #begin(job: TransferJob): void {
-    this.#transfers.add(job);
+    assert(!this.#transfers.has(filledBy(job)), "Cannot fill a block twice at a time");
+    this.#transfers.set(filledBy(job), job);
     this.#jobs.push(job);
   }
 
@@ -297,4 +302,9 @@ export class DiskBooks implements DiskListener {
       priority: timelessLease(this.#books.booksOf(block).leaseOf(block)).priority,
     };
   }
+}
+
+/** Taken for this job alone, and held until its end. */
+function filledBy({ kind, host, disk }: TransferJob): BlockId {
+  return kind === "write" ? disk : host;
 }

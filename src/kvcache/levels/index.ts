@@ -5,7 +5,7 @@
  *                     the parts that are told of changes
  *   level-books.ts    one level: its pool, the retention of its blocks, which one is evicted first
  *   block-pool.ts     counts holders, allocates blocks, frees them
- *   block-move.ts     a copy from one block to another
+ *   block-move.ts     a copy from one block to another; cache-moves.ts: all of one moment
  *   swap.ts           whole tables to host memory and back
  *   disk-books.ts     transfers to and from disk; disk-heads.ts: the prefixes that must
  *                     be written, too; disk-job.ts: one such transfer
@@ -16,6 +16,7 @@
 export type { BlockMove } from "./block-move.ts";
 export { BlockPool, type PoolStats } from "./block-pool.ts";
 export { type BooksShape, CacheBooks } from "./cache-books.ts";
+export type { CacheMoves } from "./cache-moves.ts";
 export { DiskBooks } from "./disk-books.ts";
 export type { BlockFile, DiskJob, FinishedDiskJob } from "./disk-job.ts";
 export {

@@ -1,8 +1,9 @@
 /** Draws and log-probabilities on the emulated GPU, few rows at a time: several blocks share a row. */
 import { expect, test } from "vitest";
-import { Sampler, SamplingParams, SequenceSampling } from "#sampling";
+import { SamplingParams, SequenceSampling } from "#sampling";
 import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
+import { RowSampler } from "../../../support/row-sampler.ts";
 import { describeEmulated, openPair } from "../describe-emulated.ts";
 import { emulatedSettings } from "../emulated-device.ts";
 
@@ -100,7 +101,7 @@ describeEmulated("logits that blocks share, emulated", openPair, (pair) => {
     const warnings: string[] = [];
     const warn = (message: string) => warnings.push(message);
     const device = await CudaDevice.open({ settings: emulatedSettings() ?? {}, warn });
-    const sampler = new Sampler({ device, rowsMax: 5, vocabularySize: 700 });
+    const sampler = new RowSampler({ device, rowsMax: 5, vocabularySize: 700 });
     const logits = device.allocate("f32", [5, 700]);
     const params = SamplingParams.parse({ temperature: 1, topK: 9 });
     const draw = async (rows: number) => {

@@ -1,9 +1,10 @@
 import { assert } from "#base";
-import type { BlockTable } from "#kvcache";
-import type { StepInput, StepTables } from "#models";
-import { drawFromAllRows, rowsToRead, type StepItem } from "./step-item.ts";
+import type { BlockTable, CacheMoves } from "#kvcache";
+import type { SamplingBatch } from "#sampling";
+import type { GroupTables, PromptRows, RowSearch, StepCommand } from "./step-command.ts";
+import { isDrawing, isSearching, type StepItem, wantsPromptRows } from "./step-item.ts";
 
-export interface StepBuilderLimits {
+export interface CommandLimits {
   readonly stepTokensMax: number;
   readonly sequencesMax: number;
   readonly blocksPerSequenceMax: number;
@@ -12,17 +13,24 @@ export interface StepBuilderLimits {
   readonly groups: number;
 }
 
+/** What a command says beside the tokens. */
+export interface CommandParts {
+  readonly moves: CacheMoves;
+  /** How the rows of sampling items are sampled; null: there are none. */
+  readonly sampling: SamplingBatch | null;
+}
+
 /** Writes plans into flat arrays, which are reused. */
-export class StepBuilder {
-  readonly #limits: StepBuilderLimits;
+export class CommandBuilder {
+  readonly #limits: CommandLimits;
   readonly #tokenIds: Int32Array;
   readonly #tokenSources: Int32Array;
   readonly #positions: Int32Array;
-  readonly #tables: readonly StepTables[];
+  readonly #tables: readonly GroupTables[];
   readonly #queryStarts: Int32Array;
   readonly #contextLengths: Int32Array;
 
-  constructor(limits: StepBuilderLimits) {
+  constructor(limits: CommandLimits) {
     const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
     this.#limits = limits;
     this.#tokenIds = new Int32Array(stepTokensMax);
@@ -36,8 +44,8 @@ export class StepBuilder {
     }));
   }
 
-  /** The step as input of a device. Valid until the next call. */
-  build(items: readonly StepItem[]): StepInput {
+  /** The items as a command. Valid until the next call. */
+  build(items: readonly StepItem[], { moves, sampling }: CommandParts): StepCommand {
     let tokens = 0;
     let queryLengthMax = 0;
     let contextLengthMax = 0;
@@ -61,21 +69,25 @@ export class StepBuilder {
       row++;
     }
     this.#queryStarts[row] = tokens;
-    const draws = drawFromAllRows(items);
-    const wantedRows = draws ? null : rowsToRead(items);
+    const { prompts, logitRows, searches } = rowsOf(items);
+    // Field by field: spread objects cost a small step more than all of its rows do.
     return {
+      moves: moves.moves,
+      jobs: moves.jobs,
       tokens,
       sequences: row,
       tokenIds: this.#tokenIds,
+      tokenSources: awaits ? this.#tokenSources : null,
       positions: this.#positions,
-      tables: this.#tables,
       queryStarts: this.#queryStarts,
       contextLengths: this.#contextLengths,
+      tables: this.#tables,
       queryLengthMax,
       contextLengthMax,
-      draws,
-      ...(wantedRows !== null && { wantedRows }),
-      ...(awaits && { tokenSources: this.#tokenSources }),
+      prompts,
+      logitRows,
+      sampling,
+      searches,
     };
   }
 
@@ -96,7 +108,7 @@ export class StepBuilder {
   }
 
   /** Writes an item's blocks, and the slot of each of its tokens. */
-  #fillTable({ slots, blockTables }: StepTables, table: BlockTable, at: ItemPlace): void {
+  #fillTable({ slots, blockTables }: GroupTables, table: BlockTable, at: ItemPlace): void {
     const { blockTokens, blocksPerSequenceMax } = this.#limits;
     const blocks = table.view();
     blockTables.set(blocks, at.row * blocksPerSequenceMax);
@@ -117,4 +129,54 @@ interface ItemPlace {
   readonly count: number;
   /** Its first token among those of the step. */
   readonly first: number;
+}
+
+/** The rows whose results are read. */
+type ReadRows = Pick<StepCommand, "prompts" | "logitRows" | "searches">;
+
+/** Every row belongs to one item that samples from it and needs nothing else. */
+const ALL_SAMPLED: ReadRows = { prompts: [], logitRows: null, searches: [] };
+
+function rowsOf(items: readonly StepItem[]): ReadRows {
+  if (items.length > 0 && items.every(isUniform)) return ALL_SAMPLED;
+  const sampled = items.filter(isDrawing);
+  const searched = items.filter(isSearching);
+  return {
+    prompts: items.filter(wantsPromptRows).map(promptRows),
+    logitRows: Int32Array.from([...sampled, ...searched], ({ lastRow }) => lastRow),
+    searches: searchesOf(searched, sampled.length),
+  };
+}
+
+/** A step of such items alone has one row for each, and a device may run it as a CUDA graph. */
+function isUniform(item: StepItem): boolean {
+  const { count, forkOf } = item.planned;
+  return count === 1 && forkOf === null && isDrawing(item) && !wantsPromptRows(item);
+}
+
+function promptRows({ planned, task, firstRow }: StepItem): PromptRows {
+  const { sequence, start, count } = planned;
+  const { promptLogprobs, promptLogits, hiddenPool } = task;
+  const hiddenCount = hiddenPool === null ? 0 : count;
+  const rows = Math.max(0, Math.min(start + count, sequence.promptLength) - start);
+  const logitCount = promptLogprobs === null && promptLogits === null ? 0 : rows;
+  // A token's row scores the next token, so the prompt's last row scores no prompt token.
+  const scored = Math.min(rows, sequence.promptLength - 1 - start);
+  const wantsScores = promptLogprobs !== null && scored > 0;
+  const scores = wantsScores
+    ? {
+        wanted: promptLogprobs.wanted,
+        tokens: sequence.tokens.view(start + 1, start + 1 + scored),
+      }
+    : null;
+  return { firstRow, hiddenCount, logitCount, logits: promptLogits !== null, scores };
+}
+
+/** Rows with the same number of candidates are searched together; the first is row `first`. */
+function searchesOf(items: readonly StepItem[], first: number): readonly RowSearch[] {
+  const counts = new Set(items.map(({ task }) => task.beamCandidates));
+  return Array.from(counts, (candidates) => ({
+    candidates,
+    rows: items.flatMap(({ task }, at) => (task.beamCandidates === candidates ? [first + at] : [])),
+  }));
 }

@@ -1,6 +1,6 @@
 import { assert } from "#base";
-import type { SequenceTask } from "#engine/loop";
-import type { PlannedSequence, StepPlan } from "#scheduler";
+import type { PlannedSequence } from "#scheduler";
+import type { SequenceTask } from "./sequence-task.ts";
 
 /** One item of a plan, its task, and where its rows are in the step. */
 export interface StepItem {
@@ -11,11 +11,14 @@ export interface StepItem {
   readonly lastRow: number;
 }
 
-/** The plan's items in order, `tasks[i]` with item i. */
-export function itemsOf(plan: StepPlan, tasks: readonly SequenceTask[]): readonly StepItem[] {
+/** A plan's items in order, `tasks[i]` with item i. */
+export function itemsOf(
+  plan: readonly PlannedSequence[],
+  tasks: readonly SequenceTask[],
+): readonly StepItem[] {
   const items: StepItem[] = [];
   let firstRow = 0;
-  for (const planned of plan.items) {
+  for (const planned of plan) {
     const { count, forkOf } = planned;
     const task = tasks[items.length];
     assert(task !== undefined, "Cannot compute an item without a task");
@@ -25,17 +28,6 @@ export function itemsOf(plan: StepPlan, tasks: readonly SequenceTask[]): readonl
     firstRow += count;
   }
   return items;
-}
-
-/**
- * Whether every row of the step belongs to one item that samples from it and needs nothing else:
- * such steps are uniform, and a device may run them as CUDA graphs.
- */
-export function drawFromAllRows(items: readonly StepItem[]): boolean {
-  return items.every((item) => {
-    const { count, forkOf } = item.planned;
-    return count === 1 && forkOf === null && isDrawing(item) && !wantsPromptRows(item);
-  });
 }
 
 /** Whether this step computes prompt rows whose scores, logits or hidden states are needed. */
@@ -56,11 +48,4 @@ export function isDrawing({ planned, task }: StepItem): boolean {
  */
 export function isSearching({ planned, task }: StepItem): boolean {
   return planned.samples && task.beamCandidates > 0 && planned.forkOf === null;
-}
-
-/** Rows that are read by a step that does not sample from all, each once; null: it may be any. */
-export function rowsToRead(items: readonly StepItem[]): Int32Array | null {
-  if (items.some(wantsPromptRows)) return null;
-  const wanted = [...items.filter(isDrawing), ...items.filter(isSearching)];
-  return Int32Array.from(new Set(wanted.map(({ lastRow }) => lastRow)));
 }

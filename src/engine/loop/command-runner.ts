@@ -1,0 +1,150 @@
+import { assert } from "#base";
+import { requestFailure } from "#engine/protocol";
+import type { CacheMoves } from "#kvcache";
+import {
+  type BatchWriter,
+  candidatesOfRow,
+  type RowFailures,
+  type SampledBatch,
+  type SamplingRow,
+  type TokenCandidates,
+} from "#sampling";
+import type { CommandBuilder } from "./command-builder.ts";
+import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
+import type { RowSearch } from "./step-command.ts";
+import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
+import { isDrawing, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
+
+export interface CommandRunnerParts {
+  readonly executor: StepExecutor;
+  readonly builder: CommandBuilder;
+  readonly writer: BatchWriter;
+}
+
+const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
+/** An embedding samples no token, but its sequence ends as if it had. */
+const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
+const NO_FAILURES: RowFailures = new Map();
+
+/**
+ * The host's half of a step: turns plans into commands, and their results into results of items.
+ * Grammars' masks are made while the executor computes; where there are none, a step is one command
+ * and `start` waits for nothing but the executor.
+ */
+export class CommandRunner implements ModelRunner {
+  readonly #parts: CommandRunnerParts;
+
+  constructor(parts: CommandRunnerParts) {
+    this.#parts = parts;
+  }
+
+  async start({ moves, items: planned, tasks }: StepWork): Promise<StartedStep> {
+    const { builder, executor, writer } = this.#parts;
+    const { items, rows, command } = await this.#orMoves(moves, () => {
+      const items = itemsOf(planned, tasks);
+      const rows = items.filter(isDrawing).map(samplingRow);
+      const sampling = rows.length === 0 ? null : writer.batch(rows);
+      return { items, rows, command: builder.build(items, { moves, sampling }) };
+    });
+    const { searches } = command;
+    const isEdited = command.sampling?.edited === true;
+    const wanting = command.prompts.length === 0 ? [] : items.filter(wantsPromptRows);
+    const started = await executor.start(command, (part) => take(wanting[part.prompt], part));
+    const failures = isEdited ? await this.#edit(started, rows) : NO_FAILURES;
+    noteRows(items);
+    return {
+      movesMs: started.movesMs,
+      finish: async () => {
+        const { sampled, candidates } = await started.finish();
+        const found = foundFor(items, searches, candidates);
+        let row = 0;
+        return items.map((item) =>
+          isDrawing(item) ? resultOf(sampled, row++, failures) : (found.get(item) ?? undrawn(item)),
+        );
+      },
+    };
+  }
+
+  /** Builds a command. Where that throws, carries out its moves: the bookkeeping assumes them. */
+  async #orMoves<T>(moves: CacheMoves, build: () => T): Promise<T> {
+    try {
+      return build();
+    } catch (error) {
+      const command = this.#parts.builder.build([], { moves, sampling: null });
+      await this.#parts.executor.start(command, () => {});
+      throw error;
+    }
+  }
+
+  /** Sends the rows' edits. Returns the errors of rows, which are sampled without edits. */
+  async #edit(started: StartedCommand, rows: readonly SamplingRow[]): Promise<RowFailures> {
+    const { writer } = this.#parts;
+    const failures = await writer.prepare(rows);
+    for (const edits of writer.edits(rows, failures)) await started.edit(edits);
+    return failures;
+  }
+}
+
+function samplingRow({ planned, task }: StepItem): SamplingRow {
+  const { sampling } = task;
+  assert(sampling !== null, "A sequence draws after its grammar is compiled");
+  const position = planned.start + planned.count;
+  return { sampling, position, awaitedTokens: position - planned.sequence.tokens.length };
+}
+
+/** Records where the next step finds the sampled tokens. */
+function noteRows(items: readonly StepItem[]): void {
+  let row = 0;
+  for (const item of items) if (isDrawing(item)) item.task.drawnRow = row++;
+}
+
+/** Stores results of a prompt's rows in the task. */
+function take(item: StepItem | undefined, part: PromptPart): void {
+  assert(item !== undefined, "Cannot take results of rows that were not wanted");
+  const { planned, task } = item;
+  const position = planned.start + part.first;
+  const { hiddenPool, promptLogits, promptLogprobs } = task;
+  if (part.kind === "scores") {
+    part.scores.forEach((score, place) => {
+      if (promptLogprobs !== null) promptLogprobs.rows[position + 1 + place] = score;
+    });
+  } else if (part.kind === "hidden") hiddenPool?.add(position, part.values);
+  else promptLogits?.values.set(part.values, position * promptLogits.columns);
+}
+
+/** The candidates of items in a beam search. */
+function foundFor(
+  items: readonly StepItem[],
+  searches: readonly RowSearch[],
+  candidates: readonly TokenCandidates[],
+): ReadonlyMap<StepItem, ItemResult> {
+  const results = new Map<StepItem, ItemResult>();
+  if (searches.length === 0) return results;
+  const searching = items.filter(isSearching);
+  const first = items.filter(isDrawing).length;
+  searches.forEach(({ rows }, place) => {
+    const found = candidates[place];
+    assert(found !== undefined, "Cannot read a search without results");
+    rows.forEach((row, at) => {
+      const item = searching[row - first];
+      assert(item !== undefined, "Cannot search a row without an item");
+      results.set(item, { ...NOTHING, candidates: candidatesOfRow(found, at) });
+    });
+  });
+  return results;
+}
+
+/** The token sampled from a row. */
+function resultOf(sampled: SampledBatch | null, row: number, failures: RowFailures): ItemResult {
+  const logprob = sampled?.logprobs?.[row] ?? null;
+  const result = {
+    tokenIds: [sampled?.tokens[row] ?? 0],
+    logprobs: logprob === null ? null : [logprob],
+    candidates: null,
+  };
+  return failures.has(row) ? { ...result, failure: requestFailure(failures.get(row)) } : result;
+}
+
+function undrawn({ planned, task }: StepItem): ItemResult {
+  return planned.samples && task.hiddenPool !== null ? NO_TOKEN : NOTHING;
+}
