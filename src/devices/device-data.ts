@@ -58,3 +58,11 @@ export interface KvPool {
    */
   readonly layout: string;
 }
+
+/** Which layer of a cache an op reads or writes. */
+export interface KvLayerIndex {
+  /** Index among the layers of a block. */
+  readonly layer: number;
+  /** Index of its calibrated scales; `layer` by default. */
+  readonly scaleLayer?: number;
+}

@@ -7,14 +7,6 @@ export function isScaled(format: KvFormat): boolean {
   return format === "i8" || format === "fp8";
 }
 
-/** Which layer of a cache an op reads or writes. */
-export interface KvLayerIndex {
-  /** Index among the layers of a block. */
-  readonly layer: number;
-  /** Index of its calibrated scales; `layer` by default. */
-  readonly scaleLayer?: number;
-}
-
 /** The scales of a layer's keys and values; `none` twice where each token has its own. */
 export function layerScales(
   scales: KvScales | null,

@@ -9,8 +9,13 @@
  * Tensors may have more rows than a step uses; ops work on the first `rows` given by their inputs'
  * counts (`count`), so that buffers are allocated once for the largest step.
  */
-import type { Activation, DeviceTensor, KvPool, WeightMatrix } from "./device-data.ts";
-import type { KvLayerIndex } from "./kv-scales.ts";
+import type {
+  Activation,
+  DeviceTensor,
+  KvLayerIndex,
+  KvPool,
+  WeightMatrix,
+} from "./device-data.ts";
 
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";

@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
-import type { KvFormat, KvPool } from "../device-data.ts";
-import { checkedScales, isScaled, type KvLayerIndex, layerScales } from "../kv-scales.ts";
+import type { KvFormat, KvLayerIndex, KvPool } from "../device-data.ts";
+import { checkedScales, isScaled, layerScales } from "../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
 /** Value rows are padded to this many elements; `kGroupTokens` in native/cpu/kv-pool.h. */

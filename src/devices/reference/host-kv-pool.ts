@@ -1,7 +1,7 @@
 import { assert } from "#base";
 import type { HostBlocks, KvBlockOptions, KvPoolOptions, KvScales } from "../device.ts";
-import type { KvFormat, KvPool } from "../device-data.ts";
-import { checkedScales, type KvLayerIndex } from "../kv-scales.ts";
+import type { KvFormat, KvLayerIndex, KvPool } from "../device-data.ts";
+import { checkedScales } from "../kv-scales.ts";
 import { roundKv } from "./kv-rounding.ts";
 
 const bytesPerFloat = 4;

@@ -1,8 +1,8 @@
 import { assert } from "#base";
 import type { ParamKind } from "#devices/cuda/kernels";
 import type { KvBlockOptions, KvPoolOptions, KvScales } from "../../device.ts";
-import type { KvFormat, KvPool } from "../../device-data.ts";
-import { checkedScales, isScaled, type KvLayerIndex, layerScales } from "../../kv-scales.ts";
+import type { KvFormat, KvLayerIndex, KvPool } from "../../device-data.ts";
+import { checkedScales, isScaled, layerScales } from "../../kv-scales.ts";
 import { elementCode } from "./handles.ts";
 
 const elementBytes: Readonly<Record<KvFormat, number>> = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 };
