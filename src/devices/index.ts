@@ -3,6 +3,7 @@
  *
  *   device.ts           the contract: memory, weights, KV pool and moves of its blocks
  *   ops.ts              the contract: ops of a step, with shapes
+ *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention

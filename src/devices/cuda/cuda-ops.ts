@@ -21,112 +21,44 @@ import {
   spreadRows,
   takeTokens,
 } from "#devices/cuda/ops";
-import type {
-  ActivateInput,
-  AddInput,
-  AdjustLogitsInput,
-  ConvertInput,
-  DeviceOps,
-  EmbedInput,
-  EncoderAttentionInput,
-  GatherRowsInput,
-  LinearActivateInput,
-  LinearInput,
-  LogprobsInput,
-  MeanPoolInput,
-  MixtureOfExpertsInput,
-  NormInput,
-  PagedAttentionInput,
-  RopeKvWriteInput,
-  SampleInput,
-  SoftcapInput,
-  SpreadRowsInput,
-  TakeTokensInput,
-} from "../ops.ts";
+import type { KvPool } from "../device-data.ts";
+import { type OpsClass, opsClass } from "../op-table.ts";
 
 /** The ops, one file each: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
-export class CudaOps implements DeviceOps {
-  readonly #context: CudaContext;
+export const CudaOps: OpsClass<CudaContext> = opsClass({
+  takeTokens,
+  spreadRows,
+  embed,
+  norm,
+  linear,
+  linearActivate,
+  activate,
+  convert,
+  add,
+  ropeKvWrite: afterMoves(ropeKvWrite),
+  pagedAttention: afterMoves(pagedAttention),
+  encoderAttention,
+  mixtureOfExperts,
+  gatherRows,
+  meanPool,
+  softcap,
+  adjustLogits,
+  sample,
+  logprobs,
+});
 
-  constructor(context: CudaContext) {
-    this.#context = context;
-  }
+/** The place of the blocks that an op reads or writes. */
+interface LayerOfCache {
+  readonly cache: KvPool;
+  readonly layer: number;
+}
 
-  takeTokens(input: TakeTokensInput): void {
-    takeTokens(this.#context, input);
-  }
-
-  spreadRows(input: SpreadRowsInput): void {
-    spreadRows(this.#context, input);
-  }
-
-  embed(input: EmbedInput): void {
-    embed(this.#context, input);
-  }
-
-  norm(input: NormInput): void {
-    norm(this.#context, input);
-  }
-
-  activate(input: ActivateInput): void {
-    activate(this.#context, input);
-  }
-
-  convert(input: ConvertInput): void {
-    convert(this.#context, input);
-  }
-
-  add(input: AddInput): void {
-    add(this.#context, input);
-  }
-
-  gatherRows(input: GatherRowsInput): void {
-    gatherRows(this.#context, input);
-  }
-
-  meanPool(input: MeanPoolInput): void {
-    meanPool(this.#context, input);
-  }
-
-  softcap(input: SoftcapInput): void {
-    softcap(this.#context, input);
-  }
-
-  linear(input: LinearInput): void {
-    linear(this.#context, input);
-  }
-
-  linearActivate(input: LinearActivateInput): void {
-    linearActivate(this.#context, input);
-  }
-
-  ropeKvWrite(input: RopeKvWriteInput): void {
-    this.#context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
-    ropeKvWrite(this.#context, input);
-  }
-
-  pagedAttention(input: PagedAttentionInput): void {
-    this.#context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
-    pagedAttention(this.#context, input);
-  }
-
-  encoderAttention(input: EncoderAttentionInput): void {
-    encoderAttention(this.#context, input);
-  }
-
-  mixtureOfExperts(input: MixtureOfExpertsInput): void {
-    mixtureOfExperts(this.#context, input);
-  }
-
-  adjustLogits(input: AdjustLogitsInput): void {
-    adjustLogits(this.#context, input);
-  }
-
-  sample(input: SampleInput): void {
-    sample(this.#context, input);
-  }
-
-  logprobs(input: LogprobsInput): void {
-    logprobs(this.#context, input);
-  }
+/** The op behind the moves of blocks in its layer. */
+function afterMoves<Input extends LayerOfCache>(
+  run: (context: CudaContext, input: Input) => void,
+): (context: CudaContext, input: Input) => void {
+  return (context, input) => {
+    context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
+    run(context, input);
+  };
 }
