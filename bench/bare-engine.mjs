@@ -129,7 +129,7 @@ class BareEngine {
     this.#loaded.engine.add({
       key,
       requestId: `request-${key}`,
-      promptTokenIds,
+      promptTokenIds: Int32Array.from(promptTokenIds),
       params: SamplingParams.parse({
         temperature: 0,
         maxTokens: outputTokens,

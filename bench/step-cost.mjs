@@ -92,7 +92,7 @@ async function measure(count) {
     maxTokens: null,
   });
   for (let key = 1; key <= count; key++) {
-    const promptTokenIds = Array.from({ length: context }, (_, at) => (key * 7 + at) % 250);
+    const promptTokenIds = Int32Array.from({ length: context }, (_, at) => (key * 7 + at) % 250);
     engine.add({ ...blank, key, promptTokenIds, params, seed: BigInt(key) });
   }
   const times = new Map();

@@ -75,5 +75,11 @@ export {
   RetentionParams,
 } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
-export { grammarProblem, SamplingParams, StructuredOutput, sequencesOf } from "#sampling";
+export {
+  grammarProblem,
+  parseOptions,
+  SamplingParams,
+  StructuredOutput,
+  sequencesOf,
+} from "#sampling";
 export { LLM, type LlmOptions } from "./llm.ts";

@@ -17,14 +17,13 @@ import {
   type ModelText,
   nameOf,
   openThread,
+  plainIds,
   RequestStarter,
   readFiles,
   readTemplateOption,
   type SamplingDefaults,
   type StartOptions,
-  type Wishes,
-  type WishOptions,
-  wishesOf,
+  type StartPrompt,
 } from "#engine/caller";
 import {
   type ChatMessage,
@@ -112,7 +111,11 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.kvEvents = kvEventsOf(client, info, parts.settings);
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
-    this.#starter = new RequestStarter(client, parts.text, info);
+    const { vocabularySize, contextTokensMax } = info;
+    const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
+    const limits = { vocabularySize, contextTokensMax, sequencesMax };
+    const scope = { ...limits, text: parts.text, warn: this.#warnOnce };
+    this.#starter = new RequestStarter(client, scope);
     this.loadPhases = parts.phases;
   }
 
@@ -227,7 +230,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     options: GenerateOptions = {},
   ): Promise<GenerateResult[]> {
     const list: readonly Prompt[] = isList(prompts) ? prompts : [prompts];
-    const wishes = await this.#wishesOf(options);
+    const start = await this.#starter.check(options);
     const { signal } = options;
     const stop = new AbortController();
     // A signal made by AbortSignal.any would stay attached to the caller's while that lives.
@@ -240,10 +243,7 @@ export class LLM implements ServedModel, AsyncDisposable {
         this.requestsAtOnce(sequencesOf(options)),
         async (prompt, place) => {
           const requestId = requestName(options.requestId, place, list.length);
-          const active = await this.#starter.start(prompt, wishes, {
-            requestId,
-            signal: stop.signal,
-          });
+          const active = await start(prompt, { requestId, signal: stop.signal });
           return collectResult(requestId, active.items);
         },
       );
@@ -261,7 +261,7 @@ export class LLM implements ServedModel, AsyncDisposable {
    * `signal` ends it, and yields its blocks and its place to requests that need them.
    */
   stream(prompt: Prompt, options: GenerateOptions = {}): AsyncIterableIterator<StreamItem> {
-    return this.#lazyStream(prompt, () => this.#wishesOf(options), {
+    return this.#lazyStream(prompt, () => this.#starter.check(options), {
       requestId: options.requestId ?? randomUUID(),
       signal: options.signal,
     });
@@ -271,10 +271,10 @@ export class LLM implements ServedModel, AsyncDisposable {
     prompts: readonly Prompt[],
     options: GenerateOptions = {},
   ): AsyncIterableIterator<StreamItem>[] {
-    let wishes: Promise<Wishes> | null = null;
+    let start: Promise<StartPrompt> | null = null;
     const checked = () => {
-      wishes ??= this.#wishesOf(options);
-      return wishes;
+      start ??= this.#starter.check(options);
+      return start;
     };
     return prompts.map((prompt, place) =>
       this.#lazyStream(prompt, checked, {
@@ -286,13 +286,13 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   #lazyStream(
     prompt: Prompt,
-    checked: () => Promise<Wishes>,
+    checked: () => Promise<StartPrompt>,
     options: StartOptions,
   ): AsyncIterableIterator<StreamItem> {
     return new LazyStream(async () => {
-      const wishes = await checked();
+      const start = await checked();
       const { unreadTokensMax } = this.#settings;
-      const active = await this.#starter.start(prompt, wishes, { ...options, unreadTokensMax });
+      const active = await start(prompt, { ...options, unreadTokensMax });
       return active.items;
     });
   }
@@ -314,8 +314,9 @@ export class LLM implements ServedModel, AsyncDisposable {
     warnOfGuess(this.info, this.#warnOnce);
     return boundedMap(inputs, this.requestsAtOnce(1), async (input, place) => {
       try {
-        const promptTokenIds = await this.#starter.encode(input, options.signal);
-        const embedding = await this.#client.embed(promptTokenIds, options.signal);
+        const ids = await this.#starter.encode(input, options.signal);
+        const promptTokenIds = plainIds(ids);
+        const embedding = await this.#client.embed(ids, options.signal);
         return { embedding, promptTokenIds };
       } catch (error) {
         throw embedFailure(error, place, inputs.length);
@@ -325,9 +326,9 @@ export class LLM implements ServedModel, AsyncDisposable {
 
   /** Logits of every prompt token, [rows, vocabulary] row-major, f32. */
   async promptLogits(prompt: Prompt): Promise<{ logits: Float32Array; rows: number }> {
-    const wishes = await this.#wishesOf({ maxTokens: 1, temperature: 0, promptLogits: true });
+    const start = await this.#starter.check({ maxTokens: 1, temperature: 0 });
     const requestId = randomUUID();
-    const active = await this.#starter.start(prompt, wishes, { requestId });
+    const active = await start(prompt, { requestId, promptLogits: true });
     const result = await collectResult(requestId, active.items);
     const logits = active.promptLogits;
     if (logits === null) throw new EngineError("ENGINE_STEP_FAILED", "Cannot read the logits");
@@ -352,14 +353,6 @@ export class LLM implements ServedModel, AsyncDisposable {
   /** `close`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  /** Rejects with INVALID_ARGUMENT. */
-  #wishesOf(options: WishOptions): Promise<Wishes> {
-    const { vocabularySize } = this.info;
-    const { waitingSequencesMax: sequencesMax } = this.#settings.scheduler;
-    const scope = { text: this.#text, vocabularySize, sequencesMax, warn: this.#warnOnce };
-    return wishesOf(options, scope);
   }
 }
 

@@ -5,6 +5,7 @@
  * the device applies them and samples. A row without edits costs nothing.
  *
  *   sampling-params.ts      parameters of a request, with defaults and ranges
+ *   parsed-options.ts       options that carry their parsed parameters
  *   beam-params.ts          beam search's parameters, and those it excludes
  *   request-sampling.ts     the common part of a request's sequences
  *   sequence-sampling.ts    one sequence's history, and its edits
@@ -56,6 +57,7 @@ export {
 export { grammarProblem, type TokenBytes } from "./grammar/grammar-library.ts";
 export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
+export { paramsOf, parseOptions } from "./parsed-options.ts";
 export { RequestSampling } from "./request-sampling.ts";
 export { type SampledBatch, Sampler, type SamplerOptions, type StartedDraw } from "./sampler.ts";
 export type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";

@@ -60,12 +60,12 @@ export class StreamDecoder {
    * decoded as a continuation: a SentencePiece model's first word keeps its space. Call it before
    * the first `push`.
    */
-  prime(promptIds: readonly number[]): void {
+  prime(promptIds: readonly number[] | Int32Array): void {
     this.push(promptIds.slice(-primingTokens));
   }
 
   /** The text that these ids complete; "" while a character is unfinished. Unknown ids add none. */
-  push(ids: readonly number[]): string {
+  push(ids: Iterable<number>): string {
     let text = "";
     for (const id of ids) text += this.#pushOne(id);
     return text;

@@ -73,7 +73,7 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
   const request = {
     key: 1,
     requestId: "one",
-    ...prompt,
+    promptTokenIds: Int32Array.from(prompt.promptTokenIds),
     params: SamplingParams.parse({ temperature: 0, maxTokens, ignoreEos: true }),
     seed: 0n,
     cacheSalt: null,

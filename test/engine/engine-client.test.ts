@@ -38,7 +38,7 @@ class ClientUnderTest {
     const request: EngineRequest = {
       key,
       requestId: `request-${key}`,
-      promptTokenIds: [1, 2],
+      promptTokenIds: Int32Array.of(1, 2),
       params: SamplingParams.parse({ maxTokens }),
       seed: 0n,
       cacheSalt: null,
@@ -58,7 +58,7 @@ class ClientUnderTest {
       abort: (index) => this.client.abort(key, index),
       onEnd: () => this.client.forget(key),
     });
-    this.client.start(active);
+    this.client.start(active, request);
     return active;
   }
 
@@ -89,7 +89,7 @@ class ClientUnderTest {
 test("an engine that dies rejects every request and embedding, and takes no more", async () => {
   const { client, say, start } = bound();
   const results = [start(), start()].map(({ items }) => collectResult("", items));
-  const embedding = client.embed([1]);
+  const embedding = client.embed(Int32Array.of(1));
   const heard: EngineError[] = [];
   client.listeners.add({ onDead: (error) => heard.push(error) });
   say({ type: "dead", error: engineDeath("the engine thread ended with code 7") });
@@ -159,7 +159,7 @@ test("a reader that leaves early cancels its request", async () => {
 test("an embedding that is aborted rejects with the reason, and the engine is told", async () => {
   const scripted = new ClientUnderTest();
   const stop = new AbortController();
-  const embedding = scripted.client.embed([1, 2], stop.signal);
+  const embedding = scripted.client.embed(Int32Array.of(1, 2), stop.signal);
   stop.abort(new Error("changed my mind"));
   await expect(embedding).rejects.toThrow("changed my mind");
   expect(scripted.posted.at(-1)).toMatchObject({ type: "abort" });

@@ -1,17 +1,19 @@
 /** What is posted to the engine's thread, and when. */
 import { existsSync } from "node:fs";
-import { Worker } from "node:worker_threads";
+import { MessageChannel, Worker } from "node:worker_threads";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { LLM, SamplingParams } from "#engine";
-import { openThread } from "../../src/engine/caller/link.ts";
+import { linkOver, openThread } from "../../src/engine/caller/link.ts";
 import type { EngineRequest, FromEngine, ToEngine } from "../../src/engine/protocol/protocol.ts";
 
 const built = existsSync("dist/engine/thread/engine-thread.js");
 const model = "test/fixtures/models/llama";
 
-function addOf(key: number, extraArgs: Record<string, unknown> | null = null): ToEngine {
+type AddMessage = Extract<ToEngine, { readonly type: "add" }>;
+
+function addOf(key: number, extraArgs: Record<string, unknown> | null = null): AddMessage {
   const request: EngineRequest = {
-    ...{ key, requestId: String(key), promptTokenIds: [1], seed: 0n, cacheSalt: null },
+    ...{ key, requestId: String(key), promptTokenIds: Int32Array.of(1), seed: 0n, cacheSalt: null },
     params: { ...SamplingParams.parse({}), extraArgs },
     ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
   };
@@ -42,7 +44,7 @@ test.runIf(built)("requests made together go together, all else at once and in o
   link.post({ type: "kvSnapshot", key: 1 });
   expect(kindsOf(posted)).toEqual([["kvSnapshot"]]);
   link.post(addOf(2));
-  link.post({ type: "embed", request: { key: 3, promptTokenIds: [1] } });
+  link.post({ type: "embed", request: { key: 3, promptTokenIds: Int32Array.of(1) } });
   expect(posted).toHaveLength(1);
   await Promise.resolve();
   expect(kindsOf(posted.slice(1))).toEqual([["add", "embed"]]);
@@ -67,6 +69,28 @@ test.runIf(built)(
     ]);
   },
 );
+
+test("a prompt crosses without a copy, also beside a request that cannot cross", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const told: FromEngine[] = [];
+  const arrived: EngineRequest[] = [];
+  port2.on("message", (messages: readonly ToEngine[]) => {
+    for (const message of messages) if (message.type === "add") arrived.push(message.request);
+  });
+  const link = linkOver(port1)((message) => told.push(message));
+  onTestFinished(() => link.close());
+  const [first, odd, last] = [addOf(1), addOf(2, { odd: () => "a call" }), addOf(3)];
+  for (const message of [first, odd, last]) link.post(message);
+  await vi.waitFor(() => expect(arrived).toHaveLength(2));
+  const ids = Int32Array.of(1);
+  expect(arrived).toMatchObject([
+    { key: 1, promptTokenIds: ids },
+    { key: 3, promptTokenIds: ids },
+  ]);
+  expect(first.request.promptTokenIds).toHaveLength(0);
+  expect(odd.request.promptTokenIds).toEqual(ids);
+  expect(told).toMatchObject([{ type: "refused", key: 2 }]);
+});
 
 test.runIf(built)("prompts of one call begin in one step", async () => {
   await using llm = await LLM.load(model, { device: "reference", dtype: "float32" });

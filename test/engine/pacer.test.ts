@@ -33,7 +33,7 @@ const PROMPT: PromptOutput = {
 
 function requestOf(key: number, params: Record<string, unknown> = {}): EngineRequest {
   return {
-    ...{ key, requestId: String(key), promptTokenIds: [1], seed: 0n, cacheSalt: null },
+    ...{ key, requestId: String(key), promptTokenIds: Int32Array.of(1), seed: 0n, cacheSalt: null },
     params: SamplingParams.parse({ maxTokens: 100, ...params }),
     ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
   };

@@ -119,7 +119,7 @@ export class ScriptedEngine implements ModelRunner {
       ...blankRequest,
       ...more,
       key,
-      promptTokenIds,
+      promptTokenIds: Int32Array.from(promptTokenIds),
       params: SamplingParams.parse(sampling),
     });
     return key;
@@ -127,7 +127,7 @@ export class ScriptedEngine implements ModelRunner {
 
   addEmbedding(promptTokenIds: readonly number[]): number {
     const key = this.#nextKey++;
-    this.engine.addEmbedding({ key, promptTokenIds });
+    this.engine.addEmbedding({ key, promptTokenIds: Int32Array.from(promptTokenIds) });
     return key;
   }
 

@@ -11,7 +11,7 @@ import { fixturePath } from "../contracts/recorded-model.ts";
 const request: EngineRequest = {
   key: 1,
   requestId: "one",
-  promptTokenIds: [1, 2, 3, 4, 5],
+  promptTokenIds: Int32Array.of(1, 2, 3, 4, 5),
   params: SamplingParams.parse({ temperature: 0, maxTokens: 50, ignoreEos: true }),
   seed: 0n,
   cacheSalt: null,

@@ -14,6 +14,7 @@ import {
 import type { Tokenizer } from "#tokenizer";
 import { Channel } from "./channel.ts";
 import type { Paced, Pacer } from "./pacer.ts";
+import { plainIds } from "./plain-ids.ts";
 import { ReaderLag } from "./reader-lag.ts";
 import { SequenceText } from "./sequence-text.ts";
 import { joinItems } from "./stream-item.ts";
@@ -34,8 +35,11 @@ interface SequenceProgress {
   finishReason: FinishReason | null;
 }
 
+/** The part of a posted request that its caller needs, with ids that were not posted. */
+type CallersRequest = Pick<EngineRequest, "key" | "requestId" | "params" | "promptTokenIds">;
+
 export interface ActiveRequestOptions {
-  readonly request: EngineRequest;
+  readonly request: CallersRequest;
   readonly tokenizer: Tokenizer | null;
   readonly clock: Clock;
   readonly listeners: ReadonlySet<EngineListener>;
@@ -77,7 +81,7 @@ export class ActiveRequest implements Paced {
       () => this.cancel(),
       (item) => this.#lag.taken(item),
     );
-    this.#prompt = { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
+    this.#prompt = promptInfo(promptTokenIds, { cachedTokens: 0, promptLogprobs: null });
     const hasText = tokenizer !== null && params.detokenize;
     this.#sequences = Array.from({ length: params.n }, () => ({
       text: hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null,
@@ -91,7 +95,7 @@ export class ActiveRequest implements Paced {
     options.pacer?.enter(params.n);
   }
 
-  get request(): EngineRequest {
+  get request(): CallersRequest {
     return this.#options.request;
   }
 
@@ -175,7 +179,7 @@ export class ActiveRequest implements Paced {
 
   #learnPrompt({ cachedTokens, promptLogprobs, promptLogits, queueSeconds }: PromptOutput): void {
     const { promptTokenIds } = this.#options.request;
-    this.#prompt = { promptTokenIds, cachedTokens, promptLogprobs };
+    this.#prompt = promptInfo(promptTokenIds, { cachedTokens, promptLogprobs });
     this.#promptLogits = promptLogits;
     this.#queueSeconds = queueSeconds;
   }
@@ -274,4 +278,16 @@ export class ActiveRequest implements Paced {
       maxTokens: params.maxTokens,
     };
   }
+}
+
+/** What callers read of a prompt. Its ids are a plain array, made when it is first read. */
+function promptInfo(ids: Int32Array, rest: Omit<PromptInfo, "promptTokenIds">): PromptInfo {
+  let list: readonly number[] | null = null;
+  return {
+    get promptTokenIds() {
+      list ??= plainIds(ids);
+      return list;
+    },
+    ...rest,
+  };
 }

@@ -1,8 +1,10 @@
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { EngineError, processClock, systemTimer } from "#base";
 import {
+  type EmbedRequest,
   type EngineHealth,
   type EngineListener,
+  type EngineRequest,
   type EngineStats,
   FIRST_CLIENT,
   type FromEngine,
@@ -167,9 +169,11 @@ export class EngineClient {
     this.#link.post({ type: "vocabulary", vocabulary });
   }
 
-  /** Registers a request and submits it to the engine. Call `forget` when it has ended. */
-  start(active: ActiveRequest): void {
-    const { request } = active;
+  /**
+   * Registers a request and posts it to the engine, with its token ids. Call `forget` when it has
+   * ended.
+   */
+  start(active: ActiveRequest, request: EngineRequest): void {
     this.#requests.set(request.key, active);
     this.#link.keepAlive(true);
     this.#link.post({ type: "add", request });
@@ -193,8 +197,11 @@ export class EngineClient {
     this.#checkIdle();
   }
 
-  /** Embeds a text. Rejects with the signal's reason when that comes first. */
-  async embed(promptTokenIds: readonly number[], signal?: AbortSignal): Promise<Float32Array> {
+  /** Embeds a text. Its ids are posted. Rejects with the signal's reason if that comes first. */
+  async embed(
+    promptTokenIds: EmbedRequest["promptTokenIds"],
+    signal?: AbortSignal,
+  ): Promise<Float32Array> {
     signal?.throwIfAborted();
     const key = this.takeKey();
     const onAbort = () => {

@@ -5,11 +5,12 @@
  *   model-text.ts       tokenizer and chat template; model-codec.ts encodes on other threads;
  *                       template-option.ts reads another template
  *   bundled-model.ts    where the bundled model is
- *   wishes.ts, request-check.ts   the options of requests, checked
- *   request-starter.ts  starts a request from a prompt and checked options
+ *   request-options.ts, request-check.ts   the options of a call, checked
+ *   request-starter.ts  starts requests from prompts and options
  *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
  *                       how far its reader is behind, pacer.ts when tokens are delivered
  *   sequence-text.ts    tokens to text, stop strings; stream-item.ts: what a reader gets
+ *   plain-ids.ts        token ids as callers read them
  *   lazy-stream.ts      a stream that is opened when it is first read
  *   engine-client.ts    passes each message of the engine to its request
  *   link.ts             the connection to the engine's thread
@@ -29,8 +30,8 @@ export { LazyStream } from "./lazy-stream.ts";
 export { type EngineLink, linkOver, openThread } from "./link.ts";
 export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 export { ModelText } from "./model-text.ts";
+export { plainIds } from "./plain-ids.ts";
 export { checkMessages, checkSignal } from "./request-check.ts";
-export { RequestStarter, type StartOptions } from "./request-starter.ts";
+export { RequestStarter, type StartOptions, type StartPrompt } from "./request-starter.ts";
 export { collectResult } from "./stream-item.ts";
 export { readTemplateOption } from "./template-option.ts";
-export { type Wishes, type WishOptions, wishesOf } from "./wishes.ts";

@@ -142,8 +142,10 @@ function postAll(
   box: Postbox,
   messages: readonly RequestMessage[],
 ): { readonly key: RequestKey; readonly error: EngineError }[] {
+  // Prompts are not copied: each message has an array of its own. Where posting throws, it stays.
+  const prompts = messages.map(({ request }) => request.promptTokenIds.buffer);
   try {
-    box.postMessage(messages);
+    box.postMessage(messages, prompts);
     return [];
   } catch (error) {
     const [only, ...others] = messages;

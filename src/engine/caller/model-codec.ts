@@ -4,6 +4,7 @@ import type { DecodeTextOptions, EncodeTextOptions, TextCodec, TextFrame } from 
 import type { TextPool, Tokenizer } from "#tokenizer";
 import { promptTooLong, tooManyBytes } from "#tokenizer";
 import { boundedMap } from "./bounded-map.ts";
+import { plainIds } from "./plain-ids.ts";
 
 /**
  * Texts up to this many UTF-16 units are encoded on the calling thread. Ordinary texts cost less
@@ -34,6 +35,12 @@ export class ModelCodec implements TextCodec {
   }
 
   async encode(text: string, options: EncodeTextOptions = {}): Promise<number[]> {
+    const ids = await this.encodeIds(text, options);
+    return ids instanceof Int32Array ? plainIds(ids) : ids;
+  }
+
+  /** The ids as they come: of a text thread, in a typed array that was not copied. */
+  async encodeIds(text: string, options: EncodeTextOptions = {}): Promise<number[] | Int32Array> {
     const { addSpecialTokens = true, signal } = options;
     this.#check(text, options);
     if (text.length <= INLINE_UNITS_MAX) {
@@ -43,7 +50,7 @@ export class ModelCodec implements TextCodec {
       { kind: "encode", texts: [text], addSpecialTokens },
       { size: text.length, signal },
     );
-    return Array.from(ids ?? []);
+    return ids ?? [];
   }
 
   async encodeAll(texts: readonly string[], options: EncodeTextOptions = {}): Promise<number[][]> {
@@ -61,7 +68,7 @@ export class ModelCodec implements TextCodec {
     const lists = await boundedMap(jobsOf(texts), JOBS_MAX, (some) =>
       this.#pool.run({ kind: "encode", texts: some, addSpecialTokens }, { size, signal }),
     );
-    return lists.flat().map((ids) => Array.from(ids));
+    return lists.flat().map(plainIds);
   }
 
   decode(ids: readonly number[], options: DecodeTextOptions = {}): string {

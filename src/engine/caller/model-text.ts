@@ -1,6 +1,6 @@
 import { type Clock, EngineError, type Timer } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import type { ChatMessage, ChatOptions, Prompt, TextCodec } from "#engine/protocol";
+import type { ChatMessage, ChatOptions, TextCodec } from "#engine/protocol";
 import type { ThinkingMarks } from "#sampling";
 import {
   badWordTokens,
@@ -14,6 +14,7 @@ import {
   tooManyBytes,
 } from "#tokenizer";
 import { ModelCodec } from "./model-codec.ts";
+import { plainIds } from "./plain-ids.ts";
 
 /** Begin and end of a reasoning model's thoughts, in the families that have them as tokens. */
 const THINKING_MARKS = [
@@ -54,11 +55,10 @@ export interface ModelTextOptions extends TextLimits {
  */
 export class ModelText {
   readonly tokenizer: Tokenizer | null;
-  /** The tokenizer for callers that must not block. */
-  readonly codec: TextCodec | null;
   readonly hasTemplate: boolean;
   readonly #options: ModelTextOptions;
   readonly #pool: TextPool | null;
+  readonly #codec: ModelCodec | null;
   #contextTokens: number | null = null;
 
   /** Throws TOKENIZER_INVALID, and INVALID_ARGUMENT for another template than the model's. */
@@ -77,7 +77,7 @@ export class ModelText {
     }
     if (files === null) {
       this.tokenizer = null;
-      this.codec = null;
+      this.#codec = null;
       this.#pool = null;
       return;
     }
@@ -87,7 +87,12 @@ export class ModelText {
       { files: { tokenizerJson, tokenizerConfig }, template, toolTemplate },
       options,
     );
-    this.codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
+    this.#codec = new ModelCodec(this.tokenizer, this.#pool, () => this.#promptBytesMax());
+  }
+
+  /** The tokenizer for callers that must not block. */
+  get codec(): TextCodec | null {
+    return this.#codec;
   }
 
   /** Sets the context length: prompts that cannot fit it are refused before they are encoded. */
@@ -109,12 +114,12 @@ export class ModelText {
     );
   }
 
-  async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
-    if (typeof prompt !== "string") return prompt.promptTokenIds;
+  /** Throws TOKENIZER_MISSING, and PROMPT_TOO_LONG for a text that cannot fit the context. */
+  async encode(text: string, signal?: AbortSignal): Promise<ArrayLike<number>> {
     this.require("encode text");
     const tokensMax = this.#contextTokens;
     const options = { tokensMax, ...(signal === undefined ? {} : { signal }) };
-    return (await this.codec?.encode(prompt, options)) ?? [];
+    return (await this.#codec?.encodeIds(text, options)) ?? [];
   }
 
   /** Token sequences that spell the words. Throws INVALID_ARGUMENT for a word without tokens. */
@@ -181,7 +186,7 @@ export class ModelText {
       { size: brought === undefined ? size : Number.POSITIVE_INFINITY, signal },
     );
     if (answer?.toolsAsText === true) this.#options.warn(toolsWarning(this.#options.name));
-    return Array.from(answer?.ids ?? []);
+    return answer === undefined ? [] : plainIds(answer.ids);
   }
 
   #promptBytesMax(): number {

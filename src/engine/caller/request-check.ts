@@ -1,12 +1,10 @@
 import { EngineError, invalidSetting, issueText } from "#base";
 import type { ChatMessage, Prompt } from "#engine/protocol";
-import { type SamplingOptions, SamplingParams } from "#sampling";
+import { paramsOf, type SamplingOptions, SamplingParams } from "#sampling";
 
 /** Fills in defaults, checks ranges and that ids are in the vocabulary. Throws INVALID_ARGUMENT. */
 export function parseSampling(options: SamplingOptions, vocabularySize: number): SamplingParams {
-  const result = SamplingParams.safeParse(options, { error: issueText });
-  if (!result.success) throw invalidSetting(result.error, options);
-  const params = result.data;
+  const params = paramsOf(options) ?? parsed(options);
   checkBeams(params, vocabularySize);
   const ids = {
     stopTokenIds: params.stopTokenIds,
@@ -16,6 +14,12 @@ export function parseSampling(options: SamplingOptions, vocabularySize: number):
   };
   for (const [param, list] of Object.entries(ids)) checkVocabulary(param, list, vocabularySize);
   return params;
+}
+
+function parsed(options: SamplingOptions): SamplingParams {
+  const result = SamplingParams.safeParse(options, { error: issueText });
+  if (result.success) return result.data;
+  throw invalidSetting(result.error, options);
 }
 
 /**
@@ -139,29 +143,43 @@ export function checkPromptLength(tokens: number, contextTokensMax: number): voi
   );
 }
 
-/** A prompt needs at least one token, all of them in the vocabulary. */
-export function checkTokenIds(ids: readonly number[], vocabularySize: number): void {
-  if (ids.length === 0) {
+/**
+ * The ids of a prompt, at least one and all of them in the vocabulary, in an array of their own:
+ * each is read once, and a caller may change its array later.
+ */
+export function checkedTokenIds(
+  given: ArrayLike<number>,
+  vocabularySize: number,
+): Int32Array<ArrayBuffer> {
+  const { length = 0 } = given;
+  if (length === 0) {
     const message = "Cannot use prompt: wanted at least one token, got none";
     throw new EngineError("INVALID_ARGUMENT", message, { param: "prompt" });
   }
-  checkVocabulary("prompt", ids, vocabularySize);
+  const ids = new Int32Array(length);
+  // By index: there may be millions, and a typed array's view of them may be anything.
+  for (let place = 0; place < length; place++) {
+    const id = given[place];
+    if (!isToken(id, vocabularySize)) throw unknownToken("prompt", id, vocabularySize);
+    ids[place] = id;
+  }
+  return ids;
 }
 
 function checkVocabulary(param: string, ids: readonly number[], vocabularySize: number): void {
-  let place = 0;
-  // A loop by index makes no iterator for millions of ids. What a caller passes as a list may have
-  // elements of any type, or none.
-  while (place < ids.length && isToken(ids[place], vocabularySize)) place++;
-  if (place === ids.length) return;
-  throw new EngineError(
+  const wrong = ids.findIndex((id) => !isToken(id, vocabularySize));
+  if (wrong >= 0) throw unknownToken(param, ids[wrong], vocabularySize);
+}
+
+function unknownToken(param: string, id: unknown, vocabularySize: number): EngineError {
+  return new EngineError(
     "INVALID_ARGUMENT",
     `Cannot use ${param}: token ids must be integers from 0 to ${vocabularySize - 1}, ` +
-      `current value is ${ids[place]}`,
+      `current value is ${id}`,
     { param },
   );
 }
 
-function isToken(id: number | undefined, vocabularySize: number): boolean {
+function isToken(id: number | undefined, vocabularySize: number): id is number {
   return id !== undefined && Number.isInteger(id) && id >= 0 && id < vocabularySize;
 }

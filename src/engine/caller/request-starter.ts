@@ -1,47 +1,66 @@
 import { randomBytes } from "node:crypto";
 import { EngineError, systemClock } from "#base";
-import type { EngineRequest, ModelInfo, Prompt } from "#engine/protocol";
+import type { EngineRequest, GenerateOptions, ModelInfo, Prompt } from "#engine/protocol";
 import { listenTo } from "./abort-listener.ts";
 import { ActiveRequest } from "./active-request.ts";
 import type { EngineClient } from "./engine-client.ts";
-import type { ModelText } from "./model-text.ts";
-import { checkPrompt, checkPromptLength, checkTokenIds } from "./request-check.ts";
-import type { Wishes } from "./wishes.ts";
+import { checkedTokenIds, checkPrompt, checkPromptLength } from "./request-check.ts";
+import { checkOptions, type OptionScope } from "./request-options.ts";
 
-/** Options of one request beside its prompt and its wishes. */
+/** How one prompt is started. */
 export interface StartOptions {
   readonly requestId: string;
   readonly signal?: AbortSignal | undefined;
   /** Default: no bound. */
   readonly unreadTokensMax?: number;
+  /** Return the logits of every prompt token. */
+  readonly promptLogits?: boolean;
 }
 
-type TokenLimits = Pick<ModelInfo, "vocabularySize" | "contextTokensMax">;
+/**
+ * Submits a prompt to the engine, with options that were checked. Rejects with INVALID_ARGUMENT,
+ * TOKENIZER_MISSING, PROMPT_TOO_LONG, SHUTTING_DOWN, ENGINE_DEAD and the reason of its signal.
+ */
+export type StartPrompt = (prompt: Prompt, options: StartOptions) => Promise<ActiveRequest>;
 
-/** Starts requests in the engine from prompts and checked options. */
+/** Limits of options and prompts. */
+type StartScope = OptionScope & Pick<ModelInfo, "contextTokensMax">;
+
+/** Starts requests in the engine from prompts and options, both of which it checks. */
 export class RequestStarter {
   readonly #client: EngineClient;
-  readonly #text: ModelText;
-  readonly #limits: TokenLimits;
+  readonly #scope: StartScope;
   /** Callers' ids of requests that have not ended. */
   readonly #requestIds = new Set<string>();
   #vocabularySent = false;
 
-  constructor(client: EngineClient, text: ModelText, limits: TokenLimits) {
+  constructor(client: EngineClient, scope: StartScope) {
     this.#client = client;
-    this.#text = text;
-    this.#limits = limits;
+    this.#scope = scope;
   }
 
-  /**
-   * Checks a request, submits it to the engine, and registers it. Rejects with INVALID_ARGUMENT,
-   * TOKENIZER_MISSING, PROMPT_TOO_LONG, SHUTTING_DOWN, ENGINE_DEAD and the reason of its signal.
-   */
-  async start(
+  /** Checks the options of a call, for any number of prompts. Rejects with INVALID_ARGUMENT. */
+  async check(options: GenerateOptions): Promise<StartPrompt> {
+    const shared = await checkOptions(options, this.#scope);
+    const { seed } = shared.params;
+    return (prompt, start) =>
+      this.#start(prompt, start, (promptTokenIds) => ({
+        ...shared,
+        key: this.#client.takeKey(),
+        requestId: start.requestId,
+        promptTokenIds,
+        seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
+        promptLogits: start.promptLogits ?? false,
+      }));
+  }
+
+  /** Encodes a prompt, registers its request and submits it. */
+  async #start(
     prompt: Prompt,
-    wishes: Wishes,
-    { requestId, signal, unreadTokensMax = Number.POSITIVE_INFINITY }: StartOptions,
+    options: StartOptions,
+    toRequest: (promptTokenIds: Int32Array<ArrayBuffer>) => EngineRequest,
   ): Promise<ActiveRequest> {
+    const { requestId, signal } = options;
     if (this.#requestIds.has(requestId)) {
       throw new EngineError(
         "INVALID_ARGUMENT",
@@ -54,63 +73,62 @@ export class RequestStarter {
       signal?.throwIfAborted();
       const promptTokenIds = await this.encode(prompt, signal);
       signal?.throwIfAborted();
-      const { seed } = wishes.params;
-      const request = {
-        ...{ ...wishes, key: this.#client.takeKey(), requestId, promptTokenIds },
-        seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
-      };
-      return this.#submit(request, { signal, unreadTokensMax });
+      return this.#submit(toRequest(promptTokenIds), options);
     } catch (error) {
       this.#requestIds.delete(requestId);
       throw error;
     }
   }
 
-  #submit(
-    request: EngineRequest,
-    { signal, unreadTokensMax }: Required<Omit<StartOptions, "requestId">>,
-  ): ActiveRequest {
+  #submit(request: EngineRequest, options: StartOptions): ActiveRequest {
+    const { signal, unreadTokensMax = Number.POSITIVE_INFINITY } = options;
     const client = this.#client;
     client.checkReady();
     const onAbort = () => active.cancel(signal?.reason);
+    const { key, requestId, params } = request;
     const active = new ActiveRequest({
-      request,
-      tokenizer: this.#text.tokenizer,
+      // The request is posted, with its ids: the caller needs ids of its own.
+      request: { key, requestId, params, promptTokenIds: request.promptTokenIds.slice() },
+      tokenizer: this.#scope.text.tokenizer,
       clock: systemClock,
       listeners: client.listeners,
       pacer: client.pacer,
       unreadTokensMax,
-      abort: (index) => client.abort(request.key, index),
-      setPaused: (paused) => client.setPaused(request.key, paused),
+      abort: (index) => client.abort(key, index),
+      setPaused: (paused) => client.setPaused(key, paused),
       onEnd: () => {
         signal?.removeEventListener("abort", onAbort);
-        this.#requestIds.delete(request.requestId);
-        client.forget(request.key);
+        this.#requestIds.delete(requestId);
+        client.forget(key);
       },
     });
     listenTo(signal, onAbort);
-    if (request.params.structuredOutput !== null) this.#sendVocabulary();
-    client.start(active);
+    if (params.structuredOutput !== null) this.#sendVocabulary();
+    client.start(active, request);
     return active;
   }
 
   #sendVocabulary(): void {
     if (this.#vocabularySent) return;
     this.#vocabularySent = true;
-    this.#client.sendVocabulary(this.#text.require("constrain the output").grammarVocabulary());
+    const tokenizer = this.#scope.text.require("constrain the output");
+    this.#client.sendVocabulary(tokenizer.grammarVocabulary());
   }
 
-  /** Throws also when the engine ended, or began to drain, while a long text was encoded. */
-  async encode(prompt: Prompt, signal?: AbortSignal): Promise<readonly number[]> {
+  /**
+   * A prompt's checked ids, in an array of their own. Throws also when the engine ended, or began
+   * to drain, while a long text was encoded.
+   */
+  async encode(prompt: Prompt, signal?: AbortSignal): Promise<Int32Array<ArrayBuffer>> {
     this.#client.checkReady();
     checkPrompt(prompt);
-    const { vocabularySize, contextTokensMax } = this.#limits;
+    const { vocabularySize, contextTokensMax, text } = this.#scope;
     if (typeof prompt !== "string") {
-      checkPromptLength(prompt.promptTokenIds.length, contextTokensMax);
+      const { promptTokenIds: given } = prompt;
+      checkPromptLength(given.length, contextTokensMax);
+      return checkedTokenIds(given, vocabularySize);
     }
-    // A copy: the engine gets the checked ids even if the caller changes its array.
-    const ids = Array.from(await this.#text.encode(prompt, signal));
-    checkTokenIds(ids, vocabularySize);
+    const ids = checkedTokenIds(await text.encode(prompt, signal), vocabularySize);
     this.#client.checkReady();
     return ids;
   }

@@ -9,7 +9,7 @@ export class SequenceText {
   readonly #stops: StopStrings;
 
   /** The text continues the prompt's: a first word keeps its leading space. */
-  constructor(tokenizer: Tokenizer, params: SamplingParams, promptTokenIds: readonly number[]) {
+  constructor(tokenizer: Tokenizer, params: SamplingParams, promptTokenIds: Int32Array) {
     const { skipSpecialTokens, spacesBetweenSpecialTokens } = params;
     this.#params = params;
     this.#decoder = tokenizer.stream({ skipSpecialTokens, spacesBetweenSpecialTokens });

@@ -118,13 +118,17 @@ export class EncoderEngine implements StepEngine {
 
   async #embed(batch: readonly EmbedRequest[]): Promise<EmbeddingOutput[]> {
     const { encoder } = this.#parts;
-    const tokenIds = Int32Array.from(batch.flatMap((text) => text.promptTokenIds));
-    const positions = Int32Array.from(batch.flatMap((text) => [...text.promptTokenIds.keys()]));
+    const tokens = batch.reduce((sum, text) => sum + text.promptTokenIds.length, 0);
+    const tokenIds = new Int32Array(tokens);
+    const positions = new Int32Array(tokens);
     const starts = new Int32Array(batch.length + 1);
-    batch.forEach((text, place) => {
-      starts[place + 1] = (starts[place] ?? 0) + text.promptTokenIds.length;
+    batch.forEach(({ promptTokenIds }, place) => {
+      const start = starts[place] ?? 0;
+      const end = start + promptTokenIds.length;
+      tokenIds.set(promptTokenIds, start);
+      for (let row = start; row < end; row++) positions[row] = row - start;
+      starts[place + 1] = end;
     });
-    const { length: tokens } = tokenIds;
     encoder.stage({ tokens, sequences: batch.length, tokenIds, positions, starts });
     encoder.forward();
     const vectors = await this.#pool(starts);

@@ -290,7 +290,7 @@ function commonOptions(
   { nowMs }: Birth,
 ): CommonOptions {
   return {
-    promptTokenIds: Int32Array.from(request.promptTokenIds),
+    promptTokenIds: request.promptTokenIds,
     stop: stopRules(request.params, shape),
     arrivalMs: nowMs,
     retention: sequenceRetention(request, shape),

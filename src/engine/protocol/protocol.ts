@@ -39,12 +39,16 @@ export function clientOf(key: RequestKey): number {
   return Math.floor(key / KEYS_PER_CLIENT);
 }
 
-/** One prompt to generate from, with all options resolved. */
+/**
+ * One prompt to generate from: plain data, and all that the engine learns of a request. Its options
+ * are checked, and its sampling parameters parsed, before it is posted.
+ */
 export interface EngineRequest {
   readonly key: RequestKey;
   /** The caller's id of the request. */
   readonly requestId: string;
-  readonly promptTokenIds: readonly number[];
+  /** Of this message alone: the array is transferred, and empty for the thread that posted it. */
+  readonly promptTokenIds: Int32Array<ArrayBuffer>;
   readonly params: SamplingParams;
   /** Sequence i samples with seed + i. */
   readonly seed: bigint;
@@ -63,7 +67,8 @@ export interface EngineRequest {
 /** One prompt whose last hidden states are wanted. */
 export interface EmbedRequest {
   readonly key: RequestKey;
-  readonly promptTokenIds: readonly number[];
+  /** Transferred, as those of an `EngineRequest`. */
+  readonly promptTokenIds: Int32Array<ArrayBuffer>;
 }
 
 export interface LoadMessage {

@@ -1,7 +1,7 @@
 /** Converts a request's sampling fields to the engine's options. */
 import { z } from "zod";
 import { issueText } from "#base";
-import { type GenerateOptions, SamplingParams, StructuredOutput } from "#engine";
+import { type GenerateOptions, parseOptions, StructuredOutput } from "#engine";
 import type { SamplingDefaults } from "../config.ts";
 import { requestNames } from "../request-names.ts";
 import { samplingFields, structureFields } from "./fields.ts";
@@ -22,13 +22,13 @@ export interface SamplingExtras {
 }
 
 /**
- * The engine's options for a request. They are checked before any prompt is encoded, by the
- * engine's schema; errors use the request's field names. Throws INVALID_ARGUMENT.
+ * The engine's options for a request. They are parsed before any prompt is encoded, by the engine's
+ * schema and for the engine; errors use the request's field names. Throws INVALID_ARGUMENT.
  */
 export function samplingOptions(request: SamplingRequest, extras: SamplingExtras): GenerateOptions {
   const options = namedOptions(request, extras);
-  const parsed = SamplingParams.safeParse(options, { error: issueText });
-  if (parsed.success) return options;
+  const parsed = parseOptions(options);
+  if ("options" in parsed) return parsed.options;
   throw invalidField(parsed.error, options, (path) => requestNames(pathText(path)));
 }
 

@@ -1,4 +1,4 @@
-/** Options shared by requests that differ only in their prompts, checked once. */
+/** The options of a call, checked and parsed once for all of its prompts. */
 
 import type { EngineRequest, GenerateOptions } from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
@@ -13,15 +13,8 @@ import {
   wrongKind,
 } from "./request-check.ts";
 
-export type Wishes = Omit<EngineRequest, "key" | "requestId" | "promptTokenIds" | "seed">;
-
-export interface WishOptions extends GenerateOptions {
-  /** Return the logits of every prompt token. */
-  readonly promptLogits?: boolean;
-}
-
-/** Limits that wishes are checked against. */
-interface WishScope {
+/** Limits that options are checked against. */
+export interface OptionScope {
   readonly text: ModelText;
   readonly vocabularySize: number;
   /** Most sequences of one request: as many as may wait. */
@@ -29,11 +22,17 @@ interface WishScope {
   readonly warn: (message: string) => void;
 }
 
-/** Rejects with INVALID_ARGUMENT. */
-export async function wishesOf(options: WishOptions, scope: WishScope): Promise<Wishes> {
+/** The fields of a posted request that differ between the prompts of a call. */
+type PromptFields = "key" | "requestId" | "promptTokenIds" | "seed" | "promptLogits";
+
+/** The fields that the posted requests of a call share. Rejects with INVALID_ARGUMENT. */
+export async function checkOptions(
+  options: GenerateOptions,
+  scope: OptionScope,
+): Promise<Omit<EngineRequest, PromptFields>> {
   const { text, vocabularySize, sequencesMax, warn } = scope;
   checkKinds(options);
-  const { signal, requestId, cacheSalt, retention, priority, promptLogits, ...sampling } = options;
+  const { signal, requestId, cacheSalt, retention, priority, ...sampling } = options;
   const params = parseSampling(sampling, vocabularySize);
   checkCount(params, sequencesMax);
   requireTokenizer(params, text);
@@ -44,7 +43,6 @@ export async function wishesOf(options: WishOptions, scope: WishScope): Promise<
     priority: priority ?? 0,
     badWordTokenIds: await text.badWords(params.badWords, signal),
     thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
-    promptLogits: promptLogits ?? false,
   };
 }
 
