@@ -23,7 +23,6 @@ import {
   generatedTokensMax,
   Sequence,
   SequenceGroup,
-  type SequenceOptions,
   type SequenceRetention,
   type SequenceUpdate,
   type StopRules,
@@ -65,8 +64,7 @@ export interface Birth {
 /** A request inside the engine: its sequences, and what is computed for each. */
 export class RequestRecord {
   readonly key: RequestKey;
-  readonly sequences: readonly Sequence[];
-  /** The sequences as the scheduler takes them. */
+  /** Its sequences, as the scheduler takes them. */
   readonly group: SequenceGroup;
   readonly #beams: BeamRecord | null;
   /** The likeliest tokens of beams that were computed in the current round. */
@@ -76,7 +74,6 @@ export class RequestRecord {
   /** Sampling state that the sequences share. */
   readonly #sampling: RequestSampling;
   readonly #tasks: ReadonlyMap<Sequence, SequenceTask>;
-  readonly #places: ReadonlyMap<Sequence, number>;
   readonly #ended = new Set<Sequence>();
   readonly #arrivalMs: number;
   #grammar: CompiledGrammar | null = null;
@@ -88,25 +85,16 @@ export class RequestRecord {
     this.#shape = shape;
     this.#arrivalMs = birth.nowMs;
     this.key = request.key;
-    const { n, beamWidth } = request.params;
-    const places = Array.from({ length: beamWidth ?? n }, (_, place) => place);
-    const common = commonOptions(request, shape, birth);
-    this.sequences = places.map((place) => createSequence(request, common, place, birth));
-    this.#places = new Map(this.sequences.map((sequence, place) => [sequence, place]));
-    const kind = beamWidth === null ? "samples" : "beams";
-    this.group = new SequenceGroup({
-      requestId: request.requestId,
-      sequences: this.sequences,
-      kind,
-    });
+    const { beamWidth } = request.params;
+    this.group = createGroup(request, shape, birth);
     this.#beams = beamWidth === null ? null : this.#createBeams();
     const candidates = this.#beams?.candidatesPerBeam ?? 0;
     this.#sampling = samplingOf(request, shape);
     const isFree = request.params.structuredOutput === null;
     this.#tasks = new Map(
-      this.sequences.map((sequence, place) => {
-        const sampling = isFree ? this.#createSampling(place, null) : null;
-        return [sequence, createTask(request, shape, { place, candidates, sampling })];
+      this.sequences.map((sequence, index) => {
+        const sampling = isFree ? this.#createSampling(index, null) : null;
+        return [sequence, createTask(request, shape, { index, candidates, sampling })];
       }),
     );
   }
@@ -115,28 +103,16 @@ export class RequestRecord {
   static forEmbedding(embed: EmbedRequest, shape: RequestShape, birth: Birth): RequestRecord {
     const { newPool, tokensMax } = shape.embedding();
     checkEmbedLength(embed, tokensMax);
-    const params = SamplingParams.parse({
-      temperature: 0,
-      maxTokens: 1,
-      skipReadingPrefixCache: true,
-    });
-    const request: EngineRequest = {
-      ...embed,
-      requestId: `embedding-${embed.key}`,
-      params,
-      seed: 0n,
-      cacheSalt: null,
-      retention: null,
-      priority: 0,
-      badWordTokenIds: [],
-      thinking: null,
-      promptLogits: false,
-    };
+    const request = { ...EMBEDDING, ...embed, requestId: `embedding-${embed.key}` };
     const record = new RequestRecord(request, shape, birth);
     const [lead] = record.sequences;
     assert(lead !== undefined, "Cannot embed without a sequence");
     record.taskOf(lead).hiddenPool = newPool();
     return record;
+  }
+
+  get sequences(): readonly Sequence[] {
+    return this.group.sequences;
   }
 
   /** Have all sequences ended? */
@@ -169,9 +145,9 @@ export class RequestRecord {
       return;
     }
     this.#grammar = grammar;
-    for (const [sequence, place] of this.#places) {
+    for (const [sequence, task] of this.#tasks) {
       if (this.#ended.has(sequence)) continue;
-      this.taskOf(sequence).sampling = this.#createSampling(place, grammar);
+      task.sampling = this.#createSampling(task.index, grammar);
     }
   }
 
@@ -197,7 +173,7 @@ export class RequestRecord {
     const { state } = sequence;
     return {
       key: this.key,
-      index: this.#placeOf(sequence),
+      index: this.taskOf(sequence).index,
       tokenIds,
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
@@ -241,14 +217,8 @@ export class RequestRecord {
     return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
   }
 
-  #placeOf(sequence: Sequence): number {
-    const place = this.#places.get(sequence);
-    assert(place !== undefined, "Cannot place a sequence of another request");
-    return place;
-  }
-
-  #createSampling(place: number, grammar: CompiledGrammar | null): SequenceSampling {
-    const seed = this.#request.seed + BigInt(place);
+  #createSampling(index: number, grammar: CompiledGrammar | null): SequenceSampling {
+    const seed = this.#request.seed + BigInt(index);
     const matcher = grammar === null ? null : () => grammar.createMatcher();
     return new SequenceSampling({ seed, matcher, request: this.#sampling });
   }
@@ -281,38 +251,37 @@ export class RequestRecord {
   }
 }
 
-/** Options shared by all sequences of a request, made once. */
-type CommonOptions = Pick<SequenceOptions, "promptTokenIds" | "stop" | "arrivalMs" | "retention">;
+/** What a text to embed has of a request: it samples no token, and computes all of its own. */
+const EMBEDDING = {
+  params: SamplingParams.parse({ temperature: 0, maxTokens: 1, skipReadingPrefixCache: true }),
+  ...{ seed: 0n, cacheSalt: null, retention: null, priority: 0 },
+  ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
+} satisfies Partial<EngineRequest>;
 
-function commonOptions(
+/** `n` sequences, or one per beam. They share the prompt's ids, and what is made of the options. */
+function createGroup(
   request: EngineRequest,
   shape: RequestShape,
-  { nowMs }: Birth,
-): CommonOptions {
-  return {
-    promptTokenIds: request.promptTokenIds,
-    stop: stopRules(request.params, shape),
+  { firstId, nowMs }: Birth,
+): SequenceGroup {
+  const { requestId, params, promptTokenIds, priority, cacheSalt } = request;
+  const { n, beamWidth, skipReadingPrefixCache } = params;
+  const shared = {
+    ...{ requestId, promptTokenIds, priority, cacheSalt },
+    stop: stopRules(params, shape),
     arrivalMs: nowMs,
     retention: sequenceRetention(request, shape),
-  };
-}
-
-function createSequence(
-  request: EngineRequest,
-  common: CommonOptions,
-  place: number,
-  { firstId }: Birth,
-): Sequence {
-  const { params } = request;
-  return new Sequence({
-    ...common,
-    id: sequenceId(firstId + place),
-    requestId: request.requestId,
-    priority: request.priority,
-    cacheSalt: request.cacheSalt,
-    skipReadingPrefixCache:
-      params.skipReadingPrefixCache || (place === 0 && wantsPromptRows(request)),
     awaitsGrammar: params.structuredOutput !== null,
+  };
+  const sequences = Array.from({ length: beamWidth ?? n }, (_, index) => {
+    const computesAll = skipReadingPrefixCache || (index === 0 && wantsPromptRows(request));
+    const id = sequenceId(firstId + index);
+    return new Sequence({ ...shared, id, skipReadingPrefixCache: computesAll });
+  });
+  return new SequenceGroup({
+    requestId,
+    sequences,
+    kind: beamWidth === null ? "samples" : "beams",
   });
 }
 
@@ -345,7 +314,7 @@ function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
 }
 
 interface TaskOptions {
-  readonly place: number;
+  readonly index: number;
   /** Of each beam's row; 0: the sequence samples. */
   readonly candidates: number;
   readonly sampling: SequenceSampling | null;
@@ -354,16 +323,17 @@ interface TaskOptions {
 function createTask(
   request: EngineRequest,
   shape: RequestShape,
-  { place, candidates, sampling }: TaskOptions,
+  { index, candidates, sampling }: TaskOptions,
 ): SequenceTask {
   const { params, promptTokenIds } = request;
   const { vocabularySize } = shape;
   const tokens = promptTokenIds.length;
-  const first = place === 0;
+  const first = index === 0;
   const wanted = first ? promptLogprobRequest(params, vocabularySize) : null;
   const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
   const values = () => new Float32Array(tokens * vocabularySize);
   return {
+    index,
     sampling,
     promptLogprobs: wanted === null ? null : { wanted, rows: rows() },
     promptLogits:

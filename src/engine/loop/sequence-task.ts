@@ -2,6 +2,8 @@ import type { LogprobRequest, PositionLogprobs, SequenceSampling } from "#sampli
 
 /** Results to compute for a sequence beside its keys and values, and those computed so far. */
 export interface SequenceTask {
+  /** Which of its request's sequences it is. */
+  readonly index: number;
   /** Null until the request's grammar is compiled. */
   sampling: SequenceSampling | null;
   /** How many of the likeliest tokens to return per row instead of sampling; 0: sample. */
