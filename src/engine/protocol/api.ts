@@ -393,9 +393,6 @@ export interface ServedModel {
   requestsAtOnce(n: number): number;
   /** Finishes pending requests and refuses new ones. */
   drain(): Promise<void>;
-  /**
-   * Connects another thread, which serves this model with the same engine (`LLM.join` there);
-   * absent where that is unsupported. Throws SHUTTING_DOWN and ENGINE_DEAD.
-   */
+  /** For `LLM.join` on another thread; absent if unsupported. Throws SHUTTING_DOWN, ENGINE_DEAD. */
   connect?(): ModelConnection;
 }
