@@ -9,6 +9,7 @@ import { describeDevices } from "#devices";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { writeGguf } from "../checkpoint/gguf-writer.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
+import { full } from "../support/full.ts";
 import { built, jsonLines, perigee } from "./perigee.ts";
 
 const llama = fixturePath("llama");
@@ -35,6 +36,7 @@ async function measureAgain(url: string, sizes: readonly string[], seed: number)
   expect(again.stderr).toMatch(
     /^perigee: (9\d|100) % of the prompts' tokens came out of the server/,
   );
+  if (!full) return;
   const chat = JSON.parse((await measure("--chat")).stdout);
   expect(chat).toMatchObject({ completed: 4, failed: 0, chat: true });
   expect(chat.promptTokens).toBeGreaterThan(4 * 64);
@@ -161,7 +163,7 @@ describe.runIf(built)("perigee", () => {
     });
   });
 
-  test("bench prints a row for people, too, beside the JSON", async () => {
+  test.runIf(full)("bench prints a row for people, too, beside the JSON", async () => {
     const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
     const words = ["bench", "latency", llama, ...sizes, "--iterations", "1", "--table"];
     const { stdout, stderr } = await perigee(words);

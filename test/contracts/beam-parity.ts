@@ -4,6 +4,7 @@ import type { Device } from "#devices";
 import { Sampler } from "#sampling";
 import { NO_STOP_RULES } from "#scheduler";
 import { type BeamHypothesis, BeamSearch } from "../../src/engine/loop/beam-search.ts";
+import { sized } from "../support/full.ts";
 import { DecoderDriver } from "./decoder-driver.ts";
 import { decoderFixtures, openRecordedModel } from "./recorded-model.ts";
 
@@ -28,7 +29,7 @@ export function beamParityContract(
       const driver = new DecoderDriver({ device, model, sources, sequences: width });
       const vocabularySize = model.spec.vocabularySize;
       const sampler = new Sampler({ device, rowsMax: width, vocabularySize });
-      for (const { prompt, beams } of cases) {
+      for (const { prompt, beams } of cases.slice(0, sized(3, cases.length))) {
         const found = await searchBeams(driver, sampler, prompt);
         expect(found.map(({ tokenIds }) => tokenIds)).toEqual(beams.map(({ tokens }) => tokens));
         for (const [place, { score }] of found.entries()) {

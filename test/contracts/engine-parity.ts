@@ -14,15 +14,17 @@ const windowedPoolBlocks = 6;
 
 /**
  * What every device owes, run through `LLM`. `cuda`: where that device finds its libraries;
- * `overlapSteps`: whether steps start before the ones before them end, null: where the device can.
+ * `overlapSteps`: whether steps start before the ones before them end, null: where the device can;
+ * `fixtures`: which recorded models are run.
  */
 export function engineParityContract(
   device: "reference" | "cpu" | "cuda",
   cuda: NonNullable<LoadOptions["cuda"]> = {},
   overlapSteps: boolean | null = null,
+  fixtures: readonly string[] = decoderFixtures,
 ): void {
   const name = overlapSteps === true ? `${device}, steps ahead,` : device;
-  describe.each(decoderFixtures)(`${name} and %s`, (fixture) => {
+  describe.each(fixtures)(`${name} and %s`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
     const prompts = cases.map(({ prompt }) => ({ promptTokenIds: prompt }));
     const expected = cases.map(({ greedy: tokens }) => tokens);

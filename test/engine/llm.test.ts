@@ -4,9 +4,12 @@ import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { uniformAt } from "#base";
 import { type GenerateOptions, LLM, type StreamItem } from "#engine";
+import { sized } from "../support/full.ts";
 
 const prompt = "A hash table stores";
 const greedy = { temperature: 0, maxTokens: 16 };
+/** Streams that leave at random moments. */
+const LEAVING = sized(60, 200);
 
 let llm: LLM;
 
@@ -376,9 +379,11 @@ describe("leaving", () => {
     await llm.generate(prompt, options);
   });
 
-  test("200 streams that leave at random moments hold nothing", { timeout: 60_000 }, async () => {
+  test(`${LEAVING} streams that leave at random moments hold nothing`, {
+    timeout: 60_000,
+  }, async () => {
     const structured = { structuredOutput: { regex: "[a-z ]{300}" } };
-    const streams = Array.from({ length: 200 }, async (_, place) => {
+    const streams = Array.from({ length: LEAVING }, async (_, place) => {
       const stop = new AbortController();
       const patience = Math.floor(uniformAt({ low: 17, high: 0 }, place) * 12);
       const options = {

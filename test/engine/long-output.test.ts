@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
 import { fixturePath } from "../contracts/recorded-model.ts";
+import { sized } from "../support/full.ts";
 
-const OUTPUT_TOKENS = 20_000;
+const OUTPUT_TOKENS = sized(2_000, 20_000);
 const BLOCK_TOKENS = 16;
 
 /** A recorded model that takes longer contexts, as one that was made for them would. */

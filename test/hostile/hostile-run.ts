@@ -1,4 +1,5 @@
 /** Hostile cases against a server while ordinary streams run: what must hold, and what did not. */
+import { sized } from "../support/full.ts";
 import { checkAnswer, checkWire, type Verdict } from "./answer-check.ts";
 import { bodyOf, endStalled, sendBody, sendBytes, sentAgain } from "./case-sender.ts";
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
@@ -15,7 +16,8 @@ const CASES_AT_ONCE = 8;
 
 /** Longer than an ordinary stream's longest pause when it is not disturbed. */
 export const PAUSE_MS_MAX = 250;
-const QUIET_MS = 10_000;
+/** How long streams run alone: pauses are told from theirs. */
+const QUIET_MS = sized(1_000, 10_000);
 const SETTLE_MS = 60_000;
 /** Cases whose pauses are measured again; more would be a failure in any case. */
 const SUSPECTS_MAX = 100;
@@ -79,12 +81,14 @@ export interface RunOptions {
   readonly cases: Iterable<HostileCase>;
   /** Ends when so many requests were made. */
   readonly requests: number;
-  /** Stops at the first failure. */
-  readonly failFast?: boolean;
+  /** Ends at the first failure of these kinds: the rest of the run is not wanted. */
+  readonly until?: readonly Check[];
   /** How often a pause is measured: the median counts. Default: 0, pauses are not looked at. */
   readonly pauseRuns?: number;
   /** Servers begun, one after the other, where one ends or hangs. Default: 1. */
   readonly serversMax?: number;
+  /** Whether the server has had a busy day before, as memory and pauses want. Default: true. */
+  readonly warm?: boolean;
   /** Most that the server's memory may grow by. Default: `GROWTH_BYTES_MAX`. */
   readonly growthBytesMax?: number;
 }
@@ -114,10 +118,10 @@ class HostileRun {
 
   async run(): Promise<RunReport> {
     const startMs = performance.now();
-    const { requests, serversMax = 1, failFast = false } = this.#options;
+    const { requests, serversMax = 1 } = this.#options;
     for (let servers = 0; servers < serversMax; servers++) {
       const wasWhole = await this.#serve();
-      if (wasWhole || this.#requests >= requests || failFast) break;
+      if (wasWhole || this.#requests >= requests || this.#isFound()) break;
     }
     const mib = (bytes: number) => Math.round(bytes / 2 ** 20);
     const { start, warm, most, end } = this.#memory;
@@ -137,7 +141,7 @@ class HostileRun {
     const server = await ServedProcess.start(this.#options.root);
     let reading: OrdinaryStreams | null = null;
     try {
-      await warmUp(server.url);
+      if (this.#options.warm !== false) await warmUp(server.url);
       const streams = await OrdinaryStreams.start(server.url);
       reading = streams;
       const undisturbedMs = await undisturbed(streams);
@@ -151,9 +155,9 @@ class HostileRun {
       };
       const watch = setInterval(() => this.#watch(life), 100);
       await this.#sendAll(life);
-      if (!life.over) await this.#measureAgain(life);
+      if (!life.over && !this.#isFound()) await this.#measureAgain(life);
       clearInterval(watch);
-      if (life.over) return false;
+      if (life.over || this.#isFound()) return false;
       await this.#settleMemory(life);
       await life.streams.stop();
       this.#ordinaryStreams += life.streams.read;
@@ -226,7 +230,12 @@ class HostileRun {
   }
 
   #isOver(life: Life): boolean {
-    return life.over || (this.#options.failFast === true && this.#failures.length > 0);
+    return life.over || this.#isFound();
+  }
+
+  #isFound(): boolean {
+    const { until = [] } = this.#options;
+    return this.#failures.some(({ check }) => until.includes(check));
   }
 
   async #send(life: Life, one: HostileCase): Promise<void> {

@@ -59,17 +59,19 @@ export const REGRESSIONS: readonly BodyCase[] = [
   pinned("50 optional strings", completions, { guided_json: fiftyStrings(50) }),
   pinned("100 optional strings", completions, { guided_json: fiftyStrings(100) }),
   pinned(
-    "1,000 prompts as a stream",
+    "many prompts as a stream",
     completions,
-    { prompt: repeated('"A cache is"', 1_000), max_tokens: "2" },
+    { prompt: repeated('"A cache is"', sized(250, 1_000)), max_tokens: "2" },
     ["stream", "whole"],
   ),
   pinned("64 stop strings of 24,000 characters", completions, {
     ...{ stop: repeated(quoted("a".repeat(24_000)), 64), max_tokens: "64" },
   }),
-  pinned("16,384 samples", completions, { n: "16384", temperature: "1", max_tokens: "1" }),
-  pinned("1,024 samples with a penalty", completions, {
-    ...{ n: "1024", temperature: "1", max_tokens: "1", repetition_penalty: "1.1" },
+  pinned("thousands of samples", completions, {
+    ...{ n: sized("2048", "16384"), temperature: "1", max_tokens: "1" },
+  }),
+  pinned("many samples with a penalty", completions, {
+    ...{ n: sized("256", "1024"), temperature: "1", max_tokens: "1", repetition_penalty: "1.1" },
     prompt: quoted("value ".repeat(950)),
   }),
   pinned("50,000 bad words", completions, {

@@ -1,4 +1,5 @@
 /** What a server has done before its memory and its pauses are looked at. */
+import { sized } from "../support/full.ts";
 import { sendBody } from "./case-sender.ts";
 
 /** What ordinary clients do on a busy day: the pool is full then, and all workers have begun. */
@@ -8,7 +9,7 @@ export async function warmUp(url: string): Promise<void> {
     if (status !== 200) throw new Error(`Cannot warm up by ${path}: ${status} ${text}`);
   };
   const complete = (body: object) => send("/v1/completions", body);
-  for (let at = 0; at < 28; at++) {
+  for (let at = 0; at < sized(14, 28); at++) {
     await complete({ prompt: `${at} ${"value ".repeat(950)}`, max_tokens: 1, n: 2, seed: 1 });
   }
   await complete({ prompt: new Array<string>(1_000).fill("A"), max_tokens: 2 });
@@ -18,6 +19,6 @@ export async function warmUp(url: string): Promise<void> {
   await Promise.all(
     grammars.map((grammar) => complete({ prompt: "A", max_tokens: 4, ...grammar })),
   );
-  const long = { prompt: "word ".repeat(80_000) };
+  const long = { prompt: "word ".repeat(sized(20_000, 80_000)) };
   await Promise.all(grammars.map(() => send("/tokenize", long)));
 }

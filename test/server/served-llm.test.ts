@@ -4,12 +4,15 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { uniformAt } from "#base";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
+import { sized } from "../support/full.ts";
 import { json } from "../support/json.ts";
 
 // The whole way, on the bundled model: HTTP, templates, engine, device and back.
 
 const messages = [{ role: "user" as const, content: "Hello, who are you?" }];
 const greedy = { model: "pocket", temperature: 0, max_tokens: 12 };
+/** Streams that clients abort at random moments. */
+const ABORTED = sized(60, 200);
 const abortSeed = { low: 200, high: 0 };
 
 /** test/server/served-llm-threads.test.ts runs all this once more, with others than 0. */
@@ -263,10 +266,10 @@ test("a client that hangs up frees its blocks", async () => {
   await allBlocksFree();
 });
 
-test("200 streams aborted at random moments leave no block held", async () => {
+test(`${ABORTED} streams aborted at random moments leave no block held`, async () => {
   const body = JSON.stringify({ messages, stream: true, max_tokens: 200, n: 2 });
   await Promise.all(
-    Array.from({ length: 200 }, async (_, i) => {
+    Array.from({ length: ABORTED }, async (_, i) => {
       await sleep(uniformAt(abortSeed, i) * 1000);
       const controller = new AbortController();
       const answer = fetch(`${server.url}/v1/chat/completions`, {

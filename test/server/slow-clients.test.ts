@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, type ServerOptions, startServer } from "#server";
+import { sized } from "../support/full.ts";
 import { RawClient } from "../support/raw-client.ts";
 
 const WRITE_TIMEOUT_MS = 600;
@@ -72,7 +73,7 @@ const inWork = async ({ url }: RunningServer): Promise<number> => {
 
 describe("readers that stall", () => {
   test("pause in the engine, hold up nobody, and are cut at the write deadline", async () => {
-    const server = await serve({ writeTimeoutMs: 5000 });
+    const server = await serve({ writeTimeoutMs: sized(3000, 5000) });
     const expected = await textOf(server);
     const stalled = Array.from({ length: 16 }, () => stall(server));
     await expect.poll(() => llm.stats().paused, SOON).toBe(16);

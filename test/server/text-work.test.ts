@@ -7,9 +7,11 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
 import { TextPool } from "#tokenizer";
+import { sized } from "../support/full.ts";
 import { json } from "../support/json.ts";
 
 const MB = 10 ** 6;
+const TEXT_BYTES = sized(75_000, 300_000);
 /** Shows no tools, and walks over the arguments of calls. */
 const chatTemplate =
   "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}" +
@@ -173,8 +175,8 @@ describe.runIf(isBuilt)("work whose cost a client decides", () => {
     ["one ideograph", "的"],
     ["halves of special tokens", "<|im_star"],
     ["families", "👩‍👩‍👧"],
-  ])("300 kB of %s stop nobody", async ([, unit = ""]) => {
-    const prompt = unit.repeat(300_000 / Buffer.byteLength(unit));
+  ])(`${TEXT_BYTES / 1000} kB of %s let others be answered`, async ([, unit = ""]) => {
+    const prompt = unit.repeat(TEXT_BYTES / Buffer.byteLength(unit));
     const { answer, answered } = await besideShortOnes(post("/tokenize", { prompt }));
     expect([200, 400]).toContain(answer.status);
     if (answer.status === 400) {

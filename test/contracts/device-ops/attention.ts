@@ -1,5 +1,6 @@
 import { test } from "vitest";
 import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
+import { sized } from "../../support/full.ts";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
 import { attentionRounding } from "./attention-rounding.ts";
 import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
@@ -34,7 +35,7 @@ const mixedSpans: readonly Span[] = [
   { context: 37, rows: 37 },
   { context: 300, rows: 1 },
   { context: 1, rows: 1 },
-  { context: 290, rows: 40 },
+  { context: 290, rows: sized(18, 40) },
   { context: 17, rows: 3 },
 ];
 
@@ -114,7 +115,7 @@ function pagedContract(pair: () => DevicePair): void {
       spans: [
         { context: 40, rows: 40 },
         { context: 261, rows: 9 },
-        { context: 600, rows: 33 },
+        { context: 600, rows: sized(17, 33) },
       ],
       tree: true,
     }),

@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
+import { test } from "vitest";
 import type { KvFormat } from "#devices";
+import { expectSameBits } from "../../support/same-bits.ts";
 import { AttentionSetting, type Span } from "./attention-batch.ts";
 import type { DevicePair } from "./pair.ts";
 
@@ -32,7 +33,7 @@ export function batchIndependence(pair: () => DevicePair): void {
     for (const { start, end } of chunks(rows, size)) {
       const part = queries.subarray(start * columns, end * columns);
       const alone = await setting.attendTested([{ context: end, rows: end - start }], [0], part);
-      expect(alone).toEqual(whole.subarray(start * columns, end * columns));
+      expectSameBits(alone, whole.subarray(start * columns, end * columns));
     }
   });
 
@@ -53,7 +54,7 @@ export function batchIndependence(pair: () => DevicePair): void {
       const end = start + span.rows;
       const part = queries.subarray(start * columns, end * columns);
       const alone = await setting.attendTested([span], [sequence], part);
-      expect(alone).toEqual(together.subarray(start * columns, end * columns));
+      expectSameBits(alone, together.subarray(start * columns, end * columns));
       start = end;
     }
   });

@@ -45,18 +45,18 @@ class FilledCache {
     }
   }
 
-  /** The bytes of all blocks, by way of a second host region. */
-  async image(): Promise<Uint8Array[]> {
+  /** The bytes of all blocks, by way of a second host region: as text, which is compared at once. */
+  async image(): Promise<string[]> {
     const aside = this.device.allocateHostBlocks(this.cache, blocks);
     this.device.offloadBlocks(this.cache, aside, pairsOf(eachTo((block) => block)));
     await this.device.synchronize();
     const bytes = eachTo((block) => this.device.hostBlock(aside, block).slice());
     this.device.release(aside);
-    return bytes.map(([, image]) => image);
+    return bytes.map(([, image]) => textOf(image));
   }
 
   /** What a query sees that looks at the first token of `block` in each layer. */
-  async seenIn(block: number): Promise<Float32Array[]> {
+  async seenIn(block: number): Promise<string[]> {
     const { device, cache } = this;
     const columns = heads.heads * heads.headDim;
     const i32 = (...values: number[]) => {
@@ -72,11 +72,11 @@ class FilledCache {
       ...{ sequences: 1, queryStarts: i32(0, 1), contextLengths: i32(1), blockTables: table },
       ...{ queryLengthMax: 1, contextLengthMax: 1 },
     };
-    const seen: Float32Array[] = [];
+    const seen: string[] = [];
     for (let layer = 0; layer < layers; layer++) {
       const step = { count: 1, out, query, heads: heads.heads, cache, layer, batch, scale: 1 };
       device.pagedAttention(step);
-      seen.push(await device.readF32(out));
+      seen.push(textOf(await device.readF32(out)));
     }
     return seen;
   }
@@ -85,6 +85,11 @@ class FilledCache {
     this.device.release(this.cache);
     this.device.release(this.host);
   }
+}
+
+/** Bytes as a string of two digits each. */
+function textOf({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("hex");
 }
 
 /** [block, value(block)] for each block. */

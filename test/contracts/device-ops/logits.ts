@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Device, DeviceTensor } from "#devices";
+import { sized } from "../../support/full.ts";
 import type { Both, DevicePair } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
@@ -79,9 +80,10 @@ function randomLogits(count: number, seed: number, ties: boolean): Float32Array 
 
 function sampleContract(pair: () => DevicePair): void {
   test.for(vocabularies.flatMap((v) => [true, false].map((ties) => [v, ties] as const)))(
-    "sample: draws the definition's tokens from %i, ties: %s",
+    "sample: samples the definition's tokens from %i, ties: %s",
     async ([vocabulary, ties]) => {
-      const rounds = vocabulary > 10_000 ? 3 : vocabulary > 1000 ? 20 : 200;
+      const rounds =
+        vocabulary > 10_000 ? sized(1, 3) : vocabulary > 1000 ? sized(6, 20) : sized(60, 200);
       const rows = rounds * drawSettings.length;
       const values = randomLogits(rows * vocabulary, vocabulary, ties);
       const logits = pair().f32([rows, vocabulary], values);
@@ -91,7 +93,7 @@ function sampleContract(pair: () => DevicePair): void {
     },
   );
 
-  test("sample: forbidden tokens are never drawn, whatever else is asked", async () => {
+  test("sample: forbidden tokens are never sampled, whatever else is asked", async () => {
     const rows = 300;
     const values = randomLogits(rows * 64, 9, true);
     values.forEach((_, i) => {
@@ -128,7 +130,7 @@ function sampleContract(pair: () => DevicePair): void {
     });
   });
 
-  test("sample: frequencies of 20000 draws follow the softmax", async () => {
+  test("sample: frequencies of 20000 samples follow the softmax", async () => {
     const logits = [0, 1, -1, 2, 0.5, -3];
     const rows = 20_000;
     const values = Array.from({ length: rows }, () => logits).flat();

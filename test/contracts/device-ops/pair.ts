@@ -7,6 +7,7 @@ import {
   type WeightFormat,
 } from "#devices";
 import type { Shape } from "#tensor";
+import { expectSameBits } from "../../support/same-bits.ts";
 
 /** The same thing on the definition's device and on the one under test. */
 export interface Both<T> {
@@ -79,7 +80,7 @@ export class DevicePair {
 
   async expectEqual(result: Both<DeviceTensor>): Promise<void> {
     const wanted = await this.defined.readI32(result.defined);
-    expect(await this.tested.readI32(result.tested)).toEqual(wanted);
+    expectSameBits(await this.tested.readI32(result.tested), wanted);
   }
 
   dispose(): void {

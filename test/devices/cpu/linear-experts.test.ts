@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import type { ActivationKind, Device, MixtureOfExpertsInput, WeightFormat } from "#devices";
 import { ReferenceDevice } from "#devices";
+import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
 const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
@@ -98,7 +99,7 @@ describe.for(devices)("mixture of experts on $isa", ({ device }) => {
         routerLogits: device.rows(input.routerLogits, first, problem.count),
       });
       const alone = await device.readF32(device.rows(input.out, 0, count));
-      expect(alone).toEqual(together.subarray(first * COLUMNS));
+      expectSameBits(alone, together.subarray(first * COLUMNS));
     }
   });
 });

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Device, LinearInput, WeightFormat } from "#devices";
 import { ReferenceDevice } from "#devices";
 import { CpuDevice } from "../../../src/devices/cpu/cpu-device.ts";
+import { expectSameBits } from "../../support/same-bits.ts";
 import { activationOf, cpuDevices, randomFloats, sourceOf, worstError } from "./linear-material.ts";
 
 const FORMATS: readonly WeightFormat[] = ["f32", "bf16", "i8"];
@@ -83,7 +84,7 @@ describe.for(devices)("linear on $isa", ({ isa, device }) => {
       const first = rows - count;
       device.linear({ count, out, x: device.activationRows(x, first, rows), weight });
       const alone = await device.readF32(device.rows(out, 0, count));
-      expect(alone).toEqual(together.subarray(first * outputs));
+      expectSameBits(alone, together.subarray(first * outputs));
     }
   });
 
@@ -92,7 +93,7 @@ describe.for(devices)("linear on $isa", ({ isa, device }) => {
     const wanted = await multiply(device, problem, true);
     for (const threads of [1, 3]) {
       const other = CpuDevice.open({ isa, threads });
-      expect(await multiply(other, problem, true)).toEqual(wanted);
+      expectSameBits(await multiply(other, problem, true), wanted);
       other.dispose();
     }
   });

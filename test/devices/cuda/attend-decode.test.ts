@@ -10,6 +10,7 @@ import {
 } from "../../contracts/device-ops/attention-batch.ts";
 import type { Pick } from "../../contracts/device-ops/pair.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
+import { eachNth, sized } from "../../support/full.ts";
 import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
@@ -47,7 +48,7 @@ const decodes = [
 const cases: readonly Case[] = [
   { name: "decodes", shape: llama, spans: decodes },
   { name: "one short decode", shape: llama, spans: [[5, 1]] },
-  { name: "one decode over many blocks", shape: llama, spans: [[2100, 1]] },
+  { name: "one decode over many blocks", shape: llama, spans: [[sized(700, 2100), 1]] },
   {
     name: "several rows",
     shape: llama,
@@ -124,9 +125,8 @@ const lone = cases
 
 /** As they come, few at a time, and taken for so long that blocks share strands. */
 const bothWays: readonly Case[] = [
-  ...cases,
-  ...lone,
-  ...[...cases, ...lone].map(
+  ...eachNth(2, [...cases, ...lone]),
+  ...eachNth(4, [...cases, ...lone]).map(
     ({ name, more, ...rest }): Case => ({
       ...{ ...rest, name: `${name}, as if long` },
       more: { ...more, contextMax: 1 << 17 },

@@ -1,10 +1,12 @@
 /** Few rows of bf16 on the emulated GPU: strips of a matrix through rings of stages. */
-import { expect, test } from "vitest";
+import { test } from "vitest";
 import type { Device } from "#devices";
 import { STREAM_ROWS_MAX } from "../../../src/devices/cuda/kernels/row-limits.ts";
 import { linearActivateOps } from "../../contracts/device-ops/linear-activate.ts";
 import { packFloats } from "../../contracts/device-ops/pack-floats.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
+import { eachNth } from "../../support/full.ts";
+import { expectSameBits } from "../../support/same-bits.ts";
 import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
@@ -46,21 +48,24 @@ describeEmulated("linear of few rows, emulated", openPair, (pair) => {
     return x;
   }
 
-  test.for(shapes)("equals the definition: %i rows, [%i, %i]", async ([rows, outputs, columns]) => {
-    const weight = pair.make((device) => weightsOf(device, outputs, columns));
-    const x = activation(rows, columns);
-    const random = new RandomNumbers(outputs);
-    const bias = pair.f32([outputs], random.floats(outputs, 1));
-    const out = pair.f32([rows + 1, outputs], random.floats((rows + 1) * outputs, 1));
-    // Twice: what is in shared memory is of no account.
-    for (let i = 0; i < 2; i++) {
-      pair.run((device, pick) => {
-        const input = { count: rows, out: pick(out), x: pick(x), weight: pick(weight) };
-        device.linear({ ...input, bias: pick(bias), accumulate: true });
-      });
-    }
-    await pair.expectClose(out, rounding(columns));
-  });
+  test.for(eachNth(2, shapes))(
+    "equals the definition: %i rows, [%i, %i]",
+    async ([rows, outputs, columns]) => {
+      const weight = pair.make((device) => weightsOf(device, outputs, columns));
+      const x = activation(rows, columns);
+      const random = new RandomNumbers(outputs);
+      const bias = pair.f32([outputs], random.floats(outputs, 1));
+      const out = pair.f32([rows + 1, outputs], random.floats((rows + 1) * outputs, 1));
+      // Twice: what is in shared memory is of no account.
+      for (let i = 0; i < 2; i++) {
+        pair.run((device, pick) => {
+          const input = { count: rows, out: pick(out), x: pick(x), weight: pick(weight) };
+          device.linear({ ...input, bias: pick(bias), accumulate: true });
+        });
+      }
+      await pair.expectClose(out, rounding(columns));
+    },
+  );
 
   linearActivateOps(() => pair);
 
@@ -83,7 +88,7 @@ describeEmulated("linear of few rows, emulated", openPair, (pair) => {
       const some = device.activationRows(x, row, row + count);
       device.linear({ count, out, x: some, weight });
       const alone = (await device.readF32(out)).subarray(0, count * outputs);
-      expect(alone).toEqual(all.subarray(row * outputs, (row + count) * outputs));
+      expectSameBits(alone, all.subarray(row * outputs, (row + count) * outputs));
     }
   });
 });

@@ -4,6 +4,7 @@ import { GrammarCompiler, type GrammarMatcher, GrammarOptions } from "#sampling"
 import { ebnfRules } from "../../../src/sampling/grammar/ebnf-syntax.ts";
 import { allows } from "../../../src/sampling/token-mask.ts";
 import { alphabet, languageOf, randomGrammar } from "../../support/ebnf-language.ts";
+import { sized } from "../../support/full.ts";
 import { tokenBytesOf } from "../../support/token-bytes.ts";
 
 /** Letters first; then tokens of several, which must be allowed where their letters are. */
@@ -84,7 +85,7 @@ describe("a grammar allows exactly the words of its language", () => {
     await compareGrammar(grammar);
   });
 
-  test.each(Array.from({ length: 12 }, (_, seed) => seed + 1))(
+  test.each(Array.from({ length: sized(4, 12) }, (_, seed) => seed + 1))(
     "of random grammars (seed %i)",
     async (seed) => {
       let draws = 0;

@@ -47,8 +47,13 @@ interface Served {
   get(path: string, init?: RequestInit): Promise<Response>;
 }
 
-async function serve(threads: number, options: ServerOptions = {}): Promise<Served> {
-  const llm = await LLM.load(model, { device: "reference" });
+/** The reference device takes a while for its tokens: where a test wants them under way. */
+async function serve(
+  threads: number,
+  options: ServerOptions = {},
+  device: "cpu" | "reference" = "cpu",
+): Promise<Served> {
+  const llm = await LLM.load(model, { device, threads: 1 });
   open.push(llm);
   let own = 0;
   llm.listen({ onRequestEnd: () => own++ });
@@ -161,7 +166,7 @@ describe.runIf(built)("with two answering threads", () => {
   });
 
   test("the limit of requests in work is the server's, not a thread's", async () => {
-    const served = await serve(2, { concurrentRequestsMax: 3 });
+    const served = await serve(2, { concurrentRequestsMax: 3 }, "reference");
     const controller = new AbortController();
     const { signal } = controller;
     const running = await Promise.all(
@@ -248,7 +253,7 @@ describe.runIf(built)("closing with two answering threads", () => {
   });
 
   test("a second close ends what runs at once, on every thread", async () => {
-    const served = await serve(2, { shutdownTimeoutMs: 60_000 });
+    const served = await serve(2, { shutdownTimeoutMs: 60_000 }, "reference");
     const many = { ...endless, n: 8, temperature: 1, max_tokens: 110 };
     const running = await Promise.all(Array.from({ length: 6 }, () => served.post(many)));
     const closed = served.server.close();

@@ -49,7 +49,7 @@ test("a writer waits for a reader that does not read", async () => {
   await sleep(50);
   expect(written).toBeLessThan(50);
   other.resume();
-  await vi.waitFor(() => expect(written).toBe(1000));
+  await vi.waitFor(() => expect(written).toBe(1000), { timeout: 20_000 });
 });
 
 test("a side that is destroyed ends the other, without an end of what it sent", async () => {

@@ -1,10 +1,12 @@
-/** One request of a thousand prompts, over the bundled model: streamed and not, by one rule. */
+/** One request of many prompts, over the bundled model: streamed and not, by one rule. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LLM } from "#engine";
 import { type RunningServer, startServer } from "#server";
+import { sized } from "../../support/full.ts";
 
-const PROMPTS = 1000;
-/** With n = 2 more sequences than may wait: a rule that refuses counts 2,000. */
+const PROMPTS = sized(200, 1000);
+/** With n = 2 more sequences than may wait: a rule that refuses counts two a prompt. */
+const WAITING_MAX = sized(256, 1024);
 const body = {
   prompt: Array.from({ length: PROMPTS }, (_, place) => `${place}`),
   ...{ max_tokens: 2, n: 2, temperature: 1, seed: 7, ignore_eos: true },
@@ -14,7 +16,9 @@ let llm: LLM;
 let server: RunningServer;
 
 beforeAll(async () => {
-  llm = await LLM.load("models/pocket", { engineThread: false });
+  llm = await LLM.load("models/pocket", {
+    ...{ engineThread: false, scheduler: { waitingSequencesMax: WAITING_MAX } },
+  });
   server = await startServer(llm, { port: 0, logLevel: "silent" });
 });
 
@@ -35,7 +39,7 @@ interface Choice {
   readonly text: string;
 }
 
-test("a thousand prompts with two samples each are streamed as they are answered at once", async () => {
+test(`${PROMPTS} prompts with two samples each are streamed as they are answered at once`, async () => {
   const whole = await ask(false);
   expect(whole.status).toBe(200);
   const { choices } = (await whole.json()) as { choices: Choice[] };
