@@ -8,7 +8,7 @@ import { warnOnStandardError } from "#base";
 
 const run = promisify(execFile);
 
-test("a warning that nobody listens for is one of the process", async () => {
+test("a warning without a listener is one of the process", async () => {
   const heard = new Promise((resolve) => process.once("warning", resolve));
   warnOnStandardError("something went another way");
   expect(await heard).toMatchObject({

@@ -33,7 +33,7 @@ function step(begin: number, layersDone: number, read: number) {
   ];
 }
 
-test("a step goes from its first kernel to its draw, by the host's clock", () => {
+test("a step lasts from its first kernel to its sample, by the host's clock", () => {
   const { gpu } = summarizeRun(watched());
   expect(gpu?.steps).toMatchObject([
     { number: 1, kind: "prompts only", gpuMs: 10, headAndDrawMs: 2, gapMs: 2 },

@@ -112,7 +112,7 @@ describe("a vocabulary in a GGUF gives the ids of the tokenizer.json that it cam
   });
 });
 
-test("SmolLM's way to cut text isolates every numeral, fractions among them", () => {
+test("SmolLM's pre-tokenizer isolates every numeral, fractions among them", () => {
   const metadata: Metadata = {
     "tokenizer.ggml.model": ["string", "gpt2"],
     "tokenizer.ggml.pre": ["string", "smollm"],

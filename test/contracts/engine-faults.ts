@@ -1,4 +1,4 @@
-/** Requests beside planted failures: whoever is not hit has the tokens that it has alone. */
+/** Requests beside planted failures: a request without a failure has the tokens that it has alone. */
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
@@ -111,7 +111,7 @@ class Faults {
             const draw = await original.apply(this, args);
             return {
               take: async () => {
-                // The device is waited for either way: nobody writes over what it reads.
+                // The device is waited for either way: nothing overwrites what it reads.
                 const batch = await draw.take();
                 hit("device");
                 return batch;

@@ -9,7 +9,7 @@ const greedy: GenerateOptions = { temperature: 0, maxTokens: newTokens, minToken
 const blockTokens = 4;
 /** What the longest prompt and its answer fill, less the last token, which is never computed. */
 const smallestPoolBlocks = Math.ceil((90 + newTokens - 1) / blockTokens);
-/** With a window of 16 tokens nobody needs more, and hardly two have room. */
+/** With a window of 16 tokens no sequence needs more, and hardly two have room. */
 const windowedPoolBlocks = 6;
 
 /**

@@ -53,7 +53,7 @@ describe.each(decoderFixtures)("beam search of %s", (fixture) => {
     });
   });
 
-  test("beside drawn sequences, in chunks of 5 tokens", async () => {
+  test("beside sampled sequences, in chunks of 5 tokens", async () => {
     await withModel({ scheduler: { longPrefillTokensMax: 5 } }, async (llm) => {
       const greedy = { temperature: 0, maxTokens: 24, minTokens: 24 };
       const [, drawn] = await Promise.all([expectRecorded(llm), llm.generate(prompts, greedy)]);

@@ -123,7 +123,7 @@ test("draining takes nothing new, and ends when what runs has ended", async () =
   expect(completions[0]?.tokenIds).toEqual([5, 6]);
 });
 
-test("the process is kept alive while somebody waits, and not longer", () => {
+test("a waiting request keeps the process alive, and nothing does so afterwards", () => {
   const scripted = new ClientUnderTest();
   const first = scripted.start();
   const second = scripted.start();
@@ -134,7 +134,7 @@ test("the process is kept alive while somebody waits, and not longer", () => {
   expect(scripted.keptAlive).toBe(false);
 });
 
-test("late news of a cancelled request reaches nobody", async () => {
+test("late items of a cancelled request are dropped", async () => {
   const scripted = new ClientUnderTest();
   const gone = scripted.start();
   gone.cancel();

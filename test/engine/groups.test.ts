@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
 
-/** Two full blocks and one token: what is drawn first is written into a shared block. */
+/** Two full blocks and one token: the first sampled token is written into a shared block. */
 const PROMPT = [1, 2, 3, 4, 5, 6, 7, 8, 9];
 const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };
 /** The prompt in three steps. */
@@ -47,7 +47,7 @@ describe("samples", () => {
     expectIdle(scripted);
   });
 
-  test("go on when it is given up in the very step that draws their first tokens", async () => {
+  test("go on when it is aborted in the very step that samples their first tokens", async () => {
     const scripted = new ScriptedEngine();
     const key = scripted.add(PROMPT, { n: 3, maxTokens: 3 });
     scripted.duringStep = () => {
@@ -67,12 +67,12 @@ describe("samples", () => {
     scripted.engine.abort(key, 0);
     const tokens = tokensOf(await scripted.drain());
     expect(tokens).toEqual({ [`${key}.1`]: [11, 12] });
-    // Nobody else holds the last block any more.
+    // No other sequence holds the last block any more.
     expect(scripted.cache.stats().copiedBlocks).toBe(0);
     expectIdle(scripted);
   });
 
-  test("are given up one by one until nobody is left, before there is anything", async () => {
+  test("are aborted one by one until none is left, before the first token", async () => {
     const scripted = new ScriptedEngine(inPieces);
     const key = scripted.add(PROMPT, { n: 3, maxTokens: 3 });
     await scripted.engine.step();
@@ -132,7 +132,7 @@ describe("beams", () => {
     expectIdle(scripted);
   });
 
-  test("are given up together, also while their step runs; one alone is nobody's to give up", async () => {
+  test("are aborted together, also while their step runs; one alone cannot be aborted", async () => {
     const scripted = new ScriptedEngine();
     const key = scripted.add(PROMPT, search);
     await scripted.engine.step();
@@ -162,7 +162,7 @@ describe("beams", () => {
     expectIdle(scripted);
   });
 
-  test("give way to others as one, in both ways, and go on as if nothing had been", async () => {
+  test("are preempted as one, by swap and by recomputing, and resume with the same tokens", async () => {
     const roomy = new ScriptedEngine();
     roomy.add(PROMPT, { ...search, maxTokens: 16 });
     const expected = tokensOf(await roomy.drain());

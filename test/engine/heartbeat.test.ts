@@ -21,7 +21,7 @@ test("a turn is as long as it runs, and no turn takes no time", () => {
 test.runIf(built)("an engine in the middle of a long step shows how long it takes", async () => {
   await using llm = await LLM.load("models/pocket", { device: "reference", engineThread: true });
   await vi.waitFor(() => expect(llm.turnMs()).toBe(0));
-  // The reference device takes a while for such a prompt, and hears nothing meanwhile.
+  // The reference device takes a while for such a prompt, and reads no message meanwhile.
   const promptTokenIds = Array.from({ length: 2 }, (_, place) => place % 500);
   const result = llm.generate({ promptTokenIds }, { maxTokens: 1, detokenize: false });
   let longest = 0;

@@ -110,7 +110,7 @@ function scriptedClient() {
 describe("between the threads", () => {
   const snapshot = { nextId: 1, blocksPerLevel: [8], blocks: [] };
 
-  test("events arrive in the log, and a snapshot at who asked for it", async () => {
+  test("events arrive in the log, and a snapshot at the client that asked for it", async () => {
     const { client, posted, say, alive } = scriptedClient();
     say({ type: "kvEvents", events: [{ id: 0, event: stored(null, 1n) }] });
     expect(client.kvEvents.nextId).toBe(1);
@@ -169,7 +169,7 @@ describe("a loaded model", () => {
     expect(blocks.filter(({ tokenIds }) => tokenIds.length === 4)).toEqual([]);
   });
 
-  test("whoever follows from a snapshot, or from the start, knows the engine's own tree", async () => {
+  test("a mirror that follows from a snapshot, or from the start, equals the engine's own tree", async () => {
     const late = new KvMirror();
     const snapshot = await llm.kvEvents.snapshot();
     late.load(snapshot);

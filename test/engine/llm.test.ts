@@ -101,7 +101,7 @@ describe("text and tokens", () => {
     expect(ended.text).toBe(llm.codec?.decode([593, 593, 593]));
   });
 
-  test("bad words, allowed tokens and a bias change what is drawn", async () => {
+  test("bad words, allowed tokens and a bias change what is sampled", async () => {
     const whole = await complete(greedy);
     const word = whole.text?.trim().split(" ")[0] ?? "";
     const without = await complete({ ...greedy, badWords: [word] });
@@ -120,7 +120,7 @@ describe("text and tokens", () => {
 describe("chance", () => {
   const sampled = { temperature: 1, maxTokens: 12, seed: 7 };
 
-  test("sequence i of a request draws as a request with seed + i, whatever else runs", async () => {
+  test("sequence i of a request is sampled as a request with seed + i, whatever else runs", async () => {
     const alone = await Promise.all(
       [7, 8, 9].map(async (seed) => (await complete({ ...sampled, seed })).tokenIds),
     );
@@ -245,7 +245,7 @@ describe("wishes that contradict each other", () => {
     expect((await other).finishReason).toBe("length");
   });
 
-  test("allowed tokens that are all bad words are refused, not drawn", async () => {
+  test("allowed tokens that are all bad words are refused, not sampled", async () => {
     const allowedTokenIds = await idsOf(` ${word}`);
     expect(allowedTokenIds).toHaveLength(1);
     const none = complete({ allowedTokenIds, badWords: [word] });
@@ -283,7 +283,7 @@ describe("leaving", () => {
     ["requestId", {}],
     ["signal", 5],
     ["signal", null],
-  ] as const)("%s cannot be %j, and nobody else is harmed", async ([param, value]) => {
+  ] as const)("%s cannot be %j, and other requests go on", async ([param, value]) => {
     const wrong = { maxTokens: 1, [param]: value } as GenerateOptions;
     for (const prompts of [prompt, []]) {
       await expect(llm.generate(prompts, wrong)).rejects.toMatchObject({

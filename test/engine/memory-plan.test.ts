@@ -28,7 +28,7 @@ test("the default pool takes at most 1 GiB, 30 % of what is free, and what can b
   expect(blocksWith({}, 64 * GIB, 160)).toBe(10 * 256);
 });
 
-test("a GPU is used up to the share that was asked for, whoever uses it", () => {
+test("a GPU is used up to the configured share, other processes included", () => {
   const blocksOnGpu = (options: LoadOptions, freeGib = 48, contextTokensMax = 131_072) => {
     const memory = { totalBytes: 64 * GIB, availableBytes: freeGib * GIB };
     const room = { contextTokensMax, ...memory, accelerator: true };

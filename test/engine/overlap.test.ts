@@ -1,4 +1,4 @@
-/** Two steps at a time: who is planned ahead, what that costs nobody, and what is dropped. */
+/** Two steps at a time: what is planned ahead, what that costs, and what is dropped. */
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 import type { StepPlan } from "#scheduler";
@@ -68,7 +68,7 @@ describe("steps", () => {
     expect(underWay).toEqual([2, 2, 1, 1, 2, 2, 2, 1]);
   });
 
-  test("that grammars draw in wait for each other", async () => {
+  test("that sample under grammars wait for each other", async () => {
     const { scripted, underWay } = aheadEngine();
     scripted.engine.useVocabulary(tokenBytesOf(["a", "b", "c", "d"]));
     scripted.add([0], { structuredOutput: { regex: "b" }, maxTokens: 4 });
@@ -83,7 +83,7 @@ describe("steps", () => {
     await scripted.engine.dispose();
   });
 
-  test("forks draw ahead, too", async () => {
+  test("forks sample ahead, too", async () => {
     const { scripted } = aheadEngine();
     const key = scripted.add([1, 2, 3, 4, 5], { n: 3, maxTokens: 4 });
     const tokens = tokensOf(await scripted.drain());
@@ -93,7 +93,7 @@ describe("steps", () => {
 });
 
 describe("what goes wrong", () => {
-  test("a step that throws takes the one behind it along, and nobody else", async () => {
+  test("a step that throws fails the one behind it, and no other request", async () => {
     const { scripted, countStep } = aheadEngine({ runningSequencesMax: 2 });
     const doomed = [scripted.add([1], { maxTokens: 5 }), scripted.add([20], { maxTokens: 5 })];
     const waiting = scripted.add([40], { maxTokens: 2 });
@@ -109,7 +109,7 @@ describe("what goes wrong", () => {
     expect(scripted.engine.stats()).toMatchObject(IDLE);
   });
 
-  test("who came with the step behind a failed one fails with it, and is told", async () => {
+  test("a request of the step behind a failed one fails with it, and is told", async () => {
     const { scripted } = aheadEngine();
     const first = scripted.add([1], { maxTokens: 5 });
     await scripted.engine.step();

@@ -181,7 +181,7 @@ test("no silence is longer than 50 ms because of others", () => {
   expect(pacer.intervalMs).toBe(50);
 });
 
-test("streams whose readers stall let no others wait", async () => {
+test("streams whose readers stall delay no others", async () => {
   const { pacer } = scriptedPacer();
   const stalled = Array.from({ length: 64 }, (_, key) => {
     const request: EngineRequest = requestOf(key);

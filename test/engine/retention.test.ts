@@ -46,7 +46,7 @@ test("T 14: what is worth less goes first, from the request to the block", async
   expect(await engine.ask(c)).toBe(0);
 });
 
-test("T 15: what is drawn has a priority of its own", async () => {
+test("T 15: generated tokens have a priority of their own", async () => {
   const engine = new Retaining(8);
   const [a, b, c] = [range(0, 11), range(12, 23), range(24, 35)];
   await engine.ask(a, { ranges: [{ start: 0, priority: 90 }], decodePriority: 90 }, 2);

@@ -1,4 +1,4 @@
-/** Several clients of one engine: each hears of its own requests, and its end is theirs. */
+/** Several clients of one engine: each receives its own requests' items, and its end is theirs. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -72,7 +72,7 @@ test("keys of one client are never another's", () => {
   }
 });
 
-test("a step's tokens go to whose they are, and its books to the first client", async () => {
+test("a step's tokens go to the clients of their requests, and its books to the first client", async () => {
   const { clients, told } = scriptedClients([1, 2]);
   const [mine, first, second] = [firstKeyOf(0), firstKeyOf(1), firstKeyOf(2)];
   clients.postStep(
@@ -90,7 +90,7 @@ test("a step's tokens go to whose they are, and its books to the first client", 
   ]);
 });
 
-test("every client hears that the engine died, also one that comes later", async () => {
+test("every client is told that the engine died, also one that connects later", async () => {
   const { clients, told } = scriptedClients([1]);
   const error = { code: "ENGINE_DEAD", message: "Cannot go on", param: null } as const;
   clients.post({ type: "dead", error });
@@ -103,7 +103,7 @@ test("every client hears that the engine died, also one that comes later", async
   expect(told.get(FIRST_CLIENT)).toEqual([{ type: "dead", error }]);
 });
 
-test("a client whose port closes is gone, once, and hears nothing more", async () => {
+test("a client whose port closes is removed, once, and receives nothing more", async () => {
   const { clients, gone, ports, told } = scriptedClients([1, 2]);
   ports.get(1)?.close();
   await vi.waitFor(() => expect(gone).toEqual([1]));

@@ -28,7 +28,7 @@ class ServiceUnderTest {
   readonly service: EngineService;
   clockIsBroken = false;
   timersRunning = 0;
-  /** Hears of every message. */
+  /** Called with every message. */
   onMessage: (message: FromEngine) => void = () => {};
 
   constructor() {

@@ -63,7 +63,7 @@ describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
     expect(scripted.engine.stats()).toMatchObject({ heldBlocks: 0, running: 0 });
   });
 
-  test("they go on when nobody else is there, short of blocks too", async () => {
+  test("they go on without other sequences, short of blocks too", async () => {
     const { scripted } = slowEngine(overlapSteps);
     const keys = [10, 200].map((token) =>
       scripted.add([token], { structuredOutput, n: 3, maxTokens: 40, temperature: 1 }),

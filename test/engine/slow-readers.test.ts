@@ -34,7 +34,7 @@ async function readOn(stream: AsyncIterableIterator<StreamItem>): Promise<Stream
 const idsOf = (items: readonly StreamItem[], index = 0) =>
   items.filter((item) => item.index === index).flatMap(({ tokenIds }) => tokenIds);
 
-test("the engine stops for a stream that nobody reads, and goes on when somebody does", async () => {
+test("the engine pauses a stream that is not read, and resumes it when it is", async () => {
   const llm = await load();
   const [whole] = await llm.generate(PROMPT, long);
   const before = llm.stats().generatedTokens;
@@ -73,13 +73,13 @@ test("all samples of a request pause together, each at its share", async () => {
   }
 });
 
-test("items that wait for their interval are not unread: nobody could read them", async () => {
+test("items that wait for their interval do not count as unread", async () => {
   const llm = await load();
   const items = await readOn(llm.stream(PROMPT, { ...long, streamInterval: 50 }));
   expect(idsOf(items)).toHaveLength(60);
 });
 
-test("streams that were forgotten hold up nobody: they give way, and can be read later", async () => {
+test("forgotten streams are preempted for other requests, and can be read later", async () => {
   const llm = await load({ scheduler: { runningSequencesMax: 2, waitingSequencesMax: 2 } });
   const forgotten = [];
   for (let place = 0; place < 6; place++) {

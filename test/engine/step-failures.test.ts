@@ -1,4 +1,4 @@
-/** What goes wrong inside a step: whom it ends, and that nobody else hears of it. */
+/** Failures inside a step: which requests they end, and that no other request sees them. */
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { StepOutput } from "../../src/engine/protocol/protocol.ts";
@@ -43,7 +43,7 @@ describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
     },
   );
 
-  test("what one item of a step brings as a failure ends its request, whatever it drew", async () => {
+  test("a failure of one item of a step ends its request, whatever it sampled", async () => {
     const scripted = new ScriptedEngine({ overlapSteps });
     const keys = [10, 20, 30].map((token) => scripted.add([token], { maxTokens: 5 }));
     const start = scripted.start.bind(scripted);
@@ -129,7 +129,7 @@ describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
     },
   );
 
-  test("a plan that throws ends everybody who waits or runs, and new requests are served", async () => {
+  test("a plan that throws ends all requests that wait or run, and new requests are served", async () => {
     const scripted = new ScriptedEngine({ overlapSteps, runningSequencesMax: 2 });
     const doomed = [1, 20, 30].map((token) => scripted.add([token], { maxTokens: 5 }));
     await scripted.engine.step();

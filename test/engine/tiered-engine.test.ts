@@ -69,7 +69,7 @@ describe("blocks on disk", () => {
     expectIdle(scripted);
   });
 
-  test("that come when their request was given up stay for others, and nobody holds them", async () => {
+  test("that arrive after their request was aborted stay for others, and are not held", async () => {
     const scripted = await withPromptOnDisk();
     const key = scripted.add(PROMPT, { maxTokens: 2 });
     await scripted.engine.step();
@@ -84,7 +84,7 @@ describe("blocks on disk", () => {
     expect(scripted.engine.stats().loads).toBe(loads);
   });
 
-  test("whose lead was given up are read for the next sample", async () => {
+  test("are read for the next sample when their lead is given up", async () => {
     const scripted = await withPromptOnDisk();
     const key = scripted.add(PROMPT, { maxTokens: 2, n: 3 });
     await scripted.engine.step();

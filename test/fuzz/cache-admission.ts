@@ -81,7 +81,7 @@ export class Admission {
     return true;
   }
 
-  /** Leading full blocks that an earlier item of the step computes; with a window nobody shares. */
+  /** Leading full blocks that an earlier item of the step computes; with a window nothing is shared. */
   #computedBefore({ table, tokens }: PretendSequence): number {
     if (this.#cache.hasWindow || table.keys !== null) return 0;
     const { blockTokens } = this.#cache;

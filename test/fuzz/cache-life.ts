@@ -72,7 +72,7 @@ export class CacheLife {
     this.#check();
   }
 
-  /** Everybody ends: nothing may be held, and what is on disk is found after a restart. */
+  /** All sequences end: nothing may be held, and what is on disk is found after a restart. */
   end(): void {
     while (this.#live.length > 0) this.#leave(this.#live[0]);
     this.#finishJobs();
@@ -210,7 +210,7 @@ export class CacheLife {
     return true;
   }
 
-  /** Many blocks are wanted at once, for something that nobody shares. */
+  /** Many blocks are wanted at once, for something that is not shared. */
   #press(): boolean {
     const { table } = new PretendSequence({ scope: "", keys: null, tokens: [] });
     const done = this.cache.allocate(table, this.#dice.below(this.cache.availableBlocks + 2));
@@ -277,7 +277,7 @@ export class CacheLife {
     return this.cache.truncate(scope, Int32Array.from(tokens), keep) > 0;
   }
 
-  /** Seldom, everybody leaves first: only then can everything be forgotten. */
+  /** Seldom, all sequences end first: only then can everything be forgotten. */
   #reset(): boolean {
     if (this.cache.reset()) return true;
     if (this.#dice.below(8) > 0) return false;

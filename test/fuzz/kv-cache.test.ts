@@ -141,7 +141,7 @@ describe("planted bugs are caught", () => {
     expect(() => liveOn(shape)).toThrow(/nobody holds|tables hold it/);
   });
 
-  test("[KV33] a removed event that nobody gets", () => {
+  test("[KV33] a removed event that is lost", () => {
     const { emit } = KvEventQueue.prototype;
     vi.spyOn(KvEventQueue.prototype, "emit").mockImplementation(function (
       this: KvEventQueue,

@@ -37,7 +37,7 @@ export class LifePrompts {
     return this.#dice.pick(this.#known);
   }
 
-  /** Somebody may ask for this again. */
+  /** A later request may ask for this again. */
   remember(prompt: PretendPrompt): void {
     const place = this.#known.length < REMEMBERED_MAX ? this.#known.length : undefined;
     this.#known[place ?? this.#dice.below(REMEMBERED_MAX)] = prompt;

@@ -107,7 +107,7 @@ export class RandomLife {
     this.#bury();
   }
 
-  /** Steps until nobody lives and no job is left. */
+  /** Steps until no sequence lives and no job is left. */
   endAll(): void {
     for (const group of this.#live) {
       for (const { id } of group.sequences) this.harness.scheduler.grammarReady(id);
@@ -210,7 +210,7 @@ export class RandomLife {
     this.counts.yields += preempted.filter(({ sequences }) => sequences[0]?.group.paused).length;
     if (!isEmptyPlan(plan) || this.#begun.length > 0) return;
     const waiting = this.#live.flatMap(({ paused, live }) => (paused ? [] : live));
-    // Whoever waits may lack what a held one has.
+    // A waiting sequence may lack what a held one has.
     if (this.#live.some(({ live }) => live.some(({ held }) => held))) return;
     const ready = waiting.some(({ state }) => state.phase !== "waiting" || state.for === "turn");
     if (ready) throw new Error("Nothing is planned for those that could run");

@@ -178,7 +178,7 @@ class HostileRun {
     const ended = !server.alive;
     if (!ended && !streams.stalled) return;
     life.over = true;
-    const what = ended ? "the process has ended" : "nobody is written a token any more";
+    const what = ended ? "the process has ended" : "no stream is written a token any more";
     const log = server.log.slice(-5).join("\n");
     this.#fail("alive", life, [...this.#inFlight], `${what}: ${log}`);
     server.kill();

@@ -1,5 +1,5 @@
 /**
- * What the suite found and nobody has mended yet, with the reason. Cases that match are not sent.
+ * What the suite found and is not mended yet, with the reason. Cases that match are not sent.
  * Empty is right: an entry is a promise that is not kept.
  */
 import type { BodyCase } from "./hostile-case.ts";

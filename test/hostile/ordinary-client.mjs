@@ -89,7 +89,7 @@ async function repeat(prompt, wanted) {
   }
 }
 
-/** What each prompt is answered with while nobody else is there; then the streams begin. */
+/** What each prompt is answered with while no other request runs; then the streams begin. */
 async function begin() {
   const texts = [];
   for (const prompt of PROMPTS) texts.push(await readStream(prompt));

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 
 /**
- * No measure of speed: a server that writes nobody a token for so long hangs, on however slow a
+ * No measure of speed: a server that writes no token for so long hangs, on however slow a
  * machine.
  */
 const STALL_MS = 30_000;
@@ -44,7 +44,7 @@ export class OrdinaryStreams {
     });
   }
 
-  /** Notes what each stream is answered with while nobody else is there, then reads on. */
+  /** Notes what each stream is answered with while no other request runs, then reads on. */
   static async start(url: string): Promise<OrdinaryStreams> {
     const streams = new OrdinaryStreams(url);
     await streams.#begun;
@@ -61,7 +61,7 @@ export class OrdinaryStreams {
     return this.#read;
   }
 
-  /** Nobody has been written a token for very long. */
+  /** No stream has been written a token for very long. */
   get stalled(): boolean {
     return this.#silentMs > STALL_MS;
   }

@@ -1,5 +1,5 @@
 /**
- * Requests that once ended the server, stopped everybody or filled its memory; and cases that the
+ * Requests that once ended the server, stopped all others or filled its memory; and cases that the
  * generator found. Each is sent in every run, before the generated ones.
  */
 import { sized } from "../support/full.ts";

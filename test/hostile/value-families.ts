@@ -8,7 +8,7 @@ export type Value = JsonText | (() => JsonText);
 export interface Family {
   /** Values of right requests. */
   readonly right: readonly Value[];
-  /** Values that may be refused or answered, and must harm nobody. */
+  /** Values that may be refused or answered, and must harm no other request. */
   readonly hostile: readonly Value[];
 }
 
@@ -35,7 +35,7 @@ const extremes: readonly Value[] = [
 ];
 
 const bel = "\\u0007";
-/** Texts whose characters mean something to somebody: headers, logs, paths, terminals, templates. */
+/** Texts whose characters have a meaning elsewhere: headers, logs, paths, terminals, templates. */
 const strangeTexts: readonly Value[] = [
   ...['" "', '"\\u0000"', '"a\\nb"', '"\\ntenant"', '"\\ud800"', '"\\udfff\\ud83d"', '"\\u202e"'],
   ...['"__proto__"', '"constructor"', '"hasOwnProperty"', '"toString"', '"../../../etc/passwd"'],

@@ -1,4 +1,4 @@
-/** Bytes that are no right HTTP, or right HTTP that nobody expects. */
+/** Bytes that are no right HTTP, or right HTTP that is unusual. */
 import { gzipSync } from "node:zlib";
 import type { Dice } from "../fuzz/dice.ts";
 import type { WireCase } from "./hostile-case.ts";

@@ -58,7 +58,7 @@ test("[KV6] a cached block that is held again is no victim", () => {
   expect(pool.holders(levelBlockId(0))).toBe(1);
 });
 
-test("[KV3] releasing what nobody holds, and retaining a free block, are bugs", () => {
+test("[KV3] releasing a block that is not held, and retaining a free one, are bugs", () => {
   const { pool } = makePool(2);
   expect(() => pool.release(levelBlockId(0))).toThrow("nobody holds");
   expect(() => pool.retain(levelBlockId(0))).toThrow("free block");
@@ -78,7 +78,7 @@ test("[KV3] the audit catches a planted lost release and a planted second one", 
   expect(tablesHold(1, 0)).toThrow("counts 0 holders, tables hold it 1 times");
 });
 
-test("[KV16] an unpublished block is free once nobody holds it", () => {
+test("[KV16] an unpublished block is free once it is not held", () => {
   const { pool } = makePool(2);
   pool.allocate(2, new IntList());
   for (const block of [0, 1]) pool.publish(levelBlockId(block));

@@ -43,7 +43,7 @@ describe("TensorRT-LLM's scenarios of windows", () => {
     expect(third.table.length).toBe(5);
   });
 
-  test("[KV40] T 35: who lost a block to another stores nothing more, the other one does", () => {
+  test("[KV40] T 35: a table that lost a block stores nothing more, the other one does", () => {
     const manager = new CacheManager({ blocks: 4, blockTokens: 4, windows: [window(8)] });
     const first = manager.add(range(0, 10));
     manager.push(first, 11);

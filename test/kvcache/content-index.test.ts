@@ -131,7 +131,7 @@ describe("places", () => {
     levels.index.audit();
   });
 
-  test("[KV11] equal contents are one place; another copy is no news", () => {
+  test("[KV11] equal contents are one place; another copy makes no event", () => {
     const levels = new Levels();
     expect(levels.store(1, 1)).toBe(levels.store(0, 1));
     expect(levels.told).toEqual(["stored 1 1"]);

@@ -107,7 +107,7 @@ test("[KV20] length-aware forgets what lies farthest from the root, among equall
 });
 
 describe("priority", () => {
-  test("[KV21] low priorities go first, 35 is what nobody said anything about", () => {
+  test("[KV21] low priorities go first, the default is 35", () => {
     const prompts = new Prompts("priority", 3);
     prompts.serve([1], [36]);
     prompts.serve([2]);
@@ -131,7 +131,7 @@ describe("priority", () => {
     expect([2, 3, 4].map((token) => prompts.stored([token]))).toEqual([1, 0, 1]);
   });
 
-  test("[KV21] priorities outside 0 to 100, and of blocks that nobody holds, are bugs", () => {
+  test("[KV21] priorities outside 0 to 100, and of blocks that are not held, are bugs", () => {
     const prompts = new Prompts("priority", 2);
     expect(() => prompts.serve([1], [101])).toThrow("priority 101");
     expect(() => prompts.serve([2], [-1])).toThrow("priority -1");

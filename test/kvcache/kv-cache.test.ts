@@ -180,7 +180,7 @@ describe("prefixes", () => {
     expect(books.start(prompt)?.hit).toBe(0);
   });
 
-  test("[KV2] V 5.1 (11): hits that nobody holds count against what is available", () => {
+  test("[KV2] V 5.1 (11): hits that are not held count against what is available", () => {
     const books = new Books(10);
     const part = distinct(1, 48);
     books.start(part);

@@ -60,7 +60,7 @@ test("waiting ends with nothing at its signal, and at the log's end", async () =
   expect(await ended).toEqual([]);
 });
 
-test("of two who wait, one gets the events and the other goes on waiting", async () => {
+test("of two waiting readers, one gets the events and the other goes on waiting", async () => {
   const log = new KvEventLog();
   const both = [log.takeNext(), log.takeNext()];
   log.append(numbered(0, 2));
@@ -86,7 +86,7 @@ test("a reader of a buffer that wrapped gets events in order", async () => {
   expect(await collect(log.read(3))).toEqual([4, 5, 6]);
 });
 
-test("a reader that fell behind hears which events are gone, then goes on", async () => {
+test("a reader that fell behind is told which events are gone, then goes on", async () => {
   const log = filledLog(3, 2);
   const reader = log.read();
   expect((await reader.next()).value).toMatchObject({ id: 0 });

@@ -114,7 +114,7 @@ describe("TensorRT-LLM's scenarios of reuse", () => {
     expect(manager.pass(range(12, 23))).toBe(11);
   });
 
-  test("[KV35] T 1.3: who finds a block and says nothing keeps its priority and its duration", () => {
+  test("[KV35] T 1.3: a hit without retention keeps the block's priority and duration", () => {
     const manager = new CacheManager({ blocks: 6, blockTokens: 4 });
     manager.pass(range(0, 7), { retention: worth(91, { durationMs: 60 }) });
     manager.cache.advance(40);
@@ -131,7 +131,7 @@ describe("TensorRT-LLM's scenarios of reuse", () => {
     expect(manager.cache.priorityOf(block)).toBe(35);
   });
 
-  test("[KV35] T 1.3: who says something replaces both, an end that was set by none, too", () => {
+  test("[KV35] T 1.3: a hit with retention replaces both, an unset duration, too", () => {
     for (const [said, atTheEnd] of [
       [worth(80), 80],
       [worth(80, { durationMs: 5 }), 35],
@@ -162,7 +162,7 @@ describe("TensorRT-LLM's scenarios of reuse", () => {
     manager.remove(b);
     manager.cache.advance(50);
     manager.pass(zeros(8));
-    // Theirs loses the last block of the prompt and keeps the tail, which nobody finds: 8.
+    // Theirs loses the last block of the prompt and keeps the tail, which no prompt finds: 8.
     expect(manager.pass(range(0, 11))).toBe(11);
   });
 
@@ -265,7 +265,7 @@ describe("TensorRT-LLM's scenarios of counting", () => {
     }
   });
 
-  test("[KV3] T 23: blocks that somebody else holds, too, stay when a sequence ends", () => {
+  test("[KV3] T 23: blocks that another sequence holds, too, stay when a sequence ends", () => {
     const manager = new CacheManager({ blocks: 8, blockTokens: 4 });
     const sequence = manager.add(range(0, 9));
     const pin = manager.fork(sequence);
@@ -419,7 +419,7 @@ describe("starts of blocks", () => {
     const taken = manager.add([...range(0, 5), 9]);
     expect(manager.held(taken)[1]).toBe(second);
     expect(manager.cache.priorityOf(taken.table.get(1))).toBe(80);
-    // Whoever takes it over says nothing, so its time counts again from the last release.
+    // The next holder says nothing, so its time counts again from the last release.
     manager.remove(taken);
     manager.cache.advance(9);
     expect(manager.cache.stats().levels[0]?.expired).toBe(0);
@@ -427,7 +427,7 @@ describe("starts of blocks", () => {
     expect(manager.cache.stats().levels[0]?.expired).toBe(2);
   });
 
-  test("[KV25] without copies only what nobody holds or continues is used in part", () => {
+  test("[KV25] without copies only blocks that are neither held nor continued are used in part", () => {
     const manager = new CacheManager({ blocks: 8, blockTokens: 4, copyOnPartialReuse: false });
     const first = manager.add(range(0, 8));
     manager.store(first);

@@ -135,7 +135,7 @@ describe("retentionWarning", () => {
     [config([0, 64, 80], [64, null, 80])],
     [config([64, null, 20], [0, 64, 80])],
     [{ ...config([0, null, 90]), decodePriority: 90 }],
-    // Nobody said anything about the output.
+    // The request said nothing about the output.
     [config([0, null, 20])],
   ])("says nothing of priorities that do not rise: %#", ([fine]) => {
     expect(fine && retentionWarning(fine)).toBeNull();

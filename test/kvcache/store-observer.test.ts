@@ -165,7 +165,7 @@ describe("a reader of the events", () => {
     return { manager, mirror, follow };
   }
 
-  test("[KV30] hears of everything that goes with a head", () => {
+  test("[KV30] is told of everything that goes with a head", () => {
     const { manager, follow } = followed();
     const first = manager.add(range(0, 16));
     manager.store(first);
@@ -178,7 +178,7 @@ describe("a reader of the events", () => {
     expect(removed?.type === "removed" && removed.hashes.length).toBe(4);
   });
 
-  test("[KV36] hears of the end of a duration", () => {
+  test("[KV36] is told of the end of a duration", () => {
     const { manager, follow } = followed();
     manager.pass(range(0, 7), { retention: worth(80, { durationMs: 5 }) });
     follow();
@@ -189,7 +189,7 @@ describe("a reader of the events", () => {
     ]);
   });
 
-  test("[KV33] hears of another copy's worth when the best copy goes", () => {
+  test("[KV33] is told of another copy's worth when the best copy goes", () => {
     const { manager, follow } = followed();
     const prompt = range(0, 3);
     const [one, two] = [manager.add(prompt), manager.add(prompt)];
@@ -217,7 +217,7 @@ describe("a reader of the events", () => {
     expect(snapshot?.blocks[0]).toMatchObject({ loraId: 3, cacheSalt: "a", level: 0 });
   });
 
-  test("[KV14] hears that everything was forgotten", () => {
+  test("[KV14] is told that everything was forgotten", () => {
     const { manager, mirror, follow } = followed();
     manager.pass(range(0, 7));
     follow();
@@ -228,7 +228,7 @@ describe("a reader of the events", () => {
     expect(follow()).toEqual([]);
   });
 
-  test("[KV33] there are no events and no snapshot where nobody listens", () => {
+  test("[KV33] there are no events and no snapshot without a listener", () => {
     const manager = new CacheManager({ blocks: 6, blockTokens: 4 });
     manager.pass(range(0, 7));
     expect(manager.events()).toEqual([]);

@@ -61,7 +61,7 @@ async function drawn(device: ReferenceDevice, driver: DecoderDriver): Promise<Fl
   return await device.readF32(logits);
 }
 
-describe("a step that draws from all of its rows", () => {
+describe("a step that samples from all of its rows", () => {
   test.for(["llama", "gemma2", "gpt2", "qwen3-moe"])(
     "has the logits that its rows have one by one, padded or not: %s",
     async (fixture) => {
@@ -90,7 +90,7 @@ describe("a step that draws from all of its rows", () => {
     );
   });
 
-  test("takes ids from what was drawn last, where a source is given", async () => {
+  test("takes ids from the last sampled tokens, where a source is given", async () => {
     const device = new PaddingDevice();
     const wanted = await drawn(device, driverOn(device));
     const driver = driverOn(device);
@@ -102,7 +102,7 @@ describe("a step that draws from all of its rows", () => {
     expect(logits && (await device.readF32(logits))).toEqual(wanted);
   });
 
-  test("so does one that does not draw from all of them", async () => {
+  test("so does one that does not sample from all of them", async () => {
     const device = new ReferenceDevice();
     const driver = driverOn(device);
     driver.step([{ sequence: 0, tokens: [1, 2, 3] }]);

@@ -104,6 +104,6 @@ test.for([
   expect(() => checkStreaming(spec, streaming)).toThrow(message);
   expect(() => checkStreaming(spec, streaming)).toThrow(refused);
   expect(() => driverOf(fixture, { streaming })).toThrow(refused);
-  // A plain window is for everybody.
+  // Every model may have a plain window.
   checkStreaming(spec, { ...streaming, sinkTokens: 0 });
 });

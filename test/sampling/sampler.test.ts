@@ -57,14 +57,14 @@ describe("Sampler", () => {
     expect(logprobs).toEqual(greedy.map(() => null));
   });
 
-  test("a draw depends on seed and position, not on the batch", async () => {
+  test("a sample depends on seed and position, not on the batch", async () => {
     const wild = { temperature: 2 };
     const alone = await draw([sequence(wild, 5)], 11);
     const again = await draw([sequence(wild, 5), sequence({ repetitionPenalty: 2 }, 6)], 11);
     expect(again.tokens[0]).toBe(alone.tokens[0]);
   });
 
-  test("other seeds and positions draw other tokens", async () => {
+  test("other seeds and positions sample other tokens", async () => {
     const seen = new Set<number>();
     for (let seed = 0; seed < 10; seed++) {
       const { tokens } = await draw([sequence({ temperature: 2 }, seed)], seed);
@@ -133,7 +133,7 @@ describe("Sampler", () => {
     expect(tokens[0]).toBe(argmax(rowOf(0)));
   });
 
-  test("penalties act on what was drawn", async () => {
+  test("penalties act on sampled tokens", async () => {
     const best = argmax(rowOf(0));
     const penalized = sequence({ temperature: 0, presencePenalty: 2, frequencyPenalty: 2 });
     penalized.accept(best);
@@ -230,7 +230,7 @@ test.for([0, 1, 130])("edits go to the device in parts, of %i entries and a row"
   small.sampler.dispose();
 });
 
-describe("draws that are under way", () => {
+describe("samples that are under way", () => {
   test("are read in order, though another one was enqueued behind them", async () => {
     const wishes = [sequence({ temperature: 0, logprobs: 2 }), sequence({ temperature: 2 }, 5)];
     const at = (position: number) => wishes.map((sampling) => ({ sampling, position }));
@@ -241,7 +241,7 @@ describe("draws that are under way", () => {
     expect([await first.take(), await second.take()]).toEqual(expected);
   });
 
-  test("count towards minTokens, and nobody looks back at them", async () => {
+  test("count towards minTokens, and need no history", async () => {
     const best = argmax(rowOf(0));
     const sampling = sequence({ temperature: 0, minTokens: 2, stopTokenIds: [best] });
     const drawWith = async (awaitedTokens: number) => {

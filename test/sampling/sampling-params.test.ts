@@ -207,7 +207,7 @@ describe("values that are changed", () => {
 describe("beam search", () => {
   const beams = (options: object = {}) => ({ beamWidth: 4, ...options });
 
-  test("draws nothing: what shapes a distribution is left out of account", () => {
+  test("samples nothing: parameters that shape a distribution are ignored", () => {
     const params = parse(beams({ temperature: 0.7, topP: 0.5, topK: 3, minP: 0.1, n: 4 }));
     expect(params).toMatchObject({ temperature: 0, topP: 1, topK: 0, minP: 0, n: 4 });
   });

@@ -72,7 +72,7 @@ describe("SequenceSampling", () => {
     expect(plain.constrained).toBe(false);
   });
 
-  test("the repetition penalty knows the prompt, the others only what was drawn", async () => {
+  test("the repetition penalty knows the prompt, the others only sampled tokens", async () => {
     const repeated = sequence({ repetitionPenalty: 1.5 });
     repeated.accept(2);
     repeated.accept(3);
@@ -103,7 +103,7 @@ describe("SequenceSampling", () => {
     expect(sampling.edits).toBe(false);
   });
 
-  test("only allowed tokens may be drawn", async () => {
+  test("only allowed tokens may be sampled", async () => {
     const sampling = sequence({ allowedTokenIds: [3, 33] });
     expect((await editsOf(sampling)).allowed).toEqual([3, 33]);
   });
@@ -121,13 +121,13 @@ describe("SequenceSampling", () => {
     ["a grammar of bad words", {}, [6], "INVALID_ARGUMENT"],
     ["allowed tokens that are bad words", { allowedTokenIds: [6] }, null, "INVALID_ARGUMENT"],
     ["the same with a minimum", { allowedTokenIds: [6, 8], minTokens: 2 }, [6], "INVALID_ARGUMENT"],
-  ])("%s cannot be drawn from", async ([, options, grammar, code]) => {
+  ])("%s cannot be sampled from", async ([, options, grammar, code]) => {
     const matcher = grammar === null ? null : fixedGrammar(grammar);
     const sampling = sequence({ ...options, badWords: ["x"] }, { matcher, badWords: [[6]] });
     await expect(editsOf(sampling)).rejects.toMatchObject({ code });
   });
 
-  test("bad words that are the whole vocabulary cannot be drawn from", async () => {
+  test("bad words that are the whole vocabulary cannot be sampled from", async () => {
     const badWords = Array.from({ length: vocabularySize }, (_, token) => [token]);
     const all = sequence({ badWords: ["x"] }, { badWords: [...badWords, ...badWords] });
     await expect(editsOf(all)).rejects.toMatchObject({
@@ -236,7 +236,7 @@ describe("SequenceSampling", () => {
     });
   });
 
-  test("a grammar's place is asked for at the first draw, and given back once", async () => {
+  test("a grammar's matcher is created at the first sample, and released once", async () => {
     let [created, disposed] = [0, 0];
     const matcher = async () => {
       created++;

@@ -24,7 +24,7 @@ describe("ThinkingBudget", () => {
     expect(run(2, [90, 91, 92], [1, 2, 3])).toEqual([1, 2, 3]);
   });
 
-  test("leaves alone who thinks less, or not at all", () => {
+  test("leaves alone sequences that think less, or not at all", () => {
     expect(run(5, [], [90, 1, 91, 92, 2, 3, 4, 5])).toEqual([90, 1, 91, 92, 2, 3, 4, 5]);
     expect(run(0, [], [1, 2, 3])).toEqual([1, 2, 3]);
   });

@@ -11,7 +11,7 @@ function entriesOf(history: TokenHistory): { tokens: number[]; counts: number[] 
   return { tokens: behind(tokens), counts: behind(counts) };
 }
 
-test("a token of the prompt counts from its first draw", () => {
+test("a token of the prompt counts from its first sample", () => {
   const history = new TokenHistory(new PromptTokens([5, 6, 5]));
   expect(entriesOf(history)).toEqual({ tokens: [5, 6], counts: [-1, -1] });
   history.add(6);
@@ -21,13 +21,13 @@ test("a token of the prompt counts from its first draw", () => {
   expect(entriesOf(history)).toEqual({ tokens: [5, 6, 7], counts: [-1, 2, 2] });
 });
 
-test("without a prompt there is what was drawn", () => {
+test("without a prompt the history has the sampled tokens", () => {
   const history = new TokenHistory(null);
   for (const token of [9, 3, 9]) history.add(token);
   expect(entriesOf(history)).toEqual({ tokens: [9, 3], counts: [2, 1] });
 });
 
-test("sequences of one prompt share it, and not what they drew", () => {
+test("sequences of one prompt share it, and not their sampled tokens", () => {
   const prompt = new PromptTokens([1, 2, 3]);
   const [first, second] = [new TokenHistory(prompt), new TokenHistory(prompt)];
   first.add(2);

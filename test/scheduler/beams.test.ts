@@ -47,7 +47,7 @@ const refusal = (action: () => void): EngineError => {
 };
 
 describe("[SC18] beams", () => {
-  test("all draw from the prompt's last row, then each from its own", () => {
+  test("all sample from the prompt's last row, then each from its own", () => {
     const harness = new Harness({ blockTokens: 4 });
     const group = addBeams(harness, 3);
     expect(counts(stepBeams(harness, group, [0, 1, 2]))).toEqual([6, 0, 0]);
@@ -97,7 +97,7 @@ describe("[SC18] beams", () => {
     ]);
   });
 
-  test("stop rules do not end them, and they draw nothing in `commit`", () => {
+  test("stop rules do not end them, and `commit` samples nothing for them", () => {
     const harness = new Harness();
     const stop = { stopTokenIds: new Set([0, 10]), maxTokens: 50 };
     const group = harness.addGroup(distinct(1, 6), 2, { kind: "beams", stop });
@@ -140,7 +140,7 @@ describe("[SC18] beams", () => {
     expect(sequences(harness.begin())).toEqual([other, ...group.live]);
   });
 
-  test("[SC6] a search gives way as a whole, and its beams come back to draw together", () => {
+  test("[SC6] a search is preempted as a whole, and its beams resume together", () => {
     const harness = new Harness({
       ...{ blocks: 7, blockTokens: 4, stepTokensMax: 8, runningSequencesMax: 8 },
       returnHeadroomBlocks: 0,
@@ -168,7 +168,7 @@ describe("[SC18] beams", () => {
     expect([rounds, wasPreempted, other.finished]).toEqual([5, true, true]);
   });
 
-  test("[SC10] preempted while they draw, they are regrouped without blocks", () => {
+  test("[SC10] preempted while they sample, they are regrouped without blocks", () => {
     const harness = new Harness({ blocks: 40, blockTokens: 4 });
     const group = addBeams(harness, 2);
     const plan = harness.begin();

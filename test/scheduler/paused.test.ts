@@ -94,7 +94,7 @@ describe("[SC27] a paused group computes nothing", () => {
   });
 });
 
-describe("[SC28] paused groups give way", () => {
+describe("[SC28] paused groups are preempted", () => {
   const small = { blocks: 6, blockTokens: 4, prefixCaching: false, returnHeadroomBlocks: 0 };
 
   test("when blocks run out, though they started first; and come back when they are read", () => {
@@ -132,7 +132,7 @@ describe("[SC28] paused groups give way", () => {
     expect(harness.step()).toMatchObject({ returning: [paused], items: [{ count: 1 }] });
   });
 
-  test("when somebody waits for a seat: it is free a step later", () => {
+  test("when a request waits for a seat: it is free a step later", () => {
     const harness = new Harness({ runningSequencesMax: 3 });
     const stalled = [1, 2, 3].map((seed) => harness.add(distinct(seed, 8), OUTPUT));
     harness.step();
@@ -143,7 +143,7 @@ describe("[SC28] paused groups give way", () => {
     expect(harness.scheduler.stats()).toMatchObject({ running: 3, waiting: 2, paused: 3 });
   });
 
-  test("when somebody waits for blocks", () => {
+  test("when a request waits for blocks", () => {
     const harness = new Harness(small);
     const paused = harness.add(distinct(1, 16), OUTPUT);
     harness.step();
@@ -153,14 +153,14 @@ describe("[SC28] paused groups give way", () => {
     expect(sequences(harness.step())).toEqual([good]);
   });
 
-  test("nobody gives way where nobody waits", () => {
+  test("no group is preempted where none waits", () => {
     const harness = new Harness({ runningSequencesMax: 2 });
     const { good } = pausedFirst(harness);
     for (let step = 0; step < 5; step++) expect(preempted(harness.step())).toEqual([]);
     expect(good.generatedTokens).toBe(6);
   });
 
-  test("any number that wait paused keep nobody out of the queue", () => {
+  test("any number of paused groups leaves room in the queue", () => {
     const harness = new Harness({ runningSequencesMax: 4, waitingSequencesMax: 8 });
     for (let seed = 1; seed <= 200; seed++) {
       const stalled = harness.add(distinct(seed, 4), OUTPUT);

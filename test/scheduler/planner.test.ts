@@ -43,7 +43,7 @@ describe("[SC1] one budget of tokens per step", () => {
     expect(counts(harness.step())).toEqual([1, 56]);
   });
 
-  test("only the piece that reaches the newest token draws one", () => {
+  test("only the chunk that reaches the newest token samples one", () => {
     const harness = new Harness({ stepTokensMax: 64 });
     harness.addLengths(100);
     expect(harness.step().items.map((item) => item.samples)).toEqual([false]);
@@ -144,7 +144,7 @@ describe("[SC8] sharing", () => {
 });
 
 describe("[SC6] preemption", () => {
-  test("[SC9] V 5.2 (S9): the least urgent gives way, even if planned already", () => {
+  test("[SC9] V 5.2 (S9): the least urgent is preempted, even if planned already", () => {
     const harness = new Harness({ policy: "priority", blocks: 5 });
     const low = harness.add(distinct(1, 32), { priority: 5 });
     harness.step();
@@ -170,7 +170,7 @@ describe("[SC6] preemption", () => {
     expect(harness.cache.poolStats()).toMatchObject({ held: 5, free: 0 });
   });
 
-  test("V 5.2 (S10): a preempted sequence resumes with what it had drawn, in new blocks", () => {
+  test("V 5.2 (S10): a preempted sequence resumes with its sampled tokens, in new blocks", () => {
     const harness = new Harness({ policy: "priority", blocks: 4, prefixCaching: false });
     const low = harness.add(distinct(1, 30), { priority: 1 });
     harness.step();
@@ -189,7 +189,7 @@ describe("[SC6] preemption", () => {
     expect(low.generatedTokens).toBe(3);
   });
 
-  test("[SC9] V 5.2 (S11): of equal priorities the later arrival gives way", () => {
+  test("[SC9] V 5.2 (S11): of equal priorities the later arrival is preempted", () => {
     const harness = new Harness({ policy: "priority", blocks: 4 });
     const [first, second] = harness.addLengths(32, 32);
     harness.step();
@@ -198,7 +198,7 @@ describe("[SC6] preemption", () => {
     expect(sequences(plan)).toEqual([first]);
   });
 
-  test("the latest started give way first, come back in order, and nobody starts meanwhile", () => {
+  test("the latest started are preempted first, resume in order, and none starts meanwhile", () => {
     const harness = new Harness({ blocks: 6, prefixCaching: false, returnHeadroomBlocks: 0 });
     const [first, second, third] = harness.addLengths(30, 31, 31);
     harness.step();
@@ -232,7 +232,7 @@ describe("[SC7] admission", () => {
     expect(sequences(harness.step())).toEqual([second]);
   });
 
-  test("hits that nobody holds count as taken", () => {
+  test("hits that are not held count as taken", () => {
     const harness = new Harness({ blocks: 10 });
     const part = distinct(1, 48);
     const six = harness.add([...part, ...part], { stop: { maxTokens: 1 } });
@@ -327,7 +327,7 @@ describe("[SC30] a held sequence", () => {
     expect([held, other].map(({ tokens }) => tokens.length)).toEqual([22, 35]);
   });
 
-  test("gives way like others, and comes back when there is room", () => {
+  test("is preempted like others, and resumes when there is room", () => {
     const harness = new Harness({ blocks: 4, preemption: "recompute" });
     const [first, held] = harness.addLengths(30, 30);
     harness.step();

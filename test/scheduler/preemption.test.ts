@@ -54,7 +54,7 @@ describe("[SC19] swap", () => {
     expect(harness.cache.poolStats(1)).toMatchObject({ held: 0, free: 4 });
   });
 
-  test("V 5.3 (V4): who goes while its contents are in host memory leaves nothing there", () => {
+  test("V 5.3 (V4): a sequence that ends while its contents are in host memory leaves nothing there", () => {
     const harness = small();
     const [, b] = harness.addLengths(8, 8);
     harness.step();
@@ -125,7 +125,7 @@ describe("[SC19] swap", () => {
     expect(b?.tokens.get(7)).toBe(5);
   });
 
-  test("[SC13] who was to be moved with a step that fails is computed again", () => {
+  test("[SC13] a sequence that was to be moved with a step that fails is computed again", () => {
     const harness = small();
     const [a, b] = harness.addLengths(8, 8);
     harness.step();
@@ -190,7 +190,7 @@ describe("[SC20] the way back", () => {
     expect(made.slice(1).every((sequence) => sequence?.finished)).toBe(true);
   });
 
-  test("V 5.3 (V5): who cannot come back stays, and nobody overtakes", () => {
+  test("V 5.3 (V5): a sequence that cannot resume keeps its place, and none overtakes it", () => {
     const { harness, second } = twoGroups();
     const newcomer = harness.add(distinct(3, 4));
     const plan = harness.step();
@@ -226,7 +226,7 @@ describe("[SC20] the way back", () => {
 });
 
 describe("[SC21] room for what comes", () => {
-  /** 32 answers of up to 250 tokens in a pool for half of them: how often somebody gives way. */
+  /** 32 answers of up to 250 tokens in a pool for half of them: how often one is preempted. */
   const costs = (returnHeadroomBlocks: number, preemption: "swap" | "recompute") => {
     const harness = new Harness({
       ...{ blocks: 100, hostBlocks: 200, prefixCaching: false, runningSequencesMax: 32 },
@@ -248,7 +248,7 @@ describe("[SC21] room for what comes", () => {
     expect(withRoom.steps).toBeLessThan(1.1 * without.steps);
   });
 
-  test("with nobody else running a sequence needs no room but its own", () => {
+  test("without other running sequences, a sequence needs no room but its own", () => {
     const harness = new Harness({ blocks: 2, blockTokens: 4, returnHeadroomBlocks: 50 });
     const [a, b] = harness.addLengths(4, 4);
     harness.step();

@@ -43,7 +43,7 @@ function fail(): never {
   throw new Error("An empty step");
 }
 
-test("[SC5] V 5.2 (S22): who waits for a grammar is passed over and keeps its place", () => {
+test("[SC5] V 5.2 (S22): a request that waits for a grammar is passed over and keeps its place", () => {
   const harness = new Harness({ runningSequencesMax: 2 });
   const spec = { stop: { maxTokens: 1 } };
   const plain = harness.add(distinct(1, 10), spec);

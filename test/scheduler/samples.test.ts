@@ -14,7 +14,7 @@ function crowded(options: HarnessOptions = {}) {
   return { harness, many, others };
 }
 
-describe("[SC6] who holds more than its share gives way first", () => {
+describe("[SC6] a group with more than its share is preempted first", () => {
   test.for(["recompute", "swap"] as const)("by %s: its last sample, others go on", (preemption) => {
     const { harness, many, others } = crowded({ preemption, hostBlocks: 64 });
     const gone: unknown[] = [];
@@ -35,7 +35,7 @@ describe("[SC6] who holds more than its share gives way first", () => {
     harness.drain();
   });
 
-  test("a request within its share keeps its samples; the last one gives way", () => {
+  test("a request within its share keeps its samples; the last one is preempted", () => {
     const harness = new Harness({ blocks: 12, blockTokens: 4, prefixCaching: false });
     const pair = harness.addGroup(distinct(1, 4), 2);
     const [first, last] = harness.addLengths(12, 12);
@@ -66,7 +66,7 @@ describe("[SC5] samples that wait while others of their request run", () => {
     expect(many.sequences.at(-1)?.state.phase).toBe("waiting");
   });
 
-  test("find the next seat when nobody else waits", () => {
+  test("find the next seat when no other group waits", () => {
     const harness = new Harness({ runningSequencesMax: 3 });
     const many = harness.addGroup(distinct(1, 8), 5, { stop: { maxTokens: 4 } });
     harness.step();
@@ -95,7 +95,7 @@ describe("[SC5] samples that wait while others of their request run", () => {
 });
 
 describe("samples leave room to other requests", () => {
-  test("[SC16] they have three quarters of all seats, also where nobody else waits", () => {
+  test("[SC16] they have three quarters of all seats, also where no other group waits", () => {
     const harness = new Harness({ runningSequencesMax: 8 });
     harness.addGroup(distinct(1, 8), 20, OUTPUT);
     for (let step = 0; step < 5; step++) harness.step();

@@ -54,7 +54,7 @@ describe("[SC4] what can never fit is refused", () => {
   });
 });
 
-describe("[SC12] commit judges drawn tokens one by one", () => {
+describe("[SC12] commit judges sampled tokens one by one", () => {
   const stop = { eosTokenIds: new Set([2]), stopTokenIds: new Set([42]), maxTokens: 10 };
   const cases = [
     { name: "an end token", stop, drawn: [10, 2, 12], kept: [10, 2], end: ["stop", null] },

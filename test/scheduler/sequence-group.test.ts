@@ -10,7 +10,7 @@ const moves = (harness: Harness): string[] =>
   harness.cache.takeMoves().map(({ kind, from, to }) => `${kind} ${from} ${to}`);
 
 describe("[SC16] forks", () => {
-  test("the prompt is computed once, and every sequence draws from its last row", () => {
+  test("the prompt is computed once, and every sequence samples from its last row", () => {
     const harness = new Harness({ stepTokensMax: 64 });
     const group = harness.addGroup(distinct(1, 100), 3);
     expect(counts(harness.step())).toEqual([64]);
@@ -53,7 +53,7 @@ describe("[SC16] forks", () => {
     expect(harness.cache.poolStats().held).toBe(2 + 4);
   });
 
-  test("seats are kept for those who will fork, so nobody takes them", () => {
+  test("seats are kept for sequences that will fork", () => {
     const harness = new Harness({ stepTokensMax: 64, runningSequencesMax: 3 });
     const group = harness.addGroup(distinct(1, 80), 3);
     harness.step();
@@ -178,7 +178,7 @@ describe("[SC17] copy-on-write", () => {
     expect(free).toEqual([9, 9, 9, 8]);
   });
 
-  test("a copy that finds no block makes somebody give way", () => {
+  test("a copy that finds no block preempts a sequence", () => {
     const harness = new Harness({ blocks: 3, blockTokens: 4, prefixCaching: false });
     const group = harness.addGroup(distinct(1, 3), 2);
     const other = harness.add(distinct(2, 5));
@@ -188,7 +188,7 @@ describe("[SC17] copy-on-write", () => {
     expect(sequences(plan)).toEqual([...group.sequences]);
   });
 
-  test("no copy is planned for the one who stays when the other gives way", () => {
+  test("no copy is planned for the sequence that stays when the other is preempted", () => {
     const harness = new Harness({ blocks: 1, blockTokens: 4, prefixCaching: false });
     const group = harness.addGroup(distinct(1, 3), 2);
     harness.step();
@@ -200,7 +200,7 @@ describe("[SC17] copy-on-write", () => {
   });
 });
 
-describe("[SC6] groups give way", () => {
+describe("[SC6] groups are preempted", () => {
   test("the group that started last, though its forks run behind a later one's lead", () => {
     const harness = new Harness({ blocks: 12, blockTokens: 4, prefixCaching: false });
     const first = harness.addGroup(distinct(1, 8), 2);
@@ -215,7 +215,7 @@ describe("[SC6] groups give way", () => {
     expect(harness.scheduler.stats().preemptions).toBe(2);
   });
 
-  test("the only group gives way one by one, and everybody ends", () => {
+  test("the only group is preempted one by one, and all sequences end", () => {
     const harness = new Harness({ blocks: 6, blockTokens: 4 });
     const stop = { maxTokens: 12 };
     const group = harness.addGroup(distinct(1, 8), 4, { stop });

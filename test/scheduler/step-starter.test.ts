@@ -24,7 +24,7 @@ describe("[SC24] how long blocks are kept", () => {
     expect(priorities(harness, sequence)).toEqual([90, 35, 10, 60]);
   });
 
-  test("who claims a stored block says anew, downwards too; who says nothing leaves it", () => {
+  test("a claim of a stored block sets its priority anew, downwards too; one without a priority leaves it", () => {
     const harness = small();
     const prompt = distinct(1, 9);
     const start = (first: number | null) => {

@@ -5,7 +5,7 @@ import { closeToyServers, serveToy } from "../support/toy-server.ts";
 
 closeToyServers();
 
-test("a throw in a handler is a 500 without internals, and the server lives on", async () => {
+test("a throw in a handler is a 500 without internals, and the server goes on", async () => {
   const { post, get, model } = await serveToy();
   model.embed = async () => {
     throw new TypeError("secret internals");
@@ -29,7 +29,7 @@ test("an unknown path is a 404, a wrong method a 405 that names the right one", 
   expect((await json(wrong)).error?.message).toBe("Cannot GET /v1/completions: use POST");
 });
 
-test("who sends a body that is too large is answered, though most of it was still to come", async () => {
+test("a client that sends a body that is too large is answered, though most of it was still to come", async () => {
   const { server } = await serveToy({}, { requestBytesMax: 1_000 });
   const body = Buffer.alloc(20_000_000, "x");
   for (let round = 0; round < 10; round++) {

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const client of clients.splice(0)) client.hangUp();
   await Promise.all(servers.splice(0).map((server) => server.close()));
-  // Whoever it was, nothing is left of it.
+  // Whatever the client did, nothing is left of it.
   await expect
     .poll(() => llm.stats(), SOON)
     .toMatchObject({ running: 0, waiting: 0, paused: 0, heldBlocks: 0 });
@@ -72,7 +72,7 @@ const inWork = async ({ url }: RunningServer): Promise<number> => {
 };
 
 describe("readers that stall", () => {
-  test("pause in the engine, hold up nobody, and are cut at the write deadline", async () => {
+  test("pause in the engine, delay no other stream, and are cut at the write deadline", async () => {
     const server = await serve({ writeTimeoutMs: sized(3000, 5000) });
     const expected = await textOf(server);
     const stalled = Array.from({ length: 16 }, () => stall(server));
@@ -80,7 +80,7 @@ describe("readers that stall", () => {
     const before = llm.stats().generatedTokens;
     const texts = await Promise.all(Array.from({ length: 4 }, () => textOf(server)));
     expect(texts).toEqual([expected, expected, expected, expected]);
-    // Nothing was made that nobody reads.
+    // Nothing was generated for streams that are not read.
     expect(llm.stats().generatedTokens - before).toBeLessThanOrEqual(4 * short.max_tokens);
     await expect.poll(() => inWork(server), SOON).toBe(0);
     await Promise.all(stalled.map((client) => client.cut()));

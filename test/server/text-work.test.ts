@@ -1,6 +1,6 @@
 /**
  * Texts, templates and words that were made to cost much: each is answered or refused by name, and
- * stops nobody. The server answers on the test's own thread, so a turn of it is a turn of the server.
+ * stops no other. The server answers on the test's own thread, so a turn of it is a turn of the server.
  */
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
@@ -144,7 +144,7 @@ describe.runIf(isBuilt)("work whose cost a client decides", () => {
     run.mockRestore();
   });
 
-  test("/tokenize of a long text lets others be answered, and spells only for who asks", async () => {
+  test("/tokenize of a long text lets others be answered, and spells only where asked", async () => {
     const prompt = "word ".repeat(12_000);
     const ask = json(post("/tokenize", { prompt }));
     const { answer, answered } = await besideShortOnes(ask);

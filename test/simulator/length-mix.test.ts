@@ -23,7 +23,7 @@ describe("drawLengths", () => {
     }
   });
 
-  test("draws whole lengths from 1 up to the most", () => {
+  test("samples whole lengths from 1 up to the most", () => {
     const mix = withSpread(LENGTH_MIXES.shareGpt, 3);
     for (const { promptTokens, outputTokens } of drawLengths(mix, { seed: 1, count: 1000 })) {
       expect(Number.isInteger(promptTokens) && Number.isInteger(outputTokens)).toBe(true);

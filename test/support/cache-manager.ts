@@ -59,7 +59,7 @@ export class CacheManager {
     this.cache = new KvCache(shape);
   }
 
-  /** Blocks that nobody holds. */
+  /** Blocks without a holder. */
   get free(): number {
     return this.cache.availableBlocks;
   }

@@ -22,7 +22,7 @@ test("a dot product of any length and start sums every pair once", () => {
   expect(dot(Float32Array.of(1, 2), Float32Array.of(3, 4))).toBe(11);
 });
 
-test("8-bit products are exact", () => {
+test("8-bit dot products are exact", () => {
   const row = new Int8Array(1000).fill(-127);
   expect(dotInt8From(row, 0, row, 0, 1000)).toBe(127 * 127 * 1000);
 });

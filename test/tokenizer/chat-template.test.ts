@@ -102,7 +102,7 @@ describe("ChatTemplate", () => {
     expect(() => strict.render([user])).toThrow(refused("roles must alternate"));
   });
 
-  test("a template that cannot be parsed is the fault of who wrote it", () => {
+  test("a template that cannot be parsed is its author's error", () => {
     const broken = "{% for %}";
     expect(() => new ChatTemplate(broken)).toThrow(
       expect.objectContaining({ code: "TOKENIZER_INVALID" }),

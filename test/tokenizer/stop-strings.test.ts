@@ -81,7 +81,7 @@ describe("StopStrings", () => {
     expect(run([], ["a", "b"])).toEqual({ text: "ab", stop: null });
   });
 
-  test("a fork goes its own way", () => {
+  test("a fork is independent", () => {
     const watcher = new StopStrings(["ab"], { includeInOutput: false });
     watcher.push("xa");
     const copy = watcher.fork();

@@ -60,7 +60,7 @@ describe.each(tokenizerKinds)("%s", (kind) => {
     );
   });
 
-  test("a fork goes its own way from where it was made", () => {
+  test("a fork is independent from where it was made", () => {
     const ids = tokenizer.encodeNow("emoji 😀 and 以 after", { addSpecialTokens: false });
     const options = { skipSpecialTokens: false };
     for (let cut = 0; cut <= ids.length; cut++) {

@@ -1,4 +1,4 @@
-/** Work whose cost a client decides: it can be stopped, and nobody waits behind it. */
+/** Work whose cost a client decides: it can be stopped, and no other job waits behind it. */
 import { existsSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock, systemTimer } from "#base";
@@ -71,7 +71,7 @@ describe.runIf(existsSync("dist/tokenizer/text-thread.js"))("the text pool", () 
     },
   );
 
-  test("a template's endless loop is stopped by name, and stops nobody", async () => {
+  test("a template's endless loop is stopped by name, and stops no other job", async () => {
     const pool = openPool({ textDeadlineMs: 500 });
     const size = Number.POSITIVE_INFINITY;
     await pool.run(encoding("warm"), { size: 1 });
@@ -124,7 +124,7 @@ describe.runIf(existsSync("dist/tokenizer/text-thread.js"))("the text pool", () 
     for (const { ids } of await Promise.all(others)) expect(ids.length).toBeGreaterThan(0);
   });
 
-  test("the queue is bounded, and whoever leaves it makes room", async () => {
+  test("the queue is bounded, and a job that leaves it makes room", async () => {
     const pool = openPool({ textQueueMax: 2, textWorkers: 1, textDeadlineMs: 60_000 });
     const stop = new AbortController();
     const { signal } = stop;

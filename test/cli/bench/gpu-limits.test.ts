@@ -24,7 +24,7 @@ test("a run's limit is known where both speeds are", () => {
   expect(ratio).toBe(limitSeconds);
 });
 
-test("a run has no limit where products' speed is unknown; the report says why", () => {
+test("a run has no limit where the GEMM speed is unknown; the report says why", () => {
   const ceilings = { copyGBs: 4270, bf16TFLOPs: null, bf16Unknown: "no cuBLASLt" };
   expect(againstLimits({ ...known, ceilings }, run)).toEqual({
     ...{ gpu: "a GPU", ceilings, limitSeconds: null, ratio: null },

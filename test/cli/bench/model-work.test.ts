@@ -41,7 +41,7 @@ describe("what work takes at least", () => {
     },
   );
 
-  test("prompts have it in products", () => {
+  test("prompts have it in GEMMs", () => {
     expect(8192 / limitMs(prefillWork(shape, 8192), ceilings)).toBeCloseTo(48.3, 1);
   });
 

@@ -24,7 +24,7 @@ export interface SinkQueries {
   readonly queries: Float32Array;
 }
 
-/** Whether a place of a sequence is hidden from every row: what lies there may be anybody's. */
+/** Whether a place of a sequence is hidden from every row: what lies there may belong to any sequence. */
 export type Hidden = (sequence: number, place: number) => boolean;
 
 const layers = 2;

@@ -100,7 +100,7 @@ function sightContract(pair: () => DevicePair): void {
   ];
   test.for(cases)(
     "pagedAttention: window $window, $sinks sinks, $shape.format, blocks of $shape.blockTokens: " +
-      "what is hidden may be NaN, and its blocks anybody's",
+      "hidden positions may be NaN, and their blocks may be reused",
     (given) => checkWindow(pair(), given),
   );
 

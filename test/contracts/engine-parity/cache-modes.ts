@@ -1,4 +1,4 @@
-/** The tokens are the same, wherever the cache keeps blocks and whoever shares them. */
+/** The tokens are the same, wherever the cache keeps blocks and whichever sequences share them. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -201,7 +201,7 @@ function preemptionTests(subject: Subject): void {
   );
 }
 
-/** Who followed the cache's events from the start knows what is in it. */
+/** A mirror that follows the cache's events from the start knows its contents. */
 async function expectMirrored(llm: LLM): Promise<void> {
   const mirror = new KvMirror();
   const snapshot = await llm.kvEvents.snapshot();

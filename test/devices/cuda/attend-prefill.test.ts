@@ -76,7 +76,7 @@ const cases: readonly Case[] = [
   { name: "a tree in i8", shape: { ...llama, format: "i8" }, spans: [[70, 9]], isTree: true },
 ];
 
-/** Rows of a tree that nobody sees but themselves are given no key and no value. */
+/** Rows of a tree that no other row sees are given no key and no value. */
 function isUnseen(row: number): boolean {
   return row % 5 === 3;
 }

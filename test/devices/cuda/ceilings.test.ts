@@ -7,14 +7,14 @@ import { emulatedSettings } from "./emulated-device.ts";
 const settings = emulatedSettings();
 
 describeEmulated("ceilings of an emulated GPU", openSession, (session) => {
-  test("are of copies and of products", () => {
+  test("are of copies and of GEMMs", () => {
     const ceilings = measureCeilings(session, settings ?? {});
     expect(ceilings.copyGBs).toBeGreaterThan(0);
     expect(ceilings.bf16TFLOPs).toBeGreaterThan(0);
     expect(ceilings).not.toHaveProperty("bf16Unknown");
   });
 
-  test("of products are unknown without cuBLASLt, which is the reason that is given", () => {
+  test("of GEMMs are unknown without cuBLASLt, which is the reason given", () => {
     const before = session.memory.size().availableBytes;
     const ceilings = measureCeilings(session, {}, () => null);
     expect(ceilings.copyGBs).toBeGreaterThan(0);

@@ -134,7 +134,7 @@ describe.skipIf(home === null)("on an emulated GPU", () => {
     for (const event of [start, end]) event.destroy();
   });
 
-  describe("products", () => {
+  describe("GEMMs", () => {
     const shape: MatmulShape = { rows: 5, outputs: 7, inputs: 11, element: "f32", out: "f32" };
     const random = new RandomNumbers(1);
     const [x, weight, bias] = [random.floats(55), random.floats(77), random.floats(7)];

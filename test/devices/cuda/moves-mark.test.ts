@@ -67,7 +67,7 @@ test("a mark is done when the moves' streams are, though a step still runs", () 
   streams.busy.delete(marked[1] ?? 0n);
   expect(mark.isDone()).toBe(true);
   expect(mark.isDone()).toBe(true);
-  // Its events are gone, and nobody waited for anything.
+  // Its events are gone, and nothing waited for them.
   expect(streams.events.size).toBe(0);
   expect(streams.calls).toEqual([]);
 });

@@ -16,7 +16,7 @@ test("buckets of rows grow by a third or a half", () => {
   expect(rows.map(bucketOf)).toEqual([1, 2, 3, 4, 6, 6, 8, 48, 48, 64, 64, 96, 768, 1536]);
 });
 
-describe.skipIf(emulatedSettings() === null)("products on an emulated GPU", () => {
+describe.skipIf(emulatedSettings() === null)("GEMMs on an emulated GPU", () => {
   const folder = mkdtempSync(join(tmpdir(), "perigee-products-"));
   const settings = emulatedSettings() ?? {};
   let open: () => { products: Products; memory: CudaMemory; staging: Staging; stream: CudaStream };
@@ -34,7 +34,7 @@ describe.skipIf(emulatedSettings() === null)("products on an emulated GPU", () =
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test("adds up once, though ways are timed, and is ready for fewer rows", () => {
+  test("adds once, though several algorithms are timed, and is ready for fewer rows", () => {
     const { products, memory, staging } = open();
     const [rows, outputs, inputs] = [130, 2, 8];
     const [x, weight, out] = [rows * inputs, outputs * inputs, rows * outputs].map((count) =>

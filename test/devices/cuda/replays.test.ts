@@ -164,7 +164,7 @@ describeEmulated("parts of a session on an emulated GPU", openSession, (session)
     replays.dispose();
   });
 
-  test("a cell whose result nobody took is used again, and its result stays", async () => {
+  test("a cell whose result was not taken is reused, and its result stays", async () => {
     const { driver, memory, stream, staging } = session;
     const reads = new LateReads({ driver, memory, stream, cells: 2, cellBytes: 8 });
     const address = memory.allocate(8, "two integers");

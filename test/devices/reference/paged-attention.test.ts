@@ -73,7 +73,7 @@ test("a query sees the places up to its own, through the block table", async () 
   expect(await seenSums({ queries: 1, context: 3 })).toEqual([round(7 / 3)]);
 });
 
-test("later queries of a prompt see the earlier ones, not the other way round", async () => {
+test("later queries of a prompt see earlier tokens, and earlier ones do not see later tokens", async () => {
   expect(await seenSums({ queries: 4, context: 4 })).toEqual([1, 1.5, round(7 / 3), 3.75]);
 });
 

@@ -51,7 +51,7 @@ test("a value comes back within half a step of its group", async () => {
   );
 });
 
-test("a product of i8 rows is the integer sum times both scales, group by group", async () => {
+test("a dot product of i8 rows is the integer sum times both scales, group by group", async () => {
   const device = new ReferenceDevice();
   const weight = device.pack([tensorSource("w", [1, 3], [127, -127, 0])], { format: "i8" });
   const x = device.allocate("f32", [1, 3]);

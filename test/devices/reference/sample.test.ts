@@ -55,7 +55,7 @@ test("temperature 0 takes the first largest logit", async () => {
   expect(distinct(await draws([1, 3, 3, 2], { temperature: 0 }))).toEqual([1]);
 });
 
-test("a draw inverts the running sum over rising ids at uniformAt(seed, position)", async () => {
+test("a sample inverts the running sum over rising ids at uniformAt(seed, position)", async () => {
   const tokens = await draws([0, Math.log(3)], {}); // probabilities 1/4 and 3/4
   const expected = tokens.map((_, seed) => (uniformAt(seedFrom(seed), 5) < 0.25 ? 0 : 1));
   expect(tokens).toEqual(expected);
@@ -90,7 +90,7 @@ test("top-p works on what top-k and min-p left", async () => {
   expect(distinct(await draws(logits, { topK: 2, topP: 0.5 }))).toEqual([0]);
 });
 
-test("a forbidden token is never drawn", async () => {
+test("a forbidden token is never sampled", async () => {
   const logits = [0, Number.NEGATIVE_INFINITY, 0];
   expect(distinct(await draws(logits, {}))).toEqual([0, 2]);
 });

@@ -295,7 +295,7 @@ test("another model's folder stays as it is, with one line that tells its size",
   await again.store.close();
 });
 
-test("a second store on one folder stays off, says who is there, and gets it after them", async ({
+test("a second store on one folder stays off, names the first one, and gets the folder after it", async ({
   bench,
 }) => {
   const { store } = await bench.open();
@@ -488,7 +488,7 @@ test("a read that was cancelled says nothing of its file", async ({ bench }) => 
   expect(existsSync(pathIn(bench.folder, 0))).toBe(true);
 });
 
-test("a cache that somebody empties while it is used goes on", async ({ bench }) => {
+test("a cache whose folder is emptied while it is used goes on", async ({ bench }) => {
   const { store } = await bench.open();
   await fill(store, 3);
   rmSync(bench.folder, { recursive: true });

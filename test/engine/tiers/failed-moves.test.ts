@@ -49,7 +49,7 @@ const deletion = (index: number): DiskJob => ({
   ...{ kind: "delete", disk: onDisk(index), file: file(index) },
 });
 
-/** What a job comes to where nobody knows what host memory holds. */
+/** How a job ends where the contents of host memory are unknown. */
 function untried(job: DiskJob): FinishedDiskJob {
   if (job.kind === "delete") return { job, ok: true };
   return job.kind === "write" ? { job, ok: false } : { job, ok: false, unreadable: true };

@@ -10,7 +10,7 @@ function check(kvCache: { hostCacheBytes?: number; diskCacheBytes?: number }): v
   checkLevelSizes(settings, room);
 }
 
-test("levels that can be are taken, and so are those that nobody asked for", () => {
+test("levels of a possible size are accepted, and so are levels without a setting", () => {
   check({});
   check({ hostCacheBytes: 2 ** 16, diskCacheBytes: 2 ** 40 });
 });

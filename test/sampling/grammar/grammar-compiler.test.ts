@@ -221,7 +221,7 @@ describe("GrammarCompiler", () => {
     });
   });
 
-  test("matchers live on through bad grammars and forgotten ones", async () => {
+  test("matchers keep working through bad grammars and evicted ones", async () => {
     const matcher = await matcherOf(setup, { choice: ["yes", "no"] });
     const before = await allowedNow(setup, matcher);
     for (let i = 0; i < 80; i++) {

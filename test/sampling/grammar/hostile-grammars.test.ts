@@ -113,7 +113,7 @@ describe("what a schema or a grammar may cost to compile", () => {
     expect(await read(optionalStrings(200), '{"p0":"x","p199":"y"}')).toBe("ends");
   });
 
-  test("what takes too long is refused by name, others' compile meanwhile, and nobody waits", async () => {
+  test("a grammar that takes too long is refused by name, while others compile", async () => {
     const hasty = compilerWith({ compileMsMax: 300, memoryBytesMax: 2 ** 40 });
     let turns = 0;
     let isOver = false;

@@ -119,7 +119,7 @@ describe.runIf(built)("with two answering threads", () => {
       ["/", {}],
       ["/nowhere", {}],
       ["/v1/models", {}],
-      ["/v1/models/nobody", {}],
+      ["/v1/models/unknown", {}],
       ["/v1/completions", {}],
       ["/v1/completions", { method: "DELETE" }],
       ["/kv_cache_events", { method: "POST", body: "[" }],

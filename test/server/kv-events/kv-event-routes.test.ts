@@ -86,7 +86,7 @@ test("polling waits for an event as long as it is told", async () => {
   expect(ids(await waiting)).toEqual([1]);
 });
 
-test("who hangs up while polling takes nothing away", async () => {
+test("a client that hangs up while polling takes nothing away", async () => {
   const toy = await serveToy();
   await drain(toy);
   const stop = new AbortController();

@@ -166,7 +166,7 @@ test("what is no request for a replay is passed over", async () => {
   expect(sequences(await replay(publisher.replayEndpoint ?? "", 0n))).toEqual([0]);
 });
 
-test("a publisher of a plain host connects to who listens there (V 2.1)", async () => {
+test("a publisher of a plain host connects to the listener there (V 2.1)", async () => {
   const subscriber = new Subscriber({ receiveTimeout: 10_000 });
   closing.push(subscriber);
   await subscriber.bind("tcp://127.0.0.1:*");
@@ -176,7 +176,7 @@ test("a publisher of a plain host connects to who listens there (V 2.1)", async 
     replayEndpoint: null,
   });
   expect(publisher.replayEndpoint).toBeNull();
-  // What is sent before the connection stands reaches nobody.
+  // What is sent before the connection stands is lost.
   const timer = setInterval(() => void publisher.publish([cleared]).catch(() => {}), 50);
   expect((await receive(subscriber)).batch[1]).toEqual([cleared]);
   clearInterval(timer);

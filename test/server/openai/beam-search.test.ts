@@ -29,7 +29,7 @@ describe("which fields search beams", () => {
     expect(await askedBy({ ...fields, use_beam_search: true })).toMatchObject(wanted);
   });
 
-  test("a model's recommended sampling is for drawing only", async () => {
+  test("a model's recommended sampling is not applied to beam search", async () => {
     const beams = await askedBy({ use_beam_search: true, n: 2 });
     expect([beams?.temperature, beams?.topK]).toEqual([undefined, undefined]);
     expect(await askedBy({})).toMatchObject({ temperature: 0.3, topK: 5, beamWidth: null });

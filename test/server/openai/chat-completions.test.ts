@@ -352,7 +352,7 @@ describe("chat requests that are refused", () => {
     expect(answer.headers.get("retry-after")).toBe("1");
   });
 
-  test("a failed step is a 500 that hides internals, and the server lives on", async () => {
+  test("a failed step is a 500 that hides internals, and the server goes on", async () => {
     const { post, get } = await serveToy({ failAfterTokens: 2 });
     const answer = await post("/v1/chat/completions", { messages });
     expect(answer.status).toBe(500);

@@ -65,7 +65,7 @@ describe("merged streams", () => {
     expect(await itemsOf(merged)).toHaveLength(199);
   });
 
-  test("ask each stream for one item ahead, and for no more while nobody reads", async () => {
+  test("ask each stream for one item ahead, and for no more while none is read", async () => {
     const sources = [new Source("a", 100), new Source("b", 100)];
     const merged = mergeStreams(sources);
     await merged.next();

@@ -1,5 +1,5 @@
 // An emulated libcuda: one GPU of compute capability 9.0 whose kernels are C++ modules (nvrtc.cpp).
-// Device memory ends where a page ends that nobody may touch.
+// Device memory ends where a protected page begins.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>

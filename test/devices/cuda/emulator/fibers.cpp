@@ -134,7 +134,7 @@ const unsigned long long* exchange(unsigned mask, unsigned long long value) {
   fiber.mask = mask;
   fiber.value = value;
   yield();
-  // Whoever may go on does so before the next exchange of the warp is let through.
+  // Threads that may go on do so before the next exchange of the warp is let through.
   return block.warps[lane / kWarp].values;
 }
 

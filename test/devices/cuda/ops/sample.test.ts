@@ -49,7 +49,7 @@ describeEmulated("logits that blocks share, emulated", openPair, (pair) => {
     return pair.f32([rows, tokens], values);
   }
 
-  test.for(cases)("sample: draws the definition's tokens, $name", async (each) => {
+  test.for(cases)("sample: samples the definition's tokens, $name", async (each) => {
     const random = new RandomNumbers(1);
     for (const rows of [1, 2]) {
       const logits = logitsOf(each, rows);
