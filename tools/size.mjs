@@ -2,6 +2,7 @@
 // and how often the type checker is told to look away. Tests, fixtures and generated files are out.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { nativeFunctions } from "./tidy/native-functions.mjs";
 
 const MODIFIERS = "(?:export )?(?:static )?(?:async )?";
 const HEADS = [
@@ -17,8 +18,15 @@ function percentile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
 }
 
-/** Lines of each function: files are formatted, so a body ends at the brace of its own indent. */
-function functionLengths(lines) {
+/** Lines of each function of a file. */
+function functionLengths(path, text) {
+  return path.startsWith("native/")
+    ? nativeFunctions(text).map(({ lines }) => lines)
+    : scriptFunctionLengths(text.split("\n"));
+}
+
+/** Of TypeScript: files are formatted, so a body ends at the brace of its own indent. */
+function scriptFunctionLengths(lines) {
   const lengths = [];
   lines.forEach((line, start) => {
     if (NOT_FUNCTIONS.test(line)) return;
@@ -56,7 +64,7 @@ function measure(name, pattern) {
   const texts = paths.map((path) => readFileSync(path, "utf8"));
   const lineCounts = texts.map((text) => text.split("\n").length - 1);
   const total = lineCounts.reduce((sum, count) => sum + count, 0);
-  const functions = texts.flatMap((text) => functionLengths(text.split("\n")));
+  const functions = texts.flatMap((text, at) => functionLengths(paths[at], text));
   const code = texts.join("\n").replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
   const spread = [
     percentile(lineCounts, 0.5),
@@ -81,7 +89,7 @@ function measure(name, pattern) {
 
 const rows = [
   measure("src", /^src\/.*\.ts$/),
-  measure("native", /^native\/.*\.(cpp|h)$/),
+  measure("native", /^native\/.*\.(cpp|h|cu)$/),
   measure("tools, bench", /^(tools|bench)\/.*\.mjs$/),
 ];
 if (process.argv.includes("--json")) console.log(JSON.stringify(rows, null, 2));

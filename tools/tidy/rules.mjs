@@ -5,6 +5,7 @@
 import { dirname, join, normalize } from "node:path/posix";
 import { circles, doors, layers, layerTable, rooms } from "./house.mjs";
 import { EDGES } from "./layers.mjs";
+import { nativeFunctions } from "./native-functions.mjs";
 import { folderOf, IMPORT, matching, withoutComments } from "./sources.mjs";
 
 /** @typedef {{ rule: string, path: string, line?: number, message: string }} Violation */
@@ -13,6 +14,11 @@ import { folderOf, IMPORT, matching, withoutComments } from "./sources.mjs";
 const LINES_MAX = 400;
 const NATIVE_LINES_MAX = 400;
 const COLUMNS_MAX = 100;
+/**
+ * Of code: sentences and blank lines between the phases of a kernel are wanted. TypeScript's
+ * functions are the linter's business.
+ */
+const NATIVE_FUNCTION_LINES_MAX = 60;
 const README_COMMAND_LINE_MAX = 12;
 const BANNED_NAMES = ["utils", "util", "helpers", "helper", "common", "misc", "types", "shared"];
 const TEST_ONLY_FOLDERS = [
@@ -71,6 +77,18 @@ export function sizes(files) {
     });
   }
   return found;
+}
+
+/** Kernels have the size of other functions. @param {Files} files @returns {Violation[]} */
+export function nativeSizes(files) {
+  return matching(files, /^native\/.*\.(cpp|h|cu)$/).flatMap(([path, text]) =>
+    nativeFunctions(text)
+      .filter(({ codeLines }) => codeLines > NATIVE_FUNCTION_LINES_MAX)
+      .map(({ name, line, codeLines }) => ({
+        ...{ rule: "nativeSizes", path, line },
+        message: `${name} has ${codeLines} lines of code, at most ${NATIVE_FUNCTION_LINES_MAX}`,
+      })),
+  );
 }
 
 /** Time, chance and settings arrive as arguments. @param {Files} files @returns {Violation[]} */
@@ -290,14 +308,23 @@ export function readme(files) {
 /** Words that make persons of code. */
 const PHRASES = /\b(nobody|somebody|anybody|everybody|whoever|hears)\b/i;
 
-/** Comments have subjects that exist. @param {Files} files @returns {Violation[]} */
+/** The first text of a test or suite, also of a table of them. */
+const TEST_NAME = /(?:\b(?:test|it|describe)(?:\.\w+)*(?:\(.*\))?|^\s*\]\)|^\s*\))\(\s*["`].*/;
+
+/**
+ * Comments, and names of tests, have subjects that exist.
+ * @param {Files} files
+ * @returns {Violation[]}
+ */
 export function phrases(files) {
   const found = [];
-  for (const [path, text] of matching(files, /^src\/.*\.ts$/)) {
+  for (const [path, text] of matching(files, /^(src|test)\/.*\.(ts|mjs|cpp|h)$/)) {
     const code = withoutComments(text).split("\n");
     text.split("\n").forEach((line, index) => {
       const [word] = PHRASES.exec(line) ?? [];
-      if (word === undefined || PHRASES.test(code[index] ?? "")) return;
+      if (word === undefined) return;
+      const isName = path.startsWith("test/") && TEST_NAME.test(line);
+      if (PHRASES.test(code[index] ?? "") && !isName) return;
       found.push({ rule: "phrases", path, line: index + 1, message: `say who "${word}" is` });
     });
   }
@@ -328,6 +355,7 @@ export const RULES = [
   names,
   doors,
   sizes,
+  nativeSizes,
   outside,
   settings,
   escapes,
