@@ -32,7 +32,11 @@ const { status } = spawnSync(
   ],
   {
     stdio: ["ignore", "ignore", "inherit"],
-    env: { ...process.env, PERIGEE_HOSTILE: JSON.stringify({ ...flags, report }) },
+    env: {
+      ...process.env,
+      PERIGEE_HOSTILE: JSON.stringify({ ...flags, report }),
+      PERIGEE_FULL: "1", // a busy day before it, and regressions at their own sizes
+    },
   },
 );
 try {

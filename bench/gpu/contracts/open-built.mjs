@@ -14,5 +14,7 @@ export function openBuilt() {
   const fixtures = new URL("test/fixtures", built);
   if (!existsSync(fixtures)) symlinkSync("../../../../test/fixtures", fixtures);
   register("./resolve-stand-in.mjs", import.meta.url);
+  // The long sizes of `sized`: a GPU computes them at once.
+  process.env.PERIGEE_FULL = "1";
   return contracts;
 }
