@@ -415,7 +415,8 @@ test.each([
   [16, 4, 4],
   [1, 4, 1],
 ])("%d text threads among %d answering threads are %d each", async (textWorkers, threads, each) => {
-  await using llm = await LLM.load(model, { device: "reference", textWorkers });
+  const settings = { device: "reference", engineThread: false, textWorkers } as const;
+  await using llm = await LLM.load(model, settings);
   const connection = llm.connect();
   connection.port.close();
   expect(withShare(connection, threads).settings.textWorkers).toBe(each);
