@@ -45,8 +45,8 @@ export const REGRESSIONS: readonly BodyCase[] = [
     "a grammar that exhausts its memory while tokens are accepted",
     completions,
     {
-      ...{ structured_outputs: `{"grammar":${ambiguous}}`, n: "24", temperature: "1" },
-      ...{ logit_bias: '{"68":100}', max_tokens: sized("300", "1000") },
+      ...{ structured_outputs: `{"grammar":${ambiguous}}`, n: sized("8", "24"), temperature: "1" },
+      ...{ logit_bias: '{"68":100}', max_tokens: sized("150", "1000") },
     },
     ["whole"],
   ),
