@@ -318,7 +318,7 @@ const TEST_NAME = /(?:\b(?:test|it|describe)(?:\.\w+)*(?:\(.*\))?|^\s*\]\)|^\s*\
  */
 export function phrases(files) {
   const found = [];
-  for (const [path, text] of matching(files, /^(src|test)\/.*\.(ts|mjs|cpp|h)$/)) {
+  for (const [path, text] of matching(files, /^(src|test|native)\/.*\.(ts|mjs|cpp|cu|h)$/)) {
     const code = withoutComments(text).split("\n");
     text.split("\n").forEach((line, index) => {
       const [word] = PHRASES.exec(line) ?? [];
