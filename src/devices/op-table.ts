@@ -19,7 +19,9 @@ export function opsClass<Context>(table: OpTable<Context>): OpsClass<Context> {
   class Ops {
     constructor(context: Context) {
       for (const [op, run] of Object.entries(functions)) {
-        Object.defineProperty(this, op, { value: run.bind(null, context) });
+        const value = run.bind(null, context);
+        // Writable, so that a measurement can record what an op is given.
+        Object.defineProperty(this, op, { value, writable: true });
       }
     }
   }

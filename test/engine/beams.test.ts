@@ -64,7 +64,10 @@ describe.each(decoderFixtures)("beam search of %s", (fixture) => {
   });
 
   test("with a pool for one search at a time, by preemption", async () => {
-    const bytes = await withModel({}, async (llm) => llm.info.bytesPerBlock);
+    const bytes = await withModel(
+      {},
+      async ({ info }) => info.bytesPerBlock * info.groupWindows.length,
+    );
     // The longest prompt's full blocks once, and what each beam has of its own.
     const shared = Math.floor(90 / blockTokens);
     const blocks = shared + 4 * (Math.ceil((90 + newTokens - 1) / blockTokens) - shared);

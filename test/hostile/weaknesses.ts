@@ -130,8 +130,8 @@ export const WEAKNESSES: readonly Weakness[] = [
     changes: [
       {
         file: "engine/loop/command-builder.js",
-        find: "this.#positions[first + place] = position;",
-        put: "this.#positions[first + place] = position + (block % 7 === 6 ? 1 : 0);",
+        find: "this.#positions[tokens + place] = start + place;",
+        put: "this.#positions[tokens + place] = start + place + +(sequence.blockTable.get(0) % 7 === 6);",
       },
     ],
     cases: times(40, body("ordinary", {})),
