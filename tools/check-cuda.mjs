@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { readFlags } from "./flags.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -90,12 +90,11 @@ function resources(log) {
 
 /** The device's own compiler, from the build. */
 async function findNvrtc() {
-  const built = (name) => pathToFileURL(join(ROOT, "dist", name)).href;
-  if (!existsSync(join(ROOT, "dist", "devices", "cuda", "nvrtc.js"))) return null;
-  const { Nvrtc } = await import(built("devices/cuda/nvrtc.js"));
-  const { readKernel } = await import(built("devices/cuda/kernel-sources.js"));
-  const { compileOptions } = await import(built("devices/cuda/kernels.js"));
-  const { cudaFromEnvironment } = await import(built("cli/cuda-environment.js"));
+  if (!existsSync(join(ROOT, "dist"))) return null;
+  const { Nvrtc } = await import("../dist/devices/cuda/kernels/nvrtc.js");
+  const { readKernel } = await import("../dist/devices/cuda/kernels/kernel-sources.js");
+  const { compileOptions } = await import("../dist/devices/cuda/kernels/kernels.js");
+  const { cudaFromEnvironment } = await import("../dist/cli/cuda-environment.js");
   let nvrtc;
   try {
     // No driver is asked: any version will do.
@@ -137,7 +136,7 @@ async function check(compiler, file, architecture) {
 async function main() {
   const compiler = await findCompiler();
   if (compiler === null) {
-    console.log("check:cuda: skipped, neither nvcc nor NVRTC is on this machine");
+    console.log("check:cuda: skipped, neither nvcc nor a build with NVRTC is on this machine");
     return 0;
   }
   mkdirSync(STAMPS, { recursive: true });

@@ -26,6 +26,7 @@ const PLANTED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "src/base/b.ts": 'import type { C } from "./c.ts";\n',
     "src/base/c.ts": 'import { a } from "./a.ts";\n',
   },
+  builds: { "bench/a.mjs": `import { a } from "${"../dist"}/base/moved.js";\n` },
   names: { "src/base/utils.ts": "export const a = 1;\n" },
   doors: { "src/base/index.ts": "/** base */\nexport const a = 1;\n" },
   sizes: { "src/base/long.ts": "\n".repeat(401) },

@@ -348,10 +348,29 @@ export function unfinished(files) {
     .map(([path]) => ({ rule: "unfinished", path, message: "TODO, FIXME or not implemented" }));
 }
 
+/**
+ * What scripts import from a build is made from a source that exists: nothing else tells them that
+ * a file moved. @param {Files} files @returns {Violation[]}
+ */
+export function builds(files) {
+  const found = [];
+  for (const [path, text] of matching(
+    files,
+    /^(bench|tools|test|examples|training)\/.*\.m?[tj]s$/,
+  )) {
+    for (const [built, stem] of text.matchAll(/"(?:\.\.\/)+dist\/([\w./-]+)\.js"/g)) {
+      if (files.has(`src/${stem}.ts`)) continue;
+      found.push({ rule: "builds", path, message: `${built} is built from no source` });
+    }
+  }
+  return found;
+}
+
 export const RULES = [
   layers,
   rooms,
   circles,
+  builds,
   names,
   doors,
   sizes,
