@@ -93,8 +93,8 @@ async function resultOf(
   if ("refused" in row) return failed(row.refused.code, row.refused.message);
   const options = optionsOf(row);
   // JSON reports each completion's cumulative log-probability; beams have it without this option.
-  const isDrawn = options.beamWidth === undefined || options.beamWidth === null;
-  const logprobs = json && isDrawn ? { logprobs: options.logprobs ?? 0 } : {};
+  const isSampled = options.beamWidth === undefined || options.beamWidth === null;
+  const logprobs = json && isSampled ? { logprobs: options.logprobs ?? 0 } : {};
   try {
     const result = await generateRow(llm, row, { ...options, ...logprobs, signal });
     return { text: json ? jsonLines(result, place, options) : textLines(result), failure: null };

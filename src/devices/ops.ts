@@ -22,11 +22,11 @@ export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
 
 export interface TakeTokensInput {
   readonly count: number;
-  /** [T] i32: overwritten where `sources` names a row of `drawn`. */
+  /** [T] i32: overwritten where `sources` names a row of `sampled`. */
   readonly ids: DeviceTensor;
   /** [R] i32. */
-  readonly drawn: DeviceTensor;
-  /** [T] i32: indices into `drawn`; negative: the id stays as it is. */
+  readonly sampled: DeviceTensor;
+  /** [T] i32: indices into `sampled`; negative: the id stays as it is. */
   readonly sources: DeviceTensor;
 }
 
@@ -359,7 +359,7 @@ export interface LogprobsInput {
 
 /** The ops of a device. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
-  /** ids[t] = drawn[sources[t]] where sources[t] >= 0. */
+  /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
   takeTokens(input: TakeTokensInput): void;
   /** The first elements of out[s] become values[starts[s]] up to values[starts[s + 1]]. */
   spreadRows(input: SpreadRowsInput): void;

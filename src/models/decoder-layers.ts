@@ -57,14 +57,14 @@ export class DecoderLayers {
   }
 
   /**
-   * Enqueues all layers; keys and values go to `cache`, ids with a source are read from `drawn`.
+   * Enqueues all layers; keys and values go to `cache`, ids with a source are read from `sampled`.
    * The result is in `buffers.x`, a row for each token, or in `buffers.kept.x`, a row for each
    * wanted one.
    */
-  run(staged: StagedStep, cache: KvPool, drawn: DeviceTensor | null): void {
+  run(staged: StagedStep, cache: KvPool, sampled: DeviceTensor | null): void {
     const { buffers, spec: decoder, layout, weights, device } = this.#parts;
     this.#rows = { count: staged.tokens, x: buffers.x };
-    this.#spread(staged, drawn);
+    this.#spread(staged, sampled);
     this.#embed(staged);
     let delta: DeviceTensor | null = null;
     const last = weights.layers.length - 1;
@@ -85,14 +85,14 @@ export class DecoderLayers {
   }
 
   /** Expands inputs that were staged in a compact form to the form that ops read. */
-  #spread(staged: StagedStep, drawn: DeviceTensor | null): void {
+  #spread(staged: StagedStep, sampled: DeviceTensor | null): void {
     const { device } = this.#parts;
     const { tokens, sequences, tokenIds, tokenSources, groups, tableValues: values } = staged;
     for (const { batch, tableStarts: starts } of groups) {
       device.spreadRows({ count: sequences, out: batch.blockTables, starts, values });
     }
-    if (tokenSources === null || drawn === null) return;
-    device.takeTokens({ count: tokens, ids: tokenIds, drawn, sources: tokenSources });
+    if (tokenSources === null || sampled === null) return;
+    device.takeTokens({ count: tokens, ids: tokenIds, sampled, sources: tokenSources });
   }
 
   #embed({ tokenIds, positions }: StagedStep): void {

@@ -39,7 +39,7 @@ let decoders = 0;
  * constructor, and only `stage` and row numbers copy from the host.
  *
  * A step that samples from all of its rows is replayed by the device: it is padded with sequences
- * of no context to one of few sizes, and its logits belong to it (`drawnLogits`). Of any other step
+ * of no context to one of few sizes, and its logits belong to it (`samplingLogits`). Of other steps
  * the last layer computes only the wanted rows (`StepInput.wantedRows`).
  */
 export class Decoder {
@@ -57,9 +57,9 @@ export class Decoder {
   /** The wanted rows of the staged step; null: all. */
   #wanted: Int32Array | null = null;
   /** Sequences whose logits `forward` makes; 0: none. */
-  #drawing = 0;
-  /** `drawn` and cache of the captured steps, and the number of changes of either. */
-  #drawn: DeviceTensor | null = null;
+  #samplingCount = 0;
+  /** `sampled` and cache of the captured steps, and the number of changes of either. */
+  #sampled: DeviceTensor | null = null;
   #cache: KvPool | null = null;
   #changes = 0;
 
@@ -87,17 +87,17 @@ export class Decoder {
   }
 
   /** Most sequences of a step that samples from all of its rows. */
-  get drawingMax(): number {
+  get samplingMax(): number {
     const { stepTokensMax, sequencesMax, logitRowsMax } = this.#limits;
     return Math.min(stepTokensMax, sequencesMax, logitRowsMax);
   }
 
   /**
-   * Makes `step` the next one to run. Its arrays may be reused when this returns. `drawn` [R] i32
+   * Makes `step` the next one to run. Its arrays may be reused when this returns. `sampled` [R] i32
    * holds the tokens that `tokenSources` of this and of later steps refer to; it is read when they
    * run, and should always be the same.
    */
-  stage(step: StepInput, drawn?: DeviceTensor): void {
+  stage(step: StepInput, sampled?: DeviceTensor): void {
     const { stepTokensMax, sequencesMax } = this.#limits;
     const { tokens, sequences, tokenSources } = step;
     assert(
@@ -105,25 +105,25 @@ export class Decoder {
       `Cannot stage ${tokens} tokens of ${sequences} sequences: at most ` +
         `${stepTokensMax} of ${sequencesMax} fit`,
     );
-    if (drawn !== undefined && drawn !== this.#drawn) {
-      this.#drawn = drawn;
+    if (sampled !== undefined && sampled !== this.#sampled) {
+      this.#sampled = sampled;
       this.#changes++;
     }
     assert(
-      tokenSources === undefined || this.#drawn !== null,
-      "Cannot stage a step that takes drawn tokens: it is not known where they are",
+      tokenSources === undefined || this.#sampled !== null,
+      "Cannot stage a step that takes sampled tokens: it is not known where they are",
     );
-    const draws = step.draws === true && sequences <= this.drawingMax;
-    this.#drawing = draws ? sequences : 0;
-    this.#staged = draws ? this.#stageDrawing(step) : this.#stagePlain(step);
+    const samplesAll = step.samplesAll === true && sequences <= this.samplingMax;
+    this.#samplingCount = samplesAll ? sequences : 0;
+    this.#staged = samplesAll ? this.#stageSampling(step) : this.#stagePlain(step);
   }
 
   /** Enqueues all layers for the staged step; keys and values go to `cache`. */
   forward(cache: KvPool): void {
     const staged = this.#staged;
     assert(staged !== null, "Cannot run a step: none is staged");
-    if (this.#drawing === 0) {
-      this.#layers.run(staged, cache, this.#drawn);
+    if (this.#samplingCount === 0) {
+      this.#layers.run(staged, cache, this.#sampled);
       return;
     }
     if (cache !== this.#cache) {
@@ -138,7 +138,7 @@ export class Decoder {
     }));
     const padded = { ...staged, groups, contextLengthMax };
     this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
-      this.#layers.run(padded, cache, this.#drawn);
+      this.#layers.run(padded, cache, this.#sampled);
       this.#runHead(tokens);
     });
   }
@@ -165,9 +165,9 @@ export class Decoder {
    * [S, V] f32: logits of the staged step's rows, in order, where it samples from all of them and
    * `forward` made them; else null. Valid until the next `forward` or `logits`.
    */
-  drawnLogits(): DeviceTensor | null {
-    if (this.#drawing === 0) return null;
-    return this.#device.rows(this.#buffers.logits, 0, this.#drawing);
+  samplingLogits(): DeviceTensor | null {
+    if (this.#samplingCount === 0) return null;
+    return this.#device.rows(this.#buffers.logits, 0, this.#samplingCount);
   }
 
   /**
@@ -219,15 +219,15 @@ export class Decoder {
     return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: this.#wanted });
   }
 
-  /** Padded to one of the replayed sizes; with `drawn`, all of these steps can take ids from it. */
-  #stageDrawing(step: StepInput): StagedStep {
+  /** Padded to a replayed size; with `sampled`, all of these steps can take ids from it. */
+  #stageSampling(step: StepInput): StagedStep {
     const { tokens, sequences, queryLengthMax, treeMask } = step;
     assert(
       tokens === sequences && queryLengthMax === 1 && treeMask === undefined,
-      `Cannot draw from all rows: ${tokens} tokens of ${sequences} sequences, one each wanted`,
+      `Cannot sample from all rows: ${tokens} tokens of ${sequences} sequences, one each wanted`,
     );
-    const padded = this.#device.paddedBatch(sequences, this.drawingMax);
-    const takes = this.#drawn !== null;
+    const padded = this.#device.paddedBatch(sequences, this.samplingMax);
+    const takes = this.#sampled !== null;
     this.#wanted = null;
     return this.#stage.stage(step, { tokens: padded, sequences: padded, takes, wantedRows: null });
   }

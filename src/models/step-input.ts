@@ -18,7 +18,7 @@ export interface StepInput {
   /** [T]. */
   readonly tokenIds: Int32Array;
   /**
-   * [T]: rows of the last sampled tokens, `drawn` of `Decoder.stage`, that replace ids; negative:
+   * [T]: rows of the last sampled tokens, `sampled` of `Decoder.stage`, that replace ids; negative:
    * the id is given. Absent: all are.
    */
   readonly tokenSources?: Int32Array;
@@ -38,11 +38,11 @@ export interface StepInput {
    * Every sequence has one token in this step, and its logits are wanted: `Decoder.forward`
    * computes them, too. False by default.
    */
-  readonly draws?: boolean;
+  readonly samplesAll?: boolean;
   /**
    * Rows that `Decoder.hidden` and `Decoder.logits` may be called for, each once; both are fastest
-   * when called for all in this order. Absent: any row, as in a step with `draws`, and in one that
-   * wants more than `DecoderLimits.logitRowsMax`.
+   * when called for all in this order. Absent: any row, as in a step with `samplesAll`, and in one
+   * that wants more than `DecoderLimits.logitRowsMax`.
    */
   readonly wantedRows?: Int32Array;
   /**

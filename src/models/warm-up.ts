@@ -8,8 +8,8 @@ export interface WarmUpOptions {
   readonly decoder: Decoder;
   /** The cache of the later steps. */
   readonly cache: KvPool;
-  /** `drawn` of the later calls of `Decoder.stage`, so that their graphs are captured. */
-  readonly drawn?: DeviceTensor;
+  /** `sampled` of the later calls of `Decoder.stage`, so that their graphs are captured. */
+  readonly sampled?: DeviceTensor;
   /** Most sequences that sample at once; the decoder's limit by default. */
   readonly sequencesMax?: number;
   /** Longest context to capture for; longer ones are captured at their first step. */
@@ -35,13 +35,13 @@ const runs = 2;
  * nothing.
  */
 export async function warmUp(options: WarmUpOptions): Promise<void> {
-  const { device, decoder, cache, drawn, onProgress } = options;
+  const { device, decoder, cache, sampled, onProgress } = options;
   if (!device.replays) return;
   const steps = stepsOf(options);
   for (const [index, { sequences, contextTokens }] of steps.entries()) {
     const step = emptyStep(sequences, contextTokens, decoder.layout.groups.length);
     for (let run = 0; run < runs; run++) {
-      decoder.stage(step, drawn);
+      decoder.stage(step, sampled);
       decoder.forward(cache);
     }
     await device.synchronize();
@@ -56,11 +56,11 @@ interface StepSize {
 
 /** Largest first. */
 function stepsOf({ device, decoder, cache, ...options }: WarmUpOptions): StepSize[] {
-  const { drawingMax } = decoder;
-  const { sequencesMax = drawingMax, contextTokens = contextTokensDefault } = options;
+  const { samplingMax } = decoder;
+  const { sequencesMax = samplingMax, contextTokens = contextTokensDefault } = options;
   const longest = Math.min(contextTokens, decoder.contextTokensMax(cache));
-  const pad = (count: number) => device.paddedBatch(count, drawingMax);
-  const sizes = roundedUpTo(Math.min(sequencesMax, drawingMax), pad);
+  const pad = (count: number) => device.paddedBatch(count, samplingMax);
+  const sizes = roundedUpTo(Math.min(sequencesMax, samplingMax), pad);
   return sizes.flatMap((sequences) => {
     const pad = (tokens: number) => decoder.paddedContext(tokens, sequences, cache);
     return roundedUpTo(longest, pad).map((contextTokens) => ({ sequences, contextTokens }));
@@ -89,6 +89,6 @@ function emptyStep(sequences: number, contextTokens: number, groups: number): St
     tables: Array.from({ length: groups }, () => tables),
     queryLengthMax: 1,
     contextLengthMax: contextTokens,
-    draws: true,
+    samplesAll: true,
   };
 }

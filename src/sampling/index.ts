@@ -59,7 +59,12 @@ export type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
 export type { LogprobRequest, PositionLogprobs, TokenLogprob } from "./logprobs.ts";
 export { paramsOf, parseOptions } from "./parsed-options.ts";
 export { RequestSampling } from "./request-sampling.ts";
-export { type SampledBatch, Sampler, type SamplerOptions, type StartedDraw } from "./sampler.ts";
+export {
+  type SampledBatch,
+  Sampler,
+  type SamplerOptions,
+  type StartedSampling,
+} from "./sampler.ts";
 export type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";
 export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
 export type { SamplingRow } from "./sampling-row.ts";

@@ -49,7 +49,7 @@ function rankOf(logits: Float32Array, logit: number): number {
  */
 export function logprobsOfRow(
   logits: Float32Array,
-  drawn: number,
+  sampled: number,
   wanted: LogprobRequest,
 ): PositionLogprobs {
   const normalizer = logSumExp(logits);
@@ -57,12 +57,12 @@ export function logprobsOfRow(
     const logit = logits[tokenId] ?? Number.NEGATIVE_INFINITY;
     return { tokenId, logprob: logit - normalizer, rank: rankOf(logits, logit) };
   };
-  if (wanted.kind === "tokens") return { ...entry(drawn), top: wanted.tokenIds.map(entry) };
+  if (wanted.kind === "tokens") return { ...entry(sampled), top: wanted.tokenIds.map(entry) };
   const ids = Array.from(largest(logits, wanted.count));
   const top = withRanks(
     ids.map((tokenId) => ({ tokenId, logprob: (logits[tokenId] ?? 0) - normalizer })),
   );
-  return { ...entry(drawn), top };
+  return { ...entry(sampled), top };
 }
 
 /** Adds ranks to tokens that are sorted best first; equal ones share the first's. */

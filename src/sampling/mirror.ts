@@ -59,7 +59,7 @@ interface EntryTensors {
   readonly entryCounts: DeviceTensor;
 }
 
-type DrawTensors = Pick<
+type SamplingTensors = Pick<
   SampleInput,
   "temperature" | "topK" | "topP" | "minP" | "seeds" | "positions"
 >;
@@ -75,7 +75,7 @@ export class Mirror {
   readonly #floats: Mirrored<Float32Array>;
   readonly #seeds: Mirrored<Uint32Array>;
   /** Views of these. */
-  readonly draws: DrawTensors;
+  readonly params: SamplingTensors;
   readonly #starts: DeviceTensor;
   readonly #penalties: readonly [DeviceTensor, DeviceTensor, DeviceTensor];
   readonly #allowed: DeviceTensor;
@@ -90,7 +90,7 @@ export class Mirror {
     const seeds = device.allocate("u32", [rowsMax, 2]);
     const [next, sent] = [new Uint32Array(2 * rowsMax), new Uint32Array(2 * rowsMax)];
     this.#seeds = new Mirrored(device, seeds, next, sent);
-    this.draws = this.#viewDraws();
+    this.params = this.#viewParams();
     this.#starts = device.allocate("i32", [rowsMax + 1]);
     const row = (): DeviceTensor => device.allocate("f32", [rowsMax]);
     this.#penalties = [row(), row(), row()];
@@ -100,7 +100,7 @@ export class Mirror {
   }
 
   /** Updates the sampling inputs. While the rows stay the same only positions change. */
-  writeDraws(batch: SamplingBatch): void {
+  writeParams(batch: SamplingBatch): void {
     const { count, positions, topK, temperature, topP, minP, seeds } = batch;
     const rowsMax = this.#rowsMax;
     copyRows(this.#integers.next, [positions, topK], count, rowsMax);
@@ -111,7 +111,7 @@ export class Mirror {
     this.#seeds.write(2 * count);
   }
 
-  #viewDraws(): DrawTensors {
+  #viewParams(): SamplingTensors {
     const rowsMax = this.#rowsMax;
     const part = ({ tensor }: { readonly tensor: DeviceTensor }, place: number) =>
       this.#device.rows(tensor, place * rowsMax, (place + 1) * rowsMax);

@@ -24,7 +24,7 @@ export interface SamplerOptions {
 }
 
 /** Enqueued sampling. `take` waits for it, and for nothing behind it; to be called once. */
-export interface StartedDraw {
+export interface StartedSampling {
   take(): Promise<SampledBatch>;
 }
 
@@ -95,17 +95,17 @@ export class Sampler {
    * Enqueues sampling from `logits` [R, V], whose first rows are the batch's. Waits where
    * log-probabilities go over the host.
    */
-  async start(logits: DeviceTensor, batch: SamplingBatch): Promise<StartedDraw> {
+  async start(logits: DeviceTensor, batch: SamplingBatch): Promise<StartedSampling> {
     const { count } = batch;
     assert(count <= this.#rowsMax, `Cannot sample ${count} rows: room for fewer`);
-    this.#mirror.writeDraws(batch);
+    this.#mirror.writeParams(batch);
     const changed = this.#changed(logits, batch);
-    this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.draws });
-    const drawn = this.#device.readLater(this.#device.rows(this.tokens, 0, count));
+    this.#device.sample({ count, logits: changed, out: this.tokens, ...this.#mirror.params });
+    const sampled = this.#device.readLater(this.#device.rows(this.tokens, 0, count));
     const scores = await this.#startScores(logits, batch);
     return {
       take: async () => {
-        const tokens = await drawn.take();
+        const tokens = await sampled.take();
         return { tokens, logprobs: (await scores?.take(tokens)) ?? null };
       },
     };

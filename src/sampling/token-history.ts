@@ -32,7 +32,7 @@ export class TokenHistory {
   /** Target index of each: in the prompt's part, or behind it. */
   #targets = new Int32Array(firstCapacity);
   #counts = new Int32Array(firstCapacity);
-  #drawn = 0;
+  #sampled = 0;
   /** Number of them that the prompt does not have. */
   #beyond = 0;
   /** Index of a token in the arrays. */
@@ -53,7 +53,7 @@ export class TokenHistory {
     const behind = start + this.#promptLength;
     if (this.#prompt !== null) tokens.set(this.#prompt.tokens, start);
     counts.fill(-1, start, behind);
-    for (let place = 0; place < this.#drawn; place++) {
+    for (let place = 0; place < this.#sampled; place++) {
       const target = start + (this.#targets[place] ?? 0);
       tokens[target] = this.#tokens[place] ?? 0;
       counts[target] = this.#counts[place] ?? 0;
@@ -72,8 +72,8 @@ export class TokenHistory {
   }
 
   #append(token: number): void {
-    if (this.#drawn === this.#tokens.length) this.#grow();
-    const place = this.#drawn++;
+    if (this.#sampled === this.#tokens.length) this.#grow();
+    const place = this.#sampled++;
     this.#tokens[place] = token;
     this.#targets[place] = this.#prompt?.placeOf(token) ?? this.#promptLength + this.#beyond++;
     this.#counts[place] = 1;

@@ -98,7 +98,7 @@ function lastOf(running: readonly Sequence[], { state }: PlanDraft): Sequence | 
  */
 export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): PreemptionMode {
   const { config, estimates } = draft.state;
-  if (config.preemption === "recompute" || isDrawingBeams(victims)) return "recompute";
+  if (config.preemption === "recompute" || areSamplingBeams(victims)) return "recompute";
   const blocks = draft.swapBlocks(victims);
   if (blocks > draft.hostBlocks) return "recompute";
   if (config.preemption === "swap") return "swap";
@@ -111,7 +111,7 @@ export function chooseMode(draft: PlanDraft, victims: readonly Sequence[]): Pree
  * Whether a step samples for these beams: their tables are regrouped when it ends, and must be on
  * the device then.
  */
-function isDrawingBeams(victims: readonly Sequence[]): boolean {
+function areSamplingBeams(victims: readonly Sequence[]): boolean {
   return victims.some(({ group, awaitedTokens }) => group.kind === "beams" && awaitedTokens > 0);
 }
 

@@ -8,7 +8,7 @@ import type { SequenceGroup } from "./sequence-group.ts";
 export class RunningPlanner {
   readonly #draft: PlanDraft;
   /** By beam group checked so far: whether all its sequences sample in this step. */
-  readonly #beamsDraw = new Map<SequenceGroup, boolean>();
+  readonly #beamsSample = new Map<SequenceGroup, boolean>();
 
   constructor(draft: PlanDraft) {
     this.#draft = draft;
@@ -40,7 +40,7 @@ export class RunningPlanner {
     const count = this.#draft.capped(this.#draft.knownTokens(sequence) - start);
     if (!sequence.isBeam || start + count < sequence.tokens.length) return count;
     const { group } = sequence;
-    return !group.forked || this.#drawTogether(group) ? count : Math.max(0, count - 1);
+    return !group.forked || this.#sampleTogether(group) ? count : Math.max(0, count - 1);
   }
 
   /** Blocks that computing `count` tokens takes: new ones, and a copy of a shared one. */
@@ -81,17 +81,17 @@ export class RunningPlanner {
    * A search chooses among the continuations of all its beams at once: they sample in the same step
    * or not at all. Those that resume after a preemption wait for the others one token short of it.
    */
-  #drawTogether(group: SequenceGroup): boolean {
-    const known = this.#beamsDraw.get(group);
+  #sampleTogether(group: SequenceGroup): boolean {
+    const known = this.#beamsSample.get(group);
     if (known !== undefined) return known;
     const beams = group.live;
-    const draws =
+    const samples =
       beams.length <= this.#draft.budget &&
       beams.every(
         ({ state, tokens, computedTokens }) =>
           state.phase !== "waiting" && computedTokens === tokens.length - 1,
       );
-    this.#beamsDraw.set(group, draws);
-    return draws;
+    this.#beamsSample.set(group, samples);
+    return samples;
   }
 }

@@ -207,25 +207,25 @@ export class Scheduler {
   }
 
   /**
-   * Commits the tokens that the oldest begun step sampled: `drawn[i]` for `plan.items[i]`, one or
+   * Commits the tokens that the oldest begun step sampled: `sampled[i]` for `plan.items[i]`, one or
    * more tokens where the item samples, else none. A beam's item has none either way:
    * `continueBeams` continues the search. Returns an update for each sequence that got tokens; late
    * tokens of ended sequences are dropped.
    */
   commit(
     plan: StepPlan,
-    drawn: readonly (readonly number[] | null)[],
+    sampled: readonly (readonly number[] | null)[],
     nowMs: number,
   ): readonly SequenceUpdate[] {
     this.#log.checkOldest(plan);
-    assert(drawn.length === plan.items.length, "Cannot commit without an entry per item");
+    assert(sampled.length === plan.items.length, "Cannot commit without an entry per item");
     const { newest } = this.#log;
     const updates: SequenceUpdate[] = [];
     plan.items.forEach(({ sequence, samples }, index) => {
-      const tokenIds = drawn[index] ?? [];
-      const draws = samples && !sequence.isBeam;
-      assert(draws === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
-      if (!draws) return;
+      const tokenIds = sampled[index] ?? [];
+      const hasTokens = samples && !sequence.isBeam;
+      assert(hasTokens === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
+      if (!hasTokens) return;
       sequence.awaitedTokens--;
       if (!sequence.finished) updates.push(this.#append(sequence, tokenIds, newest, nowMs));
     });

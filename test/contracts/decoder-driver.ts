@@ -41,8 +41,8 @@ export interface Chunk {
 
 /** What else there is to say of a step, and where its token sources look. */
 export interface StepMore
-  extends Pick<StepInput, "treeMask" | "tokenSources" | "draws" | "wantedRows"> {
-  readonly drawn?: DeviceTensor;
+  extends Pick<StepInput, "treeMask" | "tokenSources" | "samplesAll" | "wantedRows"> {
+  readonly sampled?: DeviceTensor;
 }
 
 export class DecoderDriver {
@@ -92,7 +92,7 @@ export class DecoderDriver {
   }
 
   /** Computes `chunks` in one step. Rows of the step are the chunks' tokens in order. */
-  step(chunks: readonly Chunk[], { drawn, ...more }: StepMore = {}): void {
+  step(chunks: readonly Chunk[], { sampled, ...more }: StepMore = {}): void {
     const starts = [0];
     for (const { tokens } of chunks) starts.push((starts.at(-1) ?? 0) + tokens.length);
     const contexts = chunks.map((chunk) => this.#contextOf(chunk) + chunk.tokens.length);
@@ -122,7 +122,7 @@ export class DecoderDriver {
       contextLengthMax: Math.max(...contexts),
       ...more,
     };
-    this.decoder.stage(step, drawn);
+    this.decoder.stage(step, sampled);
     this.decoder.forward(this.cache);
     chunks.forEach(({ sequence }, i) => {
       this.#computed[sequence] = contexts[i] ?? 0;

@@ -1,4 +1,4 @@
-/** Steps that draw from all of their rows: padded, replayed, fed from what was drawn before. */
+/** Steps that draw from all of their rows: padded, replayed, fed from what was sampled before. */
 import { describe, expect, test } from "vitest";
 import { type DecodeShape, type DeviceTensor, ReferenceDevice } from "#devices";
 import { warmUp } from "#models";
@@ -51,12 +51,12 @@ function integers(device: ReferenceDevice, ...values: number[]): DeviceTensor {
   return tensor;
 }
 
-/** Logits of `next` after `prompts`, of the device's own drawn step. */
-async function drawn(device: ReferenceDevice, driver: DecoderDriver): Promise<Float32Array> {
+/** Logits of `next` after `prompts`, of the device's own sampled step. */
+async function sampled(device: ReferenceDevice, driver: DecoderDriver): Promise<Float32Array> {
   driver.step(prompts);
-  expect(driver.decoder.drawnLogits()).toBeNull();
-  driver.step(next, { draws: true });
-  const logits = driver.decoder.drawnLogits();
+  expect(driver.decoder.samplingLogits()).toBeNull();
+  driver.step(next, { samplesAll: true });
+  const logits = driver.decoder.samplingLogits();
   if (logits === null) throw new Error("Logits are wanted");
   return await device.readF32(logits);
 }
@@ -67,11 +67,11 @@ describe("a step that samples from all of its rows", () => {
     async (fixture) => {
       const device = new ReferenceDevice();
       const driver = driverOn(device, fixture);
-      const plain = await drawn(device, driver);
+      const plain = await sampled(device, driver);
       expect(await driver.logits(rows)).toEqual(plain);
       const padding = new PaddingDevice();
       const padded = driverOn(padding, fixture);
-      expect(await drawn(padding, padded)).toEqual(plain);
+      expect(await sampled(padding, padded)).toEqual(plain);
       expect(await padded.logits(rows)).toEqual(plain);
       expect(await padded.hidden(rows)).toEqual(await driver.hidden(rows));
     },
@@ -80,8 +80,8 @@ describe("a step that samples from all of its rows", () => {
   test("leaves nothing behind in the cache where it is padded", async () => {
     const [device, padding] = [new ReferenceDevice(), new PaddingDevice()];
     const [driver, padded] = [driverOn(device), driverOn(padding)];
-    await drawn(device, driver);
-    await drawn(padding, padded);
+    await sampled(device, driver);
+    await sampled(padding, padded);
     const more: Chunk[] = prompts.map(({ sequence }) => ({ sequence, tokens: [3, 4] }));
     driver.step(more);
     padded.step(more);
@@ -92,13 +92,13 @@ describe("a step that samples from all of its rows", () => {
 
   test("takes ids from the last sampled tokens, where a source is given", async () => {
     const device = new PaddingDevice();
-    const wanted = await drawn(device, driverOn(device));
+    const wanted = await sampled(device, driverOn(device));
     const driver = driverOn(device);
     driver.step(prompts);
     const unknown = next.map((chunk, i) => (i === 1 ? chunk : { ...chunk, tokens: [0] }));
     const tokenSources = Int32Array.of(2, -1, 0);
-    driver.step(unknown, { draws: true, tokenSources, drawn: integers(device, 13, 99, 11) });
-    const logits = driver.decoder.drawnLogits();
+    driver.step(unknown, { samplesAll: true, tokenSources, sampled: integers(device, 13, 99, 11) });
+    const logits = driver.decoder.samplingLogits();
     expect(logits && (await device.readF32(logits))).toEqual(wanted);
   });
 
@@ -111,26 +111,26 @@ describe("a step that samples from all of its rows", () => {
     const tokenSources = Int32Array.of(-1, 0, -1);
     const step = [{ sequence: 0, tokens: [1, 0, 3] }];
     expect(() => driver.step(step, { tokenSources })).toThrow("not known where they are");
-    driver.step(step, { tokenSources, drawn: integers(device, 2) });
+    driver.step(step, { tokenSources, sampled: integers(device, 2) });
     expect(await driver.logits([2])).toEqual(wanted);
   });
 
   test("has one token of each sequence, and no tree", () => {
     const driver = driverOn(new ReferenceDevice());
-    expect(() => driver.step(prompts, { draws: true })).toThrow(
-      "Cannot draw from all rows: 10 tokens of 3 sequences, one each wanted",
+    expect(() => driver.step(prompts, { samplesAll: true })).toThrow(
+      "Cannot sample from all rows: 10 tokens of 3 sequences, one each wanted",
     );
   });
 
   test("is kept by its padded size, its padded context, and where it takes from", () => {
     const device = new PaddingDevice();
     const driver = driverOn(device, "llama", 6);
-    const step = (sequences: number, drawn?: DeviceTensor) => {
+    const step = (sequences: number, sampled?: DeviceTensor) => {
       const chunks = Array.from({ length: sequences }, (_, sequence) => ({
         sequence,
         tokens: [1],
       }));
-      driver.step(chunks, { draws: true, ...(drawn && { drawn }) });
+      driver.step(chunks, { samplesAll: true, ...(sampled && { sampled }) });
     };
     const tokens = integers(device, 1);
     step(1, tokens);
@@ -157,8 +157,8 @@ describe("steps made ahead", () => {
     expect(seen).toEqual([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1]);
     const ahead = new Set(device.keys.splice(0));
     expect(ahead.size).toBe(6);
-    expect(await drawn(device, driver)).toEqual(
-      await drawn(new ReferenceDevice(), driverOn(new ReferenceDevice())),
+    expect(await sampled(device, driver)).toEqual(
+      await sampled(new ReferenceDevice(), driverOn(new ReferenceDevice())),
     );
     expect(device.keys.every((key) => ahead.has(key))).toBe(true);
   });

@@ -4,10 +4,10 @@ import { RandomNumbers, verdict } from "../pair.mjs";
 async function takeCase(pair, count) {
   const random = new RandomNumbers(count);
   const ids = pair.i32(Array.from({ length: count + 3 }, () => random.below(1000)));
-  const drawn = pair.i32([5, 6, 7, 8]);
+  const sampled = pair.i32([5, 6, 7, 8]);
   const sources = pair.i32(Array.from({ length: count }, () => random.below(6) - 2));
   pair.run((device, pick) => {
-    device.takeTokens({ count, ids: pick(ids), drawn: pick(drawn), sources: pick(sources) });
+    device.takeTokens({ count, ids: pick(ids), sampled: pick(sampled), sources: pick(sources) });
   });
   return [await pair.compare(ids)];
 }

@@ -133,10 +133,10 @@ function withOneCount({ numReturnSequences: count, ...flags }: GenerateFlags): G
  */
 function optionsOf(llm: LLM, flags: CheckedFlags, row: PromptRow): GenerateOptions {
   const asked: GenerateOptions = { ...sampling.collect(flags), ...row.sampling };
-  const isDrawn = asked.beamWidth === undefined || asked.beamWidth === null;
+  const isSampled = asked.beamWidth === undefined || asked.beamWidth === null;
   const kept = row.retention ?? flags.retention;
   return {
-    ...(isDrawn ? llm.defaultSampling : {}),
+    ...(isSampled ? llm.defaultSampling : {}),
     detokenize: llm.codec !== null,
     ...asked,
     ...(kept === undefined ? {} : { retention: kept }),

@@ -4,7 +4,7 @@ import type { SampleInput } from "../ops.ts";
 import { f32, f32Rows, i32, u32 } from "./host-tensor.ts";
 
 /** Sampling parameters of one row; the fields of `SampleInput`. */
-export interface Draw {
+export interface RowSettings {
   readonly temperature: number;
   readonly topK: number;
   readonly topP: number;
@@ -31,14 +31,14 @@ export function sample(input: SampleInput): void {
 }
 
 /** The token that is sampled from a row of logits. */
-export function sampleRow(logits: Float32Array, draw: Draw): number {
-  if (draw.temperature === 0) return argmax(logits);
-  const scaled = logits.map((logit) => logit / draw.temperature);
-  keepMinP(scaled, draw.minP);
-  keepTopK(scaled, draw.topK);
+export function sampleRow(logits: Float32Array, settings: RowSettings): number {
+  if (settings.temperature === 0) return argmax(logits);
+  const scaled = logits.map((logit) => logit / settings.temperature);
+  keepMinP(scaled, settings.minP);
+  keepTopK(scaled, settings.topK);
   const probabilities = softmax(scaled);
-  keepTopP(probabilities, draw.topP);
-  return invert(probabilities, draw.uniform);
+  keepTopP(probabilities, settings.topP);
+  return invert(probabilities, settings.uniform);
 }
 
 /** Sets tokens less likely than `minP` times the likeliest to -Infinity. */

@@ -46,13 +46,13 @@ export async function collectResult(
 
 function toCompletion({ text, tokenIds, logprobs, last }: Collected): Completion {
   const wanted = last.logprobs !== null;
-  const drawn = wanted ? logprobs.reduce((sum, { logprob }) => sum + logprob, 0) : null;
+  const sampled = wanted ? logprobs.reduce((sum, { logprob }) => sum + logprob, 0) : null;
   return {
     index: last.index,
     text,
     tokenIds,
     logprobs: wanted ? logprobs : null,
-    cumulativeLogprob: last.beam?.logprob ?? drawn,
+    cumulativeLogprob: last.beam?.logprob ?? sampled,
     finishReason: last.finishReason ?? "abort",
     stopReason: last.stopReason,
     score: last.beam?.score ?? null,

@@ -115,7 +115,7 @@ export class DecoderExecutor implements StepExecutor {
   #logits({ logitRows, sampling }: StepCommand): DeviceTensor | null {
     const { decoder } = this.#parts;
     if (logitRows?.length === 0) return null;
-    const made = decoder.drawnLogits();
+    const made = decoder.samplingLogits();
     return made ?? decoder.logits(logitRows ?? rowsFrom(0, sampling?.count ?? 0));
   }
 
@@ -183,7 +183,7 @@ function inputOf(command: StepCommand): StepInput {
     tables: command.tables,
     queryLengthMax: command.queryLengthMax,
     contextLengthMax: command.contextLengthMax,
-    draws: logitRows === null,
+    samplesAll: logitRows === null,
     ...(wanted !== null && { wantedRows: Int32Array.from(new Set(wanted)) }),
     ...(tokenSources !== null && { tokenSources }),
   };

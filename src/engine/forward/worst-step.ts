@@ -24,7 +24,7 @@ interface StepShape {
   /** The longest context that is passed to ops. */
   readonly contextTokens: number;
   /** Every sequence samples from its only row: the kind of step that runs as a CUDA graph. */
-  readonly draws: boolean;
+  readonly samplesAll: boolean;
 }
 
 /**
@@ -48,7 +48,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
       decoder.stage(fillStep(arrays, shape), sampler.tokens);
       decoder.forward(cache);
     }
-    await drawAll(parts);
+    await sampleAll(parts);
     await device.synchronize();
   } finally {
     device.release(cache);
@@ -62,17 +62,17 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
 function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generator<StepShape> {
   const { stepTokensMax, sequencesMax, contextTokensMax: contextTokens } = limits;
   for (const queryTokens of powersTo(Math.min(stepTokensMax, contextTokens))) {
-    yield { sequences: 1, queryTokens, contextTokens, draws: false };
+    yield { sequences: 1, queryTokens, contextTokens, samplesAll: false };
   }
   const sequences = Math.min(sequencesMax, stepTokensMax);
   const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokens);
-  yield { sequences, queryTokens, contextTokens, draws: false };
+  yield { sequences, queryTokens, contextTokens, samplesAll: false };
   for (const count of powersTo(sequences)) {
     // A long context is split among blocks while rows are few: neither end is the worst. Contexts
     // of equal padding share a graph key: a second run would capture a graph of this cache.
     const pad = (context: number) => decoder.paddedContext(context, count, cache);
     for (const context of new Set(contextsTo(contextTokens).map(pad))) {
-      yield { sequences: count, queryTokens: 1, contextTokens: context, draws: true };
+      yield { sequences: count, queryTokens: 1, contextTokens: context, samplesAll: true };
     }
   }
 }
@@ -113,21 +113,21 @@ function makeArrays(limits: DecoderLimits, groups: number): StepArrays {
 
 /** Contexts are short to save time, but ops allocate memory for long ones. */
 function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
-  const { sequences, queryTokens, contextTokens, draws } = shape;
+  const { sequences, queryTokens, contextTokens, samplesAll } = shape;
   const tokens = sequences * queryTokens;
   for (let token = 0; token < tokens; token++) arrays.positions[token] = token % queryTokens;
   for (let s = 0; s <= sequences; s++) arrays.queryStarts[s] = s * queryTokens;
   arrays.contextLengths.fill(queryTokens, 0, sequences);
   return {
     ...arrays,
-    ...{ tokens, sequences, draws },
+    ...{ tokens, sequences, samplesAll },
     queryLengthMax: queryTokens,
     contextLengthMax: contextTokens,
   };
 }
 
 /** Samples and searches the largest number of rows, with all options. */
-async function drawAll({ decoder, sampler, limits }: WorstStepParts): Promise<void> {
+async function sampleAll({ decoder, sampler, limits }: WorstStepParts): Promise<void> {
   const { vocabularySize } = decoder.spec;
   const params = SamplingParams.parse({ ...ALL_WISHES, logprobs: 1 });
   const promptTokens = [0, 1];

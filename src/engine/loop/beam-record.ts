@@ -39,7 +39,7 @@ export class BeamRecord {
 
   constructor({ params, stop, newTokensMax, lead }: BeamRecordOptions) {
     const { beamWidth: width, n: returned, lengthPenalty, earlyStopping } = params;
-    assert(width !== null, "Cannot search beams: the request draws tokens");
+    assert(width !== null, "Cannot search beams: the request samples tokens");
     const limits = { newTokensMax, stop, returned };
     this.#search = new BeamSearch({ width, lengthPenalty, earlyStopping, ...limits });
     this.#returned = returned;

@@ -2,7 +2,7 @@ import { assert } from "#base";
 import type { BlockTable, CacheMoves } from "#kvcache";
 import type { SamplingBatch } from "#sampling";
 import type { GroupTables, PromptRows, RowSearch, StepCommand } from "./step-command.ts";
-import { isDrawing, isSearching, type StepItem, wantsPromptRows } from "./step-item.ts";
+import { isSampling, isSearching, type StepItem, wantsPromptRows } from "./step-item.ts";
 
 export interface CommandLimits {
   readonly stepTokensMax: number;
@@ -101,9 +101,9 @@ export class CommandBuilder {
     else if (known > start) this.#tokenIds.set(tokens.view(start, known), first);
     this.#tokenSources.fill(-1, first, first + count);
     if (known === end) return false;
-    assert(known === end - 1 && task.drawnRow >= 0, "Cannot compute a token that nobody draws");
+    assert(known === end - 1 && task.sampledRow >= 0, "Cannot compute a token that no row samples");
     this.#tokenIds[first + count - 1] = 0;
-    this.#tokenSources[first + count - 1] = task.drawnRow;
+    this.#tokenSources[first + count - 1] = task.sampledRow;
     return true;
   }
 
@@ -139,7 +139,7 @@ const ALL_SAMPLED: ReadRows = { prompts: [], logitRows: null, searches: [] };
 
 function rowsOf(items: readonly StepItem[]): ReadRows {
   if (items.length > 0 && items.every(isUniform)) return ALL_SAMPLED;
-  const sampled = items.filter(isDrawing);
+  const sampled = items.filter(isSampling);
   const searched = items.filter(isSearching);
   return {
     prompts: items.filter(wantsPromptRows).map(promptRows),
@@ -151,7 +151,7 @@ function rowsOf(items: readonly StepItem[]): ReadRows {
 /** A step of such items alone has one row for each, and a device may run it as a CUDA graph. */
 function isUniform(item: StepItem): boolean {
   const { count, forkOf } = item.planned;
-  return count === 1 && forkOf === null && isDrawing(item) && !wantsPromptRows(item);
+  return count === 1 && forkOf === null && isSampling(item) && !wantsPromptRows(item);
 }
 
 function promptRows({ planned, task, firstRow }: StepItem): PromptRows {

@@ -13,7 +13,7 @@ import type { CommandBuilder } from "./command-builder.ts";
 import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
 import type { RowSearch } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
-import { isDrawing, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
+import { isSampling, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
 
 export interface CommandRunnerParts {
   readonly executor: StepExecutor;
@@ -42,7 +42,7 @@ export class CommandRunner implements ModelRunner {
     const { builder, executor, writer } = this.#parts;
     const { items, rows, command } = await this.#orMoves(moves, () => {
       const items = itemsOf(planned, tasks);
-      const rows = items.filter(isDrawing).map(samplingRow);
+      const rows = items.filter(isSampling).map(samplingRow);
       const sampling = rows.length === 0 ? null : writer.batch(rows);
       return { items, rows, command: builder.build(items, { moves, sampling }) };
     });
@@ -59,7 +59,9 @@ export class CommandRunner implements ModelRunner {
         const found = foundFor(items, searches, candidates);
         let row = 0;
         return items.map((item) =>
-          isDrawing(item) ? resultOf(sampled, row++, failures) : (found.get(item) ?? undrawn(item)),
+          isSampling(item)
+            ? resultOf(sampled, row++, failures)
+            : (found.get(item) ?? unsampled(item)),
         );
       },
     };
@@ -87,7 +89,7 @@ export class CommandRunner implements ModelRunner {
 
 function samplingRow({ planned, task }: StepItem): SamplingRow {
   const { sampling } = task;
-  assert(sampling !== null, "A sequence draws after its grammar is compiled");
+  assert(sampling !== null, "A sequence samples after its grammar is compiled");
   const position = planned.start + planned.count;
   return { sampling, position, awaitedTokens: position - planned.sequence.tokens.length };
 }
@@ -95,7 +97,7 @@ function samplingRow({ planned, task }: StepItem): SamplingRow {
 /** Records where the next step finds the sampled tokens. */
 function noteRows(items: readonly StepItem[]): void {
   let row = 0;
-  for (const item of items) if (isDrawing(item)) item.task.drawnRow = row++;
+  for (const item of items) if (isSampling(item)) item.task.sampledRow = row++;
 }
 
 /** Stores results of a prompt's rows in the task. */
@@ -121,7 +123,7 @@ function foundFor(
   const results = new Map<StepItem, ItemResult>();
   if (searches.length === 0) return results;
   const searching = items.filter(isSearching);
-  const first = items.filter(isDrawing).length;
+  const first = items.filter(isSampling).length;
   searches.forEach(({ rows }, place) => {
     const found = candidates[place];
     assert(found !== undefined, "Cannot read a search without results");
@@ -145,6 +147,6 @@ function resultOf(sampled: SampledBatch | null, row: number, failures: RowFailur
   return failures.has(row) ? { ...result, failure: requestFailure(failures.get(row)) } : result;
 }
 
-function undrawn({ planned, task }: StepItem): ItemResult {
+function unsampled({ planned, task }: StepItem): ItemResult {
   return planned.samples && task.hiddenPool !== null ? NO_TOKEN : NOTHING;
 }

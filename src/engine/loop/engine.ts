@@ -234,10 +234,10 @@ export class Engine implements StepEngine {
   /** Appends sampled tokens to their sequences. */
   #commit(step: ComputedStep, results: readonly ItemResult[]): readonly SequenceUpdate[] {
     const { plan, computedMs: nowMs } = step;
-    const drawn = plan.items.map(({ sequence }, place) =>
+    const sampled = plan.items.map(({ sequence }, place) =>
       sequence.group.kind === "beams" ? null : (results[place]?.tokenIds ?? []),
     );
-    return this.#parts.scheduler.commit(plan, drawn, nowMs);
+    return this.#parts.scheduler.commit(plan, sampled, nowMs);
   }
 
   /** Turns updates into outputs, and releases finished sequences. */

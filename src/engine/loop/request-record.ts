@@ -193,7 +193,7 @@ export class RequestRecord {
     candidates: TokenCandidates,
   ): readonly BeamContinuation[] | "over" | null {
     const beams = this.#beams;
-    assert(beams !== null, "Cannot advance beams: the request draws tokens");
+    assert(beams !== null, "Cannot advance beams: the request samples tokens");
     this.#candidates.set(sequence, candidates);
     if (!beams.sequences.every((beam) => this.#candidates.has(beam))) return null;
     const next = beams.advance((beam) => {
@@ -339,7 +339,7 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
-    drawnRow: -1,
+    sampledRow: -1,
     beamCandidates: candidates,
   };
 }

@@ -13,7 +13,7 @@ export interface SequenceTask {
   /** Logits of prompt tokens, [tokens, V]. */
   readonly promptLogits: PromptLogits | null;
   /** Its row among the sampled tokens of the newest step that samples for it. */
-  drawnRow: number;
+  sampledRow: number;
   /** Collects last hidden states, for embeddings, which sample no token. */
   hiddenPool: HiddenPool | null;
 }

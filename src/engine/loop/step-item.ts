@@ -39,7 +39,7 @@ export function wantsPromptRows({ planned, task }: StepItem): boolean {
 }
 
 /** Whether a token is sampled for it. */
-export function isDrawing({ planned, task }: StepItem): boolean {
+export function isSampling({ planned, task }: StepItem): boolean {
   return planned.samples && task.hiddenPool === null && task.beamCandidates === 0;
 }
 

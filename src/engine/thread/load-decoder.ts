@@ -227,7 +227,7 @@ async function makeGraphs(
   { step, memory }: Pick<LoadedParts, "step" | "memory">,
 ): Promise<void> {
   await warmUp({
-    ...{ device, decoder: step.decoder, cache: memory.blocks, drawn: step.sampler.tokens },
+    ...{ device, decoder: step.decoder, cache: memory.blocks, sampled: step.sampler.tokens },
     sequencesMax: message.options.scheduler.runningSequencesMax,
     onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
   });

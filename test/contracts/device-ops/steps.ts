@@ -48,10 +48,10 @@ export function stepOps(pair: () => DevicePair): void {
     const random = new RandomNumbers(count);
     const whole = (end: number) => Array.from({ length: count }, () => random.below(end));
     const ids = pair().i32([...whole(1000), 77]);
-    const drawn = pair().i32([5, 6, 7, 8]);
+    const sampled = pair().i32([5, 6, 7, 8]);
     const sources = pair().i32(whole(6).map((each) => each - 2));
     pair().run((device, pick) => {
-      device.takeTokens({ count, ids: pick(ids), drawn: pick(drawn), sources: pick(sources) });
+      device.takeTokens({ count, ids: pick(ids), sampled: pick(sampled), sources: pick(sources) });
     });
     await pair().expectEqual(ids);
   });

@@ -34,7 +34,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
   const starts = i32(S + 1);
   const penalties = { frequencyPenalty: f32(T), presencePenalty: f32(T) };
   return {
-    takeTokens: { count, ids: i32(T), drawn: i32(T), sources: i32(T) },
+    takeTokens: { count, ids: i32(T), sampled: i32(T), sources: i32(T) },
     spreadRows: { count: S, out: i32(S, 3), starts, values: i32(1) },
     embed: { count, out: f32(T, E), ids: i32(T), table: matrix(V, E) },
     norm: {
@@ -91,7 +91,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 
 /** Buffers that the data in others decides how much is read of; their size is not the op's. */
 const OPEN_ENDED = new Set([
-  ...["takeTokens.drawn", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
+  ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
 ]);
 

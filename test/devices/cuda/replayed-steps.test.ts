@@ -16,17 +16,17 @@ function driverOn(device: Device): DecoderDriver {
   return new DecoderDriver({ device, model, sources, sequences });
 }
 
-/** Logits of some decoding steps whose ids, but for the first, come from `drawn`. */
-async function decoded(driver: DecoderDriver, device: Device, drawn: DeviceTensor) {
+/** Logits of some decoding steps whose ids, but for the first, come from `sampled`. */
+async function decoded(driver: DecoderDriver, device: Device, sampled: DeviceTensor) {
   const all: number[] = [];
   const prompts = [[1, 2, 3], [4, 5], [6]];
   driver.step(prompts.map((tokens, sequence) => ({ sequence, tokens })));
   for (let step = 0; step < 5; step++) {
-    device.write(drawn, Int32Array.of(7 + step, 8, 9 * step));
+    device.write(sampled, Int32Array.of(7 + step, 8, 9 * step));
     const tokenSources = Int32Array.of(2, -1, 0);
     const chunks = [0, 1, 2].map((sequence) => ({ sequence, tokens: [11 + step] }));
-    driver.step(chunks, { draws: true, tokenSources, drawn });
-    const logits = driver.decoder.drawnLogits();
+    driver.step(chunks, { samplesAll: true, tokenSources, sampled });
+    const logits = driver.decoder.samplingLogits();
     if (logits !== null) all.push(...(await device.readF32(logits)));
   }
   return Float32Array.from(all);
@@ -49,10 +49,10 @@ describe.skipIf(settings === null)("decoding on an emulated GPU", () => {
   test("a launched step computes what its ops do one by one, made ahead or not", async () => {
     const on = async (on: Device, ahead: boolean) => {
       const driver = driverOn(on);
-      const drawn = on.allocate("i32", [sequences]);
+      const sampled = on.allocate("i32", [sequences]);
       const { decoder, cache } = driver;
-      if (ahead) await warmUp({ device: on, decoder, cache, drawn, contextTokens: 100 });
-      return await decoded(driver, on, drawn);
+      if (ahead) await warmUp({ device: on, decoder, cache, sampled, contextTokens: 100 });
+      return await decoded(driver, on, sampled);
     };
     const wanted = await on(new ReferenceDevice(), false);
     const unkept = await on(plain, false);

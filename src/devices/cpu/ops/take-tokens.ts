@@ -11,7 +11,7 @@ export function takeTokens({ kernels }: CpuContext, input: TakeTokensInput): voi
   kernels.take_tokens(
     params.fill(
       vectorOf(input.ids, "i32", count),
-      vectorOf(input.drawn, "i32", 0),
+      vectorOf(input.sampled, "i32", 0),
       vectorOf(input.sources, "i32", count),
       count,
     ),

@@ -10,7 +10,7 @@ export function takeTokens({ kernels, launcher }: CudaContext, input: TakeTokens
   const { count } = input;
   params.fill(
     vectorOf(input.ids, "i32", count),
-    vectorOf(input.drawn, "i32", 0),
+    vectorOf(input.sampled, "i32", 0),
     vectorOf(input.sources, "i32", count),
     count,
   );
