@@ -131,7 +131,8 @@ struct TilePlaces {
   }
 };
 
-/// Processes a stretch of a strand tile by tile and accumulates into the sums of its rows.
+/// Attention over a stretch of a strand (attend-decode-work.h), tile by tile: accumulates into the
+/// sums of its rows.
 template <typename T, int kDims, int kRowTiles>
 struct DecodeStretch {
   using Sums = DecodeSums<kDims, kRowTiles>;

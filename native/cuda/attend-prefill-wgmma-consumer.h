@@ -188,8 +188,8 @@ struct Consumer {
   __device__ void waitTurn() const { meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup); }
   __device__ void giveTurn(int to) const { arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to); }
 
-  /// 2. Divides the sums by the weights and stores them; a row that sees nothing is stored as
-  /// zeros. Four lanes hold a row, and each stores 16 of every 64 bytes.
+  /// 2. Divides the sums of values by the sum of weights and stores them; zeros for a row that sees
+  /// no position. Four lanes hold a row, and each stores 16 of every 64 bytes.
   __device__ void store(const float (&sums)[kHeadDim / 2], const RunningSoftmax& softmax,
                         const PrefillJob& job) const {
     constexpr int kStoredColumns = 32;

@@ -283,7 +283,8 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   float* const sums = reinterpret_cast<float*>(ring + Shape::kSumsAt);
   multiplyStages<kRowTiles>(job, ring, sums, full, empty);
 #else
-  // Referenced, or the compiler would warn that they are unused.
+  // GPUs before Hopper never launch this. References, so that the compiler does not warn that the
+  // functions are unused.
   static_cast<void>(&Job::source);
   static_cast<void>(&Job::finish);
   __trap();

@@ -21,9 +21,9 @@ struct ScaledRow {
   }
 };
 
-/// Filters of a row. Tokens with an order below `least` are dropped.
+/// Filters of a row.
 struct Filter {
-  uint32_t least;
+  uint32_t least;  // min_p: the smallest order (orderOf in vocabulary.h) that is kept
   uint64_t topK;  // 0: off
   float topP;     // 1: off
 

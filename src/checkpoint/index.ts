@@ -11,10 +11,12 @@
  *   hf-checkpoint.ts        directories in Hugging Face layout
  *   weight-files.ts         one safetensors file, or shards with an index
  *   safetensors*.ts         the format, read and written
- *   gguf-*.ts               the format, and its conversion to transformers' terms
+ *   gguf-*.ts               the format, and its conversion to transformers' terms;
+ *                           sentencepiece-merges.ts: merges of vocabularies with scores
  *   tokenizer-files.ts      tokenizer.json and related files, read on demand
  *   sentence-files.ts       files of sentence-transformers beside a model
- *   mapped-file.ts          files as memory; file-bytes.ts, byte-cursor.ts parts of them
+ *   mapped-file.ts          files as memory, by mmap (system-memory-map.ts) or by reads;
+ *                           file-bytes.ts, byte-cursor.ts parts of them
  *   json-*.ts               JSON that may be broken, or repeat a name
  *   invalid-file.ts         the error of a broken file
  *   hub*.ts                 downloads, the cache folder, names of models to paths

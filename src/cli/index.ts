@@ -16,6 +16,14 @@
  *   result-output.ts destination and order of results
  *   standard-output.ts  slow and closed pipes, full disks
  *   interruption.ts  Ctrl-C
+ *   exit-codes.ts    the codes above
+ *   api-keys.ts      keys of a server, from flags, a file or the environment
+ *   cuda-environment.ts, hub-environment.ts   variables and folders of CUDA and of the hub
+ *   retention.ts, cache-sizes.ts   retention and sizes of the cache as flags and text
+ *   line-reader.ts   lines of untrusted files; camel-case.ts: names of their fields
+ *   terminal-text.ts untrusted text made safe for a terminal
+ *   start-lines.ts, loading-bar.ts   what `serve` prints while it starts
+ *   freed-memory.ts  returns freed memory to the system
  *   file-problem.ts  error messages for files that cannot be used
  *   progress.ts      a bar on a terminal, nothing in a pipe
  *   package-root.ts  the package's own files

@@ -5,7 +5,7 @@ export type InputLine =
   | { readonly number: number; readonly text: string }
   | { readonly number: number; readonly problem: string };
 
-/** Equal to the longest request body that a server accepts by default. */
+/** The longest body that a server accepts by default for a context of 2^20 tokens. */
 export const LINE_BYTES_MAX: number = 16 * 2 ** 20;
 
 const NEWLINE = 0x0a;

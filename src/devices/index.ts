@@ -3,13 +3,15 @@
  *
  *   device.ts           the contract: memory, weights, KV pool and moves of its blocks
  *   ops.ts              the contract: ops of a step, with shapes
+ *   device-data.ts      formats of weights and KV, handles of a device's memory
  *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
- *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt
+ *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt: cuda-device.ts is the
+ *                       device, cuda-ops.ts lists its ops, the folders have doors of their own
  *   open.ts             picks a device by name
  *
  * Invariant: `reference/<op>.ts` defines an op; other devices differ by rounding only.

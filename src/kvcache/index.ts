@@ -12,6 +12,7 @@
  *   table-blocks.ts  changes which blocks a table holds, in all groups of layers
  *   publisher.ts     publishes the blocks that tables hold
  *   truncation.ts    cuts a conversation back
+ *   public.ts        what users of the package import
  *
  * Folders, each with an index.ts of its own, low to high:
  *

@@ -298,7 +298,7 @@ export class KvCache {
     }
   }
 
-  /** Blocks that must move when these tables, and no others, are swapped out or in. */
+  /** How many blocks move when these tables are swapped out or in; a shared one counts once. */
   swapBlocks(tables: readonly BlockTable[]): number {
     return this.#swap.blocksOf(allParts(tables));
   }

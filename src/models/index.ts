@@ -4,7 +4,8 @@
  * A family is a mapping: it turns its config into a `DecoderSpec` (what to compute) and names
  * (where the weights are). One decoder runs them all, by enqueuing ops on a device.
  *
- *   registry.ts          model_type to family; `architectures/` has one file each
+ *   registry.ts          model_type to family; `architectures/` has one file each,
+ *                        architecture.ts their contract
  *   config.ts            schemas of config.json, both dialects of transformers
  *   config-parts.ts      fields that families share: heads, windows, activations
  *   rope-config.ts       rope's fields; rope.ts makes the table of angles
@@ -16,11 +17,11 @@
  *   pooling.ts           rows to one vector; pooling-config.ts: settings of sentence-transformers
  *   decoder-buffers.ts   the memory of a step
  *   step-input.ts        the input of one step
- *   kv-layout.ts         layers that keep keys and values in the same blocks
+ *   kv-layout.ts         groups of layers, each with a block table of its own
  *   streaming.ts         windows and attention sinks of the settings
  *   random-weights.ts    weights for a config without a checkpoint
  *   step-stage.ts        copies a step's input to the device
- *   decoder.ts           runs a step; encoder.ts a batch of texts
+ *   decoder.ts           runs a step: decoder-layers.ts its layers; encoder.ts a batch of texts
  *   warm-up.ts           captures decode steps of all sizes ahead
  *
  * Invariant: no family has code in the decoder; it reads the spec and the norms.

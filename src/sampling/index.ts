@@ -10,6 +10,7 @@
  *   request-sampling.ts     the common part of a request's sequences
  *   sequence-sampling.ts    one sequence's history, and its edits
  *   batch-writer.ts         the host's half: sequences' state as plain data
+ *   sampling-row.ts         one row of logits, and the sampling of its sequence
  *   sampling-batch.ts       this data: parameters of rows, and edits of their logits
  *   logit-edits.ts          a batch's edits in the device's layout
  *   sampler.ts              the device's half: edits, samples and reports a batch

@@ -7,7 +7,7 @@
  *
  *   scheduler.ts         add, plan, begin, commit, fail, finish: the calls of the engine
  *   planner.ts           chooses a step, reading only, by
- *   plan-draft.ts          the step as far as it is decided
+ *   plan-draft.ts          the step as far as it is decided; limits the chunk of a prompt
  *   running-planner.ts     the work of running sequences
  *   preemption.ts          which sequences are preempted for them
  *   return-planner.ts      which swapped sequences resume
@@ -19,7 +19,7 @@
  *   step-log.ts          steps that have begun, and the blocks that they published
  *   sequence-books.ts    the place of each sequence: queued, running or swapped
  *   queue.ts             waiting sequences, in order
- *   sequence.ts          one stream of tokens
+ *   sequence.ts          one stream of tokens; sequence-state.ts: where it stands
  *   sequence-group.ts    the sequences of a request, which share a prompt
  *   beams.ts             sequences of one beam search, and their regrouping
  *   stop.ts              when a sequence ends by itself
@@ -27,6 +27,7 @@
  *   stats-book.ts        what happened since the start
  *   block-needs.ts       blocks that a sequence needs at a time, windows considered
  *   config.ts            settings
+ *   public.ts            what users of the package import
  *
  * Invariant: `plan` changes nothing; `commit` is the one place where sequences grow.
  * Invariant: only running sequences hold blocks of the device (SPEC.md, SC3).

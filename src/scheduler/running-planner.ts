@@ -58,7 +58,7 @@ export class RunningPlanner {
     this.#draft.add(sequence, start, count, null);
   }
 
-  /** Copies of shared blocks that writing the sequence's next position takes. */
+  /** How many shared blocks must be copied before the sequence's next position is written. */
   #copies(sequence: Sequence): number {
     if (!sequence.maySharePartialBlock) return 0;
     return this.#draft.ledger.copiesFor(sequence.blockTable, sequence.computedTokens);

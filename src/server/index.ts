@@ -8,11 +8,13 @@
  *   not-ready.ts          answers while the model is loaded
  *   answering/            answering threads: handed-over connections, forwarded requests
  *   config.ts             server options
- *   app.ts                routes, and answers to invalid requests
+ *   app.ts                routes, the limit on a body's bytes, answers to invalid requests;
+ *                         context.ts: what all routes share
  *   generation-route.ts   routes that use the engine; client disconnects
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
- *   metrics.ts            Prometheus metrics, also under vLLM's names
+ *   metrics.ts            Prometheus metrics, also under vLLM's names: metrics-catalogue.ts and
+ *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP
  *   kv-events/            KV cache events: polled, streamed, or published over ZeroMQ
  *   admission.ts          running requests and their limit; draining

@@ -21,6 +21,7 @@
  *   call-arguments.ts    arguments of tool calls, in the form that templates expect
  *   tool-text.ts         tools as text, for templates without tool support
  *   template-cache.ts    parsed templates of requests
+ *   template-message.ts  one turn of a conversation
  *   template-content.ts  detects whether a template takes content parts; renames its calls
  *   bounded-range.ts     Jinja's range with a limit
  *

@@ -77,7 +77,10 @@ export const ChatRequest = z.strictObject({
 });
 export type ChatRequest = z.output<typeof ChatRequest>;
 
-/** Messages as templates expect them: arguments of calls are values, `developer` is `system`. */
+/**
+ * Messages as templates expect them: arguments of tool calls are parsed from JSON, and the role
+ * `developer` becomes `system`.
+ */
 export function templateMessages(messages: readonly Message[]): ChatMessage[] {
   return messages.map(({ role, content, tool_calls: calls, ...rest }) => ({
     ...rest,
