@@ -1,20 +1,14 @@
 /**
  * Matches where layers are in several groups: a prefix counts as far as every group has it.
  */
-import {
-  type GroupMatch,
-  groupScope,
-  type LookUp,
-  NO_MATCH,
-  type PrefixMatch,
-} from "#kvcache/contents";
+import { type GroupMatch, groupScope, type LookUp, type PrefixMatch } from "#kvcache/contents";
 
 /** How the groups of a cache are searched. */
 export interface GroupSearch {
   readonly groups: number;
   readonly blockTokens: number;
-  /** The longest stored prefix of a prompt in the group of its scope. */
-  find(prompt: LookUp): GroupMatch;
+  /** The longest stored prefix of a prompt in the group of its scope; `further` is not read. */
+  find(prompt: LookUp): PrefixMatch;
 }
 
 /**
@@ -22,8 +16,7 @@ export interface GroupSearch {
  * alone end the prefix for all; its `onDisk` lists them.
  */
 export function matchGroups(prompt: LookUp, search: GroupSearch): PrefixMatch {
-  const { blockTokens, groups } = search;
-  if (groups === 1) return { ...search.find(prompt), further: NO_MATCH.further };
+  const { blockTokens } = search;
   let parts = findAll(prompt, search);
   for (;;) {
     // A prefix may be shorter in a group than what is stored of it, where its end is in the middle
@@ -43,7 +36,7 @@ export function matchGroups(prompt: LookUp, search: GroupSearch): PrefixMatch {
   return { ...first, further };
 }
 
-function findAll(prompt: LookUp, { groups, find }: GroupSearch): GroupMatch[] {
+function findAll(prompt: LookUp, { groups, find }: GroupSearch): PrefixMatch[] {
   return Array.from({ length: groups }, (_, group) => find(inGroup(prompt, group)));
 }
 

@@ -5,7 +5,6 @@ import {
   type CacheLevel,
   type ContentKeys,
   groupScope,
-  matchParts,
   NO_MATCH,
   type NodeId,
   type PrefixMatch,
@@ -108,10 +107,7 @@ export class KvCache {
   /** Counters since the start, of all levels. */
   stats(): CacheStats {
     return cacheStats({
-      books: this.#books,
-      reuse: this.#reuse,
-      swap: this.#swap,
-      disk: this.#disk,
+      ...{ books: this.#books, reuse: this.#reuse, swap: this.#swap, disk: this.#disk },
       copiedBlocks: this.#tables.copiedBlocks,
     });
   }
@@ -149,6 +145,7 @@ export class KvCache {
     if (!this.prefixCaching) return NO_MATCH;
     const prompt = { scope, tokens, keys };
     const { groupCount: groups, blockTokens } = this;
+    if (groups === 1) return this.#reuse.match(prompt);
     return matchGroups(prompt, { groups, blockTokens, find: (part) => this.#reuse.match(part) });
   }
 
@@ -174,19 +171,20 @@ export class KvCache {
    * sees, against eviction. All tables that a step fills are held first, then settled.
    */
   hold(table: BlockTable, match: PrefixMatch): void {
-    const matches = matchParts(match);
-    for (const [group, part] of this.#tables.partsOf(table).entries()) {
+    const parts = this.#tables.partsOf(table);
+    this.#reuse.hold(table, match, this.unseenBlocks(match.tokens));
+    for (let group = 1; group < parts.length; group++) {
       const unseen = this.unseenBlocks(match.tokens, group);
-      this.#reuse.hold(part, matches[group] ?? NO_MATCH, unseen);
+      this.#reuse.hold(parts[group] ?? table, match.further[group - 1] ?? NO_MATCH, unseen);
     }
   }
 
   /** Makes a held match usable: moves contents to the device, copies a partial block. */
   settle(table: BlockTable, match: PrefixMatch): void {
-    const matches = matchParts(match);
-    for (const [group, part] of table.parts.entries()) {
-      // A token counts once as found, however many groups there are.
-      this.#reuse.settle(part, matches[group] ?? NO_MATCH, group === 0);
+    this.#reuse.settle(table, match, true);
+    // A token counts once as found, however many groups there are.
+    for (let group = 1; group < table.parts.length; group++) {
+      this.#reuse.settle(table.parts[group] ?? table, match.further[group - 1] ?? NO_MATCH, false);
     }
   }
 
@@ -232,8 +230,8 @@ export class KvCache {
   }
 
   /**
-   * Sets the priority, 0 to 100, that the table's blocks from `start` up to `end` have when unheld.
-   * For the policies priority and true-priority; others ignore it.
+   * Sets the priority, 0 to 100, of the table's blocks from `start` up to `end` when unheld, for
+   * the policies priority and true-priority.
    */
   prioritise(table: BlockTable, start: number, end: number, priority: number): void {
     for (let index = start; index < end; index++) {

@@ -8,6 +8,7 @@ import {
   NO_MATCH,
   type NodeId,
   type PartialMatch,
+  type PrefixMatch,
   placeOf,
 } from "#kvcache/contents";
 import type { CacheBooks } from "#kvcache/levels";
@@ -49,8 +50,8 @@ export class PrefixReuse {
     return this.#hitTokens[level];
   }
 
-  /** See `KvCache.match`. */
-  match(prompt: LookUp): GroupMatch {
+  /** See `KvCache.match`: the prefix in the group of layers that the scope is for. */
+  match(prompt: LookUp): PrefixMatch {
     const { blockTokens } = this.#options;
     const usable = prompt.tokens.length - 1;
     const blocks: BlockId[] = [];
@@ -72,7 +73,8 @@ export class PrefixReuse {
     const full = blocks.length * blockTokens;
     const partial = onDisk.length > 0 ? null : this.#partialMatch(prompt, tip, full);
     if (blocks.length === 0 && partial === null && onDisk.length === 0) return NO_MATCH;
-    return { blocks, tip, partial, tokens: full + (partial?.tokens ?? 0), onDisk };
+    const tokens = full + (partial?.tokens ?? 0);
+    return { blocks, tip, partial, tokens, onDisk, further: NO_MATCH.further };
   }
 
   /** See `KvCache.hold`. `unseen`: blocks of the match that its next query does not see. */
