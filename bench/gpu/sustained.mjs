@@ -37,7 +37,7 @@ const cublas = await openOrGiveUp(() => CublasLt.open(settings, session.driver.v
 const handle = cublas.create("cublasLtCreate");
 const workspaceBytes = 32 << 20;
 const waysMax = 8;
-const workspace = memory.allocate(workspaceBytes, "room for products");
+const workspace = memory.allocate(workspaceBytes, "workspace of GEMMs");
 /** Between two products, so that the clock is up again. */
 const restMs = 60;
 /** Time that is waited for at once under load. */

@@ -15,7 +15,7 @@ export interface KeySources {
 
 /** For `--help`. */
 export const API_KEY_FILE_HELP =
-  "File of such keys, one per line; # begins a comment. (default: PERIGEE_API_KEY has one)";
+  "File with API keys, one per line; # begins a comment. (default: the key in PERIGEE_API_KEY)";
 
 const VARIABLE = "PERIGEE_API_KEY";
 const FILE_BYTES_MAX = 1 << 20;
@@ -62,7 +62,7 @@ async function readKeyFile(file: string, warn: (message: string) => void): Promi
     await using handle = await open(file);
     const { mode } = await handle.stat();
     if (process.getuid !== undefined && (mode & OTHERS) !== 0) {
-      warn(`Other users of this machine may read ${file}; take that right away: chmod 600`);
+      warn(`Other users of this machine may read ${file}; remove that permission: chmod 600`);
     }
     const bytes = Buffer.alloc(FILE_BYTES_MAX + 1);
     let length = 0;

@@ -12,7 +12,7 @@ export interface CommandEntry {
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: "serve",
-    description: "Serve a model over HTTP, with OpenAI's API.",
+    description: "Serve a model over HTTP with an OpenAI-compatible API.",
     load: async () => (await import("./commands/serve.ts")).defineServe,
   },
   {
@@ -22,7 +22,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "chat",
-    description: "Talk to a model in the terminal.",
+    description: "Chat with a model in the terminal.",
     load: async () => (await import("./commands/chat.ts")).defineChat,
   },
   {
@@ -32,7 +32,9 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "replay",
-    description: "Prefix-cache hit rates of a trace, per eviction policy and pool size; no model.",
+    description:
+      "Compute prefix-cache hit rates of a trace, per eviction policy and pool size, without " +
+      "a model.",
     load: async () => (await import("./commands/replay.ts")).defineReplay,
   },
   {
@@ -42,7 +44,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "doctor",
-    description: "Say what this machine can run, what is missing and how to get it.",
+    description: "Report what this machine can run, what is missing and how to install it.",
     load: async () => (await import("./commands/doctor.ts")).defineDoctor,
   },
 ];

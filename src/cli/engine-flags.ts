@@ -29,7 +29,8 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
 export function addEngineFlags(command: Command): void {
   command.argument(
     "[model]",
-    "A directory, a .gguf file or a Hugging Face id that was pulled. (default: the bundled model)",
+    "A directory, a .gguf file or the Hugging Face id of a downloaded model. (default: the " +
+      "bundled model)",
   );
   engineFlags.addTo(command, "Model and engine:");
 }

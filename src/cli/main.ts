@@ -25,7 +25,7 @@ async function program(wanted: string | undefined): Promise<Command> {
     .version(packageVersion(), "-V, --version", "Print the version.")
     .helpOption("-h, --help", "Print this help.")
     .helpCommand("help [command]", "Print help of a command.")
-    .option("--verbose", "Tell on standard error what loading took, and on failure the stack.")
+    .option("--verbose", "Print loading times, and the stack trace of an error, on standard error.")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ outputError: (text, write) => write(oneLine(text, "perigee --help")) })
     .showSuggestionAfterError()

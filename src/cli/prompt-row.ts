@@ -83,9 +83,11 @@ function checkSampling(
 ): void {
   const stranger = Object.keys(written).find((key) => !isKnown(camelCase(key), check));
   if (stranger !== undefined) {
-    const known = "known are prompt, prompt_token_ids and what perigee generate --help says of";
+    const known = "known fields are prompt, prompt_token_ids and the options that";
     const name = shortened(stranger);
-    const problem = `${name} is not a known field; ${known} sampling, e.g. max_tokens`;
+    const problem =
+      `${name} is not a known field; ${known} perigee generate --help lists for sampling, ` +
+      "e.g. max_tokens";
     throw rowRefusal(place, problem, { param: name });
   }
   const problem = check.sampling.findProblem(check.flags, sampling);

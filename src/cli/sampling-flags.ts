@@ -3,7 +3,7 @@ import { SchemaFlags } from "./flags.ts";
 
 /** Heading in `--help`. */
 export const SAMPLING_HEADING =
-  "Sampling (the model's generation_config.json goes before defaults):";
+  "Sampling (the model's generation_config.json replaces these defaults):";
 
 const HIDDEN = ["detokenize", "extraArgs", "streamInterval", "outputKind", "flatLogprobs"];
 
@@ -24,13 +24,14 @@ export function samplingFlags(options: SamplingFlagOptions): SchemaFlags {
     rename: Object.fromEntries([...HIDDEN, ...hidden].map((name) => [name, null])),
     defaults: { maxTokens },
     help: {
-      temperature: `0 is greedy, 2 is wild. (default: ${temperature})`,
+      temperature: `0 is greedy; higher values are more random. (default: ${temperature})`,
       n: "Completions per prompt. (default: 1)",
-      beamWidth: "Search with this many beams and print the best. (default: draw tokens)",
-      stop: "String that ends the output; may be given again.",
-      badWords: "Text that must not appear; may be given again.",
-      spacesBetweenSpecialTokens: "Off: no space between special tokens that are kept.",
-      skipReadingPrefixCache: "Compute every prompt token. (default: with --prompt-logprobs)",
+      beamWidth: "Beam search with this many beams, which prints the best. (default: sampling)",
+      stop: "String that ends the output; may be repeated.",
+      badWords: "Text that must not appear; may be repeated.",
+      spacesBetweenSpecialTokens: "Off: no spaces between special tokens in the text.",
+      skipReadingPrefixCache:
+        "Compute the whole prompt, cached or not. (default: with --prompt-logprobs)",
       structuredOutput:
         'What the output must match, one of {"json": SCHEMA}, {"jsonObject": true}, ' +
         '{"regex": "…"}, {"choice": ["…"]}, {"grammar": "EBNF"}, {"structuralTag": …}.',

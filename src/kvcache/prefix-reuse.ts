@@ -79,7 +79,7 @@ export class PrefixReuse {
 
   /** See `KvCache.hold`. `unseen`: blocks of the match that its next query does not see. */
   hold(table: BlockTable, match: GroupMatch, unseen: BlockRange): void {
-    assert(table.length === 0, "Cannot adopt a prefix behind other blocks");
+    assert(table.length === 0, "Cannot adopt a prefix into a table that has blocks");
     this.#broughtBack.clear();
     let index = 0;
     for (const block of match.blocks) {

@@ -16,7 +16,7 @@ export interface Cut {
 
 /** See `KvCache.truncate`. */
 export function truncate(books: CacheBooks, { prompt, keep, blockTokens }: Cut): number {
-  assert(keep >= 0, "Cannot keep less than nothing");
+  assert(keep >= 0, "Cannot truncate: the tokens to keep must be at least 0");
   const chain = storedChain(books, prompt, blockTokens);
   const firstCut = Math.ceil(keep / blockTokens);
   let first = chain.length;
@@ -54,7 +54,7 @@ function storedChain({ index }: CacheBooks, prompt: LookUp, blockTokens: number)
 /** Whether a node's blocks are unheld, and it has no child but the chain's next node. */
 function isAlone(books: CacheBooks, chain: readonly NodeId[], at: number): boolean {
   const node = chain[at];
-  assert(node !== undefined, "Cannot look behind a chain");
+  assert(node !== undefined, "Cannot look past the end of a chain");
   const { index } = books;
   const isLast = at === chain.length - 1;
   if (isLast ? index.hasChildren(node) : index.hasSeveralChildren(node)) return false;

@@ -76,7 +76,7 @@ export class DecoderLayers {
       const group = place === undefined ? undefined : staged.groups[place.group];
       assert(
         place !== undefined && group !== undefined,
-        `Cannot run layer ${index}: its keys and values have no place`,
+        `Cannot run layer ${index}: the KV pool has no layer for it`,
       );
       const run = { layer, spec, index, place: place.layer, group, cache, staged, wanted };
       delta = this.#layer(run, delta);

@@ -212,7 +212,7 @@ export class Decoder {
     const { logitRowsMax } = this.#limits;
     const few = wantedRows !== undefined && wantedRows.length <= logitRowsMax;
     for (const row of wantedRows ?? []) {
-      assert(row >= 0 && row < tokens, `Cannot want row ${row} of a step of ${tokens} tokens`);
+      assert(row >= 0 && row < tokens, `Cannot request row ${row} of a step of ${tokens} tokens`);
     }
     this.#wanted = few && wantedRows.length < tokens ? wantedRows.slice() : null;
     const takes = tokenSources !== undefined;
@@ -276,7 +276,10 @@ function placesOf(rows: Int32Array, wanted: Int32Array): Int32Array {
   const places = new Map(Array.from(wanted, (row, place) => [row, place]));
   return rows.map((row) => {
     const place = places.get(row);
-    assert(place !== undefined, `Cannot read row ${row}: it was not wanted when it was computed`);
+    assert(
+      place !== undefined,
+      `Cannot read row ${row}: it was not requested when the step was staged`,
+    );
     return place;
   });
 }

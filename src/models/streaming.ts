@@ -67,7 +67,8 @@ export function checkStreaming(spec: DecoderSpec, { window, sinkTokens }: Stream
     throw unusable(
       spec,
       "attentionSinks",
-      "layers must see everything, some have windows of their own; set attentionSinks to 0",
+      "layers must attend to all positions, some have windows of their own; set " +
+        "attentionSinks to 0",
     );
   }
   if (window > spec.contextTokensMax) {

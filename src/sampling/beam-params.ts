@@ -14,19 +14,21 @@ export const beamFields = {
     .max(beamWidthMax)
     .nullish()
     .transform((value) => value ?? null)
-    .describe("Search with this many beams and return the n best; null: draw tokens."),
+    .describe("Beam search with this many beams, which returns the n best; null: sampling."),
   lengthPenalty: z
     .number()
     .min(-lengthPenaltyLimit)
     .max(lengthPenaltyLimit)
     .default(1)
-    .describe("Beams: log-probability / length ** this is the score; above 0 favours long ones."),
+    .describe(
+      "Beam search: score = log-probability / length ** lengthPenalty; above 0 favours long beams.",
+    ),
   earlyStopping: z
     .union([z.boolean(), z.literal("never")])
     .default(false)
     .describe(
-      "Beams: with enough finished ones, end at once (true), when a better one is unlikely " +
-        "(false), or when it is impossible (never).",
+      "Beam search: with enough finished beams, stop at once (true), when a better one is " +
+        "unlikely (false), or when it is impossible (never).",
     ),
 };
 

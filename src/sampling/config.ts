@@ -29,7 +29,7 @@ export const GrammarOptions = z
       .min(1)
       .max(1024)
       .default(64)
-      .describe("Deepest nesting of brackets in such a source."),
+      .describe("Deepest nesting of brackets in a grammar's source."),
     compileMsMax: z
       .int()
       .positive()
@@ -61,19 +61,19 @@ export const GrammarOptions = z
       .min(100)
       .default(20_000)
       .describe(
-        "Most such work and items for a token of a request on average, beyond what 64 tokens " +
-          "may take: what a step that others share waits for.",
+        "Most lexer work and parser items per token of a request, on average and beyond those " +
+          "of 64 tokens; it bounds how long the other sequences of a step wait.",
       ),
     ambiguityMax: z
       .int()
       .min(100)
       .default(20_000)
-      .describe("Most parser items at one place of an output: ambiguous grammars need many."),
+      .describe("Most parser items at one position of an output: ambiguous grammars need many."),
     cacheBytesMax: z
       .int()
       .nonnegative()
       .default(64 * mebibyte)
-      .describe("Memory of compiled grammars that are kept for the next request."),
+      .describe("Memory for compiled grammars that are kept for later requests."),
     whitespaceMax: z
       .int()
       .min(0)
@@ -81,7 +81,7 @@ export const GrammarOptions = z
       .default(0)
       .describe(
         "Most whitespace characters between two JSON tokens; 0: compact JSON, with at most " +
-          "one space behind a comma or a colon.",
+          "one space after a comma or a colon.",
       ),
   })
   .readonly();

@@ -39,7 +39,7 @@ export const StructuredOutput = z
     jsonObject: z.literal(true).optional().describe("Any JSON object."),
     regex: z.string().min(1).optional().describe("Regular expression, matched as a whole."),
     choice: z.array(z.string().min(1)).min(1).optional().describe("One of these strings."),
-    grammar: z.string().min(1).optional().describe("EBNF grammar with a `root` rule."),
+    grammar: z.string().min(1).optional().describe("EBNF grammar with a rule named `root`."),
     structuralTag: z
       .union([z.string(), anyObject])
       .optional()
@@ -55,7 +55,7 @@ const RepetitionDetection = z
   .strictObject({
     patternTokensMax: z.int().min(1).max(patternTokensMost).describe("Longest pattern, in tokens."),
     patternTokensMin: z.int().min(1).default(1).describe("Shortest pattern, in tokens."),
-    count: z.int().min(2).max(patternCountMost).describe("Times in a row."),
+    count: z.int().min(2).max(patternCountMost).describe("Repetitions in a row."),
   })
   .refine((rule) => rule.patternTokensMin <= rule.patternTokensMax, {
     path: ["patternTokensMin"],
@@ -82,15 +82,22 @@ export const SamplingParams = z
       // Devices take 32 bits, where a smaller value may round to 0: an empty set. The likeliest
       // token has more.
       .transform((value) => Math.max(value, topPFloor))
-      .describe("Nucleus: smallest set with this mass."),
+      .describe(
+        "Nucleus sampling: the smallest set of likeliest tokens with this total probability.",
+      ),
     topK: z
       .int()
       .min(-1)
       .default(0)
       // Devices take 32 bits; no vocabulary has as many tokens.
       .transform((value) => Math.min(Math.max(value, 0), INT32_MAX))
-      .describe("Keep the k likeliest; -1 and 0: all."),
-    minP: z.number().min(0).max(1).default(0).describe("Drop below this share of the likeliest."),
+      .describe("Keep the k likeliest tokens; -1 and 0: all."),
+    minP: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0)
+      .describe("Drop tokens below this share of the likeliest token's probability."),
     repetitionPenalty: z
       .number()
       .min(1e-6)
@@ -98,19 +105,26 @@ export const SamplingParams = z
       .default(1)
       .describe("Above 1: tokens of prompt and output become less likely."),
     presencePenalty: penalty.describe("Subtracted from logits of tokens in the output."),
-    frequencyPenalty: penalty.describe("The same, times how often each was drawn."),
+    frequencyPenalty: penalty.describe(
+      "Subtracted from a token's logit for each time that it was generated.",
+    ),
     seed: z
       .union([z.int(), z.bigint().min(SEED_MIN).max(SEED_MAX)])
       .nullish()
       .transform((value) => (value === undefined || value === -1 ? null : value))
-      .describe("Same seed, same tokens, whatever else runs. null or -1: a fresh one."),
+      .describe(
+        "The same seed gives the same tokens, whatever else runs; null or -1: a random seed.",
+      ),
     stop: z
       .union([stopString, z.array(stopString).max(64)])
       .default([])
       .transform((value) => (typeof value === "string" ? [value] : value))
       .describe(`Strings that end the output: at most 64, of at most ${stopLengthMax} characters.`),
     stopTokenIds: z.array(tokenId).max(256).default([]).describe("Tokens that end the output."),
-    includeStopStrInOutput: z.boolean().default(false).describe("Keep the stop string."),
+    includeStopStrInOutput: z
+      .boolean()
+      .default(false)
+      .describe("Keep the stop string in the output."),
     ignoreEos: z.boolean().default(false).describe("Do not end at the model's end tokens."),
     minTokens: z.int().nonnegative().default(0).describe("No end before this many tokens."),
     maxTokens: z
@@ -125,20 +139,25 @@ export const SamplingParams = z
       .min(-1)
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Log-probabilities of the k likeliest beside the drawn one; -1: whole vocabulary."),
+      .describe(
+        "Log-probabilities of the k likeliest tokens and the sampled one; -1: of all tokens.",
+      ),
     promptLogprobs: z
       .int()
       .min(-1)
       .nullish()
       .transform((value) => value ?? null)
-      .describe("The same for every prompt token but the first."),
+      .describe(
+        "Log-probabilities of the k likeliest tokens at each prompt token but the first; -1: " +
+          "of all tokens.",
+      ),
     logprobTokenIds: z
       .array(tokenId)
       .min(1)
       .max(logprobTokenIdsMax)
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Log-probabilities of these tokens beside the drawn one, not of the likeliest."),
+      .describe("Log-probabilities of these tokens and the sampled one, instead of the likeliest."),
     logitBias: z
       .record(z.string().regex(/^\d+$/), z.number())
       .refine((bias) => Object.keys(bias).length <= logitBiasMax, {
@@ -160,7 +179,7 @@ export const SamplingParams = z
       .max(allowedTokensMax)
       .nullish()
       .transform((value) => value ?? null)
-      .describe(`Only these tokens, at most ${allowedTokensMax}, may be drawn.`),
+      .describe(`Only these tokens, at most ${allowedTokensMax}, may be sampled.`),
     badWords: z
       .array(z.string().min(1).max(badWordLengthMax))
       .max(badWordsMax)
@@ -174,7 +193,7 @@ export const SamplingParams = z
     spacesBetweenSpecialTokens: z
       .boolean()
       .default(true)
-      .describe("False: no space between special tokens that are kept."),
+      .describe("False: no spaces between special tokens in the text."),
     structuredOutput: StructuredOutput.nullish()
       .transform((value) => value ?? null)
       .describe("What the output must match: exactly one of these kinds."),
@@ -182,15 +201,15 @@ export const SamplingParams = z
       .boolean()
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Compute the whole prompt, stored or not. Default: when promptLogprobs is set."),
+      .describe("Compute the whole prompt, cached or not. Default: when promptLogprobs is set."),
     thinkingTokenBudget: z
       .int()
       .min(-1)
       .nullish()
       .transform((value) => (value === undefined || value === -1 ? null : value))
       .describe(
-        "Most tokens between a reasoning model's marks; null or -1: no limit. With it, what " +
-          "structuredOutput asks for holds behind the marks.",
+        "Most tokens between a reasoning model's marks; null or -1: no limit. With it, " +
+          "structuredOutput applies to the text after the marks.",
       ),
     repetitionDetection: RepetitionDetection.nullish()
       .transform((value) => value ?? null)
@@ -199,7 +218,7 @@ export const SamplingParams = z
     extraArgs: anyObject
       .nullish()
       .transform((value) => value ?? null)
-      .describe("Handed through untouched."),
+      .describe("Accepted for compatibility; has no effect."),
     outputKind: outputKind.optional(),
     flatLogprobs: flatLogprobs.optional(),
   })

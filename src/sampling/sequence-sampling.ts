@@ -160,7 +160,7 @@ export class SequenceSampling {
     if (this.#matcher?.accept(token) !== false) return;
     throw new EngineError(
       "ENGINE_STEP_FAILED",
-      `Cannot go on: the grammar must allow what is drawn, it refuses token ${token}`,
+      `Cannot continue: the grammar must allow the sampled token, it refuses token ${token}`,
     );
   }
 
@@ -170,7 +170,10 @@ export class SequenceSampling {
    * INVALID_ARGUMENT where no token may come next.
    */
   write(edits: LogitEdits, awaitedTokens = 0): void {
-    assert(!this.looksBack || awaitedTokens === 0, "Cannot look back at tokens still to be drawn");
+    assert(
+      !this.looksBack || awaitedTokens === 0,
+      "Cannot look back at tokens that are not sampled yet",
+    );
     const forced = this.#thinking?.forced() ?? null;
     if (forced !== null && this.#thinks) {
       edits.mask().set(maskOf([forced], edits.wordsPerRow));
@@ -260,8 +263,8 @@ export class SequenceSampling {
     const left = mask === null ? "the vocabulary has no other" : "they leave none";
     return new EngineError(
       "INVALID_ARGUMENT",
-      `Cannot draw token ${this.#generated.length + 1}: ${wishes.join(" and ")} must leave one ` +
-        `that may come next, ${left}`,
+      `Cannot sample token ${this.#generated.length + 1}: ${wishes.join(" and ")} must leave ` +
+        `one that may come next, ${left}`,
       { param },
     );
   }

@@ -9,18 +9,21 @@ export const SchedulerConfig = z
       .int()
       .positive()
       .default(512)
-      .describe("Most tokens one step computes: more shortens prompts, less smooths streams."),
+      .describe(
+        "Most tokens that one step computes: more speeds up prompts, fewer keep streams smooth.",
+      ),
     runningSequencesMax: z
       .int()
       .positive()
       .default(256)
-      .describe("Most sequences that hold blocks at a time."),
+      .describe("Most sequences that run and hold KV blocks at a time."),
     waitingSequencesMax: z
       .int()
       .positive()
       .default(1024)
       .describe(
-        "Most requests that wait, and most further samples of all; further ones are refused.",
+        "Most requests that wait, and most of their samples beyond the first; further " +
+          "requests are refused.",
       ),
     longPrefillTokensMax: z
       .int()
@@ -35,8 +38,8 @@ export const SchedulerConfig = z
       .nullable()
       .default(null)
       .describe(
-        "Longest that prompts should hold up a step in which sequences decode, in ms: what does " +
-          "not fit comes in later steps; null: 50 on a CPU, whatever they take on a GPU.",
+        "Longest time in ms that prompts should add to a step in which sequences decode; the " +
+          "rest of a prompt is computed in later steps. null: 50 on a CPU, no limit on a GPU.",
       ),
     chunkedPrefill: z
       .boolean()
@@ -45,11 +48,14 @@ export const SchedulerConfig = z
     policy: z
       .enum(["fcfs", "priority"])
       .default("fcfs")
-      .describe("Order of start: by arrival, or by the request's priority, then arrival."),
+      .describe("Order in which requests start: by arrival, or by their priority, then arrival."),
     preemption: z
       .enum(["auto", "swap", "recompute"])
       .default("auto")
-      .describe("How preempted sequences keep their blocks: in host memory, not, or the cheaper."),
+      .describe(
+        "What happens to a preempted sequence's blocks: swap to host memory, recompute, or " +
+          "the cheaper.",
+      ),
     // Each running sequence takes one block next: with fewer left, a resumed sequence is preempted
     // again within a block's worth of steps, and its computation is lost.
     returnHeadroomBlocks: z
@@ -63,8 +69,8 @@ export const SchedulerConfig = z
       .nullable()
       .default(null)
       .describe(
-        "Most tokens of a sequence, prompt included; null: what the model allows. LongRoPE takes " +
-          "its short factors where this is at most the original context, else its long ones.",
+        "Most tokens of a sequence, prompt included. LongRoPE uses its short factors if this " +
+          "is at most the original context, else its long ones; null: what the model allows.",
       ),
   })
   .refine((config) => config.stepTokensMax >= config.runningSequencesMax, {

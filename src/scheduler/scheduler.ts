@@ -360,7 +360,7 @@ export class Scheduler {
     if (this.#books.waitingCount + sequences <= most) return;
     const cannot = `Cannot queue request: at most ${most} sequences may wait, current value is`;
     if (sequences > most) {
-      throw new EngineError("INVALID_ARGUMENT", `${cannot} ${sequences}; ask for less`);
+      throw new EngineError("INVALID_ARGUMENT", `${cannot} ${sequences}; ask for fewer`);
     }
     const waiting = this.#books.countWaiting();
     const requests = waiting.requests + coming;

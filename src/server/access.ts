@@ -20,7 +20,7 @@ export function requireApiKey(app: FastifyInstance, apiKeys: readonly string[]):
     if (matches === 0) {
       throw new EngineError(
         "UNAUTHORIZED",
-        "Cannot accept request: a known API key is needed; send `Authorization: Bearer KEY`",
+        "Cannot accept request: a valid API key is needed; send `Authorization: Bearer KEY`",
       );
     }
   });

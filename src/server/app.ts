@@ -136,7 +136,7 @@ function limitConnections(app: FastifyInstance, config: ServerConfig): void {
   const stop = enforceWriteDeadline(app.server, config.writeTimeoutMs, (address) => {
     app.log.info(
       { address, ms: config.writeTimeoutMs },
-      "closed a connection: nobody reads what it was sent",
+      "closed a connection: its client stopped reading",
     );
   });
   app.addHook("onClose", async () => stop());

@@ -4,12 +4,31 @@ import { invalidSetting, issueText } from "#base";
 /** Default sampling parameters of requests, from the model's authors or from the operator. */
 export const SamplingDefaults = z
   .strictObject({
-    temperature: z.number().min(0).max(2).optional().describe("0 is greedy."),
-    topP: z.number().gt(0).max(1).optional().describe("Nucleus: smallest set with this mass."),
-    topK: z.int().min(-1).optional().describe("Keep the k likeliest; -1 and 0: all."),
-    minP: z.number().min(0).max(1).optional().describe("Drop below this share of the likeliest."),
-    repetitionPenalty: z.number().gt(0).optional().describe("1: none."),
-    maxTokens: z.int().positive().optional().describe("Most new tokens."),
+    temperature: z.number().min(0).max(2).optional().describe("Default temperature; 0 is greedy."),
+    topP: z
+      .number()
+      .gt(0)
+      .max(1)
+      .optional()
+      .describe(
+        "Default top_p: sample from the smallest set of likeliest tokens with this total " +
+          "probability.",
+      ),
+    topK: z
+      .int()
+      .min(-1)
+      .optional()
+      .describe("Default top_k: keep the k likeliest tokens; -1 and 0: all."),
+    minP: z
+      .number()
+      .min(0)
+      .max(1)
+      .optional()
+      .describe(
+        "Default min_p: drop tokens below this share of the likeliest token's probability.",
+      ),
+    repetitionPenalty: z.number().gt(0).optional().describe("Default repetition penalty; 1: none."),
+    maxTokens: z.int().positive().optional().describe("Default of the most new tokens."),
   })
   .readonly();
 export type SamplingDefaults = z.output<typeof SamplingDefaults>;
@@ -22,19 +41,24 @@ export const ServerOptions = z
     apiKey: z
       .array(z.string().min(1))
       .default([])
-      .describe("Keys that clients may use as bearer token; none: open to all."),
+      .describe(
+        "API keys, one of which clients must send as bearer token; none: no key is needed.",
+      ),
     servedModelName: z
       .array(z.string().min(1))
       .default([])
-      .describe("Names that clients may ask for, first is shown; none: the model's own."),
+      .describe(
+        "Model names that clients may request; the first is shown in answers. none: the " +
+          "model's own.",
+      ),
     requestBytesMax: z
       .int()
       .positive()
       .nullable()
       .default(null)
       .describe(
-        "Longest request body; null: 16 bytes for each token of the context, at least 4 MiB. " +
-          "Half of it may be numbers.",
+        "Longest request body, of which half may be numbers; null: 16 bytes for each token of " +
+          "the context, at least 4 MiB.",
       ),
     requestValuesMax: z
       .int()
@@ -55,12 +79,14 @@ export const ServerOptions = z
       .int()
       .nonnegative()
       .default(120_000)
-      .describe("Longest step of the engine before health answers are 503; 0: no limit."),
+      .describe(
+        "Longest time that one engine step may take before /health answers 503; 0: no limit.",
+      ),
     concurrentRequestsMax: z
       .int()
       .positive()
       .default(1024)
-      .describe("Requests in work at once; more get 429 and Retry-After."),
+      .describe("Most concurrent requests; further ones get 429 and Retry-After."),
     requestTimeoutMs: z
       .int()
       .nonnegative()
@@ -76,8 +102,8 @@ export const ServerOptions = z
       .positive()
       .default(30_000)
       .describe(
-        "Time in which a client must take some of what waits for it; then its connection is " +
-          "closed, and its request ends.",
+        "Longest time in which a client reads nothing of the data that waits for it; then its " +
+          "connection is closed, and its request ends.",
       ),
     idleTimeoutMs: z
       .int()
@@ -88,22 +114,24 @@ export const ServerOptions = z
       .int()
       .positive()
       .default(4096)
-      .describe("Open connections; further ones are closed at once."),
+      .describe("Most open connections; further ones are closed at once."),
     kvEventStreamsMax: z
       .int()
       .positive()
       .default(64)
-      .describe("Clients that may follow KV events at once; more get 429."),
+      .describe("Most clients that follow KV events at once; further ones get 429."),
     streamKeepAliveMs: z
       .int()
       .positive()
       .default(15_000)
-      .describe("Longest silence of a stream before a comment tells proxies that it lives."),
+      .describe(
+        "Longest silence of a stream before a comment is sent, so that proxies keep it open.",
+      ),
     shutdownTimeoutMs: z
       .int()
       .nonnegative()
       .default(30_000)
-      .describe("Time that running requests get to finish at shutdown."),
+      .describe("Time for running requests to finish at shutdown."),
     corsOrigins: z
       .array(z.string().min(1))
       .default([])
@@ -123,7 +151,7 @@ export const ServerOptions = z
     logLevel: z
       .enum(["silent", "error", "warn", "info", "debug"])
       .default("info")
-      .describe("Least important log line to write, on standard error."),
+      .describe("Lowest level of the log lines that are written to standard error."),
     kvEventsZmq: z
       .string()
       .nullable()
@@ -145,7 +173,7 @@ export const ServerOptions = z
       .default("")
       .describe("First frame of published events; llm-d wants kv@ADDRESS@MODEL."),
     defaultSampling: SamplingDefaults.prefault({}).describe(
-      "Sampling where a request says nothing.",
+      "Sampling parameters of requests that leave them out.",
     ),
   })
   .refine((options) => options.kvEventsZmqReplay === null || options.kvEventsZmq !== null, {

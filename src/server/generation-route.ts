@@ -13,7 +13,7 @@ import { logFailure, noteCall } from "./request-log.ts";
 export type CallHandler = (context: ServerContext, body: unknown, call: Call) => Promise<Answer>;
 
 /** Created once: a new error per request would cost a stack trace each. */
-const OVER = new EngineError("ABORTED", "Cannot go on: the answer is out");
+const OVER = new EngineError("ABORTED", "Cannot continue: the answer was already sent");
 
 /** Registers `POST path`. The handler's signal is aborted as soon as the client disconnects. */
 export function generationRoute(
@@ -154,7 +154,7 @@ function finished(response: ServerResponse): Promise<void> {
 function checkHealth({ model }: ServerContext): void {
   const health = model.health();
   if (health.state !== "dead") return;
-  throw new EngineError("ENGINE_DEAD", `Cannot accept request: the engine is gone`);
+  throw new EngineError("ENGINE_DEAD", "Cannot accept request: the engine has stopped");
 }
 
 /** The body's `request_id`, or the HTTP request's id (from a header, or generated). */
@@ -165,5 +165,5 @@ function callId({ body, id }: FastifyRequest): string {
 }
 
 function hungUp(): EngineError {
-  return new EngineError("ABORTED", "Cannot complete request: the client hung up");
+  return new EngineError("ABORTED", "Cannot complete request: the client disconnected");
 }

@@ -66,7 +66,7 @@ function levelCounters(): readonly Metric[] {
     perLevel("kv_cache_offloaded_blocks_total", "Blocks copied to the next level.", (level) => {
       return level.level === "disk" ? null : level.offloaded;
     }),
-    perLevel("kv_cache_onboarded_blocks_total", "Blocks copied from a level to use.", (level) => {
+    perLevel("kv_cache_onboarded_blocks_total", "Blocks loaded from a level.", (level) => {
       return level.level === "device" ? null : level.onboarded;
     }),
     {
@@ -98,9 +98,13 @@ function moveCounters(): readonly Metric[] {
     perDirection("kv_cache_moved_blocks_total", "Blocks moved.", "blocks"),
     perDirection("kv_cache_moved_bytes_total", "Bytes of blocks moved.", "bytes"),
     perDirection("kv_cache_move_seconds_total", "Time that moving took.", "seconds"),
-    single("kv_cache_copied_blocks_total", "Shared blocks copied before a write.", (cache) => {
-      return cache.copiedBlocks;
-    }),
+    single(
+      "kv_cache_copied_blocks_total",
+      "Shared blocks that were copied before a write.",
+      (cache) => {
+        return cache.copiedBlocks;
+      },
+    ),
     {
       name: "kv_cache_swapped_blocks_total",
       help: "Blocks of preempted sequences that went to host memory, and came back.",
@@ -120,7 +124,7 @@ function schedulingCounters(): readonly Metric[] {
   return [
     {
       name: "preemptions_total",
-      help: "Sequences that lost their place, by what became of their blocks.",
+      help: "Preempted sequences, by what became of their blocks.",
       labelNames: ["kind"],
       samples: ({ preemptions, swapPreemptions }) => [
         { labels: { kind: "swap" }, value: swapPreemptions },
@@ -129,7 +133,7 @@ function schedulingCounters(): readonly Metric[] {
     },
     {
       name: "sequence_forks_total",
-      help: "Sequences that came to share a prompt's blocks instead of computing it.",
+      help: "Sequences that share a prompt's blocks instead of computing it.",
       samples: ({ forks }) => [{ value: forks }],
     },
     {
@@ -144,12 +148,12 @@ function eventCounters(events: KvEventSource): readonly Metric[] {
   return [
     {
       name: "kv_events_total",
-      help: "Events that the cache told.",
+      help: "KV events that the cache recorded.",
       samples: () => (events.enabled ? [{ value: events.nextId }] : []),
     },
     {
       name: "kv_events_dropped_total",
-      help: "Events that left the buffer: readers that have not had them lost them.",
+      help: "KV events dropped from the buffer; readers that had not read them miss them.",
       samples: () => (events.enabled ? [{ value: events.firstId }] : []),
     },
   ];
@@ -160,16 +164,24 @@ function vllmCounters(): readonly Metric[] {
   return [
     {
       name: "external_prefix_cache_queries_total",
-      help: "Tokens looked up behind the device: in host memory and on disk.",
+      help: "Tokens looked up beyond the device: in host memory and on disk.",
       samples: (stats) => external(stats, (outside) => stats.prefixQueriedTokens - outside.device),
     },
     {
       name: "external_prefix_cache_hits_total",
-      help: "Tokens found behind the device: in host memory and on disk.",
+      help: "Tokens found beyond the device: in host memory and on disk.",
       samples: (stats) => external(stats, (outside) => outside.host + outside.disk),
     },
-    transfers("kv_offload_total_bytes_total", "Bytes moved, as vLLM calls it.", "bytes"),
-    transfers("kv_offload_total_time_total", "Seconds of moving, as vLLM calls it.", "seconds"),
+    transfers(
+      "kv_offload_total_bytes_total",
+      "Bytes of KV blocks moved, under vLLM's name.",
+      "bytes",
+    ),
+    transfers(
+      "kv_offload_total_time_total",
+      "Seconds spent moving KV blocks, under vLLM's name.",
+      "seconds",
+    ),
   ];
 }
 

@@ -35,12 +35,15 @@ export const HISTOGRAMS = {
   time_to_first_token_seconds: { help: "Arrival to first token.", buckets: FIRST_TOKEN },
   inter_token_latency_seconds: { help: "Time between tokens.", buckets: TOKEN_LATENCY },
   request_time_per_output_token_seconds: {
-    help: "Decode time of a request over its tokens.",
+    help: "Decode time of a request per generated token.",
     buckets: TOKEN_LATENCY,
   },
   e2e_request_latency_seconds: { help: "Arrival to last token.", buckets: REQUEST_LATENCY },
-  request_queue_time_seconds: { help: "Time waiting for a place.", buckets: REQUEST_LATENCY },
-  request_inference_time_seconds: { help: "Prefill and decode.", buckets: REQUEST_LATENCY },
+  request_queue_time_seconds: { help: "Time in the queue.", buckets: REQUEST_LATENCY },
+  request_inference_time_seconds: {
+    help: "Time from start to last token: prefill and decode.",
+    buckets: REQUEST_LATENCY,
+  },
   request_prefill_time_seconds: { help: "Start to first token.", buckets: REQUEST_LATENCY },
   request_decode_time_seconds: { help: "First to last token.", buckets: REQUEST_LATENCY },
   request_prompt_tokens: { help: "Prompt tokens of a request.", buckets: TOKENS },
@@ -63,11 +66,15 @@ export function engineGauges(info: ModelInfo): readonly Metric[] {
   const config = cacheConfig(info);
   return [
     metric("num_requests_running", "Requests in the running batch.", (stats) => stats.running),
-    metric("num_requests_waiting", "Requests waiting for a place.", (stats) => stats.waiting),
-    metric("num_requests_paused", "Of both, those with readers behind.", (stats) => stats.paused),
+    metric("num_requests_waiting", "Requests waiting in the queue.", (stats) => stats.waiting),
+    metric(
+      "num_requests_paused",
+      "Running or waiting requests that are paused until their readers catch up.",
+      (stats) => stats.paused,
+    ),
     {
       name: "num_requests_waiting_by_reason",
-      help: "Requests waiting for a place, by reason.",
+      help: "Requests waiting in the queue, by reason.",
       labelNames: ["reason"],
       samples: (stats) => [
         { labels: { reason: "capacity" }, value: stats.waiting },
@@ -75,12 +82,12 @@ export function engineGauges(info: ModelInfo): readonly Metric[] {
       ],
     },
     metric("kv_cache_usage_perc", "Share of KV blocks held by sequences, 0 to 1.", heldShare),
-    metric("kv_blocks_cached", "KV blocks that no one holds but can be hit.", (stats) => {
+    metric("kv_blocks_cached", "Cached KV blocks that no sequence holds.", (stats) => {
       return stats.cachedBlocks;
     }),
     {
       name: "cache_config_info",
-      help: "How the KV cache is laid out; always 1.",
+      help: "Configuration of the KV cache, as labels; always 1.",
       labelNames: Object.keys(config),
       samples: () => [{ labels: config, value: 1 }],
     },
@@ -118,7 +125,7 @@ export function engineCounters(events: KvEventSource): readonly Metric[] {
     metric("prefix_cache_hits_total", "Tokens found in the prefix cache.", (stats) => {
       return stats.prefixHitTokens;
     }),
-    metric("num_preemptions_total", "Sequences that lost their place.", (stats) => {
+    metric("num_preemptions_total", "Preempted sequences.", (stats) => {
       return stats.preemptions;
     }),
     metric("steps_total", "Steps of the engine.", (stats) => stats.steps),

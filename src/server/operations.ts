@@ -68,7 +68,7 @@ function serverHealth({ model, admission }: ServerContext): EngineHealth {
 function livenessProblem({ model, config }: ServerContext): EngineError | null {
   const health = model.health();
   if (health.state === "dead") {
-    return new EngineError("ENGINE_DEAD", `The engine is gone: ${health.reason}`);
+    return new EngineError("ENGINE_DEAD", `The engine has stopped: ${health.reason}`);
   }
   const turnMs = model.turnMs?.() ?? 0;
   if (config.stuckAfterMs === 0 || turnMs <= config.stuckAfterMs) return null;
@@ -79,7 +79,10 @@ function livenessProblem({ model, config }: ServerContext): EngineError | null {
 function readinessProblem(context: ServerContext): EngineError | null {
   const problem = livenessProblem(context);
   if (problem !== null || serverHealth(context).state !== "draining") return problem;
-  return new EngineError("SHUTTING_DOWN", "The server finishes what runs and takes no more");
+  return new EngineError(
+    "SHUTTING_DOWN",
+    "The server is shutting down: running requests finish, new ones are refused",
+  );
 }
 
 /** Model, state and options for operators, without the API keys. */

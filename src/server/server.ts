@@ -189,8 +189,8 @@ async function startKvPublisher(
   if (!kvEvents.enabled) {
     throw new EngineError(
       "INVALID_ARGUMENT",
-      "Cannot publish KV events: the model's cache must tell them, " +
-        `${info.name} does not; serve a decoder with eventBufferMax above 0`,
+      `Cannot publish KV events: the model's cache must record them, that of ${info.name} ` +
+        "does not; serve a decoder with eventBufferMax above 0",
       { param: "kvEventsZmq" },
     );
   }

@@ -109,7 +109,7 @@ class CacheReplay {
     cache.adopt(table, match);
     const blocks = Math.min(cache.blocksFor(ids.length), cache.totalBlocks);
     const taken = cache.allocate(table, blocks - hits);
-    assert(taken, "Cannot replay a request: nobody else holds blocks");
+    assert(taken, "Cannot replay a request: all blocks must be available");
     cache.publish(table, this.#tokens, Math.min(ids.length, blocks * cache.blockTokens));
     this.#operations += hits + blocks + (table.publishedBlocks - hits) + blocks;
     this.#prioritise(table, request.priorities);

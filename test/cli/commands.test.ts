@@ -34,7 +34,7 @@ async function measureAgain(url: string, sizes: readonly string[], seed: number)
   const again = await measure("--seed", String(JSON.parse(fresh.stdout).seed));
   expect(JSON.parse(again.stdout).cachedShare).toBeGreaterThan(0.9);
   expect(again.stderr).toMatch(
-    /^perigee: (9\d|100) % of the prompts' tokens came out of the server/,
+    /^perigee: (9\d|100) % of the prompt tokens were in the server's prefix cache/,
   );
   if (!full) return;
   const chat = JSON.parse((await measure("--chat")).stdout);
@@ -212,7 +212,7 @@ describe.runIf(built)("perigee", () => {
     expect(await exited).toEqual([0, null]);
     // Standard error is no terminal here: start lines and request lines alike are JSON.
     const lines = jsonLines(log);
-    expect(lines.map(({ msg }) => msg)).toContain("SIGTERM, finishing what runs");
+    expect(lines.map(({ msg }) => msg)).toContain("SIGTERM: finishing the running requests");
     expect(lines.find(({ url: at }) => at === url)).toMatchObject({ model: "pocket", level: 30 });
     const request = lines.find(({ url: path }) => path === "/v1/completions");
     expect(request).toMatchObject({ status: 200, completionTokens: 8, reqId: request?.requestId });

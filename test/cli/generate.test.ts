@@ -102,7 +102,7 @@ describe.runIf(built)("perigee generate", () => {
     const ran = await perigee(words, { signal: "SIGINT" });
     expect(ran.code).toBe(130);
     expect(ran.stdout).toMatch(/.\n$/s);
-    expect(ran.stderr).toMatch(/^perigee: interrupted: \d+ tokens were made\n$/);
+    expect(ran.stderr).toMatch(/^perigee: interrupted: \d+ tokens were generated\n$/);
   });
 
   test("keeps what is finished at an interrupt", async () => {

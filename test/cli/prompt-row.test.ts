@@ -53,7 +53,7 @@ test.for<[string, string]>([
   ['{"prompt": "x", "prompt_token_ids": [1]}', "wanted either"],
   ['{"prompt_token_ids": []}', "wanted either"],
   ['{"prompt_token_ids": [-1]}', "wanted either"],
-  ['{"prompt": "x", "max_token": 3}', "max_token is not a known field; known are"],
+  ['{"prompt": "x", "max_token": 3}', "max_token is not a known field; known fields are"],
   ['{"prompt": "x", "max_tokens": 0}', "max_tokens must be more than 0, current value is 0"],
   ['{"prompt": "x", "n": 2}', "n must be 1 with greedy sampling (temperature 0)"],
   ['{"prompt": "x", "beam_width": 2, "n": 3}', "n must be at most beamWidth (2), current"],

@@ -52,7 +52,7 @@ test("--json prints a row for each policy and capacity, with null for no bound",
 
 test("without it, a table with every policy of the paper and every capacity is printed", async () => {
   const lines = (await replay(path)).trim().split("\n");
-  expect(lines[0]).toBe("3 requests, 5 blocks asked for");
+  expect(lines[0]).toBe("3 requests, 5 block references");
   expect(lines[2]).toMatch(/^policy +capacity +block hits +token hits +evictions +s +M block ops/);
   expect(lines.length).toBe(3 + 4 * 6);
   expect(lines.at(-1)).toMatch(/^priority +inf +0\.4000 +0\.4000 +0 /);

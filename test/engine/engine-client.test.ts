@@ -96,13 +96,13 @@ test("an engine that dies rejects every request and embedding, and takes no more
   for (const result of [...results, embedding]) {
     await expect(result).rejects.toMatchObject({
       code: "ENGINE_DEAD",
-      message: "Cannot go on: the engine thread ended with code 7",
+      message: "Cannot continue: the engine thread ended with code 7",
     });
   }
   expect(heard).toMatchObject([{ code: "ENGINE_DEAD" }]);
   expect(client.health).toMatchObject({ state: "dead" });
   expect(client.stats).toMatchObject({ running: 0, waiting: 0, heldBlocks: 0 });
-  expect(() => client.checkReady()).toThrow("Cannot run: the engine is gone");
+  expect(() => client.checkReady()).toThrow("Cannot run: the engine has stopped");
   await client.drain();
 });
 

@@ -92,7 +92,7 @@ test("a step's tokens go to the clients of their requests, and its books to the 
 
 test("every client is told that the engine died, also one that connects later", async () => {
   const { clients, told } = scriptedClients([1]);
-  const error = { code: "ENGINE_DEAD", message: "Cannot go on", param: null } as const;
+  const error = { code: "ENGINE_DEAD", message: "Cannot continue", param: null } as const;
   clients.post({ type: "dead", error });
   const { port1, port2 } = new MessageChannel();
   const late: FromEngine[] = [];
@@ -158,7 +158,7 @@ test("a joined model ends with the one that was loaded", async () => {
   };
   await expect(rest()).rejects.toMatchObject({ code: "ENGINE_DEAD" });
   expect(joined.health().state).toBe("dead");
-  expect(() => llm.connect()).toThrow("the engine is gone");
+  expect(() => llm.connect()).toThrow("the engine has stopped");
 });
 
 test("what a joined model warns of is said where the model was loaded, once", async () => {

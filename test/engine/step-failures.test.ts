@@ -50,7 +50,7 @@ describe.each([false, true])("with steps ahead: %s", (overlapSteps) => {
     scripted.start = async (work) => {
       const { items } = work;
       const started = await start(work);
-      const failure = { code: "GRAMMAR_INVALID", message: "Cannot go on", param: null } as const;
+      const failure = { code: "GRAMMAR_INVALID", message: "Cannot continue", param: null } as const;
       const fails = ({ requestId }: { requestId: string }, place: number) =>
         requestId === "request" && items[place]?.sequence.promptLength === 1 && place === 1;
       return {

@@ -61,7 +61,7 @@ test("[KV3] a planted second release is caught", () => {
       release(table);
     };
   };
-  expect(liveWith(plant)).toThrow(/tables hold it|nobody holds/);
+  expect(liveWith(plant)).toThrow(/tables hold it|has no holder/);
 });
 
 test("[KV16] what a failed step never wrote is caught when it is not forgotten", () => {

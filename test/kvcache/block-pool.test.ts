@@ -60,9 +60,9 @@ test("[KV6] a cached block that is held again is no victim", () => {
 
 test("[KV3] releasing a block that is not held, and retaining a free one, are bugs", () => {
   const { pool } = makePool(2);
-  expect(() => pool.release(levelBlockId(0))).toThrow("nobody holds");
+  expect(() => pool.release(levelBlockId(0))).toThrow("has no holder");
   expect(() => pool.retain(levelBlockId(0))).toThrow("free block");
-  expect(() => pool.publish(levelBlockId(0))).toThrow("nobody holds");
+  expect(() => pool.publish(levelBlockId(0))).toThrow("has no holder");
 });
 
 test("[KV3] the audit catches a planted lost release and a planted second one", () => {

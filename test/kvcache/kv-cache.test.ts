@@ -304,5 +304,5 @@ test("[KV3] planted bugs are caught: a lost release and a second one", () => {
   const copy = new BlockTable();
   for (const block of lost.table.view()) copy.ids.push(block);
   books.end(lost);
-  expect(() => books.cache.release(copy)).toThrow("nobody holds");
+  expect(() => books.cache.release(copy)).toThrow("has no holder");
 });

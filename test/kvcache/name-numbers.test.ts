@@ -12,8 +12,8 @@ test("[KV9] a name keeps its number while it has users, and leaves nothing behin
   expect(names.find("a")).toBe(first);
   names.release(first);
   expect(names.find("a")).toBeNull();
-  expect(() => names.nameOf(first)).toThrow("nobody uses");
-  expect(() => names.release(first)).toThrow("nobody uses");
+  expect(() => names.nameOf(first)).toThrow("not in use");
+  expect(() => names.release(first)).toThrow("not in use");
   expect(names.retain("b")).toBe(first);
   expect([...names.numbers()]).toEqual([second, first]);
   expect(names.count).toBe(2);

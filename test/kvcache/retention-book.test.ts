@@ -198,7 +198,9 @@ describe("claims", () => {
     const book = new RetentionBook(3);
     expect(() => book.setPriority(A, 101)).toThrow("priority 101");
     expect(() => book.claim(A, { priority: 1.5, durationMs: null })).toThrow("priority 1.5");
-    expect(() => book.claim(A, { priority: 1, durationMs: -1 })).toThrow("for no time");
+    expect(() => book.claim(A, { priority: 1, durationMs: -1 })).toThrow(
+      "duration must be more than 0",
+    );
     expect(() => book.priorityOf(levelBlockId(3))).toThrow("another level");
   });
 });

@@ -45,7 +45,7 @@ describe("vLLM's scenarios", () => {
     for (const block of sequence.table.view()) copy.ids.push(block);
     four.remove(sequence);
     expect(sequence.table.length).toBe(0);
-    expect(() => four.cache.release(copy)).toThrow("nobody holds");
+    expect(() => four.cache.release(copy)).toThrow("has no holder");
   });
 
   test("[KV14] V 5.3 (V4): forgetting everything makes all blocks free again", () => {

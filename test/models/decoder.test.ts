@@ -94,11 +94,11 @@ test.for(kinds)("%s in %s: rows that alone are wanted have the same bits", async
 test("only rows that are wanted can be read", async () => {
   const driver = driverOf("llama");
   driver.step([{ sequence: 0, tokens: [1, 2, 3, 4, 5] }], { wantedRows: Int32Array.of(4) });
-  expect(() => driver.logits([3])).toThrow("Cannot read row 3: it was not wanted");
+  expect(() => driver.logits([3])).toThrow("Cannot read row 3: it was not requested");
   driver.step([{ sequence: 1, tokens: [1, 2, 3] }], { wantedRows: new Int32Array(0) });
-  expect(() => driver.hidden([2])).toThrow("Cannot read row 2: it was not wanted");
+  expect(() => driver.hidden([2])).toThrow("Cannot read row 2: it was not requested");
   const beyond = { wantedRows: Int32Array.of(3) };
-  expect(() => driver.step([{ sequence: 3, tokens: [1, 2, 3] }], beyond)).toThrow("want row 3");
+  expect(() => driver.step([{ sequence: 3, tokens: [1, 2, 3] }], beyond)).toThrow("request row 3");
   // As many as there are: the step is an ordinary one.
   driver.step([{ sequence: 2, tokens: [1, 2] }], { wantedRows: Int32Array.of(0, 1) });
   expect((await driver.logits([1])).length).toBe(driver.decoder.spec.vocabularySize);

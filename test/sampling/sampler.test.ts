@@ -256,7 +256,7 @@ describe("samples that are under way", () => {
     const row = { sampling: penalized, position: 4, awaitedTokens: 1 };
     const draw = await rowSampler.start(logits, [row]);
     expect((await draw.take()).failures.get(0)).toMatchObject({
-      message: "Cannot look back at tokens still to be drawn",
+      message: "Cannot look back at tokens that are not sampled yet",
     });
   });
 });

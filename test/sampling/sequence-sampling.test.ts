@@ -152,7 +152,7 @@ describe("SequenceSampling", () => {
     sampling.accept(5);
     await expect(sampling.prepare()).rejects.toMatchObject({
       code: "ENGINE_STEP_FAILED",
-      message: "Cannot go on: the grammar must allow what is drawn, it refuses token 5",
+      message: "Cannot continue: the grammar must allow the sampled token, it refuses token 5",
     });
   });
 

@@ -38,28 +38,33 @@ export function defineBench(bench: Command): void {
   offline(bench, "latency", "time of one batch, end to end", 8, benchLatency);
   offline(bench, "throughput", "requests and tokens per second", 64, benchThroughput);
   addLengthFlags(bench.command("serve"), 64)
-    .description("Drive a running server: time to first token, between tokens, end to end.")
+    .description("Load a running server: time to first token, between tokens, and end to end.")
     .option(
       "--seed <n>",
-      "Seed of prompts and arrivals. (default: another one each time, which is printed: the same " +
-        "prompts again would be in the server's cache)",
+      "Seed of prompts and arrivals. (default: a new one for each run, which is printed: " +
+        "repeated prompts would be in the server's prefix cache)",
       whole,
     )
-    .option("--chat", "Ask the chat route, with a user's message each.")
-    .option("--text", "Make up text instead of token ids, of about as many tokens.")
+    .option("--chat", "Use the chat route, with one user message per request.")
+    .option("--text", "Send random text of about as many tokens instead of token ids.")
     .option(
       "--dataset <file>",
-      'Prompts from JSON lines: texts, or objects with "prompt" or "messages".',
+      'Read prompts from JSON lines: texts, or objects with "prompt" or "messages".',
     )
-    .option("--warmups <n>", "Requests before, with other prompts, that are not counted.", whole, 1)
+    .option(
+      "--warmups <n>",
+      "Warm-up requests with other prompts, which are not counted.",
+      whole,
+      1,
+    )
     .option("--url <url>", "Base address of the server.", "http://127.0.0.1:8000")
-    .option("--api-key <text>", "Sent as a bearer token. (default: PERIGEE_API_KEY)")
+    .option("--api-key <text>", "API key, sent as bearer token. (default: PERIGEE_API_KEY)")
     .option(
       "--request-rate <n>",
       "Requests per second, Poisson arrivals. (default: all at once)",
       positive,
     )
-    .option("--concurrency <n>", "Most requests at once.", count, 1024)
+    .option("--concurrency <n>", "Most concurrent requests.", count, 1024)
     .action(async (flags: ServeFlags) => print(await serve(flags)));
 }
 
@@ -74,11 +79,11 @@ function offline(
 ): void {
   const command = addLoadFlags(bench.command(name), prompts)
     .description(`Measure ${description}; prints JSON.`)
-    .option("--warmups <n>", "Runs that are not counted.", whole, 1)
+    .option("--warmups <n>", "Warm-up runs, which are not counted.", whole, 1)
     .option("--iterations <n>", "Timed runs; the median is reported.", count, 5)
     .option(
       "--table",
-      "Print the result as a table, too, on standard error. (default: on a terminal)",
+      "Also print the result as a table on standard error. (default: on a terminal)",
     )
     .action(async (model: string | undefined, flags: OfflineFlags) => {
       const limits = await gpuLimits(model, flags);
@@ -129,8 +134,8 @@ async function serve(flags: ServeFlags) {
   if (result.cachedShare >= TOLD_SHARE) {
     const percent = (100 * result.cachedShare).toFixed(0);
     process.stderr.write(
-      `perigee: ${percent} % of the prompts' tokens came out of the server's cache: first tokens ` +
-        "come sooner than of prompts that it has not seen\n",
+      `perigee: ${percent} % of the prompt tokens were in the server's prefix cache: the time ` +
+        "to first token is lower than for new prompts\n",
     );
   }
   return result;

@@ -34,7 +34,7 @@ const sampling = samplingFlags({
 /** `perigee chat`. */
 export function defineChat(command: Command): void {
   command
-    .description("Talk to a model in the terminal. /new starts over, /exit leaves.")
+    .description("Chat with a model in the terminal. /new starts over, /exit leaves.")
     .option("--system <text>", "System message.")
     .action((model: string | undefined, flags: ChatFlags) =>
       chat(model, flags).catch((thrown: unknown) => {

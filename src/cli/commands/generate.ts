@@ -40,7 +40,7 @@ interface CheckedFlags extends GenerateFlags {
 
 const numReturnSequences = flagOption("num-return-sequences", {
   type: "integer",
-  description: "The same as --n, as Hugging Face calls it.",
+  description: "Hugging Face's name for --n.",
 }).helpGroup(SAMPLING_HEADING);
 
 const retention = flagOption("retention", { type: "object", description: RETENTION_HELP });
@@ -48,12 +48,13 @@ const retention = flagOption("retention", { type: "object", description: RETENTI
 /** `perigee generate`. */
 export function defineGenerate(command: Command): void {
   command
-    .option("-p, --prompt <text>", "Prompt; given again, one more of the batch.", appendText)
-    .option("--prompt-ids <n,n,…>", "Prompt as token ids; may be given again.", appendText)
+    .option("-p, --prompt <text>", "Prompt; may be repeated for a batch.", appendText)
+    .option("--prompt-ids <n,n,…>", "Prompt as token ids; may be repeated.", appendText)
     .option(
       "--input <file>",
-      'JSON lines with "prompt" or "prompt_token_ids", and sampling fields of their own, ' +
-        'e.g. "max_tokens"; - reads a pipe. (without any prompt: a pipe\'s text is the prompt)',
+      'JSON lines with "prompt" or "prompt_token_ids", and sampling fields of their own, e.g. ' +
+        '"max_tokens"; - reads standard input. (without any prompt: the text of a pipe is the ' +
+        "prompt)",
     )
     .option("--output <file>", "Write JSON lines here instead of text to standard output.")
     .option("--json", "Print one JSON object per completion.")
@@ -159,7 +160,7 @@ async function showAsItComes(llm: LLM, prompt: Prompt, options: GenerateOptions)
   } catch (thrown) {
     if (tokens > 0) await print("\n");
     if (options.signal?.aborted !== true) throw thrown;
-    throw new Interrupted(`${tokens} tokens were made`);
+    throw new Interrupted(`${tokens} tokens were generated`);
   }
   await print("\n");
 }

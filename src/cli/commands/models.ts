@@ -41,12 +41,15 @@ export function defineModels(models: Command): void {
     .action(inspect);
   models
     .command("pull")
-    .description("Download a model from the Hugging Face hub; continues where it stopped.")
+    .description("Download a model from the Hugging Face hub; resumes an interrupted download.")
     .argument("<name>", "ORG/NAME")
     .option("--revision <name>", "Branch, tag or commit. (default: main)")
     .option("--hub-token <text>", "Access token. (default: HF_TOKEN)")
     .option("--cache-dir <folder>", CACHE_HELP)
-    .option("--hub-url <url>", "Another hub. (default: HF_ENDPOINT, else https://huggingface.co)")
+    .option(
+      "--hub-url <url>",
+      "Address of the hub. (default: HF_ENDPOINT, else https://huggingface.co)",
+    )
     .option("--file <name>", "One file of the repository, e.g. a .gguf.")
     .action(pull);
 }

@@ -27,11 +27,11 @@ export function defineReplay(command: Command): void {
         .argParser(capacities),
     )
     .addOption(
-      new Option("--policy <names>", `Any of ${EVICTION_POLICIES.join(", ")}.`)
+      new Option("--policy <names>", `Eviction policies: any of ${EVICTION_POLICIES.join(", ")}.`)
         .default(policies(POLICIES), POLICIES)
         .argParser(policies),
     )
-    .option("--block-tokens <n>", "Tokens of a block in the trace.", blockTokens, 512)
+    .option("--block-tokens <n>", "Tokens per block of the trace.", blockTokens, 512)
     .option("--json", "Print JSON.")
     .action(async (path: string, flags: ReplayFlags) => {
       const results = await replayAll(await readTrace(path, flags.blockTokens), flags);
@@ -92,7 +92,7 @@ function table(results: readonly ReplayResult[]): string {
       )
       .join("  ");
   const [first] = results;
-  const trace = `${first?.requests ?? 0} requests, ${first?.blockRefs ?? 0} blocks asked for`;
+  const trace = `${first?.requests ?? 0} requests, ${first?.blockRefs ?? 0} block references`;
   return `${[trace, "", line(heads), ...rows.map(line)].join("\n")}\n`;
 }
 

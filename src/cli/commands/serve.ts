@@ -30,8 +30,9 @@ const serverFlags = new SchemaFlags(ServerOptions, {
   },
   help: {
     apiKey:
-      "Key that clients may use as bearer token; may be given again. Other users see it in the " +
-      "list of processes, unlike a file or a variable. (default: open to all)",
+      "API key that clients must send as bearer token; may be repeated. Other users of the " +
+      "machine see it in the list of processes, unlike a file or an environment variable. " +
+      "(default: no key is needed)",
   },
 });
 
@@ -100,7 +101,7 @@ async function untilStopped(close: () => Promise<void>, say: Announce): Promise<
     const stop = (signal: NodeJS.Signals) => {
       if (stopping) process.exit(SIGNALLED + constants.signals[signal]);
       stopping = true;
-      say(`${signal}, finishing what runs`);
+      say(`${signal}: finishing the running requests`);
       close().then(resolve, reject);
     };
     process.on("SIGTERM", stop);

@@ -108,8 +108,8 @@ function productSpeed(session: CudaSession, cublas: CublasLt, size: number): num
   const handle = cublas.create("cublasLtCreate");
   const shape = { rows: size, outputs: size, inputs: size, element: "bf16", out: "f32" } as const;
   const matmul = new Matmul(cublas, shape);
-  const workspace = memory.allocate(WORKSPACE_BYTES, "room for a product");
-  const x = randomMemory(session, 2 * size * size, "rows of a product");
+  const workspace = memory.allocate(WORKSPACE_BYTES, "workspace of a GEMM");
+  const x = randomMemory(session, 2 * size * size, "rows of a GEMM");
   const weight = randomMemory(session, 2 * size * size, "a matrix");
   const out = memory.allocate(4 * size * size, "a product");
   try {
@@ -129,7 +129,7 @@ function productSpeed(session: CudaSession, cublas: CublasLt, size: number): num
 function noProduct(size: number): EngineError {
   return new EngineError(
     "DEVICE_UNAVAILABLE",
-    `Cannot measure products: cuBLASLt knows no way for ${size} x ${size} of bf16 on this GPU`,
+    `Cannot measure GEMMs: cuBLASLt has no algorithm for ${size} x ${size} of bf16 on this GPU`,
   );
 }
 

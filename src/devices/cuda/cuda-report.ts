@@ -110,7 +110,7 @@ function ncclReport(settings: CudaSettings, open: OpenLibrary): LibraryReport {
   if (nccl !== null) {
     return { name: "NCCL", found: `${nccl.version} at ${nccl.path}`, remedy: null };
   }
-  return { name: "NCCL", found: "none, which only several GPUs at once need", remedy: null };
+  return { name: "NCCL", found: "none; only models on several GPUs need it", remedy: null };
 }
 
 /** The driver's release number, e.g. 580.159.03; null where the system does not report it. */

@@ -99,7 +99,7 @@ export class CudaSession {
     const replays = settings?.graphs !== false;
     this.replays = replays ? new Replays({ stream: this.stream, warn }) : null;
     this.marks = new Marks(driver, this.stream);
-    const address = this.memory.allocate(landingBytes, "room for weights on their way");
+    const address = this.memory.allocate(landingBytes, "staging memory of weights");
     this.landing = { address, bytes: landingBytes };
     const { memory, moves, staging, stream } = this;
     this.context = {
@@ -162,7 +162,7 @@ function openCublas(driver: CudaDriver, options: CudaSessionOptions): CublasLt |
     return CublasLt.open(settings, driver.version, openLibrary);
   } catch (error) {
     if (!(error instanceof EngineError) || error.code !== "DEVICE_UNAVAILABLE") throw error;
-    warn?.(`${error.message}. Prompts are processed by slower kernels of our own`);
+    warn?.(`${error.message}. Prompts are processed by Perigee's own kernels, which are slower`);
     return null;
   }
 }

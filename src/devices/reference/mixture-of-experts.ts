@@ -52,7 +52,10 @@ function applyExpert(
 ): Float32Array {
   const gateUp = input.gateUp[expert];
   const down = input.down[expert];
-  assert(gateUp !== undefined && down !== undefined, `Cannot run expert ${expert}: no such one`);
+  assert(
+    gateUp !== undefined && down !== undefined,
+    `Cannot run expert ${expert}: it does not exist`,
+  );
   const hidden = Float32Array.from(multiplyRow(packedRows(gateUp), x, row));
   const rounded = PackedRows.allocate(x.format, 1, down.columns);
   rounded.store(0, activateRow(input.kind, hidden, true));

@@ -161,7 +161,10 @@ export class EngineClient {
     if (this.#health.state === "draining") {
       throw new EngineError("SHUTTING_DOWN", "Cannot take new work: the server is shutting down");
     }
-    throw new EngineError("ENGINE_DEAD", `Cannot run: the engine is gone (${this.#health.reason})`);
+    throw new EngineError(
+      "ENGINE_DEAD",
+      `Cannot run: the engine has stopped (${this.#health.reason})`,
+    );
   }
 
   /** Must precede the first request with structured output. */
@@ -240,7 +243,7 @@ export class EngineClient {
 
   /** Fails pending requests and frees the engine. */
   async close(): Promise<void> {
-    this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot go on: the model was closed"));
+    this.#failAll(new EngineError("SHUTTING_DOWN", "Cannot continue: the model was closed"));
     this.kvEvents.close();
     if (this.#health.state !== "dead") this.#health = { state: "dead", reason: "closed" };
     await this.#link.close();

@@ -80,7 +80,10 @@ export function linkOver(port: MessagePort): OpenLink {
     void closed.then(() => {
       if (over) return;
       over = true;
-      onMessage({ type: "dead", error: engineDeath("the way to the engine was closed") });
+      onMessage({
+        type: "dead",
+        error: engineDeath("the connection to the engine thread was closed"),
+      });
     });
     return {
       post: (message) => outbox.post(message),

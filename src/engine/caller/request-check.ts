@@ -50,7 +50,7 @@ function jsonText(value: unknown): string {
   if (text !== undefined) return text;
   throw new EngineError(
     "GRAMMAR_INVALID",
-    "Cannot compile the grammar: it must be an object that JSON can say, it is not",
+    "Cannot compile the grammar: it must be an object that can be written as JSON, it is not",
     { cause, param: "structured_output" },
   );
 }

@@ -254,7 +254,7 @@ function tokensOf(path: TokenPath | null): number[] {
 function noNumbers(length: number): EngineError {
   return new EngineError(
     "ENGINE_STEP_FAILED",
-    "Cannot continue the beam search: log-probabilities must be finite numbers for some token, " +
+    "Cannot continue the beam search: at least one token's log-probability must be finite, " +
       `none is at token ${length}`,
   );
 }

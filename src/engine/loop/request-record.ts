@@ -213,7 +213,10 @@ export class RequestRecord {
   /** The outputs of a finished search, best first. */
   beamOutputs(): SequenceOutput[] {
     const [lead] = this.sequences;
-    assert(this.#beams !== null && lead !== undefined, "Cannot give beams that nobody asked for");
+    assert(
+      this.#beams !== null && lead !== undefined,
+      "Cannot return beams: the request samples tokens",
+    );
     return this.#beams.outputs({ key: this.key, prompt: this.#promptOf(lead) });
   }
 

@@ -14,7 +14,8 @@ export const KvCacheOptions = z
       .nullable()
       .default(null)
       .describe(
-        "Memory for keys and values; null: a share of what is free, at most 1 GiB but on a GPU.",
+        "Memory for keys and values; null: a share of the free memory, at most 1 GiB except " +
+          "on a GPU.",
       ),
     dtype: z
       .enum(["auto", "float32", "float16", "bfloat16", "int8", "fp8"])
@@ -23,27 +24,33 @@ export const KvCacheOptions = z
         "Format of keys and values; auto: float32 with float32 weights, else bfloat16; " +
           "int8 and fp8 take half the memory of bfloat16.",
       ),
-    prefixCaching: z.boolean().default(true).describe("Reuse blocks of equal prefixes."),
+    prefixCaching: z
+      .boolean()
+      .default(true)
+      .describe("Reuse the KV blocks of equal prompt prefixes."),
     partialReuse: z
       .boolean()
       .default(true)
-      .describe("Reuse the start of a block, too, where prompts part inside it."),
+      .describe("Also reuse the beginning of a block when two prompts diverge inside it."),
     copyOnPartialReuse: z
       .boolean()
       .default(true)
       .describe(
-        "Copy such a block where somebody else needs it; off: reuse it only where nobody does.",
+        "Copy a partly reused block that a sequence holds or other blocks continue; off: do " +
+          "not reuse it.",
       ),
     evictionPolicy: z
       .enum(EVICTION_POLICIES)
       .default("priority")
-      .describe("Which cached block is forgotten first; compare them with perigee replay."),
+      .describe("Which cached block is evicted first; perigee replay compares the policies."),
     attentionWindow: z
       .int()
       .positive()
       .nullable()
       .default(null)
-      .describe("Most positions that a token sees, on every layer; null: what the model says."),
+      .describe(
+        "Most positions that a token attends to, in every layer; null: the model's own windows.",
+      ),
     attentionSinks: z
       .int()
       .nonnegative()
@@ -56,42 +63,48 @@ export const KvCacheOptions = z
       .int()
       .nonnegative()
       .default(0)
-      .describe("Host memory for blocks that the device has no room for; 0: none."),
+      .describe("Host memory for KV blocks that do not fit on the device; 0: none."),
     diskCacheBytes: z
       .int()
       .nonnegative()
       .default(0)
       .describe(
-        "Disk space for blocks that host memory has no room for; 0: none. Without " +
-          "hostCacheBytes, 64 MiB of host memory are what blocks pass through.",
+        "Disk space for KV blocks that do not fit in host memory; 0: none. Without " +
+          "hostCacheBytes, blocks pass through 64 MiB of host memory.",
       ),
     diskCacheDir: z
       .string()
       .nullable()
       .default(null)
-      .describe("Folder of blocks on disk; they are found again after a restart."),
+      .describe("Folder for KV blocks on disk; they can be reused after a restart."),
     offloadPriorityMin: z
       .int()
       .min(0)
       .max(101)
       .default(OFFLOAD_PRIORITY_MIN)
-      .describe("Blocks of a lower retention priority are forgotten, not moved to host memory."),
+      .describe(
+        "Blocks with a lower retention priority than this are discarded when evicted, not " +
+          "moved to host memory.",
+      ),
     onboard: z
       .enum(["auto", "always"])
       .default("auto")
       .describe(
-        "Fetch stored blocks from host memory and disk where that is measured to be quicker than " +
-          "computing them, or always.",
+        "Load stored blocks from host memory and disk where that is measured to be faster " +
+          "than computing them (auto), or always.",
       ),
     hashAlgorithm: z
       .enum(BLOCK_HASH_ALGORITHMS)
       .default("v1_block_key")
-      .describe("Rule by which events name blocks: TensorRT-LLM's or vLLM's."),
+      .describe(
+        "How the hashes that identify blocks in KV events are computed: as TensorRT-LLM or as " +
+          "vLLM does.",
+      ),
     eventBufferMax: z
       .int()
       .nonnegative()
       .default(10_000)
-      .describe("KV events kept for readers; 0: the cache tells nothing."),
+      .describe("Most KV events kept for readers; 0: none are recorded."),
   })
   .refine((options) => (options.blockTokens & (options.blockTokens - 1)) === 0, {
     path: ["blockTokens"],
@@ -117,17 +130,21 @@ export const CudaOptions = z.strictObject({
     .string()
     .nullable()
     .default(null)
-    .describe("Folder of the CUDA toolkit; null: the system's loader and /usr/local know."),
+    .describe(
+      "Folder of the CUDA toolkit; null: found by the system's loader or under /usr/local.",
+    ),
   pythonRoots: z
     .array(z.string())
     .nullable()
     .default(null)
-    .describe("Python environments with NVIDIA's packages; null: the user's and the system's."),
+    .describe(
+      "Folders of Python environments with NVIDIA's packages; null: the user's and the system's.",
+    ),
   cacheFolder: z
     .string()
     .nullable()
     .default(null)
-    .describe("Folder of compiled GPU kernels; null: .cache/perigee/kernels of the user."),
+    .describe("Folder for compiled GPU kernels; null: ~/.cache/perigee/kernels."),
   graphs: z
     .boolean()
     .default(true)
@@ -145,15 +162,14 @@ export const EngineOptions = z
       .enum(["auto", "float32", "bfloat16"])
       .default("auto")
       .describe(
-        "Weights; auto: float32 for float32 files on a processor, else bfloat16; with " +
-          "quantization, those that are not quantised.",
+        "Format of weights; auto: float32 for float32 files on a CPU, else bfloat16. With " +
+          "quantization, it is the format of the weights that are not quantised.",
       ),
     randomWeights: z
       .boolean()
       .default(false)
       .describe(
-        "Make weights up, always the same: for benchmarks of a model of which a config.json is " +
-          "all there is.",
+        "Random weights from a fixed seed, for benchmarks of a model that has only a config.json.",
       ),
     quantization: z
       .enum(["none", "int8"])
@@ -170,21 +186,22 @@ export const EngineOptions = z
       .enum(["avx2", "avx512", "neon"])
       .nullable()
       .default(null)
-      .describe("CPU instruction set; null: the best found."),
+      .describe("CPU instruction set; null: the best that the CPU has."),
     gpuMemoryUtilization: z
       .number()
       .gt(0)
       .max(1)
       .default(0.9)
       .describe(
-        "Share of the GPU's whole memory that may be in use, by whomever: what weights, steps " +
-          "and other processes leave of it is for keys and values; poolBytes sets that in bytes.",
+        "Share of the GPU's total memory that all processes together may use: keys and values " +
+          "get what weights, steps and other processes leave of it. poolBytes sets their size " +
+          "in bytes instead.",
       ),
     overlapSteps: z
       .boolean()
       .nullable()
       .default(null)
-      .describe("Start a step while the one before still runs; null: where the device can."),
+      .describe("Start a step while the previous one still runs; null: if the device supports it."),
     cuda: CudaOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
@@ -193,7 +210,8 @@ export const EngineOptions = z
       .positive()
       .default(262_144)
       .describe(
-        "Most log-probabilities of a prompt in one request: its tokens times those of each.",
+        "Most prompt log-probabilities of one request: prompt tokens times log-probabilities " +
+          "per token.",
       ),
     // Ordinary readers lag by the tokens of one step.
     unreadTokensMax: z
@@ -201,7 +219,8 @@ export const EngineOptions = z
       .positive()
       .default(256)
       .describe(
-        "Tokens of a streamed sequence that may wait for its reader; then the request pauses.",
+        "Most tokens of a streamed sequence that may wait to be read; at this number the " +
+          "request pauses.",
       ),
     grammar: GrammarOptions.prefault({}),
     chatTemplate: z
@@ -230,14 +249,24 @@ export const EngineOptions = z
       .int()
       .min(1)
       .default(10_000)
-      .describe("Longest that one text may keep such a thread; then it is stopped."),
-    textQueueMax: z.int().min(1).default(4096).describe("Texts that may wait for such a thread."),
+      .describe(
+        "Longest time that one text may take in a text worker thread; then the thread is stopped.",
+      ),
+    textQueueMax: z
+      .int()
+      .min(1)
+      .default(4096)
+      .describe("Most texts that may wait for a text worker thread."),
     textMemoryBytes: z
       .int()
       .min(64 * 2 ** 20)
       .default(2 ** 30)
-      .describe("Most memory of such a thread, with its copy of the tokenizer."),
-    servedName: z.string().nullable().default(null).describe("Name of the model for clients."),
+      .describe("Most memory of a text worker thread, including its copy of the tokenizer."),
+    servedName: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("Model name that clients see and request."),
     engineThread: z
       .boolean()
       .default(true)

@@ -25,7 +25,7 @@ export function requestFailure(thrown: unknown): WireError {
 /** The error that ended the whole engine. */
 export function engineDeath(reason: string, cause?: unknown): WireError {
   const detail = cause === undefined ? "" : `: ${messageOf(cause)}`;
-  return { code: "ENGINE_DEAD", message: `Cannot go on: ${reason}${detail}`, param: null };
+  return { code: "ENGINE_DEAD", message: `Cannot continue: ${reason}${detail}`, param: null };
 }
 
 /** An error from the other thread. One without a code, a bug, becomes ENGINE_STEP_FAILED. */

@@ -10,7 +10,7 @@ const SUBJECTS: Readonly<Record<LoadPhaseName, string>> = {
   files: "files",
   device: "the device",
   weights: "weights",
-  steps: "room for steps",
+  steps: "steps",
   cache: "the cache",
   graphs: "graphs",
 };
@@ -75,8 +75,8 @@ export class LoadPhases {
     const numbers = [`${before} were in use before, by the driver and others`, ...taken].join(", ");
     return new EngineError(
       "OUT_OF_MEMORY",
-      `${error.message}. It happened while making room for ${SUBJECTS[name]}: of the GPU's ` +
-        `${gibibytes(totalBytes)}, ${numbers}; ${REMEDIES[name] ?? REMEDY_OF_WEIGHTS}`,
+      `${error.message}. It happened while allocating memory for ${SUBJECTS[name]}: of the ` +
+        `GPU's ${gibibytes(totalBytes)}, ${numbers}; ${REMEDIES[name] ?? REMEDY_OF_WEIGHTS}`,
       { cause: error, ...(error.param === null ? {} : { param: error.param }) },
     );
   }

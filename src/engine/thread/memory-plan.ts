@@ -117,9 +117,9 @@ function noMemory(
   const place = accelerator
     ? `gpuMemoryUtilization ${options.gpuMemoryUtilization} lets ` +
       `${Math.floor(totalBytes * options.gpuMemoryUtilization)} of the GPU's ${totalBytes} ` +
-      `bytes be used, ${totalBytes - availableBytes} are`
-    : `a share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; free some, ` +
-      "set poolBytes or lower blockTokens";
+      `bytes be used, ${totalBytes - availableBytes} are in use`
+    : `the default share of the free memory is ${Math.floor(availableBytes * POOL_SHARE)}; ` +
+      "free memory, set poolBytes or lower blockTokens";
   return new EngineError(
     "OUT_OF_MEMORY",
     `Cannot allocate the KV pool: one block takes ${bytesPerBlock} bytes, ${place}`,

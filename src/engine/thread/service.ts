@@ -19,8 +19,8 @@ import type { LoadedEngine } from "./loading.ts";
 import { ServiceClients } from "./service-clients.ts";
 
 const NO_KV_EVENTS =
-  "Cannot take a snapshot: the model must have a KV cache that tells events, this one has none; " +
-  "load it with eventBufferMax above 0";
+  "Cannot take a snapshot: the model must have a KV cache that records events, this one has " +
+  "none; load it with eventBufferMax above 0";
 
 /** How old the cache's posted statistics may be while steps run: posting them costs some 20 µs. */
 const CACHE_STATS_INTERVAL_MS = 100;

@@ -107,8 +107,8 @@ async function reportOpenParent({ dir, warn }: FolderOptions): Promise<void> {
   const { mode } = await stat(dir);
   if (process.getuid === undefined || (mode & OTHERS_WRITE) === 0 || (mode & STICKY) !== 0) return;
   warn(
-    `Disk cache: all users may write to ${dir}, so anybody can take its contents away; ` +
-      "take that right from them: chmod o-w",
+    `Disk cache: all users may write to ${dir}, so another user can rename or remove its ` +
+      "contents; remove that permission: chmod o-w",
   );
 }
 
@@ -133,8 +133,8 @@ async function prune(
   const remain = left === 0 ? "" : `; ${left} cannot be removed and are ignored`;
   const lost = unreadable > 0 ? 0 : orphans.length;
   warn(
-    `Disk cache: kept ${kept.length} blocks of an earlier run, dropped ${lost} whose ` +
-      `history is gone and ${surplus.length} beyond its capacity${remain}`,
+    `Disk cache: kept ${kept.length} blocks of an earlier run, dropped ${lost} whose prefix ` +
+      `is missing and ${surplus.length} beyond its capacity${remain}`,
   );
   return kept;
 }
@@ -150,8 +150,9 @@ async function reportOthers(options: FolderOptions, own: string): Promise<void> 
   let bytes = 0;
   for (const folder of others) bytes += await estimateBytes(files, folder);
   warn(
-    `Disk cache: ${dir} holds ${others.length} folders of other models, settings or hash rules, ` +
-      `about ${(bytes / BYTES_PER_GB).toFixed(1)} GB, which are not used; delete what nobody needs`,
+    `Disk cache: ${dir} holds ${others.length} folders of other models, settings or hash ` +
+      `rules, about ${(bytes / BYTES_PER_GB).toFixed(1)} GB, which are not used; delete those ` +
+      "that are no longer needed",
   );
 }
 

@@ -219,7 +219,7 @@ export class DiskStore {
     if (this.#skipsNext === 0) {
       this.#warn(
         "full",
-        `Cannot write to the disk cache: ${this.#folder} must take new files, ` +
+        `Cannot write to the disk cache: ${this.#folder} must accept new files, ` +
           `${messageOf(error)}; blocks are still read from it, and writing is tried again later`,
       );
     }
@@ -244,7 +244,7 @@ export class DiskStore {
       return "unreadable";
     }
     if (judged === "missing") {
-      this.#warn("lost", `Lost ${path} from the disk cache: somebody else removed it`);
+      this.#warn("lost", `Lost ${path} from the disk cache: another program removed it`);
       return "gone";
     }
     this.#damaged++;

@@ -199,7 +199,7 @@ export class LevelMover {
     const start = clock.nowMs();
     if (kind === "copy") device.copyBlocks(cache, pairs);
     else {
-      assert(host !== null, "Cannot move blocks to host memory that there is not");
+      assert(host !== null, "Cannot move blocks to host memory: it has none");
       if (kind === "offload") device.offloadBlocks(cache, host, pairs);
       else device.onboardBlocks(cache, host, pairs);
     }
@@ -257,7 +257,7 @@ export class LevelMover {
 
   #bytesOf(block: number): Uint8Array {
     const { device, host } = this.#options;
-    assert(host !== null, "Cannot move blocks to host memory that there is not");
+    assert(host !== null, "Cannot move blocks to host memory: it has none");
     return device.hostBlock(host, this.#hostIndex(block));
   }
 }

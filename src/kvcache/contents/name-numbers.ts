@@ -25,7 +25,7 @@ export class NameNumbers {
   /** The name that a number stands for, which must be in use. */
   nameOf(number: number): string {
     const name = this.#names[number];
-    assert(name !== undefined && name !== null, "Cannot name a number that nobody uses");
+    assert(name !== undefined && name !== null, "Cannot name a number that is not in use");
     return name;
   }
 

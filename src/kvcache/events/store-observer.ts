@@ -127,7 +127,7 @@ export class StoreObserver {
   #storedBlock(node: NodeId, content: BlockContent): StoredBlock {
     const { events } = this.#parts;
     const block = this.#index.blockOf(node);
-    assert(events !== null, "Cannot describe a block for events: there are none");
+    assert(events !== null, "Cannot describe a block for events: the cache records none");
     return {
       hash: events.hasher.hashOf(node),
       tokenIds: Array.from(content.tokens),

@@ -47,7 +47,7 @@ export class DepthRanking implements BlockRanking {
   }
 
   taken(block: LevelBlockId, index: number): void {
-    assert(index < DEPTH_LIMIT, "Cannot rank a block so deep");
+    assert(index < DEPTH_LIMIT, "Cannot rank a block: its index in the sequence is too large");
     this.#uses.taken(block);
     this.#index[block] = index;
   }

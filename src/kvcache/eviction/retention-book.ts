@@ -27,7 +27,7 @@ export class RetentionBook {
   /** 0 to 100. */
   priorityOf(block: LevelBlockId): number {
     const priority = this.#priorities[block];
-    assert(priority !== undefined, "Cannot tell the priority of a block of another level");
+    assert(priority !== undefined, "Cannot find the priority of a block of another level");
     return priority;
   }
 
@@ -149,7 +149,10 @@ class Timers {
   }
 
   keep(block: LevelBlockId, durationMs: number): void {
-    assert(Number.isFinite(durationMs) && durationMs > 0, "Cannot keep a block for no time");
+    assert(
+      Number.isFinite(durationMs) && durationMs > 0,
+      "Cannot retain a block: its duration must be more than 0",
+    );
     this.#durations[block] = durationMs;
   }
 

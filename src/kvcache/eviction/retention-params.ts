@@ -14,10 +14,14 @@ const durationMs = z.number().nullable().default(null);
 const RANGES_MAX = 1024;
 
 const TokenRange = z.strictObject({
-  start: z.number().describe("First token of the range, from 0."),
-  end: z.number().nullable().default(null).describe("Token behind the last; null: to the end."),
-  priority: priority.describe("0 to 100; blocks of low priority are forgotten first."),
-  durationMs: durationMs.describe("How long the priority holds once unused; null: for ever."),
+  start: z.number().describe("Position of the range's first token, from 0."),
+  end: z
+    .number()
+    .nullable()
+    .default(null)
+    .describe("Position after the range's last token; null: to the end of the prompt."),
+  priority: priority.describe("0 to 100; blocks of low priority are evicted first."),
+  durationMs: durationMs.describe("How long the priority holds after the last use; null: forever."),
 });
 
 /** A request's retention, as callers write it: the schema of `RetentionConfig`. */
@@ -29,7 +33,9 @@ export const RetentionParams = z
       .default([])
       .describe(`Ranges of the prompt, at most ${RANGES_MAX}; must not overlap.`),
     decodePriority: priority.describe("Priority of blocks of generated tokens."),
-    decodeDurationMs: durationMs.describe("How long it holds once unused; null: for ever."),
+    decodeDurationMs: durationMs.describe(
+      "How long decodePriority holds after the last use; null: forever.",
+    ),
   })
   .superRefine((config, context) => {
     const problem = retentionProblem(config);

@@ -98,7 +98,7 @@ export class BlockPool {
 
   /** Sets a held block's priority, for policies that use it. */
   prioritise(block: LevelBlockId, priority: number): void {
-    assert(this.holders(block) > 0, "Cannot prioritise a block that nobody holds");
+    assert(this.holders(block) > 0, "Cannot prioritise a block that has no holder");
     this.#eviction.prioritise?.(block, priority);
   }
 
@@ -117,7 +117,7 @@ export class BlockPool {
   /** Removes a holder; without holders the block is cached if published, else free. */
   release(block: LevelBlockId): void {
     const holders = this.holders(block);
-    assert(holders > 0, "Cannot release a block that nobody holds");
+    assert(holders > 0, "Cannot release a block that has no holder");
     this.#holders[block] = holders - 1;
     if (holders > 1) return;
     if (this.#published[block] === 1) this.#eviction.add(block);
@@ -126,7 +126,7 @@ export class BlockPool {
 
   /** The held block's contents can be found from now on. */
   publish(block: LevelBlockId): void {
-    assert(this.holders(block) > 0, "Cannot publish a block that nobody holds");
+    assert(this.holders(block) > 0, "Cannot publish a block that has no holder");
     this.#published[block] = 1;
   }
 

@@ -141,7 +141,7 @@ export class DiskBooks implements DiskListener {
     this.#finishRead(job, ok);
     if (!ok && !unreadable) this.#forgetUnread(job);
     const key = this.#loadOf.get(job);
-    assert(key !== undefined, "Cannot finish a read that nobody started");
+    assert(key !== undefined, "Cannot finish a read that was not started");
     this.#loadOf.delete(job);
     const load = this.#loads.get(key);
     assert(load !== undefined, "Cannot finish a read of a load that is over");
@@ -255,7 +255,7 @@ export class DiskBooks implements DiskListener {
    */
   #endWriting(key: string, end: { readonly ok: boolean; readonly isForgotten: boolean }): boolean {
     const writing = this.#writing.get(key);
-    assert(writing !== undefined, "Cannot end a write that nobody began");
+    assert(writing !== undefined, "Cannot end a write that was not begun");
     writing.isStray = end.isForgotten || (writing.isStray && !end.ok);
     writing.left--;
     if (writing.left > 0) return false;

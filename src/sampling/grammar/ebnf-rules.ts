@@ -88,7 +88,7 @@ function reachable(rules: Rules): Map<string, Expr> {
   for (let name = queue.pop(); name !== undefined; name = queue.pop()) {
     if (reached.has(name)) continue;
     const expr = rules.get(name);
-    if (expr === undefined) throw grammarInvalid(`rule ${name} must be there, it is not`);
+    if (expr === undefined) throw grammarInvalid(`rule ${name} must be defined, it is not`);
     reached.set(name, expr);
     queue.push(...referencesOf(expr));
   }
@@ -129,7 +129,7 @@ export function usefulRules(rules: Rules): Rules {
   const reached = reachable(rules);
   const found = closure(reached, producible);
   if (!found.has("root")) {
-    throw grammarInvalid("it must allow an output, every output of this one is without end");
+    throw grammarInvalid("it must allow an output, all outputs of this one are infinite");
   }
   const useful = new Map<string, Expr>();
   for (const [name, expr] of reached) {

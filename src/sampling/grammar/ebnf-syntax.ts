@@ -57,7 +57,7 @@ class EbnfReader {
       if (name === null) throw this.#wrong("a rule must begin with its name");
       this.#skip();
       if (!this.#take("::=")) throw this.#wrong(`"::=" must follow the name ${name}`);
-      if (rules.has(name)) throw this.#wrong(`rule ${name} must be there once`);
+      if (rules.has(name)) throw this.#wrong(`rule ${name} must be defined only once`);
       rules.set(name, this.#choice());
       this.#skip();
     }
@@ -225,7 +225,7 @@ class EbnfReader {
     const most = open ? null : Number(found[3] ?? found[1]);
     if (most !== null && most < least) throw this.#wrong("{m,n} must go up");
     if (Math.max(least, most ?? 0) > repeatsMax) {
-      throw this.#wrong(`at most ${repeatsMax} repetitions can be wanted`);
+      throw this.#wrong(`at most ${repeatsMax} repetitions are allowed`);
     }
     this.#place += found[0].length;
     return { kind: "repeat", item, least, most };

@@ -53,7 +53,7 @@ export class SharedGrammar {
   }
 
   release(): void {
-    assert(this.#holders > 0, "Cannot release a grammar: nobody holds it");
+    assert(this.#holders > 0, "Cannot release a grammar: it has no holder");
     this.#holders--;
     if (this.#holders === 0) this.#parts.library.freeGrammar(this.#parts.grammar);
   }

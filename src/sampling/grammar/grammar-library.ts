@@ -105,7 +105,7 @@ export function grammarProblem(): string | null {
 }
 
 function unavailable(reason: string, cause?: unknown): EngineError {
-  const message = `Cannot constrain the output: the grammar library must be there, ${reason}`;
+  const message = `Cannot constrain the output: the grammar library must be installed, ${reason}`;
   return new EngineError("GRAMMAR_UNAVAILABLE", `${message}; ${remedy}`, { cause });
 }
 

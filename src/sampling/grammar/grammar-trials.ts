@@ -58,7 +58,7 @@ function endedBy(code: number | null, { compileMsMax, memoryBytesMax }: TrialJob
     const wanted = `it must fit ${memoryBytesMax} bytes (grammar.memoryBytesMax)`;
     return grammarInvalid(`${wanted}, it takes more; simplify it`);
   }
-  return grammarInvalid("it must be one that the grammar library survives, it is not");
+  return grammarInvalid("it must not crash the grammar library, it does");
 }
 
 /** One process and its current job. */

@@ -59,8 +59,8 @@ async function follow(
     throw new HttpError(
       409,
       "kv_events_disabled",
-      "Cannot stream KV events: this model's cache tells none; " +
-        "serve a decoder with --event-buffer-max above 0",
+      "Cannot stream KV events: this model's cache records none; serve a decoder with " +
+        "--event-buffer-max above 0",
     );
   }
   if (feeds.size >= config.kvEventStreamsMax) {

@@ -117,7 +117,8 @@ function beginning(ids: number[], kept: number, { before, after }: TextFrame): n
   if (kept < least) {
     throw fieldError(
       "truncate_prompt_tokens",
-      `must be at least ${least} (${least - 1} stand around every text), current value is ${kept}`,
+      `must be at least ${least} (${least - 1} special tokens stand around every text), ` +
+        `current value is ${kept}`,
     );
   }
   return [...ids.slice(0, kept - after.length), ...after];

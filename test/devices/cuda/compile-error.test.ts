@@ -12,7 +12,7 @@ test("the file's line and the compiler's words are in the message", () => {
   const error = compileError(source, log);
   expect(error.code).toBe("DEVICE_UNAVAILABLE");
   expect(error.message).toBe(
-    "Cannot compile native/cuda/norm.cu: a source that the compiler takes wanted, " +
+    "Cannot compile native/cuda/norm.cu: a source without errors wanted, " +
       'native/cuda/norm.cu:3: identifier "y" is undefined, in `y = f(1);`',
   );
   expect(error.cause).toEqual(new Error(log.trim()));

@@ -40,7 +40,7 @@ test("what is missing is the problem, NCCL excepted", () => {
     }),
   );
   expect(report.problem).toMatch(/libcublasLt.*none found; install/);
-  expect(reportLines(report)).toContain("NCCL none, which only several GPUs at once need");
+  expect(reportLines(report)).toContain("NCCL none; only models on several GPUs need it");
 });
 
 test("a GPU that is too small is said to be", () => {

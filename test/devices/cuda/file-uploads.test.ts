@@ -78,7 +78,7 @@ describe.skipIf(settings === null || !canReadOnThreads())("files to an emulated 
     expect(kept.length).toBeGreaterThan(0);
     expect(kept.length).toBeLessThanOrEqual(3);
     expect(memory.abandons).toBe(true);
-    expect(warnings).toEqual([expect.stringMatching(/pinned memory are left to reads/)]);
+    expect(warnings).toEqual([expect.stringMatching(/pinned memory stay with file reads/)]);
     for (const each of kept) expect(() => memory.release(each)).toThrow("not allocated");
 
     // Later files are read by new threads, and what is disposed of is not what was left.

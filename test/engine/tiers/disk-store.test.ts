@@ -125,7 +125,7 @@ test("a block that was removed is gone, and one that was never there is no", asy
   expect(await store.remove(keyOf(1))).toBe(true);
   expect(await store.remove(keyOf(9))).toBe(true);
   expect(await readBack(store, 1)).toBeNull();
-  expect(bench.warnings).toEqual([expect.stringContaining("somebody else removed it")]);
+  expect(bench.warnings).toEqual([expect.stringContaining("another program removed it")]);
   await store.close();
 });
 

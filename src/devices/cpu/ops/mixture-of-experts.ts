@@ -51,7 +51,10 @@ export function mixtureOfExperts(
 /** The extents that all experts share. */
 function checkExperts(gateUp: readonly CpuMatrix[], down: readonly CpuMatrix[]) {
   const first = gateUp[0];
-  assert(first !== undefined && gateUp.length === down.length, "Cannot run experts: none, or odd");
+  assert(
+    first !== undefined && gateUp.length === down.length,
+    "Cannot run experts: as many gate-up as down matrices wanted, at least one",
+  );
   const { columns, rows, formatCode } = first;
   const alike = (matrix: CpuMatrix, wantedRows: number, wantedColumns: number) =>
     matrix.formatCode === formatCode &&

@@ -44,7 +44,9 @@ const driverMeanings: ReadonlyMap<number, Meaning> = new Map([
   [36, unavailable("update the NVIDIA driver")],
   [
     46,
-    unavailable("another process holds this GPU alone, or it is in a bad state; see nvidia-smi"),
+    unavailable(
+      "another process has exclusive use of this GPU, or it is in a bad state; see nvidia-smi",
+    ),
   ],
   [100, unavailable("no GPU is visible; look at nvidia-smi and CUDA_VISIBLE_DEVICES")],
   [101, unavailable("there are fewer GPUs; look at nvidia-smi and CUDA_VISIBLE_DEVICES")],

@@ -15,7 +15,7 @@ export function compileError(source: KernelText, log: string): EngineError {
     file === undefined ? (log.trim().split("\n")[0] ?? "") : `${file}:${line}: ${text}${quote()}`;
   return new EngineError(
     "DEVICE_UNAVAILABLE",
-    `Cannot compile ${source.path}: a source that the compiler takes wanted, ${why}`,
+    `Cannot compile ${source.path}: a source without errors wanted, ${why}`,
     { cause },
   );
 

@@ -23,7 +23,12 @@ export type CompileAnswer =
   | { readonly index: number; readonly message: string; readonly log: string };
 
 function answer(nvrtc: Nvrtc | null, { index, source, options }: CompileJob): CompileAnswer {
-  if (nvrtc === null) return { index, message: "Cannot open NVRTC: it was there before", log: "" };
+  if (nvrtc === null)
+    return {
+      index,
+      message: "Cannot open NVRTC: the library that was found before wanted, it cannot be opened",
+      log: "",
+    };
   try {
     return { index, cubin: nvrtc.compile(source, options) };
   } catch (error) {

@@ -84,7 +84,7 @@ export class KernelCache {
       this.#prune(`${stemOf(source)}-sm_`);
     } catch (error) {
       rmSync(part, { force: true });
-      this.#warnOnce(`cannot keep compiled kernels in ${this.#folder}`, error);
+      this.#warnOnce(`Cannot keep compiled kernels in ${this.#folder}`, error);
     }
   }
 
@@ -102,7 +102,7 @@ export class KernelCache {
       if (foreign !== null) throw new Error(foreign);
       return true;
     } catch (error) {
-      this.#warnOnce(`cannot keep compiled kernels in ${folder}`, error);
+      this.#warnOnce(`Cannot keep compiled kernels in ${folder}`, error);
       return false;
     }
   }

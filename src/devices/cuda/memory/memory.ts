@@ -51,7 +51,7 @@ export class CudaMemory {
   allocate(bytes: number, what: string): bigint {
     if (this.#sealed) {
       this.#warn(
-        `${bytes} bytes of GPU memory are taken while steps run: ${what}; please report it`,
+        `${bytes} bytes of GPU memory are allocated while steps run: ${what}; please report it`,
       );
     }
     const address = this.#take("device", bytes, what);
@@ -129,7 +129,7 @@ export class CudaMemory {
     const [place, remedy] =
       kind === "device"
         ? [`the GPU has ${availableBytes} free`, "end other processes on it, or ask for less"]
-        : ["the system does not pin as many", "use fewer host blocks (--host-cache-bytes)"];
+        : ["the system cannot pin that much", "use fewer host blocks (--host-cache-bytes)"];
     return new EngineError(
       "OUT_OF_MEMORY",
       `Cannot allocate ${what}: ${bytes} bytes wanted, ${place}; ${remedy}`,

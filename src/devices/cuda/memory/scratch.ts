@@ -38,7 +38,7 @@ export class Scratch {
   }
 
   #grow(bytes: number): void {
-    this.#address = this.#memory.allocate(bytes, "room for what ops keep between their kernels");
+    this.#address = this.#memory.allocate(bytes, "scratch memory of ops");
     this.#bytes = bytes;
   }
 }

@@ -97,7 +97,7 @@ function checkedExperts(input: MixtureOfExpertsInput): Experts {
   const [gateUpShape, downShape] = [gateUp[0], down[0]];
   assert(
     gateUpShape !== undefined && downShape !== undefined && gateUp.length === down.length,
-    "Cannot run experts: none, or odd",
+    "Cannot run experts: as many gate-up as down matrices wanted, at least one",
   );
   assert(gateUp.length <= expertsMax, `Cannot run ${gateUp.length} experts: ${expertsMax} fit`);
   const { columns, rows, format } = gateUpShape;

@@ -58,7 +58,7 @@ export class Products {
     const { cublas, driver, gpu, memory, folder } = options;
     this.#options = options;
     this.#handle = cublas.create("cublasLtCreate");
-    this.#workspace = memory.allocate(workspaceBytes, "room for matrix products");
+    this.#workspace = memory.allocate(workspaceBytes, "workspace of GEMMs");
     const [cublasVersion, driverVersion] = [cublas.version, driver.version];
     this.#choices = new ProductChoices(folder, { gpu: gpu.name, cublasVersion, driverVersion });
   }
@@ -141,7 +141,7 @@ export class Products {
     const { memory } = this.#options;
     try {
       const bytes = shape.rows * (shape.outStride ?? shape.outputs) * 4;
-      const out = memory.allocate(bytes, "room for timing a product");
+      const out = memory.allocate(bytes, "buffers for timing a GEMM");
       run({ ...operands, out, accumulate: false });
       memory.release(out);
     } catch (error) {

@@ -87,8 +87,8 @@ export class FileUploads {
     }
     if (busy.size > 0) {
       warn?.(
-        `${busy.size * cellBytes} bytes of pinned memory are left to reads that did not end; ` +
-          "they are free when this process ends",
+        `${busy.size * cellBytes} bytes of pinned memory stay with file reads that did not ` +
+          "end; they are freed when this process ends",
       );
     }
   }
@@ -142,7 +142,7 @@ export class FileUploads {
     const { driver, memory } = this.#options;
     const threads = Math.max(1, Math.min(threadsMax, availableParallelism()));
     const addresses = Array.from({ length: threads * cellsPerThread }, () =>
-      memory.allocateHost(cellBytes, "room for files that are read"),
+      memory.allocateHost(cellBytes, "pinned memory for reading files"),
     );
     const copied = addresses.map(() => new CudaEvent(driver));
     this.#next = 0;

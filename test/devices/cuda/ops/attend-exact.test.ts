@@ -58,6 +58,6 @@ describeEmulated("exact attention of long contexts, emulated", openTold, (pair) 
     for (const spans of others) {
       for (const format of ["f32", "i8"] as const) await check(spans, format);
     }
-    expect(warnings.filter((text) => text.includes("what ops keep"))).toEqual([]);
+    expect(warnings.filter((text) => text.includes("scratch memory of ops"))).toEqual([]);
   });
 });
