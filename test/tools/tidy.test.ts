@@ -91,6 +91,18 @@ test("persons are found in names of tests and in comments, and not in texts that
   expect(phrases(`expect(error).toContain("${person} waits");`)).toEqual([]);
 });
 
+test("persons are found in documents, and not in their code blocks", () => {
+  const phrases = (path: string, text: string) => rules.get("phrases")?.(new Map([[path, text]]));
+  expect(phrases("README.md", `# Title\n\n${person} waits.\n`)).toMatchObject([{ line: 3 }]);
+  expect(phrases("docs/api/server.md", `${person} waits.\n`)).toHaveLength(1);
+  const block = `Run:\n\n\`\`\`sh\necho ${person}\n\`\`\`\n\n`;
+  expect(phrases("docs/replay.md", block)).toEqual([]);
+  expect(phrases("docs/replay.md", `${block}${person} waits.\n\n${block}`)).toMatchObject([
+    { line: 7 },
+  ]);
+  expect(phrases("models/pocket/README.md", `${person} waits.\n`)).toEqual([]);
+});
+
 test("functions of C++ and CUDA are found by name and size", () => {
   const source = `
     #define PLUS(a) { a++; }

@@ -312,14 +312,15 @@ const PHRASES = /\b(nobody|somebody|anybody|everybody|whoever|hears)\b/i;
 const TEST_NAME = /(?:\b(?:test|it|describe)(?:\.\w+)*(?:\(.*\))?|^\s*\]\)|^\s*\))\(\s*["`].*/;
 
 /**
- * Comments, and names of tests, have subjects that exist.
+ * Comments, names of tests, and documents but for their code blocks, have subjects that exist.
  * @param {Files} files
  * @returns {Violation[]}
  */
 export function phrases(files) {
   const found = [];
-  for (const [path, text] of matching(files, /^(src|test|native)\/.*\.(ts|mjs|cpp|cu|h)$/)) {
-    const code = withoutComments(text).split("\n");
+  const prose = /^(((src|test|native)\/.*\.(ts|mjs|cpp|cu|h))|((docs\/.*|[^/]*)\.md))$/;
+  for (const [path, text] of matching(files, prose)) {
+    const code = (path.endsWith(".md") ? codeBlocks : withoutComments)(text).split("\n");
     text.split("\n").forEach((line, index) => {
       const [word] = PHRASES.exec(line) ?? [];
       if (word === undefined) return;
@@ -329,6 +330,12 @@ export function phrases(files) {
     });
   }
   return found;
+}
+
+/** A document with empty lines in place of its prose. @param {string} text */
+function codeBlocks(text) {
+  const parts = text.split("```");
+  return parts.map((part, index) => (index % 2 ? part : part.replace(/.+/g, ""))).join("```");
 }
 
 /** What a device can do is a property of it. @param {Files} files @returns {Violation[]} */
