@@ -175,7 +175,7 @@ function checked(source: WeightSource): WeightSource {
     throw new EngineError(
       "CHECKPOINT_INVALID",
       `Cannot load ${name}: all of its numbers must be finite, element ${found} is ${value}; ` +
-        "fetch the file again, or take another checkpoint of the model",
+        "download the file again, or use another checkpoint of the model",
       { param: name },
     );
   };

@@ -72,8 +72,8 @@ export const ServerOptions = z
       .nullable()
       .default(null)
       .describe(
-        "Threads beside the main one that read requests and write answers; null: by the number " +
-          "of cores.",
+        "Threads in addition to the main one that read requests and write answers; null: by " +
+          "the number of cores.",
       ),
     stuckAfterMs: z
       .int()
@@ -171,7 +171,7 @@ export const ServerOptions = z
     kvEventsTopic: z
       .string()
       .default("")
-      .describe("First frame of published events; llm-d wants kv@ADDRESS@MODEL."),
+      .describe("Topic of published events, their first frame; llm-d expects kv@ADDRESS@MODEL."),
     defaultSampling: SamplingDefaults.prefault({}).describe(
       "Sampling parameters of requests that leave them out.",
     ),

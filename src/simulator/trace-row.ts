@@ -112,7 +112,7 @@ function checkBlocks(ids: number, inputTokens: number, blockTokens: number): voi
   if (ids === most || ids === Math.floor(inputTokens / blockTokens)) return;
   throw new RowFault(
     `must have ${most} hash_ids for ${inputTokens} tokens in blocks of ${blockTokens}, ` +
-      `current value is ${ids}; say with --block-tokens how long the trace's blocks are`,
+      `current value is ${ids}; set --block-tokens to the length of the trace's blocks`,
   );
 }
 

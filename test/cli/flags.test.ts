@@ -94,8 +94,8 @@ test.each([
 test("float32 and int8 contradict each other, which is said", () => {
   const words = ["--dtype", "float32", "--quantization", "int8"];
   expect(() => settingsOf(words, engineFlags)).toThrow(
-    "Cannot use --dtype: must be auto or bfloat16 where quantization is int8, which keeps the " +
-      "rest in bfloat16, current value is float32",
+    "Cannot use --dtype: must be auto or bfloat16 with quantization int8, which keeps the other " +
+      "weights in bfloat16, current value is float32",
   );
 });
 

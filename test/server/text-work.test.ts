@@ -208,7 +208,7 @@ describe.runIf(isBuilt)("tools", () => {
       expect(prompt).toContain('<tool_call>\n{"name":"look_up","arguments":{"word":"mole"}}');
       expect(prompt).toContain("<tool_response>\na burrowing mammal\n</tool_response>");
     }
-    expect(warnings.filter((text) => text.includes("has no place for tools"))).toHaveLength(1);
+    expect(warnings.filter((text) => text.includes("does not render tools"))).toHaveLength(1);
   });
 
   test("a call of the history whose arguments are no JSON does not end an agent's loop", async () => {

@@ -59,7 +59,7 @@ describe("a broken row is refused with its line and what is wanted", () => {
     ["no ids", row({ hash_ids: undefined }), "as hash_ids, current value is missing"],
     ["an id that is none", row({ hash_ids: [1, "2"] }), "as hash_ids, current value at 1 is 2"],
     ["an id that JSON rounds", row({ hash_ids: [1, 2 ** 60] }), "current value at 1 is"],
-    ["blocks of another length", row({ hash_ids: [1, 2, 3] }), "say with --block-tokens"],
+    ["blocks of another length", row({ hash_ids: [1, 2, 3] }), "set --block-tokens"],
     ["a token beyond 31 bits", row({ token_ids: [2 ** 31] }), "as token_ids, current value at 0"],
     ["an empty prompt", row({ token_ids: [] }), "must have token_ids, current value is []"],
     ["a priority over 100", row({ block_priorities: [101] }), "from 0 to 100 as block_priorities"],

@@ -206,8 +206,8 @@ function toolTemplateOf(files: Checkpoint["tokenizer"]): TemplateSource | null {
 
 function toolsWarning(name: string): string {
   return (
-    `the chat template of ${name} has no place for tools, their calls or their results: they are ` +
-    "put into the conversation as text, and the model may not have been trained on that"
+    `the chat template of ${name} does not render tools, their calls or their results: they ` +
+    "are put into the conversation as text, and the model may not have been trained on that"
   );
 }
 

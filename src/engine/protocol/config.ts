@@ -112,7 +112,7 @@ export const KvCacheOptions = z
   })
   .refine((options) => options.diskCacheBytes === 0 || options.diskCacheDir !== null, {
     path: ["diskCacheDir"],
-    error: "must name a folder where diskCacheBytes is set",
+    error: "must name a folder when diskCacheBytes is set",
   })
   .refine((options) => options.attentionSinks === 0 || options.attentionWindow !== null, {
     path: ["attentionSinks"],
@@ -280,7 +280,8 @@ export const EngineOptions = z
   })
   .refine(({ dtype, quantization }) => quantization === "none" || dtype !== "float32", {
     path: ["dtype"],
-    error: "must be auto or bfloat16 where quantization is int8, which keeps the rest in bfloat16",
+    error:
+      "must be auto or bfloat16 with quantization int8, which keeps the other weights in bfloat16",
   })
   .readonly();
 /** Validated, defaults filled in. */

@@ -30,7 +30,8 @@ export function warnOfGuess(
 ): void {
   if (kind !== "decoder" || embedding === null || embedding.declared) return;
   warn(
-    `${name} generates text, and its files do not say how to embed: its vectors are means of the ` +
-      "last hidden states, which search worse than those of a model that was trained for it",
+    `${name} generates text, and its files do not say how to embed: its vectors are means of ` +
+      "the last hidden states, which work worse for search than those of a model that was " +
+      "trained to embed",
   );
 }

@@ -71,8 +71,8 @@ async function openNow(options: FolderOptions, folder: string): Promise<OpenedFo
     const locked = await lockFolder(join(folder, LOCK_NAME));
     if ("owner" in locked) {
       warn(
-        `Cannot use the disk cache: ${folder} must be free, current user is process ` +
-          `${locked.owner}; it stays off here, give each process a folder of its own`,
+        `Cannot use the disk cache: ${folder} must not be in use, process ${locked.owner} ` +
+          "uses it; it stays off, give each process a folder of its own",
       );
       return null;
     }

@@ -106,7 +106,9 @@ class AnsweringThread {
       this.#serving.app.server.emit("connection", socket);
     } catch (error) {
       this.#places.disconnect(this.#place);
-      this.#serving?.app.log.error(`Cannot take a connection over: ${messageOf(error)}`);
+      this.#serving?.app.log.error(
+        `Cannot accept a connection from the main thread: ${messageOf(error)}`,
+      );
       closeSync(descriptor);
     }
   }

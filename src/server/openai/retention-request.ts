@@ -21,7 +21,9 @@ const RetentionFields = z.strictObject({
   decode_duration_ms: number,
   // Blocks always move through host memory, also on their way to disk.
   transfer_mode: z.literal("DRAM").nullish(),
-  directory: z.literal("", "must be empty: blocks are written where the server says").nullish(),
+  directory: z
+    .literal("", "must be empty: the server's options decide where blocks are stored")
+    .nullish(),
 });
 type RetentionFields = z.output<typeof RetentionFields>;
 
