@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type SamplingOptions, SamplingParams } from "#sampling";
-import { plainParams } from "../../src/engine/caller/request-check.ts";
+import { checkText, plainParams } from "../../src/engine/caller/request-check.ts";
 
 const plain = (options: SamplingOptions) => plainParams(SamplingParams.parse(options));
 const circular: Record<string, unknown> = {};
@@ -26,6 +26,17 @@ test("a schema that JSON cannot say is refused, not thrown from where requests c
   for (const json of [circular, { big: 1n }, { toJSON: () => undefined }]) {
     expect(() => plain({ structuredOutput: { json } })).toThrow(
       expect.objectContaining({ code: "GRAMMAR_INVALID" }),
+    );
+  }
+});
+
+test("salts and names are texts of 1 to 1,024 characters at every door", () => {
+  for (const value of ["a", "a".repeat(256), null, undefined]) {
+    expect(() => checkText("cacheSalt", value)).not.toThrow();
+  }
+  for (const value of ["", "a".repeat(1_025), "\ud800", 7, {}]) {
+    expect(() => checkText("cacheSalt", value)).toThrow(
+      expect.objectContaining({ code: "INVALID_ARGUMENT", param: "cacheSalt" }),
     );
   }
 });

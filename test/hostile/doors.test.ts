@@ -20,6 +20,16 @@ const valuesPerField = sized(2, 25);
 /** What only HTTP refuses: its own limits to bodies, before any field is looked at. */
 const BODY_CODES = ["invalid_json_body", "nested_too_deeply", "too_many_values", "body_too_large"];
 
+/**
+ * More tokens than the context has room for are refused over HTTP, as by OpenAI; elsewhere they mean
+ * as many as there is room for. Lists of choices have a limit of their own over HTTP; elsewhere the
+ * grammar made of them has one.
+ */
+function isMeant({ field }: DoorCase, code: string, own: string): boolean {
+  if (field === "max_tokens") return code === "context_length_exceeded" && own === "ok";
+  return field === "guided_choice" && code === "invalid_argument" && own === "grammar_invalid";
+}
+
 const cases = Object.keys(TRANSLATIONS).flatMap((field) => doorCases(field, valuesPerField, seed));
 const httpCode = new Map(Object.entries(HTTP_ERRORS).map(([code, { code: name }]) => [code, name]));
 const folder = mkdtempSync(join(tmpdir(), "perigee-doors-"));
@@ -68,7 +78,8 @@ test("TypeScript refuses what HTTP refuses, by the same code, at once and as a s
     for (const call of ["generate", "stream"] as const) {
       const verdict = await llm.call({ call, prompt: one.prompt, text: one.options });
       const own = httpCode.get(verdict.code) ?? verdict.code;
-      if (own !== code) differences.push(`${shown(one)}: ${code}, by ${call} ${own}`);
+      if (own !== code && !isMeant(one, code, own))
+        differences.push(`${shown(one)}: ${code}, by ${call} ${own}`);
     }
   }
   expect(differences).toEqual([]);
@@ -88,7 +99,7 @@ test("a row of --input is refused where HTTP refuses it, alone, and by the same 
   }
   const differences = rows
     .map(({ one, code }, at) => ({ one, code, own: verdicts.get(at) ?? "nothing" }))
-    .filter(({ code, own }) => own !== code)
+    .filter(({ one, code, own }) => own !== code && !isMeant(one, code, own))
     .map(({ one, code, own }) => `${shown(one)}: ${code}, in a row ${own}`);
   expect(differences).toEqual([]);
 });

@@ -68,7 +68,7 @@ export class OrdinaryStreams {
 
   openWindow(): GapWindow {
     const id = this.#windows++;
-    this.#child.send({ type: "open", id });
+    this.#child.send({ type: "open", id }, () => {});
     return id;
   }
 
@@ -77,7 +77,10 @@ export class OrdinaryStreams {
     if (!this.#child.connected) return 0;
     return await new Promise((resolve) => {
       this.#closing.set(id, resolve);
-      this.#child.send({ type: "close", id });
+      // The process may end at this moment: what it measured is lost then.
+      this.#child.send({ type: "close", id }, (error) => {
+        if (error !== null) resolve(0);
+      });
     });
   }
 

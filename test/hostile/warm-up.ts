@@ -19,6 +19,6 @@ export async function warmUp(url: string): Promise<void> {
   await Promise.all(
     grammars.map((grammar) => complete({ prompt: "A", max_tokens: 4, ...grammar })),
   );
-  const long = { prompt: "word ".repeat(sized(20_000, 80_000)) };
+  const long = { prompt: "word ".repeat(sized(20_000, 40_000)) };
   await Promise.all(grammars.map(() => send("/tokenize", long)));
 }

@@ -110,6 +110,10 @@ export function checkText(param: string, value: unknown): void {
   if (value === undefined || value === null) return;
   if (typeof value !== "string") throw wrongKind(param, "a string", value);
   const cannot = `Cannot use ${param}: must`;
+  if (value === "") {
+    const message = `${cannot} have at least one character; leave it out`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param });
+  }
   if (value.length > nameLengthMax) {
     const message = `${cannot} have at most ${nameLengthMax} characters, it has ${value.length}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param });

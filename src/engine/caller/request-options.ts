@@ -51,8 +51,8 @@ function checkKinds({ cacheSalt, priority, requestId, signal }: GenerateOptions)
   checkSignal(signal);
   checkText("cacheSalt", cacheSalt);
   checkText("requestId", requestId);
-  if (priority !== undefined && priority !== null && !Number.isFinite(priority)) {
-    throw wrongKind("priority", "a finite number", priority);
+  if (priority !== undefined && priority !== null && !Number.isSafeInteger(priority)) {
+    throw wrongKind("priority", "an integer", priority);
   }
 }
 

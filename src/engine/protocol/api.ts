@@ -24,11 +24,11 @@ export type FinishReason = "stop" | "length" | "abort" | "error";
 export interface GenerateOptions extends SamplingOptions {
   /** Cancels the request within one step; it rejects with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Requests with another salt never share cached blocks. */
+  /** Requests with another salt never share cached blocks. Not empty. */
   readonly cacheSalt?: string;
   /** How long the request's blocks stay cached, by ranges of its tokens. Default: unspecified. */
   readonly retention?: RetentionOptions | RetentionConfig;
-  /** Smaller values run first where the scheduler's policy is `priority`. */
+  /** An integer: smaller ones run first where the scheduler's policy is `priority`. */
   readonly priority?: number;
   /** A name for metrics and results; not in use by another request. Default: a fresh one. */
   readonly requestId?: string;
