@@ -118,7 +118,7 @@ describe("samples leave room to other requests", () => {
     harness.step();
     for (let seed = 2; seed < 10; seed++) harness.add(distinct(seed, 8), OUTPUT);
     expect(() => harness.add(distinct(10, 8))).toThrow("at most 8 sequences may wait, current");
-    expect(() => harness.addGroup(distinct(11, 8), 9)).toThrow("ask for less");
+    expect(() => harness.addGroup(distinct(11, 8), 9)).toThrow("ask for fewer");
     harness.scheduler.finishGroup(many, { reason: "stop", stopReason: null });
     harness.step();
     harness.addGroup(distinct(12, 8), 4);
