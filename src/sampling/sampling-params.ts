@@ -14,6 +14,8 @@ const logprobTokenIdsMax = 128;
 const logitBiasMax = 16_384;
 /** The size of the largest vocabularies. */
 const allowedTokensMax = 262_144;
+/** All are part of one grammar. */
+const choicesMax = 16_384;
 /** Bound of the work: every token of a sequence is compared with those of every pattern. */
 const patternTokensMost = 256;
 const patternCountMost = 1024;
@@ -38,7 +40,12 @@ export const StructuredOutput = z
     json: z.union([z.string(), anyObject]).optional().describe("JSON schema, as text or object."),
     jsonObject: z.literal(true).optional().describe("Any JSON object."),
     regex: z.string().min(1).optional().describe("Regular expression, matched as a whole."),
-    choice: z.array(z.string().min(1)).min(1).optional().describe("One of these strings."),
+    choice: z
+      .array(z.string().min(1))
+      .min(1)
+      .max(choicesMax)
+      .optional()
+      .describe(`One of these strings: at most ${choicesMax}.`),
     grammar: z.string().min(1).optional().describe("EBNF grammar with a rule named `root`."),
     structuralTag: z
       .union([z.string(), anyObject])

@@ -22,12 +22,10 @@ const BODY_CODES = ["invalid_json_body", "nested_too_deeply", "too_many_values",
 
 /**
  * More tokens than the context has room for are refused over HTTP, as by OpenAI; elsewhere they mean
- * as many as there is room for. Lists of choices have a limit of their own over HTTP; elsewhere the
- * grammar made of them has one.
+ * as many as there is room for.
  */
 function isMeant({ field }: DoorCase, code: string, own: string): boolean {
-  if (field === "max_tokens") return code === "context_length_exceeded" && own === "ok";
-  return field === "guided_choice" && code === "invalid_argument" && own === "grammar_invalid";
+  return field === "max_tokens" && code === "context_length_exceeded" && own === "ok";
 }
 
 const cases = Object.keys(TRANSLATIONS).flatMap((field) => doorCases(field, valuesPerField, seed));
