@@ -10,6 +10,16 @@ import {
   SuffixStage,
 } from "./decoder-stages.ts";
 
+/**
+ * Bounds on what a decoder may do to one token: a chain of replacements by longer texts would grow
+ * it without end. Tokens of real vocabularies have some hundred characters at most.
+ */
+const tokenCharsMax = 65_536;
+const patternTokenCharsMax = 1024;
+const contentCharsMax = 1024;
+const stagesMax = 64;
+const nestingMax = 8;
+
 /** Strips the start and the end of one token. */
 function stripToken(text: string, { content, start, stop }: StripOptions): string {
   let from = 0;
@@ -61,21 +71,33 @@ function metaspaceStage(config: DecoderConfig): Stage {
 function replaceStage(config: DecoderConfig, fused: boolean): Stage {
   const { String: literal, Regex: source } = config.pattern ?? {};
   const pattern = literal ?? regularExpression(source ?? "(?!)");
-  if (fused && (typeof pattern !== "string" || pattern.length > 1)) {
+  const isLiteral = typeof pattern === "string";
+  if (fused && (!isLiteral || pattern.length > 1)) {
     throw unsupported("a replacement of longer patterns after Fuse");
   }
   const content = config.content ?? "";
-  return new MapStage((text) => text.replaceAll(pattern, () => content));
+  if (content.length > contentCharsMax) {
+    throw unsupported(`a replacement by ${content.length} characters`);
+  }
+  const most = isLiteral ? tokenCharsMax : patternTokenCharsMax;
+  return new MapStage((text) => {
+    if (text.length <= most) return text.replaceAll(pattern, () => content);
+    throw unsupported(`a replacement in a token of ${text.length} characters (at most ${most})`);
+  });
 }
 
 /**
- * Decoding has no deadline, so a pattern must be fast for any text: one unbounded repetition, and
- * no repeated group, takes at most time quadratic in a token's length.
+ * Decoding has no deadline, so a pattern must be fast for any token. With one choice (a repetition
+ * of variable length, or alternatives in a group), and without repeated groups and back references,
+ * a search takes at most quadratic time, and tokens that are searched have a limited length.
  */
 function regularExpression(source: string): RegExp {
   const plain = source.replaceAll(/\\.|\[(?:\\.|[^\]\\])*\]/gs, "x");
-  const endless = plain.match(/[*+]|\{\d+,\}/g)?.length ?? 0;
-  if (endless > 1 || /\)[*+?{]/.test(plain) || /\\[1-9k]/.test(source)) {
+  const repetitions = plain.match(/[*+]\??|(?<!\()\?|\{\d+,\d*\}\??/g)?.length ?? 0;
+  const alternatives = /\(.*\|/s.test(plain) ? 1 : 0;
+  const several = plain.match(/\|/g)?.length ?? 0;
+  const choices = repetitions + alternatives * several;
+  if (choices > 1 || /\)[*+?{]/.test(plain) || /\\[1-9k]/.test(source)) {
     throw unsupported(`a replacement of ${shortText(source)}, which may take without end,`);
   }
   try {
@@ -116,6 +138,7 @@ function stagesOf(config: DecoderConfig, fused: boolean): Stage[] {
     case "Replace":
       return [replaceStage(config, fused)];
     case "Strip":
+      if (strip.content.length !== 1) throw unsupported("one that strips no single character");
       return [fused ? new StripTextStage(strip) : new MapStage((text) => stripToken(text, strip))];
     case "Fuse":
       return [];
@@ -135,7 +158,8 @@ const FIELD_TYPES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Checks the field types of a decoder and its nested decoders. Throws TOKENIZER_INVALID. */
-function checked(value: unknown): DecoderConfig {
+function checked(value: unknown, depth = 0): DecoderConfig {
+  if (depth > nestingMax) throw unsupported(`one that nests ${depth} levels deep`);
   if (typeof value !== "object" || value === null) throw unsupported(valueText(value));
   for (const [field, type] of FIELD_TYPES) {
     const found: unknown = Reflect.get(value, field);
@@ -147,7 +171,7 @@ function checked(value: unknown): DecoderConfig {
   }
   const decoders: unknown = Reflect.get(value, "decoders") ?? [];
   if (!Array.isArray(decoders)) throw unsupported(`one whose decoders are ${valueText(decoders)}`);
-  for (const decoder of decoders) checked(decoder);
+  for (const decoder of decoders) checked(decoder, depth + 1);
   return value as DecoderConfig; // The type of every field that is read was checked above.
 }
 
@@ -165,5 +189,7 @@ export function createStages(decoder: unknown): Stage[] {
   if (decoder === null || decoder === undefined) {
     return [new MapStage((text, first) => (first ? text : ` ${text}`))];
   }
-  return stagesOf(checked(decoder), false);
+  const stages = stagesOf(checked(decoder), false);
+  if (stages.length > stagesMax) throw unsupported(`a chain of ${stages.length} decoders`);
+  return stages;
 }

@@ -170,6 +170,11 @@ describe("a tokenizer from a stranger", () => {
     }
   });
 
+  const pattern = (source: string) => ({ type: "Replace", pattern: { Regex: source } });
+  const twice = { type: "Replace", pattern: { String: "a" }, content: "aa" };
+  const nested = (depth: number): object =>
+    depth === 0 ? twice : { type: "Sequence", decoders: [nested(depth - 1)] };
+
   test.each([
     ["no list of decoders", { type: "Sequence", decoders: 3 }],
     ["a part that is a number", { type: "Sequence", decoders: [3] }],
@@ -178,12 +183,42 @@ describe("a tokenizer from a stranger", () => {
     ["a count that is a text", { type: "Strip", start: "all" }],
     ["groups that repeat", { type: "Replace", pattern: { Regex: "(a+)+$" } }],
     ["two repetitions", { type: "Replace", pattern: { Regex: "a*a*b" } }],
+    ["many bounded repetitions", pattern(`${"a{0,30}".repeat(6)}b`)],
+    ["optional characters", pattern(`${"a?".repeat(30)}b`)],
+    ["lazy repetitions", pattern("a{1,9}?a{1,9}?b")],
+    ["alternatives in a row", pattern(`${"(?:a|a)".repeat(30)}b`)],
+    [
+      "a long replacement",
+      { type: "Replace", pattern: { String: "a" }, content: "a".repeat(5000) },
+    ],
+    ["a long chain", { type: "Sequence", decoders: Array.from({ length: 65 }, () => twice) }],
+    ["a deep chain", nested(1000)],
+    ["nothing to strip", { type: "Strip", content: "", start: 2 ** 31 }],
     ["what was seen before", { type: "Replace", pattern: { Regex: "(a)\\1*" } }],
     ["no known type", { type: "constructor" }],
   ])("cannot decode by %s", (_, decoder) => {
     expect(() => new Tokenizer({ tokenizerJson: { ...json, decoder } })).toThrow(
       expect.objectContaining({ code: "TOKENIZER_INVALID" }),
     );
+  });
+
+  test.each([
+    ["grows a token without end", { type: "Sequence", decoders: Array(60).fill(twice) }, "a"],
+    ["searches a long token", pattern("a*b"), "a".repeat(1_000_000)],
+  ])("ends a text that %s", (_, decoder, token) => {
+    const vocab = { [token]: 0, b: 1 };
+    const tokenizer = new Tokenizer({
+      tokenizerJson: { ...json, decoder, model: { ...model, unk_token: "b", vocab } },
+    });
+    expect(() => tokenizer.decode([0])).toThrow(
+      expect.objectContaining({ code: "TOKENIZER_INVALID" }),
+    );
+  });
+
+  test.each(["a?", "x(?:b|c)d", "(?<!a) +", "[a?*|]{3}", "ab|cd"])("may decode by %s", (source) => {
+    expect(
+      () => new Tokenizer({ tokenizerJson: { ...json, decoder: pattern(source) } }),
+    ).not.toThrow();
   });
 
   test("may decode by a pattern that takes no longer than its text", () => {
