@@ -1,6 +1,7 @@
 import { Tokenizer as HuggingFaceTokenizer } from "@huggingface/tokenizers";
 import { createStages } from "./decoder-config.ts";
 import type { Stage } from "./decoder-stages.ts";
+import { encodesQuickly } from "./quick-texts.ts";
 import { type DecodeOptions, StreamDecoder } from "./stream-decoder.ts";
 import { bytesPerToken } from "./token-bound.ts";
 import {
@@ -19,6 +20,12 @@ import type { Vocabulary } from "./vocabulary.ts";
 export interface EncodeOptions {
   /** Add the model's special tokens around a text (`<s>`, `[CLS]`); true by default. */
   readonly addSpecialTokens?: boolean;
+}
+
+/** Ids around a text. */
+interface TokenFrame {
+  readonly before: readonly number[];
+  readonly after: readonly number[];
 }
 
 /** The vocabulary data for a grammar compiler; plain data. */
@@ -40,7 +47,11 @@ export class Tokenizer {
   readonly vocabulary: Vocabulary;
   /** Spellings of the special tokens that tokenizer_config.json names. */
   readonly namedTokens: NamedTokens;
+  /** Whether `encodeNow` takes a short time for any short text. */
+  readonly encodesQuickly: boolean;
   readonly #encoder: HuggingFaceTokenizer;
+  readonly #createFramer: () => HuggingFaceTokenizer;
+  #frame: TokenFrame | null = null;
   /** Initial stages; each stream forks them, none is pushed to. */
   readonly #stages: readonly Stage[];
   /** Maximum number of text bytes that one token stands for; null: unknown. */
@@ -53,7 +64,12 @@ export class Tokenizer {
     this.vocabulary = vocabularyOf(json, config);
     this.namedTokens = namedTokensOf(config);
     this.#stages = createStages(json.decoder);
+    this.encodesQuickly = encodesQuickly(json);
     this.#encoder = createEncoder(json, config);
+    // Only the post-processor puts ids around a text; other parts may take long for any text.
+    const framing = { ...json, normalizer: null, pre_tokenizer: null };
+    this.#createFramer = () =>
+      this.encodesQuickly ? this.#encoder : createEncoder(framing, config);
     this.#bytesPerToken = bytesPerToken(json, this.vocabulary);
   }
 
@@ -80,34 +96,18 @@ export class Tokenizer {
 
   /**
    * Encodes on this thread: about 1.5 MB of ordinary text per second. An adversarial text can cost
-   * a hundred times that, or the square of its length: encode long texts on a `TextPool`.
+   * a hundred times that, or the square of its length: encode long texts on a `TextPool`, and all
+   * texts where `encodesQuickly` is false.
    * Throws TOKENIZER_INVALID.
    */
   encodeNow(text: string, options: EncodeOptions = {}): number[] {
-    const add_special_tokens = options.addSpecialTokens ?? true;
-    const wanted = "tokenizer.json must be one that texts can be encoded with";
-    let ids: number[];
-    try {
-      ids = this.#encoder.encode(text, { add_special_tokens }).ids;
-    } catch (error) {
-      // The library detects some faults of a file only here, and by accident.
-      throw invalid(wanted, error);
-    }
-    // Ids that the file's post-processor puts around a text may be anything.
-    if (ids.every(Number.isSafeInteger)) return ids;
-    throw invalid(`${wanted}, an id is no integer`);
+    return idsOf(this.#encoder, text, options.addSpecialTokens ?? true);
   }
 
   /** The ids that `addSpecialTokens` puts around a text. */
-  get frame(): { readonly before: readonly number[]; readonly after: readonly number[] } {
-    const framed = this.encodeNow("a");
-    const bare = this.encodeNow("a", { addSpecialTokens: false });
-    const more = framed.length - bare.length;
-    for (let start = 0; start <= more; start++) {
-      if (!bare.every((id, i) => framed[start + i] === id)) continue;
-      return { before: framed.slice(0, start), after: framed.slice(start + bare.length) };
-    }
-    return { before: [], after: [] };
+  get frame(): TokenFrame {
+    this.#frame ??= frameOf(this.#createFramer());
+    return this.#frame;
   }
 
   /** Text of the ids. Unknown ids have none. */
@@ -136,6 +136,33 @@ export class Tokenizer {
     if (this.#bytesPerToken === null) return 0;
     return Math.ceil(Buffer.byteLength(text) / this.#bytesPerToken);
   }
+}
+
+/** What the encoder puts around a text. */
+function frameOf(encoder: HuggingFaceTokenizer): TokenFrame {
+  const framed = idsOf(encoder, "a", true);
+  const bare = idsOf(encoder, "a", false);
+  const more = framed.length - bare.length;
+  for (let start = 0; start <= more; start++) {
+    if (!bare.every((id, i) => framed[start + i] === id)) continue;
+    return { before: framed.slice(0, start), after: framed.slice(start + bare.length) };
+  }
+  return { before: [], after: [] };
+}
+
+/** Encodes with the library. Throws TOKENIZER_INVALID. */
+function idsOf(encoder: HuggingFaceTokenizer, text: string, add_special_tokens: boolean): number[] {
+  const wanted = "tokenizer.json must be one that texts can be encoded with";
+  let ids: number[];
+  try {
+    ids = encoder.encode(text, { add_special_tokens }).ids;
+  } catch (error) {
+    // The library detects some faults of a file only here, and by accident.
+    throw invalid(wanted, error);
+  }
+  // Ids that the file's post-processor puts around a text may be anything.
+  if (ids.every(Number.isSafeInteger)) return ids;
+  throw invalid(`${wanted}, an id is no integer`);
 }
 
 /** The library's tokenizer. Throws TOKENIZER_INVALID. */

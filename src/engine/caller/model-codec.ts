@@ -7,7 +7,8 @@ import { boundedMap } from "./bounded-map.ts";
 import { plainIds } from "./plain-ids.ts";
 
 /**
- * Texts up to this many UTF-16 units are encoded on the calling thread. Ordinary texts cost less
+ * Texts up to this many UTF-16 units are encoded on the calling thread, where the tokenizer has
+ * only known parts. Ordinary texts cost less
  * there than a round trip to a thread (35 µs, and as much to send), and the worst found (spaces,
  * unknown characters) 1 to 3 ms: 2026-11-22, AMD EPYC, 2 cores, shared.
  */
@@ -43,7 +44,7 @@ export class ModelCodec implements TextCodec {
   async encodeIds(text: string, options: EncodeTextOptions = {}): Promise<number[] | Int32Array> {
     const { addSpecialTokens = true, signal } = options;
     this.#check(text, options);
-    if (text.length <= INLINE_UNITS_MAX) {
+    if (this.#mayInline(text.length)) {
       return this.#tokenizer.encodeNow(text, { addSpecialTokens });
     }
     const [ids] = await this.#pool.run(
@@ -61,7 +62,7 @@ export class ModelCodec implements TextCodec {
       this.#check(text, { ...options, param: texts.length > 1 ? `${param}[${i}]` : param });
       size += text.length;
     }
-    if (size <= INLINE_UNITS_MAX) {
+    if (this.#mayInline(size)) {
       return texts.map((text) => this.#tokenizer.encodeNow(text, { addSpecialTokens }));
     }
     // Each job is queued with the whole list's size, so that it does not delay small ones.
@@ -88,6 +89,10 @@ export class ModelCodec implements TextCodec {
 
   tokenBytes(id: number): Uint8Array {
     return this.#tokenizer.tokenBytes(id);
+  }
+
+  #mayInline(units: number): boolean {
+    return units <= INLINE_UNITS_MAX && this.#tokenizer.encodesQuickly;
   }
 
   /** Refuses a text that is certainly too long without encoding it. */
