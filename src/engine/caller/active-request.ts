@@ -154,7 +154,7 @@ export class ActiveRequest implements Paced {
     this.#giveUp("error", { error });
   }
 
-  /** Cancels the request: its blocks are freed within one step. The reader gets any `reason`. */
+  /** Cancels the request: its blocks are released within one step. The reader gets any `reason`. */
   cancel(reason?: unknown): void {
     this.#giveUp("abort", reason === undefined ? null : { error: reason });
   }
