@@ -7,7 +7,11 @@ import { fieldError } from "./parse-request.ts";
 import { AutoParser } from "./tool-calls/auto.ts";
 import { HERMES_FRAMING, HermesParser } from "./tool-calls/hermes.ts";
 import { LLAMA3_FRAMING, Llama3Parser } from "./tool-calls/llama3.ts";
-import type { ToolCallContext, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
+import type {
+  CallFraming,
+  ToolCallContext,
+  ToolCallParser,
+} from "./tool-calls/tool-call-parser.ts";
 
 const toolName = z.string().regex(/^[\w.-]{1,64}$/, "must be 1 to 64 letters, digits, _ . or -");
 const tool = z.strictObject({
@@ -105,15 +109,15 @@ interface Forced {
 }
 
 /**
- * Forces the whole output to be calls, in the format that the model was trained on: the model
- * chooses the tool, and arguments of that tool's schema. Default: Hermes' format.
+ * Forces the whole output to be calls, in the format of the parser setting: the model chooses the
+ * tool, and arguments of that tool's schema.
  */
 function forcedCalls(
   tools: readonly Tool[],
   { parser, context, onlyOne }: Forced,
 ): Omit<ToolUse, "shown"> {
-  const isLlama = parser === "llama3_json";
-  const { begin, end, separator } = isLlama ? LLAMA3_FRAMING : HERMES_FRAMING;
+  const { framing, createParser } = forcedFormat(parser, context);
+  const { begin, end, separator } = framing;
   const tags = tools.map((known) => ({
     type: "tag",
     begin: begin(known.function.name),
@@ -129,8 +133,28 @@ function forcedCalls(
   };
   return {
     structuredOutput: { structuralTag: { type: "structural_tag", format } },
-    createParser: () => (isLlama ? new Llama3Parser(context) : new HermesParser(context)),
+    createParser,
   };
+}
+
+interface ForcedFormat {
+  readonly framing: CallFraming;
+  readonly createParser: () => ToolCallParser;
+}
+
+/** The format of forced calls; where the setting names none, Hermes'. */
+function forcedFormat(
+  parser: ServerConfig["toolCallParser"],
+  context: ToolCallContext,
+): ForcedFormat {
+  switch (parser) {
+    case "llama3_json":
+      return { framing: LLAMA3_FRAMING, createParser: () => new Llama3Parser(context) };
+    case "hermes":
+    case "auto":
+    case "none":
+      return { framing: HERMES_FRAMING, createParser: () => new HermesParser(context) };
+  }
 }
 
 function parametersOf({ function: { parameters } }: Tool): Readonly<Record<string, unknown>> {
