@@ -80,7 +80,7 @@ export const SamplingParams = z
       .max(2)
       .default(1)
       .transform((value) => (value < greedyBelow ? 0 : Math.max(value, temperatureFloor)))
-      .describe("0 is greedy; values in (0, 0.01) are raised to 0.01."),
+      .describe("Below 1e-5 sampling is greedy; other values below 0.01 are raised to 0.01."),
     topP: z
       .number()
       .gt(0)

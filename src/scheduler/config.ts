@@ -48,7 +48,11 @@ export const SchedulerConfig = z
     policy: z
       .enum(["fcfs", "priority"])
       .default("fcfs")
-      .describe("Order in which requests start: by arrival, or by their priority, then arrival."),
+      .describe(
+        "Order in which requests start: by arrival (fcfs; their priority is ignored), or by " +
+          "priority, smaller first, then arrival. Usually the last in this order is preempted " +
+          "first.",
+      ),
     preemption: z
       .enum(["auto", "swap", "recompute"])
       .default("auto")

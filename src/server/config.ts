@@ -42,7 +42,9 @@ export const ServerOptions = z
       .array(z.string().min(1))
       .default([])
       .describe(
-        "API keys, one of which clients must send as bearer token; none: no key is needed.",
+        "API keys, one of which clients must send as bearer token; none: no key is needed. " +
+          "`perigee serve` also takes --api-key-file (one key per line, # begins a comment) and, " +
+          "where no key is given, the variable PERIGEE_API_KEY.",
       ),
     servedModelName: z
       .array(z.string().min(1))
@@ -158,7 +160,8 @@ export const ServerOptions = z
       .default(null)
       .describe(
         "Publish KV events for routers of vLLM workers: tcp://*:5557 listens for subscribers, " +
-          "tcp://host:5557 connects to one that listens; needs the package zeromq.",
+          "tcp://host:5557 connects to one that listens; needs the package zeromq. Hashes are " +
+          "vLLM's only with hashAlgorithm sha256_cbor.",
       ),
     kvEventsZmqReplay: z
       .string()

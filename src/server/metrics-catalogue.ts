@@ -1,4 +1,7 @@
-/** All metrics: names, help texts, buckets, and sources of the values. */
+/**
+ * Metrics of the engine: names, help texts, buckets, and sources of the values. Those of the cache
+ * are in metrics-cache.ts, counters of requests and of the process in metrics.ts.
+ */
 
 import type { EngineStats, KvEventSource, ModelInfo } from "#engine";
 import type { Metric } from "./metric.ts";

@@ -97,8 +97,8 @@ export const KvCacheOptions = z
       .enum(BLOCK_HASH_ALGORITHMS)
       .default("v1_block_key")
       .describe(
-        "How the hashes that identify blocks in KV events are computed: as TensorRT-LLM or as " +
-          "vLLM does.",
+        "How the hashes that identify blocks in KV events are computed: as TensorRT-LLM does, or " +
+          "as vLLM does with the same setting and PYTHONHASHSEED=0.",
       ),
     eventBufferMax: z
       .int()
@@ -174,7 +174,9 @@ export const EngineOptions = z
     quantization: z
       .enum(["none", "int8"])
       .default("none")
-      .describe("Quantise weights at load: int8 with a scale per row group."),
+      .describe(
+        "Quantise weights at load: int8 with a scale per 128 consecutive columns of a row.",
+      ),
     threads: z
       .int()
       .min(1)

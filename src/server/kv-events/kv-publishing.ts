@@ -22,7 +22,8 @@ export interface KvPublishingOptions {
 /**
  * Publishes a cache's events in vLLM's format, a batch per step, starting with the first event.
  * After lost events, subscribers receive an event that clears the cache, then all blocks of a
- * snapshot.
+ * snapshot. The hashes are the log's: those of a vLLM worker with PYTHONHASHSEED=0 if the setting
+ * `hashAlgorithm` is `sha256_cbor`, else others.
  */
 export class KvPublishing {
   readonly #source: KvEventSource;
