@@ -70,8 +70,8 @@ inline U32 loadPairsPart(const Bf16* from, int part) {
   return loadPairs(from) & (part == 0 ? 0xffffu : 0xffff0000u);
 }
 
-// Rounds factors to bf16 and returns the rounded values. The AVX-512 BF16 conversion flushes
-// subnormal numbers to 0.
+// Stores factors as bf16 and returns the stored values: a softmax divides by the sum of the weights
+// that are multiplied. The AVX-512 BF16 conversion flushes subnormal numbers to 0.
 inline F32 storeHalves(uint16_t* to, F32 factors) {
 #if defined(__AVX512BF16__)
   const U16 halves = bitCast<U16>(_mm512_cvtneps_pbh(factors));

@@ -37,8 +37,8 @@ std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
   }
   const float max = maxLane(maxima);
 
-  // exp(-inf - max) is 0. Where nothing is visible max itself is -inf, and the reference is 0
-  // instead.
+  // A hidden score is -inf, so its weight exp(-inf - max) is 0. Where nothing is visible, max is
+  // -inf too, and -inf - max would be NaN: 0 is subtracted instead.
   const F32 reference = broadcast(max == kHidden ? 0.0f : max);
   F32 sums = {};
   if (site.halves) {

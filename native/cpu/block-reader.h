@@ -63,8 +63,8 @@ class BlockReader {
   }
 
  private:
-  // Unit scales (1 in bf16), used where formats are calibrated and tokens have no scales of their
-  // own.
+  // Unit scales (1 in bf16): for tokens without scales of their own, where the checkpoint has one
+  // scale per layer, and for groups that are not read.
   static constexpr uint16_t kOne = 0x3f80;
   static constexpr uint16_t kUnitScales[kGroupTokens] = {kOne, kOne, kOne, kOne, kOne, kOne,
                                                          kOne, kOne, kOne, kOne, kOne, kOne,

@@ -24,7 +24,7 @@ struct MeanPoolParams {
 
 namespace {
 
-// Lower bound of the length that a vector is divided by: a vector of zeros stays zero.
+// Lower bound of the norm that a vector is divided by: a vector of zeros stays zero.
 constexpr double kLengthMin = 1e-12;
 
 void meanOf(float* out, double* sums, const float* rows, int64_t count, int64_t columns) {

@@ -123,7 +123,9 @@ double totalOf(const double* sliceSums, int64_t slices) {
   return total;
 }
 
-// Finds the slice in which the running sum crosses the target, then the token in it.
+// The first token at which the running sum exceeds the target: first its slice is found, then the
+// token. The sums of slices are rounded otherwise than the running sum, so the token may be behind
+// that slice; where no sum exceeds the target, it is the last token of weight above 0.
 int32_t drawFromAll(const VocabularyRow& row, const Draw& draw, const double* sliceSums) {
   const int64_t slices = slicesOf(row.tokens);
   const double target = draw.uniform * totalOf(sliceSums, slices);

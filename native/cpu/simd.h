@@ -128,7 +128,8 @@ inline F32 sqrt(F32 a) {
 #endif
 }
 
-/// Sum of all lanes, halves first: always in the same order.
+/// Sum of all lanes: the upper half is added to the lower one, until one lane is left. The order
+/// depends only on the number of lanes.
 inline float sum(F32 a) {
   float lanes[kLanes];
   store(lanes, a);

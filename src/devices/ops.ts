@@ -35,7 +35,7 @@ export interface SpreadRowsInput {
   readonly count: number;
   /** [S, M] i32: the first elements of each row are written, the rest is unchanged. */
   readonly out: DeviceTensor;
-  /** [S + 1] i32: row s is values[starts[s]] up to values[starts[s + 1]], M elements at most. */
+  /** [S + 1] i32: row s is values[starts[s]] to values[starts[s + 1] - 1], M elements at most. */
   readonly starts: DeviceTensor;
   /** i32. */
   readonly values: DeviceTensor;
@@ -361,7 +361,7 @@ export interface LogprobsInput {
 export interface DeviceOps {
   /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
   takeTokens(input: TakeTokensInput): void;
-  /** The first elements of out[s] become values[starts[s]] up to values[starts[s + 1]]. */
+  /** The first elements of out[s] become values[starts[s]] to values[starts[s + 1] - 1]. */
   spreadRows(input: SpreadRowsInput): void;
   /** out[t] = scale * table[ids[t] + offset]. */
   embed(input: EmbedInput): void;

@@ -73,7 +73,7 @@ export class AdmissionPlanner {
     const remaining = lengthOf(sequence) - start;
     if (!config.chunkedPrefill && remaining > draft.budget) return false;
 
-    // The whole prompt must fit before its first chunk starts.
+    // A chunk may start only where all tokens fit, with windows as many as are held at once.
     const { length } = sequence.tokens;
     const room = draft.ledger.available - draft.reservedBlocks;
     const shared = cache.blocksFor(start);

@@ -12,7 +12,7 @@ export interface BlockMemory {
 
 const params = new Params(5);
 
-/** Fields of `MoveBlocksParams` in native/cpu/move-blocks.cpp. */
+/** Calls the kernel with `MoveBlocksParams` (native/cpu/move-blocks.cpp) and the pairs. */
 export function moveBlocks(
   { library, pool }: { readonly library: CpuLibrary; readonly pool: bigint },
   sides: { readonly from: BlockMemory; readonly to: BlockMemory },

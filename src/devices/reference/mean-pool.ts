@@ -2,7 +2,7 @@ import { addScaled, at, dot, scaleRow } from "#tensor";
 import type { MeanPoolInput } from "../ops.ts";
 import { f32Rows, i32 } from "./host-tensor.ts";
 
-/** Smaller lengths are raised to this, so that a row of zeros stays zeros. */
+/** Smaller norms are raised to this, so that a row of zeros stays zeros. */
 const lengthMin = 1e-12;
 
 /** out[s] = mean of the rows of sequence s, optionally normalised to length 1. Zero for no rows. */

@@ -2,7 +2,7 @@ import { at } from "#tensor";
 import type { SpreadRowsInput } from "../ops.ts";
 import { i32 } from "./host-tensor.ts";
 
-/** The first elements of out[s] become values[starts[s]] up to values[starts[s + 1]]. */
+/** The first elements of out[s] become values[starts[s]] to values[starts[s + 1] - 1]. */
 export function spreadRows(input: SpreadRowsInput): void {
   const out = i32(input.out);
   const starts = i32(input.starts);

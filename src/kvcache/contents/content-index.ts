@@ -195,7 +195,10 @@ export class ContentIndex {
     else if (block === best) this.#bestChanged(node, best);
   }
 
-  /** Forgets all descendants of a node; `forgotten` receives each block, deepest first. */
+  /**
+   * Forgets all descendants of a node, each after its own children; `forgotten` receives each
+   * block.
+   */
   removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
     this.#tree.removeBelow(node, forgotten);
     this.#countNoChildren(node);

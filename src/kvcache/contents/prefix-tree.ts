@@ -186,8 +186,8 @@ export class PrefixTree {
   }
 
   /**
-   * Forgets all descendants of a node, deepest first, held or not; the node stays. `forgotten`
-   * receives each block after it was forgotten, and must not change the tree.
+   * Forgets all descendants of a node, each after its own children, held or not; the node stays.
+   * `forgotten` receives each block after it was forgotten, and must not change the tree.
    */
   removeBelow(node: NodeId, forgotten: (block: BlockId) => void): void {
     let at = this.#leafBelow(node);

@@ -44,7 +44,8 @@ class SchemaReader {
   }
 
   /**
-   * `merged`: other schemas define members of the same object, so that this one cannot be closed.
+   * The schema for llguidance. `merged`: other schemas define members of the same object, so this
+   * one gets no `additionalProperties: false`, which would forbid these.
    */
   read(schema: unknown, path: string, merged: boolean): unknown {
     if (!isObject(schema)) return schema;

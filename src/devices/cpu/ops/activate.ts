@@ -13,7 +13,7 @@ export function nonlinearityCode(kind: ActivationKind): number {
   return KINDS.indexOf(kind);
 }
 
-/** Fields of `ActivateParams` in native/cpu/activate.cpp. */
+/** Calls the kernel with `ActivateParams` (native/cpu/activate.cpp). */
 export function activate({ kernels, pool }: CpuContext, input: ActivateInput): void {
   const { count, gated } = input;
   const { columns } = input.out;

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(4);
 
-/** Fields of `AddParams` in native/cpu/add.cpp. */
+/** Calls the kernel with `AddParams` (native/cpu/add.cpp). */
 export function add({ kernels, pool }: CpuContext, input: AddInput): void {
   const { count } = input;
   const columns = elementCount(input.x.shape.slice(1));

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(14);
 
-/** Fields of `AdjustLogitsParams` in native/cpu/adjust-logits.cpp. */
+/** Calls the kernel with `AdjustLogitsParams` (native/cpu/adjust-logits.cpp). */
 export function adjustLogits({ kernels, pool }: CpuContext, input: AdjustLogitsInput): void {
   const { count, allowed, allowedRows } = input;
   const tokens = elementCount(input.logits.shape.slice(1));

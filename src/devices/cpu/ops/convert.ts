@@ -5,7 +5,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(6);
 
-/** Fields of `ConvertParams` in native/cpu/convert.cpp. */
+/** Calls the kernel with `ConvertParams` (native/cpu/convert.cpp). */
 export function convert({ kernels, pool }: CpuContext, input: ConvertInput): void {
   const { count } = input;
   const { columns } = input.out;

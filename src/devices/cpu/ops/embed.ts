@@ -9,7 +9,7 @@ const PLAIN = -1;
 
 const params = new Params(11);
 
-/** Fields of `EmbedParams` in native/cpu/embed.cpp. */
+/** Calls the kernel with `EmbedParams` (native/cpu/embed.cpp). */
 export function embed({ kernels, pool }: CpuContext, input: EmbedInput): void {
   const { count, table } = input;
   const source = "dtype" in table ? rowsOf(table) : matrixOf(table);

@@ -5,7 +5,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(9);
 
-/** Fields of `EncoderAttentionParams` in native/cpu/encoder-attention.cpp. */
+/** Calls the kernel with `EncoderAttentionParams` (native/cpu/encoder-attention.cpp). */
 export function encoderAttention(
   { kernels, pool }: CpuContext,
   input: EncoderAttentionInput,

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(6);
 
-/** Fields of `GatherRowsParams` in native/cpu/gather-rows.cpp. */
+/** Calls the kernel with `GatherRowsParams` (native/cpu/gather-rows.cpp). */
 export function gatherRows({ kernels, pool }: CpuContext, input: GatherRowsInput): void {
   const { count } = input;
   const columns = elementCount(input.x.shape.slice(1));

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(10);
 
-/** Fields of `LinearParams` in native/cpu/linear.cpp. */
+/** Calls the kernel with `LinearParams` (native/cpu/linear.cpp). */
 export function linear({ kernels, pool }: CpuContext, input: LinearInput): void {
   const { count } = input;
   const weight = matrixOf(input.weight);

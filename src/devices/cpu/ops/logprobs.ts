@@ -7,7 +7,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(10);
 
-/** Fields of `LogprobsParams` in native/cpu/logprobs.cpp. */
+/** Calls the kernel with `LogprobsParams` (native/cpu/logprobs.cpp). */
 export function logprobs({ kernels, pool }: CpuContext, input: LogprobsInput): void {
   const { count, topCount } = input;
   const vocabulary = elementCount(input.logits.shape.slice(1));

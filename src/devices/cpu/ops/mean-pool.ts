@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(7);
 
-/** Fields of `MeanPoolParams` in native/cpu/mean-pool.cpp. */
+/** Calls the kernel with `MeanPoolParams` (native/cpu/mean-pool.cpp). */
 export function meanPool({ kernels, pool }: CpuContext, input: MeanPoolInput): void {
   const { sequences } = input;
   const columns = elementCount(input.x.shape.slice(1));

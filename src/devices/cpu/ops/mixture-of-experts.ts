@@ -12,7 +12,7 @@ const FIELDS = 13;
 /** Params by layer (its list of gate-up matrices), so that a step allocates none. */
 const paramsOf = new WeakMap<readonly WeightMatrix[], Params>();
 
-/** Fields of `MixtureParams` in native/cpu/mixture-of-experts.cpp. */
+/** Calls the kernel with `MixtureParams` (native/cpu/mixture-of-experts.cpp). */
 export function mixtureOfExperts(
   { kernels, pool }: CpuContext,
   input: MixtureOfExpertsInput,

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(12);
 
-/** Fields of `NormParams` in native/cpu/norm.cpp. */
+/** Calls the kernel with `NormParams` (native/cpu/norm.cpp). */
 export function norm({ kernels, pool }: CpuContext, input: NormInput): void {
   const { count, weight } = input;
   const columns = weight.shape[0] ?? 1;

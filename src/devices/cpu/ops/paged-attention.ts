@@ -8,7 +8,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(26);
 
-/** Fields of `PagedAttentionParams` in native/cpu/paged-attention.cpp. */
+/** Calls the kernel with `PagedAttentionParams` (native/cpu/paged-attention.cpp). */
 export function pagedAttention({ kernels, pool }: CpuContext, input: PagedAttentionInput): void {
   const { count, heads, batch } = input;
   const cache = kvPoolOf(input.cache);

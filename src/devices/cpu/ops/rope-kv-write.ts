@@ -8,7 +8,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(23);
 
-/** Fields of `RopeKvWriteParams` in native/cpu/rope-kv-write.cpp. */
+/** Calls the kernel with `RopeKvWriteParams` (native/cpu/rope-kv-write.cpp). */
 export function ropeKvWrite({ kernels, pool }: CpuContext, input: RopeKvWriteInput): void {
   const { count, heads, sinkQuery } = input;
   const cache = kvPoolOf(input.cache);

@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(11);
 
-/** Fields of `SampleParams` in native/cpu/sample.cpp. */
+/** Calls the kernel with `SampleParams` (native/cpu/sample.cpp). */
 export function sample({ kernels, pool }: CpuContext, input: SampleInput): void {
   const { count } = input;
   const tokens = elementCount(input.logits.shape.slice(1));

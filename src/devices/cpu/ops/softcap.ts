@@ -6,7 +6,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(4);
 
-/** Fields of `SoftcapParams` in native/cpu/softcap.cpp. */
+/** Calls the kernel with `SoftcapParams` (native/cpu/softcap.cpp). */
 export function softcap({ kernels, pool }: CpuContext, input: SoftcapInput): void {
   const { count, cap } = input;
   const columns = elementCount(input.x.shape.slice(1));

@@ -5,7 +5,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(5);
 
-/** Fields of `SpreadRowsParams` in native/cpu/spread-rows.cpp. */
+/** Calls the kernel with `SpreadRowsParams` (native/cpu/spread-rows.cpp). */
 export function spreadRows({ kernels }: CpuContext, input: SpreadRowsInput): void {
   const { count } = input;
   const columns = input.out.shape[1] ?? 1;

@@ -5,7 +5,7 @@ import { Params } from "../params.ts";
 
 const params = new Params(4);
 
-/** Fields of `TakeTokensParams` in native/cpu/take-tokens.cpp. */
+/** Calls the kernel with `TakeTokensParams` (native/cpu/take-tokens.cpp). */
 export function takeTokens({ kernels }: CpuContext, input: TakeTokensInput): void {
   const { count } = input;
   kernels.take_tokens(

@@ -8,8 +8,8 @@ import { type CudaDriver, CudaEvent, type CudaStream } from "#devices/cuda/drive
 const timedRuns = 3;
 
 /**
- * The candidate whose `enqueue` takes the least GPU time; null when all of them return false: they
- * cannot run. Waits for the stream, so not inside a capture.
+ * The candidate whose work takes the least GPU time. `enqueue` enqueues a candidate's work; false:
+ * it cannot run. null: none can. Waits for the stream, so it must not be called in a capture.
  */
 export function fastest<T>(
   driver: CudaDriver,

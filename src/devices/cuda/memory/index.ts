@@ -1,7 +1,9 @@
 /**
  * devices/cuda/memory: memory of the GPU and pinned memory of the host.
  *
- *   memory.ts            allocates both; scratch.ts, arrivals.ts, address-tables.ts: for ops
+ *   memory.ts            allocates and frees both
+ *   scratch.ts, arrivals.ts, address-tables.ts   device memory of ops: intermediate results,
+ *                        counters of finished blocks, lists of addresses
  *   handles.ts           tensors, activations and matrices: an address and a shape
  *   kv-pool.ts           blocks of keys and values; host-blocks.ts: those in host memory
  *   layer-moves.ts       moves between the two, layer by layer

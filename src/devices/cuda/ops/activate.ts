@@ -37,8 +37,8 @@ export function activate(context: CudaContext, input: ActivateInput): void {
 }
 
 /**
- * Fields of `ActivateParams` in native/cuda/activate.cu. `x` holds f32, or with `halves` bf16,
- * which `out` must be too.
+ * Calls the kernel with `ActivateParams` (native/cuda/activate.cu). `x` holds f32, or with `halves`
+ * bf16, which `out` must be too.
  */
 export function activateRows(
   { kernels, launcher }: CudaContext,

@@ -6,7 +6,7 @@ import { type CudaContext, elementGrid } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "i64"]);
 
-/** Fields of `AddParams` in native/cuda/add.cu. */
+/** Calls the kernel with `AddParams` (native/cuda/add.cu). */
 export function add(context: CudaContext, input: AddInput): void {
   const { kernels, launcher } = context;
   const columns = elementCount(input.x.shape.slice(1));

@@ -10,7 +10,10 @@ const entryParams = new KernelParams([
   ...(["pointer", "pointer", "pointer", "i32"] as const),
 ]);
 
-/** Fields of `MaskLogitsParams` and `AdjustEntriesParams` in native/cuda/adjust-logits.cu. */
+/**
+ * Calls two kernels of native/cuda/adjust-logits.cu: with `MaskLogitsParams`, where there is a mask
+ * or the logits stay unchanged, then with `AdjustEntriesParams`.
+ */
 export function adjustLogits({ kernels, launcher }: CudaContext, input: AdjustLogitsInput): void {
   const { count, allowed, allowedRows } = input;
   const tokens = elementCount(input.logits.shape.slice(1));

@@ -22,8 +22,8 @@ const params = new KernelParams([
 ]);
 
 /**
- * Attention for every format and mask, whose bits do not depend on the batch. Fields of
- * `PagedAttentionParams`.
+ * Attention for every format and mask, whose bits do not depend on the batch. Calls kernels with
+ * `PagedAttentionParams` (native/cuda/paged-attention.cu).
  */
 export function attendExact(context: CudaContext, input: PagedAttentionInput): void {
   const { count, heads } = input;

@@ -13,7 +13,10 @@ export function convert(context: CudaContext, input: ConvertInput): void {
   convertRows(context, out, tensorOf(input.x, "f32", count, columns).address, count);
 }
 
-/** Fields of `ConvertParams` in native/cuda/convert.cu. `x` [count, columns of `out`] f32. */
+/**
+ * Calls the kernel with `ConvertParams` (native/cuda/convert.cu). `x`: [count, columns of `out`]
+ * f32.
+ */
 export function convertRows(
   { kernels, launcher }: CudaContext,
   out: CudaActivation,

@@ -9,7 +9,7 @@ const params = new KernelParams([
   ...(["pointer", "pointer", "i32", "i32", "f32", "i32"] as const),
 ]);
 
-/** Fields of `EmbedParams` in native/cuda/embed.cu. */
+/** Calls the kernel with `EmbedParams` (native/cuda/embed.cu). */
 export function embed({ kernels, launcher }: CudaContext, input: EmbedInput): void {
   const { count, table } = input;
   const source = "dtype" in table ? rowsOf(table) : matrixOf(table);

@@ -13,7 +13,7 @@ const params = new KernelParams([
   ...(["pointer", "pointer", "i32", "i32", "i32", "f32"] as const),
 ]);
 
-/** Fields of `EncoderAttentionParams` in native/cuda/encoder-attention.cu. */
+/** Calls the kernel with `EncoderAttentionParams` (native/cuda/encoder-attention.cu). */
 export function encoderAttention(context: CudaContext, input: EncoderAttentionInput): void {
   const { count, heads, sequences, scale } = input;
   const headDim = checkedHeadDim(input.headDim);

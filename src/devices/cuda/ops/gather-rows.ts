@@ -6,7 +6,7 @@ import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
 
-/** Fields of `GatherRowsParams` in native/cuda/gather-rows.cu. */
+/** Calls the kernel with `GatherRowsParams` (native/cuda/gather-rows.cu). */
 export function gatherRows({ kernels, launcher }: CudaContext, input: GatherRowsInput): void {
   const { count } = input;
   const columns = elementCount(input.x.shape.slice(1));

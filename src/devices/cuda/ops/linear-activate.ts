@@ -70,7 +70,7 @@ function operandsOf(input: LinearActivateInput) {
   return { weight, x, out };
 }
 
-/** Fields of `LinearActivateParams` in native/cuda/linear-activate.cu. */
+/** Calls the kernel with `LinearActivateParams` (native/cuda/linear-activate.cu). */
 function streamActivated(context: CudaContext, input: LinearActivateInput): void {
   const { count, kind, gated } = input;
   const { weight, x, out } = operandsOf(input);

@@ -11,7 +11,7 @@ const params = new KernelParams([
   ...(["pointer", "pointer", "i32", "i32", "i32"] as const),
 ]);
 
-/** Fields of `LogprobsParams` in native/cuda/logprobs.cu. */
+/** Finds the likeliest tokens; calls the kernel with `LogprobsParams` (native/cuda/logprobs.cu). */
 export function logprobs(context: CudaContext, input: LogprobsInput): void {
   const { kernels, launcher } = context;
   const { count, topCount } = input;

@@ -6,7 +6,7 @@ import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32", "i32"]);
 
-/** Fields of `MeanPoolParams` in native/cuda/mean-pool.cu. */
+/** Calls the kernel with `MeanPoolParams` (native/cuda/mean-pool.cu). */
 export function meanPool({ kernels, launcher }: CudaContext, input: MeanPoolInput): void {
   const { sequences } = input;
   const columns = elementCount(input.x.shape.slice(1));

@@ -39,7 +39,7 @@ export function* independentMoves(
   if (start < pairs.length / 2) yield { start, end: pairs.length / 2 };
 }
 
-/** Fields of `CopyBlocksParams` in native/cuda/copy-blocks.cu. */
+/** Calls the kernel with `CopyBlocksParams` (native/cuda/copy-blocks.cu), some pairs at a time. */
 export function copyBlocks(context: CudaContext, cache: CudaKvPool, pairs: Int32Array): void {
   const { kernels, launcher, gpu, moves } = context;
   checkPairs(pairs, { from: cache.blocks, to: cache.blocks });

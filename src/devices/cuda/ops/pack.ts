@@ -103,7 +103,10 @@ function store(pack: PackContext, source: WeightSource, target: Target): void {
   else makeElements(pack, source, source.random, target);
 }
 
-/** Fields of `PackElementsParams` in native/cuda/pack.cu, once for each part of the file. */
+/**
+ * Uploads elements: to their place where the file has them in the matrix's layout, else part by
+ * part, and a kernel packs each (`PackElementsParams`, native/cuda/pack.cu).
+ */
 function storeElements(pack: PackContext, source: WeightSource, target: Target): void {
   const { context, landing } = pack;
   const upload = uploadOf(pack, source);
@@ -152,7 +155,7 @@ function placeAsStored({ dtype }: WeightSource, target: Target): bigint | null {
 /** Four elements per thread. */
 const randomLanes = 4;
 
-/** Fields of `PackRandomParams` in native/cuda/pack.cu: nothing is uploaded. */
+/** Makes elements by a kernel (`PackRandomParams`, native/cuda/pack.cu): nothing is uploaded. */
 function makeElements(
   { context }: PackContext,
   { shape }: WeightSource,

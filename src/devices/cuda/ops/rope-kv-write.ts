@@ -22,7 +22,7 @@ const headsOfThread = 3;
 /** Blocks of few tokens that a multiprocessor runs at once. */
 const blocksAtOnce = 5;
 
-/** Fields of `RopeKvWriteParams` in native/cuda/rope-kv-write.h. */
+/** Calls one of the kernels with `RopeKvWriteParams` (native/cuda/rope-kv-write.h). */
 export function ropeKvWrite(context: CudaContext, input: RopeKvWriteInput): void {
   const { count, heads, sinkQuery } = input;
   const cache = kvPoolOf(input.cache);

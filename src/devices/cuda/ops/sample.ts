@@ -10,7 +10,7 @@ const params = new KernelParams([
   ...(["pointer", "pointer", "pointer", "pointer", "pointer", "i32", "i32"] as const),
 ]);
 
-/** Fields of `SampleParams` in native/cuda/sample.cu. */
+/** Finds the likeliest tokens; calls the kernel with `SampleParams` (native/cuda/sample.cu). */
 export function sample(context: CudaContext, input: SampleInput): void {
   const { kernels, launcher } = context;
   const { count } = input;

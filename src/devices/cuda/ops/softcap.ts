@@ -6,7 +6,7 @@ import { type CudaContext, elementGrid } from "./context.ts";
 
 const params = new KernelParams(["pointer", "i64", "f32"]);
 
-/** Fields of `SoftcapParams` in native/cuda/softcap.cu. */
+/** Calls the kernel with `SoftcapParams` (native/cuda/softcap.cu). */
 export function softcap(context: CudaContext, input: SoftcapInput): void {
   const { kernels, launcher } = context;
   const columns = elementCount(input.x.shape.slice(1));

@@ -5,7 +5,7 @@ import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
 
-/** Fields of `SpreadRowsParams` in native/cuda/spread-rows.cu. */
+/** Calls the kernel with `SpreadRowsParams` (native/cuda/spread-rows.cu). */
 export function spreadRows({ kernels, launcher }: CudaContext, input: SpreadRowsInput): void {
   const { count } = input;
   const columns = input.out.shape[1] ?? 1;

@@ -5,7 +5,7 @@ import type { CudaContext } from "./context.ts";
 
 const params = new KernelParams(["pointer", "pointer", "pointer", "i32"]);
 
-/** Fields of `TakeTokensParams` in native/cuda/take-tokens.cu. */
+/** Calls the kernel with `TakeTokensParams` (native/cuda/take-tokens.cu). */
 export function takeTokens({ kernels, launcher }: CudaContext, input: TakeTokensInput): void {
   const { count } = input;
   params.fill(
