@@ -40,8 +40,13 @@ export interface PlanningState {
   readonly reservedSeats: number;
   /** Prompt tokens that a step may always have where sequences decode. */
   readonly prefillTokensMax: number;
+  /** Rows of which a step can sample tokens: one per sequence, and one per drafted token. */
+  readonly sampledRowsMax: number;
   readonly revision: number;
 }
+
+/** A fork computes nothing. */
+const NO_ROWS = { count: 0, drafted: 0, samples: true, admission: null };
 
 /** A plan under construction: the decisions so far, and the resources that they leave. */
 export class PlanDraft {
@@ -90,6 +95,12 @@ export class PlanDraft {
     ];
   }
 
+  /** Sequences that will fork from items of this step, and sample from their rows. */
+  get forkedRows(): number {
+    const { runningSequencesMax } = this.state.config;
+    return this.#forking.reduce((sum, { group }) => sum + group.forkSeats(runningSequencesMax), 0);
+  }
+
   /** Seats that sequences of one group take when they start, with those of later forks. */
   seatsFor(sequences: readonly Sequence[]): number {
     const [first] = sequences;
@@ -129,7 +140,7 @@ export class PlanDraft {
   add(sequence: Sequence, start: number, count: number, admission: PrefixMatch | null): void {
     const end = start + count;
     const samples = end === this.knownTokens(sequence);
-    this.items.push({ sequence, start, count, samples, admission, forkOf: null });
+    this.items.push({ sequence, start, count, drafted: 0, samples, admission, forkOf: null });
     this.budget -= count;
     if (count > 1) this.prefillBudget -= count;
     if (!samples) this.reservedBlocks += this.blocksBehind(sequence, end);
@@ -222,7 +233,7 @@ export class PlanDraft {
     const start = lead.promptLength;
     const seats = lead.group.forkSeats(this.state.config.runningSequencesMax);
     for (const sequence of lead.group.awaitingFork.slice(0, seats)) {
-      this.items.push({ sequence, start, count: 0, samples: true, admission: null, forkOf });
+      this.items.push({ ...NO_ROWS, sequence, start, forkOf });
     }
   }
 }

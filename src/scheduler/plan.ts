@@ -7,6 +7,11 @@ export interface PlannedSequence {
   readonly start: number;
   /** 0 for a fork: its first token is sampled from the last row of another item. */
   readonly count: number;
+  /**
+   * Drafted tokens behind these, which the step computes, too: a token is sampled from each of
+   * their rows, and those that the samples confirm stay (SC31).
+   */
+  readonly drafted: number;
   /** The step reaches the newest token, so a new one is sampled from the last row. */
   readonly samples: boolean;
   /**
@@ -52,7 +57,7 @@ export interface StepPlan {
   /** Sequences whose contents return from host memory; most have an item, too. */
   readonly returning: readonly Sequence[];
   readonly loads: readonly PlannedLoad[];
-  /** Sum of counts. */
+  /** Sum of counts, drafted tokens included. */
   readonly tokens: number;
   /** The state of the scheduler that it was made from; `begin` refuses any other. */
   readonly revision: number;

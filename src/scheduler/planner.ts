@@ -1,5 +1,6 @@
 /** Plans a step. Everything here reads the scheduler's state; nothing changes it. */
 import { AdmissionPlanner } from "./admission-planner.ts";
+import { planDrafts } from "./draft-planner.ts";
 import type { StepPlan } from "./plan.ts";
 import { PlanDraft, type PlanningState } from "./plan-draft.ts";
 import { chooseMode, choosePaused } from "./preemption.ts";
@@ -23,6 +24,7 @@ export function planStep(state: PlanningState): StepPlan {
   // A step either preempts or admits: sequences that need blocks of paused groups start a step
   // later.
   if (draft.lacksRoom && !draft.starts) preemptPaused(draft);
+  else planDrafts(draft);
   return draft.finish();
 }
 

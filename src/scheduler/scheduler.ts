@@ -10,9 +10,10 @@ import { SequenceBooks } from "./sequence-books.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
 import { DECODING, type SequenceState, WAITING } from "./sequence-state.ts";
 import { StatsBook, type StatsSinceStart } from "./stats-book.ts";
-import { type BegunStep, StepLog } from "./step-log.ts";
+import { SequenceGrowth } from "./sequence-growth.ts";
+import { StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";
-import { endAfterNewest, type SequenceEnd } from "./stop.ts";
+import type { SequenceEnd } from "./stop.ts";
 import type { TransferEstimates } from "./transfer-estimates.ts";
 
 /** The parts and limits of a scheduler. */
@@ -24,6 +25,11 @@ export interface SchedulerOptions {
   readonly contextTokensMax: number;
   /** Plan a sequence's next token while its last one is being sampled. Default: false. */
   readonly overlapSteps?: boolean;
+  /**
+   * Rows of which one step can sample: one per sequence, and one per drafted token. Default:
+   * `runningSequencesMax`, so that drafts get the rows that no sequence needs.
+   */
+  readonly sampledRowsMax?: number;
   /** Costs of moving contents. Without them preempted sequences are computed again. */
   readonly estimates?: TransferEstimates | null;
 }
@@ -60,6 +66,8 @@ export class Scheduler {
   readonly #log: StepLog;
   readonly #stats = new StatsBook();
   readonly #starter: StepStarter;
+  readonly #growth: SequenceGrowth;
+  readonly #sampledRowsMax: number;
   /** Counts changes, so that a plan made before one is not carried out behind it. */
   #revision = 0;
 
@@ -93,6 +101,9 @@ export class Scheduler {
       log: this.#log,
       stats: this.#stats,
     });
+    this.#sampledRowsMax = options.sampledRowsMax ?? config.runningSequencesMax;
+    const { contextTokensMax } = this;
+    this.#growth = new SequenceGrowth({ cache, contextTokensMax, books: this.#books, log: this.#log });
   }
 
   /**
@@ -181,8 +192,17 @@ export class Scheduler {
     return sequence;
   }
 
+  /** Drafted tokens behind the newest one, to be verified (SC31). Valid until it grows. */
+  propose(id: SequenceId, draftTokens: number): void {
+    const sequence = this.find(id);
+    if (sequence === null || sequence.draftTokens === draftTokens) return;
+    sequence.draftTokens = draftTokens;
+    this.#revision++;
+  }
+
   /** Plans the next step (SC29 for `prefillTokensMax`). Changes nothing. */
   plan(prefillTokensMax = Number.POSITIVE_INFINITY): StepPlan {
+    assert(!this.#log.verifies, "Cannot plan while a step verifies drafts: commit it first");
     return planStep({
       config: this.#config,
       cache: this.#cache,
@@ -195,6 +215,7 @@ export class Scheduler {
       swapped: this.#books.swapped,
       reservedSeats: this.#books.reservedSeats,
       prefillTokensMax,
+      sampledRowsMax: this.#sampledRowsMax,
       revision: this.#revision,
     });
   }
@@ -221,13 +242,15 @@ export class Scheduler {
     assert(sampled.length === plan.items.length, "Cannot commit without an entry per item");
     const { newest } = this.#log;
     const updates: SequenceUpdate[] = [];
-    plan.items.forEach(({ sequence, samples }, index) => {
+    plan.items.forEach(({ sequence, samples, drafted }, index) => {
       const tokenIds = sampled[index] ?? [];
       const hasTokens = samples && !sequence.isBeam;
       assert(hasTokens === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
+      const tooMany = drafted > 0 && tokenIds.length > drafted + 1;
+      assert(!tooMany, "Cannot commit more tokens than were sampled");
       if (!hasTokens) return;
       sequence.awaitedTokens--;
-      if (!sequence.finished) updates.push(this.#append(sequence, tokenIds, newest, nowMs));
+      if (!sequence.finished) updates.push(this.#growth.append(sequence, tokenIds, newest, nowMs));
     });
     this.#log.commitOldest();
     this.#revision++;
@@ -368,28 +391,6 @@ export class Scheduler {
     if (Math.max(requests, samples) <= most) return;
     const current = requests > most ? requests : samples;
     throw new EngineError("QUEUE_FULL", `${cannot} ${current}; try again later`);
-  }
-
-  #append(
-    sequence: Sequence,
-    tokenIds: readonly number[],
-    newest: BegunStep,
-    nowMs: number,
-  ): SequenceUpdate {
-    const { promptLength } = sequence;
-    const context = { promptLength, contextTokensMax: this.contextTokensMax };
-    sequence.firstTokenMs ??= nowMs;
-    let kept = 0;
-    let end: SequenceEnd | null = null;
-    for (; kept < tokenIds.length && end === null; kept++) {
-      sequence.tokens.push(tokenIds[kept] ?? 0);
-      end = endAfterNewest(sequence.tokens, sequence.stop, context);
-    }
-    this.#log.publish(sequence, newest);
-    if (end !== null) this.#books.end(sequence, end, { tail: true });
-    else if (sequence.state.phase === "prefilling") sequence.state = DECODING;
-    const keptIds = kept === tokenIds.length ? tokenIds : tokenIds.slice(0, kept);
-    return { sequence, tokenIds: keptIds, finished: end !== null };
   }
 }
 

@@ -182,6 +182,7 @@ export class SequenceBooks {
     const computed = Math.min(computedTokens, tokens.length - 1);
     this.#cache.release(sequence.blockTable, keep.tail ? { tokens, computed } : null);
     sequence.computedTokens = 0;
+    sequence.scratchTokens = 0;
     sequence.state = { phase: "finished", ...end };
   }
 
@@ -209,11 +210,12 @@ export class SequenceBooks {
   }
 
   #auditSequence(sequence: Sequence, running: ReadonlySet<Sequence>): void {
-    const { state, blockTable, computedTokens } = sequence;
+    const { state, blockTable, computedTokens, scratchTokens } = sequence;
     const runs = state.phase === "prefilling" || state.phase === "decoding";
     assert(runs === running.has(sequence), "An idle sequence runs");
     assert(runs ? !blockTable.swapped : true, "A sequence runs without its contents");
-    const blocks = runs || blockTable.swapped ? this.#cache.blocksFor(computedTokens) : 0;
+    const written = computedTokens + scratchTokens;
+    const blocks = runs || blockTable.swapped ? this.#cache.blocksFor(written) : 0;
     assert(blockTable.length === blocks, "A sequence holds more or less than it has computed");
   }
 
@@ -269,6 +271,7 @@ export class SequenceBooks {
   #forgetComputed(sequence: Sequence): void {
     this.#cache.release(sequence.blockTable);
     sequence.computedTokens = 0;
+    sequence.scratchTokens = 0;
     sequence.maySharePartialBlock = false;
     this.#waiting.addBack(sequence);
   }

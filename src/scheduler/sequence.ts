@@ -64,6 +64,10 @@ export class Sequence {
   computedTokens = 0;
   /** Tokens that the steps which have begun will sample. */
   awaitedTokens = 0;
+  /** Drafted tokens that a step may compute and verify behind `tokens`; wanted by the engine. */
+  draftTokens = 0;
+  /** Positions behind `computedTokens` that a step under way writes: most hold no token yet. */
+  scratchTokens = 0;
   /** Its blocks on disk were fetched, or could not be: the load is not tried again. */
   loaded = false;
   /** Computes nothing, though it runs: its next sampling is not prepared (SC30). */

@@ -40,6 +40,11 @@ export class StepLog {
     return newest;
   }
 
+  /** Whether a step under way verifies drafted tokens. */
+  get verifies(): boolean {
+    return this.#begun.some(({ plan }) => plan.items.some(({ drafted }) => drafted > 0));
+  }
+
   /** Whether no step is under way. */
   get isEmpty(): boolean {
     return this.#begun.length === 0;

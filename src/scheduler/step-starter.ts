@@ -87,7 +87,7 @@ export class StepStarter {
    */
   #startItem(item: PlannedSequence, plan: StepPlan, step: BegunStep): void {
     const { cache, log } = this.#parts;
-    const { sequence, start, count } = item;
+    const { sequence, start, count, drafted } = item;
     const { blockTable, tokens } = sequence;
     const before = item.admission === null ? blockTable.length : 0;
     if (item.admission !== null) {
@@ -95,11 +95,12 @@ export class StepStarter {
       if (blockTable.length < shared) cache.extend(blockTable, tokens.view(), shared);
     }
     if (sequence.maySharePartialBlock) this.#ownPartialBlock(sequence, start);
-    const blocks = cache.blocksFor(start + count) - blockTable.length;
+    const blocks = cache.blocksFor(start + count + drafted) - blockTable.length;
     const allocated = blocks <= 0 || cache.allocate(blockTable, blocks);
     assert(allocated, "A plan asked for more blocks than there are");
     if (sequence.retention !== null) this.#retain(sequence, before);
     sequence.computedTokens = start + count;
+    sequence.scratchTokens = drafted;
     log.publish(sequence, step);
     if (!item.samples) return;
     sequence.awaitedTokens++;

@@ -17,9 +17,9 @@ export interface DeviceItem {
 }
 
 /** digests[i]: a number for scope and tokens 0 up to and including i; 52 bits. */
-export function digestsOf(sequence: Sequence): number[] {
+export function digestsOf(sequence: Sequence, further: readonly number[] = []): number[] {
   let digest = sequence.blockTable.scope.length + 1;
-  return Array.from(sequence.tokens.view(), (token) => {
+  return Array.from([...sequence.tokens.view(), ...further], (token) => {
     digest = (digest * 1_000_003 + token * 7919 + 1) % 4_503_599_627_370_449;
     return digest;
   });

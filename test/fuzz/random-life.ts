@@ -35,6 +35,9 @@ export interface LifeCounts {
   loads: number;
   /** Groups that gave way to others while they were paused. */
   yields: number;
+  /** Drafted tokens that were verified, and of these that were confirmed. */
+  drafted: number;
+  confirmed: number;
 }
 
 /** One engine's life. `live` does one random thing and checks the books behind it. */
@@ -43,6 +46,7 @@ export class RandomLife {
   readonly counts: LifeCounts = {
     ...{ ended: 0, failures: 0, swaps: 0, returns: 0 },
     ...{ copies: 0, forks: 0, regroupings: 0, loads: 0, yields: 0 },
+    ...{ drafted: 0, confirmed: 0 },
   };
   readonly #device: PretendDevice;
   readonly #seed: { low: number; high: number };
@@ -226,8 +230,11 @@ export class RandomLife {
 
   #step(): void {
     const { scheduler, cache } = this.harness;
+    // A step is planned when those that verify drafts are committed.
+    while (this.#begun.some(({ plan }) => verifies(plan))) this.#finishOldest();
+    this.#propose();
     const plan = scheduler.plan(this.#below(3) === 0 ? 2 + this.#below(12) : undefined);
-    if (plan.tokens !== plan.items.reduce((sum, item) => sum + item.count, 0)) {
+    if (plan.tokens !== plan.items.reduce((sum, item) => sum + item.count + item.drafted, 0)) {
       throw new Error("A plan's tokens are not the sum of its counts");
     }
     this.#checkPaused(plan);
@@ -248,6 +255,13 @@ export class RandomLife {
     if (this.#below(10) === 0) this.#abortSomeone();
     if (this.#below(25) === 0) this.#failSome();
     else if (this.#begun.length > this.#ahead) this.#finishOldest();
+  }
+
+  /** Some sequences have drafts, wanted or not. */
+  #propose(): void {
+    for (const { id } of this.#live.flatMap(({ live }) => live)) {
+      if (this.#below(3) === 0) this.harness.scheduler.propose(id, this.#below(9));
+    }
   }
 
   /** No position is written in a block that another table holds with another token there. */
@@ -289,15 +303,19 @@ export class RandomLife {
     const step = this.#begun.shift();
     if (step === undefined) return;
     this.#startStep(step);
-    this.#device.run(step.plan.items.map((item, index) => deviceItem(item, step.tables[index])));
     const drawn = step.plan.items.map((item) => {
       const { sequence, start, count, samples } = item;
       if (samples && !sequence.finished && sequence.tokens.length !== start + count) {
         throw new Error("A token is drawn for another place than the next");
       }
       if (sequence.isBeam) return null;
-      return samples ? this.#draw() : [];
+      return samples ? this.#draw(item.drafted) : [];
     });
+    this.#device.run(
+      step.plan.items.map((item, index) =>
+        deviceItem(item, step.tables[index], drawn[index] ?? []),
+      ),
+    );
     this.harness.scheduler.commit(step.plan, drawn, this.harness.nowMs);
     this.#continueBeams(step.plan);
   }
@@ -338,9 +356,14 @@ export class RandomLife {
     }
   }
 
-  /** One token, or two where no step behind relies on there being one. */
-  #draw(): number[] {
-    const count = this.#ahead > 0 ? 1 : 1 + this.#below(2);
+  /** One token, or two where no step behind relies on there being one; more where drafts allow. */
+  #draw(drafted: number): number[] {
+    const several = drafted > 0 ? drafted + 1 : this.#ahead > 0 ? 1 : 2;
+    const count = 1 + this.#below(several);
+    if (drafted > 0) {
+      this.counts.drafted += drafted;
+      this.counts.confirmed += count - 1;
+    }
     return Array.from({ length: count }, () => this.#drawToken());
   }
 
@@ -362,10 +385,17 @@ export class RandomLife {
   }
 }
 
+function verifies({ items }: StepPlan): boolean {
+  return items.some(({ drafted }) => drafted > 0);
+}
+
+/** Drafted tokens that the drawn ones confirm are written; in place of the others is garbage. */
 function deviceItem(
   item: PlannedSequence,
   tables: readonly (readonly number[])[] = [],
+  drawn: readonly number[] = [],
 ): DeviceItem {
-  const { sequence, start, count } = item;
-  return { tables, digests: digestsOf(sequence), start, count };
+  const { sequence, start, count, drafted } = item;
+  const confirmed = drafted === 0 ? [] : drawn.slice(0, -1);
+  return { tables, digests: digestsOf(sequence, confirmed), start, count: count + drafted };
 }

@@ -1,0 +1,43 @@
+/** Plans drafted tokens: what is left of a step, once everything else has its place. */
+import type { PlannedSequence } from "./plan.ts";
+import type { PlanDraft } from "./plan-draft.ts";
+import { generatedTokensMax } from "./stop.ts";
+
+/**
+ * Gives each decoding sequence in turn as many of its drafted tokens as there is room for. Drafts
+ * take no block that a prompt under way will need, and preempt nobody.
+ */
+export function planDrafts(draft: PlanDraft): void {
+  const { items, state, ledger } = draft;
+  let rows = state.sampledRowsMax - sampledRows(draft);
+  for (const [place, item] of items.entries()) {
+    const { sequence, start, count } = item;
+    let drafted = Math.min(wantedTokens(draft, item), draft.budget, rows);
+    const end = start + count;
+    const blocks = (): number =>
+      draft.newBlocks(sequence, end + drafted) - draft.newBlocks(sequence, end);
+    while (drafted > 0 && blocks() > ledger.available - draft.reservedBlocks) drafted--;
+    if (drafted <= 0) continue;
+    ledger.take(blocks());
+    draft.budget -= drafted;
+    rows -= drafted;
+    items[place] = { ...item, drafted };
+  }
+}
+
+/** Rows that are sampled without drafts, those of forks included. */
+function sampledRows({ items, forkedRows }: PlanDraft): number {
+  return items.filter(({ samples }) => samples).length + forkedRows;
+}
+
+/** Drafted tokens that could be of use: the row of each samples a token behind it. */
+function wantedTokens({ state }: PlanDraft, item: PlannedSequence): number {
+  const { sequence, samples, count } = item;
+  const { draftTokens, stop, promptLength, generatedTokens, awaitedTokens } = sequence;
+  if (draftTokens === 0 || !samples || sequence.isBeam || awaitedTokens > 0) return 0;
+  // Sequences that fork share the block behind the prompt.
+  if (!sequence.group.forked && sequence.group.sequences.length > 1) return 0;
+  const { contextTokensMax, needs } = state;
+  const room = generatedTokensMax(stop, { promptLength, contextTokensMax }) - generatedTokens;
+  return Math.min(draftTokens, room - 1, needs.chunkTokens - count);
+}
