@@ -14,6 +14,8 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "kvCache.poolBytes": "kv-pool-bytes",
     "kvCache.dtype": "kv-cache-dtype",
     "scheduler.policy": "scheduling-policy",
+    "speculative.kind": "speculative",
+    "speculative.lengthMax": "speculative-length-max",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,

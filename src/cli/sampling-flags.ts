@@ -5,7 +5,11 @@ import { SchemaFlags } from "./flags.ts";
 export const SAMPLING_HEADING =
   "Sampling (the model's generation_config.json replaces these defaults):";
 
-const HIDDEN = ["detokenize", "extraArgs", "streamInterval", "outputKind", "flatLogprobs"];
+const HIDDEN = [
+  ...["detokenize", "extraArgs", "streamInterval", "outputKind", "flatLogprobs"],
+  // `--speculative` loads the model with drafts; rows may turn them off.
+  "speculative",
+];
 
 /** The differences between the commands' sampling flags. */
 export interface SamplingFlagOptions {

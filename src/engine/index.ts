@@ -76,6 +76,7 @@ export {
 } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
 export {
+  DRAFT_KINDS,
   grammarProblem,
   parseOptions,
   SamplingParams,

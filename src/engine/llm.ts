@@ -112,8 +112,9 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
     const { vocabularySize, contextTokensMax } = info;
-    const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
-    const limits = { vocabularySize, contextTokensMax, sequencesMax };
+    const { scheduler, speculative } = parts.settings;
+    const { waitingSequencesMax: sequencesMax } = scheduler;
+    const limits = { vocabularySize, contextTokensMax, sequencesMax, speculative };
     const scope = { ...limits, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);
     this.loadPhases = parts.phases;

@@ -79,7 +79,9 @@ export class BatchWriter {
   /** Computes the masks of all rows' grammars. Returns the errors, by row. */
   async prepare(rows: readonly SamplingRow[]): Promise<Map<number, unknown>> {
     const failures = new Map<number, unknown>();
-    const constrained = [...rows.entries()].filter(([, { sampling }]) => sampling.constrained);
+    const constrained = [...rows.entries()].filter(
+      ([, { sampling, drafted }]) => sampling.constrained && drafted === undefined,
+    );
     if (constrained.length === 0) return failures;
     const prepare = async ([row, { sampling }]: readonly [number, SamplingRow]) => {
       try {
@@ -100,11 +102,12 @@ export class BatchWriter {
     const edits = this.#edits;
     edits.reset();
     let first = 0;
-    for (const [row, { sampling, awaitedTokens }] of rows.entries()) {
+    for (const [row, { sampling, awaitedTokens, drafted }] of rows.entries()) {
       edits.beginRow();
       if (sampling.edits && !failures.has(row)) {
         try {
-          sampling.write(edits, awaitedTokens);
+          if (drafted === undefined) sampling.write(edits, awaitedTokens);
+          else sampling.writeBehind(drafted, edits);
         } catch (error) {
           edits.clearRow();
           failures.set(row, error);

@@ -67,7 +67,13 @@ export {
   type StartedSampling,
 } from "./sampler.ts";
 export type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";
-export { type SamplingOptions, SamplingParams, StructuredOutput } from "./sampling-params.ts";
+export {
+  DRAFT_KINDS,
+  DRAFT_LENGTH_MAX,
+  type SamplingOptions,
+  SamplingParams,
+  StructuredOutput,
+} from "./sampling-params.ts";
 export type { SamplingRow } from "./sampling-row.ts";
 export { SequenceSampling, type SequenceSamplingOptions } from "./sequence-sampling.ts";
 export type { ThinkingMarks } from "./thinking-budget.ts";

@@ -69,6 +69,25 @@ const RepetitionDetection = z
     error: "must be at most patternTokensMax",
   });
 
+/** Kinds of drafts. */
+export const DRAFT_KINDS = ["lookup"] as const;
+/** Drafted tokens of a sequence in one step: with the token before them, the nodes of a tree. */
+export const DRAFT_LENGTH_MAX = 63;
+
+/** How tokens are drafted for a request; it changes the speed of the output, not its tokens. */
+const RequestDrafts = z.union([
+  z.boolean(),
+  z.strictObject({
+    kind: z.enum(DRAFT_KINDS).optional().describe("The kind of drafts. Default: the model's."),
+    length: z
+      .int()
+      .min(1)
+      .max(DRAFT_LENGTH_MAX)
+      .optional()
+      .describe("Most drafted tokens in one step. Default: the model's."),
+  }),
+]);
+
 /** How tokens are sampled and when a sequence ends. Names, ranges and defaults are vLLM's. */
 export const SamplingParams = z
   .strictObject({
@@ -221,6 +240,14 @@ export const SamplingParams = z
     repetitionDetection: RepetitionDetection.nullish()
       .transform((value) => value ?? null)
       .describe("Ends a sequence that repeats one pattern at its end."),
+    speculative: RequestDrafts.default(true).describe(
+      "false: draft no tokens. {kind, length}: draft like this, where the model has such drafts.",
+    ),
+    prediction: z
+      .string()
+      .nullish()
+      .transform((value) => value ?? null)
+      .describe("A text that the output is likely to repeat: drafts are looked up in it, too."),
     streamInterval: z.int().min(1).default(1).describe("Tokens per item of a stream, at least."),
     extraArgs: anyObject
       .nullish()

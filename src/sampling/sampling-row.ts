@@ -7,4 +7,6 @@ export interface SamplingRow {
   readonly position: number;
   /** Tokens before it whose sampling is still pending, so that `sampling` lacks them. Default 0. */
   readonly awaitedTokens?: number;
+  /** Drafted tokens before it, which `sampling` has not accepted. Default: none. */
+  readonly drafted?: Int32Array;
 }

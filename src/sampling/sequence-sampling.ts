@@ -195,6 +195,23 @@ export class SequenceSampling {
     }
   }
 
+  /**
+   * Writes the edits of the row behind drafted tokens, as if these had been sampled. Not for
+   * sequences with a grammar.
+   */
+  writeBehind(drafted: Int32Array, edits: LogitEdits): void {
+    assert(!this.constrained, "Cannot draft what a grammar constrains");
+    const thinking = this.#thinking?.save();
+    for (const token of drafted) this.accept(token);
+    try {
+      this.write(edits);
+    } finally {
+      for (const token of drafted) this.#history?.remove(token);
+      this.#generated.length -= drafted.length;
+      if (thinking !== undefined) this.#thinking?.restore(thinking);
+    }
+  }
+
   /** Releases the grammar's memory. */
   dispose(): void {
     this.#disposed = true;

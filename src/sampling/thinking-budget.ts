@@ -11,6 +11,14 @@ export interface PromptThoughts {
   readonly opened: number | null;
 }
 
+/** A state of a `ThinkingBudget`. */
+export interface ThinkingState {
+  readonly thinking: boolean;
+  readonly used: number;
+  readonly forced: number;
+  readonly ended: boolean;
+}
+
 /** Computed once for all sequences of the prompt. */
 export function promptThoughts(marks: ThinkingMarks, prompt: ArrayLike<number>): PromptThoughts {
   const opened = lastIndexOfMark(prompt, marks.startTokenIds);
@@ -64,6 +72,23 @@ export class ThinkingBudget {
   forced(): number | null {
     if (!this.#thinking || this.#used < this.#budget) return null;
     return this.#marks.endTokenIds[this.#forced] ?? null;
+  }
+
+  /** Its state, for `restore`. */
+  save(): ThinkingState {
+    return {
+      thinking: this.#thinking,
+      used: this.#used,
+      forced: this.#forced,
+      ended: this.#ended,
+    };
+  }
+
+  restore({ thinking, used, forced, ended }: ThinkingState): void {
+    this.#thinking = thinking;
+    this.#used = used;
+    this.#forced = forced;
+    this.#ended = ended;
   }
 
   /** Records the newest of `generated`. */

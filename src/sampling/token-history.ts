@@ -1,3 +1,5 @@
+import { assert } from "#base";
+
 /** The tokens of a sequence, and how often each was sampled: the input of penalties. */
 
 const firstCapacity = 64;
@@ -65,6 +67,19 @@ export class TokenHistory {
     const place = this.#places.get(token);
     if (place === undefined) this.#append(token);
     else this.#counts[place] = (this.#counts[place] ?? 0) + 1;
+  }
+
+  /** Undoes the newest `add`s, in any order of tokens. */
+  remove(token: number): void {
+    const place = this.#places.get(token);
+    assert(place !== undefined, "Cannot remove a token that was not added");
+    const left = (this.#counts[place] ?? 0) - 1;
+    this.#counts[place] = left;
+    if (left > 0) return;
+    // First occurrences of undone tokens are the last ones.
+    this.#places.delete(token);
+    this.#sampled--;
+    if ((this.#prompt?.placeOf(token) ?? null) === null) this.#beyond--;
   }
 
   get #promptLength(): number {

@@ -5,7 +5,7 @@ import { generatedTokensMax } from "./stop.ts";
 
 /**
  * Gives each decoding sequence in turn as many of its drafted tokens as there is room for. Drafts
- * take no block that a prompt under way will need, and preempt nobody.
+ * take no block that a prompt under way will need, and preempt no sequence.
  */
 export function planDrafts(draft: PlanDraft): void {
   const { items, state, ledger } = draft;
@@ -34,9 +34,8 @@ function sampledRows({ items, forkedRows }: PlanDraft): number {
 function wantedTokens({ state }: PlanDraft, item: PlannedSequence): number {
   const { sequence, samples, count } = item;
   const { draftTokens, stop, promptLength, generatedTokens, awaitedTokens } = sequence;
-  if (draftTokens === 0 || !samples || sequence.isBeam || awaitedTokens > 0) return 0;
-  // Sequences that fork share the block behind the prompt.
-  if (!sequence.group.forked && sequence.group.sequences.length > 1) return 0;
+  const decodes = samples && sequence.state.phase === "decoding" && !sequence.isBeam;
+  if (draftTokens === 0 || !decodes || awaitedTokens > 0) return 0;
   const { contextTokensMax, needs } = state;
   const room = generatedTokensMax(stop, { promptLength, contextTokensMax }) - generatedTokens;
   return Math.min(draftTokens, room - 1, needs.chunkTokens - count);

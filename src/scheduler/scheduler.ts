@@ -8,9 +8,9 @@ import { planStep } from "./planner.ts";
 import type { Sequence, SequenceId } from "./sequence.ts";
 import { SequenceBooks } from "./sequence-books.ts";
 import type { SequenceGroup } from "./sequence-group.ts";
+import { SequenceGrowth } from "./sequence-growth.ts";
 import { DECODING, type SequenceState, WAITING } from "./sequence-state.ts";
 import { StatsBook, type StatsSinceStart } from "./stats-book.ts";
-import { SequenceGrowth } from "./sequence-growth.ts";
 import { StepLog } from "./step-log.ts";
 import { StepStarter } from "./step-starter.ts";
 import type { SequenceEnd } from "./stop.ts";
@@ -95,15 +95,10 @@ export class Scheduler {
     this.#estimates = options.estimates ?? null;
     this.#books = new SequenceBooks(config, cache);
     this.#log = new StepLog(cache);
-    this.#starter = new StepStarter({
-      cache,
-      books: this.#books,
-      log: this.#log,
-      stats: this.#stats,
-    });
+    const parts = { cache, books: this.#books, log: this.#log };
+    this.#starter = new StepStarter({ ...parts, stats: this.#stats });
+    this.#growth = new SequenceGrowth({ ...parts, contextTokensMax: this.contextTokensMax });
     this.#sampledRowsMax = options.sampledRowsMax ?? config.runningSequencesMax;
-    const { contextTokensMax } = this;
-    this.#growth = new SequenceGrowth({ cache, contextTokensMax, books: this.#books, log: this.#log });
   }
 
   /**

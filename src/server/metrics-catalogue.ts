@@ -105,6 +105,25 @@ export function engineCounters(events: KvEventSource): readonly Metric[] {
       return stats.promptTokens;
     }),
     metric("generation_tokens_total", "Tokens generated.", (stats) => stats.generatedTokens),
+    metric("spec_decode_num_drafts_total", "Drafts that were verified.", (stats) => stats.drafts),
+    metric("spec_decode_num_draft_tokens_total", "Drafted tokens that were verified.", (stats) => {
+      return stats.draftedTokens;
+    }),
+    metric(
+      "spec_decode_num_accepted_tokens_total",
+      "Drafted tokens that became output.",
+      (stats) => stats.acceptedTokens,
+    ),
+    {
+      name: "spec_decode_num_accepted_tokens_per_pos_total",
+      help: "Drafts whose token at this position became output.",
+      labelNames: ["position"],
+      samples: ({ acceptedPerPosition }) =>
+        acceptedPerPosition.map((value, position) => ({
+          labels: { position: String(position) },
+          value,
+        })),
+    },
     metric("prompt_tokens_cached_total", "Prompt tokens found in the cache.", (stats) => {
       return stats.cachedPromptTokens;
     }),

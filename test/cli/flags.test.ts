@@ -79,6 +79,7 @@ const server = new SchemaFlags(ServerOptions);
 const renamed: Record<string, string> = {
   "kvCache.dtype": "kv-cache-dtype",
   "scheduler.policy": "scheduling-policy",
+  "speculative.kind": "speculative",
 };
 
 test.each([

@@ -47,6 +47,7 @@ class ClientUnderTest {
       badWordTokenIds: [],
       thinking: null,
       promptLogits: false,
+      ...{ draftLengthMax: 0, predictedTokenIds: null },
     };
     const active = new ActiveRequest({
       request,

@@ -98,6 +98,8 @@ const keeping: Readonly<Record<string, Change>> = {
   "grammar.tokenWorkMax": { to: { "grammar.tokenWorkMax": 1000 } },
   "grammar.whitespaceMax": { to: { "grammar.whitespaceMax": 1 } },
   engineThread: { to: { engineThread: true } },
+  "speculative.kind": { to: { "speculative.kind": "lookup" } },
+  "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
   "limits of requests": {
     to: { unreadTokensMax: 8, promptLogprobsMax: 1000, promptBytesMax: 2 ** 20 },
   },

@@ -153,6 +153,8 @@ const blankRequest: Omit<EngineRequest, "key" | "promptTokenIds" | "params"> = {
   badWordTokenIds: [],
   thinking: null,
   promptLogits: false,
+  draftLengthMax: 0,
+  predictedTokenIds: null,
 };
 
 /** Tokens by request key and sequence, in order. */

@@ -33,6 +33,7 @@ const NO_STATS = {
   ...{ freeBlocks: 0, heldBlocks: 0, cachedBlocks: 0, totalBlocks: 0 },
   ...{ steps: 0, preemptions: 0, promptTokens: 0, cachedPromptTokens: 0, computedPromptTokens: 0 },
   ...{ generatedTokens: 0, prefixQueriedTokens: 0, prefixHitTokens: 0, swapPreemptions: 0 },
+  ...{ drafts: 0, draftedTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
   ...{ forks: 0, loads: 0 },
 };
 

@@ -93,6 +93,24 @@ const sampling: Readonly<Record<string, FieldValues>> = {
     ...word("true", '"never"'),
     beside: { use_beam_search: "true", beam_width: "2" },
   },
+  speculative: object(['{"kind":"lookup","length":3}', "true", "false", "{}"]),
+  "speculative.kind": { ...word('"lookup"'), around: '{"kind":$}' },
+  "speculative.length": { ...integer("1", "31"), around: '{"length":$}' },
+  prediction: object(['{"type":"content","content":"A cache is a cache"}']),
+  "prediction.type": { ...word('"content"'), around: '{"type":$,"content":"A cache"}' },
+  "prediction.content": {
+    right: ['"A cache is"', '[{"type":"text","text":"A"},{"type":"text","text":" cache"}]'],
+    hostile: [...text.hostile, ...family.strangeTextLists],
+    around: '{"type":"content","content":$}',
+  },
+  "prediction.content[].type": {
+    ...word('"text"'),
+    around: '{"type":"content","content":[{"type":$,"text":"A cache"}]}',
+  },
+  "prediction.content[].text": {
+    ...text,
+    around: '{"type":"content","content":[{"type":"text","text":$}]}',
+  },
 };
 
 const inSchema = (value: string): string =>
@@ -300,11 +318,11 @@ const conversation: Readonly<Record<string, FieldValues>> = {
 const ignored = [
   ...["user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"],
   ...["prompt_cache_retention", "prompt_cache_options", "reasoning_effort", "verbosity"],
-  ...["prediction", "include_reasoning"],
+  "include_reasoning",
 ];
 
 const refused = [
-  ...["logprob_token_ids", "repetition_detection", "thinking_token_budget", "speculative"],
+  ...["logprob_token_ids", "repetition_detection", "thinking_token_budget"],
   ...["prompt_embeds", "kv_transfer_params", "ec_transfer_params", "vllm_xargs", "audio"],
   ...["functions", "function_call", "moderation", "web_search_options", "documents"],
   ...["media_io_kwargs", "mm_processor_kwargs"],

@@ -6,7 +6,11 @@ import { createInterface } from "node:readline";
 import { EngineError, LLM } from "perigee";
 
 const poolBytes = 128 * 2 ** 20;
-const llm = await LLM.load("models/pocket", { dtype: "float32", kvCache: { poolBytes } });
+const llm = await LLM.load("models/pocket", {
+  dtype: "float32",
+  kvCache: { poolBytes },
+  speculative: { kind: "lookup" },
+});
 
 /** What no JSON can say, by name. */
 const circle = {};

@@ -45,3 +45,14 @@ test("thousands of tokens are each kept once", () => {
   expect(tokens).toEqual(Array.from({ length: 2000 }, (_, i) => i));
   expect(counts.filter((count) => count === 1)).toHaveLength(1500);
 });
+
+test("tokens that were added last can be taken back, in any order", () => {
+  const history = new TokenHistory(new PromptTokens([5, 6]));
+  for (const token of [6, 7]) history.add(token);
+  const before = entriesOf(history);
+  for (const token of [7, 8, 5, 8]) history.add(token);
+  for (const token of [8, 7, 8, 5]) history.remove(token);
+  expect(entriesOf(history)).toEqual(before);
+  history.add(9);
+  expect(entriesOf(history)).toEqual({ tokens: [5, 6, 7, 9], counts: [-1, 1, 1, 1] });
+});

@@ -21,6 +21,7 @@ import {
 export interface HarnessOptions extends Partial<SchedulerConfig>, Partial<KvCacheShape> {
   readonly modelContext?: number;
   readonly overlapSteps?: boolean;
+  readonly sampledRowsMax?: number;
   readonly estimates?: TransferEstimates | null;
 }
 
@@ -53,6 +54,7 @@ export class Harness {
       overlapSteps = false,
       copyOnPartialReuse = true,
       estimates = null,
+      sampledRowsMax,
       ...config
     } = options;
     this.cache = new KvCache({
@@ -69,6 +71,7 @@ export class Harness {
       contextTokensMax: modelContext,
       overlapSteps,
       estimates,
+      ...(sampledRowsMax !== undefined && { sampledRowsMax }),
     });
   }
 

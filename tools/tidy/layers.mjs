@@ -14,6 +14,7 @@ export const LAYERS = {
   models: ["base", "tensor", "devices"],
   sampling: ["base", "tensor", "devices"],
   scheduler: ["base", "kvcache"],
+  speculative: ["base"],
   engine: [
     "base",
     "tensor",
@@ -24,6 +25,7 @@ export const LAYERS = {
     "models",
     "sampling",
     "scheduler",
+    "speculative",
   ],
   server: ["base", "kvcache", "engine"],
   simulator: ["base", "kvcache", "scheduler", "engine/loop"],
@@ -71,7 +73,7 @@ export const ROOMS = {
  * @type {Readonly<Record<string, readonly string[]>>}
  */
 export const ROOM_LAYERS = {
-  "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler"],
+  "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
 };
 

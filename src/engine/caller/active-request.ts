@@ -194,13 +194,17 @@ export class ActiveRequest implements Paced {
     let { finishReason, stopReason } = output;
     sequence.tokens += output.tokenIds.length;
     const written = sequence.text?.push(output, sequence.tokens) ?? null;
+    let { tokenIds, logprobs } = output;
     if (written !== null && written.stop !== null) {
       if (finishReason === null) this.#options.abort(output.index);
       finishReason = "stop";
       stopReason = written.stop;
+      sequence.tokens -= tokenIds.length - written.kept;
+      tokenIds = tokenIds.slice(0, written.kept);
+      logprobs = logprobs === null ? null : logprobs.slice(0, written.kept);
     }
     sequence.finishReason = finishReason;
-    const { index, tokenIds, logprobs, beam } = output;
+    const { index, beam } = output;
     const text = written === null ? null : written.text;
     const prompt = this.#prompt;
     return { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };

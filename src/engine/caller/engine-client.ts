@@ -63,6 +63,7 @@ const NO_STATS: EngineStats = {
   cachedPromptTokens: 0,
   computedPromptTokens: 0,
   generatedTokens: 0,
+  ...{ drafts: 0, draftedTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
   prefixQueriedTokens: 0,
   prefixHitTokens: 0,
   swapPreemptions: 0,

@@ -23,20 +23,20 @@ function parsed(options: SamplingOptions): SamplingParams {
 }
 
 /**
- * The same parameters without objects of the caller, such as functions in a JSON schema, that
- * cannot be cloned to another thread: requests are posted together, and with one that cannot be
- * cloned each has to be posted again, alone. Throws GRAMMAR_INVALID.
+ * The same parameters without what the other thread must not get: texts, and objects of the caller,
+ * such as functions in a JSON schema, that cannot be cloned. Requests are posted together, and with
+ * one that cannot be cloned each has to be posted again, alone. Throws GRAMMAR_INVALID.
  */
 export function plainParams(params: SamplingParams): SamplingParams {
   const { structuredOutput } = params;
-  if (structuredOutput === null) return { ...params, extraArgs: null };
+  if (structuredOutput === null) return { ...params, extraArgs: null, prediction: null };
   const { json, structuralTag, ...rest } = structuredOutput;
   const plain = {
     ...rest,
     ...(json !== undefined && { json: jsonText(json) }),
     ...(structuralTag !== undefined && { structuralTag: jsonText(structuralTag) }),
   };
-  return { ...params, extraArgs: null, structuredOutput: plain };
+  return { ...params, extraArgs: null, prediction: null, structuredOutput: plain };
 }
 
 function jsonText(value: unknown): string {

@@ -1,6 +1,7 @@
 /** The options of a call, checked and parsed once for all of its prompts. */
 
-import type { EngineRequest, GenerateOptions } from "#engine/protocol";
+import { EngineError } from "#base";
+import type { EngineOptions, EngineRequest, GenerateOptions } from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import type { SamplingParams } from "#sampling";
 import type { ModelText } from "./model-text.ts";
@@ -20,6 +21,8 @@ export interface OptionScope {
   /** Most sequences of one request: as many as may wait. */
   readonly sequencesMax: number;
   readonly warn: (message: string) => void;
+  /** The drafts that the model was loaded with. */
+  readonly speculative: EngineOptions["speculative"];
 }
 
 /** The fields of a posted request that differ between the prompts of a call. */
@@ -43,7 +46,44 @@ export async function checkOptions(
     priority: priority ?? 0,
     badWordTokenIds: await text.badWords(params.badWords, signal),
     thinking: params.thinkingTokenBudget === null ? null : text.thinkingMarks(),
+    ...(await draftsOf(params, scope, signal)),
   };
+}
+
+/** How much is drafted for the request, and what its prediction is. */
+async function draftsOf(
+  { speculative: wanted, prediction }: SamplingParams,
+  { text, speculative: loaded }: OptionScope,
+  signal: AbortSignal | undefined,
+): Promise<Pick<EngineRequest, "draftLengthMax" | "predictedTokenIds">> {
+  const isLoaded = loaded.kind !== "off";
+  const own = typeof wanted === "boolean" ? {} : wanted;
+  checkDrafts(own, loaded);
+  const isWanted = isLoaded && wanted !== false;
+  const ids = prediction === null || !isWanted ? null : await text.encode(prediction, signal);
+  return {
+    draftLengthMax: isWanted ? (own.length ?? loaded.lengthMax) : 0,
+    predictedTokenIds: ids === null ? null : Int32Array.from(ids),
+  };
+}
+
+function checkDrafts(
+  { kind, length }: { readonly kind?: string | undefined; readonly length?: number | undefined },
+  loaded: EngineOptions["speculative"],
+): void {
+  if (kind !== undefined && kind !== loaded.kind) {
+    const there = loaded.kind === "off" ? "none is (speculative.kind)" : `${loaded.kind} is`;
+    const message = `Cannot draft by ${kind}: it must be loaded with the model, ${there}`;
+    throw new EngineError("INVALID_ARGUMENT", message, { param: "speculative.kind" });
+  }
+  if (length !== undefined && length > loaded.lengthMax) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot use speculative.length: must be at most ${loaded.lengthMax} ` +
+        `(speculative.lengthMax), current value is ${length}`,
+      { param: "speculative.length" },
+    );
+  }
 }
 
 /** JavaScript callers may pass any values, and all callers share the engine. */
@@ -71,4 +111,5 @@ function retentionOf(
 function requireTokenizer(params: SamplingParams, text: ModelText): void {
   if (params.stop.length > 0) text.require("watch for stop strings");
   if (params.structuredOutput !== null) text.require("constrain the output");
+  if (params.prediction !== null) text.require("predict the output");
 }

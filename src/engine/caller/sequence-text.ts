@@ -2,6 +2,12 @@ import type { SequenceOutput } from "#engine/protocol";
 import type { SamplingParams } from "#sampling";
 import { type StopResult, StopStrings, type StreamDecoder, type Tokenizer } from "#tokenizer";
 
+/** Text of an output's first tokens. */
+export interface WrittenText extends StopResult {
+  /** Number of these tokens. */
+  readonly kept: number;
+}
+
 /** Decodes one sequence's tokens to text, and detects stop strings. */
 export class SequenceText {
   readonly #params: SamplingParams;
@@ -17,8 +23,29 @@ export class SequenceText {
     this.#stops = new StopStrings(params.stop, { includeInOutput: params.includeStopStrInOutput });
   }
 
-  /** Text to deliver now. `tokens`: how many the sequence has generated, these included. */
-  push(output: SequenceOutput, tokens: number): StopResult {
+  /**
+   * Text to deliver now, and how many of the output's tokens it is of: those behind a stop string
+   * are dropped. `tokens`: how many the sequence has generated, these included.
+   */
+  push(output: SequenceOutput, tokens: number): WrittenText {
+    const { tokenIds } = output;
+    const count = tokenIds.length;
+    if (count <= 1 || this.#params.stop.length === 0) {
+      return { ...this.#pushAll(output, tokens), kept: count };
+    }
+    let text = "";
+    const continues = { ...output, finishReason: null, stopReason: null };
+    for (let kept = 1; kept <= count; kept++) {
+      const one = kept === count ? output : continues;
+      const single = { ...one, tokenIds: tokenIds.slice(kept - 1, kept) };
+      const found = this.#pushAll(single, tokens - count + kept);
+      text += found.text;
+      if (found.stop !== null) return { text, stop: found.stop, kept };
+    }
+    return { text, stop: null, kept: count };
+  }
+
+  #pushAll(output: SequenceOutput, tokens: number): StopResult {
     const ends = output.finishReason !== null;
     const decoded = this.#decoder.push(this.#visibleTokens(output));
     const tail = ends ? this.#decoder.flush() : "";

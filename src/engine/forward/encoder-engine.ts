@@ -94,6 +94,7 @@ export class EncoderEngine implements StepEngine {
       cachedPromptTokens: 0,
       computedPromptTokens: this.#promptTokens,
       generatedTokens: 0,
+      ...{ drafts: 0, draftedTokens: 0, acceptedTokens: 0, acceptedPerPosition: [] },
       prefixQueriedTokens: 0,
       prefixHitTokens: 0,
       swapPreemptions: 0,

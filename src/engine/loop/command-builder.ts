@@ -1,8 +1,16 @@
 import { assert } from "#base";
 import type { BlockTable, CacheMoves } from "#kvcache";
 import type { SamplingBatch } from "#sampling";
+import { isChain, type TokenTree } from "#speculative";
 import type { GroupTables, PromptRows, RowSearch, StepCommand } from "./step-command.ts";
-import { isSampling, isSearching, type StepItem, wantsPromptRows } from "./step-item.ts";
+import {
+  isSampling,
+  isSearching,
+  rowCount,
+  type StepItem,
+  sampledRows,
+  wantsPromptRows,
+} from "./step-item.ts";
 
 export interface CommandLimits {
   readonly stepTokensMax: number;
@@ -52,9 +60,10 @@ export class CommandBuilder {
     let row = 0;
     let awaits = false;
     for (const item of items) {
-      const { sequence, start, count } = item.planned;
+      const { sequence, start, drafted } = item.planned;
       // A fork computes nothing: it samples from another item's row.
-      if (count === 0) continue;
+      if (item.planned.count === 0) continue;
+      const count = item.planned.count + drafted;
       this.#queryStarts[row] = tokens;
       this.#contextLengths[row] = start + count;
       awaits = this.#fillTokens(item, tokens) || awaits;
@@ -93,9 +102,10 @@ export class CommandBuilder {
 
   /** Writes the item's ids from row `first` on. Whether the last one is still being sampled. */
   #fillTokens({ planned, task }: StepItem, first: number): boolean {
-    const { sequence, start, count } = planned;
+    const { sequence, start, count, drafted } = planned;
     const { tokens } = sequence;
     const end = start + count;
+    if (drafted > 0) this.#fillDraft(task.draft, first + count, drafted);
     const known = Math.min(end, tokens.length);
     if (count === 1 && known === end) this.#tokenIds[first] = tokens.get(start);
     else if (known > start) this.#tokenIds.set(tokens.view(start, known), first);
@@ -105,6 +115,14 @@ export class CommandBuilder {
     this.#tokenIds[first + count - 1] = 0;
     this.#tokenSources[first + count - 1] = task.sampledRow;
     return true;
+  }
+
+  /** Writes the first drafted tokens of a chain. */
+  #fillDraft(draft: TokenTree | null, first: number, drafted: number): void {
+    const nodes = drafted + 1;
+    assert(draft !== null && isChain(draft, nodes), "Cannot verify a draft that is not there");
+    this.#tokenIds.set(draft.tokens.subarray(1, nodes), first);
+    this.#tokenSources.fill(-1, first, first + drafted);
   }
 
   /** Writes an item's blocks, and the slot of each of its tokens. */
@@ -143,15 +161,17 @@ function rowsOf(items: readonly StepItem[]): ReadRows {
   const searched = items.filter(isSearching);
   return {
     prompts: items.filter(wantsPromptRows).map(promptRows),
-    logitRows: Int32Array.from([...sampled, ...searched], ({ lastRow }) => lastRow),
-    searches: searchesOf(searched, sampled.length),
+    logitRows: Int32Array.from([...sampled.flatMap(sampledRows), ...searched.map(lastRow)]),
+    searches: searchesOf(searched, rowCount(sampled)),
   };
 }
 
 /** A step of such items alone has one row for each, and a device may run it as a CUDA graph. */
 function isUniform(item: StepItem): boolean {
-  const { count, forkOf } = item.planned;
-  return count === 1 && forkOf === null && isSampling(item) && !wantsPromptRows(item);
+  const { count, drafted, forkOf } = item.planned;
+  return (
+    count === 1 && drafted === 0 && forkOf === null && isSampling(item) && !wantsPromptRows(item)
+  );
 }
 
 function promptRows({ planned, task, firstRow }: StepItem): PromptRows {
@@ -170,6 +190,10 @@ function promptRows({ planned, task, firstRow }: StepItem): PromptRows {
       }
     : null;
   return { firstRow, hiddenCount, logitCount, logits: promptLogits !== null, scores };
+}
+
+function lastRow({ lastRow: row }: StepItem): number {
+  return row;
 }
 
 /** Rows with the same number of candidates are searched together; the first is row `first`. */

@@ -9,11 +9,19 @@ import {
   type SamplingRow,
   type TokenCandidates,
 } from "#sampling";
+import { confirmedPath } from "#speculative";
 import type { CommandBuilder } from "./command-builder.ts";
 import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
 import type { RowSearch } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
-import { isSampling, isSearching, itemsOf, type StepItem, wantsPromptRows } from "./step-item.ts";
+import {
+  isSampling,
+  isSearching,
+  itemsOf,
+  rowCount,
+  type StepItem,
+  wantsPromptRows,
+} from "./step-item.ts";
 
 export interface CommandRunnerParts {
   readonly executor: StepExecutor;
@@ -42,7 +50,7 @@ export class CommandRunner implements ModelRunner {
     const { builder, executor, writer } = this.#parts;
     const { items, rows, command } = await this.#orMoves(moves, () => {
       const items = itemsOf(planned, tasks);
-      const rows = items.filter(isSampling).map(samplingRow);
+      const rows = items.filter(isSampling).flatMap(samplingRows);
       const sampling = rows.length === 0 ? null : writer.batch(rows);
       return { items, rows, command: builder.build(items, { moves, sampling }) };
     });
@@ -58,11 +66,14 @@ export class CommandRunner implements ModelRunner {
         const { sampled, candidates } = await started.finish();
         const found = foundFor(items, searches, candidates);
         let row = 0;
-        return items.map((item) =>
-          isSampling(item)
-            ? resultOf(sampled, row++, failures)
-            : (found.get(item) ?? unsampled(item)),
-        );
+        return items.map((item) => {
+          if (!isSampling(item)) return found.get(item) ?? unsampled(item);
+          const first = row;
+          row += 1 + item.planned.drafted;
+          return item.planned.drafted === 0
+            ? resultOf(sampled, first, failures)
+            : verified(item, { sampled, first, failures });
+        });
       },
     };
   }
@@ -87,17 +98,29 @@ export class CommandRunner implements ModelRunner {
   }
 }
 
-function samplingRow({ planned, task }: StepItem): SamplingRow {
-  const { sampling } = task;
+/** The row of the newest token, then one for each drafted token. */
+function samplingRows({ planned, task }: StepItem): SamplingRow[] {
+  const { sampling, draft } = task;
   assert(sampling !== null, "A sequence samples after its grammar is compiled");
   const position = planned.start + planned.count;
-  return { sampling, position, awaitedTokens: position - planned.sequence.tokens.length };
+  const awaitedTokens = position - planned.sequence.tokens.length;
+  const rows: SamplingRow[] = [{ sampling, position, awaitedTokens }];
+  for (let drafted = 1; drafted <= planned.drafted; drafted++) {
+    const path = draft?.tokens.subarray(1, 1 + drafted);
+    assert(path !== undefined, "Cannot sample behind a draft that is not there");
+    rows.push({ sampling, position: position + drafted, drafted: path });
+  }
+  return rows;
 }
 
 /** Records where the next step finds the sampled tokens. */
 function noteRows(items: readonly StepItem[]): void {
   let row = 0;
-  for (const item of items) if (isSampling(item)) item.task.sampledRow = row++;
+  for (const item of items) {
+    if (!isSampling(item)) continue;
+    item.task.sampledRow = row;
+    row += 1 + item.planned.drafted;
+  }
 }
 
 /** Stores results of a prompt's rows in the task. */
@@ -123,7 +146,7 @@ function foundFor(
   const results = new Map<StepItem, ItemResult>();
   if (searches.length === 0) return results;
   const searching = items.filter(isSearching);
-  const first = items.filter(isSampling).length;
+  const first = rowCount(items.filter(isSampling));
   searches.forEach(({ rows }, place) => {
     const found = candidates[place];
     assert(found !== undefined, "Cannot read a search without results");
@@ -145,6 +168,35 @@ function resultOf(sampled: SampledBatch | null, row: number, failures: RowFailur
     candidates: null,
   };
   return failures.has(row) ? { ...result, failure: requestFailure(failures.get(row)) } : result;
+}
+
+/**
+ * The tokens of the path that sampling confirms. It ends before a row that failed: the next step
+ * samples this token without a draft, and reports the failure.
+ */
+function verified({ planned, task }: StepItem, rows: SampledRows): ItemResult {
+  const { sampled, first, failures } = rows;
+  const { draft } = task;
+  if (failures.has(first) || draft === null) return resultOf(sampled, first, failures);
+  const tokenAt = (node: number): number | null =>
+    failures.has(first + node) ? null : (sampled?.tokens[first + node] ?? null);
+  const results = confirmedPath(draft, 1 + planned.drafted, tokenAt).map((node) =>
+    resultOf(sampled, first + node, failures),
+  );
+  const logprobs = results.flatMap((result) => result.logprobs ?? []);
+  return {
+    tokenIds: results.flatMap(({ tokenIds }) => tokenIds),
+    logprobs: logprobs.length === 0 ? null : logprobs,
+    candidates: null,
+    drafted: planned.drafted,
+  };
+}
+
+/** The rows sampled for one item, from `first` on. */
+interface SampledRows {
+  readonly sampled: SampledBatch | null;
+  readonly first: number;
+  readonly failures: RowFailures;
 }
 
 function unsampled({ planned, task }: StepItem): ItemResult {

@@ -17,6 +17,8 @@ import { type GrammarCompiler, sequencesOf } from "#sampling";
 import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import { disposeOf } from "./dispose-of.ts";
+import { Drafting } from "./drafting.ts";
+import { LoopCounts } from "./loop-counts.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { checkPromptRows } from "./prompt-rows.ts";
 import { RequestRecord, type RequestShape } from "./request-record.ts";
@@ -50,8 +52,8 @@ export class Engine implements StepEngine {
   #vocabulary: GrammarVocabulary | null = null;
   #compiler: StructuredCompiler | null = null;
   #nextSequence = 1;
-  #steps = 0;
-  readonly #tokens = { prompt: 0, cachedPrompt: 0, computedPrompt: 0, generated: 0 };
+  readonly #counts = new LoopCounts();
+  readonly #drafting: Drafting;
   /** Requests that failed since the last step's output. */
   #failures: RequestFailure[] = [];
   /** An error that may be a bug may have left the bookkeeping inconsistent. */
@@ -61,6 +63,7 @@ export class Engine implements StepEngine {
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
     this.#slowMasks = new SlowMasks(parts.clock);
+    this.#drafting = new Drafting(parts.scheduler);
   }
 
   /** Keys of requests that have not ended. */
@@ -150,14 +153,10 @@ export class Engine implements StepEngine {
   }
 
   stats(): LoopStats {
-    const scheduler = this.#parts.scheduler.stats();
     return {
-      ...scheduler,
-      steps: this.#steps,
-      promptTokens: this.#tokens.prompt,
-      cachedPromptTokens: this.#tokens.cachedPrompt,
-      computedPromptTokens: this.#tokens.computedPrompt,
-      generatedTokens: this.#tokens.generated,
+      ...this.#parts.scheduler.stats(),
+      ...this.#counts.sinceStart(),
+      ...this.#drafting.counts(),
     };
   }
 
@@ -262,7 +261,7 @@ export class Engine implements StepEngine {
       });
     }
     this.#searchOn(plan, results, nowMs, outputs);
-    this.#countStep(step, outputs);
+    this.#counts.count(step, outputs);
     return { outputs, embeddings };
   }
 
@@ -325,8 +324,10 @@ export class Engine implements StepEngine {
     if (verdict === "complete" && !sequence.finished) {
       this.#parts.scheduler.finish(sequence.id, { reason: "stop", stopReason: null });
     }
-    const { sampling } = record.taskOf(sequence);
+    const task = record.taskOf(sequence);
+    const { sampling } = task;
     if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
+    this.#drafting.grown(update, task, result?.drafted ?? 0);
     outputs.push(record.output(update, result?.logprobs ?? null));
   }
 
@@ -361,20 +362,6 @@ export class Engine implements StepEngine {
       this.#forget(record, sequence);
     }
     this.#failures.push({ key: record.key, error });
-  }
-
-  #countStep({ plan, admitted }: ComputedStep, outputs: readonly SequenceOutput[]): void {
-    const tokens = this.#tokens;
-    this.#steps += 1;
-    tokens.prompt += admitted.prompt;
-    tokens.cachedPrompt += admitted.cachedPrompt;
-    for (const { sequence, start, count } of plan.items) {
-      const { promptLength } = sequence;
-      if (start < promptLength) {
-        tokens.computedPrompt += Math.min(start + count, promptLength) - start;
-      }
-    }
-    for (const { tokenIds } of outputs) tokens.generated += tokenIds.length;
   }
 
   /** Compiles while steps run; the sequences keep their place in the queue meanwhile. */

@@ -12,6 +12,8 @@ export interface ItemResult {
   readonly logprobs: readonly PositionLogprobs[] | null;
   /** A beam's likeliest tokens, in place of a sampled one; one row. */
   readonly candidates: TokenCandidates | null;
+  /** Drafted tokens that were verified for it. Default: 0. */
+  readonly drafted?: number;
   /** Why the item's request, and no other, must end: its other results are ignored. */
   readonly failure?: WireError;
 }

@@ -28,9 +28,11 @@ import {
   type StopRules,
   sequenceId,
 } from "#scheduler";
+import { Lookup } from "#speculative";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import { likeliestOf } from "./prompt-rows.ts";
+import { SequenceDrafter } from "./sequence-drafter.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
@@ -259,6 +261,7 @@ const EMBEDDING = {
   params: SamplingParams.parse({ temperature: 0, maxTokens: 1, skipReadingPrefixCache: true }),
   ...{ seed: 0n, cacheSalt: null, retention: null, priority: 0 },
   ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
+  ...{ draftLengthMax: 0, predictedTokenIds: null },
 } satisfies Partial<EngineRequest>;
 
 /** `n` sequences, or one per beam. They share the prompt's ids, and what is made of the options. */
@@ -342,9 +345,18 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
+    drafter: drafterOf(request),
+    draft: null,
     sampledRow: -1,
     beamCandidates: candidates,
   };
+}
+
+/** Searches and grammars are not drafted for. */
+function drafterOf({ params, draftLengthMax, predictedTokenIds }: EngineRequest) {
+  const isOpen = params.beamWidth === null && params.structuredOutput === null;
+  if (!isOpen || draftLengthMax === 0) return null;
+  return new SequenceDrafter(new Lookup(predictedTokenIds), draftLengthMax);
 }
 
 function samplingOf(request: EngineRequest, shape: RequestShape): RequestSampling {

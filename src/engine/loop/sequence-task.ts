@@ -1,4 +1,6 @@
 import type { LogprobRequest, PositionLogprobs, SequenceSampling } from "#sampling";
+import type { TokenTree } from "#speculative";
+import type { SequenceDrafter } from "./sequence-drafter.ts";
 
 /** Results to compute for a sequence beside its keys and values, and those computed so far. */
 export interface SequenceTask {
@@ -12,6 +14,10 @@ export interface SequenceTask {
   readonly promptLogprobs: PromptLogprobs | null;
   /** Logits of prompt tokens, [tokens, V]. */
   readonly promptLogits: PromptLogits | null;
+  /** Drafts its tokens; null: nothing is drafted. */
+  readonly drafter: SequenceDrafter | null;
+  /** What follows its newest token, if the scheduler has room to verify it; null: unknown. */
+  draft: TokenTree | null;
   /** Its row among the sampled tokens of the newest step that samples for it. */
   sampledRow: number;
   /** Collects last hidden states, for embeddings, which sample no token. */

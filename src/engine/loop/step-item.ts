@@ -7,7 +7,10 @@ export interface StepItem {
   readonly planned: PlannedSequence;
   readonly task: SequenceTask;
   readonly firstRow: number;
-  /** The row that its next token is sampled from; a fork's is another item's. */
+  /**
+   * The row that its next token is sampled from; a fork's is another item's. Rows of its drafted
+   * tokens follow.
+   */
   readonly lastRow: number;
 }
 
@@ -19,13 +22,13 @@ export function itemsOf(
   const items: StepItem[] = [];
   let firstRow = 0;
   for (const planned of plan) {
-    const { count, forkOf } = planned;
+    const { count, drafted, forkOf } = planned;
     const task = tasks[items.length];
     assert(task !== undefined, "Cannot compute an item without a task");
     const lead = forkOf === null ? null : items[forkOf];
     const lastRow = lead?.lastRow ?? firstRow + count - 1;
     items.push({ planned, task, firstRow, lastRow });
-    firstRow += count;
+    firstRow += count + drafted;
   }
   return items;
 }
@@ -48,4 +51,14 @@ export function isSampling({ planned, task }: StepItem): boolean {
  */
 export function isSearching({ planned, task }: StepItem): boolean {
   return planned.samples && task.beamCandidates > 0 && planned.forkOf === null;
+}
+
+/** The rows that its tokens are sampled from: the last one, and those of its drafted tokens. */
+export function sampledRows({ planned, lastRow }: StepItem): number[] {
+  return Array.from({ length: 1 + planned.drafted }, (_, place) => lastRow + place);
+}
+
+/** How many rows sampling items have. */
+export function rowCount(items: readonly StepItem[]): number {
+  return items.reduce((sum, { planned }) => sum + 1 + planned.drafted, 0);
 }

@@ -249,10 +249,12 @@ async function outcomeOf({ computing }: StepUnderWay): Promise<ComputedStep["out
 
 /** Whether the sequence's next token depends on this step's other than through the model. */
 function holdsUpNext(
-  { samples, sequence }: PlannedSequence,
+  { samples, sequence, drafted }: PlannedSequence,
   task: SequenceTask | undefined,
 ): boolean {
-  return samples && (sequence.isBeam || task?.sampling?.looksBack === true);
+  if (!samples) return false;
+  const drafts = drafted > 0 || task?.drafter?.active === true;
+  return drafts || sequence.isBeam || task?.sampling?.looksBack === true;
 }
 
 function admittedTokens(plan: StepPlan): AdmittedTokens {

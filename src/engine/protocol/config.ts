@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
-import { GrammarOptions } from "#sampling";
+import { DRAFT_KINDS, DRAFT_LENGTH_MAX, GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
@@ -151,6 +151,23 @@ export const CudaOptions = z.strictObject({
     .describe("Capture decoding steps in CUDA graphs (off: launch every kernel by itself)."),
 });
 
+/** Drafted tokens, which a step verifies several of at a time. */
+export const SpeculativeOptions = z.strictObject({
+  kind: z
+    .enum([...DRAFT_KINDS, "off"])
+    .default("off")
+    .describe(
+      "How tokens are drafted: lookup in the prompt and the output so far, or not at all. The " +
+        "output is the same.",
+    ),
+  lengthMax: z
+    .int()
+    .min(1)
+    .max(DRAFT_LENGTH_MAX)
+    .default(31)
+    .describe("Most drafted tokens of a sequence in one step."),
+});
+
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z
   .strictObject({
@@ -205,6 +222,7 @@ export const EngineOptions = z
       .default(null)
       .describe("Start a step while the previous one still runs; null: if the device supports it."),
     cuda: CudaOptions.prefault({}),
+    speculative: SpeculativeOptions.prefault({}),
     kvCache: KvCacheOptions.prefault({}),
     scheduler: SchedulerConfig.prefault({}),
     promptLogprobsMax: z

@@ -1,7 +1,7 @@
 /**
  * engine/protocol: messages between the caller's thread and the engine's, and plain types.
  *
- *   api.ts          arguments and results of callers
+ *   api.ts          arguments and results of callers; stats.ts: counts of an engine
  *   config.ts       how a model is loaded and run
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
@@ -13,9 +13,6 @@
  */
 export type {
   BeamScore,
-  CacheLevelName,
-  CacheLevelReport,
-  CacheReport,
   ChatMessage,
   ChatOptions,
   Completion,
@@ -26,15 +23,12 @@ export type {
   EncodeTextOptions,
   EngineHealth,
   EngineListener,
-  EngineStats,
   FinishReason,
   GenerateOptions,
   GenerateResult,
   KvEventSource,
   ModelConnection,
   ModelInfo,
-  MoveDirection,
-  MoveReport,
   Prompt,
   PromptInfo,
   RequestSummary,
@@ -72,6 +66,14 @@ export {
   type ToEngine,
   type WireError,
 } from "./protocol.ts";
+export type {
+  CacheLevelName,
+  CacheLevelReport,
+  CacheReport,
+  EngineStats,
+  MoveDirection,
+  MoveReport,
+} from "./stats.ts";
 export { forEachRow, packOutputs, plainOutput } from "./token-rows.ts";
 export { warnOnce } from "./warn-once.ts";
 export { engineDeath, fromWire, requestFailure, stepFailure, toWire } from "./wire-error.ts";

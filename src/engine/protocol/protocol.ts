@@ -7,15 +7,9 @@ import type { ErrorCode } from "#base";
 import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { GrammarVocabulary } from "#tokenizer";
-import type {
-  BeamScore,
-  CacheReport,
-  EngineStats,
-  FinishReason,
-  ModelInfo,
-  StepReport,
-} from "./api.ts";
+import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
+import type { CacheReport, EngineStats } from "./stats.ts";
 
 /**
  * Identifies one request between the threads. Never used twice, so that late output of an aborted
@@ -62,6 +56,10 @@ export interface EngineRequest {
   readonly thinking: ThinkingMarks | null;
   /** Return the logits of every prompt token. */
   readonly promptLogits: boolean;
+  /** Most drafted tokens of a sequence in one step; 0: none are drafted. */
+  readonly draftLengthMax: number;
+  /** Tokens that the output is likely to repeat; null: none are known. */
+  readonly predictedTokenIds: Int32Array | null;
 }
 
 /** One prompt whose last hidden states are wanted. */

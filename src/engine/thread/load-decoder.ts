@@ -1,5 +1,5 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
-import { EngineError } from "#base";
+import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import { hostMemory } from "#devices";
 import { DecoderExecutor, runWorstSteps } from "#engine/forward";
@@ -19,6 +19,7 @@ import {
 } from "#models";
 import { BatchWriter, GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
+import type { GrammarVocabulary } from "#tokenizer";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
@@ -72,6 +73,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     cache: memory.cache,
     contextTokensMax: modelContextTokens(options, spec),
     overlapSteps,
+    sampledRowsMax: sampledRowsMax(options),
     estimates: estimatesOf(memory, options),
   });
   const found = { hostBlocks: memory.cache.poolStats(1).total, modelTokens: spec.contextTokensMax };
@@ -101,14 +103,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       embedding: embedding.pooling,
       promptLogprobsMax: options.promptLogprobsMax,
     },
-    createCompiler: (vocabulary) =>
-      new GrammarCompiler({
-        tokens: { bytes: vocabulary.bytes, ends: vocabulary.ends.slice(0, vocabularySize) },
-        options: options.grammar,
-        vocabularySize,
-        stopTokenIds: eosTokenIds,
-        clock: context.clock,
-      }),
+    createCompiler: compilersOf({ options, vocabularySize, eosTokenIds, clock: context.clock }),
   });
   const { blocks } = memory;
   const info = {
@@ -129,6 +124,30 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     bytesPerBlock: blocks.bytesPerBlock,
   } as const;
   return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
+}
+
+/** Rows of logits that a step has room for; drafted tokens get those that no sequence needs. */
+function sampledRowsMax({ scheduler }: EngineOptions): number {
+  return Math.max(scheduler.runningSequencesMax, PROMPT_LOGIT_ROWS);
+}
+
+interface CompilerParts {
+  readonly options: EngineOptions;
+  readonly vocabularySize: number;
+  readonly eosTokenIds: readonly number[];
+  readonly clock: Clock;
+}
+
+function compilersOf(parts: CompilerParts): (vocabulary: GrammarVocabulary) => GrammarCompiler {
+  const { options, vocabularySize, eosTokenIds, clock } = parts;
+  return ({ bytes, ends }) =>
+    new GrammarCompiler({
+      tokens: { bytes, ends: ends.slice(0, vocabularySize) },
+      options: options.grammar,
+      vocabularySize,
+      stopTokenIds: eosTokenIds,
+      clock,
+    });
 }
 
 /** Measured costs decide, unless stored blocks must be fetched at any cost. */
@@ -199,7 +218,7 @@ async function makeSteps(
   const { blockTokens } = message.options.kvCache;
   // At least the scheduler's limit of a sequence.
   const contextTokensMax = plan.contextTokensMax();
-  const logitRowsMax = Math.max(runningSequencesMax, PROMPT_LOGIT_ROWS);
+  const logitRowsMax = sampledRowsMax(message.options);
   const limits = {
     ...{ stepTokensMax, sequencesMax: runningSequencesMax, logitRowsMax },
     ...{ blockTokens, contextTokensMax },

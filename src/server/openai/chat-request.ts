@@ -55,7 +55,6 @@ export const ChatRequest = z.strictObject({
   top_logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
   reasoning_effort: ignored,
   verbosity: ignored,
-  prediction: ignored,
   include_reasoning: ignored,
   modalities: boundedList(z.literal("text", "must be text: this model writes no audio"), {
     max: LIST_LIMITS.modalities,

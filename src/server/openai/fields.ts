@@ -1,5 +1,6 @@
 /** Request fields of several endpoints. All accept null for "not given", as OpenAI's API does. */
 import { z } from "zod";
+import { DRAFT_KINDS } from "#engine";
 import { anyObject, boundedList, boundedRecord, LIST_LIMITS } from "./bounded.ts";
 import { retentionField } from "./retention-request.ts";
 
@@ -70,6 +71,14 @@ const responseFormat = z.discriminatedUnion(
 );
 export type ResponseFormat = z.output<typeof responseFormat>;
 
+/** OpenAI's predicted output: a text, or parts of one. */
+const predictedContent = z.union([
+  z.string(),
+  boundedList(z.strictObject({ type: z.literal("text"), text: z.string() }), {
+    max: LIST_LIMITS.contentParts,
+  }),
+]);
+
 /** Sampling fields. Types are checked here, ranges by the engine's schema. */
 export const samplingFields = {
   n: count,
@@ -111,6 +120,13 @@ export const samplingFields = {
   early_stopping: z
     .union([z.boolean(), z.literal("never")], 'must be true, false or "never"')
     .nullish(),
+  speculative: z
+    .union(
+      [z.boolean(), z.strictObject({ kind: z.enum(DRAFT_KINDS).nullish(), length: count })],
+      "must be true, false or {kind, length}",
+    )
+    .nullish(),
+  prediction: z.strictObject({ type: z.literal("content"), content: predictedContent }).nullish(),
 };
 
 /** Structured output fields; at most one of them may be given. */
@@ -164,7 +180,6 @@ export const unsupportedFields = {
   logprob_token_ids: unsupported(),
   repetition_detection: unsupported(),
   thinking_token_budget: unsupported(),
-  speculative: unsupported(),
   prompt_embeds: unsupported(),
   kv_transfer_params: unsupported(),
   ec_transfer_params: unsupported(),

@@ -64,7 +64,18 @@ function namedOptions(request: SamplingRequest, extras: SamplingExtras): Generat
     skipSpecialTokens: request.skip_special_tokens ?? undefined,
     spacesBetweenSpecialTokens: request.spaces_between_special_tokens ?? undefined,
     structuredOutput: extras.structuredOutput,
+    ...draftOptions(request),
   };
+}
+
+function draftOptions({ speculative, prediction }: SamplingRequest): GenerateOptions {
+  const content = prediction?.content ?? null;
+  const text = Array.isArray(content) ? content.map((part) => part.text).join("") : content;
+  const wanted =
+    typeof speculative === "object" && speculative !== null
+      ? { kind: speculative.kind ?? undefined, length: speculative.length ?? undefined }
+      : (speculative ?? undefined);
+  return { speculative: wanted, prediction: text };
 }
 
 /**

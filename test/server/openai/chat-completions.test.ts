@@ -233,7 +233,7 @@ describe("chat completions through the official client", () => {
 describe("chat requests that are refused", () => {
   const cases: [name: string, body: object, param: string][] = [
     ["an unknown field", { messages, temprature: 1 }, "temprature"],
-    ["a field of a later version", { messages, speculative: {} }, "speculative"],
+    ["a field of a later version", { messages, prompt_embeds: {} }, "prompt_embeds"],
     [
       "a retention config with a wrong range",
       { messages, kv_cache_retention_config: { token_range_retention_configs: [{}] } },

@@ -1,0 +1,49 @@
+import type { LoopStats } from "#engine/protocol";
+import type { Scheduler, SequenceUpdate } from "#scheduler";
+import { chainOf } from "#speculative";
+import type { SequenceTask } from "./sequence-task.ts";
+
+type DraftCounts = Pick<
+  LoopStats,
+  "drafts" | "draftedTokens" | "acceptedTokens" | "acceptedPerPosition"
+>;
+
+/** Proposes drafts to the scheduler as sequences grow, and counts what became of them. */
+export class Drafting {
+  readonly #scheduler: Scheduler;
+  readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
+  readonly #perPosition: number[] = [];
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+  }
+
+  counts(): DraftCounts {
+    return { ...this.#counts, acceptedPerPosition: [...this.#perPosition] };
+  }
+
+  /** Takes note of a step's tokens of a sequence, and drafts what follows them. */
+  grown({ sequence, tokenIds }: SequenceUpdate, task: SequenceTask, drafted: number): void {
+    const { drafter } = task;
+    if (drafter === null) return;
+    if (drafted > 0) {
+      const accepted = tokenIds.length - 1;
+      drafter.verified(drafted, accepted);
+      this.#count(drafted, accepted);
+    }
+    const tokens = sequence.finished ? null : drafter.next(sequence);
+    const newest = sequence.tokens.get(sequence.tokens.length - 1);
+    task.draft = tokens === null ? null : chainOf(newest, tokens);
+    this.#scheduler.propose(sequence.id, tokens?.length ?? 0);
+  }
+
+  #count(drafted: number, accepted: number): void {
+    this.#counts.drafts++;
+    this.#counts.draftedTokens += drafted;
+    this.#counts.acceptedTokens += accepted;
+    while (this.#perPosition.length < drafted) this.#perPosition.push(0);
+    for (let place = 0; place < accepted; place++) {
+      this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
+    }
+  }
+}

@@ -1,0 +1,188 @@
+/** With drafted tokens the engine gives the tokens that it gives without, however steps are made. */
+import { describe, expect, test } from "vitest";
+import { type GenerateOptions, type GenerateResult, LLM, type LoadOptions } from "#engine";
+import { fixturePath, openRecordedModel } from "./recorded-model.ts";
+
+type Options = Pick<LoadOptions, "kvCache" | "scheduler" | "overlapSteps">;
+
+const blockTokens = 4;
+const newTokens = 40;
+
+/** How tokens are sampled: the state that a draft must neither see nor leave behind. */
+const samplings: Readonly<Record<string, GenerateOptions>> = {
+  greedy: { temperature: 0 },
+  "with a seed": { temperature: 0.9, topP: 0.9, seed: 11 },
+  "with penalties": { temperature: 0, repetitionPenalty: 1.3, frequencyPenalty: 0.2 },
+  "with log-probabilities, and an end not before 20 tokens": {
+    temperature: 0,
+    logprobs: 3,
+    minTokens: 20,
+  },
+  "three at a time": { temperature: 1, seed: 5, n: 3 },
+};
+
+const modes: Readonly<Record<string, Options>> = {
+  "in one batch": {},
+  "in chunks of 5 tokens": { scheduler: { longPrefillTokensMax: 5 } },
+  "with steps ahead": { overlapSteps: true },
+  "with a window of 16 tokens": { kvCache: { blockTokens, attentionWindow: 16 } },
+  "with int8 keys and values": { kvCache: { blockTokens, dtype: "int8" } },
+};
+
+export interface SpeculationContract {
+  readonly device: "reference" | "cpu" | "cuda";
+  readonly cuda?: NonNullable<LoadOptions["cuda"]>;
+  readonly fixtures: readonly string[];
+  /** The fixture that runs in all modes; others run in one batch only. */
+  readonly varied: string;
+}
+
+/** What every device owes. */
+export function speculationContract(contract: SpeculationContract): void {
+  describe.each(contract.fixtures)(`${contract.device} and %s, drafted by lookup`, (fixture) => {
+    const { cases } = openRecordedModel(fixture);
+    // Each text twice, so that there is something to look up: what follows the first time is
+    // rarely what the model says the second time.
+    const prompts = cases.map(({ prompt }) => ({
+      promptTokenIds: [...prompt.slice(0, 40), ...prompt.slice(0, 40)],
+    }));
+
+    async function withModel<Result>(
+      options: Options & Pick<LoadOptions, "speculative">,
+      run: (llm: LLM) => Promise<Result>,
+    ): Promise<Result> {
+      await using llm = await LLM.load(fixturePath(fixture), {
+        device: contract.device,
+        ...(contract.cuda !== undefined && { cuda: contract.cuda }),
+        dtype: "float32",
+        threads: 2,
+        engineThread: false,
+        ...options,
+        scheduler: { runningSequencesMax: 12, stepTokensMax: 256, ...options.scheduler },
+      });
+      const result = await run(llm);
+      expect(llm.stats()).toMatchObject({ heldBlocks: 0, running: 0, waiting: 0 });
+      return result;
+    }
+
+    /** What both give, and how often the second one drafted. */
+    async function both(options: Options, run: (llm: LLM) => Promise<unknown>) {
+      const plain = await withModel(options, run);
+      let stats = { draftedTokens: 0, acceptedTokens: 0 };
+      const drafted = await withModel(
+        { ...options, speculative: { kind: "lookup", lengthMax: 7 } },
+        async (llm) => {
+          const result = await run(llm);
+          stats = llm.stats();
+          return result;
+        },
+      );
+      expect(drafted).toEqual(plain);
+      expect(stats.draftedTokens).toBeGreaterThan(0);
+      return stats;
+    }
+
+    const isVaried = fixture === contract.varied;
+    const modesHere = Object.entries(modes).filter(([name]) => isVaried || name === "in one batch");
+
+    test.for(modesHere)("all samplings %s", async ([, options]) => {
+      const stats = await both(options, async (llm) => {
+        const results: unknown[] = [];
+        for (const sampling of Object.values(samplings)) {
+          results.push(await generate(llm, prompts, { maxTokens: newTokens, ...sampling }));
+        }
+        return results;
+      });
+      expect(stats.acceptedTokens).toBeGreaterThan(0);
+      expect(stats.acceptedTokens).toBeLessThan(stats.draftedTokens);
+    });
+
+    test("one after the other, then again from the prefix cache", async () => {
+      await both({ kvCache: { blockTokens } }, async (llm) => {
+        const results: unknown[] = [];
+        for (const prompt of [...prompts, ...prompts]) {
+          const found = await generate(llm, [prompt], { maxTokens: newTokens, temperature: 0 });
+          results.push(found);
+        }
+        return results;
+      });
+    });
+
+    test.runIf(isVaried).each(["recompute", "swap"] as const)(
+      "in a pool with room for few, which %s",
+      async (preemption) => {
+        const info = await withModel({ kvCache: { blockTokens } }, async (llm) => llm.info);
+        const blocks = 2 * Math.ceil((80 + newTokens) / blockTokens);
+        const poolBytes = info.bytesPerBlock * blocks * info.groupWindows.length;
+        const kvCache = { blockTokens, poolBytes, hostCacheBytes: 4 * poolBytes };
+        let preemptions = 0;
+        await both({ kvCache, scheduler: { preemption } }, async (llm) => {
+          const all = [...prompts, ...prompts, ...prompts];
+          const results = await generate(llm, all, { maxTokens: newTokens, temperature: 0 });
+          ({ preemptions } = llm.stats());
+          return results;
+        });
+        expect(preemptions).toBeGreaterThan(0);
+      },
+    );
+
+    test.runIf(isVaried)("requests that join and leave, and one that is aborted", async () => {
+      await both({}, async (llm) => {
+        const lengths = prompts.map(async (prompt, place) => {
+          await new Promise((resolve) => setTimeout(resolve, 3 * place));
+          return generate(llm, [prompt], { maxTokens: 5 + 7 * place, temperature: 0 });
+        });
+        const controller = new AbortController();
+        const aborted = generate(llm, prompts, { maxTokens: 400, signal: controller.signal });
+        setTimeout(() => controller.abort(), 10);
+        await expect(aborted).rejects.toThrow();
+        return await Promise.all(lengths);
+      });
+    });
+
+    test.runIf(isVaried)("an end in the middle of a draft: stop tokens, lengths", async () => {
+      const [longest] = await withModel({}, (llm) =>
+        generate(llm, prompts.slice(0, 1), { maxTokens: newTokens, temperature: 0 }),
+      );
+      const stops = [...new Set(longest?.tokens ?? [])];
+      await both({}, async (llm) => {
+        const results: unknown[] = [];
+        for (const stop of stops) {
+          const options = { maxTokens: newTokens, temperature: 0, stopTokenIds: [stop] };
+          results.push(await generate(llm, prompts, options));
+        }
+        for (let maxTokens = 1; maxTokens < 20; maxTokens++) {
+          results.push(await generate(llm, prompts, { maxTokens, temperature: 0 }));
+        }
+        return results;
+      });
+    });
+  });
+}
+
+interface Generated {
+  readonly tokens: readonly number[];
+  readonly rest: unknown;
+}
+
+/** Tokens, reasons and log-probabilities of each sequence. */
+async function generate(
+  llm: LLM,
+  prompts: readonly { readonly promptTokenIds: readonly number[] }[],
+  options: GenerateOptions,
+): Promise<Generated[]> {
+  const results: GenerateResult[] = await llm.generate(prompts, options);
+  return results.flatMap(({ completions }) =>
+    completions.map(({ tokenIds, logprobs, finishReason, stopReason, index }) => ({
+      tokens: tokenIds,
+      rest: { logprobs: logprobs?.map(rounded), finishReason, stopReason, index },
+    })),
+  );
+}
+
+/** Log-probabilities of one device are equal up to the order of sums in a batch. */
+function rounded(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value), (_, part: unknown) =>
+    typeof part === "number" && !Number.isInteger(part) ? Math.round(part * 1e4) / 1e4 : part,
+  );
+}

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import type { Sequence } from "#scheduler";
+import { Lookup } from "#speculative";
+import { Drafting } from "../../src/engine/loop/drafting.ts";
+import { SequenceDrafter } from "../../src/engine/loop/sequence-drafter.ts";
+import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
+import { distinct, Harness } from "../scheduler/harness.ts";
+
+/** Records what a step made of drafts: `[drafted, output tokens]` of each sequence. */
+function countsOf(steps: readonly (readonly [number, number])[]) {
+  const harness = new Harness();
+  const drafting = new Drafting(harness.scheduler);
+  for (const [drafted, tokens] of steps) {
+    const sequence = harness.add(distinct(1, 3));
+    drafting.grown(
+      { sequence, tokenIds: distinct(2, tokens), finished: false },
+      taskOf(sequence),
+      drafted,
+    );
+  }
+  return drafting.counts();
+}
+
+function taskOf(_: Sequence): SequenceTask {
+  return {
+    ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
+    ...{ sampledRow: -1, hiddenPool: null, draft: null },
+    drafter: new SequenceDrafter(new Lookup(), 8),
+  };
+}
+
+describe("V 5.2 (S7): what drafts did", () => {
+  test.each([
+    ["all confirmed", [[3, 4]], [1, 3, 3, [1, 1, 1]]],
+    ["one of three", [[3, 2]], [1, 3, 1, [1, 0, 0]]],
+    [
+      "two sequences",
+      [
+        [2, 3],
+        [1, 2],
+      ],
+      [2, 3, 3, [2, 1]],
+    ],
+    ["a draft of one", [[1, 2]], [1, 1, 1, [1]]],
+    [
+      "two of three, and one of three",
+      [
+        [3, 3],
+        [3, 2],
+      ],
+      [2, 6, 3, [2, 1, 0]],
+    ],
+    ["no drafts", [[0, 1]], [0, 0, 0, []]],
+    ["nothing confirmed", [[2, 1]], [1, 2, 0, [0, 0]]],
+  ] as const)("%s", (_, steps, [drafts, draftedTokens, acceptedTokens, acceptedPerPosition]) => {
+    const wanted = { drafts, draftedTokens, acceptedTokens, acceptedPerPosition };
+    expect(countsOf(steps)).toEqual(wanted);
+  });
+});

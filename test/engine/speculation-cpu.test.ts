@@ -1,0 +1,4 @@
+import { decoderFixtures } from "../contracts/recorded-model.ts";
+import { speculationContract } from "../contracts/speculation.ts";
+
+speculationContract({ device: "cpu", fixtures: decoderFixtures, varied: "llama" });

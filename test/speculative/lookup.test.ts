@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { TokenList } from "#base";
+import { Lookup, LookupText } from "#speculative";
+
+const listOf = (tokens: readonly number[]) => new TokenList(Int32Array.from(tokens));
+
+/** A draft behind these tokens, of which the last `generated` were generated one by one. */
+function draftOf(tokens: readonly number[], most = 4, prediction: readonly number[] = []) {
+  const lookup = new Lookup(Int32Array.from(prediction));
+  const found = lookup.draft(listOf(tokens), 0, most);
+  return found === null ? null : [...found];
+}
+
+describe("[SP4] lookup in the sequence itself", () => {
+  test.each([
+    ["vLLM's example", [1, 2, 3, 4, 2, 3], [4, 2, 3, 4]],
+    ["no pair occurs twice", [1, 2, 3, 4, 5], null],
+    ["one token alone is no match", [1, 2, 3, 1], null],
+    ["the longest match wins over a newer one", [1, 2, 3, 7, 9, 2, 3, 8, 1, 2, 3], [7, 9, 2, 3]],
+    ["of equally long ones the newest wins", [5, 2, 3, 7, 6, 2, 3, 8, 4, 2, 3], [8, 4, 2, 3]],
+    ["a pattern that repeats goes on", [4, 1, 2, 1, 2], [1, 2, 1, 2]],
+    ["one token that repeats goes on", [7, 7, 7], [7, 7, 7, 7]],
+    ["nothing", [], null],
+  ])("%s", (_, tokens, draft) => {
+    expect(draftOf(tokens)).toEqual(draft);
+  });
+
+  test("it grows with the sequence", () => {
+    const lookup = new Lookup();
+    const tokens = listOf([1, 2, 3, 4]);
+    expect(lookup.draft(tokens, 0, 3)).toBeNull();
+    for (const token of [1, 2]) tokens.push(token);
+    expect([...(lookup.draft(tokens, 2, 3) ?? [])]).toEqual([3, 4, 1]);
+  });
+
+  test("all places are found that a naive search finds, behind any text", () => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const tokens = Array.from({ length: 8 + seed }, (_, at) => (at * at * seed + at * 7) % 5);
+      const text = new LookupText();
+      text.append(tokens);
+      const found = text.find(Int32Array.from(tokens), 0);
+      expect(found?.matched ?? 0).toBe(longestMatch(tokens));
+    }
+  });
+
+  test("a long text is indexed once, however it arrives", () => {
+    const tokens = Array.from({ length: 3000 }, (_, at) => (at * 7919) % 1009);
+    const whole = new LookupText();
+    whole.append(tokens);
+    const pieces = new LookupText();
+    for (let at = 0; at < tokens.length; at += 7) pieces.append(tokens.slice(at, at + 7));
+    for (let end = 2; end < 900; end += 13) {
+      const tail = Int32Array.from(tokens.slice(Math.max(0, end - 32), end));
+      expect(pieces.find(tail, 0)).toEqual(whole.find(tail, 0));
+    }
+  });
+});
+
+describe("[SP4] lookup in a prediction", () => {
+  test("the output follows it from its first token on", () => {
+    const lookup = new Lookup(Int32Array.of(5, 5, 5, 6, 5, 5, 7, 8));
+    const tokens = listOf([1, 2]);
+    tokens.push(5);
+    expect([...(lookup.draft(tokens, 1, 2) ?? [])]).toEqual([5, 5]);
+    for (const token of [5, 5, 6]) tokens.push(token);
+    expect([...(lookup.draft(tokens, 4, 3) ?? [])]).toEqual([5, 5, 7]);
+  });
+
+  test("an output that leaves it is found again where it returns", () => {
+    const lookup = new Lookup(Int32Array.of(3, 4, 5, 6, 7, 8));
+    const tokens = listOf([1]);
+    for (const token of [9, 9, 9, 5, 6]) tokens.push(token);
+    expect([...(lookup.draft(tokens, 5, 4) ?? [])]).toEqual([7, 8]);
+  });
+
+  test("one that says something else drafts nothing", () => {
+    expect(draftOf([1, 2, 3], 4, [7, 8, 9])).toBeNull();
+  });
+});
+
+/** Length of the longest earlier match of the text's end, up to 32; 0 below two. */
+function longestMatch(tokens: readonly number[]): number {
+  let best = 0;
+  for (let next = 2; next < tokens.length; next++) {
+    let matched = 0;
+    while (
+      matched < Math.min(32, next) &&
+      tokens[next - 1 - matched] === tokens[tokens.length - 1 - matched]
+    ) {
+      matched++;
+    }
+    if (matched >= 2) best = Math.max(best, matched);
+  }
+  return best;
+}

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "vitest";
+import { chainOf, checkTree, confirmedPath, isChain, type TokenTree } from "#speculative";
+
+/** 9 ─ 4 ─ 7 ─ 1
+ *      └ 8
+ *  └ 5 ─ 7 */
+const tree: TokenTree = {
+  tokens: Int32Array.of(9, 4, 7, 1, 8, 5, 7),
+  parents: Int32Array.of(-1, 0, 1, 2, 1, 0, 5),
+};
+
+/** What is sampled behind each node; null where nothing may be read. */
+const sampling = (tokens: readonly (number | null)[]) => (node: number) => tokens[node] ?? null;
+
+describe("[SP2] a draft is a tree whose nodes come behind their parents", () => {
+  test("a chain", () => {
+    const chain = chainOf(9, [4, 7]);
+    expect([...chain.tokens]).toEqual([9, 4, 7]);
+    expect([...chain.parents]).toEqual([-1, 0, 1]);
+    expect(isChain(chain)).toBe(true);
+    expect(() => checkTree(chain)).not.toThrow();
+  });
+
+  test("leading nodes may be a chain, though all are none", () => {
+    expect(isChain(tree)).toBe(false);
+    expect(isChain(tree, 4)).toBe(true);
+    expect(() => checkTree(tree)).not.toThrow();
+  });
+
+  test.each([
+    ["no root", [], []],
+    ["a root with a parent", [1], [0]],
+    ["a node before its parent", [1, 2, 3], [-1, 2, 0]],
+    ["a node that is its own parent", [1, 2], [-1, 1]],
+    ["fewer parents than tokens", [1, 2], [-1]],
+  ])("%s is a bug", (_, tokens, parents) => {
+    const wrong = { tokens: Int32Array.from(tokens), parents: Int32Array.from(parents) };
+    expect(() => checkTree(wrong)).toThrow();
+  });
+});
+
+describe("[SP1] the path that sampled tokens confirm", () => {
+  test.each([
+    ["nothing is confirmed", [3, 0, 0, 0, 0, 0, 0], [0]],
+    ["the first branch", [4, 7, 1, 2, 0, 0, 0], [0, 1, 2, 3]],
+    ["a branch inside of it", [4, 8, 0, 0, 3, 0, 0], [0, 1, 4]],
+    ["the second branch", [5, 7, 0, 0, 0, 7, 3], [0, 5, 6]],
+    ["an equal token under another node is no child", [7, 0, 0, 0, 0, 0, 0], [0]],
+  ])("%s", (_, sampled, path) => {
+    expect(confirmedPath(tree, 7, sampling(sampled))).toEqual(path);
+  });
+
+  test("[SP3] ends before a row that failed, and before one that was not computed", () => {
+    expect(confirmedPath(tree, 7, sampling([4, 7, null, 2]))).toEqual([0, 1]);
+    expect(confirmedPath(tree, 3, sampling([4, 7, 1, 2]))).toEqual([0, 1, 2]);
+    expect(confirmedPath(tree, 1, sampling([4]))).toEqual([0]);
+  });
+
+  test("every path of a random tree is found, by a walk from node to node", () => {
+    for (let seed = 1; seed < 400; seed++) {
+      let state = seed;
+      const below = (limit: number): number => {
+        state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+        return (state >>> 8) % limit;
+      };
+      const nodes = 1 + below(12);
+      const parents = Int32Array.from({ length: nodes }, (_, node) =>
+        node === 0 ? -1 : below(node),
+      );
+      const tokens = Int32Array.from({ length: nodes }, () => below(3));
+      const sampled = Array.from({ length: nodes }, () => (below(9) === 0 ? null : below(3)));
+      const walk = [0];
+      for (;;) {
+        const node = walk.at(-1) ?? 0;
+        const child = [...parents.keys()].find(
+          (other) => parents[other] === node && tokens[other] === sampled[node],
+        );
+        if (child === undefined || sampled[child] === null) break;
+        walk.push(child);
+      }
+      expect(confirmedPath({ tokens, parents }, nodes, sampling(sampled))).toEqual(walk);
+    }
+  });
+});
