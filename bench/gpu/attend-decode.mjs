@@ -1,9 +1,9 @@
 // node bench/gpu/attend-decode.mjs [--work 1x128,1x576,8x576,64x576,256x576,1x100000] [--runs 9]
 //
 // Decode attention alone, one layer of Llama-3.1-8B in bf16 for batches of BATCHxCONTEXT, by each
-// way that there is: as the product chooses; blocks that share all strands (attend-decode.h), with
-// other numbers in their sources; 1 to 16 blocks for each strand (attend-decode-strand.h), of fewer
-// warps where there are many.
+// way that there is: as the product chooses; stream-K (attend-decode.h), with other numbers in its
+// sources; 1 to 16 splits of each query tile (attend-decode-split.h), of fewer warps where there
+// are many query tiles.
 // Microseconds, and the share of the copy bandwidth that was measured in this run; medians of a
 // graph of launches that take turns on layers and blocks of more than the second cache holds.
 import { readFlags } from "../../tools/flags.mjs";
@@ -59,52 +59,52 @@ function withKernel(name, module) {
   return { ...context, kernels: { ...context.kernels, [name]: module.kernel(name) } };
 }
 
-function sharedWith(blocks, constants) {
+function streamKWith(blocks, constants) {
   const name = "attend_decode_128_bf16";
   const line = `PERIGEE_ATTEND_DECODE(${name}, Bf16, 128, 1, ${blocks})`;
   return withKernel(name, compiled("attend-decode-128", line, constants));
 }
 
-/** Blocks of `warps` warps, as many a multiprocessor as its registers are enough for. */
-function strandWith(constants, warps = 12) {
-  const name = "attend_strand_128_bf16";
+/** Splits of `warps` warps, as many a multiprocessor as its registers are enough for. */
+function splitWith(constants, warps = 12) {
+  const name = "attend_decode_split_128_bf16";
   const line =
     `PERIGEE_KERNEL __launch_bounds__(${32 * warps}, ${12 / warps}) perigee_${name}(` +
     "const __grid_constant__ perigee::AttendDecodeParams p) " +
-    `{ perigee::attendStrand<perigee::Bf16, 128, 1, ${warps}>(p); }`;
-  return withKernel(name, compiled("attend-decode-strand-128", line, constants));
+    `{ perigee::attendDecodeSplit<perigee::Bf16, 128, 1, ${warps}>(p); }`;
+  return withKernel(name, compiled("attend-decode-split-128", line, constants));
 }
 
 /** Contexts with other kernels than the product's, by what is different. */
-const sharedVariants = {
-  "2 blocks a multiprocessor": sharedWith(2),
-  "4 blocks a multiprocessor": sharedWith(4),
-  "1 tile a warp at least": sharedWith(3, { kWarpTilesMin: 1 }),
-  "4 tiles a warp at least": sharedWith(3, { kWarpTilesMin: 4 }),
+const streamKVariants = {
+  "2 blocks a multiprocessor": streamKWith(2),
+  "4 blocks a multiprocessor": streamKWith(4),
+  "1 tile a warp at least": streamKWith(3, { kWarpTilesMin: 1 }),
+  "4 tiles a warp at least": streamKWith(3, { kWarpTilesMin: 4 }),
 };
-const narrowStrands = Object.entries({
-  3: strandWith({}, 3),
-  4: strandWith({}, 4),
-  6: strandWith({}, 6),
+const narrowSplits = Object.entries({
+  3: splitWith({}, 3),
+  4: splitWith({}, 4),
+  6: splitWith({}, 6),
 });
 
 /** [name, context, choice] of every way that suits a batch. */
 function waysOf(batch) {
-  const strands = batch * shape.kvHeads;
-  const fitting = [1, 2, 4, 8, 16].filter((each) => each * strands <= 2 * gpu.multiprocessors);
+  const queryTiles = batch * shape.kvHeads;
+  const fitting = [1, 2, 4, 8, 16].filter((each) => each * queryTiles <= 2 * gpu.multiprocessors);
   const isFew = fitting.length > 2;
   return [
     ["as chosen", context, {}],
-    ["shared", context, { parts: 0 }],
-    ...(isFew ? [] : Object.entries(sharedVariants)).map(([name, on]) => [
-      ...[`shared, ${name}`, on, { parts: 0 }],
+    ["stream-K", context, { splits: 0 }],
+    ...(isFew ? [] : Object.entries(streamKVariants)).map(([name, on]) => [
+      ...[`stream-K, ${name}`, on, { splits: 0 }],
     ]),
-    ...(fitting.length === 0 ? [1] : fitting).map((parts) => [
-      ...[`blocks a strand: ${parts}`, context, { parts }],
+    ...(fitting.length === 0 ? [1] : fitting).map((splits) => [
+      ...[`splits: ${splits}`, context, { splits }],
     ]),
-    ...(isFew ? [] : narrowStrands).flatMap(([warps, on]) =>
-      [1, 2].map((parts) => [
-        ...[`blocks a strand: ${parts}, of ${warps} warps`, on, { parts, warps: Number(warps) }],
+    ...(isFew ? [] : narrowSplits).flatMap(([warps, on]) =>
+      [1, 2].map((splits) => [
+        ...[`splits: ${splits}, of ${warps} warps`, on, { splits, warps: Number(warps) }],
       ]),
     ),
   ];

@@ -1,5 +1,5 @@
-// A tile of 16 positions in the registers of a warp, loaded from global memory straight into tensor
-// core fragments.
+// A KV tile of 16 positions in the registers of a warp, loaded from global memory straight into
+// tensor core fragments.
 //
 // The inner dimension of a matrix product may be permuted if both operands use the same
 // permutation, and so may the rows. So the fragments are not those that ldmatrix would produce, but
@@ -84,7 +84,7 @@ struct Eight<Fp8> : EightBytes {
   }
 };
 
-/// Location of a tile.
+/// Location of a KV tile.
 struct TileSite {
   const uint8_t* keys;  // of the tile's first position
   int64_t toValues;     // offset from a key to its value
@@ -93,9 +93,9 @@ struct TileSite {
   int number;  // index of the tile in the sequence
 };
 
-/// A tile of `T`s with kDims elements per row; elements beyond headDim are zero.
+/// A KV tile of `T`s with kDims elements per row; elements beyond headDim are zero.
 template <typename T, int kDims>
-struct DecodeTile {
+struct KvTile {
   static constexpr int kKeyParts = kDims / 32;
   static constexpr int kValueParts = kDims / 64;
 
@@ -185,7 +185,7 @@ struct DecodeQuery {
 /// (2 and 3) of rows 2t and 2t + 1.
 template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void scoreTile(
-    float (&scores)[kRowTiles][4], const DecodeTile<T, kDims>& tile,
+    float (&scores)[kRowTiles][4], const KvTile<T, kDims>& tile,
     const DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles>& query) {
   using Factor = typename FactorOf<T>::Type;
 #pragma unroll
@@ -213,7 +213,7 @@ __device__ __forceinline__ void scoreTile(
 /// g + 2 i (0 and 1) and the next one (2 and 3) of rows 2t and 2t + 1.
 template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void addValues(float (&sums)[kRowTiles][kDims / 16][4],
-                                          const DecodeTile<T, kDims>& tile,
+                                          const KvTile<T, kDims>& tile,
                                           const unsigned (&weights)[kRowTiles][2]) {
   using Factor = typename FactorOf<T>::Type;
 #pragma unroll

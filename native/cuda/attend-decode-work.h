@@ -1,16 +1,17 @@
 // Work partition of decode attention: which cached positions each warp reads.
 //
-// A strand is one kv head of one sequence with up to kRows query rows. Its work is a list of tiles
-// of kTileTokens positions. The tiles of all strands form one list, sequences outermost. Blocks,
-// and the warps in a block, get equal parts of this list, wherever its strands begin (as in
-// stream-K). So every warp reads the same number of bytes whatever the lengths are, and the grid
-// does not depend on them. The tiles of one strand that one warp processes are a stretch.
+// A query tile is up to kRows query rows of one kv head of one sequence. A KV tile is kKvTileTokens
+// consecutive positions. A query tile attends to a list of KV tiles. These lists of all query tiles
+// form one list, sequences outermost. Blocks, and the warps in a block, get equal parts of this
+// list, wherever its query tiles begin (as in stream-K). So every warp reads the same number of
+// bytes whatever the lengths are, and the grid does not depend on them. In identifiers `tile` alone
+// is a KV tile.
 //
-//    strands   | seq 0, head 0  | seq 0, head 1  | seq 1, head 0 | seq 1, head 1 |
-//    tiles     ..............................................................
-//    blocks    |------ block 0 ------|------ block 1 ------|------ block 2 --|
-//    warps     | w0 | w1 | w2 | w3   | w0 | w1 | w2 | w3   | ...
-//    a strand that spans warps or blocks is merged from their partial results
+//    query tiles   | seq 0, head 0  | seq 0, head 1  | seq 1, head 0 | seq 1, head 1 |
+//    KV tiles      ..............................................................
+//    blocks        |------ block 0 ------|------ block 1 ------|------ block 2 --|
+//    warps         | w0 | w1 | w2 | w3   | w0 | w1 | w2 | w3   | ...
+//    a query tile that several warps or blocks process is merged from their partial results
 #pragma once
 
 #include "attention-split.h"
@@ -18,7 +19,7 @@
 
 namespace perigee {
 
-constexpr int kTileTokens = 16;
+constexpr int kKvTileTokens = 16;
 constexpr int kDecodeWarps = 4;
 constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 
@@ -26,11 +27,11 @@ constexpr int kDecodeThreads = kDecodeWarps * kWarp;
 constexpr int kSequencesMax = 1024;
 constexpr int kDecodeBlocksMax = 2048;
 
-/// Minimum tiles per warp. With fewer, a short batch is spread over so many blocks that merging
+/// Minimum KV tiles per warp. With fewer, a short batch is spread over so many blocks that merging
 /// their partial results takes longer than reading the cache.
 constexpr int kWarpTilesMin = 2;
 
-/// Tiles visible to any row of a sequence: the first `sinkTiles`, then those from `first` on.
+/// KV tiles visible to any row of a sequence: the first `sinkTiles`, then those from `first` on.
 struct SeenTiles {
   int sinkTiles;
   int first;
@@ -47,15 +48,15 @@ __device__ __forceinline__ SeenTiles seenTilesOf(const AttentionInput& input, in
   const int tokens = rows.queryStarts[sequence + 1] - rows.queryStarts[sequence];
   if (tokens == 0 || !isDecode(input, tokens)) return {0, 0, 0};
   const int begin = rows.window > 0 ? max(0, context - tokens - rows.window + 1) : 0;
-  const int first = begin / kTileTokens;
+  const int first = begin / kKvTileTokens;
   const int sinks = min(rows.sinks, context);
-  const int sinkTiles = min(first, (sinks + kTileTokens - 1) / kTileTokens);
-  const int end = (context + kTileTokens - 1) / kTileTokens;
+  const int sinkTiles = min(first, (sinks + kKvTileTokens - 1) / kKvTileTokens);
+  const int end = (context + kKvTileTokens - 1) / kKvTileTokens;
   return {sinkTiles, first, max(1, sinkTiles + end - first)};
 }
 
-/// Tiles [begin, end) of the list of all strands.
-struct Tiles {
+/// KV tiles [begin, end) of the list of all query tiles.
+struct TileRange {
   int begin;
   int end;
 };
@@ -70,10 +71,10 @@ struct DecodeSight {
   }
 };
 
-/// A strand and the range of its tiles in the list. Row r of the strand is row firstRow + r of the
-/// sequence's rows of this kv head. Kept in shared memory: its fields are rarely needed, and
-/// registers are needed for keys and values.
-struct Strand {
+/// A query tile and the range of its KV tiles in the list. Row r of the query tile is row firstRow
+/// + r of the sequence's rows of this kv head. Kept in shared memory: its fields are rarely needed,
+/// and registers are needed for keys and values.
+struct QueryTile {
   int sequence;
   int kvHead;
   int firstRow;
@@ -83,7 +84,7 @@ struct Strand {
   int tokens;
   int context;
   SeenTiles seen;
-  Tiles tiles;
+  TileRange kvTiles;
   DecodeSight any;    // positions visible to some row; all others are not read
   DecodeSight every;  // positions visible to all rows
 
@@ -98,10 +99,10 @@ struct Strand {
   /// Token of row `row`, counted from the sequence's first query token.
   __device__ int tokenOf(int row) const { return row < group ? 0 : row / group; }
 
-  /// Whether every row sees all of a tile, sinks not counted.
+  /// Whether every row sees all of a KV tile, sinks not counted.
   __device__ bool whole(int tile) const {
-    const int first = tile * kTileTokens;
-    return first >= every.begin && first + kTileTokens <= every.end;
+    const int first = tile * kKvTileTokens;
+    return first >= every.begin && first + kKvTileTokens <= every.end;
   }
 
   /// Index of a row's element 0 in [T, H, D]; negative after the last row.
@@ -114,29 +115,29 @@ struct Strand {
   }
 };
 
-/// Strand `number` of a sequence that has `strands` strands of `rowsOfStrand` rows. Its tile range
-/// begins at 0; the caller shifts it.
-__device__ __forceinline__ Strand strandOf(const AttentionInput& input, int sequence, int number,
-                                           int strands, int rowsOfStrand) {
-  Strand strand;
-  strand.sequence = sequence;
-  strand.seen = seenTilesOf(input, sequence);
-  strand.firstToken = input.rows.queryStarts[sequence];
-  strand.tokens = input.rows.queryStarts[sequence + 1] - strand.firstToken;
-  strand.context = input.rows.contextLengths[sequence];
-  strand.group = input.group();
+/// Query tile `number` of a sequence that has `queryTiles` of them, of `queryTileRows` rows each.
+/// Its range of KV tiles begins at 0; the caller shifts it.
+__device__ __forceinline__ QueryTile queryTileOf(const AttentionInput& input, int sequence,
+                                                 int number, int queryTiles, int queryTileRows) {
+  QueryTile queryTile;
+  queryTile.sequence = sequence;
+  queryTile.seen = seenTilesOf(input, sequence);
+  queryTile.firstToken = input.rows.queryStarts[sequence];
+  queryTile.tokens = input.rows.queryStarts[sequence + 1] - queryTile.firstToken;
+  queryTile.context = input.rows.contextLengths[sequence];
+  queryTile.group = input.group();
 
-  const int parts = strands / input.cache.kvHeads;
-  const int rows = strand.tokens * strand.group;
-  strand.kvHead = number / parts;
-  strand.firstRow = (number - strand.kvHead * parts) * rowsOfStrand;
-  strand.rows = min(rowsOfStrand, rows - strand.firstRow);
-  strand.tiles = {0, strand.seen.count};
-  const DecodeSight first = strand.sightOf(input, 0);
-  const DecodeSight last = strand.sightOf(input, rows - 1);
-  strand.any = {first.begin, last.end};
-  strand.every = {last.begin, first.end};
-  return strand;
+  const int tilesOfHead = queryTiles / input.cache.kvHeads;
+  const int rows = queryTile.tokens * queryTile.group;
+  queryTile.kvHead = number / tilesOfHead;
+  queryTile.firstRow = (number - queryTile.kvHead * tilesOfHead) * queryTileRows;
+  queryTile.rows = min(queryTileRows, rows - queryTile.firstRow);
+  queryTile.kvTiles = {0, queryTile.seen.count};
+  const DecodeSight first = queryTile.sightOf(input, 0);
+  const DecodeSight last = queryTile.sightOf(input, rows - 1);
+  queryTile.any = {first.begin, last.end};
+  queryTile.every = {last.begin, first.end};
+  return queryTile;
 }
 
 /// Division of a count into parts whose sizes differ by at most one, larger parts first.
@@ -155,22 +156,22 @@ struct EqualParts {
 
 /// The partition of all blocks, computed by each block. Kept in shared memory.
 struct DecodeWork {
-  int tilesBefore[kSequencesMax + 1];  // tiles of one strand of all earlier sequences
-  int warpTiles[kDecodeWarps];
-  int strands;  // strands per sequence
-  int blocks;   // number of blocks that have work
-  int total;    // tiles of all strands
+  int tilesBefore[kSequencesMax + 1];  // KV tiles of one query tile of all earlier sequences
+  int warpSums[kDecodeWarps];
+  int queryTiles;  // query tiles per sequence
+  int blocks;      // number of blocks that have work
+  int total;       // KV tiles of all query tiles
   EqualParts parts;
 
-  /// Counts the tiles. All threads call it and may read the result afterwards.
-  __device__ void open(const AttentionInput& input, int strandsOfSequence);
+  /// Counts the KV tiles. All threads call it and may read the result afterwards.
+  __device__ void open(const AttentionInput& input, int queryTilesOfSequence);
 
-  __device__ Tiles ofBlock(int block) const {
+  __device__ TileRange ofBlock(int block) const {
     return {parts.begin(block), parts.begin(block + 1)};
   }
 
-  /// The tiles of one warp of a block. The last warp always has some.
-  __device__ static Tiles ofWarp(Tiles block, int warp) {
+  /// The KV tiles of one warp of a block. The last warp always has some.
+  __device__ static TileRange ofWarp(TileRange block, int warp) {
     const int count = block.end - block.begin;
     return {block.begin + count * warp / kDecodeWarps,
             block.begin + count * (warp + 1) / kDecodeWarps};
@@ -178,10 +179,10 @@ struct DecodeWork {
 
   __device__ int blockOf(int tile) const { return parts.partOf(tile); }
 
-  __device__ Strand strandAt(const AttentionInput& input, int tile, int rowsOfStrand) const;
+  __device__ QueryTile queryTileAt(const AttentionInput& input, int tile, int queryTileRows) const;
 };
 
-__device__ inline void DecodeWork::open(const AttentionInput& input, int strandsOfSequence) {
+__device__ inline void DecodeWork::open(const AttentionInput& input, int queryTilesOfSequence) {
   const int sequences = input.rows.sequences;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kWarp;
@@ -200,16 +201,16 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
     const int before = __shfl_up_sync(0xffffffffu, upTo, step);
     if (lane >= step) upTo += before;
   }
-  if (lane == kWarp - 1) warpTiles[thread / kWarp] = upTo;
+  if (lane == kWarp - 1) warpSums[thread / kWarp] = upTo;
   __syncthreads();
   int before = upTo - own;
   int all = 0;
   for (int warp = 0; warp < kDecodeWarps; ++warp) {
-    if (warp < thread / kWarp) before += warpTiles[warp];
-    all += warpTiles[warp];
+    if (warp < thread / kWarp) before += warpSums[warp];
+    all += warpSums[warp];
   }
 
-  // 2. Number of tiles before each sequence.
+  // 2. Number of KV tiles before each sequence.
   for (int i = first; i < last; ++i) {
     const int count = tilesBefore[i];
     tilesBefore[i] = before;
@@ -218,8 +219,8 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
   if (thread == 0) {
     constexpr int kBlockTilesMin = kWarpTilesMin * kDecodeWarps;
     tilesBefore[sequences] = all;
-    strands = strandsOfSequence;
-    total = all * strandsOfSequence;
+    queryTiles = queryTilesOfSequence;
+    total = all * queryTilesOfSequence;
     const int wanted = (total + kBlockTilesMin - 1) / kBlockTilesMin;
     blocks = max(1, min(wanted, static_cast<int>(gridDim.x)));
     parts = {total / blocks, total % blocks};
@@ -227,29 +228,29 @@ __device__ inline void DecodeWork::open(const AttentionInput& input, int strands
   __syncthreads();
 }
 
-/// The strand that a tile belongs to; strands have `rowsOfStrand` rows.
-__device__ inline Strand DecodeWork::strandAt(const AttentionInput& input, int tile,
-                                              int rowsOfStrand) const {
+/// The query tile that a KV tile of the list belongs to; query tiles have `queryTileRows` rows.
+__device__ inline QueryTile DecodeWork::queryTileAt(const AttentionInput& input, int tile,
+                                                    int queryTileRows) const {
   // Binary search for the last sequence that begins at or before the tile; sequences without tiles
   // are skipped.
-  const int ofOneStrand = tile / strands;
+  const int ofOneQueryTile = tile / queryTiles;
   int sequence = 0;
   int behind = input.rows.sequences;
   while (behind - sequence > 1) {
     const int middle = (sequence + behind) / 2;
-    if (tilesBefore[middle] <= ofOneStrand) {
+    if (tilesBefore[middle] <= ofOneQueryTile) {
       sequence = middle;
     } else {
       behind = middle;
     }
   }
-  const int start = tilesBefore[sequence] * strands;
+  const int start = tilesBefore[sequence] * queryTiles;
   const int count = tilesBefore[sequence + 1] - tilesBefore[sequence];
   const int number = (tile - start) / count;
-  Strand strand = strandOf(input, sequence, number, strands, rowsOfStrand);
-  strand.tiles.begin = start + number * count;
-  strand.tiles.end = strand.tiles.begin + count;
-  return strand;
+  QueryTile queryTile = queryTileOf(input, sequence, number, queryTiles, queryTileRows);
+  queryTile.kvTiles.begin = start + number * count;
+  queryTile.kvTiles.end = queryTile.kvTiles.begin + count;
+  return queryTile;
 }
 
 }  // namespace perigee

@@ -1,8 +1,8 @@
 // Attention of few query rows on tensor cores: pagedAttention with an output in bf16, one token or
 // some drafted ones per sequence. Every head size and format, groups of 1 to 40, contexts that are
-// less than a tile and such as all blocks of the chip share. Each batch twice: with blocks of their
-// own for its strands, and, taken for one of long contexts, by blocks that share all of them or by
-// more parts than it has tiles for.
+// less than a KV tile and such as are split over all multiprocessors. Each batch twice: by
+// split-KV, and, taken for one of long contexts, by stream-K or by more splits than it has KV tiles
+// for.
 import { prefillCase } from "./attend-prefill.mjs";
 
 const formats = ["bf16", "f16", "i8", "fp8"];
@@ -58,7 +58,7 @@ const many = Array.from({ length: 200 }, (_, i) => [1 + ((i * 37) % (i % 8 === 3
 /** A bound on contexts that no step comes near. */
 const longest = 1 << 17;
 
-/** Each case, by both kernels or in more parts. */
+/** Each case, by both kernels or in more splits. */
 export function* cases() {
   for (const contextMax of [0, longest]) {
     for (const [name, shape, format, spans, more = {}] of batchCases()) {

@@ -14,8 +14,8 @@ import { eachNth, sized } from "../../support/full.ts";
 import { describeEmulated, openPair } from "./describe-emulated.ts";
 
 /**
- * Queries and weights are rounded to bf16, 2^-9 of each: a score of some units is off by its share
- * of that, and so is what it weighs. The output is rounded to bf16, too.
+ * Queries and weights are rounded to bf16: a score is off by up to 2^-9 of its size, and so is what
+ * it weighs. The output is rounded to bf16, too.
  */
 const rounding = { absolute: 1.5e-2, relative: 2 ** -6 };
 
@@ -115,7 +115,7 @@ const cases: readonly Case[] = [
   { name: "softcap", shape: llama, spans: decodes, more: { softcap: 1.5 } },
 ];
 
-/** A GPU of four multiprocessors has a block for each strand of as many sequences. */
+/** As many sequences as give a GPU of four multiprocessors at most a block per query tile. */
 const lone = cases
   .filter(({ spans }) => spans.length > 1)
   .map(({ name, shape, spans, more = {} }): Case => {
@@ -123,7 +123,7 @@ const lone = cases
     return { name: `${name}, few`, shape, spans: spans.slice(0, most), more };
   });
 
-/** As they come, few at a time, and taken for so long that blocks share strands. */
+/** As they come, few at a time, and taken for so long that blocks work in stream-K order. */
 const bothWays: readonly Case[] = [
   ...eachNth(2, [...cases, ...lone]),
   ...eachNth(4, [...cases, ...lone]).map(

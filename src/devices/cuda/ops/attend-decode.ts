@@ -6,31 +6,34 @@ import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import type { CudaContext } from "./context.ts";
 import { HEAD_DIM_MAX } from "./head-dim.ts";
 
-/** `kDecodeThreads`, `kTileTokens`, `kSequencesMax`, `kDecodeBlocksMax`, `kWarp` of native/cuda. */
+/**
+ * `kDecodeThreads`, `kKvTileTokens`, `kSequencesMax`, `kDecodeBlocksMax` and `kWarp` of
+ * native/cuda.
+ */
 const threads = 128;
-const tileTokens = 16;
+const kvTileTokens = 16;
 const sequencesMax = 1024;
 const gridMax = 2048;
 const warpThreads = 32;
 
 /** Most query rows that one pass over keys and values serves: more do not fit the registers. */
-const rowsOfStrand = { usual: 16, largeHeads: 8 } as const;
+const queryTileRows = { usual: 16, largeHeads: 8 } as const;
 
 /**
- * Tiles of a context that a warp of a strand's own blocks reads before the strand is split over
- * more blocks: combining the shares of two takes as long as some tiles. For one sequence, which
- * leaves most of the GPU idle, 576 tokens took 9.5 us in a block for each strand, 6.9 in four; for
- * eight sequences 10.2 in one, 11.4 in two (one H200, 8 kv heads of 128 in bf16).
+ * KV tiles that a warp of a split reads before a query tile gets another split: merging the partial
+ * results of two takes as long as some tiles. For one sequence, which leaves most of the GPU idle,
+ * 576 tokens took 9.5 us in one split, 6.9 in four; for eight sequences 10.2 in one, 11.4 in two
+ * (one H200, 8 kv heads of 128 in bf16).
  */
 const warpTilesMax = { lone: 1, several: 6 } as const;
 
-/** Work of a launch: strands of `rows` rows in heads that are padded to `dims`. */
+/** Work of a launch: query tiles of `rows` rows in heads that are padded to `dims`. */
 interface DecodeShape {
   readonly dims: 64 | 128 | 256;
   readonly rows: 8 | 16;
   readonly format: KvFormat;
   readonly sequences: number;
-  readonly strandsOfSequence: number;
+  readonly queryTilesOfSequence: number;
   /** Longest context. */
   readonly contextMax: number;
 }
@@ -56,7 +59,7 @@ export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number)
     cache.format !== "f32" &&
     cache.headDim % 8 === 0 &&
     cache.headDim <= HEAD_DIM_MAX &&
-    cache.blockTokens % tileTokens === 0 &&
+    cache.blockTokens % kvTileTokens === 0 &&
     sequences <= sequencesMax
   );
 }
@@ -66,18 +69,16 @@ export function decodesFrom(cache: KvPool, out: WeightFormat, sequences: number)
  * handles: `decodeRows` of `AttentionInput`.
  */
 export function decodeRowsOf(input: PagedAttentionInput): number {
-  return kvPoolOf(input.cache).headDim > 128 ? rowsOfStrand.largeHeads : rowsOfStrand.usual;
+  return kvPoolOf(input.cache).headDim > 128 ? queryTileRows.largeHeads : queryTileRows.usual;
 }
 
 /** The decoded sequences, and the launch for them. */
 export interface DecodeChoice {
   /** `decodeRows` of `AttentionInput`. */
   readonly decodeRows: number;
-  /**
-   * Blocks for each strand, 0: all blocks share all strands; the best by default. For measurements.
-   */
-  readonly parts?: number;
-  /** Warps of a strand's block, a number that its kernel supports. */
+  /** Splits of each query tile, 0: stream-K; the best by default. For measurements. */
+  readonly splits?: number;
+  /** Warps of a split, a number that its kernel supports. */
   readonly warps?: number;
 }
 
@@ -88,16 +89,16 @@ export function attendDecode(
   { decodeRows, ...choice }: DecodeChoice,
 ): void {
   const shape = shapeOf(input, decodeRows);
-  const { parts = partsOf(context, shape), warps = strandWarps(shape) } = choice;
-  const { kernel, launch, shares } =
-    parts === 0 ? sharedLaunch(context, shape) : strandLaunch(context, shape, { parts, warps });
-  const [shareMemory] = context.scratch.take([shares * shareBytesOf(shape)]);
+  const { splits = splitsOf(context, shape), warps = splitWarps(shape) } = choice;
+  const { kernel, launch, partials } =
+    splits === 0 ? streamKLaunch(context, shape) : splitLaunch(context, shape, { splits, warps });
+  const [partialMemory] = context.scratch.take([partials * partialBytesOf(shape)]);
   const cache = kvPoolOf(input.cache);
   params.fill(
     ...activationOf(input.out, input.count, input.heads * cache.headDim).params,
     ...attentionFields(input, decodeRows),
-    shareMemory,
-    shape.strandsOfSequence,
+    partialMemory,
+    shape.queryTilesOfSequence,
   );
   context.launcher.launch(kernel, launch, params);
 }
@@ -107,65 +108,65 @@ function shapeOf({ heads, batch, ...input }: PagedAttentionInput, decodeRows: nu
   const group = heads / kvHeads;
   const rowsMax = Math.max(group, Math.min(batch.queryLengthMax * group, decodeRows));
   const dims = headDim <= 64 ? 64 : headDim <= 128 ? 128 : 256;
-  const rows = rowsMax <= 8 || dims === 256 ? 8 : rowsOfStrand.usual;
-  const strandsOfSequence = kvHeads * Math.ceil(rowsMax / rows);
+  const rows = rowsMax <= 8 || dims === 256 ? 8 : queryTileRows.usual;
+  const queryTilesOfSequence = kvHeads * Math.ceil(rowsMax / rows);
   const contextMax = batch.contextLengthMax;
-  return { dims, rows, format, sequences: batch.sequences, strandsOfSequence, contextMax };
+  return { dims, rows, format, sequences: batch.sequences, queryTilesOfSequence, contextMax };
 }
 
-/** Bytes of a share: for each row its values, max and sum. */
-function shareBytesOf({ rows, dims }: DecodeShape): number {
+/** `PartialResult` of native/cuda: for each row its values, maximum and sum of weights. */
+function partialBytesOf({ rows, dims }: DecodeShape): number {
   return rows * (dims + 2) * 4;
 }
 
-/** A kernel, its launch, and the number of shares it needs memory for. */
+/** A kernel, its launch, and the number of partial results it needs memory for. */
 interface DecodeLaunch {
   readonly kernel: Kernel;
   readonly launch: LaunchShape;
-  readonly shares: number;
+  readonly partials: number;
 }
 
 /**
- * Blocks for each strand of its own; 0: all blocks share all strands, so that many sequences are
- * read at an even pace, whatever their lengths. For few sequences the sharing itself costs more.
+ * Splits of each query tile; 0: stream-K, where all warps read equally many KV tiles, whatever the
+ * lengths of the sequences. For few sequences stream-K's partition itself costs more.
  */
-function partsOf({ gpu }: CudaContext, shape: DecodeShape): number {
-  const { sequences, strandsOfSequence, contextMax } = shape;
-  const most = Math.floor(gpu.multiprocessors / Math.max(1, sequences * strandsOfSequence));
-  const tiles = Math.max(1, Math.ceil(contextMax / tileTokens));
+function splitsOf({ gpu }: CudaContext, shape: DecodeShape): number {
+  const { sequences, queryTilesOfSequence, contextMax } = shape;
+  const most = Math.floor(gpu.multiprocessors / Math.max(1, sequences * queryTilesOfSequence));
+  const tiles = Math.max(1, Math.ceil(contextMax / kvTileTokens));
   const warpTiles = sequences === 1 ? warpTilesMax.lone : warpTilesMax.several;
-  const wanted = Math.ceil(tiles / (strandWarps(shape) * warpTiles));
+  const wanted = Math.ceil(tiles / (splitWarps(shape) * warpTiles));
   if (wanted <= most) return wanted;
   return sequences === 1 ? most : 0;
 }
 
 /** Warps that fit a multiprocessor's registers: the last numbers in native/cuda. */
-function strandWarps({ dims, rows }: DecodeShape): number {
+function splitWarps({ dims, rows }: DecodeShape): number {
   if (rows === 16 || dims === 256) return 8;
   return dims === 64 ? 16 : 12;
 }
 
-function strandLaunch(
+function splitLaunch(
   context: CudaContext,
   shape: DecodeShape,
-  { parts, warps }: Required<Pick<DecodeChoice, "parts" | "warps">>,
+  { splits, warps }: Required<Pick<DecodeChoice, "splits" | "warps">>,
 ): DecodeLaunch {
-  const { sequences, strandsOfSequence } = shape;
-  const kernel = context.kernels[`attend_strand_${suffixOf(shape)}`];
-  const sharedBytes = warps * shareBytesOf(shape);
+  const { sequences, queryTilesOfSequence } = shape;
+  const kernel = context.kernels[`attend_decode_split_${suffixOf(shape)}`];
+  const sharedBytes = warps * partialBytesOf(shape);
   kernel.allowSharedBytes(sharedBytes);
-  const grid = [parts, strandsOfSequence, sequences] as const;
+  const grid = [splits, queryTilesOfSequence, sequences] as const;
   return {
     kernel,
     launch: { grid, threads: warps * warpThreads, sharedBytes },
-    shares: parts * strandsOfSequence * sequences,
+    partials: splits * queryTilesOfSequence * sequences,
   };
 }
 
-function sharedLaunch(context: CudaContext, shape: DecodeShape): DecodeLaunch {
+function streamKLaunch(context: CudaContext, shape: DecodeShape): DecodeLaunch {
   const kernel = context.kernels[`attend_decode_${suffixOf(shape)}`];
   const grid = gridOf(context, kernel);
-  return { kernel, launch: { grid: [grid], threads }, shares: 2 * grid };
+  return { kernel, launch: { grid: [grid], threads }, partials: 2 * grid };
 }
 
 type Elements = Exclude<KvFormat, "f32">;

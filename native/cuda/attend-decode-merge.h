@@ -1,15 +1,16 @@
-// Merging of partial results, as in flash-decoding. A partial result (DecodeShare) is the online
-// softmax state of a strand's rows over some of its tiles: maximum, sum of weights, weighted
-// values. The partial results of a block's warps meet in shared memory. Those of several blocks
-// meet in scratch memory, where the last block merges them.
+// Merging of partial results, as in flash-decoding. A partial result is the online softmax state of
+// a query tile's rows over some of its KV tiles: maximum, sum of weights, weighted values. The
+// warps of a block merge their partial results in shared memory. Blocks write theirs to scratch
+// memory, where the last block merges them.
 //
-// At most one strand of a warp can have begun in an earlier warp of the same block. The warp stores
-// its partial result of that strand in its slot; the warp where the strand begins, in this block,
-// adds the slots. At most one strand of a block can have begun in an earlier block (part 0), and at
-// most one continues in the next block (part 1).
+// In stream-K order (attend-decode.h) at most one query tile of a warp begins in an earlier warp of
+// the same block. The warp stores its partial result of that query tile in its slot. The warp in
+// which the query tile begins, in this block, adds the slots. At most one query tile of a block
+// begins in an earlier block (partial result 0), and at most one continues in the next block
+// (partial result 1).
 #pragma once
 
-#include "attend-decode-stretch.h"
+#include "attend-decode-warp.h"
 
 namespace perigee {
 
@@ -27,26 +28,26 @@ struct MergedQuad {
   float sum = 0.0f;
   float4 values = {0.0f, 0.0f, 0.0f, 0.0f};
 
-  /// Adds the partial results [0, count) of row `row`, four elements from `dim` on. `shareOf(i)` is
-  /// partial result i. Several are loaded at a time, so that their loads are in flight together.
-  template <typename ShareOf>
-  __device__ void add(int count, int row, int dim, const ShareOf& shareOf) {
+  /// Adds the partial results [0, count) of row `row`, four elements from `dim` on. `partialOf(i)`
+  /// is partial result i. Several are loaded at a time, so that their loads are in flight together.
+  template <typename PartialOf>
+  __device__ void add(int count, int row, int dim, const PartialOf& partialOf) {
     constexpr int kTogether = 8;
     for (int start = 0; start < count; start += kTogether) {
-      float2 heads[kTogether];
-      float4 parts[kTogether];
+      float2 maxAndSum[kTogether];
+      float4 quads[kTogether];
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
-        heads[i] = make_float2(-infinity(), 0.0f);
-        parts[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        maxAndSum[i] = make_float2(-infinity(), 0.0f);
+        quads[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (start + i >= count) continue;
-        const auto* const share = shareOf(start + i);
-        heads[i] = share->heads[row];
-        parts[i] = *reinterpret_cast<const float4*>(&share->values[row][dim]);
+        const auto* const partial = partialOf(start + i);
+        maxAndSum[i] = partial->maxAndSum[row];
+        quads[i] = *reinterpret_cast<const float4*>(&partial->values[row][dim]);
       }
       float most = max;
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i) most = fmaxf(most, heads[i].x);
+      for (int i = 0; i < kTogether; ++i) most = fmaxf(most, maxAndSum[i].x);
       const float base = most == -infinity() ? 0.0f : most;
       const float shrink = powerOfTwo(max - base);
       max = most;
@@ -55,10 +56,10 @@ struct MergedQuad {
                            values.w * shrink);
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
-        const float grow = powerOfTwo(heads[i].x - base);
-        sum += heads[i].y * grow;
-        values = make_float4(values.x + parts[i].x * grow, values.y + parts[i].y * grow,
-                             values.z + parts[i].z * grow, values.w + parts[i].w * grow);
+        const float grow = powerOfTwo(maxAndSum[i].x - base);
+        sum += maxAndSum[i].y * grow;
+        values = make_float4(values.x + quads[i].x * grow, values.y + quads[i].y * grow,
+                             values.z + quads[i].z * grow, values.w + quads[i].w * grow);
       }
     }
   }
@@ -71,13 +72,13 @@ struct MergedQuad {
   }
 };
 
-/// A partial result of a strand: for each row maximum, sum and weighted values [kDims].
+/// A partial result of a query tile: for each row maximum, sum and weighted values [kDims].
 template <int kDims, int kRowTiles>
-struct alignas(16) DecodeShare {
+struct alignas(16) PartialResult {
   static constexpr int kRows = 8 * kRowTiles;
   using Sums = DecodeSums<kDims, kRowTiles>;
 
-  float2 heads[kRows];
+  float2 maxAndSum[kRows];  // maximum, sum of weights
   float values[kRows][kDims];
 
   /// Calls `visit(row, dim, r, c, h)` for each run of 8 elements that this lane holds: row `row`,
@@ -101,7 +102,7 @@ struct alignas(16) DecodeShare {
   __device__ void store(const Sums& sums, int count) {
     forOwn([&](int row, int dim, int r, int c, int h) {
       if (row >= count) return;
-      if (dim == 0) heads[row] = make_float2(sums.max[r][c], sums.sum[r][c]);
+      if (dim == 0) maxAndSum[row] = make_float2(sums.max[r][c], sums.sum[r][c]);
       float4* const to = reinterpret_cast<float4*>(&values[row][dim]);
       const auto& from = sums.values[r];
       to[0] = make_float4(from[4 * h][c], from[4 * h][2 + c], from[4 * h + 1][c],
@@ -112,7 +113,7 @@ struct alignas(16) DecodeShare {
   }
 
   __device__ void storeQuad(const MergedQuad& merged, int row, int dim) {
-    if (dim == 0) heads[row] = make_float2(merged.max, merged.sum);
+    if (dim == 0) maxAndSum[row] = make_float2(merged.max, merged.sum);
     *reinterpret_cast<float4*>(&values[row][dim]) = merged.values;
   }
 
@@ -125,18 +126,18 @@ struct alignas(16) DecodeShare {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int row = 8 * r + static_cast<int>(threadIdx.x) % 4 * 2 + c;
-        const float2 head = row < count ? heads[row] : make_float2(-infinity(), 0.0f);
-        const float most = fmaxf(sums.max[r][c], head.x);
+        const float2 own = row < count ? maxAndSum[row] : make_float2(-infinity(), 0.0f);
+        const float most = fmaxf(sums.max[r][c], own.x);
         const float base = most == -infinity() ? 0.0f : most;
         shrink[c] = powerOfTwo(sums.max[r][c] - base);
-        grow[r][c] = powerOfTwo(head.x - base);
+        grow[r][c] = powerOfTwo(own.x - base);
         sums.max[r][c] = most;
       }
       sums.shrink(r, shrink);
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int row = 8 * r + static_cast<int>(threadIdx.x) % 4 * 2 + c;
-        if (row < count) sums.sum[r][c] += heads[row].y * grow[r][c];
+        if (row < count) sums.sum[r][c] += maxAndSum[row].y * grow[r][c];
       }
     }
     forOwn([&](int row, int dim, int r, int c, int h) {
@@ -154,7 +155,7 @@ struct alignas(16) DecodeShare {
 template <int kDims, int kRowTiles, typename RowOf>
 __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& sums, int count,
                                           int headDim, const RowOf& rowOf) {
-  DecodeShare<kDims, kRowTiles>::forOwn([&](int row, int dim, int r, int c, int h) {
+  PartialResult<kDims, kRowTiles>::forOwn([&](int row, int dim, int r, int c, int h) {
     if (row >= count || dim >= headDim) return;
     const float by = averageOf(sums.sum[r][c]);
     unsigned pairs[4];
@@ -168,17 +169,17 @@ __device__ __forceinline__ void storeRows(const DecodeSums<kDims, kRowTiles>& su
   });
 }
 
-/// Merges partial results [0, count), given by `shareOf(i)`, and calls `take(merged, row, dim)` for
-/// every four elements of `rows` rows. All threads of the block call it.
-template <int kDims, typename ShareOf, typename Take>
-__device__ __forceinline__ void mergeShares(int count, int rows, const ShareOf& shareOf,
-                                            const Take& take) {
+/// Merges partial results [0, count), given by `partialOf(i)`, and calls `take(merged, row, dim)`
+/// for every four elements of `rows` rows. All threads of the block call it.
+template <int kDims, typename PartialOf, typename Take>
+__device__ __forceinline__ void mergePartials(int count, int rows, const PartialOf& partialOf,
+                                              const Take& take) {
   constexpr int kQuads = kDims / 4;
   for (int i = static_cast<int>(threadIdx.x); i < rows * kQuads; i += blockDim.x) {
     const int row = i / kQuads;
     const int dim = i % kQuads * 4;
     MergedQuad merged;
-    merged.add(count, row, dim, shareOf);
+    merged.add(count, row, dim, partialOf);
     take(merged, row, dim);
   }
 }

@@ -1,4 +1,4 @@
-// Attention of a strand's rows to a stretch, the tiles of the strand that one warp processes.
+// Attention of a query tile's rows to the KV tiles that one warp processes.
 //
 //   scores are f32, from queries rounded to the operand type (bf16 or f16)
 //   weights 2^(score - max) are f32, rounded to the operand type only for the product with values
@@ -12,8 +12,8 @@ namespace perigee {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr uint32_t kWholeWarp = 0xffffffffu;
 
-/// The tiles that a warp processes: every `stride`th visible tile of a strand.
-struct Stretch {
+/// The KV tiles that a warp processes: every `stride`th visible KV tile of a query tile.
+struct WarpTiles {
   int first;
   int stride;
   int count;
@@ -34,7 +34,7 @@ struct TileScales {
 
   template <typename Seen>
   __device__ void load(const TileSite& site, const KvLayer& cache, const Seen& seen) {
-    const int offset = site.number * kTileTokens % cache.blockTokens;
+    const int offset = site.number * kKvTileTokens % cache.blockTokens;
     const uint8_t* const head = site.keys - static_cast<int64_t>(offset) * site.rowBytes;
     const auto* const scales = reinterpret_cast<const Bf16*>(head + 2 * site.toValues) + offset;
     const int lane = static_cast<int>(threadIdx.x % kWarp);
@@ -48,8 +48,8 @@ struct TileScales {
   }
 };
 
-/// Online softmax state of a strand's rows, distributed over a warp. A lane holds parts of rows 2t
-/// and 2t + 1 of each set of 8; `addValues` defines which elements.
+/// Online softmax state of a query tile's rows, distributed over a warp. A lane holds parts of rows
+/// 2t and 2t + 1 of each set of 8; `addValues` defines which elements.
 template <int kDims, int kRowTiles>
 struct DecodeSums {
   float max[kRowTiles][2];  // as an exponent of 2
@@ -69,7 +69,7 @@ struct DecodeSums {
     }
   }
 
-  /// Sums over the lanes, which hold different positions. Done once, at the end of a stretch.
+  /// Sums over the lanes, which hold different positions. Done once, after the warp's last tile.
   __device__ void gather() {
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
@@ -93,16 +93,16 @@ struct DecodeSums {
   }
 };
 
-/// Addresses of a stretch's tiles; each lane holds that of one of kWarp tiles.
-struct TilePlaces {
+/// Addresses of a warp's KV tiles; each lane holds that of one of kWarp tiles.
+struct TileAddresses {
   const AttentionInput& input;
-  const Strand& strand;
-  const Stretch& stretch;
+  const QueryTile& queryTile;
+  const WarpTiles& warpTiles;
   int64_t keys;  // address of this lane's tile; 0: not in the cache
-  int first;     // tile of the stretch that lane 0 holds
+  int first;     // number of the warp's tile that lane 0 holds
 
-  __device__ TilePlaces(const AttentionInput& of, const Strand& at, const Stretch& what)
-      : input(of), strand(at), stretch(what) {
+  __device__ TileAddresses(const AttentionInput& of, const QueryTile& at, const WarpTiles& what)
+      : input(of), queryTile(at), warpTiles(what) {
     look(0);
   }
 
@@ -111,66 +111,68 @@ struct TilePlaces {
     const KvLayer& cache = input.cache;
     first = from;
     const int lane = static_cast<int>(threadIdx.x % kWarp);
-    const int mine = min(first + lane, stretch.count - 1);
-    const int position = strand.seen.tile(stretch.index(mine)) * kTileTokens;
+    const int mine = min(first + lane, warpTiles.count - 1);
+    const int position = queryTile.seen.tile(warpTiles.index(mine)) * kKvTileTokens;
     keys = 0;
     // A row that sees no position still has a tile, but that tile has no block.
-    if (position >= strand.context) return;
-    const int* const table = input.blockTables + strand.sequence * input.blocksPerTable;
+    if (position >= queryTile.context) return;
+    const int* const table = input.blockTables + queryTile.sequence * input.blocksPerTable;
     const int block = table[position / cache.blockTokens];
-    keys = reinterpret_cast<int64_t>(cache.key(block, position % cache.blockTokens, strand.kvHead));
+    keys =
+        reinterpret_cast<int64_t>(cache.key(block, position % cache.blockTokens, queryTile.kvHead));
   }
 
-  /// The site of tile `tile` of the stretch. All lanes call it, with rising numbers.
+  /// The site of the warp's tile number `tile`. All lanes call it, with rising numbers.
   __device__ TileSite at(int tile) {
     if (tile >= first + kWarp) look(tile);
     const KvLayer& cache = input.cache;
-    const int64_t place = __shfl_sync(kWholeWarp, keys, tile - first);
-    return {reinterpret_cast<const uint8_t*>(place), cache.toValue(), cache.rowBytes,
-            cache.headDim, strand.seen.tile(stretch.index(tile))};
+    const int64_t address = __shfl_sync(kWholeWarp, keys, tile - first);
+    return {reinterpret_cast<const uint8_t*>(address), cache.toValue(), cache.rowBytes,
+            cache.headDim, queryTile.seen.tile(warpTiles.index(tile))};
   }
 };
 
-/// Attention over a stretch of a strand (attend-decode-work.h), tile by tile: accumulates into the
-/// sums of its rows.
+/// Attention of a query tile (attend-decode-work.h) to a warp's KV tiles, one after another:
+/// accumulates into the sums of its rows.
 template <typename T, int kDims, int kRowTiles>
-struct DecodeStretch {
+struct WarpAttention {
   using Sums = DecodeSums<kDims, kRowTiles>;
 
   /// Whether registers suffice to hold the next tile's loads beside the current tile.
   static constexpr bool kAhead = kDims * sizeof(T) <= 256;
 
   const AttentionInput& input;
-  const Strand& strand;
+  const QueryTile& queryTile;
   DecodeSight sights[kRowTiles][2];  // of rows 2t and 2t + 1 of each set of 8
   DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles> query;
-  DecodeTile<T, kDims> tile;
+  KvTile<T, kDims> tile;
   TileScales scales;
 
-  __device__ DecodeStretch(const AttentionInput& of, const Strand& at) : input(of), strand(at) {
+  __device__ WarpAttention(const AttentionInput& of, const QueryTile& at)
+      : input(of), queryTile(at) {
     const int lane = static_cast<int>(threadIdx.x % kWarp);
 #pragma unroll
     for (int i = 0; i < 2 * kRowTiles; ++i) {
       const int row = i / 2 * 8 + lane % 4 * 2 + i % 2;
-      sights[i / 2][i % 2] = strand.sightOf(input, strand.firstRow + row);
+      sights[i / 2][i % 2] = queryTile.sightOf(input, queryTile.firstRow + row);
     }
   }
 
   __device__ void loadQuery(const float* queries) {
     const auto rowOf = [&](int row) -> const float* {
-      const int64_t at = strand.at(input, row);
+      const int64_t at = queryTile.at(input, row);
       return at < 0 ? nullptr : queries + at;
     };
     query.load(rowOf, input.cache.headDim);
   }
 
-  /// Calls `load(whole, seen)` with the arguments that `DecodeTile` needs.
+  /// Calls `load(whole, seen)` with the arguments that `KvTile` needs.
   template <typename Load>
   __device__ void choose(const TileSite& site, const Load& load) const {
-    const int first = site.number * kTileTokens;
+    const int first = site.number * kKvTileTokens;
     const int sinks = input.rows.sinks;
-    const auto seen = [&](int position) { return strand.any.sees(first + position, sinks); };
-    if (strand.whole(site.number) && site.headDim == kDims) {
+    const auto seen = [&](int position) { return queryTile.any.sees(first + position, sinks); };
+    if (queryTile.whole(site.number) && site.headDim == kDims) {
       load(Constant<true>{}, seen);
     } else {
       load(Constant<false>{}, seen);
@@ -193,7 +195,7 @@ struct DecodeStretch {
   /// Scores of the tile's positions. Sinks are scored by the sink queries.
   __device__ void score(float (&scores)[kRowTiles][4], const TileSite& site) {
     scoreTile<T, kDims>(scores, tile, query);
-    const int first = site.number * kTileTokens;
+    const int first = site.number * kKvTileTokens;
     if (input.sinkQuery == nullptr || first >= input.rows.sinks) return;
     float sinkScores[kRowTiles][4];
     loadQuery(input.sinkQuery);
@@ -253,26 +255,26 @@ struct DecodeStretch {
     }
   }
 
-  /// Processes a stretch of at least one tile. The next tile's loads are in flight during the
-  /// products of the current one: keys as soon as their registers are free, then values.
-  __device__ void run(Sums& sums, const Stretch& stretch) {
-    TilePlaces places(input, strand, stretch);
-    TileSite site = places.at(0);
+  /// Processes at least one tile. The next tile's loads are in flight during the products of the
+  /// current one: keys as soon as their registers are free, then values.
+  __device__ void run(Sums& sums, const WarpTiles& warpTiles) {
+    TileAddresses addresses(input, queryTile, warpTiles);
+    TileSite site = addresses.at(0);
     // With enough registers the queries are loaded after the first tile, whose latency is longer.
     if (!kAhead) loadQuery(input.query);
     loadKeys(site);
     if (kAhead) loadValues(site);
     if (kAhead) loadQuery(input.query);
-    for (int index = 0; index < stretch.count; ++index) {
+    for (int index = 0; index < warpTiles.count; ++index) {
       float scores[kRowTiles][4];
       unsigned weights[kRowTiles][2];
-      const bool more = index + 1 < stretch.count;
+      const bool more = index + 1 < warpTiles.count;
       const TileScales own = scales;
-      const TileSite next = more ? places.at(index + 1) : site;
+      const TileSite next = more ? addresses.at(index + 1) : site;
       score(scores, site);
       if (kAhead && more) loadKeys(next);
       if (!kAhead) loadValues(site);
-      weigh(weights, scores, sums, own, site.number * kTileTokens);
+      weigh(weights, scores, sums, own, site.number * kKvTileTokens);
       addValues<T, kDims>(sums.values, tile, weights);
       if (kAhead && more) loadValues(next);
       if (!kAhead && more) loadKeys(next);
