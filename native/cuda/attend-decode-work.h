@@ -14,7 +14,7 @@
 //    a query tile that several warps or blocks process is merged from their partial results
 #pragma once
 
-#include "attention-split.h"
+#include "attention-input.h"
 #include "packed-rows.h"
 
 namespace perigee {

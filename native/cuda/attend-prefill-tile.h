@@ -1,7 +1,7 @@
 // The query rows that a block of prefill attention processes.
 #pragma once
 
-#include "attention-split.h"
+#include "attention-input.h"
 
 namespace perigee {
 

@@ -2,7 +2,7 @@
 // which a block's warps pass jobs and operands.
 #pragma once
 
-#include "attention-split.h"
+#include "attention-input.h"
 #include "hopper.h"
 #include "packed-rows.h"
 #include "panels.h"

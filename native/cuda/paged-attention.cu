@@ -17,25 +17,25 @@
 //          units, 4 D operations per query head and pair of positions
 // Checked  bench/gpu/smoke.mjs, pagedAttention
 #include "attention-segment.h"
-#include "attention-split.h"
+#include "attention-input.h"
 
 namespace perigee {
 
 struct PagedAttentionParams {
   PackedRows out;  // f32 or bf16
   AttentionInput input;
-  float* shares;  // partial results of segments; null for attend_tiles
-  int segments;   // segments per row and head in `shares`
+  float* partials;  // partial results of segments; null for attend_tiles
+  int segments;     // segments per row and head in `partials`
 };
 
 namespace {
 
 /// Floats before the values of a partial result: max, sum, 2 of padding; then values [D].
-constexpr int kShareHead = 4;
+constexpr int kPartialHeader = 4;
 
-__device__ float* shareOf(const PagedAttentionParams& p, int64_t token, int head, int segment) {
+__device__ float* partialOf(const PagedAttentionParams& p, int64_t token, int head, int segment) {
   const int64_t index = (token * p.input.heads + head) * p.segments + segment;
-  return p.shares + index * (kShareHead + p.input.cache.headDim);
+  return p.partials + index * (kPartialHeader + p.input.cache.headDim);
 }
 
 /// Keys and values of one kv head of one sequence.
@@ -180,11 +180,11 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
   for (int i = threadIdx.x; i < shape.rows * shape.headDim; i += blockDim.x) {
     const int r = i / shape.headDim;
     const int d = i % shape.headDim;
-    float* const share = shareOf(p, firstToken + job.token(r), job.head(r), segment);
-    share[kShareHead + d] = segmentValue(tile, shape.headDim, r, d);
+    float* const partial = partialOf(p, firstToken + job.token(r), job.head(r), segment);
+    partial[kPartialHeader + d] = segmentValue(tile, shape.headDim, r, d);
     if (d > 0) continue;
-    share[0] = tile.max[r];
-    share[1] = tile.sum[r];
+    partial[0] = tile.max[r];
+    partial[1] = tile.sum[r];
   }
 }
 
@@ -204,11 +204,11 @@ PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionPara
   float value = 0.0f;
   for (int segment = 0; segment < sight.segmentEnd(); ++segment) {
     if (!sight.reaches(segment)) continue;
-    const float* const share = shareOf(p, token, head, segment);
-    if (share[0] == -infinity()) continue;
-    const Merge merge(max, share[0]);
-    value = merge.of(value, share[kShareHead + d]);
-    sum = merge.of(sum, share[1]);
+    const float* const partial = partialOf(p, token, head, segment);
+    if (partial[0] == -infinity()) continue;
+    const Merge merge(max, partial[0]);
+    value = merge.of(value, partial[kPartialHeader + d]);
+    sum = merge.of(sum, partial[1]);
     max = merge.max;
   }
   storeElement(p.out, token, head * dims + d, finished(value, sum));

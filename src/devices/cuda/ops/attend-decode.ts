@@ -82,7 +82,7 @@ export interface DecodeChoice {
   readonly warps?: number;
 }
 
-/** Attention of the sequences that are decoded (`isDecode` of native/cuda/attention-split.h). */
+/** Attention of the sequences that are decoded (`isDecode` of native/cuda/attention-input.h). */
 export function attendDecode(
   context: CudaContext,
   input: PagedAttentionInput,

@@ -5,15 +5,15 @@ import { ATTENTION_INPUT, attentionFields } from "./attention-fields.ts";
 import { attentionRowsOut, TILE_ROWS } from "./attention-out.ts";
 import type { CudaContext } from "./context.ts";
 
-/** `kSegmentTokens`, `kAttentionThreads` and `kShareHead` of native/cuda. */
+/** `kSegmentTokens`, `kAttentionThreads` and `kPartialHeader` of native/cuda. */
 const segmentTokens = 256;
 const threads = 256;
-const shareHeadFloats = 4;
+const partialHeaderFloats = 4;
 
-/** Blocks per multiprocessor below which a long context is cut, so that the whole GPU works. */
+/** Blocks per multiprocessor below which a long context is split, so that the whole GPU works. */
 const blocksWanted = 8;
-/** Most memory for shares of segments: beyond it there are enough rows without cutting. */
-const sharesBytesMax = 256 << 20;
+/** Most memory for partial results of segments: with more there are enough rows without splits. */
+const partialBytesMax = 256 << 20;
 
 const params = new KernelParams([
   ...PACKED_ROWS,
@@ -32,7 +32,7 @@ export function attendExact(context: CudaContext, input: PagedAttentionInput): v
   const target = attentionRowsOut(context, activationOf(input.out, count, heads * cache.headDim), {
     count,
     countRoom: plan.countRoom,
-    moreBytes: plan.roomBytes,
+    moreBytes: plan.partialBytes,
   });
   params.fill(...target.rows, ...attentionFields(input, 0), target.more, plan.segments);
   launch(context, plan, { count, heads, cache });
@@ -43,14 +43,14 @@ export function attendExact(context: CudaContext, input: PagedAttentionInput): v
 interface Plan {
   readonly tiles: number;
   readonly segments: number;
-  /** Bytes for shares of segments; 0: every tile walks over its segments alone. */
-  readonly roomBytes: number;
-  /** Tokens whose rows fit where there is memory for shares. */
+  /** Bytes for partial results of segments; 0: a block loops over all segments of its tile. */
+  readonly partialBytes: number;
+  /** Tokens whose rows fit where there is memory for partial results. */
   readonly countRoom: number;
 }
 
 /**
- * The first batch that is cut allocates for all whose contexts are no longer: the largest need
+ * The first batch that is split allocates for all whose contexts are no longer: the largest need
  * depends on the distribution of tokens, and no step at start tries them all.
  */
 function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvPool): Plan {
@@ -59,23 +59,23 @@ function planOf(context: CudaContext, input: PagedAttentionInput, cache: CudaKvP
   const tiles = Math.floor((count * (heads / kvHeads)) / TILE_ROWS) + batch.sequences;
   const segments = Math.ceil(batch.contextLengthMax / segmentTokens);
   const busyBlocks = context.gpu.multiprocessors * blocksWanted;
-  const sharesBytes = (rows: number) => rows * segments * (shareHeadFloats + headDim) * 4;
+  const partialBytesOf = (rows: number) => rows * segments * (partialHeaderFloats + headDim) * 4;
   const isBusy = tiles * kvHeads >= busyBlocks;
-  const walks = segments <= 1 || isBusy || sharesBytes(count * heads) > sharesBytesMax;
-  if (walks) return { tiles, segments, roomBytes: 0, countRoom: count };
-  // A batch that is cut has fewer blocks than that, and so no more rows than these.
+  const isWhole = segments <= 1 || isBusy || partialBytesOf(count * heads) > partialBytesMax;
+  if (isWhole) return { tiles, segments, partialBytes: 0, countRoom: count };
+  // A batch that is split has fewer blocks than that, and so no more rows than these.
   const rowsMax = busyBlocks * TILE_ROWS;
-  const roomBytes = Math.min(sharesBytes(rowsMax), sharesBytesMax);
-  return { tiles, segments, roomBytes, countRoom: Math.ceil(rowsMax / heads) };
+  const partialBytes = Math.min(partialBytesOf(rowsMax), partialBytesMax);
+  return { tiles, segments, partialBytes, countRoom: Math.ceil(rowsMax / heads) };
 }
 
 function launch(
   { kernels, launcher }: CudaContext,
-  { tiles, segments, roomBytes }: Plan,
+  { tiles, segments, partialBytes }: Plan,
   { count, heads, cache }: { count: number; heads: number; cache: CudaKvPool },
 ): void {
   const { kvHeads, headDim } = cache;
-  if (roomBytes === 0) {
+  if (partialBytes === 0) {
     launcher.launch(kernels.attend_tiles, { grid: [tiles, kvHeads], threads }, params);
     return;
   }

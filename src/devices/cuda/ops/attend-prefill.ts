@@ -43,7 +43,7 @@ export function canAttendPrefill(context: CudaContext, input: PagedAttentionInpu
 }
 
 /**
- * Attention of the sequences that are not decoded (`isDecode` of native/cuda/attention-split.h).
+ * Attention of the sequences that are not decoded (`isDecode` of native/cuda/attention-input.h).
  * `decodeRows` is passed to `attentionFields`.
  */
 export function attendPrefill(

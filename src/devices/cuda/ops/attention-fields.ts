@@ -8,7 +8,7 @@ const ATTENTION_ROWS: readonly ParamKind[] = [
   ...(["pointer", "pointer", "pointer", "i32", "i32", "i32", "i32"] as const),
 ];
 
-/** `AttentionInput` of native/cuda/attention-split.h. */
+/** `AttentionInput` of native/cuda/attention-input.h. */
 export const ATTENTION_INPUT: readonly ParamKind[] = [
   ...(["pointer", "pointer"] as const),
   ...KV_LAYER,

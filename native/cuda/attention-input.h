@@ -1,5 +1,5 @@
-// Shared by the tensor core attention kernels: their input, and the division of sequences between
-// them.
+// Input of the attention kernels, and the choice between the decode and the prefill kernel for each
+// sequence.
 //
 // A step mixes prompts and decodes. Sequences with few query rows are bound by memory (keys and
 // values), those with many rows by compute. Each kind has its own kernel. Both kernels run over the
