@@ -1,14 +1,14 @@
 // GEMM of 1 to 16 bf16 rows, out = x W^T + bias: decode steps on GPUs before Hopper (Hopper and
 // later use linear-stream.cu).
 //
-//    block: 16 outputs        columns in stretches of 64, round robin over warps
+//    block: 16 outputs        K tiles of 64 columns, round robin over warps
 //    weight [16, K]     | w0 | w1 | w2 | ... | w7 | w0 | w1 | ...     mma m16n8k16 per warp
 //    then: sums of warps 0..7 added in order in shared memory -> out
 //
 // Formula  out[t, n] = sum over k of x[t, k] * weight[n, k] + bias[n], optionally added to out
 // Shapes   x [T, K] and weight [N, K] bf16, bias [N] f32, out [T, N] f32; T <= 8 or T <= 16
-// Work     one block per 16 outputs; each of its warps processes every eighth stretch of 64 columns
-//          (split-K inside the block)
+// Work     one block per 16 outputs; each of its warps processes every eighth K tile (split-K in
+//          the block)
 // Bound    memory: the weights, read once whatever T is. Tensor cores are used because the f32
 //          units would be the bottleneck from 8 rows on
 // Checked  bench/gpu/smoke.mjs, linear
@@ -27,7 +27,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kOutputs = 16;      // per block
 constexpr int kTileRows = 8;      // rows of x per instruction
-constexpr int kStretch = 64;      // columns of a warp at a time: 128 bytes of each row
+constexpr int kTileColumns = 64;  // columns of a K tile: 128 bytes of each row
 constexpr int kLaneColumns = 8;   // 16 bytes
 
 /// 8 columns of a row, zeros after its end.
@@ -39,7 +39,7 @@ __device__ __forceinline__ uint4 loadColumns(const uint8_t* row, int column, int
 template <int kRowTiles>
 __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
   constexpr int kRows = kRowTiles * kTileRows;
-  __shared__ float shares[kWarps][kRows][kOutputs];
+  __shared__ float partialSums[kWarps][kRows][kOutputs];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int group = lane / 4;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
   float sums[kRowTiles][4] = {};
   const int columns = p.weight.columns;
 #pragma unroll 2
-  for (int start = warp * kStretch; start < columns; start += kWarps * kStretch) {
+  for (int start = warp * kTileColumns; start < columns; start += kWarps * kTileColumns) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int column = start + (half * 4 + part) * kLaneColumns;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
   for (int i = 0; i < kRowTiles; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      shares[warp][i * kTileRows + 2 * part + j % 2][group + j / 2 * 8] = sums[i][j];
+      partialSums[warp][i * kTileRows + 2 * part + j % 2][group + j / 2 * 8] = sums[i][j];
     }
   }
   __syncthreads();
@@ -87,7 +87,7 @@ __device__ __forceinline__ void multiplyFew(const LinearParams& p) {
     if (row >= p.count || output >= p.outputs) continue;
     float sum = 0.0f;
 #pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += shares[w][row][i % kOutputs];
+    for (int w = 0; w < kWarps; ++w) sum += partialSums[w][row][i % kOutputs];
     p.store(row, output, sum);
   }
 }

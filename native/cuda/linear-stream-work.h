@@ -1,4 +1,4 @@
-// Work partition, shared memory layout and TMA descriptors of linear-stream.h.
+// Work schedule, shared memory layout and TMA descriptors of linear-stream.h.
 #pragma once
 
 #include "barrier.h"
@@ -92,9 +92,9 @@ struct StreamSource {
   __device__ int unitsOfPass() const { return kPassBoxes / halves; }
 };
 
-/// The units of a block, pass by pass. In each whole pass all blocks take adjacent units, side by
-/// side through the matrix. The remaining units are distributed one by one.
-struct StreamShare {
+/// Which units a block processes in each pass. In each whole pass all blocks take adjacent units,
+/// side by side through the matrix. The remaining units are distributed one by one.
+struct StreamSchedule {
   int passUnits;
   int wholePasses;
   int lastFirst;  // units of the pass after the whole ones
@@ -102,15 +102,15 @@ struct StreamShare {
   int stages;     // per pass
   int firstStage;
 
-  __device__ explicit StreamShare(const StreamSource& source) : passUnits(source.unitsOfPass()) {
+  __device__ explicit StreamSchedule(const StreamSource& source) : passUnits(source.unitsOfPass()) {
     const int blocks = static_cast<int>(gridDim.x);
     const int block = static_cast<int>(blockIdx.x);
     wholePasses = source.units / (passUnits * blocks);
-    const int shared = wholePasses * passUnits * blocks;
-    const int left = source.units - shared;
+    const int before = wholePasses * passUnits * blocks;
+    const int left = source.units - before;
     // The first blocks get one unit more. They start first; the last blocks run on the SMs on which
     // the previous kernel took longest.
-    lastFirst = shared + left / blocks * block + min(block, left % blocks);
+    lastFirst = before + left / blocks * block + min(block, left % blocks);
     lastUnits = left / blocks + (block < left % blocks ? 1 : 0);
     stages = (source.columns + kStageColumns - 1) / kStageColumns;
     firstStage = stages * block / blocks;

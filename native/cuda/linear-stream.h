@@ -42,17 +42,17 @@ class WeightFeed {
       : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty) {}
 
   __device__ void run() {
-    const StreamShare share(source_);
-    const int passes = share.passes();
+    const StreamSchedule schedule(source_);
+    const int passes = schedule.passes();
     RingPlace<StreamShape<kRowTiles>::kStages> place;
     for (int pass = 0; pass < passes; ++pass) {
-      const int boxes = share.units(pass) * source_.halves;
-      for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+      const int boxes = schedule.units(pass) * source_.halves;
+      for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
         empty_[place.slot].wait(place.round ^ 1);
         // Columns after the last one arrive as zeros.
         if (lane() == 0) full_[place.slot].expectBytes(kPanels * boxes * kBoxBytes);
         __syncwarp();
-        copy(place.slot, share.stage(stage), share.first(pass), boxes);
+        copy(place.slot, schedule.stage(stage), schedule.first(pass), boxes);
       }
     }
   }
@@ -102,16 +102,16 @@ class RowFeed {
       copyAll();
       return;
     }
-    const StreamShare share(source_);
-    const int passes = share.passes();
+    const StreamSchedule schedule(source_);
+    const int passes = schedule.passes();
     RingPlace<Shape::kStages> place;
     for (int pass = 0; pass < passes; ++pass) {
-      for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+      for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
         empty_[place.slot].wait(place.round ^ 1);
         const int bytes = kPanels * source_.boxes.xRows * kPanelRowBytes;
         if (lane() == 0) full_[place.slot].expectBytes(bytes);
         __syncwarp();
-        copy(place.slot, share.stage(stage));
+        copy(place.slot, schedule.stage(stage));
       }
     }
   }
@@ -183,7 +183,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   const int group = lane / 4;
   const int part = lane % 4;
   const StreamSource source = job.source();
-  const StreamShare share(source);
+  const StreamSchedule schedule(source);
   // This lane's 16 bytes in a panel's row: TMA swizzles by the row number.
   const int column = warp * kWarpColumns + part * kLaneColumns;
   const int panel = column / kPanelColumns;
@@ -203,19 +203,19 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   if (stays) Shape::rowsBarrier(ring)->wait(0);
 
   RingPlace<Shape::kStages> place;
-  const int passes = share.passes();
+  const int passes = schedule.passes();
   for (int pass = 0; pass < passes; ++pass) {
-    const int unit = share.first(pass);
-    const int units = share.units(pass);
+    const int unit = schedule.first(pass);
+    const int units = schedule.units(pass);
     const int boxes = units * source.halves;
     const int weightPlace = panel * boxes * kBoxBytes + inRow(group);
 
     // 1. All columns of the pass.
     float sums[kPassBoxes][kRowTiles][4] = {};
-    for (int stage = 0; stage < share.stages; ++stage, place.advance()) {
+    for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
       const uint8_t* const here = ring + place.slot * kWeightBytes;
       const int xHere =
-          stays ? share.stage(stage) * kStageColumns * 2 : place.slot * Shape::kXStageBytes;
+          stays ? schedule.stage(stage) * kStageColumns * 2 : place.slot * Shape::kXStageBytes;
       const uint8_t* x[kRowTiles];
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) x[i] = xPlaces[i] + xHere;

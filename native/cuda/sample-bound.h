@@ -32,7 +32,7 @@ struct Filter {
 };
 
 /// Bins [first, last] that contain the thresholds. If `first` is kBins, all tokens are kept.
-struct Stretch {
+struct ThresholdBins {
   int first;
   int last;
   uint64_t count;   // tokens in better bins
@@ -61,8 +61,8 @@ __device__ __forceinline__ void fillBins(Bins& bins, const ScaledRow& row, Slice
   __syncthreads();
 }
 
-/// Locates the thresholds. Disables top_k if all tokens that it would drop have weight 0.
-__device__ __forceinline__ Stretch findStretch(BoundMemory& memory, Filter& filter) {
+/// Locates the thresholds' bins. Disables top_k if all tokens that it would drop have weight 0.
+__device__ __forceinline__ ThresholdBins findThresholdBins(BoundMemory& memory, Filter& filter) {
   const Bins& bins = memory.bins;
   const auto countOf = [&](int bin) { return static_cast<uint64_t>(bins.counts[bin]); };
   const auto weightIn = [&](int bin) { return bins.weight(bin); };
@@ -110,18 +110,18 @@ __device__ __forceinline__ uint64_t keptTies(uint64_t weight, uint64_t above, do
 }
 
 /// The smallest ranking that is kept. `each(visit(order, token))` visits the candidates with all
-/// threads; `stretch` holds the sums of the tokens above them.
+/// threads; `thresholds` holds the sums of the tokens above them.
 template <typename Each>
 __device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledRow& row,
-                                              const Filter& filter, const Stretch& stretch,
-                                              const Each& each) {
+                                              const Filter& filter,
+                                              const ThresholdBins& thresholds, const Each& each) {
   const auto sumOf = [&](const auto& amountOf) {
     uint64_t mine = 0;
     each([&](uint32_t order, int token) { mine += amountOf(order, token); });
     return blockSum(mine, memory.scratch);
   };
   const auto weightFrom = [&](uint32_t least) {
-    return stretch.weight + sumOf([&](uint32_t order, int) {
+    return thresholds.weight + sumOf([&](uint32_t order, int) {
              return order >= least ? weightOf(floatOf(order), row.max) : uint64_t{0};
            });
   };
@@ -141,13 +141,13 @@ __device__ __forceinline__ uint64_t findBound(BoundMemory& memory, const ScaledR
   if (filter.ranks()) {
     least = largestThat(least, highest, [&](uint32_t middle) {
       const auto isAbove = [&](uint32_t order, int) { return uint64_t{order >= middle}; };
-      return stretch.count + sumOf(isAbove) >= filter.topK;
+      return thresholds.count + sumOf(isAbove) >= filter.topK;
     });
   }
   if (!filter.weighs()) return static_cast<uint64_t>(least) << 32;
 
   // 3. The end of the nucleus.
-  const double total = static_cast<double>(weightFrom(least) + stretch.behind);
+  const double total = static_cast<double>(weightFrom(least) + thresholds.behind);
   const double target = static_cast<double>(filter.topP) * total;
   const uint32_t end = largestThat(least, highest, [&](uint32_t middle) {
     return static_cast<double>(weightFrom(middle)) >= target;

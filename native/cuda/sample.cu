@@ -94,17 +94,18 @@ __device__ void weighTiles(SampleMemory& memory, const ScaledRow& row, Slice sli
   __syncthreads();
 }
 
-/// Sums the weights of the tokens above `stretch` by tile, and collects the candidates in it.
+/// Sums the weights of the tokens in better bins by tile. Collects the candidates: the tokens in
+/// the bins of the thresholds.
 __device__ void gather(SampleMemory& memory, const ScaledRow& row, const Filter& filter,
-                       const Stretch& stretch) {
+                       const ThresholdBins& thresholds) {
   Candidates& candidates = memory.bound.candidates;
   if (threadIdx.x == 0) candidates.count = 0;
   __syncthreads();
   weighTiles(memory, row, {0, row.tokens}, [&](uint32_t order, float value, int token) {
     if (order < filter.least) return false;
     const int bin = binOf(value, row.max);
-    if (bin >= stretch.first && bin <= stretch.last) candidates.add(order, token);
-    return bin < stretch.first;
+    if (bin >= thresholds.first && bin <= thresholds.last) candidates.add(order, token);
+    return bin < thresholds.first;
   });
 }
 
@@ -125,14 +126,14 @@ __device__ void addCandidates(SampleMemory& memory, const ScaledRow& row, uint64
 /// The smallest ranking that top_k and top_p keep. Also computes the tiles' weights of the kept
 /// tokens. Needs the row's complete bins.
 __device__ uint64_t select(SampleMemory& memory, const ScaledRow& row, Filter filter) {
-  const Stretch stretch = findStretch(memory.bound, filter);
-  gather(memory, row, filter, stretch);
+  const ThresholdBins thresholds = findThresholdBins(memory.bound, filter);
+  gather(memory, row, filter, thresholds);
   const uint64_t all = static_cast<uint64_t>(filter.least) << 32;
-  if (stretch.first == kBins) return all;
+  if (thresholds.first == kBins) return all;
   const Candidates& candidates = memory.bound.candidates;
   if (candidates.fit()) {
     const auto each = [&](const auto& visit) { candidates.each(visit); };
-    const uint64_t bound = findBound(memory.bound, row, filter, stretch, each);
+    const uint64_t bound = findBound(memory.bound, row, filter, thresholds, each);
     addCandidates(memory, row, bound);
     return bound;
   }
