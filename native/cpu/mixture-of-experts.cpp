@@ -1,5 +1,6 @@
 // Mixture of experts:
-// out[t] = sum over the chosen experts e of share[t, e] * down_e(act(gate_e x[t]) * up_e x[t]).
+// out[t] = sum over the chosen experts e of r[t, e] * down_e(act(gate_e x[t]) * up_e x[t]), where r
+// are the routing weights.
 //
 // T tokens · X experts · A chosen per token · E embedding · F feed-forward size of an expert
 //
@@ -44,27 +45,27 @@ struct MixtureParams {
 
 /// Buffers of one call, allocated in the pool's scratch.
 struct Workspace {
-  float* hidden;       // [T * A, 2F] gate and up of every (token, expert) pair, sorted by expert
-  float* products;     // [T * A, E] output of down
-  uint8_t* activated;  // [T * A] activation rows of F
-  LinearJob* jobs;     // [X]
-  int32_t* starts;     // [X + 1] first pair of each expert
-  int32_t* experts;    // [T, A] chosen experts, best first
-  float* shares;       // [T, A]
-  int32_t* pairs;      // [T, A] index of each choice among the sorted pairs
-  int32_t* tokens;     // [T * A] token of each pair
+  float* hidden;          // [T * A, 2F] gate and up of each (token, expert) pair, sorted by expert
+  float* products;        // [T * A, E] output of down
+  uint8_t* activated;     // [T * A] activation rows of F
+  LinearJob* jobs;        // [X]
+  int32_t* starts;        // [X + 1] first pair of each expert
+  int32_t* experts;       // [T, A] chosen experts, best first
+  float* routingWeights;  // [T, A]
+  int32_t* pairs;         // [T, A] index of each choice among the sorted pairs
+  int32_t* tokens;        // [T * A] token of each pair
 };
 
 /// Bump allocator, 64-byte aligned. With null memory it only computes the total size.
-class Carver {
+class BumpAllocator {
  public:
-  explicit Carver(uint8_t* memory) : memory_(memory) {}
+  explicit BumpAllocator(uint8_t* memory) : memory_(memory) {}
 
   template <typename T>
   T* take(int64_t count) {
-    T* const piece = reinterpret_cast<T*>(memory_ + used_);
+    T* const taken = reinterpret_cast<T*>(memory_ + used_);
     used_ += padTo(count * static_cast<int64_t>(sizeof(T)), 64);
-    return piece;
+    return taken;
   }
 
   int64_t used() const { return used_; }
@@ -74,25 +75,25 @@ class Carver {
   int64_t used_ = 0;
 };
 
-Workspace carve(const MixtureParams& p, Carver& carver) {
+Workspace allocateWorkspace(const MixtureParams& p, BumpAllocator& allocator) {
   const int64_t pairs = p.count * p.expertsPerToken;
   const int64_t rowBytes = ActivationLayout{formatOf(p.format), p.hiddenColumns}.rowBytes();
   Workspace space;
-  space.hidden = carver.take<float>(pairs * 2 * p.hiddenColumns);
-  space.products = carver.take<float>(pairs * p.columns);
-  space.activated = carver.take<uint8_t>(pairs * rowBytes);
-  space.jobs = carver.take<LinearJob>(p.experts);
-  space.starts = carver.take<int32_t>(p.experts + 1);
-  space.experts = carver.take<int32_t>(pairs);
-  space.shares = carver.take<float>(pairs);
-  space.pairs = carver.take<int32_t>(pairs);
-  space.tokens = carver.take<int32_t>(pairs);
+  space.hidden = allocator.take<float>(pairs * 2 * p.hiddenColumns);
+  space.products = allocator.take<float>(pairs * p.columns);
+  space.activated = allocator.take<uint8_t>(pairs * rowBytes);
+  space.jobs = allocator.take<LinearJob>(p.experts);
+  space.starts = allocator.take<int32_t>(p.experts + 1);
+  space.experts = allocator.take<int32_t>(pairs);
+  space.routingWeights = allocator.take<float>(pairs);
+  space.pairs = allocator.take<int32_t>(pairs);
+  space.tokens = allocator.take<int32_t>(pairs);
   return space;
 }
 
-/// Router: the A largest logits, ties by rising expert id. Shares are softmax over all experts, or
-/// over the chosen ones with `normalize`.
-void choose(const MixtureParams& p, int64_t token, int32_t* experts, float* shares) {
+/// Router: the A largest logits, ties by rising expert id. Routing weights are the softmax over all
+/// experts, or over the chosen ones with `normalize`.
+void choose(const MixtureParams& p, int64_t token, int32_t* experts, float* routingWeights) {
   const int64_t count = p.experts, chosen = p.expertsPerToken;
   const float* const logits = p.routerLogits + token * count;
   for (int64_t rank = 0; rank < chosen; ++rank) {
@@ -113,11 +114,11 @@ void choose(const MixtureParams& p, int64_t token, int32_t* experts, float* shar
   });
   float total = sum(sums), kept = 0.0f;
   for (int64_t rank = 0; rank < chosen; ++rank) {
-    shares[rank] = exp(logits[experts[rank]] - largest);
-    kept += shares[rank];
+    routingWeights[rank] = exp(logits[experts[rank]] - largest);
+    kept += routingWeights[rank];
   }
   if (p.normalize) total = kept;
-  for (int64_t rank = 0; rank < chosen; ++rank) shares[rank] /= total;
+  for (int64_t rank = 0; rank < chosen; ++rank) routingWeights[rank] /= total;
 }
 
 /// Counting sort of the choices by expert; inside an expert tokens rise.
@@ -196,7 +197,7 @@ void multiplyDown(const MixtureParams& p, const Workspace& space) {
   runLinearJobs(*p.pool, space.jobs, jobs);
 }
 
-/// out[t] = sum of the token's products times their shares, best expert first.
+/// out[t] = sum of the token's products times their routing weights, best expert first.
 void sumProducts(const MixtureParams& p, const Workspace& space, int64_t token) {
   const int64_t columns = p.columns, chosen = p.expertsPerToken;
   float* const out = p.out + token * columns;
@@ -204,7 +205,7 @@ void sumProducts(const MixtureParams& p, const Workspace& space, int64_t token) 
     F32 total = {};
     for (int64_t rank = token * chosen; rank < (token + 1) * chosen; ++rank) {
       const float* const product = space.products + space.pairs[rank] * columns;
-      total = fma(loadLanes(product + i, lanes), broadcast(space.shares[rank]), total);
+      total = fma(loadLanes(product + i, lanes), broadcast(space.routingWeights[rank]), total);
     }
     if (p.accumulate) total += loadLanes(out + i, lanes);
     storeLanes(out + i, total, lanes);
@@ -216,14 +217,14 @@ void sumProducts(const MixtureParams& p, const Workspace& space, int64_t token) 
 PERIGEE_EXPORT void perigee_mixture_of_experts(const MixtureParams* params) {
   const MixtureParams& p = *params;
   if (p.count == 0) return;
-  Carver sizes(nullptr);
-  carve(p, sizes);
-  Carver carver(p.pool->scratch<uint8_t>(sizes.used()));
-  const Workspace space = carve(p, carver);
+  BumpAllocator sizes(nullptr);
+  allocateWorkspace(p, sizes);
+  BumpAllocator allocator(p.pool->scratch<uint8_t>(sizes.used()));
+  const Workspace space = allocateWorkspace(p, allocator);
 
   const int64_t chosen = p.expertsPerToken;
   parallelRows(*p.pool, p.count, p.experts * chosen, [&](int64_t token, int) {
-    choose(p, token, space.experts + token * chosen, space.shares + token * chosen);
+    choose(p, token, space.experts + token * chosen, space.routingWeights + token * chosen);
   });
   group(p, space);
   multiplyGateUp(p, space);

@@ -1,5 +1,6 @@
 // Mixture of experts:
-// out[t] = sum over the chosen experts e of share[t, e] * down_e(act(gate_e x[t]) * up_e x[t]).
+// out[t] = sum over the chosen experts e of r[t, e] * down_e(act(gate_e x[t]) * up_e x[t]), where r
+// are the routing weights.
 //
 // T tokens · X experts · A chosen per token · E embedding · F feed-forward size of an expert
 //
@@ -31,9 +32,9 @@ constexpr int kExpertsMax = 1024;
 }  // namespace
 
 struct ChooseExpertsParams {
-  const float* logits;  // [T, X]
-  int* experts;         // [T, A], best first
-  float* shares;        // [T, A]
+  const float* logits;    // [T, X]
+  int* experts;           // [T, A], best first
+  float* routingWeights;  // [T, A]
   int count;
   int expertCount;  // X
   int chosen;       // A
@@ -46,7 +47,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   const int64_t token = blockIdx.x;
   const float* const logits = p.logits + token * p.expertCount;
   int* const experts = p.experts + token * p.chosen;
-  float* const shares = p.shares + token * p.chosen;
+  float* const routingWeights = p.routingWeights + token * p.chosen;
 
   // 1. Top A by repeated argmax, ties by rising expert id: each round takes the best after the
   // previous one.
@@ -81,7 +82,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   }
   __syncwarp();
 
-  // 2. Their softmax over all experts, or over the chosen ones.
+  // 2. Their routing weights: softmax over all experts, or over the chosen ones.
   float total = 0.0f;
   float kept = 0.0f;
   for (int expert = lane; expert < p.expertCount; expert += kWarp) {
@@ -93,7 +94,7 @@ PERIGEE_KERNEL perigee_choose_experts(const __grid_constant__ ChooseExpertsParam
   for (int rank = 0; rank < p.chosen; ++rank) kept += expf(logits[experts[rank]] - largest);
   const float whole = p.normalize ? kept : total;
   for (int rank = lane; rank < p.chosen; rank += kWarp) {
-    shares[rank] = expf(logits[experts[rank]] - largest) / whole;
+    routingWeights[rank] = expf(logits[experts[rank]] - largest) / whole;
   }
 }
 
@@ -165,10 +166,10 @@ perigee_multiply_experts(const __grid_constant__ MultiplyExpertsParams p) {
 }
 
 struct SumExpertsParams {
-  float* out;             // [T, E]
-  const float* products;  // [T * A, E]
-  const float* shares;    // [T, A]
-  const int* pairs;       // [T, A]
+  float* out;                   // [T, E]
+  const float* products;        // [T * A, E]
+  const float* routingWeights;  // [T, A]
+  const int* pairs;             // [T, A]
   int columns;
   int chosen;
   int accumulate;
@@ -182,7 +183,7 @@ PERIGEE_KERNEL perigee_sum_experts(const __grid_constant__ SumExpertsParams p) {
     float total = 0.0f;
     for (int64_t rank = token * p.chosen; rank < (token + 1) * p.chosen; ++rank) {
       const float product = p.products[static_cast<int64_t>(p.pairs[rank]) * p.columns + i];
-      total = fmaf(product, p.shares[rank], total);
+      total = fmaf(product, p.routingWeights[rank], total);
     }
     out[i] = p.accumulate ? out[i] + total : total;
   }

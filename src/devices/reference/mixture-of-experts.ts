@@ -6,7 +6,7 @@ import { f32Rows } from "./host-tensor.ts";
 import { multiplyRow } from "./linear.ts";
 import { PackedRows, packedRows } from "./packed-rows.ts";
 
-/** An expert and its share of the output. */
+/** An expert and its routing weight. */
 interface Choice {
   readonly expert: number;
   readonly weight: number;

@@ -18,11 +18,11 @@ async function run(options: { normalize: boolean; accumulate?: boolean }): Promi
   return read(device, out);
 }
 
-test("sums the likeliest experts, each by its share of all", async () => {
+test("sums the likeliest experts, each by its probability among all", async () => {
   expect(await run({ normalize: false })).toEqual([(3 / 8) * 10 + (4 / 8) * 100, 0]);
 });
 
-test("shares of the chosen experts add up to 1 when they are normalised", async () => {
+test("routing weights of the chosen experts add up to 1 when they are normalised", async () => {
   expect(await run({ normalize: true })).toEqual([61.42857, 0]); // 3/7 * 10 + 4/7 * 100
 });
 

@@ -62,13 +62,13 @@ export function mixtureOfExperts(context: CudaContext, input: MixtureOfExpertsIn
   const pairs = count * chosen;
   const { columns, rows: hiddenColumns } = experts.gateUpShape;
   const activatedBytes = pairs * rowBytes(x.format, hiddenColumns / 2);
-  const [hidden, activated, products, chosenExperts, shares, starts, places, tokens] =
+  const [hidden, activated, products, chosenExperts, routingWeights, starts, places, tokens] =
     context.scratch.take([
       ...([pairs * hiddenColumns * 4, activatedBytes, pairs * columns * 4] as const),
       ...([pairs * 4, pairs * 4, (experts.gateUp.length + 1) * 4, pairs * 4, pairs * 4] as const),
     ]);
 
-  choose(context, input, chosenExperts, shares);
+  choose(context, input, chosenExperts, routingWeights);
   group(context, input, { experts: chosenExperts, starts, places, tokens });
   const ofExperts = { count: experts.gateUp.length, starts };
   multiply(context, ofExperts, {
@@ -87,7 +87,7 @@ export function mixtureOfExperts(context: CudaContext, input: MixtureOfExpertsIn
     out: products,
     tokens: null,
   });
-  sum(context, input, { products, shares, places, columns });
+  sum(context, input, { products, routingWeights, places, columns });
 }
 
 /** The experts, all of one shape and format. */
@@ -120,12 +120,12 @@ function choose(
   { kernels, launcher }: CudaContext,
   input: MixtureOfExpertsInput,
   experts: bigint,
-  shares: bigint,
+  routingWeights: bigint,
 ): void {
   const { count, expertsPerToken, gateUp, normalize } = input;
   const logits = tensorOf(input.routerLogits, "f32", count, gateUp.length).address;
   const flags = [count, gateUp.length, expertsPerToken, normalize ? 1 : 0] as const;
-  chooseParams.fill(logits, experts, shares, ...flags);
+  chooseParams.fill(logits, experts, routingWeights, ...flags);
   launcher.launch(kernels.choose_experts, { grid: [count], threads: warp }, chooseParams);
 }
 
@@ -168,12 +168,12 @@ function multiply(
 function sum(
   { kernels, launcher }: CudaContext,
   input: MixtureOfExpertsInput,
-  from: { products: bigint; shares: bigint; places: bigint; columns: number },
+  from: { products: bigint; routingWeights: bigint; places: bigint; columns: number },
 ): void {
   const { count, expertsPerToken } = input;
-  const { products, shares, places, columns } = from;
+  const { products, routingWeights, places, columns } = from;
   const out = tensorOf(input.out, "f32", count, columns).address;
   const accumulate = input.accumulate === true ? 1 : 0;
-  sumParams.fill(out, products, shares, places, columns, expertsPerToken, accumulate);
+  sumParams.fill(out, products, routingWeights, places, columns, expertsPerToken, accumulate);
   launcher.launch(kernels.sum_experts, { grid: [count], threads: ROW_THREADS }, sumParams);
 }
