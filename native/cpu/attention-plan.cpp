@@ -6,8 +6,8 @@
 namespace perigee {
 namespace {
 
-// An item is split along its context when it costs more than (total / threads) / kPiecesPerThread.
-constexpr int kPiecesPerThread = 2;
+// An item is split along its context when it costs more than (total / threads) / kTasksPerThread.
+constexpr int kTasksPerThread = 2;
 
 // Number of segments that cover positions [0, end).
 int segmentsOf(int end) { return (end + kSegmentTokens - 1) / kSegmentTokens; }
@@ -33,17 +33,17 @@ RowSight AttentionJob::sightOf(int sequence, int row) const {
 
 void AttentionPlan::make(const AttentionJob& job) {
   items.clear();
-  pieces.clear();
-  cutItems.clear();
+  tasks.clear();
+  splitItems.clear();
   stateFloats = 0;
   int64_t cost = 0;
   for (int sequence = 0; sequence < job.sequences; ++sequence) cost += addItems(job, sequence);
 
   const int threads = job.pool->threads();
   const int64_t costMax =
-      threads == 1 ? std::numeric_limits<int64_t>::max() : cost / (kPiecesPerThread * threads);
+      threads == 1 ? std::numeric_limits<int64_t>::max() : cost / (kTasksPerThread * threads);
   const int64_t perRow = RowStates::floatsPerRow(valueStrideOf(job.cache.headDim));
-  for (size_t i = 0; i < items.size(); ++i) cut(static_cast<int>(i), costMax, perRow);
+  for (size_t i = 0; i < items.size(); ++i) split(static_cast<int>(i), costMax, perRow);
 }
 
 int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
@@ -69,22 +69,22 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
 }
 
 // Splits an item that costs more than `costMax` and has more than one segment.
-void AttentionPlan::cut(int index, int64_t costMax, int64_t stateFloatsPerRow) {
+void AttentionPlan::split(int index, int64_t costMax, int64_t stateFloatsPerRow) {
   AttentionItem& item = items[static_cast<size_t>(index)];
   const int64_t segments = item.segments();
   const int64_t fit = std::clamp<int64_t>(costMax / item.rows, 1, std::max<int64_t>(segments, 1));
   if (fit < segments) {
     item.states = stateFloats;
     stateFloats += segments * item.rows * stateFloatsPerRow;
-    cutItems.push_back(index);
+    splitItems.push_back(index);
   }
-  // An item without segments still gets one piece: its output rows must be zeroed.
-  int place = 0;
+  // An item without segments still gets one task: its output rows must be zeroed.
+  int begin = 0;
   do {
-    const int end = static_cast<int>(std::min<int64_t>(place + fit, segments));
-    pieces.push_back({index, place, end});
-    place = end;
-  } while (place < segments);
+    const int end = static_cast<int>(std::min<int64_t>(begin + fit, segments));
+    tasks.push_back({index, begin, end});
+    begin = end;
+  } while (begin < segments);
 }
 
 }  // namespace perigee

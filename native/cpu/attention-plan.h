@@ -55,21 +55,21 @@ struct AttentionItem {
 
   // Number of visible segments: those between the sinks and the window are skipped.
   int segments() const { return sinkSegments + segmentEnd - segment; }
-  int segmentAt(int place) const {
-    return place < sinkSegments ? place : segment + place - sinkSegments;
+  int segmentAt(int index) const {
+    return index < sinkSegments ? index : segment + index - sinkSegments;
   }
 };
 
-// One task: visible segments [place, placeEnd) of an item, numbered as in `segmentAt`.
-struct AttentionPiece {
+// Visible segments [begin, end) of an item, numbered as in `segmentAt`.
+struct AttentionTask {
   int item;
-  int place, placeEnd;
+  int begin, end;
 };
 
 struct AttentionPlan {
   std::vector<AttentionItem> items;
-  std::vector<AttentionPiece> pieces;
-  std::vector<int> cutItems;
+  std::vector<AttentionTask> tasks;
+  std::vector<int> splitItems;
   int64_t stateFloats;  // floats of the partial results of all split items
 
   // Reuses the vectors' memory: no allocation after the largest step so far.
@@ -77,7 +77,7 @@ struct AttentionPlan {
 
  private:
   int64_t addItems(const AttentionJob& job, int sequence);
-  void cut(int index, int64_t costMax, int64_t stateFloatsPerRow);
+  void split(int index, int64_t costMax, int64_t stateFloatsPerRow);
 };
 
 }  // namespace perigee

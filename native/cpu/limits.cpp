@@ -60,11 +60,11 @@ float multiplyInRegisters(int64_t steps) {
 
 /// Read bandwidth: reads the memory once on all threads with almost no arithmetic.
 PERIGEE_EXPORT void perigee_limit_read(const ReadParams* params) {
-  const int64_t share = params->floats / params->tasks / (4 * kLanes) * (4 * kLanes);
+  const int64_t taskFloats = params->floats / params->tasks / (4 * kLanes) * (4 * kLanes);
   params->pool->parallelFor(params->tasks, [&](int64_t task, int) {
-    const float* const from = params->memory + task * share;
+    const float* const from = params->memory + task * taskFloats;
     F32 sums[4] = {};
-    for (int64_t i = 0; i < share; i += 4 * kLanes) {
+    for (int64_t i = 0; i < taskFloats; i += 4 * kLanes) {
       for (int j = 0; j < 4; ++j) sums[j] += load(from + i + j * kLanes);
     }
     params->out[task] = sum(sums[0] + sums[1] + sums[2] + sums[3]);

@@ -27,15 +27,16 @@ struct LogprobsParams {
 
 namespace {
 
-struct Share {
+/// Sum of weights over a row or a slice of it, and the number of logits larger than the chosen one.
+struct Tally {
   double sum;  // of exp(logit - max)
   int64_t larger;
 };
 
-Share shareOf(const VocabularyRow& row, double max, float chosen, int64_t slice) {
+Tally tallyOf(const VocabularyRow& row, double max, float chosen, int64_t slice) {
   constexpr int64_t kTogether = 64;
   double weights[kTogether];
-  Share share = {0.0, 0};
+  Tally tally = {0.0, 0};
   const int64_t end = std::min((slice + 1) * kSliceTokens, row.tokens);
   for (int64_t token = slice * kSliceTokens; token < end; token += kTogether) {
     const int64_t count = std::min(kTogether, end - token);
@@ -43,10 +44,10 @@ Share shareOf(const VocabularyRow& row, double max, float chosen, int64_t slice)
     for (int64_t i = 0; i < count; ++i) weights[i] = expNegative(logits[i] - max);
     int32_t larger = 0;
     for (int64_t i = 0; i < count; ++i) larger += logits[i] > chosen ? 1 : 0;
-    for (int64_t i = 0; i < count; ++i) share.sum += weights[i];
-    share.larger += larger;
+    for (int64_t i = 0; i < count; ++i) tally.sum += weights[i];
+    tally.larger += larger;
   }
-  return share;
+  return tally;
 }
 
 // The k largest logits, best first, ties by rising id. NaN counts as missing: zeros at the end.
@@ -74,21 +75,21 @@ PERIGEE_EXPORT void perigee_logprobs(const LogprobsParams* params) {
   const LogprobsParams& p = *params;
   const int64_t rows = p.count;
   const int64_t slices = slicesOf(p.vocabulary);
-  const int64_t shareBytes = rows * slices * static_cast<int64_t>(sizeof(Share));
-  const VocabularyRows vocabulary(*p.pool, p.logits, rows, p.vocabulary, shareBytes);
-  auto* const shares = static_cast<Share*>(vocabulary.extra());
+  const int64_t tallyBytes = rows * slices * static_cast<int64_t>(sizeof(Tally));
+  const VocabularyRows vocabulary(*p.pool, p.logits, rows, p.vocabulary, tallyBytes);
+  auto* const tallies = static_cast<Tally*>(vocabulary.extra());
 
   p.pool->parallelFor(rows * slices, [&](int64_t task, int) {
     const int64_t r = task / slices;
     const VocabularyRow row = vocabulary.row(r);
-    shares[task] = shareOf(row, row.max(), row.logits[p.tokens[r]], task % slices);
+    tallies[task] = tallyOf(row, row.max(), row.logits[p.tokens[r]], task % slices);
   });
   p.pool->parallelFor(rows, [&](int64_t r, int thread) {
     const VocabularyRow row = vocabulary.row(r);
-    Share total = {0.0, 0};
+    Tally total = {0.0, 0};
     for (int64_t slice = 0; slice < slices; ++slice) {
-      total.sum += shares[r * slices + slice].sum;
-      total.larger += shares[r * slices + slice].larger;
+      total.sum += tallies[r * slices + slice].sum;
+      total.larger += tallies[r * slices + slice].larger;
     }
     const double normalizer = row.max() + std::log(total.sum);
     p.chosen[r] = static_cast<float>(row.logits[p.tokens[r]] - normalizer);

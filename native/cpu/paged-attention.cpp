@@ -79,15 +79,15 @@ class PagedAttention {
     // `plan` is thread_local: on a worker thread the name would mean the worker's own object. So
     // the lambda captures a reference to this one.
     const AttentionPlan& shared = plan;
-    const auto pieces = static_cast<int64_t>(plan.pieces.size());
-    job_.pool->parallelFor(pieces, [&](int64_t task, int thread) {
-      const AttentionPiece& piece = shared.pieces[static_cast<size_t>(task)];
-      attend(shared.items[static_cast<size_t>(piece.item)], piece, thread);
+    const auto tasks = static_cast<int64_t>(plan.tasks.size());
+    job_.pool->parallelFor(tasks, [&](int64_t index, int thread) {
+      const AttentionTask& task = shared.tasks[static_cast<size_t>(index)];
+      attend(shared.items[static_cast<size_t>(task.item)], task, thread);
     });
-    const auto cut = static_cast<int64_t>(plan.cutItems.size());
-    job_.pool->parallelFor(cut, [&](int64_t task, int thread) {
-      const int item = shared.cutItems[static_cast<size_t>(task)];
-      mergePieces(shared.items[static_cast<size_t>(item)], thread);
+    const auto splitItems = static_cast<int64_t>(plan.splitItems.size());
+    job_.pool->parallelFor(splitItems, [&](int64_t index, int thread) {
+      const int item = shared.splitItems[static_cast<size_t>(index)];
+      mergeSegments(shared.items[static_cast<size_t>(item)], thread);
     });
     if (!direct) convertRows(rowsEnd);
   }
@@ -108,8 +108,8 @@ class PagedAttention {
   int stateStride() const { return RowStates::floatsPerRow(shape_.valueStride); }
 
   // The partial result of a split item for one of its segments.
-  RowStates sharedStates(const AttentionItem& item, int place) const {
-    const int64_t before = int64_t{place} * item.rows * stateStride();
+  RowStates partialStates(const AttentionItem& item, int segment) const {
+    const int64_t before = int64_t{segment} * item.rows * stateStride();
     return RowStates(states_ + item.states + before, shape_.valueStride);
   }
 
@@ -134,7 +134,7 @@ class PagedAttention {
 
   int64_t wordsPerQuery() const { return Products<T>::wordsOf(shape_.headDim); }
 
-  void attend(const AttentionItem& item, const AttentionPiece& piece, int thread) const {
+  void attend(const AttentionItem& item, const AttentionTask& task, int thread) const {
     const Workspace space = workspace(thread);
     RowSight sights[kItemRows];
     RowTile tiles[kItemTiles];
@@ -143,14 +143,14 @@ class PagedAttention {
     if (item.states < 0) space.total.clear(item.rows);
     const RowTile& last = tiles[tileCount - 1];
     const SeenPositions seen = {last.sinkEnd, tiles[0].begin, last.end};
-    for (int place = piece.place; place < piece.placeEnd; ++place) {
+    for (int segment = task.begin; segment < task.end; ++segment) {
       const SegmentView<T> view =
-          reader_.view(item, item.segmentAt(place), seen, space.gathered);
+          reader_.view(item, item.segmentAt(segment), seen, space.gathered);
       for (int t = 0; t < tileCount; ++t) {
         const int row = t * kRowsMax;
         if (item.states >= 0) {
           attendSegment(view, tiles[t], shape_, space.scores,
-                        sharedStates(item, place).from(row));
+                        partialStates(item, segment).from(row));
         } else if (tiles[t].end > view.firstPosition) {
           attendSegment(view, tiles[t], shape_, space.scores, space.part);
           mergeStates(space.total.from(row), space.part, tiles[t].rows, shape_.valueStride);
@@ -214,11 +214,11 @@ class PagedAttention {
     return turned.to;
   }
 
-  void mergePieces(const AttentionItem& item, int thread) const {
+  void mergeSegments(const AttentionItem& item, int thread) const {
     const RowStates total = workspace(thread).total;
     total.clear(item.rows);
-    for (int place = 0; place < item.segments(); ++place) {
-      mergeStates(total, sharedStates(item, place), item.rows, shape_.valueStride);
+    for (int segment = 0; segment < item.segments(); ++segment) {
+      mergeStates(total, partialStates(item, segment), item.rows, shape_.valueStride);
     }
     finish(item, total);
   }

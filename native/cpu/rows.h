@@ -34,21 +34,21 @@ inline void forLanes(int64_t count, const Body& body) {
 // About a microsecond of work. Less does not repay waking another thread.
 constexpr int64_t kTaskFloats = 8192;
 
-// Calls body(row, thread) for every row of `floats` floats. Rows are split into equal shares, one
+// Calls body(row, thread) for every row of `floats` floats. Rows are split into equal tasks, one
 // per thread or a multiple of that. If the total work is too small, one thread does all of it.
 template <typename Body>
 void parallelRows(ThreadPool& pool, int64_t rows, int64_t floats, const Body& body) {
   const int64_t threads = pool.threads();
   const int64_t worthwhile = (rows * floats + kTaskFloats - 1) / kTaskFloats;
-  const int64_t shares = worthwhile <= 1 ? 1 : (worthwhile + threads - 1) / threads * threads;
-  const int64_t tasks = std::min(shares, rows);
+  const int64_t wanted = worthwhile <= 1 ? 1 : (worthwhile + threads - 1) / threads * threads;
+  const int64_t tasks = std::min(wanted, rows);
   pool.parallelFor(tasks, [&](int64_t task, int thread) {
     const int64_t end = (task + 1) * rows / tasks;
     for (int64_t row = task * rows / tasks; row < end; ++row) body(row, thread);
   });
 }
 
-// Calls body(begin, end) for pieces of [0, count); all but the last are whole vectors.
+// Calls body(begin, end) for parts of [0, count); all but the last are whole vectors.
 template <typename Body>
 void parallelSpans(ThreadPool& pool, int64_t count, const Body& body) {
   pool.parallelFor((count + kTaskFloats - 1) / kTaskFloats, [&](int64_t task, int) {

@@ -183,10 +183,10 @@ double leastOf(const VocabularyRow& row, const Draw& draw, double total, float* 
     return std::max<double>(draw.least, draw.scale(row.kthLargest(draw.topK, scratch)));
   }
   if (draw.topP >= 1) return draw.least;
-  // At most V tokens weigh less than `share`, so together they weigh less than (1 - top_p) * total,
-  // the part that top_p drops. None of them is in the nucleus.
-  const double share = (1.0 - draw.topP) * total / static_cast<double>(row.tokens);
-  return std::max(draw.least, draw.max + std::log(share) - 1e-3);
+  // At most V tokens weigh less than `weight`. Together they weigh less than (1 - top_p) * total,
+  // the part that top_p drops. So none of them is in the nucleus.
+  const double weight = (1.0 - draw.topP) * total / static_cast<double>(row.tokens);
+  return std::max(draw.least, draw.max + std::log(weight) - 1e-3);
 }
 
 // Candidates by rising id; returns their number.
