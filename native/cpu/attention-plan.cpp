@@ -18,7 +18,7 @@ int64_t costOf(const AttentionItem& item) {
 
 }  // namespace
 
-RowSight AttentionJob::sightOf(int sequence, int row) const {
+RowMask AttentionJob::maskOf(int sequence, int row) const {
   const int context = contextLengths[sequence];
   if (everyone) return {0, 0, context, 0, nullptr};
   const int firstNew = context - queryRows(sequence);
@@ -55,8 +55,8 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
   // together.
   for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
     const int count = std::min(kItemRows, rows - first);
-    const int begin = job.sightOf(sequence, first).begin;
-    const RowSight last = job.sightOf(sequence, first + count - 1);
+    const int begin = job.maskOf(sequence, first).begin;
+    const RowMask last = job.maskOf(sequence, first + count - 1);
     const int segmentEnd = last.end > begin ? segmentsOf(last.end) : 0;
     const int segment = std::min(begin / kSegmentTokens, segmentEnd);
     const int sinkSegments = std::min(segmentsOf(last.sinkEnd), segment);

@@ -38,7 +38,7 @@ struct AttentionJob {
   int queryRows(int sequence) const { return queryStarts[sequence + 1] - queryStarts[sequence]; }
 
   // `row` = token * group + head, counted inside the sequence and the kv head's group.
-  RowSight sightOf(int sequence, int row) const;
+  RowMask maskOf(int sequence, int row) const;
 };
 
 // An item is up to kItemRows rows of one kv head of one sequence.

@@ -7,9 +7,9 @@ namespace perigee {
 namespace {
 
 // Masks a group of which the row sees only some positions.
-void hideInGroup(float* scores, const RowSight& sight, int position) {
+void maskGroup(float* scores, const RowMask& mask, int position) {
   for (int i = 0; i < kGroupTokens; ++i) {
-    if (!sight.sees(position + i)) scores[i] = kHidden;
+    if (!mask.sees(position + i)) scores[i] = kMasked;
   }
 }
 
@@ -21,25 +21,24 @@ void capGroup(float* scores, float softcap) {
 
 }  // namespace
 
-std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
-                                       const WeightSite& site) {
+std::pair<float, float> weightsInPlace(float* scores, const RowMask& mask, const WeightSite& site) {
   const int begin = site.group * kGroupTokens;
   const int end = site.groupEnd * kGroupTokens;
-  const int plainEnd = sight.treeBits == nullptr ? sight.end : std::min(sight.end, sight.treeStart);
-  F32 maxima = broadcast(kHidden);
+  const int plainEnd = mask.treeBits == nullptr ? mask.end : std::min(mask.end, mask.treeStart);
+  F32 maxima = broadcast(kMasked);
   for (int i = begin; i < end; i += kGroupTokens) {
     if (site.softcap > 0) capGroup(scores + i, site.softcap);
     const int position = site.firstPosition + i;
-    const bool whole = (position >= sight.begin && position + kGroupTokens <= plainEnd) ||
-                       position + kGroupTokens <= sight.sinkEnd;
-    if (!whole) hideInGroup(scores + i, sight, position);
+    const bool whole = (position >= mask.begin && position + kGroupTokens <= plainEnd) ||
+                       position + kGroupTokens <= mask.sinkEnd;
+    if (!whole) maskGroup(scores + i, mask, position);
     for (int j = i; j < i + kGroupTokens; j += kLanes) maxima = max(load(scores + j), maxima);
   }
   const float max = maxLane(maxima);
 
-  // A hidden score is -inf, so its weight exp(-inf - max) is 0. Where nothing is visible, max is
+  // A masked score is -inf, so its weight exp(-inf - max) is 0. Where nothing is visible, max is
   // -inf too, and -inf - max would be NaN: 0 is subtracted instead.
-  const F32 reference = broadcast(max == kHidden ? 0.0f : max);
+  const F32 reference = broadcast(max == kMasked ? 0.0f : max);
   F32 sums = {};
   if (site.halves) {
     // In place: a bf16 weight is written only where its float, or an earlier one, was already read.
@@ -59,7 +58,7 @@ std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
 
 void mergeStates(const RowStates& into, const RowStates& part, int rows, int valueStride) {
   for (int row = 0; row < rows; ++row) {
-    if (part.max(row) == kHidden) continue;
+    if (part.max(row) == kMasked) continue;
     const float max = std::max(into.max(row), part.max(row));
     const float shrinkOld = std::exp(into.max(row) - max);
     const float shrinkNew = std::exp(part.max(row) - max);

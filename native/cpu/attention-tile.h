@@ -30,11 +30,11 @@
 
 namespace perigee {
 
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-// The positions that a row attends to: p < sinkEnd, and begin <= p < end. From treeStart on,
+// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end. From treeStart on,
 // position p is visible only where its bit in treeBits is set.
-struct RowSight {
+struct RowMask {
   int sinkEnd;
   int begin, end;
   int treeStart;
@@ -66,7 +66,7 @@ class RowStates {
 
   void clear(int rows) const {
     std::fill_n(memory_, int64_t{rows} * stride_, 0.0f);
-    for (int row = 0; row < rows; ++row) max(row) = kHidden;
+    for (int row = 0; row < rows; ++row) max(row) = kMasked;
   }
 
  private:
@@ -78,7 +78,7 @@ struct RowTile {
   int rows;
   const void* query;      // [D][R] words of Products<T>, scaled
   const void* sinkQuery;  // the same for positions below sinkEnd
-  const RowSight* sights;
+  const RowMask* masks;
   int sinkEnd;     // end of the sinks that any of its rows sees
   int begin, end;  // range of the other positions that any of its rows sees
 };
@@ -96,8 +96,7 @@ struct WeightSite {
 };
 
 // Replaces one row's scores by weights relative to their maximum; returns maximum and sum.
-std::pair<float, float> weightsInPlace(float* scores, const RowSight& sight,
-                                       const WeightSite& site);
+std::pair<float, float> weightsInPlace(float* scores, const RowMask& mask, const WeightSite& site);
 
 // into = online softmax merge of into and part, row by row.
 void mergeStates(const RowStates& into, const RowStates& part, int rows, int valueStride);
@@ -157,7 +156,7 @@ void attendSegment(const SegmentView<T>& view, const RowTile& tile, const Attent
   float rowScales[kRowsMax];
   for (int row = 0; row < tile.rows; ++row) {
     float* const ofRow = scores + row * kScoreStride;
-    const auto [max, sum] = weightsInPlace(ofRow, tile.sights[row], site);
+    const auto [max, sum] = weightsInPlace(ofRow, tile.masks[row], site);
     out.max(row) = max;
     out.sum(row) = sum;
     rowScales[row] = 1.0f;

@@ -136,9 +136,9 @@ class PagedAttention {
 
   void attend(const AttentionItem& item, const AttentionTask& task, int thread) const {
     const Workspace space = workspace(thread);
-    RowSight sights[kItemRows];
+    RowMask masks[kItemRows];
     RowTile tiles[kItemTiles];
-    const int tileCount = makeTiles(item, space, sights, tiles);
+    const int tileCount = makeTiles(item, space, masks, tiles);
 
     if (item.states < 0) space.total.clear(item.rows);
     const RowTile& last = tiles[tileCount - 1];
@@ -161,7 +161,7 @@ class PagedAttention {
   }
 
   // Splits the rows of an item into tiles.
-  int makeTiles(const AttentionItem& item, const Workspace& space, RowSight* sights,
+  int makeTiles(const AttentionItem& item, const Workspace& space, RowMask* masks,
                 RowTile* tiles) const {
     const int64_t words = wordsPerQuery();
     Word* const scratch = space.query + kItemRows * words;
@@ -169,15 +169,15 @@ class PagedAttention {
     for (int first = 0; first < item.rows; first += kRowsMax, ++count) {
       RowTile& tile = tiles[count];
       tile.rows = std::min(kRowsMax, item.rows - first);
-      tile.sights = sights + first;
+      tile.masks = masks + first;
       tile.sinkEnd = tile.end = 0;
       tile.begin = job_.contextLengths[item.sequence];
       for (int r = 0; r < tile.rows; ++r) {
-        const RowSight sight = sights[first + r] =
-            job_.sightOf(item.sequence, item.firstRow + first + r);
-        tile.sinkEnd = std::max(tile.sinkEnd, sight.sinkEnd);
-        tile.begin = std::min(tile.begin, sight.begin);
-        tile.end = std::max(tile.end, sight.end);
+        const RowMask mask = masks[first + r] =
+            job_.maskOf(item.sequence, item.firstRow + first + r);
+        tile.sinkEnd = std::max(tile.sinkEnd, mask.sinkEnd);
+        tile.begin = std::min(tile.begin, mask.begin);
+        tile.end = std::max(tile.end, mask.end);
       }
       tile.query = turnQueries(job_.query, item, first, tile.rows,
                                {space.query + first * words, scratch});

@@ -143,7 +143,7 @@ struct WarpAttention {
 
   const AttentionInput& input;
   const QueryTile& queryTile;
-  DecodeSight sights[kRowTiles][2];  // of rows 2t and 2t + 1 of each set of 8
+  VisibleRange ranges[kRowTiles][2];  // of rows 2t and 2t + 1 of each set of 8
   DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles> query;
   KvTile<T, kDims> tile;
   TileScales scales;
@@ -154,7 +154,7 @@ struct WarpAttention {
 #pragma unroll
     for (int i = 0; i < 2 * kRowTiles; ++i) {
       const int row = i / 2 * 8 + lane % 4 * 2 + i % 2;
-      sights[i / 2][i % 2] = queryTile.sightOf(input, queryTile.firstRow + row);
+      ranges[i / 2][i % 2] = queryTile.rangeOf(input, queryTile.firstRow + row);
     }
   }
 
@@ -215,7 +215,7 @@ struct WarpAttention {
     score *= input.scale;
     if (input.softcap > 0.0f) score = input.softcap * tanhf(score / input.softcap);
     const int position = first + tile.keyPosition(i / 2);
-    const bool seen = sights[r][i % 2].sees(position, input.rows.sinks);
+    const bool seen = ranges[r][i % 2].sees(position, input.rows.sinks);
     return seen ? score * kLog2E : -infinity();
   }
 

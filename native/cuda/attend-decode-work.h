@@ -62,7 +62,7 @@ struct TileRange {
 };
 
 /// Positions [begin, end) that a row sees beside the sinks; every sink lies before `end`.
-struct DecodeSight {
+struct VisibleRange {
   int begin;
   int end;
 
@@ -85,11 +85,11 @@ struct QueryTile {
   int context;
   SeenTiles seen;
   TileRange kvTiles;
-  DecodeSight any;    // positions visible to some row; all others are not read
-  DecodeSight every;  // positions visible to all rows
+  VisibleRange any;    // positions visible to some row; all others are not read
+  VisibleRange every;  // positions visible to all rows
 
   /// The visible range of row `row` of the sequence; empty after the last row.
-  __device__ DecodeSight sightOf(const AttentionInput& input, int row) const {
+  __device__ VisibleRange rangeOf(const AttentionInput& input, int row) const {
     if (row >= tokens * group) return {0, 0};
     const int end = context - tokens + tokenOf(row) + 1;
     const int window = input.rows.window;
@@ -133,8 +133,8 @@ __device__ __forceinline__ QueryTile queryTileOf(const AttentionInput& input, in
   queryTile.firstRow = (number - queryTile.kvHead * tilesOfHead) * queryTileRows;
   queryTile.rows = min(queryTileRows, rows - queryTile.firstRow);
   queryTile.kvTiles = {0, queryTile.seen.count};
-  const DecodeSight first = queryTile.sightOf(input, 0);
-  const DecodeSight last = queryTile.sightOf(input, rows - 1);
+  const VisibleRange first = queryTile.rangeOf(input, 0);
+  const VisibleRange last = queryTile.rangeOf(input, rows - 1);
   queryTile.any = {first.begin, last.end};
   queryTile.every = {last.begin, first.end};
   return queryTile;

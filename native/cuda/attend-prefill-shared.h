@@ -11,7 +11,7 @@
 // multiplied. 8-bit elements arrive as stored and are widened when their span is due.
 #pragma once
 
-#include "attend-prefill-sight.h"
+#include "attend-prefill-mask.h"
 #include "dynamic-shared.h"
 #include "tensor-core.h"
 

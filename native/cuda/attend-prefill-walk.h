@@ -49,7 +49,7 @@ __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
 
     scoreSpan(rows, span);
     const float factor = scaleScores(rows, input, span);
-    if (!walk.isFull(span)) hideScores(rows, input, tile, walk.start(span), walk.ofSinks(span));
+    if (!walk.isFull(span)) maskScores(rows, input, tile, walk.start(span), walk.ofSinks(span));
     weighSpan(rows, factor);
     sumSpan(rows, span);
     source.leave(span);

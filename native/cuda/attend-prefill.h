@@ -10,7 +10,7 @@
 // Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-pool.h; queryStarts
 //          [S + 1], contextLengths [S], blockTables [S, M]; treeMask [T, W]
 // Work     One block per tile of rows of one kv head (attend-prefill-tile.h). It loops over spans
-//          of positions (attend-prefill-sight.h), which asynchronous copies load ahead
+//          of positions (attend-prefill-mask.h), which asynchronous copies load ahead
 //          (attend-prefill-shared.h). A warp owns its rows: scores, weights and sums stay in its
 //          registers, and only keys and values are shared between warps.
 // Rounds   Queries and weights to bf16 (to f16 with an f16 cache); products and sums are f32. The
@@ -162,15 +162,15 @@ __device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const Att
 
 /// 3. Masking: scores of positions that a row does not see become -infinity, even if they are NaN.
 template <typename Shape>
-__device__ void hideScores(PrefillRows<Shape>& rows, const AttentionInput& input,
+__device__ void maskScores(PrefillRows<Shape>& rows, const AttentionInput& input,
                            const PrefillTile& tile, int start, bool sinks) {
   constexpr int kWords = Shape::kPositions / 32;
   const int lane = laneOf();
   const int row = min(warpRow<Shape>() + lane % Shape::kRowsOfWarp, tile.count - 1);
-  const RowSight sight = input.rows.sightOf(tile.sequence, tile.token(row));
+  const RowMask mask = input.rows.maskOf(tile.sequence, tile.token(row));
   uint32_t own[kWords];
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) own[i] = sightWord(sight, start + 32 * i, sinks);
+  for (int i = 0; i < kWords; ++i) own[i] = maskWord(mask, start + 32 * i, sinks);
 
 #pragma unroll
   for (int m = 0; m < Shape::kRowTiles; ++m) {

@@ -12,9 +12,9 @@ namespace perigee {
 constexpr int kTileRows = 8;
 constexpr int kSegmentTokens = 256;
 
-/// The positions that a row attends to: p < sinkEnd, and begin <= p < end. From treeStart on,
+/// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end. From treeStart on,
 /// position p is visible only where its bit in treeBits is set.
-struct RowSight {
+struct RowMask {
   int sinkEnd;
   int begin;
   int end;
@@ -50,7 +50,7 @@ struct AttentionRows {
   int window;  // attention window in positions, sinks not counted; 0: none
   int sinks;   // attention sinks, visible beside the window; 0: none
 
-  __device__ RowSight sightOf(int sequence, int token) const {
+  __device__ RowMask maskOf(int sequence, int token) const {
     const int context = contextLengths[sequence];
     const int first = queryStarts[sequence];
     const int firstNew = context - (queryStarts[sequence + 1] - first);

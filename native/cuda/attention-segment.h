@@ -30,7 +30,7 @@ struct AttentionTile {
   float slices[kAttentionThreads][kTileRows];  // [slice, D] partial sums over values
   const uint8_t* values[kSegmentTokens];       // null: no row sees the position
   float valueScales[kSegmentTokens];
-  RowSight sights[kTileRows];
+  RowMask masks[kTileRows];
   float max[kTileRows];  // maximum in the segment
   float sum[kTileRows];
   float total[kTileRows][kHeadDimMax];  // of all segments so far
@@ -92,7 +92,7 @@ __device__ void scoreSegment(AttentionTile& tile, const Source& source, int segm
   const int position = segment * kSegmentTokens + place;
   uint32_t seenBy = 0;
   for (int r = 0; r < shape.rows; ++r) {
-    if (tile.sights[r].sees(position)) seenBy |= 1u << r;
+    if (tile.masks[r].sees(position)) seenBy |= 1u << r;
   }
 
   float scores[kTileRows];
@@ -183,7 +183,7 @@ __device__ __forceinline__ float segmentValue(const AttentionTile& tile, int hea
 }
 
 /// Computes max, sum and slices of a segment. All threads call it, after a barrier that makes
-/// `sights` and `query` visible; it ends with a barrier, so every thread may read the results.
+/// `masks` and `query` visible; it ends with a barrier, so every thread may read the results.
 template <typename Source>
 __device__ void attendSegment(AttentionTile& tile, const Source& source, int segment,
                               const SegmentShape& shape) {

@@ -92,7 +92,7 @@ __device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, con
   const int dims = input.cache.headDim;
   const int row = static_cast<int>(threadIdx.x);
   if (row < job.rows.count) {
-    tile.sights[row] = input.rows.sightOf(job.rows.sequence, job.token(row));
+    tile.masks[row] = input.rows.maskOf(job.rows.sequence, job.token(row));
     tile.totalMax[row] = -infinity();
     tile.totalSum[row] = 0.0f;
   }
@@ -112,7 +112,7 @@ __device__ void openTile(AttentionTile& tile, const PagedAttentionParams& p, con
 
 __device__ bool anyReaches(const AttentionTile& tile, int rows, int segment) {
   bool reaches = false;
-  for (int r = 0; r < rows; ++r) reaches |= tile.sights[r].reaches(segment);
+  for (int r = 0; r < rows; ++r) reaches |= tile.masks[r].reaches(segment);
   return reaches;
 }
 
@@ -138,7 +138,7 @@ perigee_attend_tiles(const __grid_constant__ PagedAttentionParams p) {
   const SegmentShape shape = shapeOf(p, job);
 
   // The last row of a tile sees the furthest position.
-  const int segmentEnd = tile.sights[job.rows.count - 1].segmentEnd();
+  const int segmentEnd = tile.masks[job.rows.count - 1].segmentEnd();
   for (int segment = 0; segment < segmentEnd; ++segment) {
     if (!anyReaches(tile, shape.rows, segment)) continue;
     withElement(p.input.cache.element, [&](auto element) {
@@ -166,9 +166,9 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
 
   // Exits for segments that no row of the tile sees: those after a short sequence or before a
   // window.
-  const RowSight first = p.input.rows.sightOf(job.rows.sequence, job.token(0));
-  const RowSight last = p.input.rows.sightOf(job.rows.sequence, job.token(job.rows.count - 1));
-  const RowSight all = {last.sinkEnd, first.begin, last.end, 0, nullptr};
+  const RowMask first = p.input.rows.maskOf(job.rows.sequence, job.token(0));
+  const RowMask last = p.input.rows.maskOf(job.rows.sequence, job.token(job.rows.count - 1));
+  const RowMask all = {last.sinkEnd, first.begin, last.end, 0, nullptr};
   if (!all.reaches(segment)) return;
 
   openTile(tile, p, job);
@@ -195,15 +195,15 @@ PERIGEE_KERNEL perigee_merge_segments(const __grid_constant__ PagedAttentionPara
   const int dims = p.input.cache.headDim;
   const int sequence = sequenceOf(p.input.rows, token);
   if (sequence == p.input.rows.sequences) return;
-  const RowSight sight = p.input.rows.sightOf(sequence, token - p.input.rows.queryStarts[sequence]);
+  const RowMask mask = p.input.rows.maskOf(sequence, token - p.input.rows.queryStarts[sequence]);
   const int d = threadIdx.x;
   if (d >= dims) return;
 
   float max = -infinity();
   float sum = 0.0f;
   float value = 0.0f;
-  for (int segment = 0; segment < sight.segmentEnd(); ++segment) {
-    if (!sight.reaches(segment)) continue;
+  for (int segment = 0; segment < mask.segmentEnd(); ++segment) {
+    if (!mask.reaches(segment)) continue;
     const float* const partial = partialOf(p, token, head, segment);
     if (partial[0] == -infinity()) continue;
     const Merge merge(max, partial[0]);

@@ -112,7 +112,7 @@ struct RunningSoftmax {
   __device__ __forceinline__ Shrink add(float (&scores)[kTileKeys / 2], const RowPair& pair,
                                         int start) {
     if (capIn != 0.0f) capScores(scores);
-    if (pair.cuts(start)) hide(scores, pair, start);
+    if (pair.cuts(start)) maskScores(scores, pair, start);
 
     Shrink shrink;
 #pragma unroll
@@ -170,7 +170,7 @@ struct RunningSoftmax {
   }
 
   /// Selects instead of adding -inf: the score of a position that was never written may be NaN.
-  __device__ void hide(float (&scores)[kTileKeys / 2], const RowPair& pair, int start) const {
+  __device__ void maskScores(float (&scores)[kTileKeys / 2], const RowPair& pair, int start) const {
     const int column = start + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
     for (int i = 0; i < kTileKeys / 2; ++i) {

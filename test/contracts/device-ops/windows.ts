@@ -13,18 +13,18 @@ import { type StreamingCase, streamingAttention } from "./streaming-attention.ts
 const grouped = { heads: 6, kvHeads: 2, headDim: 64, blockTokens: 16, format: "f32" } as const;
 
 /** What a sequence of `context` tokens shows to its last `rows` rows. */
-interface Sight {
+interface WindowAndSinks {
   readonly window: number;
   readonly sinks: number;
 }
 
 /** Whether no row of a span sees a place: rows see sinks and the window's last other places. */
-function hiddenFrom({ context, rows }: Span, { window, sinks }: Sight) {
+function hiddenFrom({ context, rows }: Span, { window, sinks }: WindowAndSinks) {
   const first = context - rows - (window - sinks) + 1;
   return (place: number): boolean => place >= sinks && place < first;
 }
 
-interface WindowCase extends Sight {
+interface WindowCase extends WindowAndSinks {
   readonly shape: AttentionShape;
   readonly softcap?: number;
 }
@@ -69,7 +69,7 @@ async function checkWindow(pair: DevicePair, given: WindowCase): Promise<void> {
   await pair.expectClose(out, attentionRounding[shape.format]);
 }
 
-function sightContract(pair: () => DevicePair): void {
+function maskContract(pair: () => DevicePair): void {
   const shapes: readonly AttentionShape[] = [
     { ...grouped, format: "f16", blockTokens: 32 },
     { ...grouped, format: "bf16", blockTokens: 1 },
@@ -79,7 +79,7 @@ function sightContract(pair: () => DevicePair): void {
     { heads: 7, kvHeads: 1, headDim: 80, blockTokens: 4, format: "f16" },
     { heads: 2, kvHeads: 2, headDim: 20, blockTokens: 64, format: "bf16" },
   ];
-  const sights: readonly Sight[] = [
+  const windows: readonly WindowAndSinks[] = [
     { window: 1, sinks: 0 },
     { window: 70, sinks: 0 },
     { window: 2, sinks: 1 },
@@ -90,8 +90,8 @@ function sightContract(pair: () => DevicePair): void {
     { window: 2000, sinks: 3 },
   ];
   const cases: readonly WindowCase[] = [
-    ...sights.map((sight) => ({ ...sight, shape: grouped })),
-    ...sights.map((sight) => ({ ...sight, shape: { ...grouped, format: "bf16" as const } })),
+    ...windows.map((each) => ({ ...each, shape: grouped })),
+    ...windows.map((each) => ({ ...each, shape: { ...grouped, format: "bf16" as const } })),
     ...shapes.flatMap((shape) => [
       { shape, window: 61, sinks: 0 },
       ...sized([], [{ shape, window: 64, sinks: 5 }]),
@@ -267,7 +267,7 @@ function streamingContract(pair: () => DevicePair): void {
 
 /** pagedAttention and ropeKvWrite with windows and sinks. */
 export function windowOps(pair: () => DevicePair): void {
-  sightContract(pair);
+  maskContract(pair);
   independenceContract(pair);
   streamingContract(pair);
 }

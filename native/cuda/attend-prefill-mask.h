@@ -31,8 +31,8 @@ struct PrefillWalk {
 
   /// Fills all fields. One thread calls it.
   __device__ void open(const AttentionInput& input, const PrefillTile& tile) {
-    const RowSight first = input.rows.sightOf(tile.sequence, tile.token(0));
-    const RowSight last = input.rows.sightOf(tile.sequence, tile.token(tile.count - 1));
+    const RowMask first = input.rows.maskOf(tile.sequence, tile.token(0));
+    const RowMask last = input.rows.maskOf(tile.sequence, tile.token(tile.count - 1));
     sinkEnd = last.sinkEnd;
     sinkSpans = spansOf(sinkEnd);
     begin = max(first.begin, first.sinkEnd);
@@ -67,14 +67,14 @@ struct PrefillWalk {
 
 /// A row's mask for the 32 positions from `start` on; with `sinks` of sinks only, else of all
 /// others.
-__device__ __forceinline__ uint32_t sightWord(const RowSight& sight, int start, bool sinks) {
-  if (sinks) return bitsBetween(-start, sight.sinkEnd - start);
-  const int begin = max(sight.begin, sight.sinkEnd);
-  const uint32_t seen = bitsBetween(begin - start, sight.end - start);
-  if (sight.treeBits == nullptr || start + 32 <= sight.treeStart) return seen;
+__device__ __forceinline__ uint32_t maskWord(const RowMask& mask, int start, bool sinks) {
+  if (sinks) return bitsBetween(-start, mask.sinkEnd - start);
+  const int begin = max(mask.begin, mask.sinkEnd);
+  const uint32_t seen = bitsBetween(begin - start, mask.end - start);
+  if (mask.treeBits == nullptr || start + 32 <= mask.treeStart) return seen;
   uint32_t bits = 0;
   for (int i = 0; i < 32; ++i) {
-    if (((seen >> i) & 1u) != 0 && sight.sees(start + i)) bits |= 1u << i;
+    if (((seen >> i) & 1u) != 0 && mask.sees(start + i)) bits |= 1u << i;
   }
   return bits;
 }
