@@ -17,7 +17,7 @@ export const smallCases = {
     "a steep softmax, bf16",
   ],
   attendPrefill: [
-    "9/3 of 64, blocks of 4, edges of tiles and spans",
+    "9/3 of 64, blocks of 4, edges of query tiles and KV tiles",
     "8/2 of 128, blocks of 4, i8",
     "bf16, tree",
   ],

@@ -1,8 +1,8 @@
-// The positions visible to the rows of a tile, in the order in which a block processes them.
+// The positions visible to the rows of a query tile, in the order in which a block processes them.
 //
-// Positions are processed in spans of kPositions. Spans of sinks come first, since they are scored
-// by other queries. The spans that follow cover the positions from the first row's begin to the
-// last row's end. The positions of a span that a row sees are a bit mask.
+// Positions are processed in KV tiles of kPositions. KV tiles of sinks come first, since they are
+// scored by other queries. The KV tiles that follow cover the positions from the first row's begin
+// to the last row's end. A bit mask holds the positions of a KV tile that a row sees.
 #pragma once
 
 #include "attend-prefill-tile.h"
@@ -17,11 +17,12 @@ __device__ __forceinline__ uint32_t bitsBetween(int begin, int end) {
   return from == 32 ? 0u : below & (0xffffffffu << from);
 }
 
-/// The spans that a block processes. Kept in shared memory, like the tile, to save registers.
+/// The KV tiles that a block processes. Kept in shared memory, like the query tile, to save
+/// registers.
 template <int kPositions>
-struct PrefillWalk {
-  int sinkSpans;
-  int spans;    // number of spans, those of sinks included
+struct PrefillKvTiles {
+  int sinkTiles;
+  int count;    // number of KV tiles, those of sinks included
   int sinkEnd;  // end of the sinks that the last row sees, and so of those that any row sees
   int begin;    // first position beside the sinks that some row sees
   int end;
@@ -34,33 +35,33 @@ struct PrefillWalk {
     const RowMask first = input.rows.maskOf(tile.sequence, tile.token(0));
     const RowMask last = input.rows.maskOf(tile.sequence, tile.token(tile.count - 1));
     sinkEnd = last.sinkEnd;
-    sinkSpans = spansOf(sinkEnd);
+    sinkTiles = tilesOf(sinkEnd);
     begin = max(first.begin, first.sinkEnd);
     end = last.end;
-    spans = sinkSpans + spansOf(end - begin);
+    count = sinkTiles + tilesOf(end - begin);
     fullBegin = max(last.begin, last.sinkEnd);
     treeStart = first.treeBits == nullptr ? 0x7fffffff : first.treeStart;
     fullEnd = min(first.end, treeStart);
   }
 
-  __device__ bool ofSinks(int span) const { return span < sinkSpans; }
+  __device__ bool ofSinks(int kvTile) const { return kvTile < sinkTiles; }
 
-  /// The first position of a span.
-  __device__ int start(int span) const {
-    return ofSinks(span) ? span * kPositions : begin + (span - sinkSpans) * kPositions;
+  /// The first position of a KV tile.
+  __device__ int start(int kvTile) const {
+    return ofSinks(kvTile) ? kvTile * kPositions : begin + (kvTile - sinkTiles) * kPositions;
   }
 
-  /// Whether some row may see a position of the span; other positions are not read.
-  __device__ bool reads(int span, int position) const {
-    return span < spans && position < (ofSinks(span) ? sinkEnd : end);
+  /// Whether some row may see a position of the KV tile; other positions are not read.
+  __device__ bool reads(int kvTile, int position) const {
+    return kvTile < count && position < (ofSinks(kvTile) ? sinkEnd : end);
   }
 
-  /// Whether every row sees the whole span.
-  __device__ bool isFull(int span) const {
-    return !ofSinks(span) && start(span) >= fullBegin && start(span) + kPositions <= fullEnd;
+  /// Whether every row sees the whole KV tile.
+  __device__ bool isFull(int kvTile) const {
+    return !ofSinks(kvTile) && start(kvTile) >= fullBegin && start(kvTile) + kPositions <= fullEnd;
   }
 
-  static __device__ int spansOf(int positions) {
+  static __device__ int tilesOf(int positions) {
     return (max(positions, 0) + kPositions - 1) / kPositions;
   }
 };

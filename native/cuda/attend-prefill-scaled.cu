@@ -1,6 +1,6 @@
 // Prefill attention kernels for 8-bit caches, documented in attend-prefill.h. Q8 stands for both i8
 // and fp8: the kernels check the cache's element type when they widen it.
-#include "attend-prefill-walk.h"
+#include "attend-prefill-loop.h"
 
 namespace perigee {
 

@@ -3,12 +3,12 @@
 //   queries [kRows, kDims]
 //   stages of (keys, values), [kPositions, kDims] each, as 16-bit floats
 //   8-bit caches only: keys, values [kPositions, kDims] as stored
-//   sites: the addresses of the positions of four spans [4, kPositions]
-//   8-bit caches only: scales of four spans [4, 2, kPositions]
+//   sites: the addresses of the positions of four KV tiles [4, kPositions]
+//   8-bit caches only: scales of four KV tiles [4, 2, kPositions]
 //
 // Rows of 16-bit elements are swizzled in chunks of 16 bytes, so that the chunks of eight rows in
-// one column lie in different banks. The copies of a span are in flight while the previous span is
-// multiplied. 8-bit elements arrive as stored and are widened when their span is due.
+// one column lie in different banks. The copies of a KV tile are in flight while the previous one
+// is multiplied. 8-bit elements arrive as stored and are widened when their KV tile is due.
 #pragma once
 
 #include "attend-prefill-mask.h"
@@ -26,7 +26,7 @@ struct ProductOf<F16> {
   using Half = F16;
 };
 
-/// Sizes for element type `T` and head dims of up to kDims; `prefillSharedBytes` of
+/// Sizes for element type `T` and head dims of up to kDims; `prefillShapeOf` of
 /// src/devices/cuda/ops/attend-prefill.ts repeats them.
 template <typename T, int kHeadDims>
 struct PrefillShape {
@@ -66,33 +66,33 @@ struct PrefillShape {
     return row * kRowBytes + moved * 16;
   }
 
-  static __device__ int keysAt(int span) { return kStagesAt + span % kStages * 2 * kTileBytes; }
-  static __device__ int valuesAt(int span) { return keysAt(span) + kTileBytes; }
+  static __device__ int keysAt(int kvTile) { return kStagesAt + kvTile % kStages * 2 * kTileBytes; }
+  static __device__ int valuesAt(int kvTile) { return keysAt(kvTile) + kTileBytes; }
 
   /// Address of each position's key; 0 if no row sees the position.
-  static __device__ uint64_t* sites(int span) {
-    return reinterpret_cast<uint64_t*>(dynamicShared() + kSitesAt) + span % kSlots * kPositions;
+  static __device__ uint64_t* sites(int kvTile) {
+    return reinterpret_cast<uint64_t*>(dynamicShared() + kSitesAt) + kvTile % kSlots * kPositions;
   }
   /// Scales of the keys, then of the values.
-  static __device__ float* scales(int span) {
-    return reinterpret_cast<float*>(dynamicShared() + kScalesAt) +
-           span % kSlots * 2 * kPositions;
+  static __device__ float* scales(int kvTile) {
+    return reinterpret_cast<float*>(dynamicShared() + kScalesAt) + kvTile % kSlots * 2 * kPositions;
   }
 };
 
-/// Loads a block's spans into shared memory. The first kPositions threads look up the address of
-/// one position each, two spans ahead of its copy.
+/// Loads a block's KV tiles into shared memory. The first kPositions threads look up the address of
+/// one position each, two KV tiles ahead of its copy.
 template <typename Shape>
 class PrefillSource {
  public:
   using T = typename Shape::Element;
-  using Walk = PrefillWalk<Shape::kPositions>;
+  using KvTiles = PrefillKvTiles<Shape::kPositions>;
 
-  __device__ PrefillSource(const AttentionInput& input, const PrefillTile& tile, const Walk& walk)
-      : input(input), cache(input.cache), tile(tile), walk(walk) {}
+  __device__ PrefillSource(const AttentionInput& input, const PrefillTile& tile,
+                           const KvTiles& kvTiles)
+      : input(input), cache(input.cache), tile(tile), kvTiles(kvTiles) {}
 
-  /// Looks up the sites of the first two spans and starts the copy of the first. All threads call
-  /// it.
+  /// Looks up the sites of the first two KV tiles and starts the copy of the first. All threads
+  /// call it.
   __device__ void open() {
     // The three lookups are in flight together.
     const int first = blockOf(0);
@@ -109,40 +109,40 @@ class PrefillSource {
     beginCopy(0);
   }
 
-  /// Waits for the span's keys and values and starts the copy of the next span. All threads call
-  /// it.
-  __device__ void take(int span) {
+  /// Waits for the KV tile's keys and values and starts the copy of the next KV tile. All threads
+  /// call it.
+  __device__ void take(int kvTile) {
     waitCopies<0>();
     __syncthreads();
     if constexpr (kScaled<T>) {
-      widenStored(span);
+      widenStored(kvTile);
       __syncthreads();
     }
-    beginCopy(span + 1);
-    ownScales = loadScales(span + 2);
-    place(span + 2);
-    block = blockOf(span + 3);
+    beginCopy(kvTile + 1);
+    ownScales = loadScales(kvTile + 2);
+    place(kvTile + 2);
+    block = blockOf(kvTile + 3);
   }
 
-  /// Ends a span: stores the scales that were loaded meanwhile.
-  __device__ void leave(int span) { placeScales(span + 2, ownScales); }
+  /// Ends a KV tile: stores the scales that were loaded meanwhile.
+  __device__ void leave(int kvTile) { placeScales(kvTile + 2, ownScales); }
 
  private:
   const AttentionInput& input;
   const KvLayer& cache;
   const PrefillTile& tile;
-  const Walk& walk;
-  int block;       // of this thread's position, three spans ahead; -1: not read
+  const KvTiles& kvTiles;
+  int block;  // of this thread's position, three KV tiles ahead; -1: not read
   float2 ownScales;
 
-  __device__ int position(int span) const {
-    return walk.start(span) + static_cast<int>(threadIdx.x);
+  __device__ int position(int kvTile) const {
+    return kvTiles.start(kvTile) + static_cast<int>(threadIdx.x);
   }
 
-  __device__ int blockOf(int span) const {
+  __device__ int blockOf(int kvTile) const {
     if (threadIdx.x >= Shape::kPositions) return -1;
-    const int at = position(span);
-    if (!walk.reads(span, at) || (at >= walk.treeStart && !isSeenInTree(at))) return -1;
+    const int at = position(kvTile);
+    if (!kvTiles.reads(kvTile, at) || (at >= kvTiles.treeStart && !isSeenInTree(at))) return -1;
     return input.blockTables[tile.sequence * input.blocksPerTable + at / cache.blockTokens];
   }
 
@@ -150,7 +150,7 @@ class PrefillSource {
   /// not read: they may never have been written and hold NaN, and NaN times a weight of 0 is NaN.
   __device__ bool isSeenInTree(int at) const {
     const int words = input.rows.treeWords;
-    const int bit = at - walk.treeStart;
+    const int bit = at - kvTiles.treeStart;
     for (int token = tile.token(0); token <= tile.token(tile.count - 1); ++token) {
       const int64_t row = tile.firstToken + token;
       if ((input.rows.treeMask[row * words + bit / 32] >> (bit % 32)) & 1u) return true;
@@ -158,36 +158,36 @@ class PrefillSource {
     return false;
   }
 
-  __device__ void place(int span) const {
+  __device__ void place(int kvTile) const {
     if (threadIdx.x >= Shape::kPositions) return;
-    const int offset = position(span) % cache.blockTokens;
-    Shape::sites(span)[threadIdx.x] =
+    const int offset = position(kvTile) % cache.blockTokens;
+    Shape::sites(kvTile)[threadIdx.x] =
         block < 0 ? 0 : reinterpret_cast<uint64_t>(cache.key(block, offset, tile.kvHead));
   }
 
   /// Scales of key and value; zeros where no row sees the position, because its scales may be NaN.
-  __device__ float2 loadScales(int span) const {
+  __device__ float2 loadScales(int kvTile) const {
     if (!kScaled<T> || block < 0) return make_float2(0.0f, 0.0f);
     if (!cache.tokenScales) return make_float2(cache.keyScale, cache.valueScale);
-    const int offset = position(span) % cache.blockTokens;
+    const int offset = position(kvTile) % cache.blockTokens;
     const Bf16* const scales = cache.scales(block, offset, tile.kvHead);
     return make_float2(widen(scales[0]), widen(scales[cache.blockTokens]));
   }
 
-  __device__ void placeScales(int span, float2 scales) const {
+  __device__ void placeScales(int kvTile, float2 scales) const {
     if (!kScaled<T> || threadIdx.x >= Shape::kPositions) return;
-    Shape::scales(span)[threadIdx.x] = scales.x;
-    Shape::scales(span)[Shape::kPositions + threadIdx.x] = scales.y;
+    Shape::scales(kvTile)[threadIdx.x] = scales.x;
+    Shape::scales(kvTile)[Shape::kPositions + threadIdx.x] = scales.y;
   }
 
   /// Masked positions and dims beyond the head dim become zeros.
-  __device__ void beginCopy(int span) const {
+  __device__ void beginCopy(int kvTile) const {
     constexpr int kChunks = Shape::kStoredRowBytes / 16;
     constexpr int kCopies = Shape::kPositions * kChunks / Shape::kThreads;
     static_assert(kCopies * Shape::kThreads == Shape::kPositions * kChunks, "all threads alike");
     const SharedAddress shared = sharedAddress(dynamicShared());
-    const uint64_t* const sites = Shape::sites(span);
-    if (span < walk.spans) {
+    const uint64_t* const sites = Shape::sites(kvTile);
+    if (kvTile < kvTiles.count) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         const int index = i * Shape::kThreads + static_cast<int>(threadIdx.x);
@@ -198,7 +198,7 @@ class PrefillSource {
         const uint8_t* const from =
             real ? reinterpret_cast<const uint8_t*>(site) + chunk * 16 : cache.data;
         const int to = kScaled<T> ? Shape::kStoredAt + row * Shape::kStoredRowBytes + chunk * 16
-                                  : Shape::keysAt(span) + Shape::chunkAt(row, chunk);
+                                  : Shape::keysAt(kvTile) + Shape::chunkAt(row, chunk);
         const int toValue = kScaled<T> ? Shape::kStoredBytes : Shape::kTileBytes;
         copyAsync(shared + to, from, real ? 16 : 0);
         copyAsync(shared + to + toValue, from + (real ? cache.toValue() : 0), real ? 16 : 0);
@@ -209,7 +209,7 @@ class PrefillSource {
 
   /// Widens the stored 8-bit elements to 16 bits: the keys, then the values, which follow them in
   /// both buffers.
-  __device__ void widenStored(int span) const {
+  __device__ void widenStored(int kvTile) const {
     constexpr int kChunks = Shape::kStoredRowBytes / 16;
     unsigned char* const shared = dynamicShared();
     const bool isFp8 = cache.element == Element::fp8;
@@ -218,7 +218,7 @@ class PrefillSource {
       const int row = i / kChunks % Shape::kPositions;
       const int chunk = i % kChunks;
       const uint4 stored = *reinterpret_cast<const uint4*>(shared + Shape::kStoredAt + i * 16);
-      unsigned char* const halves = shared + Shape::keysAt(span) + part * Shape::kTileBytes;
+      unsigned char* const halves = shared + Shape::keysAt(kvTile) + part * Shape::kTileBytes;
       const auto put = [&](int which, uint32_t low, uint32_t high) {
         *reinterpret_cast<uint4*>(halves + Shape::chunkAt(row, 2 * chunk + which)) =
             isFp8 ? widenChunk<Fp8>(low, high) : widenChunk<Q8>(low, high);

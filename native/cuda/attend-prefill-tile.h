@@ -1,12 +1,12 @@
-// The query rows that a block of prefill attention processes.
+// The query tile that a block of prefill attention processes.
 #pragma once
 
 #include "attention-input.h"
 
 namespace perigee {
 
-/// The rows of one block. row = token * group + head in the group, as everywhere, so that the query
-/// heads of a kv head share its keys and values.
+/// The query rows of one block. row = token * group + head in the group, as everywhere, so that the
+/// query heads of a kv head share its keys and values.
 struct PrefillTile {
   int sequence;
   int kvHead;
@@ -26,9 +26,10 @@ struct PrefillTile {
   }
 };
 
-/// The tile of a block. The grid has (tiles * kv heads) blocks with floor(T * group / kRows) + S
-/// tiles, numbered as in tileRowsOf, in reverse order: late rows attend to the most positions, and
-/// starting with the longest tiles balances the end of the launch. All threads of a block call it.
+/// The query tile of a block. The grid has (tiles * kv heads) blocks with floor(T * group / kRows)
+/// + S tiles, numbered as in tileRowsOf, in reverse order: late rows attend to the most positions,
+/// and starting with the longest tiles balances the end of the launch. All threads of a block call
+/// it.
 template <int kRows>
 __device__ PrefillTile prefillTileOf(const AttentionInput& input) {
   const AttentionRows& rows = input.rows;

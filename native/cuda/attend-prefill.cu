@@ -1,5 +1,5 @@
 // Prefill attention kernels for bf16 caches, documented in attend-prefill.h.
-#include "attend-prefill-walk.h"
+#include "attend-prefill-loop.h"
 
 namespace perigee {
 

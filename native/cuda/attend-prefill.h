@@ -1,16 +1,16 @@
 // Prefill attention on tensor cores by mma.sync, as in FlashAttention-2 (Dao, 2023).
 //
-//    block: kRows rows of one kv head        loop over spans of kPositions positions
-//      warp 0   rows 0..31   Q (shared)  |  keys   [span] --mma--> scores (registers) -> weights
-//      warp 1   rows 32..63              |  values [span] --mma--> sums   (registers)
-//      ...                               |  cp.async loads span i + 1 during span i
+//    block: kRows rows of one kv head        loop over KV tiles of kPositions positions
+//      warp 0   rows 0..31   Q (shared)  |  keys   --mma--> scores (registers) -> weights
+//      warp 1   rows 32..63              |  values --mma--> sums   (registers)
+//      ...                               |  cp.async loads KV tile i + 1 during KV tile i
 //
 // Formula  out[t, h] = softmax(cap(scale * query[t, h] . keys)) . values, over the positions
 //          visible to row t
 // Shapes   query, sinkQuery [T, H, D] f32, out [T, H, D] bf16; cache: kv-pool.h; queryStarts
 //          [S + 1], contextLengths [S], blockTables [S, M]; treeMask [T, W]
-// Work     One block per tile of rows of one kv head (attend-prefill-tile.h). It loops over spans
-//          of positions (attend-prefill-mask.h), which asynchronous copies load ahead
+// Work     One block per query tile, rows of one kv head (attend-prefill-tile.h). It loops over KV
+//          tiles (attend-prefill-mask.h), which asynchronous copies load ahead
 //          (attend-prefill-shared.h). A warp owns its rows: scores, weights and sums stay in its
 //          registers, and only keys and values are shared between warps.
 // Rounds   Queries and weights to bf16 (to f16 with an f16 cache); products and sums are f32. The
@@ -77,13 +77,13 @@ __device__ __forceinline__ void loadQueries(const AttentionInput& input, const P
   __syncwarp();
 }
 
-/// 1. scores = queries . keys for the positions of the span.
+/// 1. scores = queries . keys for the positions of the KV tile.
 template <typename Shape>
-__device__ __forceinline__ void scoreSpan(PrefillRows<Shape>& rows, int span) {
+__device__ __forceinline__ void scoreTile(PrefillRows<Shape>& rows, int kvTile) {
   using Half = typename Shape::Half;
   const int lane = laneOf();
   const SharedAddress queries = sharedAddress(dynamicShared());
-  const SharedAddress keys = queries + Shape::keysAt(span);
+  const SharedAddress keys = queries + Shape::keysAt(kvTile);
 #pragma unroll
   for (int m = 0; m < Shape::kRowTiles; ++m) {
 #pragma unroll
@@ -138,11 +138,11 @@ __device__ __forceinline__ float capped(float x, float capOverLn2, float twoOver
 /// here, and the whole factor is fused into the exponentiation.
 template <typename Shape>
 __device__ __forceinline__ float scaleScores(PrefillRows<Shape>& rows, const AttentionInput& input,
-                                             int span) {
+                                             int kvTile) {
   const float factor = input.scale * kLog2OfE;
   if (!kScaled<typename Shape::Element> && input.softcap <= 0.0f) return factor;
   const int column = laneOf() % 4 * 2;
-  const float* const keyScales = Shape::scales(span);
+  const float* const keyScales = Shape::scales(kvTile);
   const float capOverLn2 = input.softcap * kLog2OfE;
   // 2^(2 x / cap) with x an exponent of 2 equals e^(2 y / cap) with y the score, as tanh needs.
   const float twoOverCap = 2.0f / input.softcap;
@@ -191,7 +191,7 @@ __device__ void maskScores(PrefillRows<Shape>& rows, const AttentionInput& input
 /// 4. Online softmax: scores become weights relative to the maximum so far, and earlier sums are
 /// rescaled to it.
 template <typename Shape>
-__device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor) {
+__device__ __forceinline__ void weighTile(PrefillRows<Shape>& rows, float factor) {
 #pragma unroll
   for (int m = 0; m < Shape::kRowTiles; ++m) {
     float shrink[2];
@@ -216,7 +216,7 @@ __device__ __forceinline__ void weighSpan(PrefillRows<Shape>& rows, float factor
       });
       rows.weight[m][half] = fmaf(rows.weight[m][half], shrink[half], sum);
     }
-    // The maximum is usually found early, so most spans need no rescaling.
+    // The maximum is usually found early, so most KV tiles need no rescaling.
     if (!__any_sync(0xffffffffu, grows)) continue;
 #pragma unroll
     for (int n = 0; n < Shape::kDims / 8; ++n) {
@@ -245,11 +245,11 @@ __device__ __forceinline__ void packWeights(unsigned (&to)[4], const float (&low
 
 /// 5. sums += weights . values.
 template <typename Shape>
-__device__ __forceinline__ void sumSpan(PrefillRows<Shape>& rows, int span) {
+__device__ __forceinline__ void sumTile(PrefillRows<Shape>& rows, int kvTile) {
   using Half = typename Shape::Half;
   const int lane = laneOf();
-  const SharedAddress values = sharedAddress(dynamicShared()) + Shape::valuesAt(span);
-  const float* const valueScales = Shape::scales(span) + Shape::kPositions + lane % 4 * 2;
+  const SharedAddress values = sharedAddress(dynamicShared()) + Shape::valuesAt(kvTile);
+  const float* const valueScales = Shape::scales(kvTile) + Shape::kPositions + lane % 4 * 2;
 #pragma unroll
   for (int k = 0; k < Shape::kPositions / 16; ++k) {
     unsigned weights[Shape::kRowTiles][4];

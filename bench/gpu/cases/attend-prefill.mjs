@@ -1,5 +1,5 @@
 // Attention of prompts on tensor cores: pagedAttention with an output in bf16, for sequences of
-// many query rows. Edges of tiles and spans, every format and mask, decodes among them.
+// many query rows. Edges of query tiles and KV tiles, every format and mask, decodes among them.
 import { RandomNumbers } from "../pair.mjs";
 import { settingOf } from "./attention.mjs";
 
@@ -32,7 +32,7 @@ const shapes = [
 /** [context, new rows] of each sequence. */
 const batches = {
   "one tile": [[32, 32]],
-  "edges of tiles and spans": [
+  "edges of query tiles and KV tiles": [
     [31, 31],
     [64, 33],
     [65, 65],

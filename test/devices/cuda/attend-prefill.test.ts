@@ -32,7 +32,7 @@ interface Case {
 /** Blocks of 4 tokens keep the general kernel: larger ones may go to Hopper's own. */
 const llama = { heads: 8, kvHeads: 2, headDim: 128, blockTokens: 4, format: "bf16" } as const;
 
-/** A row more than a tile, spans that end anywhere, and decodes between prompts. */
+/** A row more than a query tile, contexts that end anywhere in a KV tile, and decodes between. */
 const chunks = [
   [90, 33],
   [40, 1],

@@ -1,4 +1,4 @@
-// The main loop of a prefill attention block over the spans that its rows see.
+// The main loop of a prefill attention block over the KV tiles that its rows see.
 #pragma once
 
 #include "attend-prefill.h"
@@ -31,28 +31,30 @@ __device__ __forceinline__ void attendPrefill(const PrefillParams& p) {
   const PrefillTile own = prefillTileOf<Shape::kRows>(input);
   if (own.count == 0) return;
   __shared__ PrefillTile tile;
-  __shared__ PrefillWalk<Shape::kPositions> walk;
+  __shared__ PrefillKvTiles<Shape::kPositions> kvTiles;
   if (threadIdx.x == 0) {
     tile = own;
-    walk.open(input, own);
+    kvTiles.open(input, own);
   }
   __syncthreads();
-  PrefillSource<Shape> source(input, tile, walk);
+  PrefillSource<Shape> source(input, tile, kvTiles);
   source.open();
-  loadQueries<Shape, 8>(input, tile, walk.sinkSpans > 0 ? input.sinkQuery : input.query);
+  loadQueries<Shape, 8>(input, tile, kvTiles.sinkTiles > 0 ? input.sinkQuery : input.query);
   PrefillRows<Shape> rows;
   openRows(rows);
 
-  for (int span = 0; span < walk.spans; ++span) {
-    source.take(span);
-    if (span > 0 && span == walk.sinkSpans) loadQueries<Shape, 2>(input, tile, input.query);
+  for (int kvTile = 0; kvTile < kvTiles.count; ++kvTile) {
+    source.take(kvTile);
+    if (kvTile > 0 && kvTile == kvTiles.sinkTiles) loadQueries<Shape, 2>(input, tile, input.query);
 
-    scoreSpan(rows, span);
-    const float factor = scaleScores(rows, input, span);
-    if (!walk.isFull(span)) maskScores(rows, input, tile, walk.start(span), walk.ofSinks(span));
-    weighSpan(rows, factor);
-    sumSpan(rows, span);
-    source.leave(span);
+    scoreTile(rows, kvTile);
+    const float factor = scaleScores(rows, input, kvTile);
+    if (!kvTiles.isFull(kvTile)) {
+      maskScores(rows, input, tile, kvTiles.start(kvTile), kvTiles.ofSinks(kvTile));
+    }
+    weighTile(rows, factor);
+    sumTile(rows, kvTile);
+    source.leave(kvTile);
   }
   storeRows(rows, p, tile);
 }
