@@ -10,9 +10,9 @@ const { Nvrtc } = await import("../../dist/devices/cuda/kernels/nvrtc.js");
 
 /** What prefill attention can do otherwise: text in its sources, and what stands there instead. */
 const prefillWays = {
-  "half of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 2"],
-  "a quarter of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 4"],
-  "an eighth of exp2 by products": ["kProductsEvery = 0", "kProductsEvery = 8"],
+  "half of exp2 by a polynomial": ["kPolynomialEvery = 0", "kPolynomialEvery = 2"],
+  "a quarter of exp2 by a polynomial": ["kPolynomialEvery = 0", "kPolynomialEvery = 4"],
+  "an eighth of exp2 by a polynomial": ["kPolynomialEvery = 0", "kPolynomialEvery = 8"],
   "3 stages of keys": ["kKeyStages = 2", "kKeyStages = 3"],
   "3 stages of values": ["kValueStages = 2", "kValueStages = 3"],
   "a head at a time": ["kHeadsTogether = 1 << 16", "kHeadsTogether = 1"],
@@ -22,7 +22,7 @@ const prefillWays = {
 
 /** Those that are measured where none is asked for: one of every kind. */
 export const usualPrefillWays = [
-  "a quarter of exp2 by products",
+  "a quarter of exp2 by a polynomial",
   "3 stages of keys",
   "3 stages of values",
   "a head at a time",

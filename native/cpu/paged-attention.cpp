@@ -179,39 +179,39 @@ class PagedAttention {
         tile.begin = std::min(tile.begin, mask.begin);
         tile.end = std::max(tile.end, mask.end);
       }
-      tile.query = turnQueries(job_.query, item, first, tile.rows,
-                               {space.query + first * words, scratch});
+      tile.query = transposeQueries(job_.query, item, first, tile.rows,
+                                    {space.query + first * words, scratch});
       tile.sinkQuery = tile.sinkEnd == 0
                            ? nullptr
-                           : turnQueries(job_.sinkQuery, item, first, tile.rows,
-                                         {space.sinkQuery + first * words, scratch});
+                           : transposeQueries(job_.sinkQuery, item, first, tile.rows,
+                                              {space.sinkQuery + first * words, scratch});
     }
     return count;
   }
 
-  struct Turned {
+  struct Transposed {
     Word* to;       // [D][R]
     Word* scratch;  // [R][D]
   };
 
   // Scales the queries of `rows` rows of an item, from its row `first` on, and transposes them to
   // [D][R].
-  const Word* turnQueries(const float* queries, const AttentionItem& item, int first, int rows,
-                          Turned turned) const {
+  const Word* transposeQueries(const float* queries, const AttentionItem& item, int first, int rows,
+                               Transposed transposed) const {
     const int64_t firstToken = job_.queryStarts[item.sequence];
     const int64_t words = wordsPerQuery();
     for (int r = 0; r < rows; ++r) {
       const int row = item.firstRow + first + r;
       const float* const from = queries + (firstToken + row / group_) * job_.queryStride +
                                 (item.kvHead * group_ + row % group_) * shape_.headDim;
-      Products<T>::setWords(turned.scratch + r * words, from, shape_.headDim, job_.scale);
+      Products<T>::setWords(transposed.scratch + r * words, from, shape_.headDim, job_.scale);
     }
     for (int64_t word = 0; word < words; ++word) {
       for (int r = 0; r < rows; ++r) {
-        turned.to[word * rows + r] = turned.scratch[r * words + word];
+        transposed.to[word * rows + r] = transposed.scratch[r * words + word];
       }
     }
-    return turned.to;
+    return transposed.to;
   }
 
   void mergeSegments(const AttentionItem& item, int thread) const {

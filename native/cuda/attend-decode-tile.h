@@ -26,11 +26,11 @@ namespace perigee {
 
 /// The operand type that keys and values of `T` are widened to, exactly.
 template <typename T>
-struct FactorOf {
+struct OperandOf {
   using Type = Bf16;
 };
 template <>
-struct FactorOf<F16> {
+struct OperandOf<F16> {
   using Type = F16;
 };
 
@@ -151,7 +151,7 @@ struct KvTile {
 };
 
 /// Query rows as the other operand: a lane holds row g of each set of 8 rows, elements as for keys.
-template <typename Factor, int kDims, int kRowTiles>
+template <typename Operand, int kDims, int kRowTiles>
 struct DecodeQuery {
   unsigned pairs[kRowTiles][kDims / 32][4];
 
@@ -172,10 +172,10 @@ struct DecodeQuery {
           low = *reinterpret_cast<const float4*>(row + at);
           high = *reinterpret_cast<const float4*>(row + at + 4);
         }
-        pairs[r][j][0] = packPair(low.x, low.y, Factor{});
-        pairs[r][j][1] = packPair(low.z, low.w, Factor{});
-        pairs[r][j][2] = packPair(high.x, high.y, Factor{});
-        pairs[r][j][3] = packPair(high.z, high.w, Factor{});
+        pairs[r][j][0] = packPair(low.x, low.y, Operand{});
+        pairs[r][j][1] = packPair(low.z, low.w, Operand{});
+        pairs[r][j][2] = packPair(high.x, high.y, Operand{});
+        pairs[r][j][3] = packPair(high.z, high.w, Operand{});
       }
     }
   }
@@ -186,8 +186,8 @@ struct DecodeQuery {
 template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void scoreTile(
     float (&scores)[kRowTiles][4], const KvTile<T, kDims>& tile,
-    const DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles>& query) {
-  using Factor = typename FactorOf<T>::Type;
+    const DecodeQuery<typename OperandOf<T>::Type, kDims, kRowTiles>& query) {
+  using Operand = typename OperandOf<T>::Type;
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
@@ -203,7 +203,7 @@ __device__ __forceinline__ void scoreTile(
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
         const unsigned b[2] = {query.pairs[r][j][half], query.pairs[r][j][half + 1]};
-        multiplyAdd(scores[r], a, b, Factor{});
+        multiplyAdd(scores[r], a, b, Operand{});
       }
     }
   }
@@ -215,7 +215,7 @@ template <typename T, int kDims, int kRowTiles>
 __device__ __forceinline__ void addValues(float (&sums)[kRowTiles][kDims / 16][4],
                                           const KvTile<T, kDims>& tile,
                                           const unsigned (&weights)[kRowTiles][2]) {
-  using Factor = typename FactorOf<T>::Type;
+  using Operand = typename OperandOf<T>::Type;
 #pragma unroll
   for (int h = 0; h < kDims / 64; ++h) {
 #pragma unroll
@@ -228,7 +228,7 @@ __device__ __forceinline__ void addValues(float (&sums)[kRowTiles][kDims / 16][4
           (pairs[2] & 0xffffu) | pairs[3] << 16, pairs[2] >> 16 | (pairs[3] & 0xffff0000u)};
 #pragma unroll
       for (int r = 0; r < kRowTiles; ++r) {
-        multiplyAdd(sums[r][4 * h + i], a, weights[r], Factor{});
+        multiplyAdd(sums[r][4 * h + i], a, weights[r], Operand{});
       }
     }
   }

@@ -144,7 +144,7 @@ struct WarpAttention {
   const AttentionInput& input;
   const QueryTile& queryTile;
   VisibleRange ranges[kRowTiles][2];  // of rows 2t and 2t + 1 of each set of 8
-  DecodeQuery<typename FactorOf<T>::Type, kDims, kRowTiles> query;
+  DecodeQuery<typename OperandOf<T>::Type, kDims, kRowTiles> query;
   KvTile<T, kDims> tile;
   TileScales scales;
 
@@ -249,9 +249,9 @@ struct WarpAttention {
 #pragma unroll
         for (int i = 0; i < 4; ++i) each[i] = each[i] == 0.0f ? 0.0f : each[i] * by.value[i / 2];
       }
-      using Factor = typename FactorOf<T>::Type;
-      weights[r][0] = transposeMatrix(packPair(each[0], each[1], Factor{}));
-      weights[r][1] = transposeMatrix(packPair(each[2], each[3], Factor{}));
+      using Operand = typename OperandOf<T>::Type;
+      weights[r][0] = transposeMatrix(packPair(each[0], each[1], Operand{}));
+      weights[r][1] = transposeMatrix(packPair(each[2], each[3], Operand{}));
     }
   }
 

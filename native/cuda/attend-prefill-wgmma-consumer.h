@@ -18,9 +18,9 @@ struct Consumer {
   Memory& memory;
   int warpgroup;
   int thread;  // index in the warpgroup
-  RingPlace<kQueries> queries;
-  RingPlace<kKeyStages> keys;
-  RingPlace<kValueStages> values;
+  PipelineState<kQueries> queries;
+  PipelineState<kKeyStages> keys;
+  PipelineState<kValueStages> values;
 
   __device__ Consumer(const AttendPrefillWgmmaParams& params, Memory& shared, int ownWarpgroup,
                       int ownThread)
@@ -161,7 +161,7 @@ struct Consumer {
     if (clearsHead) clearRows(job.begin / blockTokens * blockTokens - start, job.begin - start);
     if (clearsTail) clearRows(job.end - start, min(kKeys, blocksEnd - start));
     publishShared();
-    meet<kWarpgroup>(kOwnBarrier + warpgroup);
+    namedBarrierSync<kWarpgroup>(kOwnBarrier + warpgroup);
   }
 
   __device__ void clearRows(int from, int to) const {
@@ -185,8 +185,12 @@ struct Consumer {
     values.advance();
   }
 
-  __device__ void waitTurn() const { meet<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup); }
-  __device__ void giveTurn(int to) const { arriveAt<kConsumers * kWarpgroup>(kTurnBarrier + to); }
+  __device__ void waitTurn() const {
+    namedBarrierSync<kConsumers * kWarpgroup>(kTurnBarrier + warpgroup);
+  }
+  __device__ void giveTurn(int to) const {
+    namedBarrierArrive<kConsumers * kWarpgroup>(kTurnBarrier + to);
+  }
 
   /// 2. Divides the sums of values by the sum of weights and stores them; zeros for a row that sees
   /// no position. Four lanes hold a row, and each stores 16 of every 64 bytes.
@@ -207,7 +211,7 @@ struct Consumer {
           const float* const two = sums + column / 2 + 4 * i + 2 * which;
           words[i] = WarpgroupProducts<Bf16>::pair(two[0] * factor, two[1] * factor);
         }
-        turnQuad(words);
+        transposeQuad(words);
         if (r >= job.rows) continue;
         *reinterpret_cast<uint4*>(to + column * sizeof(Bf16)) = {words[0], words[1], words[2],
                                                                  words[3]};

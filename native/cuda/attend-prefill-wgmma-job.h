@@ -49,14 +49,14 @@ constexpr int kConsumerWarps = kConsumers * kWarpgroup / kWarp;
 constexpr int kOwnBarrier = 1;
 constexpr int kTurnBarrier = kOwnBarrier + kConsumers;
 
-/// Current slot of a ring buffer of kPlaces, and the parity of its barrier phase.
-template <int kPlaces>
-struct RingPlace {
+/// Current slot of a ring buffer of kSlots, and the parity of its barrier phase.
+template <int kSlots>
+struct PipelineState {
   int slot = 0;
   int parity = 0;
 
   __device__ void advance() {
-    if (++slot < kPlaces) return;
+    if (++slot < kSlots) return;
     slot = 0;
     parity ^= 1;
   }
@@ -64,23 +64,23 @@ struct RingPlace {
 
 /// Barriers of a ring buffer: the producer waits until a slot is free, the consumer until it is
 /// full.
-template <int kPlaces>
+template <int kSlots>
 struct RingBarriers {
-  Barrier full[kPlaces];
-  Barrier free[kPlaces];
+  Barrier full[kSlots];
+  Barrier free[kSlots];
 
   __device__ void open(int fillers, int readers) {
-    for (int i = 0; i < kPlaces; ++i) {
+    for (int i = 0; i < kSlots; ++i) {
       full[i].init(fillers);
       free[i].init(readers);
     }
   }
-  __device__ Barrier& waitFree(const RingPlace<kPlaces>& place) {
-    free[place.slot].wait(place.parity ^ 1);
-    return full[place.slot];
+  __device__ Barrier& waitFree(const PipelineState<kSlots>& state) {
+    free[state.slot].wait(state.parity ^ 1);
+    return full[state.slot];
   }
-  __device__ void waitFull(const RingPlace<kPlaces>& place) {
-    full[place.slot].wait(place.parity);
+  __device__ void waitFull(const PipelineState<kSlots>& state) {
+    full[state.slot].wait(state.parity);
   }
 };
 
@@ -166,14 +166,14 @@ struct PrefillMemory {
 template <int kHeadDim>
 struct JobReader {
   PrefillMemory<kHeadDim>& memory;
-  RingPlace<kJobs> place;
+  PipelineState<kJobs> state;
 
   __device__ PrefillJob next() {
-    memory.jobRing.waitFull(place);
-    const PrefillJob job = memory.jobs[place.slot];
+    memory.jobRing.waitFull(state);
+    const PrefillJob job = memory.jobs[state.slot];
     __syncwarp();
-    if (threadIdx.x % kWarp == 0) memory.jobRing.free[place.slot].arrive();
-    place.advance();
+    if (threadIdx.x % kWarp == 0) memory.jobRing.free[state.slot].arrive();
+    state.advance();
     return job;
   }
 };

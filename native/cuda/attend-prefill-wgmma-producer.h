@@ -20,9 +20,9 @@ struct CacheCopier {
   int blockShift;   // 2^blockShift = blockTokens
   int blockGroups;  // 8-row groups of a whole block
   int halfGroups;   // 8-row groups of one head's keys, or of its values
-  RingPlace<kKeyStages> keys;
-  RingPlace<kValueStages> values;
-  RingPlace<kJobs> jobPlace;
+  PipelineState<kKeyStages> keys;
+  PipelineState<kValueStages> values;
+  PipelineState<kJobs> jobState;
 
   __device__ CacheCopier(const AttendPrefillWgmmaParams& params, Memory& shared, int ownLane)
       : p(params), memory(shared), lane(ownLane) {
@@ -40,7 +40,7 @@ struct CacheCopier {
     while (job.rows > 0) {
       const int tiles = job.tiles();
       int block = blockOf(job, 0);
-      if (tiles > 0) bring(memory.keys, memory.keyRing, keys, job, block, 0);
+      if (tiles > 0) copyTile(memory.keys, memory.keyRing, keys, job, block, 0);
       const PrefillJob next = queue.next();
       publish(next);
       // Keys are loaded one tile ahead of values, the order in which consumers use them.
@@ -49,22 +49,22 @@ struct CacheCopier {
         const int behind = block;
         block = ahead;
         ahead = blockOf(job, index + 1);
-        bring(memory.keys, memory.keyRing, keys, job, block, 0);
-        bring(memory.values, memory.valueRing, values, job, behind, 1);
+        copyTile(memory.keys, memory.keyRing, keys, job, block, 0);
+        copyTile(memory.values, memory.valueRing, values, job, behind, 1);
       }
-      if (tiles > 0) bring(memory.values, memory.valueRing, values, job, block, 1);
+      if (tiles > 0) copyTile(memory.values, memory.valueRing, values, job, block, 1);
       job = next;
     }
   }
 
  private:
   __device__ void publish(const PrefillJob& job) {
-    Barrier& full = memory.jobRing.waitFree(jobPlace);
+    Barrier& full = memory.jobRing.waitFree(jobState);
     if (lane == 0) {
-      memory.jobs[jobPlace.slot] = job;
+      memory.jobs[jobState.slot] = job;
       full.arrive();
     }
-    jobPlace.advance();
+    jobState.advance();
   }
 
   /// This lane's cache block in tile `index`, counted from the end. -1, which loads zeros, if no
@@ -77,22 +77,22 @@ struct CacheCopier {
     return p.input.blockTables[job.sequence * p.input.blocksPerTable + (position >> blockShift)];
   }
 
-  /// `half`: 0 for keys, 1 for values.
+  /// Copies this lane's part of a KV tile. `half`: 0 for keys, 1 for values.
   template <int kStages>
-  __device__ void bring(uint8_t (&stages)[kStages][Memory::kTileBytes],
-                        RingBarriers<kStages>& ring, RingPlace<kStages>& place,
-                        const PrefillJob& job, int block, int half) {
-    Barrier& full = ring.waitFree(place);
+  __device__ void copyTile(uint8_t (&stages)[kStages][Memory::kTileBytes],
+                           RingBarriers<kStages>& ring, PipelineState<kStages>& state,
+                           const PrefillJob& job, int block, int half) {
+    Barrier& full = ring.waitFree(state);
     if (lane == 0) full.expectBytes(Memory::kTileBytes);
     __syncwarp();
     if (lane << blockShift < kKeys) {
-      uint8_t* const to = stages[place.slot] + lane * halfGroups * PanelTile<kHeadDim>::kRowsStride;
+      uint8_t* const to = stages[state.slot] + lane * halfGroups * PanelTile<kHeadDim>::kRowsStride;
       const int inBlock = (2 * job.kvHead + half) * halfGroups;
       const int group = block < 0 ? -halfGroups : block * blockGroups + inBlock;
       copyBox(to, p.cache, {{0, 0, 0, group, 0}}, full);
     }
     __syncwarp();
-    place.advance();
+    state.advance();
   }
 };
 
@@ -117,11 +117,11 @@ struct QueryLoader {
 
   __device__ void run() const {
     JobReader<kHeadDim> jobs{memory, {}};
-    RingPlace<kQueries> place;
-    for (PrefillJob job = jobs.next(); job.rows > 0; job = jobs.next(), place.advance()) {
+    PipelineState<kQueries> state;
+    for (PrefillJob job = jobs.next(); job.rows > 0; job = jobs.next(), state.advance()) {
       for (int half = 0; half < kConsumers; ++half) {
-        Barrier& full = memory.queryRings[half].waitFree(place);
-        load(job, memory.query[place.slot], half * kHalfRows);
+        Barrier& full = memory.queryRings[half].waitFree(state);
+        load(job, memory.query[state.slot], half * kHalfRows);
         publishShared();
         __syncwarp();
         if (lane == 0) full.arrive();

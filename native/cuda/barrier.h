@@ -82,11 +82,11 @@ __device__ __forceinline__ void copyBulk(void* to, const void* from, int bytes, 
 /// Named barrier 1 to 15 for `kThreads` threads, whole warps. Some threads may only arrive, without
 /// waiting.
 template <int kThreads>
-__device__ __forceinline__ void meet(int barrier) {
+__device__ __forceinline__ void namedBarrierSync(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 template <int kThreads>
-__device__ __forceinline__ void arriveAt(int barrier) {
+__device__ __forceinline__ void namedBarrierArrive(int barrier) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 

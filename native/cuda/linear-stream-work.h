@@ -134,16 +134,16 @@ struct StreamSchedule {
   __device__ int units(int pass) const { return pass == wholePasses ? lastUnits : passUnits; }
 };
 
-/// Current slot of the ring, and the parity of its round.
+/// Current slot of the ring buffer, and the parity of its barrier phase.
 template <int kStages>
-struct RingPlace {
+struct PipelineState {
   int slot = 0;
-  int round = 0;
+  int parity = 0;
 
   __device__ void advance() {
     if (++slot < kStages) return;
     slot = 0;
-    round ^= 1;
+    parity ^= 1;
   }
 };
 

@@ -35,24 +35,24 @@ namespace perigee {
 /// Producer warp of the weights: copies stage after stage of all passes as ring slots become free.
 /// Weights are constant, so it does not wait for the previous kernel.
 template <int kRowTiles>
-class WeightFeed {
+class WeightProducer {
  public:
-  __device__ WeightFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
-                        Barrier* full, Barrier* empty)
+  __device__ WeightProducer(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
+                            Barrier* full, Barrier* empty)
       : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty) {}
 
   __device__ void run() {
     const StreamSchedule schedule(source_);
     const int passes = schedule.passes();
-    RingPlace<StreamShape<kRowTiles>::kStages> place;
+    PipelineState<StreamShape<kRowTiles>::kStages> state;
     for (int pass = 0; pass < passes; ++pass) {
       const int boxes = schedule.units(pass) * source_.halves;
-      for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
-        empty_[place.slot].wait(place.round ^ 1);
+      for (int stage = 0; stage < schedule.stages; ++stage, state.advance()) {
+        empty_[state.slot].wait(state.parity ^ 1);
         // Columns after the last one arrive as zeros.
-        if (lane() == 0) full_[place.slot].expectBytes(kPanels * boxes * kBoxBytes);
+        if (lane() == 0) full_[state.slot].expectBytes(kPanels * boxes * kBoxBytes);
         __syncwarp();
-        copy(place.slot, schedule.stage(stage), schedule.first(pass), boxes);
+        copy(state.slot, schedule.stage(stage), schedule.first(pass), boxes);
       }
     }
   }
@@ -89,10 +89,10 @@ class WeightFeed {
 
 /// Producer warp of x: copies all of x once, or the columns of each stage.
 template <int kRowTiles>
-class RowFeed {
+class RowProducer {
  public:
-  __device__ RowFeed(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
-                     Barrier* full, Barrier* empty)
+  __device__ RowProducer(const StreamSource& source, const StreamMaps& maps, uint8_t* ring,
+                         Barrier* full, Barrier* empty)
       : source_(source), maps_(maps), ring_(ring), full_(full), empty_(empty) {}
 
   __device__ void run() {
@@ -104,14 +104,14 @@ class RowFeed {
     }
     const StreamSchedule schedule(source_);
     const int passes = schedule.passes();
-    RingPlace<Shape::kStages> place;
+    PipelineState<Shape::kStages> state;
     for (int pass = 0; pass < passes; ++pass) {
-      for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
-        empty_[place.slot].wait(place.round ^ 1);
+      for (int stage = 0; stage < schedule.stages; ++stage, state.advance()) {
+        empty_[state.slot].wait(state.parity ^ 1);
         const int bytes = kPanels * source_.boxes.xRows * kPanelRowBytes;
-        if (lane() == 0) full_[place.slot].expectBytes(bytes);
+        if (lane() == 0) full_[state.slot].expectBytes(bytes);
         __syncwarp();
-        copy(place.slot, schedule.stage(stage));
+        copy(state.slot, schedule.stage(stage));
       }
     }
   }
@@ -192,37 +192,37 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
   // Row indices of x are clamped to the last row; the sums of such rows are not stored.
   const bool stays = source.rows.count > 0;
   const int xPanelRows = source.boxes.wholeStages ? source.boxes.xRows : Shape::kRows;
-  const uint8_t* xPlaces[kRowTiles];
+  const uint8_t* xRows[kRowTiles];
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
     const int row = min(i * kTileRows + group, job.count - 1);
-    xPlaces[i] = ring + Shape::kXAt +
-                 (stays ? row * (source.rows.rowBytes + kStayGapBytes) + column * 2
-                        : inRow(panel * xPanelRows + row));
+    xRows[i] = ring + Shape::kXAt +
+               (stays ? row * (source.rows.rowBytes + kStayGapBytes) + column * 2
+                      : inRow(panel * xPanelRows + row));
   }
   if (stays) Shape::rowsBarrier(ring)->wait(0);
 
-  RingPlace<Shape::kStages> place;
+  PipelineState<Shape::kStages> state;
   const int passes = schedule.passes();
   for (int pass = 0; pass < passes; ++pass) {
     const int unit = schedule.first(pass);
     const int units = schedule.units(pass);
     const int boxes = units * source.halves;
-    const int weightPlace = panel * boxes * kBoxBytes + inRow(group);
+    const int weightOffset = panel * boxes * kBoxBytes + inRow(group);
 
     // 1. All columns of the pass.
     float sums[kPassBoxes][kRowTiles][4] = {};
-    for (int stage = 0; stage < schedule.stages; ++stage, place.advance()) {
-      const uint8_t* const here = ring + place.slot * kWeightBytes;
+    for (int stage = 0; stage < schedule.stages; ++stage, state.advance()) {
+      const uint8_t* const here = ring + state.slot * kWeightBytes;
       const int xHere =
-          stays ? schedule.stage(stage) * kStageColumns * 2 : place.slot * Shape::kXStageBytes;
+          stays ? schedule.stage(stage) * kStageColumns * 2 : state.slot * Shape::kXStageBytes;
       const uint8_t* x[kRowTiles];
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) x[i] = xPlaces[i] + xHere;
-      full[place.slot].wait(place.round);
-      multiplyStage(sums, here + weightPlace, boxes, x);
+      for (int i = 0; i < kRowTiles; ++i) x[i] = xRows[i] + xHere;
+      full[state.slot].wait(state.parity);
+      multiplyStage(sums, here + weightOffset, boxes, x);
       __syncwarp();
-      if (lane == 0) empty[place.slot].arrive();
+      if (lane == 0) empty[state.slot].arrive();
     }
 
     // 2. The warps' sums to shared memory. The buffer is free: its last readers, two passes ago,
@@ -240,7 +240,7 @@ __device__ __forceinline__ void multiplyStages(const Job& job, uint8_t* ring,
         }
       }
     }
-    meet<kStreamThreads>(1);
+    namedBarrierSync<kStreamThreads>(1);
     job.finish(unit, units, PassSums{passSums, Shape::kWarpSums});
   }
 }
@@ -271,11 +271,11 @@ __device__ __forceinline__ void streamWeights(const Job& job, const StreamMaps& 
   __syncthreads();
 
   if (threadIdx.x >= kStreamThreads + kWarp) {
-    RowFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
+    RowProducer<kRowTiles>(job.source(), maps, ring, full, empty).run();
     return;
   }
   if (threadIdx.x >= kStreamThreads) {
-    WeightFeed<kRowTiles>(job.source(), maps, ring, full, empty).run();
+    WeightProducer<kRowTiles>(job.source(), maps, ring, full, empty).run();
     return;
   }
   waitForPrevious();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kQuad = 4;
-using Quad = Together<float, kQuad>;
+using Quad = AlignedVector<float, kQuad>;
 
 /// Lanes per head: a power of two, with a quad of each half for all but the last lanes.
 __device__ __forceinline__ int headLanes(int dims) { return 1 << (32 - __clz(dims / 8 - 1)); }
@@ -72,7 +72,7 @@ struct HeadPart {
   }
 
   /// `angles`: cosines in `low`, sines in `high`.
-  __device__ void turn(const HeadPart& angles) {
+  __device__ void rotate(const HeadPart& angles) {
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
       const float cosine = angles.low.elements[i];
@@ -86,15 +86,15 @@ struct HeadPart {
 
   template <typename T>
   __device__ void store(T* low_, T* high_, float scale) const {
-    Together<T, kQuad> lows, highs;
+    AlignedVector<T, kQuad> lows, highs;
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
       narrow(&lows.elements[i], kScaled<T> ? __fdiv_rn(low.elements[i], scale) : low.elements[i]);
       narrow(&highs.elements[i],
              kScaled<T> ? __fdiv_rn(high.elements[i], scale) : high.elements[i]);
     }
-    *reinterpret_cast<Together<T, kQuad>*>(low_) = lows;
-    *reinterpret_cast<Together<T, kQuad>*>(high_) = highs;
+    *reinterpret_cast<AlignedVector<T, kQuad>*>(low_) = lows;
+    *reinterpret_cast<AlignedVector<T, kQuad>*>(high_) = highs;
   }
 };
 
@@ -182,7 +182,7 @@ __device__ __forceinline__ void writeHead(const RopeKvWriteParams& p, HeadPart& 
   }
 
   // 2. Rotation; values pass unchanged.
-  if (p.rope != nullptr && kvRow < cache.kvHeads) part.turn(angles);
+  if (p.rope != nullptr && kvRow < cache.kvHeads) part.rotate(angles);
 
   // 3. Stores queries, and keys and values of tokens that have a slot.
   if (isQuery && place.has) {

@@ -49,7 +49,7 @@ struct HeadVector {
 
   __device__ void load(const float* from, int dims) {
     forParts(dims, [&](int i, int d) {
-      const auto part = *reinterpret_cast<const Together<float, kWide>*>(from + d);
+      const auto part = *reinterpret_cast<const AlignedVector<float, kWide>*>(from + d);
 #pragma unroll
       for (int e = 0; e < kWide; ++e) values[i + e] = part.elements[e];
     });
@@ -57,10 +57,10 @@ struct HeadVector {
 
   __device__ void store(float* to, int dims) const {
     forParts(dims, [&](int i, int d) {
-      Together<float, kWide> part;
+      AlignedVector<float, kWide> part;
 #pragma unroll
       for (int e = 0; e < kWide; ++e) part.elements[e] = values[i + e];
-      *reinterpret_cast<Together<float, kWide>*>(to + d) = part;
+      *reinterpret_cast<AlignedVector<float, kWide>*>(to + d) = part;
     });
   }
 
@@ -126,13 +126,13 @@ __device__ void writeVector(uint8_t* row, const HeadVector<kWide>& vector, const
   }
   const int padded = cache.rowBytes / static_cast<int>(sizeof(T));
   HeadVector<kWide>::forParts(padded, [&](int i, int d) {
-    Together<T, kWide> part;
+    AlignedVector<T, kWide> part;
 #pragma unroll
     for (int e = 0; e < kWide; ++e) {
       const float value = d + e < cache.headDim ? vector.values[i + e] : 0.0f;
       narrow(&part.elements[e], kScaled<T> ? __fdiv_rn(value, scale) : value);
     }
-    *reinterpret_cast<Together<T, kWide>*>(reinterpret_cast<T*>(row) + d) = part;
+    *reinterpret_cast<AlignedVector<T, kWide>*>(reinterpret_cast<T*>(row) + d) = part;
   });
 }
 

@@ -21,9 +21,9 @@ struct RopeKvWriteParams {
   float epsilon;
 };
 
-/// kCount elements that are loaded and stored at once.
+/// kCount elements that are loaded and stored by one instruction.
 template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Together {
+struct alignas(sizeof(T) * kCount) AlignedVector {
   T elements[kCount];
 };
 

@@ -14,7 +14,7 @@ constexpr float kLog2OfE = 1.4426950408889634f;
 
 /// Of a thread's 16 pairs of scores per row and tile, every n-th is exponentiated by a polynomial
 /// on the FMA units instead of the exp2 units, which yield 16 results per cycle and SM; 0: none.
-constexpr int kProductsEvery = 0;
+constexpr int kPolynomialEvery = 0;
 
 /// Positions [begin, end) that a thread's two rows see, and those that all 16 rows of its warp see.
 struct RowPair {
@@ -57,7 +57,7 @@ __device__ __forceinline__ float quadSum(float value) {
 }
 
 /// Transposes a 4 x 4 matrix over four lanes: word i of lane j becomes word j of lane i.
-__device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
+__device__ __forceinline__ void transposeQuad(uint32_t (&words)[4]) {
 #pragma unroll
   for (int bit = 1; bit < 4; bit *= 2) {
     const bool upper = (threadIdx.x & static_cast<unsigned>(bit)) != 0;
@@ -75,7 +75,7 @@ __device__ __forceinline__ void turnQuad(uint32_t (&words)[4]) {
 /// 2^x by a polynomial on the FMA units, for x below 126. The relative error is 1.1e-4, which the
 /// rounding to 16 bits hides; 0 from -127 down. x is split into the nearest integer and a
 /// remainder; adding 1.5 * 2^23 leaves the integer in the lowest bits.
-__device__ __forceinline__ float powerByProducts(float x) {
+__device__ __forceinline__ float powerByPolynomial(float x) {
   constexpr float kRounder = 12582912.0f;
   const float bounded = fmaxf(x, -127.0f);
   const float shifted = bounded + kRounder;
@@ -88,9 +88,9 @@ __device__ __forceinline__ float powerByProducts(float x) {
 }
 
 /// Whether a thread's score number `i` is exponentiated by the polynomial.
-__device__ constexpr bool goesByProducts(int i) {
-  constexpr int kEvery = kProductsEvery > 0 ? kProductsEvery : 1;
-  return kProductsEvery > 0 && i / 4 % kEvery == 0;
+__device__ constexpr bool usesPolynomial(int i) {
+  constexpr int kEvery = kPolynomialEvery > 0 ? kPolynomialEvery : 1;
+  return kPolynomialEvery > 0 && i / 4 % kEvery == 0;
 }
 
 /// Online softmax state of two rows.
@@ -154,7 +154,7 @@ struct RunningSoftmax {
     for (int i = 0; i < kTileKeys / 2; ++i) {
       if (i % 4 / 2 != which) continue;
       const float exponent = fmaf(scores[i], factor, -origin);
-      scores[i] = goesByProducts(i) ? powerByProducts(exponent) : powerOfTwo(exponent);
+      scores[i] = usesPolynomial(i) ? powerByPolynomial(exponent) : powerOfTwo(exponent);
       added += scores[i];
     }
     sum[which] = fmaf(sum[which], shrink, added);

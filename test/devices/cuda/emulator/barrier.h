@@ -70,16 +70,16 @@ struct EmulatedMeeting {
 inline EmulatedMeeting emulatedMeetings[16];
 
 template <int kThreads>
-inline void arriveAt(int barrier) {
+inline void namedBarrierArrive(int barrier) {
   EmulatedMeeting& meeting = emulatedMeetings[barrier];
   if (++meeting.arrived < kThreads) return;
   meeting.arrived = 0;
   ++meeting.round;
 }
 template <int kThreads>
-inline void meet(int barrier) {
+inline void namedBarrierSync(int barrier) {
   const int round = emulatedMeetings[barrier].round;
-  arriveAt<kThreads>(barrier);
+  namedBarrierArrive<kThreads>(barrier);
   emulatedWait("a named barrier", [&] { return emulatedMeetings[barrier].round != round; });
 }
 
