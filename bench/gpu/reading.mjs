@@ -23,7 +23,7 @@ const { size } =
   statSync(path, { throwIfNoEntry: false }) ?? refuse(`Cannot read ${path}: no such file`);
 
 /** Whole cells of the file, the last one shorter. */
-const stretches = Array.from({ length: Math.ceil(size / cellBytes) }, (_, index) => {
+const ranges = Array.from({ length: Math.ceil(size / cellBytes) }, (_, index) => {
   const start = index * cellBytes;
   return { start, bytes: Math.min(cellBytes, size - start) };
 });
@@ -40,14 +40,14 @@ function withFile(use) {
 function mapped() {
   const file = openFileBytes(path);
   const target = new Uint8Array(cellBytes);
-  for (const { start, bytes } of stretches) target.set(file.read(start, start + bytes));
+  for (const { start, bytes } of ranges) target.set(file.read(start, start + bytes));
   file.close();
 }
 
 function oneThread() {
   const target = new Uint8Array(cellBytes);
   withFile((descriptor) => {
-    for (const { start, bytes } of stretches) readSync(descriptor, target, 0, bytes, start);
+    for (const { start, bytes } of ranges) readSync(descriptor, target, 0, bytes, start);
   });
 }
 
@@ -55,14 +55,14 @@ function oneThread() {
 function pooled(pool, cells) {
   withFile((descriptor) => {
     let asked = 0;
-    for (let done = 0; done < stretches.length; done++) {
-      for (; asked < stretches.length && asked < done + cells; asked++) {
-        pool.ask(asked % cells, { descriptor, ...stretches[asked] });
+    for (let done = 0; done < ranges.length; done++) {
+      for (; asked < ranges.length && asked < done + cells; asked++) {
+        pool.ask(asked % cells, { descriptor, ...ranges[asked] });
       }
       if (pool.wait(done % cells) !== "read") throw new Error("the file changed");
     }
     // The next run begins with the first cell again, as threads expect.
-    for (let cell = stretches.length % cells; cell > 0 && cell < cells; cell++) {
+    for (let cell = ranges.length % cells; cell > 0 && cell < cells; cell++) {
       pool.ask(cell, { descriptor, start: 0, bytes: 1 });
       pool.wait(cell);
     }

@@ -41,7 +41,7 @@ const workspace = memory.allocate(workspaceBytes, "workspace of GEMMs");
 /** Between two products, so that the clock is up again. */
 const restMs = 60;
 /** Time that is waited for at once under load. */
-const stretchMs = 30;
+const waitMs = 30;
 
 /** Clock and power as nvidia-smi says them, every 50 ms; without one it knows nothing. */
 class PowerMeter {
@@ -78,15 +78,15 @@ async function timeWay(enqueue, meter) {
   await sleep(restMs);
   const burstMs = gpuMs(session, enqueue, 3, 0);
   // An emulated GPU has no clock.
-  const together = burstMs > 0 ? Math.ceil(stretchMs / burstMs) : 1;
+  const together = burstMs > 0 ? Math.ceil(waitMs / burstMs) : 1;
   const begun = performance.now();
   const times = [];
   while (performance.now() - begun < wantedMs) {
     const counts = performance.now() - begun >= wantedMs / 2;
-    const stretch = () => {
+    const enqueueAll = () => {
       for (let i = 0; i < together; i++) enqueue();
     };
-    const elapsedMs = gpuMs(session, stretch, 1, 0) / together;
+    const elapsedMs = gpuMs(session, enqueueAll, 1, 0) / together;
     if (counts) times.push(elapsedMs);
   }
   // Lets the meter's samples in.

@@ -138,7 +138,7 @@ function summarize({ steps, host }) {
   return { rows, share: sum("gpuMs") / sum("stepMs") };
 }
 
-/** The phase that took most of each stretch, `idle` where none did half of it. */
+/** The phase that took most of the time of each column, `idle` where none did half of it. */
 function lane(spans, from, to, letterOf, idle) {
   const width = (to - from) / columnsOfPicture;
   return Array.from({ length: columnsOfPicture }, (_, column) => {

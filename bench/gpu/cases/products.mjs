@@ -17,7 +17,7 @@ const shapes = [
   [1, 4096, 1000],
   [2, 257, 14336],
   [129, 256, 576],
-  // Cuts of a matrix among all multiprocessors: tiles in many shares, in two, and whole ones.
+  // Cuts of a matrix among all multiprocessors: tiles in many parts, in two, and whole ones.
   [1, 128, 64],
   [16, 129, 14336],
   [8, 2048, 4096],

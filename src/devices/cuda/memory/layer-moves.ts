@@ -134,11 +134,11 @@ export class LayerMoves {
     const { bytesPerBlock } = cache;
     const layerBytes = bytesPerBlock / cache.layers;
     const vectors = ((end - first) * layerBytes) / vectorBytes;
-    for (const stretch of targetsApart(pairs, movesMax)) {
-      const count = stretch.end - stretch.start;
+    for (const part of targetsApart(pairs, movesMax)) {
+      const count = part.end - part.start;
       const offset = first * layerBytes;
       params.fill(to.address, from.address, bytesPerBlock, offset, vectors, count);
-      params.tail.set(pairs.subarray(2 * stretch.start, 2 * stretch.end));
+      params.tail.set(pairs.subarray(2 * part.start, 2 * part.end));
       const wanted = Math.ceil((vectors * count) / ROW_THREADS);
       const grid = [Math.min(gridBlocks, wanted)] as const;
       launcher.launch(this.#kernel, { grid, threads: ROW_THREADS }, params);

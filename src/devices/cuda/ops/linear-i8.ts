@@ -19,19 +19,22 @@ export interface I8Tile {
   readonly rows: number;
   readonly threads: number;
   readonly sharedBytes: number;
-  /** Blocks that share a multiprocessor, by their registers. */
-  readonly neighbours: number;
+  /** Resident blocks of a multiprocessor, by their registers. */
+  readonly residentBlocks: number;
   /** Added time of each of them, relative to a block with a multiprocessor to itself. */
-  readonly share: number;
+  readonly relativeTime: number;
 }
 
 /** The highest first, which is chosen where costs are equal; all give the same bits. */
 export const I8_TILES: readonly I8Tile[] = [
-  tileOf("linear_i8_many_48", { rows: 48, neighbours: 1, share: 1 }),
-  tileOf("linear_i8_many_32", { rows: 32, neighbours: 2, share: 0.6 }),
+  tileOf("linear_i8_many_48", { rows: 48, residentBlocks: 1, relativeTime: 1 }),
+  tileOf("linear_i8_many_32", { rows: 32, residentBlocks: 2, relativeTime: 0.6 }),
 ];
 
-function tileOf(kernel: KernelName, size: Pick<I8Tile, "rows" | "neighbours" | "share">): I8Tile {
+function tileOf(
+  kernel: KernelName,
+  size: Pick<I8Tile, "rows" | "residentBlocks" | "relativeTime">,
+): I8Tile {
   const threads = size.rows * 8;
   const sharedBytes = stages * (size.rows + tileOutputs) * recordBytes + threads * asideBytes;
   return { kernel, threads, sharedBytes, ...size };
@@ -68,9 +71,9 @@ export function i8Launch({ kernels }: CudaContext, tile: I8Tile, { count, output
  * by bench/gpu/linears-i8.mjs on one H200, 17 to 8192 rows of four shapes.
  */
 function costOf(tile: I8Tile, { count, outputs }: Product, multiprocessors: number): number {
-  const { rows, neighbours, share } = tile;
+  const { rows, residentBlocks, relativeTime } = tile;
   const blocks = Math.ceil(count / rows) * Math.ceil(outputs / tileOutputs);
-  const rounds = Math.floor(blocks / (multiprocessors * neighbours));
-  const left = Math.ceil((blocks - rounds * multiprocessors * neighbours) / multiprocessors);
-  return Math.max(1, (rounds * neighbours + left) * share);
+  const rounds = Math.floor(blocks / (multiprocessors * residentBlocks));
+  const left = Math.ceil((blocks - rounds * multiprocessors * residentBlocks) / multiprocessors);
+  return Math.max(1, (rounds * residentBlocks + left) * relativeTime);
 }

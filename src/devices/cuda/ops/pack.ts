@@ -117,10 +117,10 @@ function storeElements(pack: PackContext, source: WeightSource, target: Target):
     upload(place, 0, count * size);
     return;
   }
-  const stretch = Math.floor(landing.bytes / size);
+  const partMax = Math.floor(landing.bytes / size);
   const { kernels, launcher } = context;
-  for (let first = 0; first < count; first += stretch) {
-    const part = Math.min(stretch, count - first);
+  for (let first = 0; first < count; first += partMax) {
+    const part = Math.min(partMax, count - first);
     // In stream order: the next upload arrives when the kernel before it has read the last one.
     upload(landing.address, first * size, part * size);
     const element = elementCode(source.dtype);

@@ -98,7 +98,7 @@ export class FileUploads {
     const count = Math.ceil(part.bytes / cellBytes);
     const first = this.#next;
     const cellOf = (index: number): number => (first + index) % copied.length;
-    const stretchOf = (index: number) => ({
+    const rangeOf = (index: number) => ({
       descriptor: part.descriptor,
       start: part.start + index * cellBytes,
       bytes: Math.min(cellBytes, part.bytes - index * cellBytes),
@@ -109,13 +109,13 @@ export class FileUploads {
       for (let index = 0; index < count; index++) {
         for (; asked < count && asked < index + copied.length; asked++) {
           copied[cellOf(asked)]?.wait();
-          pool.ask(cellOf(asked), stretchOf(asked));
+          pool.ask(cellOf(asked), rangeOf(asked));
         }
         const end = pool.wait(cellOf(ended++));
         // The others read the same file, and each would wait as long.
         if (end === "hung") this.close();
         if (end !== "read") throw readProblem(part.path, end);
-        const bytes = stretchOf(index).bytes;
+        const bytes = rangeOf(index).bytes;
         this.#copy(readers, cellOf(index), { to: to + BigInt(index * cellBytes), bytes });
       }
     } finally {

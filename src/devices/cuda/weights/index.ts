@@ -1,7 +1,7 @@
 /**
  * devices/cuda/weights: weights from files to the GPU.
  *
- *   file-uploads.ts      stretches of files through pinned memory
+ *   file-uploads.ts      uploads of parts of files through pinned memory
  *   read-pool.ts         threads that read files: read-thread.ts, read-cells.ts
  *   read-activation.ts   packed rows as f32 numbers
  *

@@ -25,8 +25,8 @@ export function canReadOnThreads(): boolean {
 /** A thread without an answer for this long did not start, or its disk is gone. */
 const waitMsDefault = 60_000;
 
-/** A part of an open file. */
-export interface Stretch {
+/** A range of bytes of an open file. */
+export interface FileRange {
   readonly descriptor: number;
   readonly start: number;
   readonly bytes: number;
@@ -78,7 +78,7 @@ export class ReadPool {
   }
 
   /** Requests a thread to fill an idle cell. */
-  ask(cell: number, { descriptor, start, bytes }: Stretch): void {
+  ask(cell: number, { descriptor, start, bytes }: FileRange): void {
     assert(Atomics.load(this.#states, cell) === CELL.idle, `Cannot read into cell ${cell}: in use`);
     this.#jobs.set([descriptor, start, bytes], 3 * cell);
     Atomics.store(this.#states, cell, CELL.wanted);
