@@ -288,13 +288,13 @@ __device__ void storeRows(PrefillRows<Shape>& rows, const PrefillParams& p,
       weight += __shfl_xor_sync(0xffffffffu, weight, 1);
       weight += __shfl_xor_sync(0xffffffffu, weight, 2);
       // Zeros for a row that sees nothing; NaN stays NaN.
-      const float share = weight == 0.0f ? 0.0f : 1.0f / weight;
+      const float inverse = weight == 0.0f ? 0.0f : 1.0f / weight;
       const int row = warpRow<Shape>() + m * 16 + half * 8 + lane / 4;
 #pragma unroll
       for (int n = 0; n < Shape::kDims / 8; ++n) {
         const float* const sums = rows.sums[m][n] + 2 * half;
         *reinterpret_cast<uint32_t*>(shared + Shape::chunkAt(row, n) + lane % 4 * 4) =
-            packPair(sums[0] * share, sums[1] * share, Bf16{});
+            packPair(sums[0] * inverse, sums[1] * inverse, Bf16{});
       }
     }
   }

@@ -1,8 +1,8 @@
 // The query rows that a block processes, and the positions visible to them.
 //
 // A row of a sequence is one query head of one token: row = token * group + head in the group of
-// query heads that share a kv head. A tile is kTileRows rows of one sequence. Positions are divided
-// into segments of kSegmentTokens at fixed positions.
+// query heads that share a kv head. A query tile is kTileRows rows of one sequence. Positions are
+// divided into segments of kSegmentTokens at fixed positions.
 #pragma once
 
 #include "params.h"
@@ -73,7 +73,7 @@ struct TileRows {
   int count;
 };
 
-/// Rows of tile number `tile` of a batch. The tiles of sequence s are numbered from s +
+/// Rows of query tile `tile` of a batch. The query tiles of sequence s are numbered from s +
 /// queryStarts[s] * group / kTileRows on. That leaves enough numbers for all its rows and needs no
 /// sum over earlier sequences. All threads of a block call it.
 __device__ __forceinline__ TileRows tileRowsOf(const AttentionRows& rows, int group, int tile) {

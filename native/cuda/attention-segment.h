@@ -1,5 +1,4 @@
-// Attention of a tile of query rows to one segment of positions, on f32 units, bitwise
-// reproducible.
+// Attention of a query tile to one segment of positions, on f32 units, bitwise reproducible.
 //
 //    256 threads:  1. a thread per position   scores [256, 8 rows]
 //                  2. a warp per row          maximum, weights, sum
@@ -22,7 +21,7 @@ constexpr int kAttentionThreads = 256;
 static_assert(kAttentionThreads == kSegmentTokens, "a thread scores one position");
 static_assert(kAttentionThreads / kWarp == kTileRows, "a warp makes the weights of one row");
 
-/// State of a tile, in shared memory.
+/// State of a query tile, in shared memory.
 struct AttentionTile {
   float query[kTileRows][kHeadDimMax];  // scaled; zeros after D
   float sinkQuery[kTileRows][kHeadDimMax];

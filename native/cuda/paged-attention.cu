@@ -4,8 +4,8 @@
 //          visible to row t
 // Shapes   query, out [T, H, D]; cache: kv-pool.h; queryStarts [S + 1], contextLengths [S],
 //          blockTables [S, M]; treeMask [T, W]; sinkQuery [T, H, D]
-// Work     attend_tiles     one block per tile of rows and kv head; it loops over the segments
-//          attend_segments  one block per segment, tile and kv head, as in flash-decoding; the
+// Work     attend_tiles     one block per query tile and kv head; it loops over the segments
+//          attend_segments  one block per segment, query tile and kv head: split-KV; the
 //                           partial results [T, H, segments] are merged by merge_segments, one
 //                           block per row and query head
 //          Both algorithms give the same bits (attention-segment.h).
@@ -71,7 +71,7 @@ struct BlockSource {
   }
 };
 
-/// A block's work: a tile of rows of one kv head.
+/// A block's work: a query tile of one kv head.
 struct TileJob {
   TileRows rows;
   int kvHead;
