@@ -1,0 +1,96 @@
+/**
+ * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
+ *   [--streams 1,4,16] [--tokens 200] [--model models/pocket]
+ *
+ * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
+ * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
+ * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
+ * `predicted`: the model's own output, given as its prediction. Runs from dist; prints JSON.
+ */
+import { LLM } from "../dist/index.js";
+import { readFlags } from "../tools/flags.mjs";
+import { describeMachine, median } from "./machine.mjs";
+
+const { values: flags } = readFlags({
+  options: {
+    model: { type: "string", default: "models/pocket" },
+    rounds: { type: "number", default: 7, min: 1 },
+    dtype: { type: "string", default: "bfloat16" },
+    quantization: { type: "string", default: "none" },
+    streams: { type: "numbers", default: [1], min: 1 },
+    tokens: { type: "number", default: 200, min: 2 },
+  },
+});
+
+const chat = (text) => `<|im_start|>user\n${text}<|im_end|>\n<|im_start|>assistant\n`;
+const rows = Array.from({ length: 12 }, (_, at) => `{"name": "item ${at}", "price": ${at * 7}}`);
+
+/** By name: a text that the model continues. */
+const TEXTS = {
+  prose: "A hash table stores pairs of keys and values. To find a value,",
+  code: 'def read_lines(path):\n    """Return the lines of a file."""\n',
+  chat: chat("What is a KV cache?"),
+  json: chat("Extract the following fields as JSON: name, year.\nThe Orlen bridge is of 1931."),
+  copy: `${rows.join("\n")}\n\nThe same again:\n${rows.slice(0, 2).join("\n")}\n`,
+};
+
+async function load(speculative) {
+  const { dtype, quantization } = flags;
+  return await LLM.load(flags.model, { device: "cpu", dtype, quantization, speculative });
+}
+
+/** Seconds and tokens of some equal requests at once. */
+async function run(llm, { text, streams, prediction }) {
+  const prompts = Array.from({ length: streams }, () => text);
+  const before = llm.stats();
+  const started = performance.now();
+  const results = await llm.generate(prompts, {
+    ...{ temperature: 0, maxTokens: flags.tokens, ignoreEos: true },
+    ...(prediction !== undefined && { prediction }),
+  });
+  const seconds = (performance.now() - started) / 1000;
+  const steps = llm.stats().steps - before.steps;
+  return { seconds, steps, outputs: results.map(({ completions }) => completions[0]) };
+}
+
+async function compare(llms, task) {
+  const seconds = { off: [], on: [] };
+  let [steps, tokens] = [0, 0];
+  for (let round = 0; round <= flags.rounds; round++) {
+    const off = await run(llms.off, task);
+    const on = await run(llms.on, task);
+    const ids = ({ outputs }) => JSON.stringify(outputs.map(({ tokenIds }) => tokenIds));
+    if (flags.dtype === "float32" && ids(off) !== ids(on)) throw new Error("Other tokens");
+    tokens = on.outputs.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    steps = on.steps;
+    // The first round warms up.
+    if (round === 0) continue;
+    seconds.off.push(off.seconds);
+    seconds.on.push(on.seconds);
+  }
+  const ratios = seconds.off.map((value, round) => value / seconds.on[round]);
+  const rounded = (value) => Math.round(value * 100) / 100;
+  return {
+    streams: task.streams,
+    offTokensPerSecond: Math.round(tokens / median(seconds.off)),
+    onTokensPerSecond: Math.round(tokens / median(seconds.on)),
+    ratio: rounded(median(ratios)),
+    ratios: [Math.min(...ratios), Math.max(...ratios)].map(rounded),
+    tokensPerStep: rounded(tokens / task.streams / steps),
+  };
+}
+
+const llms = { off: await load({ kind: "off" }), on: await load({ kind: "lookup" }) };
+const results = {};
+for (const streams of flags.streams) {
+  for (const [name, text] of Object.entries(TEXTS)) {
+    results[`${name} ${streams}`] = await compare(llms, { text, streams });
+  }
+  const text = TEXTS.prose;
+  const { outputs } = await run(llms.off, { text, streams: 1 });
+  const prediction = outputs[0].text;
+  results[`predicted ${streams}`] = await compare(llms, { text, streams, prediction });
+}
+await llms.off.close();
+await llms.on.close();
+console.log(JSON.stringify({ machine: describeMachine(), flags, results }, null, 2));
