@@ -195,6 +195,12 @@ function jsonLines(result: GenerateResult, promptIndex: number, options: Generat
     cumulative_logprob: completion.cumulativeLogprob,
     ...(completion.score === null ? {} : { score: completion.score }),
     cached_tokens: result.cachedTokens,
+    ...(completion.drafts === undefined
+      ? {}
+      : {
+          drafted_tokens: completion.drafts.drafted,
+          accepted_tokens: completion.drafts.accepted,
+        }),
     ...(isAsked(options.logprobs) ? { logprobs: completion.logprobs } : {}),
     ...(isAsked(options.promptLogprobs) ? { prompt_logprobs: result.promptLogprobs } : {}),
   }));

@@ -32,6 +32,7 @@ export {
   type Completion,
   type CompletionDelta,
   type DecodeTextOptions,
+  type DraftUse,
   type EmbeddingInfo,
   type EmbedResult,
   type EncodeTextOptions,
@@ -76,7 +77,6 @@ export {
 } from "#kvcache";
 export type { PositionLogprobs, SamplingOptions, TokenLogprob } from "#sampling";
 export {
-  DRAFT_KINDS,
   grammarProblem,
   parseOptions,
   SamplingParams,

@@ -74,11 +74,14 @@ export const DRAFT_KINDS = ["lookup"] as const;
 /** Drafted tokens of a sequence in one step: with the token before them, the nodes of a tree. */
 export const DRAFT_LENGTH_MAX = 63;
 
+const kindLengthMax = 64;
+
 /** How tokens are drafted for a request; it changes the speed of the output, not its tokens. */
 const RequestDrafts = z.union([
   z.boolean(),
   z.strictObject({
-    kind: z.enum(DRAFT_KINDS).optional().describe("The kind of drafts. Default: the model's."),
+    // Which kinds there are depends on what was loaded with the model.
+    kind: z.string().min(1).max(kindLengthMax).optional().describe("Default: the model's kind."),
     length: z
       .int()
       .min(1)

@@ -96,7 +96,7 @@ describe("a request", () => {
   test.each([
     ["a kind that is not loaded", () => plain, { kind: "lookup" }, "none is (speculative.kind)"],
     ["more than the model's", () => drafting, { length: 40 }, "must be at most 31"],
-    ["an unknown kind", () => drafting, { kind: "guess" }, "must be lookup"],
+    ["an unknown kind", () => drafting, { kind: "guess" }, "lookup is"],
     ["an unknown field", () => drafting, { depth: 1 }, "depth"],
   ] as const)("cannot have %s", async (_, llm, speculative, message) => {
     const options = { speculative } as GenerateOptions;

@@ -207,7 +207,11 @@ export class ActiveRequest implements Paced {
     const { index, beam } = output;
     const text = written === null ? null : written.text;
     const prompt = this.#prompt;
-    return { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
+    const item = { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
+    const { draftedTokens: drafted } = output;
+    // The last of a step's tokens is sampled behind those that confirm drafted ones.
+    const accepted = Math.min(newest.tokenIds.length, tokenIds.length) - 1;
+    return drafted === undefined ? item : { ...item, drafts: { drafted, accepted } };
   }
 
   /** Delivers the first and last item at once, others with at least the interval's tokens. */

@@ -1,6 +1,6 @@
 /** The options of a call, checked and parsed once for all of its prompts. */
 
-import { EngineError } from "#base";
+import { EngineError, valueText } from "#base";
 import type { EngineOptions, EngineRequest, GenerateOptions } from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import type { SamplingParams } from "#sampling";
@@ -73,7 +73,7 @@ function checkDrafts(
 ): void {
   if (kind !== undefined && kind !== loaded.kind) {
     const there = loaded.kind === "off" ? "none is (speculative.kind)" : `${loaded.kind} is`;
-    const message = `Cannot draft by ${kind}: it must be loaded with the model, ${there}`;
+    const message = `Cannot draft by ${valueText(kind)}: it must be loaded, ${there}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: "speculative.kind" });
   }
   if (length !== undefined && length > loaded.lengthMax) {

@@ -1,15 +1,25 @@
 import { EngineError } from "#base";
-import type { Completion, GenerateResult, StreamItem } from "#engine/protocol";
+import type { Completion, DraftUse, GenerateResult, StreamItem } from "#engine/protocol";
 import type { PositionLogprobs } from "#sampling";
 
 /** Joins two consecutive items of one sequence. */
 export function joinItems(first: StreamItem, second: StreamItem): StreamItem {
+  const drafts = joinDrafts(first.drafts, second.drafts);
   return {
     ...second,
+    ...(drafts !== undefined && { drafts }),
     text: first.text === null ? second.text : first.text + (second.text ?? ""),
     tokenIds: [...first.tokenIds, ...second.tokenIds],
     logprobs:
       first.logprobs === null ? second.logprobs : [...first.logprobs, ...(second.logprobs ?? [])],
+  };
+}
+
+function joinDrafts(first?: DraftUse, second?: DraftUse): DraftUse | undefined {
+  if (first === undefined || second === undefined) return first ?? second;
+  return {
+    drafted: first.drafted + second.drafted,
+    accepted: first.accepted + second.accepted,
   };
 }
 
@@ -18,6 +28,7 @@ interface Collected {
   text: string | null;
   readonly tokenIds: number[];
   readonly logprobs: PositionLogprobs[];
+  drafts: DraftUse | undefined;
   last: StreamItem;
 }
 
@@ -32,11 +43,12 @@ export async function collectResult(
     // The prompt's results come with the first sequence, which need not be the first to come.
     prompt = item.prompt;
     const known = sequences.get(item.index);
-    const sequence = known ?? { text: null, tokenIds: [], logprobs: [], last: item };
+    const sequence = known ?? beginning(item);
     if (known === undefined) sequences.set(item.index, sequence);
     if (item.text !== null) sequence.text = (sequence.text ?? "") + item.text;
     sequence.tokenIds.push(...item.tokenIds);
     sequence.logprobs.push(...(item.logprobs ?? []));
+    sequence.drafts = joinDrafts(sequence.drafts, item.drafts);
     sequence.last = item;
   }
   if (prompt === null) throw new EngineError("ABORTED", "Cannot finish: the request was cancelled");
@@ -44,7 +56,11 @@ export async function collectResult(
   return { ...prompt, requestId, completions: completions.sort((a, b) => a.index - b.index) };
 }
 
-function toCompletion({ text, tokenIds, logprobs, last }: Collected): Completion {
+function beginning(last: StreamItem): Collected {
+  return { text: null, tokenIds: [], logprobs: [], drafts: undefined, last };
+}
+
+function toCompletion({ text, tokenIds, logprobs, drafts, last }: Collected): Completion {
   const wanted = last.logprobs !== null;
   const sampled = wanted ? logprobs.reduce((sum, { logprob }) => sum + logprob, 0) : null;
   return {
@@ -56,5 +72,6 @@ function toCompletion({ text, tokenIds, logprobs, last }: Collected): Completion
     finishReason: last.finishReason ?? "abort",
     stopReason: last.stopReason,
     score: last.beam?.score ?? null,
+    ...(drafts !== undefined && { drafts }),
   };
 }

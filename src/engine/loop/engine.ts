@@ -328,7 +328,7 @@ export class Engine implements StepEngine {
     const { sampling } = task;
     if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
     this.#drafting.grown(update, task, result?.drafted ?? 0);
-    outputs.push(record.output(update, result?.logprobs ?? null));
+    outputs.push(record.output(update, result));
   }
 
   /** Ends all requests of a step that threw, and of the step that began after it. */

@@ -31,6 +31,7 @@ import {
 import { Lookup } from "#speculative";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
+import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
 import { SequenceDrafter } from "./sequence-drafter.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
@@ -170,13 +171,15 @@ export class RequestRecord {
     return sampling.terminated ? "complete" : "open";
   }
 
-  output(update: SequenceUpdate, logprobs: readonly PositionLogprobs[] | null): SequenceOutput {
+  output(update: SequenceUpdate, result: ItemResult | undefined): SequenceOutput {
     const { sequence, tokenIds } = update;
+    const { logprobs = null, drafted = 0 } = result ?? {};
     const { state } = sequence;
     return {
       key: this.key,
       index: this.taskOf(sequence).index,
       tokenIds,
+      ...(drafted > 0 && { draftedTokens: drafted }),
       logprobs: logprobs === null ? null : logprobs.slice(0, tokenIds.length),
       finishReason: state.phase === "finished" ? state.reason : null,
       stopReason: state.phase === "finished" ? state.stopReason : null,

@@ -58,6 +58,14 @@ export interface CompletionDelta {
   readonly stopReason: string | number | null;
   /** null where tokens are sampled. */
   readonly beam: BeamScore | null;
+  /** Absent where nothing was drafted. */
+  readonly drafts?: DraftUse;
+}
+
+/** Drafted tokens that were verified, and those of them that became output. */
+export interface DraftUse {
+  readonly drafted: number;
+  readonly accepted: number;
 }
 
 /** Known once the prompt is computed. */
@@ -86,6 +94,7 @@ export interface Completion {
   readonly stopReason: string | number | null;
   /** Beam search: log-probability / length ** `lengthPenalty`; null where tokens are sampled. */
   readonly score: number | null;
+  readonly drafts?: DraftUse;
 }
 
 /** All completions of one prompt. */

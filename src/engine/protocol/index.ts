@@ -18,6 +18,7 @@ export type {
   Completion,
   CompletionDelta,
   DecodeTextOptions,
+  DraftUse,
   EmbeddingInfo,
   EmbedResult,
   EncodeTextOptions,

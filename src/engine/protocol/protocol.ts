@@ -130,6 +130,8 @@ export interface SequenceOutput {
   readonly key: RequestKey;
   readonly index: number;
   readonly tokenIds: readonly number[];
+  /** Tokens that were drafted for the step. Absent: none. */
+  readonly draftedTokens?: number;
   readonly logprobs: readonly PositionLogprobs[] | null;
   readonly finishReason: FinishReason | null;
   readonly stopReason: number | string | null;

@@ -50,7 +50,7 @@ export function plainOutput(
 }
 
 function isOneToken(output: SequenceOutput): boolean {
-  const { tokenIds, logprobs, finishReason, stopReason, beam, prompt } = output;
-  const hasMore = logprobs ?? finishReason ?? stopReason ?? beam ?? prompt;
+  const { tokenIds, logprobs, finishReason, stopReason, beam, prompt, draftedTokens } = output;
+  const hasMore = logprobs ?? finishReason ?? stopReason ?? beam ?? prompt ?? draftedTokens ?? null;
   return tokenIds.length === 1 && hasMore === null;
 }

@@ -27,7 +27,9 @@ export async function chatCompletions(
 
 function chatAnswer(generation: ChatGeneration, result: GenerateResult): unknown {
   const { request, tokens, usage } = generation;
-  for (const completion of result.completions) usage.add(0, result, completion.tokenIds.length);
+  for (const { tokenIds, drafts } of result.completions) {
+    usage.add(0, result, tokenIds.length, drafts);
+  }
   return {
     id: generation.id,
     object: "chat.completion",

@@ -45,7 +45,7 @@ export async function* chatEvents(
       for (const sequence of sequences) write(sequence.opening());
       started = true;
     }
-    usage.add(0, item.prompt, item.tokenIds.length);
+    usage.add(0, item.prompt, item.tokenIds.length, item.drafts);
     for (const choice of sequences[item.index]?.advance(item) ?? []) write(choice);
     yield events;
   }

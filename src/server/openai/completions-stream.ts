@@ -20,7 +20,7 @@ export async function* completionsEvents(
   const streams = model.streams(generation.prompts, options);
   const atOnce = model.requestsAtOnce(sequencesOf(options));
   for await (const { source: promptIndex, item } of mergeStreams(streams, atOnce)) {
-    usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length);
+    usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length, item.drafts);
     const index = promptIndex * (options.n ?? 1) + item.index;
     const sequence =
       sequences.get(index) ?? new CompletionSequence(generation, { index, promptIndex });

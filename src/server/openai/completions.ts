@@ -31,7 +31,12 @@ function completionsAnswer(
   const { promptOnly, usage } = generation;
   const choices = results.flatMap((result, promptIndex) =>
     result.completions.map((completion) => {
-      usage.add(promptIndex, result, promptOnly ? 0 : completion.tokenIds.length);
+      usage.add(
+        promptIndex,
+        result,
+        promptOnly ? 0 : completion.tokenIds.length,
+        completion.drafts,
+      );
       return completionChoice(generation, { result, promptIndex, completion });
     }),
   );

@@ -1,4 +1,4 @@
-import type { PromptInfo } from "#engine";
+import type { DraftUse, PromptInfo } from "#engine";
 
 const NO_COUNTS = { usage: null };
 
@@ -8,17 +8,26 @@ export interface Usage {
   readonly completion_tokens: number;
   readonly total_tokens: number;
   readonly prompt_tokens_details: { readonly cached_tokens: number };
+  /** Where tokens were drafted. */
+  readonly completion_tokens_details?: {
+    readonly accepted_prediction_tokens: number;
+    readonly rejected_prediction_tokens: number;
+  };
 }
 
 /** Counts tokens of one request, over all its prompts and sequences. */
 export class UsageCounter {
   readonly #prompts = new Map<number, PromptInfo>();
   #completionTokens = 0;
+  #drafted = 0;
+  #accepted = 0;
 
   /** Adds new tokens of the prompt with index `promptIndex`. */
-  add(promptIndex: number, prompt: PromptInfo, completionTokens: number): void {
+  add(promptIndex: number, prompt: PromptInfo, completionTokens: number, drafts?: DraftUse): void {
     this.#prompts.set(promptIndex, prompt);
     this.#completionTokens += completionTokens;
+    this.#drafted += drafts?.drafted ?? 0;
+    this.#accepted += drafts?.accepted ?? 0;
   }
 
   usage(): Usage {
@@ -33,6 +42,12 @@ export class UsageCounter {
       completion_tokens: this.#completionTokens,
       total_tokens: promptTokens + this.#completionTokens,
       prompt_tokens_details: { cached_tokens: cachedTokens },
+      ...(this.#drafted > 0 && {
+        completion_tokens_details: {
+          accepted_prediction_tokens: this.#accepted,
+          rejected_prediction_tokens: this.#drafted - this.#accepted,
+        },
+      }),
     };
   }
 }
