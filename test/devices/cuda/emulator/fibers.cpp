@@ -13,8 +13,14 @@ namespace emulator {
 namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
+/// Stacks begin so far apart, modulo a page and more: at one place of each, the frames of all
+/// threads would share a few lines of the cache.
+constexpr size_t kStackStep = 13 * 64;
+constexpr size_t kStackStart = 16 << 10;
 constexpr unsigned kWarp = 32;
-/// Most exchanges of a warp before another one runs.
+/// Exchanges of a warp before another one runs, and the most of them by chance. Warp by warp, the
+/// stacks of the threads that take turns fit the cache.
+constexpr unsigned kAhead = 16;
 constexpr unsigned kAheadMax = 300;
 
 /// Why a fiber does not run.
@@ -110,10 +116,10 @@ void enter() {
   yield();
 }
 
-void prepare(Fiber& fiber, char* stack) {
+void prepare(Fiber& fiber, char* stackEnd) {
   // The stack that emulator_switch expects: six registers, then where to go on. A function is
   // entered with the stack 8 bytes off a multiple of 16.
-  auto** top = reinterpret_cast<void**>(stack + kStackBytes) - 1;
+  auto** top = reinterpret_cast<void**>(stackEnd) - 1;
   *--top = reinterpret_cast<void*>(&enter);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   fiber.stackPointer = top;
@@ -210,35 +216,40 @@ bool runFiber(size_t index) {
   return true;
 }
 
-/// Runs every thread that can go on, once.
-bool runReady() {
-  bool any = false;
-  const size_t count = block.fibers.size();
-  for (size_t i = 0; i < count; ++i) any |= runFiber(block.backwards ? count - 1 - i : i);
-  return any;
-}
+/// The order of some turns: from `start` on, up or down.
+struct Turns {
+  size_t count;
+  size_t start;
+  bool down;
 
-/// Runs the lanes of a warp, from any of them on, up or down.
-bool runLanes(size_t first) {
-  const size_t lanes = std::min<size_t>(kWarp, block.fibers.size() - first);
-  const size_t start = chance(lanes);
-  const bool down = chance(2) == 1;
-  bool any = false;
-  for (size_t i = 0; i < lanes; ++i) {
-    any |= runFiber(first + (start + (down ? lanes - i : i)) % lanes);
+  size_t at(size_t turn) const {
+    const size_t place = start + (down ? count - turn : turn);
+    return place < count ? place : place - count;
   }
+};
+
+/// By chance, or in the usual order of this block.
+Turns turnsOf(size_t count) {
+  if (block.chances == 0) return {count, block.backwards ? count - 1 : 0, block.backwards};
+  const size_t start = chance(count);
+  return {count, start, chance(2) == 1};
+}
+
+/// Runs every lane of a warp that can go on, once.
+bool runLanes(size_t first) {
+  const Turns lanes = turnsOf(std::min<size_t>(kWarp, block.fibers.size() - first));
+  bool any = false;
+  for (size_t i = 0; i < lanes.count; ++i) any |= runFiber(first + lanes.at(i));
   return any;
 }
 
-/// Runs the warps from any of them on, up or down, each as far ahead of the others as may be.
-bool runByChance() {
-  const size_t warps = block.warps.size();
-  const size_t start = chance(warps);
-  const bool down = chance(2) == 1;
+/// Runs the warps one after another, each as far ahead of the others as may be.
+bool runWarps() {
+  const Turns warps = turnsOf(block.warps.size());
   bool any = false;
-  for (size_t i = 0; i < warps; ++i) {
-    const size_t first = (start + (down ? warps - i : i)) % warps * kWarp;
-    unsigned turns = 1 + chance(kAheadMax);
+  for (size_t i = 0; i < warps.count; ++i) {
+    const size_t first = warps.at(i) * kWarp;
+    unsigned turns = block.chances == 0 ? kAhead : 1 + chance(kAheadMax);
     do {
       any |= runLanes(first);
     } while (--turns > 0 && passExchange(first));
@@ -275,13 +286,12 @@ void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
     const auto x = static_cast<unsigned>(i % size.x);
     const auto y = static_cast<unsigned>(i / size.x % size.y);
     block.fibers[i].index = {x, y, static_cast<unsigned>(i / size.x / size.y)};
-    prepare(block.fibers[i], block.stacks[i]);
+    prepare(block.fibers[i], block.stacks[i] + kStackBytes - i * kStackStep % kStackStart);
   }
 
   readOrder();
   while (!allDone()) {
-    const bool any = block.chances == 0 ? runReady() : runByChance();
-    if (!any && !release()) stuck();
+    if (!runWarps() && !release()) stuck();
   }
 }
 
