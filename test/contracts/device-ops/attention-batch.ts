@@ -27,6 +27,11 @@ export interface SinkQueries {
 /** Whether a place of a sequence is hidden from every row: what lies there may belong to any sequence. */
 export type Hidden = (sequence: number, place: number) => boolean;
 
+interface Rows {
+  readonly qkv: Both<DeviceTensor>;
+  readonly query: Both<DeviceTensor>;
+}
+
 const layers = 2;
 /** No pool has this block: reading it fails loudly. */
 const nobodysBlock = 2 ** 26;
@@ -67,13 +72,13 @@ export class AttentionSetting {
     this.cache = pair.make((device) => device.allocateKvPool(options));
 
     const slots = Array.from({ length: blocks * blockTokens }, (_, slot) => slot);
-    this.#write(slots, new Float32Array(slots.length * this.#columns).fill(Number.NaN));
+    this.#fillWithNaN(slots);
     this.tables = tables;
     contexts.forEach((context, sequence) => {
       const places = Array.from({ length: context }, (_, place) => place);
       const used = places.filter((place) => !hidden(sequence, place));
       const slots = used.map((place) => this.slotOf(sequence, place));
-      this.#write(slots, this.#random.floats(used.length * this.#columns));
+      this.#write(slots, this.#rows(this.#random.floats(used.length * this.#columns)));
     });
     this.tables = tables.map((table, sequence) =>
       table.map((block, i) => {
@@ -99,11 +104,26 @@ export class AttentionSetting {
     return this.#random.floats(rows * this.shape.heads * this.shape.headDim);
   }
 
-  /** `rows` [slots, (H + 2K) * D]. */
-  #write(slots: readonly number[], rows: Float32Array): void {
+  /** Some slots at a time, from the same rows. */
+  #fillWithNaN(slots: readonly number[]): void {
+    const count = Math.min(slots.length, 64);
+    const rows = this.#rows(new Float32Array(count * this.#columns).fill(Number.NaN));
+    for (let start = 0; start < slots.length; start += count) {
+      this.#write(slots.slice(start, start + count), rows);
+    }
+  }
+
+  /** Rows [T, (H + 2K) * D] that can be written, with room for their queries. */
+  #rows(data: Float32Array): Rows {
+    const { heads, headDim } = this.shape;
+    const count = data.length / this.#columns;
+    const qkv = this.pair.f32([count, this.#columns], data);
+    return { qkv, query: this.pair.f32([count, heads * headDim]) };
+  }
+
+  /** The first of the rows go to `slots`. */
+  #write(slots: readonly number[], { qkv, query }: Rows): void {
     const { pair, shape } = this;
-    const qkv = pair.f32([slots.length, this.#columns], rows);
-    const query = pair.f32([slots.length, shape.heads * shape.headDim]);
     const places = pair.i32(slots);
     pair.run((device, pick) => {
       device.ropeKvWrite({

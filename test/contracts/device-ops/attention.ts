@@ -1,6 +1,6 @@
 import { test } from "vitest";
 import type { DeviceTensor, KvFormat, WeightFormat } from "#devices";
-import { sized } from "../../support/full.ts";
+import { eachNth, sized } from "../../support/full.ts";
 import { AttentionSetting, type AttentionShape, layer, type Span } from "./attention-batch.ts";
 import { attentionRounding } from "./attention-rounding.ts";
 import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
@@ -88,7 +88,7 @@ async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<v
 }
 
 function pagedContract(pair: () => DevicePair): void {
-  test.for(attentionShapes)(
+  test.for(eachNth(2, attentionShapes))(
     "pagedAttention: $heads/$kvHeads heads of $headDim, blocks of $blockTokens, $format",
     (shape) => checkAttention(pair(), { shape, spans: mixedSpans }),
   );
@@ -101,7 +101,7 @@ function pagedContract(pair: () => DevicePair): void {
     { window, shape: { ...grouped, format: "i8" as const, blockTokens: 1 } },
     { window, shape: { ...grouped, format: "fp8" as const } },
   ]);
-  test.for(windows)(
+  test.for(eachNth(5, windows))(
     "pagedAttention: a window of $window, $shape.format, blocks of $shape.blockTokens",
     ({ window, shape }) => checkAttention(pair(), { shape, spans: mixedSpans, window }),
   );

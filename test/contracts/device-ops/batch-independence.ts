@@ -1,5 +1,6 @@
 import { test } from "vitest";
 import type { KvFormat } from "#devices";
+import { eachNth } from "../../support/full.ts";
 import { expectSameBits } from "../../support/same-bits.ts";
 import { AttentionSetting, type Span } from "./attention-batch.ts";
 import type { DevicePair } from "./pair.ts";
@@ -25,17 +26,20 @@ export function batchIndependence(pair: () => DevicePair): void {
     { format, rows: 700, size: 33 },
     { format, rows: 700, size: 256 },
   ]);
-  test.for(chunked)("pagedAttention: $rows rows, $size at a time, $format", async (given) => {
-    const { format, rows, size } = given;
-    const setting = new AttentionSetting(pair(), { ...heads, format }, [rows], rows);
-    const queries = setting.queries(rows);
-    const whole = await setting.attendTested([{ context: rows, rows }], [0], queries);
-    for (const { start, end } of chunks(rows, size)) {
-      const part = queries.subarray(start * columns, end * columns);
-      const alone = await setting.attendTested([{ context: end, rows: end - start }], [0], part);
-      expectSameBits(alone, whole.subarray(start * columns, end * columns));
-    }
-  });
+  test.for(eachNth(3, chunked))(
+    "pagedAttention: $rows rows, $size at a time, $format",
+    async (given) => {
+      const { format, rows, size } = given;
+      const setting = new AttentionSetting(pair(), { ...heads, format }, [rows], rows);
+      const queries = setting.queries(rows);
+      const whole = await setting.attendTested([{ context: rows, rows }], [0], queries);
+      for (const { start, end } of chunks(rows, size)) {
+        const part = queries.subarray(start * columns, end * columns);
+        const alone = await setting.attendTested([{ context: end, rows: end - start }], [0], part);
+        expectSameBits(alone, whole.subarray(start * columns, end * columns));
+      }
+    },
+  );
 
   test.for(formats)("pagedAttention: a sequence alone and in a batch, %s", async (format) => {
     const spans: readonly Span[] = [

@@ -1,12 +1,28 @@
 import { philox, seedFrom } from "#base";
 
+/** Sums of four draws, one after another; those up to `count` are known. */
+interface Sums {
+  values: Float64Array;
+  count: number;
+}
+
+/** Of the last seeds: hundreds of tests begin with the same few. */
+const sumsOfSeed = new Map<number, Sums>();
+const SEEDS_MAX = 8;
+
 /** Numbers from a seed: the same on every run. */
 export class RandomNumbers {
   readonly #seed: ReturnType<typeof seedFrom>;
+  readonly #sums: Sums;
   #drawn = 0;
 
   constructor(seed: number) {
     this.#seed = seedFrom(seed);
+    this.#sums = sumsOfSeed.get(seed) ?? { values: new Float64Array(1024), count: 0 };
+    sumsOfSeed.delete(seed);
+    sumsOfSeed.set(seed, this.#sums);
+    const [oldest] = sumsOfSeed.keys();
+    if (sumsOfSeed.size > SEEDS_MAX && oldest !== undefined) sumsOfSeed.delete(oldest);
   }
 
   /** In [0, 1). */
@@ -21,10 +37,12 @@ export class RandomNumbers {
 
   /** Roughly normal: the sum of four uniform draws, centred, of variance `scale` squared. */
   floats(count: number, scale = 1): Float32Array {
+    const start = this.#drawn;
+    this.#drawn += count;
+    const sums = this.#sumsUpTo(this.#drawn).subarray(start);
     const out = new Float32Array(count);
     for (let i = 0; i < count; i++) {
-      const [a, b, c, d] = philox([this.#drawn++, 0, 0, 0], this.#seed);
-      out[i] = ((a + b + c + d) / 2 ** 32 - 2) * Math.sqrt(3) * scale;
+      out[i] = ((sums[i] ?? Number.NaN) / 2 ** 32 - 2) * Math.sqrt(3) * scale;
     }
     return out;
   }
@@ -37,5 +55,19 @@ export class RandomNumbers {
       [numbers[i], numbers[j]] = [numbers[j] ?? 0, numbers[i] ?? 0];
     }
     return numbers;
+  }
+
+  #sumsUpTo(end: number): Float64Array {
+    const known = this.#sums;
+    if (end > known.values.length) {
+      const longer = new Float64Array(2 * end);
+      longer.set(known.values);
+      known.values = longer;
+    }
+    for (; known.count < end; known.count++) {
+      const [a, b, c, d] = philox([known.count, 0, 0, 0], this.#seed);
+      known.values[known.count] = a + b + c + d;
+    }
+    return known.values;
   }
 }
