@@ -20,18 +20,24 @@ const DRAIN = { method: "POST" };
 
 const open: (LLM | RunningServer)[] = [];
 
+/** Models behind one server after another. */
+let onCpu: LLM;
+let onReference: LLM;
+
 /** With two answering threads, for tests that leave it as it was. */
 let shared: Served;
-const sharedParts: (LLM | RunningServer)[] = [];
 
 beforeAll(async () => {
   if (!built) return;
+  onCpu = await load("cpu");
+  onReference = await load("reference");
   shared = await serve(2);
-  sharedParts.push(...open.splice(0));
+  open.splice(0);
 });
 
 afterAll(async () => {
-  for (const one of sharedParts.reverse()) await one[Symbol.asyncDispose]();
+  if (!built) return;
+  for (const one of [shared.server, onCpu, onReference]) await one[Symbol.asyncDispose]();
 });
 
 afterEach(async () => {
@@ -48,13 +54,15 @@ interface Served {
 }
 
 /** The reference device takes a while for its tokens: where a test wants them under way. */
+function load(device: "cpu" | "reference"): Promise<LLM> {
+  return LLM.load(model, { device, threads: 1 });
+}
+
 async function serve(
   threads: number,
   options: ServerOptions = {},
-  device: "cpu" | "reference" = "cpu",
+  llm: LLM = onCpu,
 ): Promise<Served> {
-  const llm = await LLM.load(model, { device, threads: 1 });
-  open.push(llm);
   let own = 0;
   llm.listen({ onRequestEnd: () => own++ });
   const common = { port: 0, logLevel: "silent", shutdownTimeoutMs: 5000 } as const;
@@ -145,7 +153,10 @@ describe.runIf(built)("with two answering threads", () => {
   });
 
   test("counts of all threads stand in one answer of /metrics", async () => {
-    const served = await serve(2);
+    // Of its own: it has counted nothing else.
+    const llm = await load("cpu");
+    open.push(llm);
+    const served = await serve(2, {}, llm);
     await Promise.all(Array.from({ length: 6 }, async () => (await served.post(endless)).text()));
     await Promise.all(Array.from({ length: 3 }, async () => (await served.post({})).text()));
     await idle(served);
@@ -166,7 +177,7 @@ describe.runIf(built)("with two answering threads", () => {
   });
 
   test("the limit of requests in work is the server's, not a thread's", async () => {
-    const served = await serve(2, { concurrentRequestsMax: 3 }, "reference");
+    const served = await serve(2, { concurrentRequestsMax: 3 }, onReference);
     const controller = new AbortController();
     const { signal } = controller;
     const running = await Promise.all(
@@ -205,7 +216,7 @@ describe.runIf(built)("with two answering threads", () => {
     const served = await serve(2);
     const answer = await served.get("/kv_cache_events/stream");
     const text = answer.text();
-    await (await served.post(endless)).text();
+    await (await served.post({ ...endless, prompt: [21, 22, 23] })).text();
     await idle(served);
     await served.server.close();
     const all = await text;
@@ -253,7 +264,7 @@ describe.runIf(built)("closing with two answering threads", () => {
   });
 
   test("a second close ends what runs at once, on every thread", async () => {
-    const served = await serve(2, { shutdownTimeoutMs: 60_000 }, "reference");
+    const served = await serve(2, { shutdownTimeoutMs: 60_000 }, onReference);
     const many = { ...endless, n: 8, temperature: 1, max_tokens: 110 };
     const running = await Promise.all(Array.from({ length: 6 }, () => served.post(many)));
     const closed = served.server.close();
@@ -330,7 +341,7 @@ describe.runIf(built)("connections", () => {
   }
 
   test.runIf(process.platform === "linux")("no descriptor is left behind", async () => {
-    const served = await serve(2);
+    const served = shared;
     const agent = new Agent({ keepAlive: true, maxSockets: 8 });
     const ask = () =>
       new Promise<number>((resolve, reject) => {
