@@ -21,6 +21,8 @@ export default defineConfig({
     exclude: ["dist", "node_modules"],
     testTimeout: sized(minuteMs, 20 * minuteMs),
     hookTimeout: sized(2 * minuteMs, 20 * minuteMs),
+    // What is waited for is looked at this often; the default, 50, is longer than most waits.
+    expect: { poll: { interval: 5 } },
     pool: "forks",
     maxWorkers: 2,
     // A process per file spends more time on imports than most files on tests. The long run has one,

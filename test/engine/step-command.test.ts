@@ -6,6 +6,7 @@ import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 import { DecoderExecutor } from "../../src/engine/forward/decoder-executor.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
+import { eachNth } from "../support/full.ts";
 import { CloningExecutor } from "./cloning-executor.ts";
 
 afterEach(() => {
@@ -29,7 +30,7 @@ function cloneCommands(): () => number {
   return () => commands;
 }
 
-const prompts = ["A hash table stores", "The sea", "Once", "def main():"];
+const prompts = eachNth(2, ["A hash table stores", "The sea", "Once", "def main():"]);
 
 /** Greedy, sampled, forked and searched; with edits, log-probabilities and prompts' results. */
 const asks: readonly GenerateOptions[] = [
