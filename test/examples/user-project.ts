@@ -12,11 +12,18 @@ const run = promisify(execFile);
 const root = resolve(".");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
+export interface Printed {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 export interface UserProject {
   /** Messages of the type checker; "" where there are none. */
   readonly problems: string;
   /** Runs a compiled source; rejects where its exit code is not 0. */
-  run(name: string): Promise<{ stdout: string; stderr: string }>;
+  run(name: string): Promise<Printed>;
+  /** Runs some in one process, one after another: what each of them printed, by name. */
+  runTogether(names: readonly string[]): Promise<ReadonlyMap<string, Printed>>;
   remove(): void;
 }
 
@@ -38,6 +45,23 @@ export async function userProject(sources: ReadonlyMap<string, string>): Promise
   return {
     problems,
     run: (name) => run(process.execPath, [`${name}.js`], { cwd: folder }),
+    runTogether: (names) => runTogether(folder, names),
     remove: () => rmSync(folder, { recursive: true }),
   };
+}
+
+const END = "-- the end of a program --\n";
+
+async function runTogether(folder: string, names: readonly string[]) {
+  const end = `process.stdout.write(${JSON.stringify(END)});
+    process.stderr.write(${JSON.stringify(END)});`;
+  const script = names.map((name) => `await import("./${name}.js"); ${end}`).join("\n");
+  const words = ["--input-type=module", "--eval", script];
+  const { stdout, stderr } = await run(process.execPath, words, { cwd: folder });
+  const [texts, errors] = [stdout.split(END), stderr.split(END)];
+  return new Map(
+    names.map((name, place) => {
+      return [name, { stdout: texts[place] ?? "", stderr: errors[place] ?? "" }];
+    }),
+  );
 }
