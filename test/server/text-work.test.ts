@@ -11,6 +11,7 @@ import { sized } from "../support/full.ts";
 import { json } from "../support/json.ts";
 
 const MB = 10 ** 6;
+const DEADLINE_MS = sized(2_000, 3_000);
 const TEXT_BYTES = sized(75_000, 300_000);
 /** Shows no tools, and walks over the arguments of calls. */
 const chatTemplate =
@@ -31,7 +32,7 @@ const isBuilt = existsSync("dist/tokenizer/text-thread.js");
 
 beforeAll(async () => {
   llm = await LLM.load("models/pocket", {
-    ...{ engineThread: false, chatTemplate, textDeadlineMs: 3_000 },
+    ...{ engineThread: false, chatTemplate, textDeadlineMs: DEADLINE_MS },
     onWarning: (message) => warnings.push(message),
   });
   const options = { port: 0, logLevel: "silent", allowRequestChatTemplate: true } as const;
@@ -87,7 +88,7 @@ describe.runIf(isBuilt)("work whose cost a client decides", () => {
     const end = "{% endfor %}";
     const body = { messages, chat_template: loop + loop + end + end };
     const { answer, answered } = await besideShortOnes(refusal("/v1/chat/completions", body));
-    expect(answer).toContain("3000 ms (textDeadlineMs)");
+    expect(answer).toContain(`${DEADLINE_MS} ms (textDeadlineMs)`);
     expect(answered).toBeGreaterThan(3);
   });
 

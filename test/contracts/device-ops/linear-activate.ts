@@ -1,5 +1,6 @@
 import { test } from "vitest";
 import type { ActivationKind, Device, WeightFormat, WeightMatrix } from "#devices";
+import { eachNth } from "../../support/full.ts";
 import { type Both, type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
@@ -80,7 +81,7 @@ export function linearActivateOps(pair: () => DevicePair): void {
   const cases = formats.flatMap((format) =>
     kinds.flatMap((kind) => [true, false].map((gated) => ({ format, kind, gated }))),
   );
-  test.for(cases)("linearActivate: $kind, $format, gated: $gated", async (given) => {
+  test.for(eachNth(5, cases))("linearActivate: $kind, $format, gated: $gated", async (given) => {
     for (const shape of shapes) await check(pair(), given, shape);
   });
 }
