@@ -182,14 +182,14 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
 });
 
 /** Words, exit code and remedy. A process each: the short size runs one of each kind, which stand first. */
-const REFUSED_SHORT = 6;
+const REFUSED_SHORT = 5;
 const REFUSED: [string, string[], number, string][] = [
   ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, cuda, reference."],
-  ["a file that is not there", ["--input", "/nope.jsonl"], 1, "it does not exist"],
   ["a pool too small", ["-p", "x", "--kv-pool-bytes", "10"], 2, "raise --kv-pool-bytes, or"],
   ["text for a model without words", [llama, "-p", "x"], 2, "give token ids instead of text"],
   ["a prompt too long", ["-p", "x".repeat(9000)], 2, "prompt must fit 2047 tokens"],
   ["an unknown flag", ["--temprature", "1"], 2, "(Did you mean --temperature?)"],
+  ["a file that is not there", ["--input", "/nope.jsonl"], 1, "it does not exist"],
   ["no prompt", [], 2, "perigee: Cannot generate: wanted a prompt (-p TEXT, "],
   ["a prompt without its flag", ["Hello"], 2, 'got none, "Hello" was taken as the model'],
   ["a number out of range", ["-p", "x", "--temperature", "9"], 2, "must be at most 2, current"],

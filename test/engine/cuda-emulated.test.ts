@@ -39,7 +39,7 @@ describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
     expect(llm.stats().heldBlocks).toBe(0);
   });
 
-  // Half a minute: what it asks of the device is asked of each op by its own tests.
+  // Ten seconds: what it asks of the device is asked of each op by its own tests.
   test.runIf(full)(
     "keeps weights in bf16 unless asked, and forks samples in one batch",
     async () => {

@@ -146,7 +146,7 @@ describe.runIf(isBuilt)("work whose cost a client decides", () => {
   });
 
   test("/tokenize of a long text lets others be answered, and spells only where asked", async () => {
-    const prompt = "word ".repeat(12_000);
+    const prompt = "word ".repeat(40_000);
     const ask = json(post("/tokenize", { prompt }));
     const { answer, answered } = await besideShortOnes(ask);
     expect(answer).toMatchObject({ token_strs: null });
