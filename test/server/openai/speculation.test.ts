@@ -74,13 +74,13 @@ describe("OpenAI's prediction", () => {
 
   test("is counted by the metrics, under vLLM's names", async () => {
     const metrics = await (await fetch(`${server.url}/metrics`)).text();
-    const valueOf = (name: string) =>
+    const sampleOf = (name: string) =>
       Number(new RegExp(`^vllm:${name}.* (\\d+)$`, "m").exec(metrics)?.[1]);
     const { drafts, draftedTokens, acceptedTokens, acceptedPerPosition } = llm.stats();
     expect(drafts).toBeGreaterThan(0);
-    expect(valueOf("spec_decode_num_drafts_total")).toBe(drafts);
-    expect(valueOf("spec_decode_num_draft_tokens_total")).toBe(draftedTokens);
-    expect(valueOf("spec_decode_num_accepted_tokens_total")).toBe(acceptedTokens);
+    expect(sampleOf("spec_decode_num_drafts_total")).toBe(drafts);
+    expect(sampleOf("spec_decode_num_draft_tokens_total")).toBe(draftedTokens);
+    expect(sampleOf("spec_decode_num_accepted_tokens_total")).toBe(acceptedTokens);
     expect(metrics).toMatch(
       new RegExp(`accepted_tokens_per_pos_total\\{.*position="0".*\\} ${acceptedPerPosition[0]}`),
     );
