@@ -35,6 +35,8 @@ export interface SpeculationContract {
   readonly fixtures: readonly string[];
   /** The fixture that runs in all modes; others run in one batch only. */
   readonly varied: string;
+  /** How many of the recorded prompts are continued. Default: all. */
+  readonly prompts?: number;
 }
 
 /** What every device owes. */
@@ -43,7 +45,7 @@ export function speculationContract(contract: SpeculationContract): void {
     const { cases } = openRecordedModel(fixture);
     // Each text twice, so that there is something to look up: what follows the first time is
     // rarely what the model says the second time.
-    const prompts = cases.map(({ prompt }) => ({
+    const prompts = cases.slice(0, contract.prompts).map(({ prompt }) => ({
       promptTokenIds: [...prompt.slice(0, 40), ...prompt.slice(0, 40)],
     }));
 

@@ -4,6 +4,7 @@ import { sized } from "../support/full.ts";
 
 speculationContract({
   device: "reference",
-  fixtures: sized(["gemma2"], decoderFixtures),
+  fixtures: sized(["llama"], decoderFixtures),
   varied: sized("none", "gemma2"),
+  ...sized({ prompts: 2 }, {}),
 });

@@ -38,6 +38,8 @@ export class LlmProcess {
       stdio: ["pipe", "pipe", "inherit"],
     });
     if (child.stdout === null) throw new Error("The process has no output");
+    // Its end is told by its output, not by a write to it.
+    child.stdin?.on("error", () => {});
     const reader: Interface = createInterface({ input: child.stdout });
     const lines = reader[Symbol.asyncIterator]();
     const first = JSON.parse(await nextLine(lines));

@@ -86,7 +86,8 @@ export class OrdinaryStreams {
 
   /** Waits until each has ended. */
   async stop(): Promise<void> {
-    if (this.#child.connected) this.#child.send({ type: "stop" });
+    // The process may end at this moment.
+    if (this.#child.connected) this.#child.send({ type: "stop" }, () => {});
     await this.#ended;
   }
 
