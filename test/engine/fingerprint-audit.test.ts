@@ -121,7 +121,8 @@ const keeping: Readonly<Record<string, Change>> = {
 const GROUPS: Readonly<Record<string, RegExp>> = {
   "options of the cache": /^kvCache\.(?!poolBytes|prefixCaching|onboard)/,
   "options of the scheduler": /^scheduler\.(?!chunkedPrefill)/,
-  "other options": /^(threads|gpuMemory|cuda\.|chatTemplate|servedName|hub|limits|work|grammars$)/,
+  "other options":
+    /^(threads|gpuMemory|speculative|cuda\.|chatTemplate|servedName|hub|limits|work|grammars$)/,
 };
 
 /** Options of one group as one change; those of `grammars` have cases of their own under it. */
