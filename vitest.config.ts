@@ -24,8 +24,7 @@ export default defineConfig({
     // What is waited for is looked at this often; the default, 50, is longer than most waits.
     expect: { poll: { interval: 5 } },
     pool: "forks",
-    // One more than the cores that tests need at least: some tests wait for deadlines.
-    maxWorkers: 3,
+    maxWorkers: 2,
     // A process per file spends more time on imports than most files on tests. The long run has one,
     // so that a file that works only before or after another one fails in one of the two.
     isolate: full,
