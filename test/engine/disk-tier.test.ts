@@ -21,7 +21,10 @@ function scratchFolder(): string {
   return directory;
 }
 
-/** A small pool in front of hardly any host memory and of a disk that has room for all. */
+/**
+ * A small pool, host memory for all that one step pushes out, however slow the disk is, and a disk
+ * that has room for all.
+ */
 function optionsFor(diskCacheDir: string, more: LoadOptions["kvCache"] = {}): LoadOptions {
   return {
     device: "cpu",
@@ -29,7 +32,7 @@ function optionsFor(diskCacheDir: string, more: LoadOptions["kvCache"] = {}): Lo
     engineThread: false,
     threads: 1,
     kvCache: {
-      ...{ blockTokens: 4, poolBytes: POOL_BLOCKS * BLOCK_BYTES, hostCacheBytes: 16 * BLOCK_BYTES },
+      ...{ blockTokens: 4, poolBytes: POOL_BLOCKS * BLOCK_BYTES, hostCacheBytes: 32 * BLOCK_BYTES },
       ...{ diskCacheBytes: 400 * BLOCK_BYTES, diskCacheDir, onboard: "always" },
       ...more,
     },
