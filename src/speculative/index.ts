@@ -9,5 +9,5 @@
  * @module
  */
 export { DraftLength } from "./draft-length.ts";
-export { Lookup, LookupText } from "./lookup.ts";
+export { Lookup, LookupSource, LookupText } from "./lookup.ts";
 export { chainOf, checkTree, confirmedPath, isChain, type TokenTree } from "./token-tree.ts";

@@ -37,6 +37,13 @@ export class LookupText {
   #newest = new Int32Array(firstCapacity).fill(-1);
   #length = 0;
 
+  /** A text of these tokens. */
+  static of(tokens: Int32Array): LookupText {
+    const text = new LookupText();
+    text.append(tokens);
+    return text;
+  }
+
   get length(): number {
     return this.#length;
   }
@@ -127,36 +134,70 @@ export class LookupText {
   }
 }
 
+/**
+ * What all sequences of a request look up in: their prompt, and what their output is predicted to
+ * be. Each text is indexed once, at the first draft, however many sequences there are.
+ */
+export class LookupSource {
+  readonly promptLength: number;
+  readonly #promptTokens: Int32Array;
+  readonly #predictedTokens: Int32Array | null;
+  #prompt: LookupText | null = null;
+  #predicted: LookupText | null = null;
+
+  /** Both are shared, and must not change any more. */
+  constructor(promptTokens: Int32Array, predictedTokens: Int32Array | null = null) {
+    this.promptLength = promptTokens.length;
+    this.#promptTokens = promptTokens;
+    this.#predictedTokens = predictedTokens;
+  }
+
+  get prompt(): LookupText {
+    this.#prompt ??= LookupText.of(this.#promptTokens);
+    return this.#prompt;
+  }
+
+  /** Null: nothing is predicted. */
+  get predicted(): LookupText | null {
+    if (this.#predictedTokens === null) return null;
+    this.#predicted ??= LookupText.of(this.#predictedTokens);
+    return this.#predicted;
+  }
+}
+
 /** Looks up what follows one sequence. Each sequence has its own. */
 export class Lookup {
+  readonly #source: LookupSource;
+  /** The output, behind the end of the prompt, so that matches may begin there. */
   readonly #own = new LookupText();
-  /** What the output is predicted to be; null: nothing is. */
-  readonly #predicted: LookupText | null = null;
+  readonly #ownStart: number;
   /** Where the prediction goes on, if the output has followed it so far. */
   #predictedNext = 0;
 
-  /** `prediction`: a text that the output is likely to repeat, from its beginning or in parts. */
-  constructor(prediction: Int32Array | null = null) {
-    if (prediction === null || prediction.length === 0) return;
-    this.#predicted = new LookupText();
-    this.#predicted.append(prediction);
+  constructor(source: LookupSource) {
+    this.#source = source;
+    this.#ownStart = Math.max(0, source.promptLength - matchTokensMax);
   }
 
   /**
-   * At most `most` tokens behind `text`, a sequence of which `generated` tokens were generated;
+   * At most `most` tokens behind `text`, the sequence so far, whose first tokens are the prompt;
    * null: nothing is found. The sequence may only have grown since the last call.
    */
-  draft(text: TokenSource, generated: number, most: number): Int32Array | null {
-    const grown = Math.min(generated, text.length - this.#own.length);
-    this.#own.append(text.view(this.#own.length, text.length));
-    this.#predictedNext += grown;
+  draft(text: TokenSource, most: number): Int32Array | null {
+    const { promptLength, prompt, predicted } = this.#source;
+    const known = this.#ownStart + this.#own.length;
+    this.#own.append(text.view(known, text.length));
+    this.#predictedNext += text.length - Math.max(known, promptLength);
     const tail = text.view(Math.max(0, text.length - matchTokensMax), text.length);
-    const predicted = this.#predicted?.find(tail, this.#predictedNext) ?? null;
+    const expected = predicted?.find(tail, this.#predictedNext) ?? null;
     const own = this.#own.find(tail, 0);
-    if (predicted !== null) this.#predictedNext = predicted.next;
-    if (predicted !== null && predicted.matched >= (own?.matched ?? 0)) {
-      return this.#predicted?.from(predicted.next, most, false) ?? null;
+    const given = prompt.find(tail, 0);
+    if (expected !== null) this.#predictedNext = expected.next;
+    const longest = Math.max(own?.matched ?? 0, given?.matched ?? 0);
+    if (predicted !== null && expected !== null && expected.matched >= longest) {
+      return predicted.from(expected.next, most, false);
     }
-    return own === null ? null : this.#own.from(own.next, most, true);
+    if (own !== null && own.matched === longest) return this.#own.from(own.next, most, true);
+    return given === null ? null : prompt.from(given.next, most, false);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Sequence } from "#scheduler";
-import { Lookup } from "#speculative";
+import { Lookup, LookupSource } from "#speculative";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { SequenceDrafter } from "../../src/engine/loop/sequence-drafter.ts";
 import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
@@ -25,7 +25,7 @@ function taskOf(_: Sequence): SequenceTask {
   return {
     ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
     ...{ sampledRow: -1, hiddenPool: null, draft: null },
-    drafter: new SequenceDrafter(new Lookup(), 8),
+    drafter: new SequenceDrafter(new Lookup(new LookupSource(new Int32Array())), 8),
   };
 }
 

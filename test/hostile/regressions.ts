@@ -74,6 +74,11 @@ export const REGRESSIONS: readonly BodyCase[] = [
     ...{ n: sized("256", "1024"), temperature: "1", max_tokens: "1", repetition_penalty: "1.1" },
     prompt: quoted("value ".repeat(950)),
   }),
+  pinned("many samples of a long prompt with a prediction as long", completions, {
+    ...{ n: sized("256", "1024"), temperature: "1", max_tokens: "4", ignore_eos: "true" },
+    prompt: quoted("value ".repeat(950)),
+    prediction: `{"type":"content","content":${quoted("value ".repeat(80_000))}}`,
+  }),
   pinned("50,000 bad words", completions, {
     bad_words: `[${Array.from({ length: 50_000 }, (_, at) => `"word ${at}"`).join(",")}]`,
   }),

@@ -1,13 +1,22 @@
 import { describe, expect, test } from "vitest";
 import { TokenList } from "#base";
-import { Lookup, LookupText } from "#speculative";
+import { Lookup, LookupSource, LookupText } from "#speculative";
 
 const listOf = (tokens: readonly number[]) => new TokenList(Int32Array.from(tokens));
 
-/** A draft behind these tokens, of which the last `generated` were generated one by one. */
-function draftOf(tokens: readonly number[], most = 4, prediction: readonly number[] = []) {
-  const lookup = new Lookup(Int32Array.from(prediction));
-  const found = lookup.draft(listOf(tokens), 0, most);
+/** A lookup behind a prompt. */
+const lookupOf = (prompt: readonly number[], prediction: readonly number[] | null = null) =>
+  new Lookup(
+    new LookupSource(
+      Int32Array.from(prompt),
+      prediction === null ? null : Int32Array.from(prediction),
+    ),
+  );
+
+/** A draft behind these tokens, of which the first `promptLength` are the prompt. */
+function draftOf(tokens: readonly number[], promptLength: number, prediction?: readonly number[]) {
+  const lookup = lookupOf(tokens.slice(0, promptLength), prediction ?? null);
+  const found = lookup.draft(listOf(tokens), 4);
   return found === null ? null : [...found];
 }
 
@@ -22,15 +31,30 @@ describe("[SP4] lookup in the sequence itself", () => {
     ["one token that repeats goes on", [7, 7, 7], [7, 7, 7, 7]],
     ["nothing", [], null],
   ])("%s", (_, tokens, draft) => {
-    expect(draftOf(tokens)).toEqual(draft);
+    for (const promptLength of [0, 1, tokens.length]) {
+      expect(draftOf(tokens, promptLength)).toEqual(draft);
+    }
   });
 
   test("it grows with the sequence", () => {
-    const lookup = new Lookup();
+    const lookup = lookupOf([1, 2, 3, 4]);
     const tokens = listOf([1, 2, 3, 4]);
-    expect(lookup.draft(tokens, 0, 3)).toBeNull();
+    expect(lookup.draft(tokens, 3)).toBeNull();
     for (const token of [1, 2]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 2, 3) ?? [])]).toEqual([3, 4, 1]);
+    expect([...(lookup.draft(tokens, 3) ?? [])]).toEqual([3, 4, 1]);
+  });
+
+  test("the prompt is found at any distance, and indexed once for all sequences", () => {
+    const prompt = Array.from({ length: 500 }, (_, at) => at);
+    const source = new LookupSource(Int32Array.from(prompt));
+    for (const sequence of [1, 2]) {
+      const tokens = listOf(prompt);
+      for (const token of [100 * sequence, 100 * sequence + 1]) tokens.push(token);
+      const found = new Lookup(source).draft(tokens, 3);
+      expect([...(found ?? [])]).toEqual([2, 3, 4].map((more) => 100 * sequence + more));
+    }
+    expect(source.prompt).toBe(source.prompt);
+    expect(source.prompt.length).toBe(500);
   });
 
   test("all places are found that a naive search finds, behind any text", () => {
@@ -58,23 +82,23 @@ describe("[SP4] lookup in the sequence itself", () => {
 
 describe("[SP4] lookup in a prediction", () => {
   test("the output follows it from its first token on", () => {
-    const lookup = new Lookup(Int32Array.of(5, 5, 5, 6, 5, 5, 7, 8));
+    const lookup = lookupOf([1, 2], [5, 5, 5, 6, 5, 5, 7, 8]);
     const tokens = listOf([1, 2]);
     tokens.push(5);
-    expect([...(lookup.draft(tokens, 1, 2) ?? [])]).toEqual([5, 5]);
+    expect([...(lookup.draft(tokens, 2) ?? [])]).toEqual([5, 5]);
     for (const token of [5, 5, 6]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 4, 3) ?? [])]).toEqual([5, 5, 7]);
+    expect([...(lookup.draft(tokens, 3) ?? [])]).toEqual([5, 5, 7]);
   });
 
   test("an output that leaves it is found again where it returns", () => {
-    const lookup = new Lookup(Int32Array.of(3, 4, 5, 6, 7, 8));
+    const lookup = lookupOf([1], [3, 4, 5, 6, 7, 8]);
     const tokens = listOf([1]);
-    for (const token of [9, 9, 9, 5, 6]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 5, 4) ?? [])]).toEqual([7, 8]);
+    for (const token of [9, 8, 9, 5, 6]) tokens.push(token);
+    expect([...(lookup.draft(tokens, 4) ?? [])]).toEqual([7, 8]);
   });
 
   test("one that says something else drafts nothing", () => {
-    expect(draftOf([1, 2, 3], 4, [7, 8, 9])).toBeNull();
+    expect(draftOf([1, 2, 3], 3, [7, 8, 9])).toBeNull();
   });
 });
 

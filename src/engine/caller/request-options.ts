@@ -18,6 +18,8 @@ import {
 export interface OptionScope {
   readonly text: ModelText;
   readonly vocabularySize: number;
+  /** Most tokens of a sequence. */
+  readonly contextTokensMax: number;
   /** Most sequences of one request: as many as may wait. */
   readonly sequencesMax: number;
   readonly warn: (message: string) => void;
@@ -53,7 +55,7 @@ export async function checkOptions(
 /** How much is drafted for the request, and what its prediction is. */
 async function draftsOf(
   { speculative: wanted, prediction }: SamplingParams,
-  { text, speculative: loaded }: OptionScope,
+  { text, speculative: loaded, contextTokensMax }: OptionScope,
   signal: AbortSignal | undefined,
 ): Promise<Pick<EngineRequest, "draftLengthMax" | "predictedTokenIds">> {
   const isLoaded = loaded.kind !== "off";
@@ -63,7 +65,8 @@ async function draftsOf(
   const ids = prediction === null || !isWanted ? null : await text.encode(prediction, signal);
   return {
     draftLengthMax: isWanted ? (own.length ?? loaded.lengthMax) : 0,
-    predictedTokenIds: ids === null ? null : Int32Array.from(ids),
+    // More than a sequence can have is never reached.
+    predictedTokenIds: ids === null ? null : Int32Array.from(ids).slice(0, contextTokensMax),
   };
 }
 

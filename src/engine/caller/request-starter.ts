@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { EngineError, systemClock } from "#base";
-import type { EngineRequest, GenerateOptions, ModelInfo, Prompt } from "#engine/protocol";
+import type { EngineRequest, GenerateOptions, Prompt } from "#engine/protocol";
 import { listenTo } from "./abort-listener.ts";
 import { ActiveRequest } from "./active-request.ts";
 import type { EngineClient } from "./engine-client.ts";
@@ -24,7 +24,7 @@ export interface StartOptions {
 export type StartPrompt = (prompt: Prompt, options: StartOptions) => Promise<ActiveRequest>;
 
 /** Limits of options and prompts. */
-type StartScope = OptionScope & Pick<ModelInfo, "contextTokensMax">;
+type StartScope = OptionScope;
 
 /** Starts requests in the engine from prompts and options, both of which it checks. */
 export class RequestStarter {

@@ -28,7 +28,7 @@ import {
   type StopRules,
   sequenceId,
 } from "#scheduler";
-import { Lookup } from "#speculative";
+import { Lookup, LookupSource } from "#speculative";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
@@ -94,10 +94,11 @@ export class RequestRecord {
     const candidates = this.#beams?.candidatesPerBeam ?? 0;
     this.#sampling = samplingOf(request, shape);
     const isFree = request.params.structuredOutput === null;
+    const source = lookupSourceOf(request);
     this.#tasks = new Map(
       this.sequences.map((sequence, index) => {
         const sampling = isFree ? this.#createSampling(index, null) : null;
-        return [sequence, createTask(request, shape, { index, candidates, sampling })];
+        return [sequence, createTask(request, shape, { index, candidates, sampling, source })];
       }),
     );
   }
@@ -327,12 +328,14 @@ interface TaskOptions {
   /** Of each beam's row; 0: the sequence samples. */
   readonly candidates: number;
   readonly sampling: SequenceSampling | null;
+  /** What its tokens are looked up in; null: nothing is drafted. */
+  readonly source: LookupSource | null;
 }
 
 function createTask(
   request: EngineRequest,
   shape: RequestShape,
-  { index, candidates, sampling }: TaskOptions,
+  { index, candidates, sampling, source }: TaskOptions,
 ): SequenceTask {
   const { params, promptTokenIds } = request;
   const { vocabularySize } = shape;
@@ -348,18 +351,22 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
-    drafter: drafterOf(request),
+    drafter: drafterOf(source, request.draftLengthMax),
     draft: null,
     sampledRow: -1,
     beamCandidates: candidates,
   };
 }
 
-/** Searches and grammars are not drafted for. */
-function drafterOf({ params, draftLengthMax, predictedTokenIds }: EngineRequest) {
+/** Null: nothing is drafted, as for searches and grammars. */
+function lookupSourceOf(request: EngineRequest): LookupSource | null {
+  const { params, draftLengthMax, promptTokenIds, predictedTokenIds } = request;
   const isOpen = params.beamWidth === null && params.structuredOutput === null;
-  if (!isOpen || draftLengthMax === 0) return null;
-  return new SequenceDrafter(new Lookup(predictedTokenIds), draftLengthMax);
+  return isOpen && draftLengthMax > 0 ? new LookupSource(promptTokenIds, predictedTokenIds) : null;
+}
+
+function drafterOf(source: LookupSource | null, lengthMax: number): SequenceDrafter | null {
+  return source === null ? null : new SequenceDrafter(new Lookup(source), lengthMax);
 }
 
 function samplingOf(request: EngineRequest, shape: RequestShape): RequestSampling {

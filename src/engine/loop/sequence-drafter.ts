@@ -18,9 +18,9 @@ export class SequenceDrafter {
   }
 
   /** Tokens behind the sequence's newest one; null: none are likely. */
-  next({ tokens, generatedTokens }: Sequence): Int32Array | null {
+  next({ tokens }: Sequence): Int32Array | null {
     const most = this.#length.next();
-    const found = most === 0 ? null : this.#lookup.draft(tokens, generatedTokens, most);
+    const found = most === 0 ? null : this.#lookup.draft(tokens, most);
     this.#finds = found !== null;
     return found;
   }
