@@ -11,7 +11,7 @@ const gramTokens = 2;
 const placesMax = 16;
 /** A match of this many tokens is as good as a longer one. */
 const matchTokensMax = 32;
-const firstCapacity = 256;
+const firstCapacity = 64;
 
 /** A place in a text, and how many tokens before it match the end of another text. */
 export interface Match {
@@ -30,16 +30,24 @@ export interface TokenSource {
  * the newest place to older ones. Appending costs a few operations for each token.
  */
 export class LookupText {
-  #tokens = new Int32Array(firstCapacity);
+  #tokens: Int32Array;
   /** By place: the next older place whose pair has the same hash; -1: none. */
-  #older = new Int32Array(firstCapacity);
-  /** By hash: the newest place. */
-  #newest = new Int32Array(firstCapacity).fill(-1);
+  #older: Int32Array;
+  /** By hash: the newest place. Its length is a power of two. */
+  #newest: Int32Array;
   #length = 0;
+
+  /** Empty, with room for `capacity` tokens before it grows. */
+  constructor(capacity: number = firstCapacity) {
+    const room = 2 ** Math.ceil(Math.log2(Math.max(capacity, firstCapacity)));
+    this.#tokens = new Int32Array(room);
+    this.#older = new Int32Array(room);
+    this.#newest = new Int32Array(room).fill(-1);
+  }
 
   /** A text of these tokens. */
   static of(tokens: Int32Array): LookupText {
-    const text = new LookupText();
+    const text = new LookupText(tokens.length);
     text.append(tokens);
     return text;
   }
@@ -168,8 +176,8 @@ export class LookupSource {
 /** Looks up what follows one sequence. Each sequence has its own. */
 export class Lookup {
   readonly #source: LookupSource;
-  /** The output, behind the end of the prompt, so that matches may begin there. */
-  readonly #own = new LookupText();
+  /** The output, behind the end of the prompt, so that matches may begin there; null before use. */
+  #text: LookupText | null = null;
   readonly #ownStart: number;
   /** Where the prediction goes on, if the output has followed it so far. */
   #predictedNext = 0;
@@ -185,19 +193,21 @@ export class Lookup {
    */
   draft(text: TokenSource, most: number): Int32Array | null {
     const { promptLength, prompt, predicted } = this.#source;
-    const known = this.#ownStart + this.#own.length;
-    this.#own.append(text.view(known, text.length));
+    this.#text ??= new LookupText();
+    const written = this.#text;
+    const known = this.#ownStart + written.length;
+    written.append(text.view(known, text.length));
     this.#predictedNext += text.length - Math.max(known, promptLength);
     const tail = text.view(Math.max(0, text.length - matchTokensMax), text.length);
     const expected = predicted?.find(tail, this.#predictedNext) ?? null;
-    const own = this.#own.find(tail, 0);
+    const own = written.find(tail, 0);
     const given = prompt.find(tail, 0);
     if (expected !== null) this.#predictedNext = expected.next;
     const longest = Math.max(own?.matched ?? 0, given?.matched ?? 0);
     if (predicted !== null && expected !== null && expected.matched >= longest) {
       return predicted.from(expected.next, most, false);
     }
-    if (own !== null && own.matched === longest) return this.#own.from(own.next, most, true);
+    if (own !== null && own.matched === longest) return written.from(own.next, most, true);
     return given === null ? null : prompt.from(given.next, most, false);
   }
 }
