@@ -9,6 +9,7 @@ import { generatedTokensMax } from "./stop.ts";
  */
 export function planDrafts(draft: PlanDraft): void {
   const { items, state, ledger } = draft;
+  if (!items.some(({ sequence }) => sequence.draftTokens > 0)) return;
   let rows = state.sampledRowsMax - sampledRows(draft);
   for (const [place, item] of items.entries()) {
     const { sequence, start, count } = item;

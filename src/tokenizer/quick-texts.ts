@@ -1,5 +1,5 @@
 /** Tells whether a short text is encoded in a short time, whatever the text is. */
-import { isObject, type Json } from "./tokenizer-files.ts";
+import { byteLevelWords, isObject, type Json } from "./tokenizer-files.ts";
 
 const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 const SHORT_CONTRACTIONS = "'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])";
@@ -10,8 +10,7 @@ const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const QUICK_PATTERNS: ReadonlySet<string> = new Set([
   "\\p{N}",
   "\\p{N}{1,3}",
-  // GPT-2
-  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  byteLevelWords,
   // Llama 3, Qwen 2 and 3, and both with the contractions written out
   ...[CONTRACTIONS, SHORT_CONTRACTIONS].flatMap((contractions) =>
     ["\\p{N}", "\\p{N}{1,3}"].map((digits) => `${contractions}|${WORDS}|${digits}|${REST}`),

@@ -135,7 +135,7 @@ function tokensOf(model: Json, added: readonly AddedToken[]): (string | undefine
 }
 
 /** GPT-2's pattern that splits text into words; `ByteLevel` with `use_regex` uses it. */
-const byteLevelWords =
+export const byteLevelWords =
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 /**

@@ -50,7 +50,8 @@ export class Tokenizer {
   /** Whether `encodeNow` takes a short time for any short text. */
   readonly encodesQuickly: boolean;
   readonly #encoder: HuggingFaceTokenizer;
-  readonly #createFramer: () => HuggingFaceTokenizer;
+  /** Makes an encoder without the parts that may take long; null: the ordinary one is quick. */
+  readonly #createFramer: (() => HuggingFaceTokenizer) | null;
   #frame: TokenFrame | null = null;
   /** Initial stages; each stream forks them, none is pushed to. */
   readonly #stages: readonly Stage[];
@@ -66,10 +67,7 @@ export class Tokenizer {
     this.#stages = createStages(json.decoder);
     this.encodesQuickly = encodesQuickly(json);
     this.#encoder = createEncoder(json, config);
-    // Only the post-processor puts ids around a text; other parts may take long for any text.
-    const framing = { ...json, normalizer: null, pre_tokenizer: null };
-    this.#createFramer = () =>
-      this.encodesQuickly ? this.#encoder : createEncoder(framing, config);
+    this.#createFramer = this.encodesQuickly ? null : framerOf(json, config);
     this.#bytesPerToken = bytesPerToken(json, this.vocabulary);
   }
 
@@ -106,7 +104,7 @@ export class Tokenizer {
 
   /** The ids that `addSpecialTokens` puts around a text. */
   get frame(): TokenFrame {
-    this.#frame ??= frameOf(this.#createFramer());
+    this.#frame ??= frameOf(this.#createFramer?.() ?? this.#encoder);
     return this.#frame;
   }
 
@@ -136,6 +134,15 @@ export class Tokenizer {
     if (this.#bytesPerToken === null) return 0;
     return Math.ceil(Buffer.byteLength(text) / this.#bytesPerToken);
   }
+}
+
+/**
+ * Only the post-processor puts ids around a text. Keeps the files, which have millions of objects:
+ * a function of its own, so that quick tokenizers do not.
+ */
+function framerOf(json: Json, config: Json): () => HuggingFaceTokenizer {
+  const framing = { ...json, normalizer: null, pre_tokenizer: null };
+  return () => createEncoder(framing, config);
 }
 
 /** What the encoder puts around a text. */

@@ -8,9 +8,9 @@ import { plainIds } from "./plain-ids.ts";
 
 /**
  * Texts up to this many UTF-16 units are encoded on the calling thread, where the tokenizer has
- * only known parts. Ordinary texts cost less
- * there than a round trip to a thread (35 µs, and as much to send), and the worst found (spaces,
- * unknown characters) 1 to 3 ms: 2026-11-22, AMD EPYC, 2 cores, shared.
+ * only known parts. Ordinary texts cost less there than a round trip to a thread (35 µs, and as
+ * much to send), and the worst found (spaces, unknown characters) 1 to 3 ms: 2026-11-22, AMD EPYC,
+ * 2 cores, shared.
  */
 const INLINE_UNITS_MAX = 512;
 

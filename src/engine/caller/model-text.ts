@@ -131,8 +131,8 @@ export class ModelText {
     const tokenizer = this.require("forbid words");
     const size = words.reduce((sum, word) => sum + word.length, 0);
     const isSmall = words.length <= INLINE_WORDS_MAX && size <= INLINE_WORD_UNITS_MAX;
-    if ((isSmall && tokenizer.encodesQuickly) || this.#pool === null)
-      return badWordTokens(tokenizer, words);
+    const isQuick = isSmall && tokenizer.encodesQuickly;
+    if (isQuick || this.#pool === null) return badWordTokens(tokenizer, words);
     return this.#pool.run({ kind: "badWords", words }, { size: size * WORD_COST, signal });
   }
 

@@ -50,7 +50,8 @@ export class CommandRunner implements ModelRunner {
     const { builder, executor, writer } = this.#parts;
     const { items, rows, command } = await this.#orMoves(moves, () => {
       const items = itemsOf(planned, tasks);
-      const rows = items.filter(isSampling).flatMap(samplingRows);
+      const rows: SamplingRow[] = [];
+      for (const item of items) if (isSampling(item)) addRows(item, rows);
       const sampling = rows.length === 0 ? null : writer.batch(rows);
       return { items, rows, command: builder.build(items, { moves, sampling }) };
     });
@@ -98,19 +99,18 @@ export class CommandRunner implements ModelRunner {
   }
 }
 
-/** The row of the newest token, then one for each drafted token. */
-function samplingRows({ planned, task }: StepItem): SamplingRow[] {
+/** Adds the row of the newest token, then one for each drafted token. */
+function addRows({ planned, task }: StepItem, rows: SamplingRow[]): void {
   const { sampling, draft } = task;
   assert(sampling !== null, "A sequence samples after its grammar is compiled");
   const position = planned.start + planned.count;
   const awaitedTokens = position - planned.sequence.tokens.length;
-  const rows: SamplingRow[] = [{ sampling, position, awaitedTokens }];
+  rows.push({ sampling, position, awaitedTokens });
   for (let drafted = 1; drafted <= planned.drafted; drafted++) {
     const path = draft?.tokens.subarray(1, 1 + drafted);
     assert(path !== undefined, "Cannot sample behind a draft that is not there");
     rows.push({ sampling, position: position + drafted, drafted: path });
   }
-  return rows;
 }
 
 /** Records where the next step finds the sampled tokens. */
