@@ -1,6 +1,7 @@
 /**
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
- *   [--streams 1,4,16] [--tokens 200] [--model models/pocket]
+ *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
+ *   [--width 1]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
@@ -14,6 +15,8 @@ import { describeMachine, median } from "./machine.mjs";
 const { values: flags } = readFlags({
   options: {
     model: { type: "string", default: "models/pocket" },
+    device: { type: "string", default: "cpu" },
+    width: { type: "number", default: 1, min: 1 },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
     quantization: { type: "string", default: "none" },
@@ -35,8 +38,8 @@ const TEXTS = {
 };
 
 async function load(speculative) {
-  const { dtype, quantization } = flags;
-  return await LLM.load(flags.model, { device: "cpu", dtype, quantization, speculative });
+  const { model, device, dtype, quantization } = flags;
+  return await LLM.load(model, { device, dtype, quantization, speculative });
 }
 
 /** Seconds and tokens of some equal requests at once. */
@@ -80,7 +83,10 @@ async function compare(llms, task) {
   };
 }
 
-const llms = { off: await load({ kind: "off" }), on: await load({ kind: "lookup" }) };
+const llms = {
+  off: await load({ kind: "off" }),
+  on: await load({ kind: "lookup", width: flags.width }),
+};
 const results = {};
 for (const streams of flags.streams) {
   for (const [name, text] of Object.entries(TEXTS)) {

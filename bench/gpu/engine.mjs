@@ -4,9 +4,9 @@
 //
 // Models through the whole engine (LLM.load) on the cuda device, in fp32 beside what Hugging Face
 // computed: tokens alone, in batches, in chunks and by preemption, logits, beams; samples, forks,
-// swaps, all levels of the cache, windows and 8-bit keys beside the engine's own plain run. Then
-// weights in fewer bits, an encoder, constrained output, and the bundled model if it is there; and
-// many requests beside planted failures: of the device, of grammars, of begin and commit.
+// swaps, all levels of the cache, windows, 8-bit keys and drafts beside the engine's own plain run.
+// Then weights in fewer bits, an encoder, constrained output, and the bundled model if it is there;
+// and many requests beside planted failures: of the device, of grammars, of begin and commit.
 // Prints failures, a line per suite, and exits 1 if anything failed.
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -22,6 +22,7 @@ const contracts = openBuilt();
 const { engineParityContract } = await import(new URL("engine-parity.js", contracts));
 const { engineFaultsContract } = await import(new URL("engine-faults.js", contracts));
 const { cacheModesContract } = await import(new URL("engine-parity/cache-modes.js", contracts));
+const { speculationContract } = await import(new URL("speculation.js", contracts));
 const { decoderFixtures, fixturePath, openRecordedModel, worstDifference } = await import(
   new URL("recorded-model.js", contracts)
 );
@@ -149,6 +150,8 @@ describe("cache", () =>
     ...{ device, cuda, together: decoderFixtures, varied: ["llama"] },
     apart: ["llama", "gemma2", "mistral-sliding-window"],
   }));
+describe("drafts", () =>
+  speculationContract({ device, cuda, fixtures: decoderFixtures, varied: "llama" }));
 describe("faults", () => engineFaultsContract({ device, cuda, requests: flags["fault-requests"] }));
 describe("formats", () =>
   describe.for(["llama", "gemma2", "qwen3-moe", "gpt2"])("%s", formatTests));

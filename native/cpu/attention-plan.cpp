@@ -20,15 +20,31 @@ int64_t costOf(const AttentionItem& item) {
 
 RowMask AttentionJob::maskOf(int sequence, int row) const {
   const int context = contextLengths[sequence];
-  if (everyone) return {0, 0, context, 0, nullptr};
+  if (everyone) return {0, 0, context, 0, 0, nullptr};
   const int firstNew = context - queryRows(sequence);
   const int token = row / group();
   const int own = firstNew + token;
-  const int begin = window > 0 ? std::max(0, own - window + 1) : 0;
-  if (treeMask == nullptr) return {std::min(sinks, own + 1), begin, own + 1, 0, nullptr};
-  const int end = static_cast<int>(std::min<int64_t>(context, firstNew + treeWords * 32));
-  const uint32_t* bits = treeMask + (queryStarts[sequence] + token) * treeWords;
-  return {0, begin, end, firstNew, bits};
+  const auto windowBegin = [&](int position) {
+    return window > 0 ? std::max(0, position - window + 1) : 0;
+  };
+  if (treeMask == nullptr) {
+    return {std::min(sinks, own + 1), windowBegin(own), own + 1, 0, 0, nullptr};
+  }
+  const uint32_t* const hidden = treeMask + (queryStarts[sequence] + token) * treeWords;
+  int hiddenRows = 0;
+  for (int64_t word = 0; word < treeWords; ++word) hiddenRows += __builtin_popcount(hidden[word]);
+  const int treeEnd = static_cast<int>(std::min<int64_t>(context, firstNew + treeWords * 32));
+  return {0, windowBegin(own - hiddenRows), own + 1, firstNew, treeEnd, hidden};
+}
+
+int AttentionJob::beginOf(int sequence, int first, int count) const {
+  int begin = maskOf(sequence, first).begin;
+  // Nodes of a tree that are siblings have the same position: later rows may begin earlier.
+  if (window == 0 || treeMask == nullptr) return begin;
+  for (int row = first + 1; row < first + count; ++row) {
+    begin = std::min(begin, maskOf(sequence, row).begin);
+  }
+  return begin;
 }
 
 void AttentionPlan::make(const AttentionJob& job) {
@@ -55,7 +71,7 @@ int64_t AttentionPlan::addItems(const AttentionJob& job, int sequence) {
   // together.
   for (int first = (rows - 1) / kItemRows * kItemRows; first >= 0; first -= kItemRows) {
     const int count = std::min(kItemRows, rows - first);
-    const int begin = job.maskOf(sequence, first).begin;
+    const int begin = job.beginOf(sequence, first, count);
     const RowMask last = job.maskOf(sequence, first + count - 1);
     const int segmentEnd = last.end > begin ? segmentsOf(last.end) : 0;
     const int segment = std::min(begin / kSegmentTokens, segmentEnd);

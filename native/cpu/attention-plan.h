@@ -39,6 +39,8 @@ struct AttentionJob {
 
   // `row` = token * group + head, counted inside the sequence and the kv head's group.
   RowMask maskOf(int sequence, int row) const;
+  // First position beside the sinks that one of `count` rows sees.
+  int beginOf(int sequence, int first, int count) const;
 };
 
 // An item is up to kItemRows rows of one kv head of one sequence.

@@ -24,7 +24,7 @@ void capGroup(float* scores, float softcap) {
 std::pair<float, float> weightsInPlace(float* scores, const RowMask& mask, const WeightSite& site) {
   const int begin = site.group * kGroupTokens;
   const int end = site.groupEnd * kGroupTokens;
-  const int plainEnd = mask.treeBits == nullptr ? mask.end : std::min(mask.end, mask.treeStart);
+  const int plainEnd = mask.hidden == nullptr ? mask.end : std::min(mask.end, mask.treeStart);
   F32 maxima = broadcast(kMasked);
   for (int i = begin; i < end; i += kGroupTokens) {
     if (site.softcap > 0) capGroup(scores + i, site.softcap);

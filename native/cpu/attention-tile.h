@@ -32,20 +32,20 @@ namespace perigee {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end. From treeStart on,
-// position p is visible only where its bit in treeBits is set.
+// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end, but in a token
+// tree, treeStart <= p < treeEnd, only those whose bit in `hidden` is not set.
 struct RowMask {
   int sinkEnd;
   int begin, end;
-  int treeStart;
-  const uint32_t* treeBits;  // null: no tree
+  int treeStart, treeEnd;
+  const uint32_t* hidden;  // null: no tree
 
   bool sees(int position) const {
     if (position < sinkEnd) return true;
     if (position < begin || position >= end) return false;
-    if (treeBits == nullptr || position < treeStart) return true;
+    if (hidden == nullptr || position < treeStart || position >= treeEnd) return true;
     const int bit = position - treeStart;
-    return (treeBits[bit / 32] >> (bit % 32)) & 1;
+    return ((hidden[bit / 32] >> (bit % 32)) & 1) == 0;
   }
 };
 

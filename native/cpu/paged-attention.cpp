@@ -142,7 +142,9 @@ class PagedAttention {
 
     if (item.states < 0) space.total.clear(item.rows);
     const RowTile& last = tiles[tileCount - 1];
-    const SeenPositions seen = {last.sinkEnd, tiles[0].begin, last.end};
+    int begin = last.begin;
+    for (int t = 0; t + 1 < tileCount; ++t) begin = std::min(begin, tiles[t].begin);
+    const SeenPositions seen = {last.sinkEnd, begin, last.end};
     for (int segment = task.begin; segment < task.end; ++segment) {
       const SegmentView<T> view =
           reader_.view(item, item.segmentAt(segment), seen, space.gathered);

@@ -40,8 +40,15 @@ struct PrefillKvTiles {
     end = last.end;
     count = sinkTiles + tilesOf(end - begin);
     fullBegin = max(last.begin, last.sinkEnd);
-    treeStart = first.treeBits == nullptr ? 0x7fffffff : first.treeStart;
+    treeStart = first.hidden == nullptr ? 0x7fffffff : first.treeStart;
     fullEnd = min(first.end, treeStart);
+    if (!input.rows.beginsVary()) return;
+    for (int row = 1; row < tile.count; ++row) {
+      const int own = input.rows.maskOf(tile.sequence, tile.token(row)).begin;
+      begin = min(begin, own);
+      fullBegin = max(fullBegin, own);
+    }
+    count = tilesOf(end - begin);
   }
 
   __device__ bool ofSinks(int kvTile) const { return kvTile < sinkTiles; }
@@ -72,7 +79,7 @@ __device__ __forceinline__ uint32_t maskWord(const RowMask& mask, int start, boo
   if (sinks) return bitsBetween(-start, mask.sinkEnd - start);
   const int begin = max(mask.begin, mask.sinkEnd);
   const uint32_t seen = bitsBetween(begin - start, mask.end - start);
-  if (mask.treeBits == nullptr || start + 32 <= mask.treeStart) return seen;
+  if (mask.hidden == nullptr || start + 32 <= mask.treeStart || start >= mask.treeEnd) return seen;
   uint32_t bits = 0;
   for (int i = 0; i < 32; ++i) {
     if (((seen >> i) & 1u) != 0 && mask.sees(start + i)) bits |= 1u << i;

@@ -147,13 +147,14 @@ class PrefillSource {
   }
 
   /// Whether any row of the tile sees this position of a token tree. Positions that no row sees are
-  /// not read: they may never have been written and hold NaN, and NaN times a weight of 0 is NaN.
+  /// not read: they may hold NaN, and NaN times a weight of 0 is NaN.
   __device__ bool isSeenInTree(int at) const {
     const int words = input.rows.treeWords;
     const int bit = at - kvTiles.treeStart;
-    for (int token = tile.token(0); token <= tile.token(tile.count - 1); ++token) {
+    if (bit >= 32 * words) return true;
+    for (int token = max(bit, tile.token(0)); token <= tile.token(tile.count - 1); ++token) {
       const int64_t row = tile.firstToken + token;
-      if ((input.rows.treeMask[row * words + bit / 32] >> (bit % 32)) & 1u) return true;
+      if (((input.rows.treeMask[row * words + bit / 32] >> (bit % 32)) & 1u) == 0) return true;
     }
     return false;
   }

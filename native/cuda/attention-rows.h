@@ -12,21 +12,22 @@ namespace perigee {
 constexpr int kTileRows = 8;
 constexpr int kSegmentTokens = 256;
 
-/// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end. From treeStart on,
-/// position p is visible only where its bit in treeBits is set.
+/// Attention mask of a row: it sees positions p < sinkEnd, and begin <= p < end, but in a token
+/// tree, treeStart <= p < treeEnd, only those whose bit in `hidden` is not set.
 struct RowMask {
   int sinkEnd;
   int begin;
   int end;
   int treeStart;
-  const uint32_t* treeBits;  // null: no tree
+  int treeEnd;
+  const uint32_t* hidden;  // null: no tree
 
   __device__ bool sees(int position) const {
     if (position < sinkEnd) return true;
     if (position < begin || position >= end) return false;
-    if (treeBits == nullptr || position < treeStart) return true;
+    if (hidden == nullptr || position < treeStart || position >= treeEnd) return true;
     const int bit = position - treeStart;
-    return (treeBits[bit / 32] >> (bit % 32)) & 1u;
+    return ((hidden[bit / 32] >> (bit % 32)) & 1u) == 0;
   }
 
   /// Whether any position of a segment may be visible.
@@ -55,11 +56,22 @@ struct AttentionRows {
     const int first = queryStarts[sequence];
     const int firstNew = context - (queryStarts[sequence + 1] - first);
     const int own = firstNew + token;
-    const int begin = window > 0 ? max(0, own - window + 1) : 0;
-    if (treeMask == nullptr) return {min(sinks, own + 1), begin, own + 1, 0, nullptr};
-    const uint32_t* const bits = treeMask + static_cast<int64_t>(first + token) * treeWords;
-    return {0, begin, min(context, firstNew + treeWords * 32), firstNew, bits};
+    if (treeMask == nullptr) {
+      return {min(sinks, own + 1), windowBegin(own), own + 1, 0, 0, nullptr};
+    }
+    const uint32_t* const hidden = treeMask + static_cast<int64_t>(first + token) * treeWords;
+    int hiddenRows = 0;
+    for (int word = 0; word < treeWords; ++word) hiddenRows += __popc(hidden[word]);
+    const int treeEnd = min(context, firstNew + treeWords * 32);
+    return {0, windowBegin(own - hiddenRows), own + 1, firstNew, treeEnd, hidden};
   }
+
+  __device__ int windowBegin(int position) const {
+    return window > 0 ? max(0, position - window + 1) : 0;
+  }
+
+  /// Whether rows may begin in another order than theirs: siblings in a tree have one position.
+  __device__ bool beginsVary() const { return treeMask != nullptr && window > 0; }
 
   __device__ int rowsOf(int sequence, int group) const {
     return (queryStarts[sequence + 1] - queryStarts[sequence]) * group;

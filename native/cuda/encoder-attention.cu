@@ -62,7 +62,7 @@ perigee_encoder_attention(const __grid_constant__ EncoderAttentionParams p) {
 
   // 1. Every row sees the whole sequence.
   if (threadIdx.x < kTileRows) {
-    tile.masks[threadIdx.x] = {0, 0, tokens, 0, nullptr};
+    tile.masks[threadIdx.x] = {0, 0, tokens, 0, 0, nullptr};
     tile.totalMax[threadIdx.x] = -infinity();
     tile.totalSum[threadIdx.x] = 0.0f;
   }

@@ -168,7 +168,10 @@ perigee_attend_segments(const __grid_constant__ PagedAttentionParams p) {
   // window.
   const RowMask first = p.input.rows.maskOf(job.rows.sequence, job.token(0));
   const RowMask last = p.input.rows.maskOf(job.rows.sequence, job.token(job.rows.count - 1));
-  const RowMask all = {last.sinkEnd, first.begin, last.end, 0, nullptr};
+  RowMask all = {last.sinkEnd, first.begin, last.end, 0, 0, nullptr};
+  for (int row = 1; p.input.rows.beginsVary() && row < job.rows.count; ++row) {
+    all.begin = min(all.begin, p.input.rows.maskOf(job.rows.sequence, job.token(row)).begin);
+  }
   if (!all.reaches(segment)) return;
 
   openTile(tile, p, job);

@@ -16,6 +16,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "scheduler.policy": "scheduling-policy",
     "speculative.kind": "speculative",
     "speculative.lengthMax": "speculative-length-max",
+    "speculative.width": "speculative-width",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",
     servedName: null,

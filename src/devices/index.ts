@@ -3,6 +3,7 @@
  *
  *   device.ts           the contract: memory, weights, KV pool and moves of its blocks
  *   ops.ts              the contract: ops of a step, with shapes
+ *   attention-inputs.ts inputs of the ops of attention, and of moves of tokens
  *   device-data.ts      formats of weights and KV, handles of a device's memory
  *   op-table.ts         makes a device's methods from its functions
  *   block-pairs.ts      checks the lists of moves

@@ -70,6 +70,7 @@ export type { RowEdits, RowMasks, SamplingBatch } from "./sampling-batch.ts";
 export {
   DRAFT_KINDS,
   DRAFT_LENGTH_MAX,
+  DRAFT_WIDTH_MAX,
   type SamplingOptions,
   SamplingParams,
   StructuredOutput,

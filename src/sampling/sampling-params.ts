@@ -73,6 +73,8 @@ const RepetitionDetection = z
 export const DRAFT_KINDS = ["lookup"] as const;
 /** Drafted tokens of a sequence in one step: with the token before them, the nodes of a tree. */
 export const DRAFT_LENGTH_MAX = 63;
+/** Continuations of a sequence in one step. */
+export const DRAFT_WIDTH_MAX = 16;
 
 const kindLengthMax = 64;
 
@@ -87,7 +89,13 @@ const RequestDrafts = z.union([
       .min(1)
       .max(DRAFT_LENGTH_MAX)
       .optional()
-      .describe("Most drafted tokens in one step. Default: the model's."),
+      .describe("Most drafted tokens in one step, of one continuation. Default: the model's."),
+    width: z
+      .int()
+      .min(1)
+      .max(DRAFT_WIDTH_MAX)
+      .optional()
+      .describe("Most drafted continuations in one step. Default: the model's."),
   }),
 ]);
 

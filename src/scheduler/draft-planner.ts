@@ -36,7 +36,7 @@ function wantedTokens({ state }: PlanDraft, item: PlannedSequence): number {
   const { sequence, samples, count } = item;
   const { draftTokens, stop, promptLength, generatedTokens, awaitedTokens } = sequence;
   const decodes = samples && sequence.state.phase === "decoding" && !sequence.isBeam;
-  if (draftTokens === 0 || !decodes || awaitedTokens > 0) return 0;
+  if (draftTokens === 0 || !decodes || awaitedTokens > 0 || count > 1) return 0;
   const { contextTokensMax, needs } = state;
   const room = generatedTokensMax(stop, { promptLength, contextTokensMax }) - generatedTokens;
   return Math.min(draftTokens, room - 1, needs.chunkTokens - count);

@@ -1,5 +1,13 @@
 /** How many tokens to draft for one sequence, by what was confirmed of its earlier drafts. */
 
+/** How much may be drafted of one sequence in one step. */
+export interface DraftShape {
+  /** Drafted tokens of one continuation, at most. */
+  readonly length: number;
+  /** Continuations, at most. */
+  readonly width: number;
+}
+
 const firstLength = 4;
 /** Most steps without a draft after drafts of which nothing was confirmed. */
 const restMax = 64;

@@ -8,6 +8,16 @@
  *
  * @module
  */
-export { DraftLength } from "./draft-length.ts";
+export { DraftLength, type DraftShape } from "./draft-length.ts";
 export { Lookup, LookupSource, LookupText } from "./lookup.ts";
-export { chainOf, checkTree, confirmedPath, isChain, type TokenTree } from "./token-tree.ts";
+export {
+  chainOf,
+  checkTree,
+  confirmedPath,
+  hideBranches,
+  isChain,
+  pathTo,
+  type TokenTree,
+  type TreeRows,
+  treeOf,
+} from "./token-tree.ts";

@@ -4,6 +4,7 @@
  * SuffixDecoding (Oliaro et al. 2024) that the longest match is the best.
  */
 import { intAt } from "#base";
+import type { DraftShape } from "./draft-length.ts";
 
 /** Tokens of a match that are hashed: shorter matches are not found. */
 const gramTokens = 2;
@@ -82,6 +83,21 @@ export class LookupText {
       place = intAt(this.#older, place);
     }
     return best;
+  }
+
+  /** The newest places whose pair is the end of `tail`, each with what matches before it. */
+  matches(tail: Int32Array): Match[] {
+    const end = tail.length;
+    const found: Match[] = [];
+    if (end < gramTokens) return found;
+    let place = this.#first(intAt(tail, end - 2), intAt(tail, end - 1));
+    for (let tried = 0; place >= 0 && tried < placesMax; tried++) {
+      const next = place + gramTokens;
+      const matched = next < this.#length ? this.#matched(tail, next) : 0;
+      if (matched >= gramTokens) found.push({ next, matched });
+      place = intAt(this.#older, place);
+    }
+    return found;
   }
 
   /**
@@ -188,10 +204,11 @@ export class Lookup {
   }
 
   /**
-   * At most `most` tokens behind `text`, the sequence so far, whose first tokens are the prompt;
-   * null: nothing is found. The sequence may only have grown since the last call.
+   * Continuations of `text`, the sequence so far, whose first tokens are the prompt; the likeliest
+   * first, at most `width`, which may begin alike. The sequence may only have grown since the last
+   * call. Others than the first are half as long at most: they rarely are what follows.
    */
-  draft(text: TokenSource, most: number): Int32Array | null {
+  draft(text: TokenSource, { length, width }: DraftShape): Int32Array[] {
     const { promptLength, prompt, predicted } = this.#source;
     this.#text ??= new LookupText();
     const written = this.#text;
@@ -199,6 +216,22 @@ export class Lookup {
     written.append(text.view(known, text.length));
     this.#predictedNext += text.length - Math.max(known, promptLength);
     const tail = text.view(Math.max(0, text.length - matchTokensMax), text.length);
+    const best = this.#best(tail, length, { prompt, predicted, written });
+    if (best === null || width === 1) return best === null ? [] : [best];
+    const others = [prompt, written, ...(predicted === null ? [] : [predicted])]
+      .flatMap((source) => source.matches(tail).map((match) => ({ source, ...match })))
+      .sort((one, other) => other.matched - one.matched);
+    const branches = [best];
+    for (const { source, next } of others) {
+      if (branches.length === width) break;
+      const tokens = source.from(next, Math.ceil(length / 2), source === written);
+      if (branches.every((branch) => !beginsWith(branch, tokens))) branches.push(tokens);
+    }
+    return branches;
+  }
+
+  /** The continuation behind the longest match; null: nothing is found. */
+  #best(tail: Int32Array, most: number, { prompt, predicted, written }: Texts): Int32Array | null {
     const expected = predicted?.find(tail, this.#predictedNext) ?? null;
     const own = written.find(tail, 0);
     const given = prompt.find(tail, 0);
@@ -210,4 +243,15 @@ export class Lookup {
     if (own !== null && own.matched === longest) return written.from(own.next, most, true);
     return given === null ? null : prompt.from(given.next, most, false);
   }
+}
+
+/** What is looked up in. */
+interface Texts {
+  readonly prompt: LookupText;
+  readonly predicted: LookupText | null;
+  readonly written: LookupText;
+}
+
+function beginsWith(tokens: Int32Array, others: Int32Array): boolean {
+  return others.every((token, place) => tokens[place] === token);
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe } from "vitest";
 import type { Device } from "#devices";
 import { attentionOps } from "./device-ops/attention.ts";
 import { batchIndependence } from "./device-ops/batch-independence.ts";
-import { blockMoves } from "./device-ops/block-moves.ts";
+import { blockMoves, tokenMoves } from "./device-ops/block-moves.ts";
 import { extremes } from "./device-ops/extremes.ts";
 import { linearActivateOps } from "./device-ops/linear-activate.ts";
 import { logitOps } from "./device-ops/logits.ts";
@@ -28,6 +28,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     attentionOps(() => pair);
     batchIndependence(() => pair);
     blockMoves(() => pair.tested);
+    tokenMoves(() => pair.tested);
     quantisedKv(() => pair);
     windowOps(() => pair);
     logitOps(() => pair);

@@ -23,6 +23,7 @@ const table: OpTable<Call[]> = {
   add: record("add"),
   ropeKvWrite: record("ropeKvWrite"),
   pagedAttention: record("pagedAttention"),
+  moveTokens: record("moveTokens"),
   encoderAttention: record("encoderAttention"),
   mixtureOfExperts: record("mixtureOfExperts"),
   gatherRows: record("gatherRows"),

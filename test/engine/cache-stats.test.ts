@@ -82,7 +82,7 @@ async function postedTypes(msPerLook: number, maxTokens: number): Promise<FromEn
     badWordTokenIds: [],
     thinking: null,
     promptLogits: false,
-    ...{ draftLengthMax: 0, predictedTokenIds: null },
+    ...{ draftShape: null, predictedTokenIds: null },
   };
   const types: FromEngine["type"][] = [];
   const post = (message: FromEngine) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Sequence } from "#scheduler";
-import { Lookup, LookupSource } from "#speculative";
+import { chainOf, Lookup, LookupSource } from "#speculative";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { SequenceDrafter } from "../../src/engine/loop/sequence-drafter.ts";
 import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
@@ -24,8 +24,11 @@ function countsOf(steps: readonly (readonly [number, number])[]) {
 function taskOf(_: Sequence): SequenceTask {
   return {
     ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
-    ...{ sampledRow: -1, hiddenPool: null, draft: null },
-    drafter: new SequenceDrafter(new Lookup(new LookupSource(new Int32Array())), 8),
+    ...{ sampledRow: -1, hiddenPool: null, draft: chainOf(0, [1, 2, 3]) },
+    drafter: new SequenceDrafter(new Lookup(new LookupSource(new Int32Array())), {
+      length: 8,
+      width: 1,
+    }),
   };
 }
 

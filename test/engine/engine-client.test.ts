@@ -47,7 +47,7 @@ class ClientUnderTest {
       badWordTokenIds: [],
       thinking: null,
       promptLogits: false,
-      ...{ draftLengthMax: 0, predictedTokenIds: null },
+      ...{ draftShape: null, predictedTokenIds: null },
     };
     const active = new ActiveRequest({
       request,

@@ -100,6 +100,7 @@ const keeping: Readonly<Record<string, Change>> = {
   engineThread: { to: { engineThread: true } },
   "speculative.kind": { to: { "speculative.kind": "lookup" } },
   "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
+  "speculative.width": { to: { "speculative.kind": "lookup", "speculative.width": 3 } },
   "limits of requests": {
     to: { unreadTokensMax: 8, promptLogprobsMax: 1000, promptBytesMax: 2 ** 20 },
   },

@@ -16,7 +16,7 @@ function addOf(key: number, extraArgs: Record<string, unknown> | null = null): A
     ...{ key, requestId: String(key), promptTokenIds: Int32Array.of(1), seed: 0n, cacheSalt: null },
     params: { ...SamplingParams.parse({}), extraArgs },
     ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
-    ...{ draftLengthMax: 0, predictedTokenIds: null },
+    ...{ draftShape: null, predictedTokenIds: null },
   };
   return { type: "add", request };
 }

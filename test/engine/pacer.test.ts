@@ -36,7 +36,7 @@ function requestOf(key: number, params: Record<string, unknown> = {}): EngineReq
     ...{ key, requestId: String(key), promptTokenIds: Int32Array.of(1), seed: 0n, cacheSalt: null },
     params: SamplingParams.parse({ maxTokens: 100, ...params }),
     ...{ retention: null, priority: 0, badWordTokenIds: [], thinking: null, promptLogits: false },
-    ...{ draftLengthMax: 0, predictedTokenIds: null },
+    ...{ draftShape: null, predictedTokenIds: null },
   };
 }
 

@@ -13,6 +13,7 @@ import { CommandBuilder } from "../../src/engine/loop/command-builder.ts";
 import { CommandRunner } from "../../src/engine/loop/command-runner.ts";
 import { Engine, type StructuredCompiler } from "../../src/engine/loop/engine.ts";
 import type { ModelRunner, StartedStep, StepWork } from "../../src/engine/loop/model-runner.ts";
+import { TREE_NODES_MAX } from "../../src/engine/loop/sequence-drafter.ts";
 import type { StepExecutor } from "../../src/engine/loop/step-executor.ts";
 import type { EngineRequest, StepOutput } from "../../src/engine/protocol/protocol.ts";
 import { ScriptedExecutor, type StepHook } from "./scripted-executor.ts";
@@ -67,6 +68,7 @@ export class ScriptedEngine implements ModelRunner {
       builder: new CommandBuilder({
         ...{ stepTokensMax, sequencesMax, blockTokens, groups: cache.groupCount },
         blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
+        treeTokensMax: TREE_NODES_MAX,
       }),
       writer: new BatchWriter({ rowsMax: sequencesMax, vocabularySize: 1000 }),
     });
@@ -86,6 +88,7 @@ export class ScriptedEngine implements ModelRunner {
           newPool: () => new RowPool(2, meanPooling),
         }),
         promptLogprobsMax: 100,
+        treePathMax: TREE_NODES_MAX,
       },
       createCompiler: (vocabulary) =>
         createCompiler?.() ??
@@ -153,7 +156,7 @@ const blankRequest: Omit<EngineRequest, "key" | "promptTokenIds" | "params"> = {
   badWordTokenIds: [],
   thinking: null,
   promptLogits: false,
-  draftLengthMax: 0,
+  draftShape: null,
   predictedTokenIds: null,
 };
 

@@ -20,7 +20,7 @@ const request: EngineRequest = {
   badWordTokenIds: [],
   thinking: null,
   promptLogits: false,
-  ...{ draftLengthMax: 0, predictedTokenIds: null },
+  ...{ draftShape: null, predictedTokenIds: null },
 };
 
 /** A service on the reference device, whose clock can be broken. */

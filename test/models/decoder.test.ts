@@ -48,7 +48,7 @@ test("branches of a token tree give the logits of each branch alone", async () =
   driver.step([{ sequence: 0, tokens: context }]);
   // Root 10 with children 11 and 12; 13 follows 12.
   driver.step([{ sequence: 0, tokens: [10, 11, 12, 13], positions: [3, 4, 4, 5] }], {
-    treeMask: Uint32Array.of(0b0001, 0b0011, 0b0101, 0b1101),
+    treeMask: Uint32Array.of(0b0000, 0b0000, 0b0010, 0b0010),
   });
   const tree = await driver.logits([1, 3]);
 

@@ -13,11 +13,16 @@ const lookupOf = (prompt: readonly number[], prediction: readonly number[] | nul
     ),
   );
 
+/** The likeliest continuation. */
+function firstOf(lookup: Lookup, tokens: TokenList, length: number): number[] | null {
+  const [first] = lookup.draft(tokens, { length, width: 1 });
+  return first === undefined ? null : [...first];
+}
+
 /** A draft behind these tokens, of which the first `promptLength` are the prompt. */
 function draftOf(tokens: readonly number[], promptLength: number, prediction?: readonly number[]) {
   const lookup = lookupOf(tokens.slice(0, promptLength), prediction ?? null);
-  const found = lookup.draft(listOf(tokens), 4);
-  return found === null ? null : [...found];
+  return firstOf(lookup, listOf(tokens), 4);
 }
 
 describe("[SP4] lookup in the sequence itself", () => {
@@ -39,9 +44,9 @@ describe("[SP4] lookup in the sequence itself", () => {
   test("it grows with the sequence", () => {
     const lookup = lookupOf([1, 2, 3, 4]);
     const tokens = listOf([1, 2, 3, 4]);
-    expect(lookup.draft(tokens, 3)).toBeNull();
+    expect(firstOf(lookup, tokens, 3)).toBeNull();
     for (const token of [1, 2]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 3) ?? [])]).toEqual([3, 4, 1]);
+    expect(firstOf(lookup, tokens, 3)).toEqual([3, 4, 1]);
   });
 
   test("the prompt is found at any distance, and indexed once for all sequences", () => {
@@ -50,8 +55,9 @@ describe("[SP4] lookup in the sequence itself", () => {
     for (const sequence of [1, 2]) {
       const tokens = listOf(prompt);
       for (const token of [100 * sequence, 100 * sequence + 1]) tokens.push(token);
-      const found = new Lookup(source).draft(tokens, 3);
-      expect([...(found ?? [])]).toEqual([2, 3, 4].map((more) => 100 * sequence + more));
+      expect(firstOf(new Lookup(source), tokens, 3)).toEqual(
+        [2, 3, 4].map((more) => 100 * sequence + more),
+      );
     }
     expect(source.prompt).toBe(source.prompt);
     expect(source.prompt.length).toBe(500);
@@ -85,20 +91,47 @@ describe("[SP4] lookup in a prediction", () => {
     const lookup = lookupOf([1, 2], [5, 5, 5, 6, 5, 5, 7, 8]);
     const tokens = listOf([1, 2]);
     tokens.push(5);
-    expect([...(lookup.draft(tokens, 2) ?? [])]).toEqual([5, 5]);
+    expect(firstOf(lookup, tokens, 2)).toEqual([5, 5]);
     for (const token of [5, 5, 6]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 3) ?? [])]).toEqual([5, 5, 7]);
+    expect(firstOf(lookup, tokens, 3)).toEqual([5, 5, 7]);
   });
 
   test("an output that leaves it is found again where it returns", () => {
     const lookup = lookupOf([1], [3, 4, 5, 6, 7, 8]);
     const tokens = listOf([1]);
     for (const token of [9, 8, 9, 5, 6]) tokens.push(token);
-    expect([...(lookup.draft(tokens, 4) ?? [])]).toEqual([7, 8]);
+    expect(firstOf(lookup, tokens, 4)).toEqual([7, 8]);
   });
 
   test("one that says something else drafts nothing", () => {
     expect(draftOf([1, 2, 3], 3, [7, 8, 9])).toBeNull();
+  });
+});
+
+describe("[SP8] several continuations", () => {
+  const branches = (tokens: readonly number[], width: number, length = 4) =>
+    lookupOf(tokens)
+      .draft(listOf(tokens), { length, width })
+      .map((tokens) => [...tokens]);
+  const tokens = [5, 2, 3, 7, 7, 2, 3, 8, 9, 5, 2, 3];
+
+  test("the likeliest first; others are half as long, by their matches, then the newest", () => {
+    expect(branches(tokens, 1)).toEqual([[7, 7, 2, 3]]);
+    expect(branches(tokens, 2)).toEqual([
+      [7, 7, 2, 3],
+      [8, 9],
+    ]);
+    expect(branches(tokens, 5)).toEqual(branches(tokens, 2));
+  });
+
+  test("one that begins another is no further one", () => {
+    expect(branches([2, 3, 7, 2, 3, 7, 2, 3], 3)).toEqual([[7, 2, 3, 7]]);
+  });
+
+  test("of the prediction, too", () => {
+    const lookup = lookupOf([1, 2, 3, 4, 1, 2], [1, 2, 6, 7]);
+    const found = lookup.draft(listOf([1, 2, 3, 4, 1, 2]), { length: 2, width: 3 });
+    expect(found.map((branch) => [...branch])).toEqual([[6, 7], [3]]);
   });
 });
 

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { chainOf, checkTree, confirmedPath, isChain, type TokenTree } from "#speculative";
+import {
+  chainOf,
+  checkTree,
+  confirmedPath,
+  hideBranches,
+  isChain,
+  pathTo,
+  type TokenTree,
+  treeOf,
+} from "#speculative";
 
 /** 9 ─ 4 ─ 7 ─ 1
  *      └ 8
@@ -7,6 +16,7 @@ import { chainOf, checkTree, confirmedPath, isChain, type TokenTree } from "#spe
 const tree: TokenTree = {
   tokens: Int32Array.of(9, 4, 7, 1, 8, 5, 7),
   parents: Int32Array.of(-1, 0, 1, 2, 1, 0, 5),
+  depths: Int32Array.of(0, 1, 2, 3, 2, 1, 2),
 };
 
 /** What is sampled behind each node; null where nothing may be read. */
@@ -34,8 +44,52 @@ describe("[SP2] a draft is a tree whose nodes come behind their parents", () => 
     ["a node that is its own parent", [1, 2], [-1, 1]],
     ["fewer parents than tokens", [1, 2], [-1]],
   ])("%s is a bug", (_, tokens, parents) => {
-    const wrong = { tokens: Int32Array.from(tokens), parents: Int32Array.from(parents) };
+    const depths = Int32Array.from(tokens, (_, node) => Math.min(node, 1));
+    const wrong = { tokens: Int32Array.from(tokens), parents: Int32Array.from(parents), depths };
     expect(() => checkTree(wrong)).toThrow();
+  });
+
+  test("a depth that is not its parent's plus one is a bug", () => {
+    expect(() => checkTree({ ...tree, depths: Int32Array.of(0, 1, 2, 3, 3, 1, 2) })).toThrow();
+  });
+});
+
+describe("[SP6] a tree of continuations", () => {
+  const branches = [
+    [4, 7, 1],
+    [4, 8],
+    [5, 7],
+    [4, 7],
+  ];
+
+  test("what begins alike is one path, in the order of the continuations", () => {
+    expect(treeOf(9, branches, 64)).toEqual(tree);
+    expect(treeOf(9, [[4, 7]], 64)).toEqual(chainOf(9, [4, 7]));
+    expect(treeOf(9, [], 64)).toEqual(chainOf(9, []));
+  });
+
+  test("leaves out nodes beyond the most", () => {
+    expect(treeOf(9, branches, 5).tokens).toEqual(Int32Array.of(9, 4, 7, 1, 8));
+    expect(treeOf(9, branches, 1).tokens).toEqual(Int32Array.of(9));
+    checkTree(treeOf(9, branches, 3));
+  });
+
+  test("each node's path are the tokens from the root to it", () => {
+    const paths = [...tree.tokens.keys()].map((node) => [...pathTo(tree, node)]);
+    expect(paths).toEqual([[], [4], [4, 7], [4, 7, 1], [4, 8], [5], [5, 7]]);
+  });
+
+  test("its mask hides from each node those before it that are no ancestors", () => {
+    const mask = new Uint32Array(2 * 8);
+    hideBranches(tree, 6, mask, { firstRow: 1, firstBit: 30, words: 2 });
+    const hidden = [...tree.tokens.keys()].map((node) =>
+      [0, 1, 2, 3, 4, 5, 6].filter((other) => {
+        const bit = 30 + other;
+        return (((mask[2 * (1 + node) + Math.floor(bit / 32)] ?? 0) >>> (bit % 32)) & 1) === 1;
+      }),
+    );
+    expect(hidden).toEqual([[], [], [], [], [2, 3], [1, 2, 3, 4], []]);
+    expect([mask[0], mask[1]]).toEqual([0, 0]);
   });
 });
 
@@ -78,7 +132,9 @@ describe("[SP1] the path that sampled tokens confirm", () => {
         if (child === undefined || sampled[child] === null) break;
         walk.push(child);
       }
-      expect(confirmedPath({ tokens, parents }, nodes, sampling(sampled))).toEqual(walk);
+      expect(confirmedPath({ tokens, parents, depths: tokens }, nodes, sampling(sampled))).toEqual(
+        walk,
+      );
     }
   });
 });

@@ -48,7 +48,7 @@ const batches = {
   ],
 };
 
-/** A random tree per sequence: a row sees itself and some rows before it. [T, W] words. */
+/** A random tree per sequence: a row sees itself, some rows before it are hidden. [T, W] words. */
 function treeOf(spans, random) {
   const words = Math.ceil(Math.max(...spans.map(([, rows]) => rows)) / 32);
   return spans.flatMap(([, rows]) =>
@@ -57,7 +57,7 @@ function treeOf(spans, random) {
       for (let other = 0; other <= row; other++) {
         // Some rows are nobody's but their own.
         const seen = other === row || (other % 5 !== 3 && random.uniform() < 0.5);
-        if (seen) bits[Math.floor(other / 32)] |= 1 << (other % 32);
+        if (!seen) bits[Math.floor(other / 32)] |= 1 << (other % 32);
       }
       return Array.from(bits);
     }),

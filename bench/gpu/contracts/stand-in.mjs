@@ -40,6 +40,11 @@ test.for = (table) => (name, run) => {
   for (const row of table) test(titleOf(name, row), () => run(row));
 };
 
+const declareNothing = Object.assign(() => {}, { for: () => () => {} });
+
+/** `test`, or what declares nothing. */
+test.runIf = (isWanted) => (isWanted ? test : declareNothing);
+
 /** Runs once, before the suite's first test. */
 export function beforeAll(run) {
   current.before.push(run);
@@ -112,7 +117,16 @@ export function expect(value) {
         },
       ]),
     );
-  return { ...bound(false), not: bound(true) };
+  const rejects = { toThrow: () => expectRejection(value) };
+  return { ...bound(false), not: bound(true), rejects };
+}
+
+async function expectRejection(promise) {
+  const isRejected = await promise.then(
+    () => false,
+    () => true,
+  );
+  if (!isRejected) throw new Error("expected the promise to be rejected");
 }
 
 /** Asks again until it is so, or too late. */

@@ -12,6 +12,7 @@ import { linearActivate } from "./ops/linear-activate.ts";
 import { logprobs } from "./ops/logprobs.ts";
 import { meanPool } from "./ops/mean-pool.ts";
 import { mixtureOfExperts } from "./ops/mixture-of-experts.ts";
+import { moveTokens } from "./ops/move-tokens.ts";
 import { norm } from "./ops/norm.ts";
 import { pagedAttention } from "./ops/paged-attention.ts";
 import { ropeKvWrite } from "./ops/rope-kv-write.ts";
@@ -33,6 +34,7 @@ export const CpuOps: OpsClass<CpuContext> = opsClass({
   add,
   ropeKvWrite,
   pagedAttention,
+  moveTokens,
   encoderAttention,
   mixtureOfExperts,
   gatherRows,

@@ -14,6 +14,7 @@ export const KERNEL_NAMES = [
   "logprobs",
   "mean_pool",
   "mixture_of_experts",
+  "move_tokens",
   "norm",
   "paged_attention",
   "rope_kv_write",

@@ -13,6 +13,7 @@ import {
   logprobs,
   meanPool,
   mixtureOfExperts,
+  moveTokens,
   norm,
   pagedAttention,
   ropeKvWrite,
@@ -37,6 +38,7 @@ export const CudaOps: OpsClass<CudaContext> = opsClass({
   add,
   ropeKvWrite: afterMoves(ropeKvWrite),
   pagedAttention: afterMoves(pagedAttention),
+  moveTokens: afterAllMoves(moveTokens),
   encoderAttention,
   mixtureOfExperts,
   gatherRows,
@@ -59,6 +61,16 @@ function afterMoves<Input extends LayerOfCache>(
 ): (context: CudaContext, input: Input) => void {
   return (context, input) => {
     context.moves.settleLayer(kvPoolOf(input.cache), input.layer);
+    run(context, input);
+  };
+}
+
+/** The op behind the moves of blocks in all layers. */
+function afterAllMoves<Input extends Pick<LayerOfCache, "cache">>(
+  run: (context: CudaContext, input: Input) => void,
+): (context: CudaContext, input: Input) => void {
+  return (context, input) => {
+    context.moves.settle(kvPoolOf(input.cache));
     run(context, input);
   };
 }

@@ -71,22 +71,24 @@ function seenPlaces(attention: Attention, span: Span, row: number): number[] {
   const firstNew = span.contextLength - (span.end - span.start);
   assert(firstNew >= 0, `Cannot attend: sequence ${span.sequence} has more rows than context`);
   const own = firstNew + row - span.start;
-  const { sinkWindow, window, batch } = attention;
+  const newPlaces: number[] = [];
+  for (let place = firstNew; place <= own; place++) {
+    if (!isHidden(attention, row, place - firstNew)) newPlaces.push(place);
+  }
+  const { sinkWindow, window } = attention;
   const recent = sinkWindow?.recentTokens ?? window;
-  const first = recent === undefined ? 0 : Math.max(0, own - recent + 1);
-  const last = batch.treeMask === undefined ? own : span.contextLength - 1;
+  const position = firstNew + newPlaces.length - 1;
+  const first = recent === undefined ? 0 : Math.max(0, position - recent + 1);
   const places: number[] = [];
   for (let place = 0; place < Math.min(first, sinkWindow?.tokens ?? 0); place++) places.push(place);
-  for (let place = first; place <= last; place++) {
-    if (place < firstNew || maskAllows(attention, row, place - firstNew)) places.push(place);
-  }
-  return places;
+  for (let place = first; place < firstNew; place++) places.push(place);
+  return [...places, ...newPlaces.filter((place) => place >= first)];
 }
 
-/** Bit `other` of row `row` of the tree mask; true where there is none. */
-function maskAllows(input: PagedAttentionInput, row: number, other: number): boolean {
+/** Bit `other` of row `row` of the tree mask; false where there is none. */
+function isHidden(input: PagedAttentionInput, row: number, other: number): boolean {
   const { treeMask } = input.batch;
-  if (treeMask === undefined) return true;
+  if (treeMask === undefined) return false;
   const words = treeMask.shape[1] ?? 1;
   const word = u32(treeMask)[row * words + (other >>> 5)] ?? 0;
   return other < words * 32 && ((word >>> (other & 31)) & 1) === 1;

@@ -41,6 +41,7 @@ import { logprobs } from "./logprobs.ts";
 import { meanPool } from "./mean-pool.ts";
 import { mixtureOfExperts } from "./mixture-of-experts.ts";
 import { moveBlocks } from "./move-blocks.ts";
+import { moveTokens } from "./move-tokens.ts";
 import { norm } from "./norm.ts";
 import { PackedRows, packedRows } from "./packed-rows.ts";
 import { pagedAttention } from "./paged-attention.ts";
@@ -73,6 +74,7 @@ export class ReferenceDevice implements Device {
   readonly add = add;
   readonly ropeKvWrite = ropeKvWrite;
   readonly pagedAttention = pagedAttention;
+  readonly moveTokens = moveTokens;
   readonly encoderAttention = encoderAttention;
   readonly mixtureOfExperts = mixtureOfExperts;
   readonly gatherRows = gatherRows;

@@ -57,36 +57,47 @@ async function draftsOf(
   { speculative: wanted, prediction }: SamplingParams,
   { text, speculative: loaded, contextTokensMax }: OptionScope,
   signal: AbortSignal | undefined,
-): Promise<Pick<EngineRequest, "draftLengthMax" | "predictedTokenIds">> {
+): Promise<Pick<EngineRequest, "draftShape" | "predictedTokenIds">> {
   const isLoaded = loaded.kind !== "off";
-  const own = typeof wanted === "boolean" ? {} : wanted;
+  const own: WantedDrafts = typeof wanted === "boolean" ? {} : wanted;
   checkDrafts(own, loaded);
   const isWanted = isLoaded && wanted !== false;
   const ids = prediction === null || !isWanted ? null : await text.encode(prediction, signal);
   return {
-    draftLengthMax: isWanted ? (own.length ?? loaded.lengthMax) : 0,
+    draftShape: isWanted
+      ? { length: own.length ?? loaded.lengthMax, width: own.width ?? loaded.width }
+      : null,
     // More than a sequence can have is never reached.
     predictedTokenIds: ids === null ? null : Int32Array.from(ids).slice(0, contextTokensMax),
   };
 }
 
-function checkDrafts(
-  { kind, length }: { readonly kind?: string | undefined; readonly length?: number | undefined },
-  loaded: EngineOptions["speculative"],
-): void {
+interface WantedDrafts {
+  readonly kind?: string | undefined;
+  readonly length?: number | undefined;
+  readonly width?: number | undefined;
+}
+
+function checkDrafts(wanted: WantedDrafts, loaded: EngineOptions["speculative"]): void {
+  const { kind } = wanted;
   if (kind !== undefined && kind !== loaded.kind) {
     const there = loaded.kind === "off" ? "none is (speculative.kind)" : `${loaded.kind} is`;
     const message = `Cannot draft by ${valueText(kind)}: it must be loaded, ${there}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: "speculative.kind" });
   }
-  if (length !== undefined && length > loaded.lengthMax) {
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      `Cannot use speculative.length: must be at most ${loaded.lengthMax} ` +
-        `(speculative.lengthMax), current value is ${length}`,
-      { param: "speculative.length" },
-    );
-  }
+  checkMost("speculative.length", wanted.length, "speculative.lengthMax", loaded.lengthMax);
+  checkMost("speculative.width", wanted.width, "speculative.width", loaded.width);
+}
+
+/** `setting`: the option of the loaded model that sets the most. */
+function checkMost(param: string, value: number | undefined, setting: string, most: number): void {
+  if (value === undefined || value <= most) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot use ${param}: must be at most ${most} (${setting} of the model), ` +
+      `current value is ${value}`,
+    { param },
+  );
 }
 
 /** JavaScript callers may pass any values, and all callers share the engine. */

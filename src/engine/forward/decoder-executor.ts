@@ -9,10 +9,12 @@ import {
   type StartedCommand,
   type StepCommand,
   type StepExecutor,
+  type TokenMoves,
 } from "#engine/loop";
 import type { CacheMoves } from "#kvcache";
 import type { Decoder, StepInput } from "#models";
 import type { RowEdits, SampledBatch, Sampler, SamplingBatch, TokenCandidates } from "#sampling";
+import type { TokenMover } from "./token-mover.ts";
 
 export interface DecoderExecutorParts {
   readonly device: Device;
@@ -21,6 +23,8 @@ export interface DecoderExecutorParts {
   readonly sampler: Sampler;
   /** Moves the bytes of blocks. Throws now and later where one could not be moved. */
   readonly memory: { carryOut(moves: CacheMoves): unknown };
+  /** Moves tokens inside the cache; null: drafts are chains, whose tokens stay. */
+  readonly tokenMover: TokenMover | null;
   readonly clock: Clock;
   /** Most rows of a prompt's logits or hidden states at a time. */
   readonly promptRowsMax: number;
@@ -71,11 +75,18 @@ export class DecoderExecutor implements StepExecutor {
     const { memory, clock } = this.#parts;
     const startMs = clock.nowMs();
     try {
+      if (command.tokenMoves !== null) this.#moveTokens(command.tokenMoves);
       memory.carryOut(command);
     } catch (error) {
       throw new MovesFailed(error);
     }
     return clock.nowMs() - startMs;
+  }
+
+  #moveTokens(moves: TokenMoves): void {
+    const { tokenMover, kvCache } = this.#parts;
+    assert(tokenMover !== null, "Cannot move tokens: the limits allow no trees");
+    tokenMover.move(kvCache, moves);
   }
 
   #markEnd(): StepEnd {
@@ -170,7 +181,7 @@ class StartedRows implements StartedCommand {
 }
 
 function inputOf(command: StepCommand): StepInput {
-  const { tokenSources, logitRows, prompts } = command;
+  const { tokenSources, treeMask, logitRows, prompts } = command;
   // Rows of prompts may be any.
   const wanted = prompts.length === 0 ? logitRows : null;
   return {
@@ -186,6 +197,7 @@ function inputOf(command: StepCommand): StepInput {
     samplesAll: logitRows === null,
     ...(wanted !== null && { wantedRows: Int32Array.from(new Set(wanted)) }),
     ...(tokenSources !== null && { tokenSources }),
+    ...(treeMask !== null && { treeMask }),
   };
 }
 

@@ -1,8 +1,14 @@
 import { assert } from "#base";
 import type { BlockTable, CacheMoves } from "#kvcache";
 import type { SamplingBatch } from "#sampling";
-import { isChain, type TokenTree } from "#speculative";
-import type { GroupTables, PromptRows, RowSearch, StepCommand } from "./step-command.ts";
+import { hideBranches, isChain, type TokenTree } from "#speculative";
+import type {
+  GroupTables,
+  PromptRows,
+  RowSearch,
+  StepCommand,
+  TokenMoves,
+} from "./step-command.ts";
 import {
   isSampling,
   isSearching,
@@ -19,11 +25,15 @@ export interface CommandLimits {
   readonly blockTokens: number;
   /** Groups of layers, each with a block table per sequence. */
   readonly groups: number;
+  /** Most tokens of one sequence under a tree mask; 0: drafts are chains. */
+  readonly treeTokensMax: number;
 }
 
 /** What a command says beside the tokens. */
 export interface CommandParts {
   readonly moves: CacheMoves;
+  /** Moves of tokens that an earlier step accepted. Default: none. */
+  readonly tokenMoves?: TokenMoves | null;
   /** How the rows of sampling items are sampled; null: there are none. */
   readonly sampling: SamplingBatch | null;
 }
@@ -37,6 +47,9 @@ export class CommandBuilder {
   readonly #tables: readonly GroupTables[];
   readonly #queryStarts: Int32Array;
   readonly #contextLengths: Int32Array;
+  /** [T, W]. */
+  readonly #treeMask: Uint32Array;
+  readonly #treeWords: number;
 
   constructor(limits: CommandLimits) {
     const { stepTokensMax, sequencesMax, blocksPerSequenceMax } = limits;
@@ -46,6 +59,8 @@ export class CommandBuilder {
     this.#positions = new Int32Array(stepTokensMax);
     this.#queryStarts = new Int32Array(sequencesMax + 1);
     this.#contextLengths = new Int32Array(sequencesMax);
+    this.#treeWords = Math.ceil(limits.treeTokensMax / 32);
+    this.#treeMask = new Uint32Array(stepTokensMax * this.#treeWords);
     this.#tables = Array.from({ length: limits.groups }, () => ({
       slots: new Int32Array(stepTokensMax),
       blockTables: new Int32Array(sequencesMax * blocksPerSequenceMax),
@@ -53,12 +68,14 @@ export class CommandBuilder {
   }
 
   /** The items as a command. Valid until the next call. */
-  build(items: readonly StepItem[], { moves, sampling }: CommandParts): StepCommand {
+  build(items: readonly StepItem[], parts: CommandParts): StepCommand {
+    const { moves, tokenMoves = null, sampling } = parts;
     let tokens = 0;
     let queryLengthMax = 0;
     let contextLengthMax = 0;
     let row = 0;
     let awaits = false;
+    const branches = items.some(isBranching);
     for (const item of items) {
       const { sequence, start, drafted } = item.planned;
       // A fork computes nothing: it samples from another item's row.
@@ -69,6 +86,7 @@ export class CommandBuilder {
       awaits = this.#fillTokens(item, tokens) || awaits;
       const at = { row, start, count, first: tokens };
       for (let place = 0; place < count; place++) this.#positions[tokens + place] = start + place;
+      if (branches) this.#fillTree(item, tokens);
       for (const [group, tables] of this.#tables.entries()) {
         this.#fillTable(tables, sequence.blockTable.parts[group] ?? sequence.blockTable, at);
       }
@@ -83,11 +101,13 @@ export class CommandBuilder {
     return {
       moves: moves.moves,
       jobs: moves.jobs,
+      tokenMoves,
       tokens,
       sequences: row,
       tokenIds: this.#tokenIds,
       tokenSources: awaits ? this.#tokenSources : null,
       positions: this.#positions,
+      treeMask: branches ? this.#treeMask : null,
       queryStarts: this.#queryStarts,
       contextLengths: this.#contextLengths,
       tables: this.#tables,
@@ -117,12 +137,33 @@ export class CommandBuilder {
     return true;
   }
 
-  /** Writes the first drafted tokens of a chain. */
+  /** Writes the first drafted tokens. */
   #fillDraft(draft: TokenTree | null, first: number, drafted: number): void {
-    const nodes = drafted + 1;
-    assert(draft !== null && isChain(draft, nodes), "Cannot verify a draft that is not there");
-    this.#tokenIds.set(draft.tokens.subarray(1, nodes), first);
+    assert(draft !== null, "Cannot verify a draft that is not there");
+    this.#tokenIds.set(draft.tokens.subarray(1, 1 + drafted), first);
     this.#tokenSources.fill(-1, first, first + drafted);
+  }
+
+  /** Writes the item's rows of the mask, and the positions of its nodes, from row `first` on. */
+  #fillTree(item: StepItem, first: number): void {
+    const { planned, task } = item;
+    const { start, count, drafted } = planned;
+    const words = this.#treeWords;
+    this.#treeMask.fill(0, first * words, (first + count + drafted) * words);
+    if (!isBranching(item) || task.draft === null) return;
+    const { draft } = task;
+    const { treeTokensMax } = this.#limits;
+    assert(count + drafted <= treeTokensMax, `Cannot mask a tree of more than ${treeTokensMax}`);
+    // The root is the item's last token.
+    const root = first + count - 1;
+    hideBranches(draft, 1 + drafted, this.#treeMask, {
+      firstRow: root,
+      firstBit: count - 1,
+      words,
+    });
+    for (let node = 1; node <= drafted; node++) {
+      this.#positions[root + node] = start + count - 1 + (draft.depths[node] ?? 0);
+    }
   }
 
   /** Writes an item's blocks, and the slot of each of its tokens. */
@@ -136,6 +177,11 @@ export class CommandBuilder {
       slots[at.first + place] = block * blockTokens + (position % blockTokens);
     }
   }
+}
+
+/** Whether the item's drafted tokens are more than one continuation. */
+function isBranching({ planned: { drafted }, task: { draft } }: StepItem): boolean {
+  return drafted > 1 && draft !== null && !isChain(draft, 1 + drafted);
 }
 
 /** Where an item's tokens are in a step. */

@@ -9,10 +9,11 @@ import {
   type SamplingRow,
   type TokenCandidates,
 } from "#sampling";
-import { confirmedPath } from "#speculative";
+import { confirmedPath, pathTo } from "#speculative";
+import { AcceptedTokens } from "./accepted-tokens.ts";
 import type { CommandBuilder } from "./command-builder.ts";
 import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
-import type { RowSearch } from "./step-command.ts";
+import type { RowSearch, StepCommand } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
 import {
   isSampling,
@@ -41,24 +42,27 @@ const NO_FAILURES: RowFailures = new Map();
  */
 export class CommandRunner implements ModelRunner {
   readonly #parts: CommandRunnerParts;
+  /** What the next command moves. Steps that verify drafts hold up the next one, so it is all. */
+  readonly #accepted = new AcceptedTokens();
 
   constructor(parts: CommandRunnerParts) {
     this.#parts = parts;
   }
 
   async start({ moves, items: planned, tasks }: StepWork): Promise<StartedStep> {
-    const { builder, executor, writer } = this.#parts;
+    const { builder, writer } = this.#parts;
     const { items, rows, command } = await this.#orMoves(moves, () => {
       const items = itemsOf(planned, tasks);
       const rows: SamplingRow[] = [];
       for (const item of items) if (isSampling(item)) addRows(item, rows);
       const sampling = rows.length === 0 ? null : writer.batch(rows);
-      return { items, rows, command: builder.build(items, { moves, sampling }) };
+      const tokenMoves = this.#accepted.moves();
+      return { items, rows, command: builder.build(items, { moves, tokenMoves, sampling }) };
     });
-    const { searches } = command;
+    const { searches, tables } = command;
     const isEdited = command.sampling?.edited === true;
     const wanting = command.prompts.length === 0 ? [] : items.filter(wantsPromptRows);
-    const started = await executor.start(command, (part) => take(wanting[part.prompt], part));
+    const started = await this.#carryOut(command, (part) => take(wanting[part.prompt], part));
     const failures = isEdited ? await this.#edit(started, rows) : NO_FAILURES;
     noteRows(items);
     return {
@@ -71,9 +75,10 @@ export class CommandRunner implements ModelRunner {
           if (!isSampling(item)) return found.get(item) ?? unsampled(item);
           const first = row;
           row += 1 + item.planned.drafted;
-          return item.planned.drafted === 0
-            ? resultOf(sampled, first, failures)
-            : verified(item, { sampled, first, failures });
+          if (item.planned.drafted === 0) return resultOf(sampled, first, failures);
+          const path = confirmed(item, { sampled, first, failures });
+          this.#accepted.add(tables, item.lastRow, path);
+          return resultsOf(item, path, { sampled, first, failures });
         });
       },
     };
@@ -84,9 +89,22 @@ export class CommandRunner implements ModelRunner {
     try {
       return build();
     } catch (error) {
-      const command = this.#parts.builder.build([], { moves, sampling: null });
-      await this.#parts.executor.start(command, () => {});
+      const tokenMoves = this.#accepted.moves();
+      const command = this.#parts.builder.build([], { moves, tokenMoves, sampling: null });
+      await this.#carryOut(command, () => {});
       throw error;
+    }
+  }
+
+  /** Starts a command, with whose moves the accepted tokens are in their places. */
+  async #carryOut(
+    command: StepCommand,
+    onPart: (part: PromptPart) => void,
+  ): Promise<StartedCommand> {
+    try {
+      return await this.#parts.executor.start(command, onPart);
+    } finally {
+      this.#accepted.clear();
     }
   }
 
@@ -106,10 +124,10 @@ function addRows({ planned, task }: StepItem, rows: SamplingRow[]): void {
   const position = planned.start + planned.count;
   const awaitedTokens = position - planned.sequence.tokens.length;
   rows.push({ sampling, position, awaitedTokens });
-  for (let drafted = 1; drafted <= planned.drafted; drafted++) {
-    const path = draft?.tokens.subarray(1, 1 + drafted);
-    assert(path !== undefined, "Cannot sample behind a draft that is not there");
-    rows.push({ sampling, position: position + drafted, drafted: path });
+  for (let node = 1; node <= planned.drafted; node++) {
+    assert(draft !== null, "Cannot sample behind a draft that is not there");
+    const path = pathTo(draft, node);
+    rows.push({ sampling, position: position + path.length, drafted: path });
   }
 }
 
@@ -171,18 +189,26 @@ function resultOf(sampled: SampledBatch | null, row: number, failures: RowFailur
 }
 
 /**
- * The tokens of the path that sampling confirms. It ends before a row that failed: the next step
- * samples this token without a draft, and reports the failure.
+ * The nodes that sampling confirms, from the root on. The path ends before a row that failed: the
+ * next step samples this token without a draft, and reports the failure.
  */
-function verified({ planned, task }: StepItem, rows: SampledRows): ItemResult {
+function confirmed({ planned, task }: StepItem, rows: SampledRows): readonly number[] {
   const { sampled, first, failures } = rows;
   const { draft } = task;
-  if (failures.has(first) || draft === null) return resultOf(sampled, first, failures);
-  const tokenAt = (node: number): number | null =>
-    failures.has(first + node) ? null : (sampled?.tokens[first + node] ?? null);
-  const results = confirmedPath(draft, 1 + planned.drafted, tokenAt).map((node) =>
-    resultOf(sampled, first + node, failures),
+  if (failures.has(first) || draft === null) return [0];
+  return confirmedPath(draft, 1 + planned.drafted, (node) =>
+    failures.has(first + node) ? null : (sampled?.tokens[first + node] ?? null),
   );
+}
+
+/** The tokens sampled behind the nodes of a path. */
+function resultsOf(
+  { planned, task }: StepItem,
+  path: readonly number[],
+  { sampled, first, failures }: SampledRows,
+): ItemResult {
+  if (failures.has(first) || task.draft === null) return resultOf(sampled, first, failures);
+  const results = path.map((node) => resultOf(sampled, first + node, failures));
   const logprobs = results.flatMap((result) => result.logprobs ?? []);
   return {
     tokenIds: results.flatMap(({ tokenIds }) => tokenIds),

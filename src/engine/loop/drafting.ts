@@ -1,6 +1,6 @@
+import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, SequenceUpdate } from "#scheduler";
-import { chainOf } from "#speculative";
 import type { SequenceTask } from "./sequence-task.ts";
 
 type DraftCounts = Pick<
@@ -29,19 +29,20 @@ export class Drafting {
     if (drafted > 0) {
       const accepted = tokenIds.length - 1;
       drafter.verified(drafted, accepted);
-      this.#count(drafted, accepted);
+      assert(task.draft !== null, "Cannot count a draft that is not there");
+      const depths = task.draft.depths.subarray(0, 1 + drafted);
+      this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
-    const tokens = sequence.finished ? null : drafter.next(sequence);
-    const newest = sequence.tokens.get(sequence.tokens.length - 1);
-    task.draft = tokens === null ? null : chainOf(newest, tokens);
-    this.#scheduler.propose(sequence.id, tokens?.length ?? 0);
+    task.draft = sequence.finished ? null : drafter.next(sequence);
+    this.#scheduler.propose(sequence.id, (task.draft?.tokens.length ?? 1) - 1);
   }
 
-  #count(drafted: number, accepted: number): void {
+  /** `depth`: of the deepest drafted node. */
+  #count({ drafted, accepted, depth }: Record<"drafted" | "accepted" | "depth", number>): void {
     this.#counts.drafts++;
     this.#counts.draftedTokens += drafted;
     this.#counts.acceptedTokens += accepted;
-    while (this.#perPosition.length < drafted) this.#perPosition.push(0);
+    while (this.#perPosition.length < depth) this.#perPosition.push(0);
     for (let place = 0; place < accepted; place++) {
       this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
     }

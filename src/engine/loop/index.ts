@@ -8,6 +8,7 @@
  *   model-runner.ts     the contract of a forward pass: plans in, results of items out
  *   command-runner.ts   the one runner: step-item.ts finds the rows that each sequence needs,
  *                       command-builder.ts packs them
+ *   accepted-tokens.ts  moves of accepted tokens of trees
  *   step-command.ts     a step as plain data; step-executor.ts: the contract of who computes it
  *   request-record.ts, sequence-task.ts   a request inside the engine
  *   prompt-rows.ts      limits of per-token prompt results
@@ -24,8 +25,9 @@ export { CommandBuilder, type CommandLimits } from "./command-builder.ts";
 export { CommandRunner } from "./command-runner.ts";
 export { Engine } from "./engine.ts";
 export type { HiddenPooling } from "./request-record.ts";
+export { TREE_NODES_MAX } from "./sequence-drafter.ts";
 export type { SequenceTask } from "./sequence-task.ts";
-export type { PromptRows, RowSearch, StepCommand } from "./step-command.ts";
+export type { PromptRows, RowSearch, StepCommand, TokenMoves } from "./step-command.ts";
 export type { StepEngine } from "./step-engine.ts";
 export {
   type CommandResult,

@@ -28,12 +28,12 @@ import {
   type StopRules,
   sequenceId,
 } from "#scheduler";
-import { Lookup, LookupSource } from "#speculative";
+import type { LookupSource } from "#speculative";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
-import { SequenceDrafter } from "./sequence-drafter.ts";
+import { drafterOf, lookupSourceOf } from "./sequence-drafter.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
@@ -56,6 +56,8 @@ export interface RequestShape {
   readonly blockTokens: number;
   /** Most log-probabilities of a prompt's tokens in one request. */
   readonly promptLogprobsMax: number;
+  /** Most drafted tokens on a path of a tree; 0: drafts are chains. */
+  readonly treePathMax: number;
 }
 
 /** The id of a request's first sequence, and the arrival time. */
@@ -265,7 +267,7 @@ const EMBEDDING = {
   params: SamplingParams.parse({ temperature: 0, maxTokens: 1, skipReadingPrefixCache: true }),
   ...{ seed: 0n, cacheSalt: null, retention: null, priority: 0 },
   ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
-  ...{ draftLengthMax: 0, predictedTokenIds: null },
+  ...{ draftShape: null, predictedTokenIds: null },
 } satisfies Partial<EngineRequest>;
 
 /** `n` sequences, or one per beam. They share the prompt's ids, and what is made of the options. */
@@ -351,22 +353,11 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
-    drafter: drafterOf(source, request.draftLengthMax),
+    drafter: drafterOf(source, request.draftShape, shape.treePathMax),
     draft: null,
     sampledRow: -1,
     beamCandidates: candidates,
   };
-}
-
-/** Null: nothing is drafted, as for searches and grammars. */
-function lookupSourceOf(request: EngineRequest): LookupSource | null {
-  const { params, draftLengthMax, promptTokenIds, predictedTokenIds } = request;
-  const isOpen = params.beamWidth === null && params.structuredOutput === null;
-  return isOpen && draftLengthMax > 0 ? new LookupSource(promptTokenIds, predictedTokenIds) : null;
-}
-
-function drafterOf(source: LookupSource | null, lengthMax: number): SequenceDrafter | null {
-  return source === null ? null : new SequenceDrafter(new Lookup(source), lengthMax);
 }
 
 function samplingOf(request: EngineRequest, shape: RequestShape): RequestSampling {

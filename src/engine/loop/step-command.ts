@@ -19,6 +19,8 @@ import type { CacheMoves } from "#kvcache";
 import type { LogprobRequest, SamplingBatch } from "#sampling";
 
 export interface StepCommand extends CacheMoves {
+  /** Carried out first, before `moves`; null: there are none. */
+  readonly tokenMoves: TokenMoves | null;
   /** T; 0: there are only moves, and all that follows is empty. */
   readonly tokens: number;
   /** S. */
@@ -27,8 +29,13 @@ export interface StepCommand extends CacheMoves {
   readonly tokenIds: Int32Array;
   /** [T]: rows of the last sampled tokens that replace ids; -1: the id is given. Null: all are. */
   readonly tokenSources: Int32Array | null;
-  /** [T], 0-based places of the tokens in their sequences. */
+  /** [T], 0-based places of the tokens in their sequences; of a tree's nodes, by their depths. */
   readonly positions: Int32Array;
+  /**
+   * [T, W], with W = ceil(`CommandLimits.treeTokensMax` / 32): bit j of row t hides the j-th token
+   * of its own sequence in this step from token t. Null: every sequence is a chain.
+   */
+  readonly treeMask: Uint32Array | null;
   /** [S + 1]: sequence s owns tokens queryStarts[s] up to queryStarts[s + 1]. */
   readonly queryStarts: Int32Array;
   /** [S]: tokens of each sequence in the cache when the step is done. */
@@ -49,6 +56,17 @@ export interface StepCommand extends CacheMoves {
   /** Null: no row is sampled. */
   readonly sampling: SamplingBatch | null;
   readonly searches: readonly RowSearch[];
+}
+
+/**
+ * Keys and values of tokens that an earlier step computed as nodes of a tree: those that were
+ * accepted come to lie behind each other.
+ */
+export interface TokenMoves {
+  /** [G + 1]: group g owns moves starts[g] up to starts[g + 1]; groups touch different slots. */
+  readonly starts: Int32Array;
+  /** [N, 2]: slots, from and to. Those of one group are moved in order. */
+  readonly moves: Int32Array;
 }
 
 /** The places of one group of layers. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
 import { BLOCK_HASH_ALGORITHMS, EVICTION_POLICIES, OFFLOAD_PRIORITY_MIN } from "#kvcache";
-import { DRAFT_KINDS, DRAFT_LENGTH_MAX, GrammarOptions } from "#sampling";
+import { DRAFT_KINDS, DRAFT_LENGTH_MAX, DRAFT_WIDTH_MAX, GrammarOptions } from "#sampling";
 import { SchedulerConfig } from "#scheduler";
 
 const byteCount = z.int().positive();
@@ -165,7 +165,16 @@ export const SpeculativeOptions = z.strictObject({
     .min(1)
     .max(DRAFT_LENGTH_MAX)
     .default(31)
-    .describe("Most drafted tokens of a sequence in one step."),
+    .describe("Most drafted tokens of a sequence in one step, in one continuation."),
+  width: z
+    .int()
+    .min(1)
+    .max(DRAFT_WIDTH_MAX)
+    .default(1)
+    .describe(
+      "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
+        "tokens at most.",
+    ),
 });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */

@@ -6,6 +6,7 @@ import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "#base";
 import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
 import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
+import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
@@ -56,8 +57,8 @@ export interface EngineRequest {
   readonly thinking: ThinkingMarks | null;
   /** Return the logits of every prompt token. */
   readonly promptLogits: boolean;
-  /** Most drafted tokens of a sequence in one step; 0: none are drafted. */
-  readonly draftLengthMax: number;
+  /** How much may be drafted of a sequence in one step; null: nothing is. */
+  readonly draftShape: DraftShape | null;
   /** Tokens that the output is likely to repeat; null: none are known. */
   readonly predictedTokenIds: Int32Array | null;
 }

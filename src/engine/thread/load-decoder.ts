@@ -2,8 +2,8 @@
 import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import { hostMemory } from "#devices";
-import { DecoderExecutor, runWorstSteps } from "#engine/forward";
-import { CommandBuilder, CommandRunner, Engine } from "#engine/loop";
+import { DecoderExecutor, runWorstSteps, TokenMover } from "#engine/forward";
+import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
 import type { EngineOptions } from "#engine/protocol";
 import { CacheMemory, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
@@ -14,6 +14,7 @@ import {
   type DecoderModel,
   type DecoderSpec,
   type DecoderWeights,
+  layerWindow,
   loadDecoderWeights,
   warmUp,
 } from "#models";
@@ -84,6 +85,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     kvCache: memory.blocks,
     clock: context.clock,
     promptRowsMax: PROMPT_LOGIT_ROWS,
+    tokenMover: parts.step.tokenMover,
   });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
   const { vocabularySize, hiddenSize } = spec;
@@ -102,6 +104,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       blockTokens: memory.blocks.blockTokens,
       embedding: embedding.pooling,
       promptLogprobsMax: options.promptLogprobsMax,
+      treePathMax: treePathMax(options, spec),
     },
     createCompiler: compilersOf({ options, vocabularySize, eosTokenIds, clock: context.clock }),
   });
@@ -171,6 +174,7 @@ interface StepParts {
   readonly sampler: Sampler;
   readonly builder: CommandBuilder;
   readonly writer: BatchWriter;
+  readonly tokenMover: TokenMover | null;
 }
 
 interface LoadedParts extends DecoderParts {
@@ -223,6 +227,7 @@ async function makeSteps(
     ...{ stepTokensMax, sequencesMax: runningSequencesMax, logitRowsMax },
     ...{ blockTokens, contextTokensMax },
     blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
+    treeTokensMax: treeTokensMax(message.options),
   };
   const streaming = streamingOf(message.options);
   const groups = plan.layout.groups.length;
@@ -237,7 +242,27 @@ async function makeSteps(
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
   }
   const writer = new BatchWriter(batches);
-  return { decoder, sampler, builder: new CommandBuilder({ ...limits, groups }), writer };
+  const builder = new CommandBuilder({ ...limits, groups });
+  const tokenMover =
+    limits.treeTokensMax === 0
+      ? null
+      : new TokenMover(device, {
+          groupsMax: groups * runningSequencesMax,
+          movesMax: groups * logitRowsMax,
+        });
+  return { decoder, sampler, builder, writer, tokenMover };
+}
+
+/** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */
+function treeTokensMax({ speculative: { kind, width }, kvCache }: EngineOptions): number {
+  return kind === "off" || width === 1 || kvCache.attentionSinks > 0 ? 0 : TREE_NODES_MAX;
+}
+
+/** A window must be longer than the path of a tree (`AttentionBatch.treeMask`). */
+function treePathMax(options: EngineOptions, spec: DecoderSpec): number {
+  const streaming = streamingOf(options);
+  const windows = spec.layers.map((layer) => layerWindow(layer, streaming) ?? TREE_NODES_MAX);
+  return Math.max(0, Math.min(treeTokensMax(options), ...windows) - 1);
 }
 
 /** Captures decode steps in advance where the device runs them as CUDA graphs. */

@@ -121,8 +121,8 @@ export const samplingFields = {
     .nullish(),
   speculative: z
     .union(
-      [z.boolean(), z.strictObject({ kind: text, length: count })],
-      "must be true, false or {kind, length}",
+      [z.boolean(), z.strictObject({ kind: text, length: count, width: count })],
+      "must be true, false or {kind, length, width}",
     )
     .nullish(),
   prediction: z.strictObject({ type: z.literal("content"), content: predictedContent }).nullish(),

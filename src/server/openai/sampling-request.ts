@@ -73,7 +73,11 @@ function draftOptions({ speculative, prediction }: SamplingRequest): GenerateOpt
   const text = Array.isArray(content) ? content.map((part) => part.text).join("") : content;
   const wanted =
     typeof speculative === "object" && speculative !== null
-      ? { kind: speculative.kind ?? undefined, length: speculative.length ?? undefined }
+      ? {
+          kind: speculative.kind ?? undefined,
+          length: speculative.length ?? undefined,
+          width: speculative.width ?? undefined,
+        }
       : (speculative ?? undefined);
   return { speculative: wanted, prediction: text };
 }

@@ -49,10 +49,30 @@ interface AttentionCase {
 }
 
 /** Each row sees itself and a random choice of the step's earlier and later rows. */
-function randomTree(pair: DevicePair, rows: number, words: number): Both<DeviceTensor> {
+/**
+ * Masks of trees with random parents, of the first rows of each span: 32 for each word. Every third
+ * span stays causal.
+ */
+function randomTrees(pair: DevicePair, spans: readonly Span[], words: number): Both<DeviceTensor> {
+  const rows = spans.reduce((sum, span) => sum + span.rows, 0);
   const random = new RandomNumbers(rows);
-  const bits = Array.from({ length: rows * words }, () => random.below(2 ** 32));
-  return pair.u32(bits, [rows, words]);
+  const bits = new Uint32Array(rows * words);
+  let first = 0;
+  for (const [at, span] of spans.entries()) {
+    const nodes = at % 3 === 2 ? 0 : Math.min(span.rows, 32 * words);
+    const seen: ReadonlySet<number>[] = [];
+    for (let row = 0; row < nodes; row++) {
+      const parent = row === 0 ? new Set<number>() : seen[random.below(row)];
+      seen.push(new Set([...(parent ?? []), row]));
+      for (let other = 0; other < row; other++) {
+        if (seen[row]?.has(other)) continue;
+        const word = (first + row) * words + Math.floor(other / 32);
+        bits[word] = (bits[word] ?? 0) | (1 << (other % 32));
+      }
+    }
+    first += span.rows;
+  }
+  return pair.u32([...bits], [rows, words]);
 }
 
 async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<void> {
@@ -64,7 +84,7 @@ async function checkAttention(pair: DevicePair, given: AttentionCase): Promise<v
   const query = pair.f32([rows, columns], setting.queries(rows));
   const format = given.out ?? "f32";
   const out = pair.activation(format, rows, columns);
-  const tree = given.tree ? randomTree(pair, rows, 2) : undefined;
+  const tree = given.tree ? randomTrees(pair, spans, 2) : undefined;
   const batch = setting.batch(
     spans,
     spans.map((_, i) => i),
@@ -109,16 +129,18 @@ function pagedContract(pair: () => DevicePair): void {
   test("pagedAttention: softcap", () =>
     checkAttention(pair(), { shape: grouped, spans: mixedSpans, softcap: 1.5 }));
 
+  const trees = [
+    { context: 40, rows: 40 },
+    { context: 261, rows: 9 },
+    { context: 300, rows: 80 },
+    { context: 600, rows: sized(17, 64) },
+  ];
   test.for([1, 8, 16, 64])("pagedAttention: token trees, blocks of %i", (blockTokens) =>
-    checkAttention(pair(), {
-      shape: { ...grouped, blockTokens },
-      spans: [
-        { context: 40, rows: 40 },
-        { context: 261, rows: 9 },
-        { context: 600, rows: sized(17, 33) },
-      ],
-      tree: true,
-    }),
+    checkAttention(pair(), { shape: { ...grouped, blockTokens }, spans: trees, tree: true }),
+  );
+
+  test.for([45, 290])("pagedAttention: token trees in a window of %i", (window) =>
+    checkAttention(pair(), { shape: grouped, spans: trees, tree: true, window }),
   );
 
   test.for(["bf16", "i8"] satisfies WeightFormat[])("pagedAttention: rows rounded to %s", (out) =>

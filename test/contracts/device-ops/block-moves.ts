@@ -24,11 +24,13 @@ class FilledCache {
     this.cache = device.allocateKvPool(options);
     expect(this.cache.bytesPerBlock).toBe(device.kvBytesPerBlock(options));
     this.host = device.allocateHostBlocks(this.cache, blocks);
-    this.#fill(blocks * blockTokens);
+    this.write((row) => row);
   }
 
-  #fill(count: number): void {
+  /** Writes row `row` of the random keys and values to slot `slotOf(row)`; -1: nowhere. */
+  write(slotOf: (row: number) => number): void {
     const { device, cache } = this;
+    const count = blocks * cache.blockTokens;
     const random = new RandomNumbers(count);
     const columns = 3 * heads.heads * heads.headDim;
     const qkv = device.allocate("f32", [count, columns]);
@@ -36,7 +38,7 @@ class FilledCache {
     const slots = device.allocate("i32", [count]);
     device.write(
       slots,
-      Int32Array.from({ length: count }, (_, i) => i),
+      Int32Array.from({ length: count }, (_, row) => slotOf(row)),
     );
     for (let layer = 0; layer < layers; layer++) {
       device.write(qkv, random.floats(count * columns));
@@ -99,6 +101,45 @@ function eachTo<T>(value: (block: number) => T): [number, T][] {
 
 function pairsOf(pairs: readonly (readonly [number, number])[]): Int32Array {
   return Int32Array.from(pairs.flat());
+}
+
+/** moveTokens: bytes are those of a cache into which the tokens were written at once. */
+export function tokenMoves(device: () => Device): void {
+  test.for(cases)(
+    "moveTokens in $format, blocks of $blockTokens",
+    async ({ format, blockTokens }) => {
+      const filled = new FilledCache(device(), format, blockTokens);
+      const slots = blocks * blockTokens;
+      // Inside of a block and between blocks; a move writes what the one before it read.
+      const groups = [
+        [
+          [1, 0],
+          [slots - 2, 1],
+          [slots - 1, slots - 2],
+        ],
+        [],
+        [[3, 2]],
+      ] as const;
+      const moves = groups.flat();
+      const starts = [0, 3, 3, 4];
+      const input = {
+        starts: device().allocate("i32", [starts.length]),
+        moves: device().allocate("i32", [moves.length, 2]),
+      };
+      device().write(input.starts, Int32Array.from(starts));
+      device().write(input.moves, Int32Array.from(moves.flat()));
+      const { cache } = filled;
+      device().moveTokens({ count: moves.length, groups: groups.length, cache, ...input });
+
+      const expected = new FilledCache(device(), format, blockTokens);
+      const rows = Array.from({ length: slots }, (_, slot) => slot);
+      for (const [from, to] of moves) rows[to] = rows[from] ?? 0;
+      for (const [, to] of moves) expected.write((row) => (row === rows[to] ? to : -1));
+      expect(await filled.image()).toEqual(await expected.image());
+      filled.release();
+      expected.release();
+    },
+  );
 }
 
 /** copyBlocks, offloadBlocks, onboardBlocks, hostBlock: bytes arrive as they left. */

@@ -61,6 +61,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
         ...{ queryLengthMax: 2, contextLengthMax: 4, treeMask: u32(T, 1) },
       },
     },
+    moveTokens: { count, cache, groups: S, starts, moves: i32(T, 2) },
     encoderAttention: {
       ...{ count, out: activation(), qkv: f32(T, 3 * E), heads: 2, headDim: 16, starts },
       ...{ sequences: S, scale: 1 },

@@ -81,14 +81,14 @@ function isUnseen(row: number): boolean {
   return row % 5 === 3;
 }
 
-/** [rows, words]: a row sees about half of the rows before it, and itself. */
+/** [rows, words]: a row sees about half of the rows before it, and itself; set bits hide a row. */
 function treeBits(rows: number): Uint32Array {
   const random = new RandomNumbers(5);
   const words = Math.ceil(rows / 32);
   const bits = new Uint32Array(rows * words);
   for (let row = 0; row < rows; row++) {
     for (let other = 0; other <= row; other++) {
-      if (isUnseen(other) || (other < row && random.uniform() < 0.5)) continue;
+      if (!isUnseen(other) && (other === row || random.uniform() < 0.5)) continue;
       const at = row * words + Math.floor(other / 32);
       bits[at] = (bits[at] ?? 0) | (1 << (other % 32));
     }

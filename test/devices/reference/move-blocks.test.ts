@@ -1,6 +1,7 @@
 import { ReferenceDevice } from "#devices";
-import { blockMoves } from "../../contracts/device-ops/block-moves.ts";
+import { blockMoves, tokenMoves } from "../../contracts/device-ops/block-moves.ts";
 
 const device = new ReferenceDevice();
 
 blockMoves(() => device);
+tokenMoves(() => device);

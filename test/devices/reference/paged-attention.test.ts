@@ -112,10 +112,15 @@ test("sinks without a window, as large as it, or under a tree mask are our bugs"
   await expect(seenSums({ ...given, window: 2, sinks: 1, mask: [1] })).rejects.toThrow("tree mask");
 });
 
-test("a tree mask opens rows of the step one by one, and the context always", async () => {
+test("a tree mask hides rows of the step one by one, and never the context", async () => {
   // Two drafted siblings after two tokens: the second does not see the first.
-  const mask = [0b01, 0b10];
+  const mask = [0b00, 0b01];
   expect(await seenSums({ queries: 2, context: 4, mask })).toEqual([round(7 / 3), round(11 / 3)]);
+});
+
+test("a window counts from a query's position: siblings of a tree have the same", async () => {
+  const mask = [0b00, 0b01];
+  expect(await seenSums({ queries: 2, context: 4, window: 2, mask })).toEqual([3, 5]);
 });
 
 test("weights are the softmax of scaled scores", async () => {

@@ -97,6 +97,7 @@ export const KERNEL_FILES = {
   "mean-pool": ["mean_pool"],
   "mixture-of-experts": ["choose_experts", "group_experts", "multiply_experts", "sum_experts"],
   "move-layers": ["move_layers"],
+  "move-tokens": ["move_tokens"],
   "multiply-experts": ["multiply_experts_bf16"],
   norm: ["norm"],
   pack: ["pack_elements", "pack_random", "pack_rows"],

@@ -25,6 +25,7 @@ export { logprobs } from "./logprobs.ts";
 export { meanPool } from "./mean-pool.ts";
 export { mixtureOfExperts } from "./mixture-of-experts.ts";
 export { copyBlocks } from "./move-blocks.ts";
+export { moveTokens } from "./move-tokens.ts";
 export { norm } from "./norm.ts";
 export { loadTensor, packMatrix } from "./pack.ts";
 export { pagedAttention } from "./paged-attention.ts";
