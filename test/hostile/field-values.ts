@@ -96,6 +96,7 @@ const sampling: Readonly<Record<string, FieldValues>> = {
   speculative: object(['{"kind":"lookup","length":3}', "true", "false", "{}"]),
   "speculative.kind": { ...word('"lookup"'), around: '{"kind":$}' },
   "speculative.length": { ...integer("1", "31"), around: '{"length":$}' },
+  "speculative.width": { ...integer("1", "4"), around: '{"width":$}' },
   prediction: object(['{"type":"content","content":"A cache is a cache"}']),
   "prediction.type": { ...word('"content"'), around: '{"type":$,"content":"A cache"}' },
   "prediction.content": {

@@ -27,6 +27,7 @@ const FLAGS = [
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
   ...["--cache-bytes-max", String(4 * 2 ** 20), "--speculative", "lookup"],
+  ...["--speculative-width", "4"],
 ];
 
 export class ServedProcess {
