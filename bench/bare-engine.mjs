@@ -143,6 +143,8 @@ class BareEngine {
       badWordTokenIds: [],
       thinking: null,
       promptLogits: false,
+      draftShape: null,
+      predictedTokenIds: null,
     });
     return key;
   }

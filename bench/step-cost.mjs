@@ -134,6 +134,7 @@ function longContextModel(path) {
 const blank = {
   ...{ requestId: "request", cacheSalt: null, retention: null, priority: 0 },
   ...{ badWordTokenIds: [], thinking: null, promptLogits: false },
+  ...{ draftShape: null, predictedTokenIds: null },
 };
 
 const rows = [];

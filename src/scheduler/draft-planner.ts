@@ -9,7 +9,7 @@ import { generatedTokensMax } from "./stop.ts";
  */
 export function planDrafts(draft: PlanDraft): void {
   const { items, state, ledger } = draft;
-  if (!items.some(({ sequence }) => sequence.draftTokens > 0)) return;
+  if (!state.drafts || !items.some(({ sequence }) => sequence.draftTokens > 0)) return;
   let rows = state.sampledRowsMax - sampledRows(draft);
   for (const [place, item] of items.entries()) {
     const { sequence, start, count } = item;
@@ -21,6 +21,7 @@ export function planDrafts(draft: PlanDraft): void {
     if (drafted <= 0) continue;
     ledger.take(blocks());
     draft.budget -= drafted;
+    draft.drafted += drafted;
     rows -= drafted;
     items[place] = { ...item, drafted };
   }

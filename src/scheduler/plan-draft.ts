@@ -42,11 +42,10 @@ export interface PlanningState {
   readonly prefillTokensMax: number;
   /** Rows of which a step can sample tokens: one per sequence, and one per drafted token. */
   readonly sampledRowsMax: number;
+  /** Whether any sequence has had drafted tokens: a step does not look for them otherwise. */
+  readonly drafts: boolean;
   readonly revision: number;
 }
-
-/** A fork computes nothing. */
-const NO_ROWS = { count: 0, drafted: 0, samples: true, admission: null };
 
 /** A plan under construction: the decisions so far, and the resources that they leave. */
 export class PlanDraft {
@@ -66,6 +65,8 @@ export class PlanDraft {
   seats: number;
   /** Blocks that prompts under way will still take; admission must not use them. */
   reservedBlocks = 0;
+  /** Drafted tokens of all items. */
+  drafted = 0;
   /** A waiting sequence was left out because seats or blocks are short. */
   lacksRoom = false;
   readonly #preempted: PlannedPreemption[] = [];
@@ -132,6 +133,7 @@ export class PlanDraft {
       returning: this.returning,
       loads: this.loads,
       tokens,
+      drafted: this.drafted,
       revision: this.state.revision,
     };
   }
@@ -233,7 +235,9 @@ export class PlanDraft {
     const start = lead.promptLength;
     const seats = lead.group.forkSeats(this.state.config.runningSequencesMax);
     for (const sequence of lead.group.awaitingFork.slice(0, seats)) {
-      this.items.push({ ...NO_ROWS, sequence, start, forkOf });
+      // It computes nothing. Fields in the order of `add`: V8 reads objects of one shape faster.
+      const [count, drafted, samples, admission] = [0, 0, true, null];
+      this.items.push({ sequence, start, count, drafted, samples, admission, forkOf });
     }
   }
 }

@@ -59,6 +59,8 @@ export interface StepPlan {
   readonly loads: readonly PlannedLoad[];
   /** Sum of counts, drafted tokens included. */
   readonly tokens: number;
+  /** Sum of drafted tokens. */
+  readonly drafted: number;
   /** The state of the scheduler that it was made from; `begin` refuses any other. */
   readonly revision: number;
 }

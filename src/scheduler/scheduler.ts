@@ -68,6 +68,7 @@ export class Scheduler {
   readonly #starter: StepStarter;
   readonly #growth: SequenceGrowth;
   readonly #sampledRowsMax: number;
+  #drafts = false;
   /** Counts changes, so that a plan made before one is not carried out behind it. */
   #revision = 0;
 
@@ -192,6 +193,7 @@ export class Scheduler {
     const sequence = this.find(id);
     if (sequence === null || sequence.draftTokens === draftTokens) return;
     sequence.draftTokens = draftTokens;
+    this.#drafts = true;
     this.#revision++;
   }
 
@@ -211,6 +213,7 @@ export class Scheduler {
       reservedSeats: this.#books.reservedSeats,
       prefillTokensMax,
       sampledRowsMax: this.#sampledRowsMax,
+      drafts: this.#drafts,
       revision: this.#revision,
     });
   }
@@ -241,8 +244,8 @@ export class Scheduler {
       const tokenIds = sampled[index] ?? [];
       const hasTokens = samples && !sequence.isBeam;
       assert(hasTokens === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
-      const tooMany = drafted > 0 && tokenIds.length > drafted + 1;
-      assert(!tooMany, "Cannot commit more tokens than were sampled");
+      const fits = drafted === 0 || tokenIds.length <= drafted + 1;
+      assert(fits, "Cannot commit more tokens than were sampled");
       if (!hasTokens) return;
       sequence.awaitedTokens--;
       if (!sequence.finished) updates.push(this.#growth.append(sequence, tokenIds, newest, nowMs));

@@ -16,10 +16,16 @@ export interface SequenceGrowthParts {
 
 /** Appends sampled tokens to sequences, and ends those whose stop rules say so. */
 export class SequenceGrowth {
-  readonly #parts: SequenceGrowthParts;
+  readonly #cache: KvCache;
+  readonly #books: SequenceBooks;
+  readonly #log: StepLog;
+  readonly #contextTokensMax: number;
 
-  constructor(parts: SequenceGrowthParts) {
-    this.#parts = parts;
+  constructor({ cache, books, log, contextTokensMax }: SequenceGrowthParts) {
+    this.#cache = cache;
+    this.#books = books;
+    this.#log = log;
+    this.#contextTokensMax = contextTokensMax;
   }
 
   /**
@@ -32,10 +38,10 @@ export class SequenceGrowth {
     newest: BegunStep,
     nowMs: number,
   ): SequenceUpdate {
-    const { books, log, contextTokensMax } = this.#parts;
-    const context = { promptLength: sequence.promptLength, contextTokensMax };
+    const { promptLength } = sequence;
+    const context = { promptLength, contextTokensMax: this.#contextTokensMax };
     sequence.firstTokenMs ??= nowMs;
-    sequence.draftTokens = 0;
+    if (sequence.draftTokens > 0) sequence.draftTokens = 0;
     let kept = 0;
     let end: SequenceEnd | null = null;
     for (; kept < tokenIds.length && end === null; kept++) {
@@ -43,8 +49,8 @@ export class SequenceGrowth {
       end = endAfterNewest(sequence.tokens, sequence.stop, context);
     }
     if (sequence.scratchTokens > 0) this.#keepConfirmed(sequence, kept - 1);
-    log.publish(sequence, newest);
-    if (end !== null) books.end(sequence, end, { tail: true });
+    this.#log.publish(sequence, newest);
+    if (end !== null) this.#books.end(sequence, end, { tail: true });
     else if (sequence.state.phase === "prefilling") sequence.state = DECODING;
     const keptIds = kept === tokenIds.length ? tokenIds : tokenIds.slice(0, kept);
     return { sequence, tokenIds: keptIds, finished: end !== null };
@@ -52,9 +58,8 @@ export class SequenceGrowth {
 
   /** Rolls back the positions behind `confirmed` drafted tokens. */
   #keepConfirmed(sequence: Sequence, confirmed: number): void {
-    const { cache } = this.#parts;
     sequence.computedTokens += confirmed;
     sequence.scratchTokens = 0;
-    cache.shrink(sequence.blockTable, cache.blocksFor(sequence.computedTokens));
+    this.#cache.shrink(sequence.blockTable, this.#cache.blocksFor(sequence.computedTokens));
   }
 }

@@ -42,7 +42,7 @@ export class StepLog {
 
   /** Whether a step under way verifies drafted tokens. */
   get verifies(): boolean {
-    return this.#begun.some(({ plan }) => plan.items.some(({ drafted }) => drafted > 0));
+    return this.#begun.some(({ plan }) => plan.drafted > 0);
   }
 
   /** Whether no step is under way. */

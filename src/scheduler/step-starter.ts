@@ -100,7 +100,7 @@ export class StepStarter {
     assert(allocated, "A plan asked for more blocks than there are");
     if (sequence.retention !== null) this.#retain(sequence, before);
     sequence.computedTokens = start + count;
-    sequence.scratchTokens = drafted;
+    if (drafted > 0) sequence.scratchTokens = drafted;
     log.publish(sequence, step);
     if (!item.samples) return;
     sequence.awaitedTokens++;
