@@ -110,18 +110,17 @@ export function tokenMoves(device: () => Device): void {
     async ({ format, blockTokens }) => {
       const filled = new FilledCache(device(), format, blockTokens);
       const slots = blocks * blockTokens;
-      // Inside of a block and between blocks; a move writes what the one before it read.
+      // Inside of a block and between blocks; a move writes where the one before it read.
       const groups = [
         [
           [1, 0],
-          [slots - 2, 1],
-          [slots - 1, slots - 2],
+          [slots - 1, 1],
         ],
         [],
         [[3, 2]],
       ] as const;
       const moves = groups.flat();
-      const starts = [0, 3, 3, 4];
+      const starts = [0, 2, 2, 3];
       const input = {
         starts: device().allocate("i32", [starts.length]),
         moves: device().allocate("i32", [moves.length, 2]),
