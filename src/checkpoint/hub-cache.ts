@@ -7,7 +7,6 @@
  */
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { getHFHubCachePath } from "@huggingface/hub";
 import { EngineError } from "#base";
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -42,8 +41,11 @@ export interface CachedRepository {
   readonly revision: string;
 }
 
-/** Throws INVALID_ARGUMENT for names that the hub cannot have. */
-export function cachedRepository(name: string, options: CacheOptions): CachedRepository {
+/** Rejects with INVALID_ARGUMENT for names that the hub cannot have. */
+export async function cachedRepository(
+  name: string,
+  options: CacheOptions,
+): Promise<CachedRepository> {
   const revision = options.revision ?? DEFAULT_REVISION;
   if (!MODEL_NAME.test(name)) {
     throw new EngineError(
@@ -60,8 +62,14 @@ export function cachedRepository(name: string, options: CacheOptions): CachedRep
       { param: "revision" },
     );
   }
-  const root = options.cacheDir ?? getHFHubCachePath();
+  const root = options.cacheDir ?? (await defaultCacheDir());
   return { directory: join(root, FOLDER_PREFIX + name.replace("/", "--")), revision };
+}
+
+/** The client library is imported here, since a model in a folder needs nothing of it. */
+async function defaultCacheDir(): Promise<string> {
+  const { getHFHubCachePath } = await import("@huggingface/hub");
+  return getHFHubCachePath();
 }
 
 /** The directory of a commit's files. */
@@ -101,7 +109,7 @@ export async function resolveModel(model: string, options: CacheOptions = {}): P
 }
 
 async function findSnapshot(name: string, options: CacheOptions): Promise<string | null> {
-  const repository = cachedRepository(name, options);
+  const repository = await cachedRepository(name, options);
   const commit = await commitOf(repository);
   if (commit === null) return null;
   const directory = snapshotDirectory(repository, commit);
@@ -118,7 +126,7 @@ async function commitOf({ directory, revision }: CachedRepository): Promise<stri
 
 /** All models in the cache that can be loaded, by name. An absent cache has none. */
 export async function listCachedModels(cacheDir?: string): Promise<readonly CachedModel[]> {
-  const root = cacheDir ?? getHFHubCachePath();
+  const root = cacheDir ?? (await defaultCacheDir());
   const folders = (await exists(root)) ? await readdir(root) : [];
   const models: CachedModel[] = [];
   for (const folder of folders.sort()) {

@@ -1,7 +1,6 @@
 /** Downloads of models from the Hugging Face hub into the cache that its tools share. */
 import { mkdir, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { fileDownloadInfo, listFiles, modelInfo } from "@huggingface/hub";
 import { EngineError } from "#base";
 import {
   type CachedRepository,
@@ -51,7 +50,7 @@ export interface PullProgress {
  * files do not fit on the disk.
  */
 export async function pullModel(options: PullOptions): Promise<string> {
-  const repository = cachedRepository(options.name, options);
+  const repository = await cachedRepository(options.name, options);
   const hubUrl = (options.hubUrl ?? DEFAULT_HUB_URL).replace(/\/+$/, "");
   checkToken(options.token);
   const request: HubRequest = { name: options.name, hubUrl, signal: options.signal };
@@ -89,6 +88,7 @@ function checkToken(token: string | undefined): void {
 const HEX_HASH = /^[0-9a-f]{40}([0-9a-f]{24})?$/;
 
 async function commitOf(client: HubClient): Promise<string> {
+  const { modelInfo } = await import("@huggingface/hub");
   const info = await modelInfo({
     ...client,
     fetch: boundedFetch(client.fetch, 1),
@@ -100,6 +100,7 @@ async function commitOf(client: HubClient): Promise<string> {
 }
 
 async function filesOf(client: HubClient, commit: string): Promise<readonly HubFile[]> {
+  const { listFiles } = await import("@huggingface/hub");
   const files: HubFile[] = [];
   const repo = { type: "model", name: client.name } as const;
   const pages = { ...client, fetch: boundedFetch(client.fetch, PAGES_MAX) };
@@ -159,6 +160,7 @@ interface FilePull {
 }
 
 async function pullFile(client: HubClient, { commit, file, report }: FilePull): Promise<void> {
+  const { fileDownloadInfo } = await import("@huggingface/hub");
   const { repository, name } = client;
   const repo = { type: "model", name } as const;
   const at = { ...client, repo, path: file.path, revision: commit };

@@ -12,7 +12,8 @@
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
  *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt: cuda-device.ts is the
- *                       device, cuda-ops.ts lists its ops, the folders have doors of their own
+ *                       device, cuda-ops.ts lists its ops, the folders have doors of their own;
+ *                       imported only where a GPU is opened or described
  *   open.ts             picks a device by name
  *
  * Invariant: `reference/<op>.ts` defines an op; other devices differ by rounding only.
@@ -20,7 +21,7 @@
  * @module
  */
 export { availableMemory as hostMemory } from "./cpu/memory.ts";
-export { type GpuCeilings, measureGpuCeilings } from "./cuda/ceilings.ts";
+export type { GpuCeilings } from "./cuda/ceilings.ts";
 export type { CudaSettings } from "./cuda/driver/library-search.ts";
 export type { KernelProgress } from "./cuda/kernels/kernels.ts";
 export type {
@@ -50,6 +51,7 @@ export type {
 export {
   type DeviceReport,
   describeDevices,
+  measureGpuCeilings,
   type OpenDeviceOptions,
   openDevice,
 } from "./open.ts";

@@ -2,10 +2,8 @@ import { EngineError, messageOf } from "#base";
 import { CpuDevice } from "./cpu/cpu-device.ts";
 import { availableIsas, type Isa, processorName } from "./cpu/isa.ts";
 import { isBuilt } from "./cpu/library.ts";
-import { CudaDevice } from "./cuda/cuda-device.ts";
-import { examineCuda, reportLines } from "./cuda/cuda-report.ts";
+import type { GpuCeilings } from "./cuda/ceilings.ts";
 import { findDriver } from "./cuda/driver/driver.ts";
-import { gpuText } from "./cuda/driver/gpu.ts";
 import type { CudaSettings } from "./cuda/driver/library-search.ts";
 import { openSystemLibrary } from "./cuda/driver/native-library.ts";
 import type { KernelProgress } from "./cuda/kernels/kernels.ts";
@@ -46,7 +44,9 @@ export async function openDevice(options: OpenDeviceOptions): Promise<Device> {
   }
 }
 
-function openCuda({ cuda = {}, onKernels, warn }: OpenDeviceOptions): Promise<Device> {
+/** The device's code is imported here: most of this folder, which only a GPU needs. */
+async function openCuda({ cuda = {}, onKernels, warn }: OpenDeviceOptions): Promise<Device> {
+  const { CudaDevice } = await import("./cuda/cuda-device.ts");
   return CudaDevice.open({
     settings: cuda,
     ...(warn === undefined ? {} : { warn }),
@@ -93,8 +93,8 @@ export interface DeviceReport {
 }
 
 /** A report of each device on this machine. Keeps nothing open. `cuda`: paths of its libraries. */
-export function describeDevices(cuda: CudaSettings = {}): readonly DeviceReport[] {
-  return [describeCpu(), describeCuda(cuda), describeReference()];
+export async function describeDevices(cuda: CudaSettings = {}): Promise<readonly DeviceReport[]> {
+  return [describeCpu(), await describeCuda(cuda), describeReference()];
 }
 
 function describeCpu(): DeviceReport {
@@ -112,7 +112,9 @@ function describeCpu(): DeviceReport {
   }
 }
 
-function describeCuda(settings: CudaSettings): DeviceReport {
+async function describeCuda(settings: CudaSettings): Promise<DeviceReport> {
+  const { examineCuda, reportLines } = await import("./cuda/cuda-report.ts");
+  const { gpuText } = await import("./cuda/driver/gpu.ts");
   const report = examineCuda(settings);
   const base = { kind: "cuda", available: false, details: reportLines(report) } as const;
   if (!report.hasDriver) {
@@ -125,6 +127,14 @@ function describeCuda(settings: CudaSettings): DeviceReport {
   const [gpu] = report.gpus;
   const description = `cuda: ${gpu === undefined ? "a GPU" : gpuText(gpu)}`;
   return { ...base, available: true, description, remedy: null };
+}
+
+/** Opens a GPU, measures, and closes it. Throws DEVICE_UNAVAILABLE and OUT_OF_MEMORY. */
+export async function measureGpuCeilings(
+  settings: CudaSettings = {},
+): Promise<GpuCeilings & { readonly gpu: string }> {
+  const ceilings = await import("./cuda/ceilings.ts");
+  return await ceilings.measureGpuCeilings(settings);
 }
 
 function describeReference(): DeviceReport {

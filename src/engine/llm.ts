@@ -16,6 +16,7 @@ import {
   type ModelFiles,
   type ModelText,
   nameOf,
+  type OpenLink,
   openThread,
   plainIds,
   RequestStarter,
@@ -50,7 +51,6 @@ import {
   warnOfGuess,
   warnOnce,
 } from "#engine/protocol";
-import { openInline } from "#engine/thread";
 import { KvEventLog } from "#kvcache";
 import { sequencesOf } from "#sampling";
 
@@ -135,7 +135,7 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { chatTemplate } = settings;
     const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
     const client = new EngineClient(
-      settings.engineThread ? openThread : openInline,
+      settings.engineThread ? openThread : await inlineOpener(),
       onWarning,
       new KvEventLog(Math.max(1, settings.kvCache.eventBufferMax)),
       onProgress,
@@ -355,6 +355,11 @@ export class LLM implements ServedModel, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+/** Imported for an engine on this thread only: on one of its own, nothing of it is needed here. */
+async function inlineOpener(): Promise<OpenLink> {
+  return (await import("#engine/thread")).openInline;
 }
 
 const isList: (value: unknown) => value is readonly unknown[] = Array.isArray;

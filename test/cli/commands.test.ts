@@ -13,7 +13,8 @@ import { full } from "../support/full.ts";
 import { built, jsonLines, perigee } from "./perigee.ts";
 
 const llama = fixturePath("llama");
-const hasGpu = describeDevices().some(({ kind, available }) => kind === "cuda" && available);
+const devices = await describeDevices();
+const hasGpu = devices.some(({ kind, available }) => kind === "cuda" && available);
 
 test.for(COMMANDS)("$name has a help text without leftovers", async ({ name, load }) => {
   const command = new Command(name);

@@ -47,8 +47,8 @@ test.skipIf(hasDriver)("auto takes the cpu where no GPU is, without a word", asy
   device.dispose();
 });
 
-test("describes every device in one line, with a remedy for those that are missing", () => {
-  const reports = describeDevices();
+test("describes every device in one line, with a remedy for those that are missing", async () => {
+  const reports = await describeDevices();
   expect(reports.map((report) => report.kind)).toEqual(["cpu", "cuda", "reference"]);
   for (const { available, description, remedy } of reports) {
     expect(description).not.toContain("\n");

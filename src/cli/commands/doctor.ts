@@ -17,7 +17,7 @@ export function defineDoctor(command: Command): void {
   });
 }
 
-type DeviceReport = ReturnType<typeof describeDevices>[number];
+type DeviceReport = Awaited<ReturnType<typeof describeDevices>>[number];
 
 interface Findings {
   readonly perigee: string;
@@ -36,7 +36,7 @@ interface Findings {
 }
 
 async function examine(): Promise<Findings> {
-  const devices = describeDevices(cudaFromEnvironment());
+  const devices = await describeDevices(cudaFromEnvironment());
   const loaded = await tryBundledModel();
   return {
     perigee: packageVersion(),

@@ -27,7 +27,7 @@ export { EngineClient } from "./engine-client.ts";
 export type { SamplingDefaults } from "./generation-config.ts";
 export { kvEventsOf } from "./kv-events.ts";
 export { LazyStream } from "./lazy-stream.ts";
-export { type EngineLink, linkOver, openThread } from "./link.ts";
+export { type EngineLink, linkOver, type OpenLink, openThread } from "./link.ts";
 export { describe, type ModelFiles, nameOf, readFiles } from "./model-files.ts";
 export { ModelText } from "./model-text.ts";
 export { plainIds } from "./plain-ids.ts";
