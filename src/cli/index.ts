@@ -5,7 +5,7 @@
  * it is called. Errors are one line with the remedy; exit codes: 0 done, 1 failed, 2 wrong use, 130
  * ended by Ctrl-C, with finished results written. Standard output has results only.
  *
- *   main.ts          arguments in, exit code out: the entry point in package.json
+ *   main.ts          the entry point in package.json; run.ts: words in, exit code out
  *   commands.ts      all commands by name; commands/ has one file each
  *   bench/           measurements of `perigee bench`
  *   flags.ts         flags from a schema; flag-option.ts: one flag

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { eachNth, sized } from "../support/full.ts";
-import { built, perigee } from "./perigee.ts";
+import { built, perigee, perigeeInside } from "./perigee.ts";
 
 const run = promisify(execFile);
 const scratch = mkdtempSync(join(tmpdir(), "perigee-broken-"));
@@ -52,7 +52,7 @@ describe.runIf(built)("a model with files that cannot be used", () => {
       const serve = ["serve", folder, "--port", "0"];
       const one = name === BROKEN[0]?.[0] ? generate : serve;
       for (const words of sized([one], [generate, serve])) {
-        const { code, stderr } = await perigee(words);
+        const { code, stderr } = await (words === generate ? perigeeInside : perigee)(words);
         expect({ words, code }).toEqual({ words, code: 1 });
         expect(stderr).toMatch(/^perigee: Cannot /);
         expect(stderr).toContain(word);

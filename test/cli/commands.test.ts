@@ -10,7 +10,7 @@ import { COMMANDS } from "../../src/cli/commands.ts";
 import { writeGguf } from "../checkpoint/gguf-writer.ts";
 import { fixturePath } from "../contracts/recorded-model.ts";
 import { full } from "../support/full.ts";
-import { built, jsonLines, perigee } from "./perigee.ts";
+import { built, jsonLines, perigee, perigeeInside } from "./perigee.ts";
 
 const llama = fixturePath("llama");
 const devices = await describeDevices();
@@ -28,7 +28,7 @@ test.for(COMMANDS)("$name has a help text without leftovers", async ({ name, loa
 /** Prompts that a server has seen, others, and those of the chat route. */
 async function measureAgain(url: string, sizes: readonly string[], seed: number): Promise<void> {
   const measure = (...words: string[]) =>
-    perigee(["bench", "serve", "--url", url, ...sizes, ...words]);
+    perigeeInside(["bench", "serve", "--url", url, ...sizes, ...words]);
   const again = await measure("--seed", String(seed));
   expect(JSON.parse(again.stdout).cachedShare).toBeGreaterThan(0.9);
   expect(again.stderr).toMatch(
@@ -47,13 +47,13 @@ describe.runIf(built)("perigee", () => {
   test("lists its commands, and says how one is used", async () => {
     const { stdout } = await perigee(["--help"]);
     for (const { name } of COMMANDS) expect(stdout).toContain(`\n  ${name} `);
-    const help = await perigee(["help", "models"]);
+    const help = await perigeeInside(["help", "models"]);
     expect(help).toMatchObject({ code: 0, stderr: "" });
     expect(help.stdout).toMatch(/^Usage: perigee models /);
   });
 
   test("suggests the command that was meant", async () => {
-    const ran = await perigee(["generat"]);
+    const ran = await perigeeInside(["generat"]);
     expect(ran).toEqual({
       code: 2,
       stdout: "",
@@ -62,13 +62,13 @@ describe.runIf(built)("perigee", () => {
   });
 
   test("says where help is for a command like no other", async () => {
-    const ran = await perigee(["nosuch"]);
+    const ran = await perigeeInside(["nosuch"]);
     expect(ran).toMatchObject({ code: 2, stdout: "" });
     expect(ran.stderr).toBe("perigee: unknown command 'nosuch'; see perigee --help\n");
   });
 
   test("prints its version", async () => {
-    expect((await perigee(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect((await perigeeInside(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
   test("doctor says what there is and what is missing", async () => {
@@ -81,7 +81,7 @@ describe.runIf(built)("perigee", () => {
     expect(stdout).toMatch(/\nok {6}structured output\n/);
     expect(stdout).toMatch(/\nready.*: models run on (cuda|cpu|reference).*\n$/);
     expect(stdout).not.toMatch(/missing cuda|cpu cpu/);
-    const found = JSON.parse((await perigee(["doctor", "--json"])).stdout);
+    const found = JSON.parse((await perigeeInside(["doctor", "--json"])).stdout);
     expect(found).toMatchObject({ node: process.version, bundledModel: true, problem: null });
     expect(found.grammarProblem).toBeNull();
     expect(found.kvCache).toMatchObject([{ level: "device", blocks: expect.any(Number) }]);
@@ -89,7 +89,7 @@ describe.runIf(built)("perigee", () => {
   });
 
   test.skipIf(hasGpu)("without a GPU, --device cuda says in one line what to do", async () => {
-    const ran = await perigee(["generate", "--device", "cuda", "-p", "x"]);
+    const ran = await perigeeInside(["generate", "--device", "cuda", "-p", "x"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toMatch(/^perigee: Cannot open the cuda device: .* use --device cpu\n$/);
   });
@@ -99,7 +99,7 @@ describe.runIf(built)("perigee", () => {
     expect(stdout).toMatch(/^modelType +llama$/m);
     expect(stdout).toMatch(/^ {2}"hidden_size": 96,$/m);
     const found = JSON.parse(
-      (await perigee(["models", "inspect", llama, "--json", "--tensors"])).stdout,
+      (await perigeeInside(["models", "inspect", llama, "--json", "--tensors"])).stdout,
     );
     expect(found).toMatchObject({ modelType: "llama", tokenizer: false, dtypes: ["f32"] });
     expect(found.tensorList).toHaveLength(found.tensors);
@@ -123,7 +123,8 @@ describe.runIf(built)("perigee", () => {
       { name: "output_norm.weight", type: 0, shape: [32], bytes: new Uint8Array(128) },
     ];
     writeFileSync(file, writeGguf({ metadata, tensors }));
-    const { stdout, stderr } = await perigee(["models", "inspect", file, "--json", "--tensors"]);
+    const words = ["models", "inspect", file, "--json", "--tensors"];
+    const { stdout, stderr } = await perigeeInside(words);
     expect(stderr).toBe("");
     const found = JSON.parse(stdout);
     expect(found.dtypes).toEqual(["f32", "Q4_1"]);
@@ -146,7 +147,7 @@ describe.runIf(built)("perigee", () => {
   });
 
   test("chat needs a model that can", async () => {
-    const ran = await perigee(["chat", llama], { input: "Hello\n" });
+    const ran = await perigeeInside(["chat", llama]);
     expect(ran.code).toBe(2);
     expect(ran.stderr).toContain("--chat-template FILE");
   });
@@ -154,7 +155,7 @@ describe.runIf(built)("perigee", () => {
   test.for(["latency", "throughput"])("bench %s measures and prints JSON", async (kind) => {
     const sizes = ["--input-length", "8", "--output-length", "4", "--prompts", "2"];
     const words = ["bench", kind, llama, ...sizes, "--iterations", "2"];
-    const { code, stdout, stderr } = await perigee(words);
+    const { code, stdout, stderr } = await perigeeInside(words);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(stdout)).toMatchObject({
       benchmark: kind,
@@ -173,7 +174,7 @@ describe.runIf(built)("perigee", () => {
   });
 
   test("bench serve needs a server", async () => {
-    const ran = await perigee(["bench", "serve", "--url", "http://127.0.0.1:9"]);
+    const ran = await perigeeInside(["bench", "serve", "--url", "http://127.0.0.1:9"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toBe(
       "perigee: Cannot reach http://127.0.0.1:9: wanted a running server (perigee serve)\n",

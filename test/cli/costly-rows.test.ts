@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { built, jsonLines, perigee } from "./perigee.ts";
+import { built, jsonLines, perigeeInside } from "./perigee.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "perigee-rows-"));
 
@@ -21,7 +21,7 @@ test.runIf(built)(
     ];
     writeFileSync(input, rows.map((row) => JSON.stringify(row)).join("\n"));
     const flags = ["--input", input, "--json", "--temperature", "0", "--max-tokens", "1"];
-    const { code, stdout } = await perigee(["generate", ...flags]);
+    const { code, stdout } = await perigeeInside(["generate", ...flags]);
     const [long, wordy, plain] = jsonLines(stdout);
     expect(code).toBe(1);
     expect(long?.error).toMatchObject({ code: "PROMPT_TOO_LONG" });
@@ -40,7 +40,12 @@ test.runIf(built)(
       ["stop", "x".repeat(1025)],
     ] as const) {
       writeFileSync(input, JSON.stringify({ prompt: "Hello", [field]: value }));
-      const { code, stdout, stderr } = await perigee(["generate", "--input", input, "--json"]);
+      const { code, stdout, stderr } = await perigeeInside([
+        "generate",
+        "--input",
+        input,
+        "--json",
+      ]);
       expect(code).toBeGreaterThan(0);
       expect(stdout + stderr).toMatch(new RegExp(`${field}.* must have at most`));
     }

@@ -5,8 +5,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { openCheckpoint } from "#checkpoint";
 import { decodeFloats } from "#tensor";
 import { fixturePath, openRecordedModel, worstDifference } from "../contracts/recorded-model.ts";
-import { full, sized } from "../support/full.ts";
-import { built, jsonLines, perigee } from "./perigee.ts";
+import { sized } from "../support/full.ts";
+import { built, jsonLines, perigee, perigeeInside } from "./perigee.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "perigee-cli-"));
 const llama = fixturePath("llama");
@@ -19,7 +19,7 @@ afterAll(() => rmSync(scratch, { recursive: true }));
 describe.runIf(built)("perigee generate", () => {
   test("prints a JSON object per completion, with the recorded tokens", async () => {
     const words = cases.flatMap(({ prompt }) => ["--prompt-ids", prompt.join(",")]);
-    const ran = await perigee(["generate", llama, ...words, ...recorded, "--json"]);
+    const ran = await perigeeInside(["generate", llama, ...words, ...recorded, "--json"]);
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(jsonLines(ran.stdout)).toEqual(
       cases.map(({ prompt, greedy }, place) => ({
@@ -42,7 +42,7 @@ describe.runIf(built)("perigee generate", () => {
     copyFileSync(join(llama, "config.json"), join(scratch, "config.json"));
     const prompt = cases[2]?.prompt ?? [];
     const words = ["--prompt-ids", prompt.join(","), "--logits-out", file, "--json"];
-    expect((await perigee(["generate", llama, ...words, ...recorded])).code).toBe(0);
+    expect((await perigeeInside(["generate", llama, ...words, ...recorded])).code).toBe(0);
     const logits = openCheckpoint(file).tensors.get("logits");
     expect(logits).toMatchObject({ dtype: "f32", shape: [prompt.length, 320] });
     const values = decodeFloats(logits?.bytes() ?? new Uint8Array(), "f32");
@@ -56,7 +56,7 @@ describe.runIf(built)("perigee generate", () => {
     const lines = rows.map((row) => JSON.stringify(row));
     writeFileSync(input, `${lines.join("\n")}\n\n`);
     const words = ["generate", "--temperature", "0", "--max-tokens", "3"];
-    const ran = await perigee([...words, "--input", input, "--output", output]);
+    const ran = await perigeeInside([...words, "--input", input, "--output", output]);
     expect(ran).toEqual({ code: 0, stdout: "", stderr: "" });
     const written = jsonLines(readFileSync(output, "utf8"));
     expect(written.map(({ prompt_index, text }) => [prompt_index, typeof text])).toEqual([
@@ -80,7 +80,8 @@ describe.runIf(built)("perigee generate", () => {
   test("takes sampling, structure and log-probabilities from flags", async () => {
     const structure = JSON.stringify({ choice: ["north", "south"] });
     const words = ["--structured-output", structure, "--n", "2", "--seed", "5", "--logprobs", "1"];
-    const ran = await perigee(["generate", "-p", "Go", ...words, "--temperature", "1", "--json"]);
+    const common = ["--temperature", "1", "--json"];
+    const ran = await perigeeInside(["generate", "-p", "Go", ...words, ...common]);
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     const lines = jsonLines(ran.stdout);
     expect(lines.map(({ index }) => index)).toEqual([0, 1]);
@@ -122,10 +123,18 @@ describe.runIf(built)("perigee generate", () => {
 
 describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
   const prompts = ["one", "x".repeat(9000), "two"].map((prompt) => JSON.stringify({ prompt }));
-  const words = ["generate", "--input", "-", "--max-tokens", "3", "--temperature", "0"];
+  const flags = ["--max-tokens", "3", "--temperature", "0"];
+
+  /** `generate` of the rows of a file. */
+  function fromFile(rows: readonly string[], ...more: string[]) {
+    const input = join(scratch, "refused.jsonl");
+    writeFileSync(input, rows.join("\n"));
+    return perigeeInside(["generate", "--input", input, ...flags, ...more]);
+  }
 
   test("writes an error in its place, generates the others and fails at the end", async () => {
-    const ran = await perigee([...words, "--json"], { input: prompts.join("\n") });
+    const words = ["generate", "--input", "-", ...flags, "--json"];
+    const ran = await perigee(words, { input: prompts.join("\n") });
     expect(ran).toMatchObject({
       code: 1,
       stderr: "perigee: Cannot generate all prompts: 1 of 3 failed; see their errors\n",
@@ -153,7 +162,7 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
       "{",
       '"two"',
     ];
-    const ran = await perigee([...words, "--json"], { input: rows.join("\n") });
+    const ran = await fromFile(rows, "--json");
     expect(ran.code).toBe(1);
     expect(ran.stderr).toBe(
       "perigee: Cannot generate all prompts: 6 of 8 failed; see their errors\n",
@@ -166,7 +175,7 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
   });
 
   test("names it on standard error where results are text", async () => {
-    const ran = await perigee(words, { input: prompts.join("\n") });
+    const ran = await fromFile(prompts);
     expect(ran.code).toBe(1);
     expect(ran.stdout).not.toBe("");
     expect(ran.stderr).toMatch(/prompt must fit .*line 2\)\nperigee: Cannot generate all prompts/);
@@ -174,15 +183,15 @@ describe.runIf(built)("perigee generate with a prompt that cannot be", () => {
 
   test("says which flags make room for it", async () => {
     const pool = ["--kv-pool-bytes", String(6 * 98_304), "--beam-width", "4"];
-    const ran = await perigee(["generate", "-p", "Hello there", ...pool, "--max-tokens", "60"]);
+    const words = ["generate", "-p", "Hello there", ...pool, "--max-tokens", "60"];
+    const ran = await perigeeInside(words);
     expect(ran.stderr).toMatch(
       /need \d+ blocks, the KV pool has 6; lower --beam-width or --max-tokens, or raise --kv-pool-b/,
     );
   });
 });
 
-/** Words, exit code and remedy. A process each: the short size runs one of each kind, which stand first. */
-const REFUSED_SHORT = 5;
+/** Words, exit code and remedy. Those without a prompt read standard input. */
 const REFUSED: [string, string[], number, string][] = [
   ["a wrong choice", ["-p", "x", "--device", "tpu"], 2, "auto, cpu, cuda, reference."],
   ["a pool too small", ["-p", "x", "--kv-pool-bytes", "10"], 2, "raise --kv-pool-bytes, or"],
@@ -201,16 +210,14 @@ const REFUSED: [string, string[], number, string][] = [
 ];
 
 describe.runIf(built)("perigee generate refuses, in one line and with a remedy:", () => {
-  test.for(full ? REFUSED : REFUSED.slice(0, REFUSED_SHORT))(
-    "%s",
-    async ([, words, code, remedy]) => {
-      const ran = await perigee(["generate", ...words]);
-      const lines = ran.stderr.split("\n").filter((line) => !line.startsWith("warning:"));
-      expect(lines).toEqual([expect.stringContaining(remedy), ""]);
-      expect(lines[0]).toMatch(/^perigee: /);
-      expect(ran).toMatchObject({ code, stdout: "" });
-    },
-  );
+  test.for(REFUSED)("%s", async ([name, words, code, remedy]) => {
+    const readsInput = name === "no prompt" || name === "a prompt without its flag";
+    const ran = await (readsInput ? perigee : perigeeInside)(["generate", ...words]);
+    const lines = ran.stderr.split("\n").filter((line) => !line.startsWith("warning:"));
+    expect(lines).toEqual([expect.stringContaining(remedy), ""]);
+    expect(lines[0]).toMatch(/^perigee: /);
+    expect(ran).toMatchObject({ code, stdout: "" });
+  });
 
   test("a model that is not there, and --verbose adds the stack", async () => {
     const words = ["generate", "none/there", "-p", "x"];
@@ -221,7 +228,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
         ["--verbose", ...words],
       ],
     )) {
-      const ran = await perigee(line);
+      const ran = await perigeeInside(line);
       expect(ran).toMatchObject({ code: 1, stdout: "" });
       const [first, ...stack] = ran.stderr.split("\n");
       expect(first).toMatch(/^perigee: .*perigee models pull none\/there/);
@@ -229,7 +236,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
     }
   });
 
-  const hello = ["generate", "-p", "Hello", "--max-tokens", "1"];
+  const hello = ["generate", "-p", "Hello", "--max-tokens", "1", "--json"];
   test.for(
     sized(
       [[...hello, "--verbose"]],
@@ -239,7 +246,7 @@ describe.runIf(built)("perigee generate refuses, in one line and with a remedy:"
       ],
     ),
   )("--verbose tells what loading took, wherever it stands", async (words) => {
-    const { stderr } = await perigee(words);
+    const { stderr } = await perigeeInside(words);
     expect(stderr).toMatch(/^perigee: loading: files \d.*weights \d.*since the process began\n$/);
   });
 });

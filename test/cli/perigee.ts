@@ -1,6 +1,9 @@
-/** Runs the built `perigee` as a user does. */
+/** Runs `perigee`: the built one as a user does, or in this process. */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
+import { vi } from "vitest";
+import { run } from "../../src/cli/run.ts";
+import { full } from "../support/full.ts";
 
 const main = "dist/cli/main.js";
 
@@ -41,6 +44,30 @@ export function perigee(words: readonly string[], options: RunOptions = {}): Pro
     child.on("error", reject);
     child.on("close", (code) => resolve({ code, stdout, stderr }));
   });
+}
+
+/**
+ * The same in this process, without the time that a process takes to start: for words that read no
+ * standard input, stream no text and leave no server. The long run has a process for each.
+ */
+export async function perigeeInside(words: readonly string[]): Promise<Ran> {
+  if (full) return perigee(words);
+  const [stdout, stderr] = [capture(process.stdout), capture(process.stderr)];
+  try {
+    const code = await run(words);
+    return { code, stdout: stdout.text(), stderr: stderr.text() };
+  } finally {
+    for (const one of [stdout, stderr]) one.end();
+  }
+}
+
+function capture(stream: NodeJS.WriteStream) {
+  const chunks: string[] = [];
+  const spy = vi.spyOn(stream, "write").mockImplementation((chunk) => {
+    chunks.push(String(chunk));
+    return true;
+  });
+  return { text: () => chunks.join(""), end: () => spy.mockRestore() };
 }
 
 /** JSON lines of an output. */

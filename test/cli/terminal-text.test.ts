@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { plainText } from "../../src/cli/terminal-text.ts";
-import { built, perigee } from "./perigee.ts";
+import { built, perigeeInside } from "./perigee.ts";
 
 test("control characters are written out, lines and other writing stay", () => {
   expect(plainText("a\tb\nc\r\nd \u00e9 \u65e5\u672c \u{1f600}")).toBe(
@@ -38,19 +38,19 @@ test.runIf(built)("names in a checkpoint or a cache do nothing to a terminal", a
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   writeFileSync(join(folder, "model.safetensors"), weights);
   for (const words of [[], ["--tensors"], ["--tensors", "--json"]]) {
-    const { code, stdout } = await perigee(["models", "inspect", folder, ...words]);
+    const { code, stdout } = await perigeeInside(["models", "inspect", folder, ...words]);
     expect(code).toBe(0);
     expect(stdout).toContain("owned");
     expect(stdout).not.toMatch(ACTING);
   }
-  const refused = await perigee(["generate", folder, "--prompt-ids", "1"]);
+  const refused = await perigeeInside(["generate", folder, "--prompt-ids", "1"]);
   expect(refused.stderr).toContain("owned");
   expect(refused.stderr).not.toMatch(ACTING);
 
   const snapshot = join(folder, `models--a--b${ATTACK}`, "snapshots", "c0ffee");
   mkdirSync(snapshot, { recursive: true });
   writeFileSync(join(snapshot, "model.safetensors"), weights);
-  const listed = await perigee(["models", "list", "--cache-dir", folder]);
+  const listed = await perigeeInside(["models", "list", "--cache-dir", folder]);
   expect(listed.stdout).toContain("owned");
   expect(listed.stdout).not.toMatch(ACTING);
 });
