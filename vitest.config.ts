@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { BUILT, fromBuild, isBuildCurrent } from "./test/support/from-build.ts";
 import { full, sized } from "./test/support/full.ts";
 
 const minuteMs = 60_000;
@@ -13,9 +14,14 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Long and watching runs have the source, and so have all as long as it is newer than the build. */
+const usesBuild = !full && process.argv.includes("run") && isBuildCurrent();
+const conditions = usesBuild ? [] : ["source"];
+
 export default defineConfig({
-  ssr: { resolve: { conditions: ["source"] } },
-  resolve: { conditions: ["source"] },
+  plugins: usesBuild ? [fromBuild()] : [],
+  ssr: { resolve: { conditions } },
+  resolve: { conditions },
   test: {
     include: ["test/**/*.test.ts"],
     exclude: ["dist", "node_modules"],
@@ -23,6 +29,7 @@ export default defineConfig({
     hookTimeout: sized(2 * minuteMs, 20 * minuteMs),
     // What is waited for is looked at this often; the default, 50, is longer than most waits.
     expect: { poll: { interval: 5 } },
+    server: { deps: { external: usesBuild ? [BUILT] : [] } },
     pool: "forks",
     maxWorkers: 2,
     // A process per file spends more time on imports than most files on tests. The long run has one,
