@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
 import { Sampler, SequenceSampling } from "#sampling";
 import { Scheduler } from "#scheduler";
+import { cpuThreads } from "../support/full.ts";
 
 export interface EngineFaultsOptions {
   readonly device: "reference" | "cpu" | "cuda";
@@ -178,7 +179,7 @@ export function engineFaultsContract({ device, cuda = {}, ...run }: EngineFaults
   const { requests, seed = 1 } = run;
   const load = (overlapSteps: boolean, poolBytes: number | null) =>
     LLM.load(MODEL, {
-      ...{ device, cuda, overlapSteps, dtype: "float32", threads: 2, engineThread: false },
+      ...{ device, cuda, overlapSteps, dtype: "float32", threads: cpuThreads, engineThread: false },
       kvCache: { blockTokens: 4, poolBytes },
       scheduler: { runningSequencesMax: 24, stepTokensMax: 64 },
     });

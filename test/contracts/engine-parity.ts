@@ -1,6 +1,7 @@
 /** Through the whole engine, every family gives Hugging Face's tokens, however they are computed. */
 import { describe, expect, test } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
+import { cpuThreads } from "../support/full.ts";
 import { decoderFixtures, fixturePath, openRecordedModel } from "./recorded-model.ts";
 
 const newTokens = 24;
@@ -39,7 +40,7 @@ export function engineParityContract(
         cuda,
         overlapSteps,
         dtype: "float32",
-        threads: 2,
+        threads: cpuThreads,
         engineThread: false,
         ...options,
         scheduler: { runningSequencesMax: 8, stepTokensMax: 256, ...options.scheduler },

@@ -7,6 +7,7 @@ import {
   LLM,
   type LoadOptions,
 } from "#engine";
+import { cpuThreads } from "../support/full.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
 type Options = Pick<LoadOptions, "kvCache" | "scheduler" | "overlapSteps">;
@@ -63,7 +64,7 @@ export function speculationContract(contract: SpeculationContract): void {
         device: contract.device,
         ...(contract.cuda !== undefined && { cuda: contract.cuda }),
         dtype: "float32",
-        threads: 2,
+        threads: cpuThreads,
         engineThread: false,
         ...options,
         scheduler: { runningSequencesMax: 12, stepTokensMax: 256, ...options.scheduler },

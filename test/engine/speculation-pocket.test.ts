@@ -1,7 +1,7 @@
 /** Drafts of the bundled model: texts, stop strings, predictions, and what may be asked for. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
-import { eachNth } from "../support/full.ts";
+import { cpuThreads, eachNth } from "../support/full.ts";
 
 const numbers = "List of numbers: 1, 2, 3, 4, 5, 6, 7,";
 const rows = '{"name":"a","age":1}\n{"name":"b","age":2}\n{"name":"c",';
@@ -11,7 +11,7 @@ let drafting: LLM;
 
 function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
   return LLM.load("models/pocket", {
-    ...{ device: "cpu", dtype: "float32", threads: 2, engineThread: false },
+    ...{ device: "cpu", dtype: "float32", threads: cpuThreads, engineThread: false },
     speculative,
   });
 }

@@ -11,6 +11,12 @@ export function sized<Size>(short: Size, long: Size): Size {
   return full ? long : short;
 }
 
+/**
+ * Threads of a cpu device, where a test is not about them. Two files at a time keep two cores at work:
+ * threads of both would wait for each other at every op. Results do not depend on them.
+ */
+export const cpuThreads: number = sized(1, 2);
+
 /** Of a sweep: each `nth` case in `npm test`, beginning with the first, all in the long one. */
 export function eachNth<Case>(nth: number, cases: readonly Case[]): readonly Case[] {
   return cases.filter((_, place) => full || place % nth === 0);

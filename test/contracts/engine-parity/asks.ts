@@ -1,6 +1,7 @@
 /** What parity runs ask an engine, and what a plain engine answers, one request at a time. */
 import { expect } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
+import { cpuThreads } from "../../support/full.ts";
 import { fixturePath, openRecordedModel } from "../recorded-model.ts";
 
 /** One request. */
@@ -90,7 +91,7 @@ export async function withEngine<T>(
     cuda,
     overlapSteps: overlapSteps ?? null,
     dtype: "float32",
-    threads: 2,
+    threads: cpuThreads,
     engineThread: false,
     kvCache: { blockTokens: BLOCK_TOKENS, dtype, ...streaming, ...options.kvCache },
     scheduler: { runningSequencesMax: 16, stepTokensMax: 256, ...options.scheduler },
