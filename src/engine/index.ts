@@ -57,6 +57,7 @@ export {
   type RequestSummary,
   type RequestTimes,
   type ServedModel,
+  type SpeculationInfo,
   type StepReport,
   type StreamItem,
   type TextCodec,

@@ -71,6 +71,7 @@ export {
   DRAFT_KINDS,
   DRAFT_LENGTH_MAX,
   DRAFT_WIDTH_MAX,
+  type DraftKind,
   type SamplingOptions,
   SamplingParams,
   StructuredOutput,

@@ -173,6 +173,21 @@ describe.runIf(built)("perigee", () => {
     expect(stderr).toMatch(/^ +work .*ratio.*\n2 x 8 in, 4 out /);
   });
 
+  test("bench latency compares drafts with a run without them", async () => {
+    const sizes = ["--input-length", "8", "--output-length", "40", "--prompts", "2"];
+    const words = ["bench", "latency", llama, ...sizes, "--iterations", "1", "--table"];
+    const { stdout, stderr } = await perigeeInside([...words, "--speculative", "lookup"]);
+    const { speculation } = JSON.parse(stdout);
+    expect(speculation).toMatchObject({
+      ...{ kind: "lookup", lengthMax: 31, width: 1 },
+      speedUp: expect.any(Number),
+    });
+    // A warm-up and a timed run of 2 x 40 tokens with drafts.
+    const { tokensPerStep, acceptedTokens } = speculation;
+    expect(tokensPerStep).toBeCloseTo(160 / (160 - acceptedTokens), 10);
+    expect(stderr).toMatch(/ tokens a step +x without drafts /);
+  });
+
   test("bench serve needs a server", async () => {
     const ran = await perigeeInside(["bench", "serve", "--url", "http://127.0.0.1:9"]);
     expect(ran).toMatchObject({ code: 1, stdout: "" });
@@ -182,7 +197,10 @@ describe.runIf(built)("perigee", () => {
   });
 
   test("serves, alone on its port, is measured by bench serve, and ends at SIGTERM with what runs finished", async () => {
-    const server = spawn(process.execPath, ["dist/cli/main.js", "serve", "--port", "0"]);
+    const server = spawn(process.execPath, [
+      ...["dist/cli/main.js", "serve", "--port", "0"],
+      ...["--speculative", "lookup", "--speculative-width", "2"],
+    ]);
     const exited = once(server, "exit");
     let log = "";
     const url = await new Promise<string>((resolve) => {
@@ -221,6 +239,7 @@ describe.runIf(built)("perigee", () => {
     expect(request).toMatchObject({ status: 200, completionTokens: 8, reqId: request?.requestId });
     const said = lines.map(({ msg }) => msg).join("\n");
     expect(said).toMatch(/^running on cpu: .*$/m);
+    expect(said).toMatch(/^drafts: by lookup, 2 continuations of up to 31 tokens in a step$/m);
     expect(said).toMatch(/^KV cache: device \d+ blocks, \d+ tokens, .* MiB$/m);
   });
 });

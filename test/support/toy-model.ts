@@ -105,6 +105,7 @@ export class ToyModel implements ServedModel {
       blockTokens: BLOCK_TOKENS,
       blocks: 1024,
       bytesPerBlock: 64,
+      speculative: null,
       hasTokenizer,
       hasChatTemplate: hasTokenizer,
     };

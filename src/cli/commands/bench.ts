@@ -4,7 +4,7 @@ import { EngineError } from "#base";
 import { gpuLimits } from "../bench/gpu-limits.ts";
 import { benchLatency, benchThroughput, type OfflineOptions } from "../bench/offline.ts";
 import { benchServe } from "../bench/online.ts";
-import { textRow } from "../bench/text-table.ts";
+import { type Cell, textRow } from "../bench/text-table.ts";
 import { addEngineFlags, loadModel } from "../engine-flags.ts";
 
 interface BenchFlags extends Record<string, unknown> {
@@ -179,11 +179,12 @@ type Result = Awaited<ReturnType<Measure>>;
 function tableOf(result: Result): string {
   const { prompts, inputLength, outputLength, outputTokensPerSecond } = result;
   const seconds = "seconds" in result ? result.seconds : result.latencySeconds;
-  const { limits } = result;
+  const { limits, speculation } = result;
   const table = textRow([
     ["work", `${prompts} x ${inputLength} in, ${outputLength} out`],
     ["s, median", seconds.p50],
     ["tok/s out", outputTokensPerSecond],
+    ...(speculation === undefined ? [] : draftCells(speculation)),
     ["limit, s", limits?.limitSeconds ?? null],
     ["ratio", limits?.ratio ?? null],
     ["copy GB/s", limits?.ceilings.copyGBs ?? null],
@@ -191,6 +192,13 @@ function tableOf(result: Result): string {
   ]);
   const unknown = limits?.ceilings.bf16Unknown;
   return unknown === undefined ? table : `${table}bf16 TFLOP/s unknown: ${unknown}\n`;
+}
+
+function draftCells({ tokensPerStep, speedUp }: NonNullable<Result["speculation"]>): Cell[] {
+  return [
+    ["tokens a step", tokensPerStep],
+    ["x without drafts", speedUp],
+  ];
 }
 
 function print(result: object): void {

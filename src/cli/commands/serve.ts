@@ -1,7 +1,7 @@
 import { constants } from "node:os";
 import { type Command, Option } from "commander";
 import type { EngineError } from "#base";
-import type { LLM } from "#engine";
+import type { LLM, SpeculationInfo } from "#engine";
 import { type RunningServer, reserveServer, ServerOptions } from "#server";
 import { API_KEY_FILE_HELP, readApiKeys } from "../api-keys.ts";
 import { cacheSizes, sizesText } from "../cache-sizes.ts";
@@ -83,8 +83,15 @@ function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): vo
   say(`running on ${info.device}`, { device: info.device });
   const sizes = cacheSizes(info, llm.stats().cache);
   if (sizes.length > 0) say(`KV cache: ${sizesText(sizes)}`);
+  const { speculative } = info;
+  if (speculative !== null) say(`drafts: ${draftText(speculative)}`, { speculative });
   if (kvEvents !== null) say(`KV events over ZeroMQ: ${kvEvents}`);
   say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
+}
+
+function draftText({ kind, lengthMax, width }: SpeculationInfo): string {
+  const continuations = width === 1 ? "one continuation" : `${width} continuations`;
+  return `by ${kind}, ${continuations} of up to ${lengthMax} tokens in a step`;
 }
 
 /** Ends the server when its engine is dead, so that a process supervisor restarts it. */

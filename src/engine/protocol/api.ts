@@ -9,7 +9,7 @@ import type {
   RetentionConfig,
   RetentionOptions,
 } from "#kvcache";
-import type { PositionLogprobs, SamplingOptions } from "#sampling";
+import type { DraftKind, PositionLogprobs, SamplingOptions } from "#sampling";
 import type { EngineOptions } from "./config.ts";
 import type { EngineStats } from "./stats.ts";
 
@@ -153,8 +153,19 @@ export interface ModelInfo {
   readonly blockTokens: number;
   readonly blocks: number;
   readonly bytesPerBlock: number;
+  /** How tokens are drafted unless a request says otherwise; null: they are not. */
+  readonly speculative: SpeculationInfo | null;
   readonly hasTokenizer: boolean;
   readonly hasChatTemplate: boolean;
+}
+
+/** Drafts of a loaded model. */
+export interface SpeculationInfo {
+  readonly kind: DraftKind;
+  /** Most drafted tokens of one continuation in a step. */
+  readonly lengthMax: number;
+  /** Most continuations in a step. */
+  readonly width: number;
 }
 
 /** One finished step, for histograms. */

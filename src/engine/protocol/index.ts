@@ -35,6 +35,7 @@ export type {
   RequestSummary,
   RequestTimes,
   ServedModel,
+  SpeculationInfo,
   StepReport,
   StreamItem,
   TextCodec,

@@ -4,7 +4,7 @@ import type { Checkpoint } from "#checkpoint";
 import { hostMemory } from "#devices";
 import { DecoderExecutor, runWorstSteps, TokenMover } from "#engine/forward";
 import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
-import type { EngineOptions } from "#engine/protocol";
+import type { EngineOptions, SpeculationInfo } from "#engine/protocol";
 import { CacheMemory, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
 import {
@@ -125,6 +125,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
     bytesPerBlock: blocks.bytesPerBlock,
+    speculative: speculationOf(options),
   } as const;
   return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
 }
@@ -251,6 +252,11 @@ async function makeSteps(
           movesMax: groups * logitRowsMax,
         });
   return { decoder, sampler, builder, writer, tokenMover };
+}
+
+function speculationOf({ speculative }: EngineOptions): SpeculationInfo | null {
+  const { kind, lengthMax, width } = speculative;
+  return kind === "off" ? null : { kind, lengthMax, width };
 }
 
 /** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */
