@@ -9,7 +9,7 @@
  * @module
  */
 export { DraftLength, type DraftShape } from "./draft-length.ts";
-export { Lookup, LookupSource, LookupText } from "./lookup.ts";
+export { Lookup, LookupSource, LookupText, type TokenSource } from "./lookup.ts";
 export {
   chainOf,
   checkTree,

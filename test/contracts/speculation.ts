@@ -7,7 +7,9 @@ import {
   LLM,
   type LoadOptions,
 } from "#engine";
+import { Lookup, type TokenSource } from "#speculative";
 import { cpuThreads } from "../support/full.ts";
+import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
 type Options = Pick<LoadOptions, "kvCache" | "scheduler" | "overlapSteps">;
@@ -108,6 +110,30 @@ export function speculationContract(contract: SpeculationContract): void {
       }
     });
 
+    test("[SP1] any trees: what follows is in any branch, in part of one, or in none", async () => {
+      const options = { kvCache: { blockTokens } };
+      const run = (llm: LLM) =>
+        generate(llm, prompts, { maxTokens: newTokens, temperature: 0, logprobs: 1 });
+      const plain = await withModel(options, run);
+      const outputs = plain.map(({ tokens }, at) => [
+        ...(prompts[at]?.promptTokenIds ?? []),
+        ...tokens,
+      ]);
+      const speculative = { kind: "lookup", lengthMax: 7, width: 4 } as const;
+      const restore = draftFrom(outputs);
+      try {
+        const drafted = await withModel({ ...options, speculative }, async (llm) => {
+          const results = await run(llm);
+          // Most accepted tokens are in other branches than the first.
+          expect(llm.stats().acceptedTokens).toBeGreaterThan(prompts.length * 10);
+          return results;
+        });
+        expect(differenceOf(drafted, plain)).toBe(null);
+      } finally {
+        restore();
+      }
+    });
+
     test("one after the other, then again from the prefix cache", async () => {
       await both({ kvCache: { blockTokens } }, async (llm) => {
         const results: unknown[] = [];
@@ -169,6 +195,28 @@ export function speculationContract(contract: SpeculationContract): void {
       });
     });
   });
+}
+
+/**
+ * Drafts of all lookups, until the returned function is called: four branches, each of which
+ * follows one of `outputs` for some tokens, and then says anything.
+ */
+function draftFrom(outputs: readonly (readonly number[])[]): () => void {
+  const random = new RandomNumbers(7);
+  const original = Object.getOwnPropertyDescriptor(Lookup.prototype, "draft");
+  const draft = (text: TokenSource): Int32Array[] => {
+    const known = [...text.view(0, text.length)];
+    const output = outputs.find((tokens) => known.every((token, at) => tokens[at] === token)) ?? [];
+    return Array.from({ length: 4 }, () => {
+      const right = output.slice(known.length, known.length + random.below(7));
+      const wrong = Array.from({ length: 1 + random.below(3) }, () => random.below(300));
+      return Int32Array.from([...right, ...wrong].slice(0, 7));
+    });
+  };
+  Object.defineProperty(Lookup.prototype, "draft", { value: draft, configurable: true });
+  return () => {
+    if (original !== undefined) Object.defineProperty(Lookup.prototype, "draft", original);
+  };
 }
 
 interface Generated {
