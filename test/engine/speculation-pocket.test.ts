@@ -42,7 +42,7 @@ describe("[SP1] a stop string inside of confirmed tokens", () => {
     const text = whole?.text ?? "";
     const places = Array.from({ length: text.length - 3 }, (_, at) => at);
     const before = drafting.stats().acceptedTokens;
-    for (const at of eachNth(23, places)) {
+    for (const at of eachNth(47, places)) {
       const stop = [text.slice(at, at + 3)];
       const options = { stop, logprobs: 1, includeStopStrInOutput: at % 2 === 0 };
       expect(await outputOf(drafting, prompt, options)).toEqual(

@@ -12,8 +12,8 @@ export function sized<Size>(short: Size, long: Size): Size {
 }
 
 /**
- * Threads of a cpu device, where a test is not about them. Two files at a time keep two cores at work:
- * threads of both would wait for each other at every op. Results do not depend on them.
+ * Threads of a cpu device, where a test is not about them. Several files at a time keep two cores at
+ * work: threads of all would wait for each other at every op. Results do not depend on them.
  */
 export const cpuThreads: number = sized(1, 2);
 

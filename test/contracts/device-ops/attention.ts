@@ -131,9 +131,9 @@ function pagedContract(pair: () => DevicePair): void {
 
   const trees = [
     { context: 40, rows: 40 },
-    { context: 261, rows: 9 },
-    { context: 300, rows: 80 },
-    { context: 600, rows: sized(17, 64) },
+    { context: sized(61, 261), rows: 9 },
+    { context: sized(90, 300), rows: 70 },
+    { context: 600, rows: sized(9, 64) },
   ];
   test.for([1, 8, 16, 64])("pagedAttention: token trees, blocks of %i", (blockTokens) =>
     checkAttention(pair(), { shape: { ...grouped, blockTokens }, spans: trees, tree: true }),
