@@ -22,14 +22,15 @@ test.runIf(existsSync("dist/index.js"))(
   async () => {
     const folder = mkdtempSync(join(tmpdir(), "perigee-bare-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    for (const part of ["package.json", "dist", "models/pocket"]) {
+    for (const part of ["package.json", "dist"]) {
       cpSync(part, join(folder, part), { recursive: true });
     }
+    const model = JSON.stringify(resolve("test/fixtures/models/llama"));
     symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
     const load = (options: string) => {
       const script = `
         import { LLM } from ${JSON.stringify(join(folder, "dist/index.js"))};
-        const llm = await LLM.load(undefined, ${options});
+        const llm = await LLM.load(${model}, ${options});
         await llm[Symbol.asyncDispose]();`;
       return run(process.execPath, ["--input-type=module", "--eval", script]);
     };

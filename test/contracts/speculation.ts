@@ -44,6 +44,8 @@ export interface SpeculationContract {
   readonly fixtures: readonly string[];
   /** The fixture that runs in all modes; others run in one batch only. */
   readonly varied: string;
+  /** How many continuations a draft has at most. Default: chains, and trees of 4. */
+  readonly widths?: readonly number[];
   /** How many of the recorded prompts are continued. Default: all. */
   readonly prompts?: number;
 }
@@ -80,7 +82,7 @@ export function speculationContract(contract: SpeculationContract): void {
     async function both(options: Options, run: (llm: LLM) => Promise<unknown>) {
       const plain = await withModel(options, run);
       const counts: Pick<EngineStats, "draftedTokens" | "acceptedTokens">[] = [];
-      for (const width of [1, 4]) {
+      for (const width of contract.widths ?? [1, 4]) {
         const speculative = { kind: "lookup", lengthMax: 7, width } as const;
         const drafted = await withModel({ ...options, speculative }, async (llm) => {
           const result = await run(llm);

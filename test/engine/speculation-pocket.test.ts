@@ -1,7 +1,7 @@
 /** Drafts of the bundled model: texts, stop strings, predictions, and what may be asked for. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type GenerateOptions, LLM, type LoadOptions } from "#engine";
-import { cpuThreads, eachNth } from "../support/full.ts";
+import { cpuThreads, eachNth, sized } from "../support/full.ts";
 
 const numbers = "List of numbers: 1, 2, 3, 4, 5, 6, 7,";
 const rows = '{"name":"a","age":1}\n{"name":"b","age":2}\n{"name":"c",';
@@ -27,7 +27,11 @@ afterAll(async () => {
 });
 
 async function outputOf(llm: LLM, prompt: string, options: GenerateOptions) {
-  const [result] = await llm.generate(prompt, { temperature: 0, maxTokens: 100, ...options });
+  const [result] = await llm.generate(prompt, {
+    temperature: 0,
+    maxTokens: sized(60, 100),
+    ...options,
+  });
   return (result?.completions ?? []).map(
     ({ text, tokenIds, logprobs, finishReason, stopReason }) => ({
       ...{ text, tokenIds, finishReason, stopReason },

@@ -6,5 +6,5 @@ speculationContract({
   device: "reference",
   fixtures: sized(["llama"], decoderFixtures),
   varied: sized("none", "gemma2"),
-  ...sized({ prompts: 2 }, {}),
+  ...sized({ prompts: 2, widths: [4] }, {}),
 });
