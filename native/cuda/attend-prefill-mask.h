@@ -1,7 +1,7 @@
 // The positions visible to the rows of a query tile, in the order in which a block processes them.
 //
 // Positions are processed in KV tiles of kPositions. KV tiles of sinks come first, since they are
-// scored by other queries. The KV tiles that follow cover the positions from the first row's begin
+// scored by other queries. The KV tiles that follow cover the positions from the rows' least begin
 // to the last row's end. A bit mask holds the positions of a KV tile that a row sees.
 #pragma once
 

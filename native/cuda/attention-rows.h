@@ -41,7 +41,7 @@ struct RowMask {
   }
 };
 
-/// The batch of an op; fields of `AttentionBatch` in src/devices/ops.ts.
+/// The batch of an op; fields of `AttentionBatch` in src/devices/attention-inputs.ts.
 struct AttentionRows {
   const int* queryStarts;     // [S + 1]
   const int* contextLengths;  // [S]

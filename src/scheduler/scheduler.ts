@@ -188,11 +188,16 @@ export class Scheduler {
     return sequence;
   }
 
-  /** Drafted tokens behind the newest one, to be verified (SC31). Valid until it grows. */
-  propose(id: SequenceId, draftTokens: number): void {
+  /**
+   * Drafted tokens behind the newest one, to be verified (SC31), the first `likelyTokens` of which
+   * are the likeliest continuation. Valid until it grows.
+   */
+  propose(id: SequenceId, draftTokens: number, likelyTokens = draftTokens): void {
     const sequence = this.find(id);
-    if (sequence === null || sequence.draftTokens === draftTokens) return;
+    if (sequence === null) return;
+    if (sequence.draftTokens === draftTokens && sequence.likelyTokens === likelyTokens) return;
     sequence.draftTokens = draftTokens;
+    sequence.likelyTokens = likelyTokens;
     this.#drafts = true;
     this.#revision++;
   }

@@ -66,6 +66,8 @@ export class Sequence {
   awaitedTokens = 0;
   /** Drafted tokens that a step may compute and verify behind `tokens`; wanted by the engine. */
   draftTokens = 0;
+  /** How many of them are the likeliest continuation. */
+  likelyTokens = 0;
   /** Positions behind `computedTokens` that a step under way writes: most hold no token yet. */
   scratchTokens = 0;
   /** Its blocks on disk were fetched, or could not be: the load is not tried again. */

@@ -206,7 +206,7 @@ export class Lookup {
   /**
    * Continuations of `text`, the sequence so far, whose first tokens are the prompt; the likeliest
    * first, at most `width`, which may begin alike. The sequence may only have grown since the last
-   * call. Others than the first are half as long at most: they rarely are what follows.
+   * call. Others than the first have half of the length at most: they rarely are what follows.
    */
   draft(text: TokenSource, { length, width }: DraftShape): Int32Array[] {
     const { promptLength, prompt, predicted } = this.#source;
@@ -218,7 +218,7 @@ export class Lookup {
     const tail = text.view(Math.max(0, text.length - matchTokensMax), text.length);
     const best = this.#best(tail, length, { prompt, predicted, written });
     if (best === null || width === 1) return best === null ? [] : [best];
-    const others = [prompt, written, ...(predicted === null ? [] : [predicted])]
+    const others = [...(predicted === null ? [] : [predicted]), written, prompt]
       .flatMap((source) => source.matches(tail).map((match) => ({ source, ...match })))
       .sort((one, other) => other.matched - one.matched);
     const branches = [best];

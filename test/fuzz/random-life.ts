@@ -260,7 +260,9 @@ export class RandomLife {
   /** Some sequences have drafts, wanted or not. */
   #propose(): void {
     for (const { id } of this.#live.flatMap(({ live }) => live)) {
-      if (this.#below(3) === 0) this.harness.scheduler.propose(id, this.#below(9));
+      if (this.#below(3) !== 0) continue;
+      const drafts = this.#below(9);
+      this.harness.scheduler.propose(id, drafts, Math.floor(drafts / 2));
     }
   }
 

@@ -50,6 +50,16 @@ describe("[SC31] drafted tokens are verified in a step", () => {
     expect(find([...known, 11, 12, 13, 0])).toBe(8);
   });
 
+  test("the likeliest continuations of all sequences come before others", () => {
+    const { harness, sequence } = decoding({ runningSequencesMax: 8 });
+    const other = harness.add(distinct(2, 5), {});
+    harness.step();
+    // Eight rows: two that sample without drafts, two and three likely ones, and one more.
+    harness.scheduler.propose(sequence.id, 7, 2);
+    harness.scheduler.propose(other.id, 5, 3);
+    expect(drafted(harness.begin())).toEqual([3, 3]);
+  });
+
   test("V 5.2 (S8): chunks of a prompt have no drafts", () => {
     const harness = new Harness({ stepTokensMax: 50, runningSequencesMax: 4 });
     const { id } = harness.add(distinct(1, 80));

@@ -25,6 +25,8 @@ interface StepShape {
   readonly contextTokens: number;
   /** Every sequence samples from its only row: the kind of step that runs as a CUDA graph. */
   readonly samplesAll: boolean;
+  /** Some sequence's tokens are a tree. */
+  readonly isTree?: boolean;
 }
 
 /**
@@ -43,9 +45,10 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
   // No token has a slot, and every context is in the same block: only sizes matter.
   const cache = device.allocateKvPool({ ...block, blocks: 1 });
   const arrays = makeArrays(limits, decoder.layout.groups.length);
+  const masks = new Uint32Array(limits.stepTokensMax * Math.ceil((limits.treeTokensMax ?? 0) / 32));
   try {
     for (const shape of shapesOf(parts, cache)) {
-      decoder.stage(fillStep(arrays, shape), sampler.tokens);
+      decoder.stage(fillStep(arrays, shape, masks), sampler.tokens);
       decoder.forward(cache);
     }
     await sampleAll(parts);
@@ -67,12 +70,30 @@ function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generato
   const sequences = Math.min(sequencesMax, stepTokensMax);
   const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokens);
   yield { sequences, queryTokens, contextTokens, samplesAll: false };
+  yield* treesOf(limits);
   for (const count of powersTo(sequences)) {
     // A long context is split among blocks while rows are few: neither end is the worst. Contexts
     // of equal padding share a graph key: a second run would capture a graph of this cache.
     const pad = (context: number) => decoder.paddedContext(context, count, cache);
     for (const context of new Set(contextsTo(contextTokens).map(pad))) {
       yield { sequences: count, queryTokens: 1, contextTokens: context, samplesAll: true };
+    }
+  }
+}
+
+/** Few and many trees, small and large: none of their kernels is a decoding step's. */
+function* treesOf(limits: WorstStepParts["limits"]): Generator<StepShape> {
+  const {
+    stepTokensMax,
+    sequencesMax,
+    contextTokensMax: contextTokens,
+    treeTokensMax = 0,
+  } = limits;
+  for (const tree of treeTokensMax === 0 ? [] : [2, treeTokensMax]) {
+    const queryTokens = Math.min(tree, contextTokens, stepTokensMax);
+    const most = Math.min(sequencesMax, Math.floor(stepTokensMax / queryTokens));
+    for (const sequences of powersTo(most)) {
+      yield { sequences, queryTokens, contextTokens, samplesAll: false, isTree: true };
     }
   }
 }
@@ -112,8 +133,8 @@ function makeArrays(limits: DecoderLimits, groups: number): StepArrays {
 }
 
 /** Contexts are short to save time, but ops allocate memory for long ones. */
-function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
-  const { sequences, queryTokens, contextTokens, samplesAll } = shape;
+function fillStep(arrays: StepArrays, shape: StepShape, masks: Uint32Array): StepInput {
+  const { sequences, queryTokens, contextTokens, samplesAll, isTree = false } = shape;
   const tokens = sequences * queryTokens;
   for (let token = 0; token < tokens; token++) arrays.positions[token] = token % queryTokens;
   for (let s = 0; s <= sequences; s++) arrays.queryStarts[s] = s * queryTokens;
@@ -121,6 +142,7 @@ function fillStep(arrays: StepArrays, shape: StepShape): StepInput {
   return {
     ...arrays,
     ...{ tokens, sequences, samplesAll },
+    ...(isTree && { treeMask: masks }),
     queryLengthMax: queryTokens,
     contextLengthMax: contextTokens,
   };

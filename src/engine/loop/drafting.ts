@@ -34,7 +34,8 @@ export class Drafting {
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
     task.draft = sequence.finished ? null : drafter.next(sequence);
-    this.#scheduler.propose(sequence.id, (task.draft?.tokens.length ?? 1) - 1);
+    const drafts = (task.draft?.tokens.length ?? 1) - 1;
+    this.#scheduler.propose(sequence.id, drafts, Math.min(drafts, drafter.likelyTokens));
   }
 
   /** `depth`: of the deepest drafted node. */

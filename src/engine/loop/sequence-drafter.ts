@@ -26,6 +26,11 @@ export class SequenceDrafter {
     this.#length = new DraftLength(length);
   }
 
+  /** Tokens of the last draft's likeliest continuation. */
+  get likelyTokens(): number {
+    return this.#first;
+  }
+
   /** Whether the next step may have a draft: it is planned when all tokens are known. */
   get active(): boolean {
     return this.#first > 0;

@@ -125,7 +125,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
     bytesPerBlock: blocks.bytesPerBlock,
-    speculative: speculationOf(options),
+    speculative: speculationOf(options, spec),
   } as const;
   return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
 }
@@ -254,9 +254,12 @@ async function makeSteps(
   return { decoder, sampler, builder, writer, tokenMover };
 }
 
-function speculationOf({ speculative }: EngineOptions): SpeculationInfo | null {
-  const { kind, lengthMax, width } = speculative;
-  return kind === "off" ? null : { kind, lengthMax, width };
+function speculationOf(options: EngineOptions, spec: DecoderSpec): SpeculationInfo | null {
+  const { kind, lengthMax, width } = options.speculative;
+  if (kind === "off") return null;
+  const pathMax = treePathMax(options, spec);
+  if (pathMax === 0) return { kind, lengthMax, width: 1 };
+  return { kind, lengthMax: Math.min(lengthMax, pathMax), width };
 }
 
 /** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */

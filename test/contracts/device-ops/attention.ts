@@ -48,7 +48,6 @@ interface AttentionCase {
   readonly tree?: boolean;
 }
 
-/** Each row sees itself and a random choice of the step's earlier and later rows. */
 /**
  * Masks of trees with random parents, of the first rows of each span: 32 for each word. Every third
  * span stays causal.
