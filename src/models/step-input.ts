@@ -47,7 +47,7 @@ export interface StepInput {
   readonly wantedRows?: Int32Array;
   /**
    * [T, W], with W = ceil(`DecoderLimits.treeTokensMax` / 32): bit j of row t hides the j-th
-   * token of its own sequence in this step from token t (`AttentionBatch.treeMask`). Absent: causal.
+   * token of its own sequence in this step from token t. Absent: causal.
    */
   readonly treeMask?: Uint32Array;
 }

@@ -188,14 +188,10 @@ export class Scheduler {
     return sequence;
   }
 
-  /**
-   * Drafted tokens behind the newest one, to be verified (SC31), the first `likelyTokens` of which
-   * are the likeliest continuation. Valid until it grows.
-   */
+  /** Drafted tokens behind the newest one, the likeliest continuation first (SC31). */
   propose(id: SequenceId, draftTokens: number, likelyTokens = draftTokens): void {
     const sequence = this.find(id);
-    if (sequence === null) return;
-    if (sequence.draftTokens === draftTokens && sequence.likelyTokens === likelyTokens) return;
+    if (sequence === null || sequence.draftTokens + draftTokens === 0) return;
     sequence.draftTokens = draftTokens;
     sequence.likelyTokens = likelyTokens;
     this.#drafts = true;
@@ -249,8 +245,8 @@ export class Scheduler {
       const tokenIds = sampled[index] ?? [];
       const hasTokens = samples && !sequence.isBeam;
       assert(hasTokens === tokenIds.length > 0, "Cannot commit: tokens do not fit the plan");
-      const fits = drafted === 0 || tokenIds.length <= drafted + 1;
-      assert(fits, "Cannot commit more tokens than were sampled");
+      const tooMany = drafted > 0 && tokenIds.length > drafted + 1;
+      assert(!tooMany, "Cannot commit more tokens than were sampled");
       if (!hasTokens) return;
       sequence.awaitedTokens--;
       if (!sequence.finished) updates.push(this.#growth.append(sequence, tokenIds, newest, nowMs));
