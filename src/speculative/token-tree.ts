@@ -117,13 +117,13 @@ export function pathTo({ tokens, parents, depths }: TokenTree, node: number): In
 /**
  * Sets the bits of the nodes that each of the first `nodes` nodes must not see: those before it
  * that are no ancestors of it. `mask`: [rows, words], zeros; node n has row `firstRow` + n, and bit
- * `firstBit` + n in the others' rows.
+ * n in the others' rows.
  */
 export function hideBranches(
   { parents }: TokenTree,
   nodes: number,
   mask: Uint32Array,
-  { firstRow, firstBit, words }: TreeRows,
+  { firstRow, words }: TreeRows,
 ): void {
   for (let node = 1; node < nodes; node++) {
     let ancestor = intAt(parents, node);
@@ -132,17 +132,15 @@ export function hideBranches(
         ancestor = intAt(parents, other);
         continue;
       }
-      const bit = firstBit + other;
-      const word = (firstRow + node) * words + Math.floor(bit / WORD_BITS);
-      mask[word] = (mask[word] ?? 0) | (1 << (bit % WORD_BITS));
+      const word = (firstRow + node) * words + Math.floor(other / WORD_BITS);
+      mask[word] = (mask[word] ?? 0) | (1 << (other % WORD_BITS));
     }
   }
 }
 
-/** Where the rows and the bits of a tree are in a mask. */
+/** Where the rows of a tree are in a mask. */
 export interface TreeRows {
   readonly firstRow: number;
-  readonly firstBit: number;
   readonly words: number;
 }
 

@@ -81,15 +81,30 @@ describe("[SP6] a tree of continuations", () => {
 
   test("its mask hides from each node those before it that are no ancestors", () => {
     const mask = new Uint32Array(2 * 8);
-    hideBranches(tree, 6, mask, { firstRow: 1, firstBit: 30, words: 2 });
-    const hidden = [...tree.tokens.keys()].map((node) =>
-      [0, 1, 2, 3, 4, 5, 6].filter((other) => {
-        const bit = 30 + other;
-        return (((mask[2 * (1 + node) + Math.floor(bit / 32)] ?? 0) >>> (bit % 32)) & 1) === 1;
-      }),
-    );
-    expect(hidden).toEqual([[], [], [], [], [2, 3], [1, 2, 3, 4], []]);
+    hideBranches(tree, 6, mask, { firstRow: 1, words: 2 });
+    const hidden = [...tree.tokens.keys()].map((node) => [mask[2 + 2 * node], mask[3 + 2 * node]]);
+    expect(hidden).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [0b1100, 0],
+      [0b11110, 0],
+      [0, 0],
+    ]);
     expect([mask[0], mask[1]]).toEqual([0, 0]);
+  });
+
+  test("masks of more than 32 nodes have further words", () => {
+    // 33 siblings: the last one must not see the others.
+    const wide = treeOf(
+      9,
+      Array.from({ length: 33 }, (_, token) => [token]),
+      64,
+    );
+    const mask = new Uint32Array(2 * 34);
+    hideBranches(wide, 34, mask, { firstRow: 0, words: 2 });
+    expect([mask[2 * 33], mask[2 * 33 + 1]]).toEqual([0xfffffffe, 1]);
   });
 });
 

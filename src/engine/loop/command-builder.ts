@@ -153,16 +153,14 @@ export class CommandBuilder {
     if (!isBranching(item) || task.draft === null) return;
     const { draft } = task;
     const { treeTokensMax } = this.#limits;
-    assert(count + drafted <= treeTokensMax, `Cannot mask a tree of more than ${treeTokensMax}`);
-    // The root is the item's last token.
-    const root = first + count - 1;
-    hideBranches(draft, 1 + drafted, this.#treeMask, {
-      firstRow: root,
-      firstBit: count - 1,
-      words,
-    });
+    // The scheduler drafts behind one token only (SC31): it is the root.
+    assert(
+      count === 1 && 1 + drafted <= treeTokensMax,
+      `Cannot mask a tree of ${drafted} nodes behind ${count} tokens`,
+    );
+    hideBranches(draft, 1 + drafted, this.#treeMask, { firstRow: first, words });
     for (let node = 1; node <= drafted; node++) {
-      this.#positions[root + node] = start + count - 1 + (draft.depths[node] ?? 0);
+      this.#positions[first + node] = start + (draft.depths[node] ?? 0);
     }
   }
 
