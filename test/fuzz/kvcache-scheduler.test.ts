@@ -7,7 +7,7 @@ import type { KvCache } from "#kvcache";
 import { sized } from "../support/full.ts";
 import { type LifeCounts, RandomLife } from "./random-life.ts";
 
-const SEEDS = Array.from({ length: sized(10, 36) }, (_, index) => index + 1);
+const SEEDS = Array.from({ length: sized(10, 44) }, (_, index) => index + 1);
 const OPERATIONS = 1800;
 
 describe("[KV1] [SC3] books and contents stay right in a random life", () => {
