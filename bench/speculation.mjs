@@ -1,10 +1,11 @@
 /**
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
- *   [--width 1]
+ *   [--kind lookup|redrafter] [--drafter FOLDER] [--width N] [--length N]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
+ * Width and length are those of the kind where they are not given.
  * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
  * `predicted`: the model's own output, given as its prediction. Runs from dist; prints JSON.
  */
@@ -16,7 +17,10 @@ const { values: flags } = readFlags({
   options: {
     model: { type: "string", default: "models/pocket" },
     device: { type: "string", default: "cpu" },
-    width: { type: "number", default: 1, min: 1 },
+    kind: { type: "string", default: "lookup" },
+    drafter: { type: "string" },
+    width: { type: "number", min: 1 },
+    length: { type: "number", min: 1 },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
     quantization: { type: "string", default: "none" },
@@ -85,7 +89,12 @@ async function compare(llms, task) {
 
 const llms = {
   off: await load({ kind: "off" }),
-  on: await load({ kind: "lookup", width: flags.width }),
+  on: await load({
+    kind: flags.kind,
+    model: flags.drafter ?? null,
+    width: flags.width ?? null,
+    lengthMax: flags.length ?? null,
+  }),
 };
 const results = {};
 for (const streams of flags.streams) {

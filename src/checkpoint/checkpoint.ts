@@ -1,5 +1,5 @@
 import type { JsonObject } from "./json-text.ts";
-import type { NamedWeight } from "./named-weight.ts";
+import type { NamedIntegers, NamedWeight } from "./named-weight.ts";
 import type { SentenceFiles } from "./sentence-files.ts";
 
 /** Inputs of a tokenizer, in the form of Hugging Face's files. */
@@ -22,6 +22,8 @@ export interface Checkpoint {
   readonly generationConfig: JsonObject | null;
   /** Weights by transformers' names. */
   readonly tensors: ReadonlyMap<string, NamedWeight>;
+  /** Tensors of integers, by the file's names; none of a GGUF. */
+  readonly integers: ReadonlyMap<string, NamedIntegers>;
   /**
    * Null: the model works on token ids only. Read on first use, which may throw
    * CHECKPOINT_INVALID; usable after `close()`.

@@ -37,6 +37,7 @@ export function ggufCheckpoint(file: FileBytes): Checkpoint {
     config,
     generationConfig: generationConfig(header.metadata),
     tensors,
+    integers: new Map(),
     get tokenizer() {
       return tokenizer().files;
     },

@@ -29,7 +29,7 @@ export function openConfig(path: string): Checkpoint {
   const isFile = path.endsWith(".json");
   const directory = isFile ? dirname(path) : path;
   const config = isFile ? readConfig(path, directory) : configOf(directory);
-  return checkpointOf({ path, directory, config }, { tensors: new Map(), files: [] });
+  return checkpointOf({ path, directory, config }, NO_WEIGHTS);
 }
 
 /** Opens one safetensors file; config and tokenizer are read beside it. */
@@ -38,6 +38,8 @@ export function openSafetensorsFile(path: string): Checkpoint {
   const config = configOf(directory);
   return checkpointOf({ path, directory, config }, openWeights([path]));
 }
+
+const NO_WEIGHTS: OpenWeights = { tensors: new Map(), integers: new Map(), files: [] };
 
 interface Place {
   readonly path: string;
@@ -56,6 +58,7 @@ function checkpointOf(place: Place, weights: OpenWeights): Checkpoint {
     config: place.config,
     generationConfig,
     tensors: weights.tensors,
+    integers: weights.integers,
     get tokenizer() {
       return tokenizer();
     },

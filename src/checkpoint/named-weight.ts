@@ -32,3 +32,11 @@ export interface NamedWeight {
   /** Advises the system that the file's pages will not be read again soon. */
   discard(): void;
 }
+
+/** One tensor of integers of a checkpoint: a table, never a weight. */
+export interface NamedIntegers {
+  readonly name: string;
+  readonly shape: Shape;
+  /** The elements; the copy belongs to the caller. Throws CHECKPOINT_INVALID beyond 32 bits. */
+  values(): Int32Array;
+}

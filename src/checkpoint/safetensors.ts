@@ -1,6 +1,7 @@
 import { EngineError } from "#base";
 import { type FileBytes, storedWeight } from "./file-bytes.ts";
-import type { NamedWeight, WeightDType } from "./named-weight.ts";
+import { invalidFile } from "./invalid-file.ts";
+import type { NamedIntegers, NamedWeight, WeightDType } from "./named-weight.ts";
 import { readSafetensorsHeader, type SafetensorsEntry } from "./safetensors-header.ts";
 
 const WEIGHT_DTYPES: ReadonlyMap<string, WeightDType> = new Map([
@@ -9,24 +10,46 @@ const WEIGHT_DTYPES: ReadonlyMap<string, WeightDType> = new Map([
   ["BF16", "bf16"],
 ]);
 
-/** Old checkpoints store masks and position tables as integers; no model reads them. */
+/** Integers that can be read. Old checkpoints also store masks and position tables, unread. */
+const READ_INTEGERS: ReadonlySet<string> = new Set(["I64", "I32"]);
 const INTEGER_DTYPES: ReadonlySet<string> = new Set([
   ...["I64", "U64", "I32", "U32", "I16", "U16", "I8", "U8", "BOOL"],
 ]);
 
+/** The tensors of a safetensors file, by name. */
+export interface SafetensorsTensors {
+  readonly weights: ReadonlyMap<string, NamedWeight>;
+  readonly integers: ReadonlyMap<string, NamedIntegers>;
+}
+
 /**
- * The float weights of a safetensors file, by name; integer tensors are left out. Only the header
- * is read. Throws CHECKPOINT_INVALID for a broken file, UNSUPPORTED_MODEL for float types that no
- * device computes with.
+ * The float weights and the integers of a safetensors file. Only the header is read. Throws
+ * CHECKPOINT_INVALID for a broken file, UNSUPPORTED_MODEL for float types that no device computes
+ * with.
  */
-export function readSafetensors(file: FileBytes): ReadonlyMap<string, NamedWeight> {
+export function readSafetensors(file: FileBytes): SafetensorsTensors {
   const weights = new Map<string, NamedWeight>();
+  const integers = new Map<string, NamedIntegers>();
   for (const entry of readSafetensorsHeader(file).entries) {
+    const { name, shape } = entry;
     const dtype = WEIGHT_DTYPES.get(entry.dtype);
-    if (dtype !== undefined) weights.set(entry.name, storedWeight(file, { ...entry, dtype }));
-    else if (!INTEGER_DTYPES.has(entry.dtype)) throw unsupportedDType(file.path, entry);
+    if (dtype !== undefined) weights.set(name, storedWeight(file, { ...entry, dtype }));
+    else if (READ_INTEGERS.has(entry.dtype)) {
+      integers.set(name, { name, shape, values: () => integersOf(file, entry) });
+    } else if (!INTEGER_DTYPES.has(entry.dtype)) throw unsupportedDType(file.path, entry);
   }
-  return weights;
+  return { weights, integers };
+}
+
+function integersOf(file: FileBytes, entry: SafetensorsEntry): Int32Array {
+  // A copy: elements of any offset can be read from it.
+  const { buffer } = file.read(entry.startBytes, entry.endBytes).slice();
+  if (entry.dtype === "I32") return new Int32Array(buffer);
+  return Int32Array.from(new BigInt64Array(buffer), (value) => {
+    if (value === BigInt.asIntN(32, value)) return Number(value);
+    const fault = { path: file.path, field: `tensor ${entry.name}` };
+    throw invalidFile({ ...fault, must: "must have integers of 32 bits", actual: String(value) });
+  });
 }
 
 function unsupportedDType(path: string, entry: SafetensorsEntry): EngineError {

@@ -6,7 +6,7 @@ import type { FileBytes } from "./file-bytes.ts";
 import { invalidFile } from "./invalid-file.ts";
 import { readJsonObject } from "./json-text.ts";
 import { openFileBytes } from "./mapped-file.ts";
-import type { NamedWeight } from "./named-weight.ts";
+import type { NamedIntegers, NamedWeight } from "./named-weight.ts";
 import { readSafetensors } from "./safetensors.ts";
 
 const SINGLE_NAME = "model.safetensors";
@@ -15,6 +15,7 @@ const INDEX_NAME = "model.safetensors.index.json";
 /** Weights and their files. */
 export interface OpenWeights {
   readonly tensors: ReadonlyMap<string, NamedWeight>;
+  readonly integers: ReadonlyMap<string, NamedIntegers>;
   readonly files: readonly FileBytes[];
 }
 
@@ -33,7 +34,8 @@ export function openDirectoryWeights(directory: string): OpenWeights {
   for (const shard of shards) checkPresent(directory, shard);
   const opened = openWeights(shards.map((shard) => join(directory, shard)));
   for (const [tensor, shard] of shardOf) {
-    if (!opened.tensors.has(tensor) && !holdsInteger(tensor)) {
+    const isThere = opened.tensors.has(tensor) || opened.integers.has(tensor);
+    if (!isThere && !holdsInteger(tensor)) {
       closeAll(opened.files);
       const path = join(directory, shard);
       const field = `tensor ${tensor}`;
@@ -47,11 +49,14 @@ export function openDirectoryWeights(directory: string): OpenWeights {
 export function openWeights(paths: readonly string[]): OpenWeights {
   const files: FileBytes[] = [];
   const tensors = new Map<string, NamedWeight>();
+  const integers = new Map<string, NamedIntegers>();
   try {
     for (const path of paths) {
       const file = openFileBytes(path);
       files.push(file);
-      for (const [name, weight] of readSafetensors(file)) {
+      const read = readSafetensors(file);
+      for (const [name, table] of read.integers) integers.set(name, table);
+      for (const [name, weight] of read.weights) {
         if (tensors.has(name)) {
           const must = "must be in one shard only";
           throw invalidFile({ path, field: `tensor ${name}`, must, actual: "a second one" });
@@ -63,7 +68,7 @@ export function openWeights(paths: readonly string[]): OpenWeights {
     closeAll(files);
     throw error;
   }
-  return { tensors, files };
+  return { tensors, integers, files };
 }
 
 /** Ends every mapping. */

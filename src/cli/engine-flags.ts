@@ -15,6 +15,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "kvCache.dtype": "kv-cache-dtype",
     "scheduler.policy": "scheduling-policy",
     "speculative.kind": "speculative",
+    "speculative.model": "speculative-model",
     "speculative.lengthMax": "speculative-length-max",
     "speculative.width": "speculative-width",
     "hub.revision": "revision",

@@ -9,6 +9,7 @@
  *   block-pairs.ts      checks the lists of moves
  *   kv-scales.ts        scales of 8-bit caches
  *   attention-sinks.ts  checks the sinks of an attention
+ *   drafter-counts.ts   checks the counts of the ops of a recurrent drafter
  *   reference/          the definitions, plain TypeScript
  *   cpu/                C++ kernels through FFI
  *   cuda/               CUDA kernels through the driver, NVRTC and cuBLASLt: cuda-device.ts is the

@@ -131,9 +131,11 @@ export interface ConvertInput {
 
 export interface AddInput {
   readonly count: number;
-  /** [T, E] f32, becomes x + delta. */
+  /** [T, E] f32, becomes x + delta, with `kind` x + act(delta). */
   readonly x: DeviceTensor;
   readonly delta: DeviceTensor;
+  /** Applied to `delta`; absent: none. */
+  readonly kind?: ActivationKind;
 }
 
 export interface RopeKvWriteInput extends KvLayerIndex {
@@ -199,6 +201,23 @@ export interface GatherRowsInput {
   readonly x: DeviceTensor;
   /** [R] i32. */
   readonly indices: DeviceTensor;
+}
+
+export interface JoinRowsInput {
+  /** R. */
+  readonly count: number;
+  /** [R, A + B] f32: of each row the left part, then the right part. */
+  readonly out: DeviceTensor;
+  /** [*, A] f32: row r of `out` takes row floor(r / leftRepeat). */
+  readonly left: DeviceTensor;
+  /** 1 by default. */
+  readonly leftRepeat?: number;
+  /** [*, B] f32. */
+  readonly right: DeviceTensor;
+  /** [R] i32: the row of `right` that each row takes; absent: row r takes row r. */
+  readonly rightIndices?: DeviceTensor;
+  /** Applied to the right part; absent: none. */
+  readonly rightKind?: ActivationKind;
 }
 
 export interface MeanPoolInput {
@@ -289,6 +308,36 @@ export interface LogprobsInput {
   readonly topLogprobs?: DeviceTensor;
 }
 
+/**
+ * One level of a beam search for S sequences, as a recurrent drafter makes it on the device. A beam
+ * b and its k-th token are a candidate, worth scores[b] + topLogprobs[b, k], one f32 addition. Of
+ * each sequence the W largest are kept, best first; equal ones by rising b, then rising k; NaN
+ * comes last. Source: Cheng et al. 2024, "Recurrent drafter for fast speculative decoding in large
+ * language models" (arXiv 2403.09919).
+ */
+export interface SelectBeamsInput {
+  /** S. */
+  readonly count: number;
+  /** Beams of each sequence before: rows s * before up to (s + 1) * before of the inputs. */
+  readonly before: number;
+  /** W: beams of each sequence afterwards. */
+  readonly width: number;
+  /** [S * before, K] i32: the likeliest tokens of each beam. W <= K * before <= 256. */
+  readonly topTokens: DeviceTensor;
+  /** [S * before, K] f32. */
+  readonly topLogprobs: DeviceTensor;
+  /** [S * before] f32: sum of each beam's log-probabilities so far; absent: 0. */
+  readonly scores?: DeviceTensor;
+  /** [drafted vocabulary] i32: the model's token for each drafted one; absent: itself. */
+  readonly tokenMap?: DeviceTensor;
+  /** [S * W] f32: sums of the new beams; another tensor than `scores`. */
+  readonly outScores: DeviceTensor;
+  /** [S * W] i32: last token of each new beam. */
+  readonly tokens: DeviceTensor;
+  /** [S * W] i32: the row that each new beam continues, s * before + b. */
+  readonly parents: DeviceTensor;
+}
+
 /** The ops of a device. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
   /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
@@ -307,7 +356,7 @@ export interface DeviceOps {
   activate(input: ActivateInput): void;
   /** out = x, rounded to the format of `out`. */
   convert(input: ConvertInput): void;
-  /** x = x + delta. */
+  /** x = x + delta, or x + act(delta). */
   add(input: AddInput): void;
   /** Rotates queries and keys, and writes keys and values to their slots. */
   ropeKvWrite(input: RopeKvWriteInput): void;
@@ -321,6 +370,8 @@ export interface DeviceOps {
   mixtureOfExperts(input: MixtureOfExpertsInput): void;
   /** out[r] = x[indices[r]]. */
   gatherRows(input: GatherRowsInput): void;
+  /** out[r] = left[floor(r / leftRepeat)], then right[rightIndices[r]] or act of it. */
+  joinRows(input: JoinRowsInput): void;
   /** out[s] = mean of a sequence's rows. */
   meanPool(input: MeanPoolInput): void;
   /** x = cap * tanh(x / cap). */
@@ -331,4 +382,6 @@ export interface DeviceOps {
   sample(input: SampleInput): void;
   /** Log-softmax at chosen tokens, their ranks, and the likeliest tokens. */
   logprobs(input: LogprobsInput): void;
+  /** The likeliest continuations of each sequence's beams. */
+  selectBeams(input: SelectBeamsInput): void;
 }

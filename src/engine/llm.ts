@@ -41,6 +41,7 @@ import {
   type LoadOptions,
   type LoadPhase,
   type LoadProgress,
+  loadedDrafts,
   type ModelConnection,
   type ModelInfo,
   type Prompt,
@@ -112,9 +113,9 @@ export class LLM implements ServedModel, AsyncDisposable {
     this.defaultSampling = parts.defaultSampling;
     this.info = info;
     const { vocabularySize, contextTokensMax } = info;
-    const { scheduler, speculative } = parts.settings;
-    const { waitingSequencesMax: sequencesMax } = scheduler;
-    const limits = { vocabularySize, contextTokensMax, sequencesMax, speculative };
+    const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
+    const drafts = loadedDrafts(parts.settings);
+    const limits = { vocabularySize, contextTokensMax, sequencesMax, drafts };
     const scope = { ...limits, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);
     this.loadPhases = parts.phases;
@@ -141,12 +142,20 @@ export class LLM implements ServedModel, AsyncDisposable {
       onProgress,
     );
     try {
-      const path = await resolveModel(model, {
-        revision,
-        ...(cacheDir === null ? {} : { cacheDir }),
-      });
+      const hub = { revision, ...(cacheDir === null ? {} : { cacheDir }) };
+      const path = await resolveModel(model, hub);
+      const { speculative } = settings;
+      const drafter =
+        speculative.model === null
+          ? null
+          : await resolveModel(speculative.model, {
+              ...(cacheDir === null ? {} : { cacheDir }),
+            });
       // Weights are read on the engine's thread while the tokenizer is made on this one.
-      const loading = client.load({ type: "load", path, options: settings });
+      const loading = client.load({
+        ...{ type: "load", path },
+        options: { ...settings, speculative: { ...speculative, model: drafter } },
+      });
       const reading = readFiles(path, { name, template, settings, onWarning });
       const [{ info, phases }, files] = await Promise.all([loading, reading]);
       const parts = { ...files, path, template, settings, phases, onWarning };

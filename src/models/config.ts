@@ -164,6 +164,20 @@ export const BertConfig = z.looseObject({
 });
 export type BertConfig = z.output<typeof BertConfig>;
 
+/** A ReDrafter: apple/ml-recurrent-drafter's fields, and ours for a draft vocabulary and a base. */
+export const ReDrafterConfig = z.looseObject({
+  hidden_size: size,
+  exit_dim: size,
+  num_draft_layers: z
+    .int()
+    .nonnegative()
+    .max(2 ** 6),
+  vocab_size: size,
+  rnn: z.boolean(),
+  draft_vocab_size: size.nullish(),
+  base_fingerprint: z.string().nullish(),
+});
+
 /** The one field that picks an architecture. */
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
 

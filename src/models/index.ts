@@ -23,6 +23,8 @@
  *   step-stage.ts        copies a step's input to the device
  *   decoder.ts           runs a step: decoder-layers.ts its layers; encoder.ts a batch of texts
  *   warm-up.ts           captures decode steps of all sizes ahead
+ *   drafters/            networks that draft: redrafter-spec.ts its config, redrafter-weights.ts,
+ *                        redrafter.ts runs it
  *
  * Invariant: no family has code in the decoder; it reads the spec and the norms.
  * Invariant: a step allocates nothing and never waits; ops are only enqueued.
@@ -43,6 +45,24 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export {
+  type BeamShape,
+  ReDrafter,
+  type ReDrafterLimits,
+  type ReDrafterParts,
+} from "./drafters/redrafter.ts";
+export {
+  checkBase,
+  type DraftedBase,
+  describeReDrafter,
+  type ReDrafterSpec,
+} from "./drafters/redrafter-spec.ts";
+export {
+  baseFingerprint,
+  loadReDrafterWeights,
+  type ReDrafterFiles,
+  type ReDrafterWeights,
+} from "./drafters/redrafter-weights.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";

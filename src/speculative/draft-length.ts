@@ -1,4 +1,4 @@
-/** How many tokens to draft for one sequence, by what was confirmed of its earlier drafts. */
+/** How much to draft for one sequence, by what was confirmed of its earlier drafts. */
 
 /** How much may be drafted of one sequence in one step. */
 export interface DraftShape {
@@ -8,20 +8,48 @@ export interface DraftShape {
   readonly width: number;
 }
 
-const firstLength = 4;
 /** Most steps without a draft after drafts of which nothing was confirmed. */
 const restMax = 64;
 
 /**
+ * Rests of a sequence: after drafts of which nothing was confirmed it goes without for a step,
+ * twice as many after each further one.
+ */
+export class DraftRest {
+  readonly #missesFree: number;
+  #misses = 0;
+  #rest = 0;
+
+  /** `missesFree`: drafts in a row of which nothing may be confirmed before it rests. */
+  constructor(missesFree: number) {
+    this.#missesFree = missesFree;
+  }
+
+  /** Whether the sequence rests. To be called once per step. */
+  rests(): boolean {
+    if (this.#rest === 0) return false;
+    this.#rest--;
+    return true;
+  }
+
+  /** Records a verified draft. */
+  verified(confirmed: number): void {
+    this.#misses = confirmed > 0 ? 0 : this.#misses + 1;
+    const counted = this.#misses - this.#missesFree;
+    this.#rest = counted > 0 ? Math.min(restMax, 2 ** (counted - 1)) : 0;
+  }
+}
+
+const firstLength = 4;
+
+/**
  * A draft that is confirmed as a whole is followed by one of twice its length; others by one token
- * more than was confirmed. After a draft of which nothing was confirmed the sequence rests for a
- * step, twice as many after each further one.
+ * more than was confirmed. After each draft of which nothing was confirmed the sequence rests.
  */
 export class DraftLength {
   readonly #most: number;
+  readonly #rest = new DraftRest(0);
   #length: number;
-  #misses = 0;
-  #rest = 0;
 
   /** `most`: tokens of the longest draft. */
   constructor(most: number) {
@@ -31,21 +59,14 @@ export class DraftLength {
 
   /** Tokens of the next draft; 0 while the sequence rests. To be called once per step. */
   next(): number {
-    if (this.#rest === 0) return this.#length;
-    this.#rest--;
-    return 0;
+    return this.#rest.rests() ? 0 : this.#length;
   }
 
   /** Records a verified draft. */
   verified(drafted: number, confirmed: number): void {
-    if (confirmed > 0) {
-      this.#misses = 0;
-      const wanted = confirmed === drafted ? 2 * drafted : confirmed + 1;
-      this.#length = Math.min(this.#most, Math.max(wanted, 2));
-      return;
-    }
-    this.#misses++;
-    this.#length = Math.min(firstLength, this.#most);
-    this.#rest = Math.min(restMax, 2 ** (this.#misses - 1));
+    this.#rest.verified(confirmed);
+    const wanted = confirmed === drafted ? 2 * drafted : confirmed + 1;
+    const next = confirmed === 0 ? firstLength : Math.max(wanted, 2);
+    this.#length = Math.min(this.#most, next);
   }
 }

@@ -88,6 +88,13 @@ export function isChain({ parents }: TokenTree, nodes: number = parents.length):
   return true;
 }
 
+/** Drafted tokens of a tree's first branch, whose nodes come right behind the root. */
+export function firstBranchTokens({ parents }: TokenTree): number {
+  let tokens = 0;
+  while (parents[tokens + 1] === tokens) tokens++;
+  return tokens;
+}
+
 /** Checks the order of nodes. Throws an AssertionError for a tree that no drafter may make. */
 export function checkTree({ tokens, parents, depths }: TokenTree): void {
   const { length } = tokens;

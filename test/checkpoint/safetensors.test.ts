@@ -68,19 +68,49 @@ describe("a broken header is refused with the file and the field", () => {
   });
 });
 
-test("float types that no device reads are named, integers are left out", () => {
+test("float types that no device reads are named, integers are no weights", () => {
   const floats = fileOf({ w: entry([0, 2], [2], "F8_E4M3") }, 2);
   expect(() => readSafetensors(floats)).toThrow(
     expect.objectContaining({ code: "UNSUPPORTED_MODEL", param: "tensor w.dtype" }),
   );
   const integers = fileOf({ p: entry([0, 8], [1], "I64"), w: entry([8, 16]) }, 16);
-  expect([...readSafetensors(integers).keys()]).toEqual(["w"]);
+  expect([...readSafetensors(integers).weights.keys()]).toEqual(["w"]);
+});
+
+test("integers are read as 32 bits, from any offset; larger ones are refused", () => {
+  const header = JSON.stringify({
+    long: entry([0, 16], [2], "I64"),
+    short: entry([16, 20], [1], "I32"),
+    flags: entry([20, 21], [1], "U8"),
+  });
+  const fileWith = (long: readonly bigint[]): MemoryFile => {
+    // A header of odd length puts the data at odd offsets.
+    const text = new TextEncoder().encode(header.padEnd(header.length + 1 - (header.length % 2)));
+    const bytes = new Uint8Array(8 + text.length + 21);
+    const view = new DataView(bytes.buffer);
+    view.setBigUint64(0, BigInt(text.length), true);
+    bytes.set(text, 8);
+    long.forEach((value, at) => {
+      view.setBigInt64(8 + text.length + 8 * at, value, true);
+    });
+    view.setInt32(8 + text.length + 16, 7, true);
+    return new MemoryFile(bytes);
+  };
+  const { integers, weights } = readSafetensors(fileWith([-3n, 2n ** 31n - 1n]));
+  expect([...integers.keys()]).toEqual(["long", "short"]);
+  expect(weights.size).toBe(0);
+  expect([...(integers.get("long")?.values() ?? [])]).toEqual([-3, 2 ** 31 - 1]);
+  expect([...(integers.get("short")?.values() ?? [])]).toEqual([7]);
+  const large = readSafetensors(fileWith([2n ** 31n, 0n])).integers.get("long");
+  expect(() => large?.values()).toThrow(
+    expect.objectContaining({ code: "CHECKPOINT_INVALID", param: "tensor long" }),
+  );
 });
 
 test("weights with elements at odd places come as aligned copies", () => {
   // A header of 61 bytes puts the data at byte 69.
   const header = JSON.stringify({ w: entry([0, 4], [1]) }).padEnd(61);
-  const [weight] = readSafetensors(fileOf(header, 4)).values();
+  const [weight] = readSafetensors(fileOf(header, 4)).weights.values();
   expect(weight?.bytes().byteOffset).toBe(0);
   expect(weight?.bytes()).toHaveLength(4);
 });
@@ -97,7 +127,7 @@ describe("the writer", () => {
     writeSafetensors(path, tensors, { made: "by a test" });
     const file = new MemoryFile(new Uint8Array(readFileSync(path)), path);
     expect(readSafetensorsHeader(file).metadata).toEqual({ made: "by a test" });
-    const read = readSafetensors(file);
+    const read = readSafetensors(file).weights;
     for (const { name, dtype, shape, bytes } of tensors) {
       expect(read.get(name)).toMatchObject({ name, dtype, shape });
       expect([...(read.get(name)?.bytes() ?? [])]).toEqual([...bytes]);

@@ -4,6 +4,7 @@ import type { Device } from "#devices";
 import { attentionOps } from "./device-ops/attention.ts";
 import { batchIndependence } from "./device-ops/batch-independence.ts";
 import { blockMoves, tokenMoves } from "./device-ops/block-moves.ts";
+import { drafterOps } from "./device-ops/drafter.ts";
 import { extremes } from "./device-ops/extremes.ts";
 import { linearActivateOps } from "./device-ops/linear-activate.ts";
 import { logitOps } from "./device-ops/logits.ts";
@@ -32,6 +33,7 @@ export function deviceOpsContract(name: string, open: () => Device): void {
     quantisedKv(() => pair);
     windowOps(() => pair);
     logitOps(() => pair);
+    drafterOps(() => pair);
     extremes(() => pair);
   });
 }

@@ -1,5 +1,8 @@
 /** With drafted tokens the engine gives the tokens that it gives without, however steps are made. */
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
 import {
   type EngineStats,
   type GenerateOptions,
@@ -7,8 +10,10 @@ import {
   LLM,
   type LoadOptions,
 } from "#engine";
-import { Lookup, type TokenSource } from "#speculative";
+import { type DraftSeed, Lookup, type TokenSource, type TokenTree, treeOf } from "#speculative";
+import { RowDrafter } from "../../src/engine/forward/row-drafter.ts";
 import { cpuThreads } from "../support/full.ts";
+import { writeRandomDrafter } from "../support/random-drafter.ts";
 import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
@@ -52,8 +57,12 @@ export interface SpeculationContract {
 
 /** What every device owes. */
 export function speculationContract(contract: SpeculationContract): void {
-  describe.each(contract.fixtures)(`${contract.device} and %s, drafted by lookup`, (fixture) => {
+  describe.each(contract.fixtures)(`${contract.device} and %s, with drafts`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
+    const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
+    afterAll(() => rmSync(folder, { recursive: true }));
+    writeDrafterFor(fixture, folder);
+    const network = { kind: "redrafter", model: folder, lengthMax: 5, width: 3 } as const;
     // Each text twice, so that there is something to look up: what follows the first time is
     // rarely what the model says the second time.
     const prompts = cases.slice(0, contract.prompts).map(({ prompt }) => ({
@@ -78,12 +87,18 @@ export function speculationContract(contract: SpeculationContract): void {
       return result;
     }
 
-    /** What all give, chains and trees, and how often they drafted. */
+    /**
+     * What all give, chains, trees, and those of a network, and how often they drafted. The
+     * network's weights are random, so half of its drafts are replaced by what plain runs say.
+     */
     async function both(options: Options, run: (llm: LLM) => Promise<unknown>) {
+      outputsSeen.length = 0;
       const plain = await withModel(options, run);
       const counts: Pick<EngineStats, "draftedTokens" | "acceptedTokens">[] = [];
-      for (const width of contract.widths ?? [1, 4]) {
-        const speculative = { kind: "lookup", lengthMax: 7, width } as const;
+      const looked = (contract.widths ?? [1, 4]).map(
+        (width) => ({ kind: "lookup", lengthMax: 7, width }) as const,
+      );
+      for (const speculative of [...looked, network]) {
         const drafted = await withModel({ ...options, speculative }, async (llm) => {
           const result = await run(llm);
           counts.push(llm.stats());
@@ -110,6 +125,18 @@ export function speculationContract(contract: SpeculationContract): void {
         expect(acceptedTokens).toBeGreaterThan(0);
         expect(acceptedTokens).toBeLessThan(draftedTokens);
       }
+    });
+
+    test("[SP1] a network with random weights drafts, and nothing changes", async () => {
+      const run = (llm: LLM) => generate(llm, prompts, { maxTokens: newTokens, temperature: 0 });
+      const plain = await withModel({}, run);
+      outputsSeen.length = 0;
+      const drafted = await withModel({ speculative: network }, async (llm) => {
+        const results = await run(llm);
+        expect(llm.stats().draftedTokens).toBeGreaterThan(newTokens);
+        return results;
+      });
+      expect(differenceOf(drafted, plain)).toBe(null);
     });
 
     test("[SP1] any trees: what follows is in any branch, in part of one, or in none", async () => {
@@ -199,6 +226,44 @@ export function speculationContract(contract: SpeculationContract): void {
   });
 }
 
+/** A drafter with random weights for a recorded model. */
+function writeDrafterFor(fixture: string, folder: string): void {
+  const config: unknown = JSON.parse(
+    readFileSync(join(fixturePath(fixture), "config.json"), "utf8"),
+  );
+  const fields = new Map(Object.entries(config ?? {}));
+  const hidden = Number(fields.get("hidden_size") ?? fields.get("n_embd"));
+  writeRandomDrafter(folder, {
+    hidden_size: hidden,
+    vocab_size: Number(fields.get("vocab_size")),
+    exit_dim: 2 * hidden,
+    num_draft_layers: 1,
+    rnn: true,
+  });
+}
+
+/** Prompts and outputs of plain runs: what the network below foresees. */
+const outputsSeen: number[][] = [];
+const draftOf = RowDrafter.prototype.draft;
+
+/** Every second draft of a network has a branch of each output that was seen to go on so. */
+RowDrafter.prototype.draft = async function foresee(seeds) {
+  const trees = await draftOf.call(this, seeds);
+  return seeds.map((seed, place) => {
+    const branches = outputsSeen.flatMap((tokens) => continuationOf(tokens, seed));
+    const tree: TokenTree | undefined = trees[place];
+    if (tree === undefined || branches.length === 0 || seed.position % 2 === 0) return tree ?? none;
+    return treeOf(seed.root, branches.slice(-seed.shape.width), 64);
+  });
+};
+const none = treeOf(0, [], 1);
+
+function continuationOf(tokens: readonly number[], { position, rows, root, shape }: DraftSeed) {
+  const place = position + rows.length;
+  if (tokens[place] !== root) return [];
+  return [Int32Array.from(tokens.slice(place + 1, place + 1 + shape.length))];
+}
+
 /**
  * Drafts of all lookups, until the returned function is called: four branches, each of which
  * follows one of `outputs` for some tokens, and then says anything.
@@ -233,6 +298,12 @@ async function generate(
   options: GenerateOptions,
 ): Promise<Generated[]> {
   const results: GenerateResult[] = await llm.generate(prompts, options);
+  if (llm.info.speculative === null) {
+    results.forEach(({ completions }, at) => {
+      const prompt = prompts[at]?.promptTokenIds ?? [];
+      for (const { tokenIds } of completions) outputsSeen.push([...prompt, ...tokenIds]);
+    });
+  }
   return results.flatMap(({ completions }) =>
     completions.map(({ tokenIds, logprobs, finishReason, stopReason, index }) => ({
       tokens: tokenIds,

@@ -27,11 +27,13 @@ const table: OpTable<Call[]> = {
   encoderAttention: record("encoderAttention"),
   mixtureOfExperts: record("mixtureOfExperts"),
   gatherRows: record("gatherRows"),
+  joinRows: record("joinRows"),
   meanPool: record("meanPool"),
   softcap: record("softcap"),
   adjustLogits: record("adjustLogits"),
   sample: record("sample"),
   logprobs: record("logprobs"),
+  selectBeams: record("selectBeams"),
 };
 const Ops = opsClass(table);
 const x = new ReferenceDevice().allocate("f32", [1, 1]);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Sequence } from "#scheduler";
 import { chainOf, Lookup, LookupSource } from "#speculative";
 import { Drafting } from "../../src/engine/loop/drafting.ts";
-import { SequenceDrafter } from "../../src/engine/loop/sequence-drafter.ts";
+import { LookupDrafts } from "../../src/engine/loop/lookup-drafts.ts";
 import type { SequenceTask } from "../../src/engine/loop/sequence-task.ts";
 import { distinct, Harness } from "../scheduler/harness.ts";
 
@@ -12,11 +12,12 @@ function countsOf(steps: readonly (readonly [number, number])[]) {
   const drafting = new Drafting(harness.scheduler);
   for (const [drafted, tokens] of steps) {
     const sequence = harness.add(distinct(1, 3));
-    drafting.grown(
-      { sequence, tokenIds: distinct(2, tokens), finished: false },
-      taskOf(sequence),
+    drafting.grown({ sequence, tokenIds: distinct(2, tokens), finished: false }, taskOf(sequence), {
+      tokenIds: [],
+      logprobs: null,
+      candidates: null,
       drafted,
-    );
+    });
   }
   return drafting.counts();
 }
@@ -25,7 +26,7 @@ function taskOf(_: Sequence): SequenceTask {
   return {
     ...{ index: 0, sampling: null, beamCandidates: 0, promptLogprobs: null, promptLogits: null },
     ...{ sampledRow: -1, hiddenPool: null, draft: chainOf(0, [1, 2, 3]) },
-    drafter: new SequenceDrafter(new Lookup(new LookupSource(new Int32Array())), {
+    drafter: new LookupDrafts(new Lookup(new LookupSource(new Int32Array())), {
       length: 8,
       width: 1,
     }),

@@ -13,6 +13,7 @@ import { availableIsas } from "../../src/devices/cpu/isa.ts";
 import { isBuilt } from "../../src/devices/cpu/library.ts";
 import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
 import { sized } from "../support/full.ts";
+import { writeRandomDrafter } from "../support/random-drafter.ts";
 
 /** Options of a life, by their paths. */
 type Values = Readonly<Record<string, unknown>>;
@@ -27,6 +28,13 @@ interface Change {
   /** Nothing stored is read with this value, whatever the fingerprint. */
   readonly readsNothing?: boolean;
 }
+
+/** A drafter for the model of most cases. */
+const drafter = mkdtempSync(join(tmpdir(), "perigee-audit-drafter-"));
+writeRandomDrafter(drafter, {
+  ...{ hidden_size: 96, vocab_size: 320, exit_dim: 192, num_draft_layers: 1, rnn: true },
+});
+afterAll(() => rmSync(drafter, { recursive: true }));
 
 const hasBothIsas = availableIsas().filter(isBuilt).length > 1;
 
@@ -99,8 +107,11 @@ const keeping: Readonly<Record<string, Change>> = {
   "grammar.whitespaceMax": { to: { "grammar.whitespaceMax": 1 } },
   engineThread: { to: { engineThread: true } },
   "speculative.kind": { to: { "speculative.kind": "lookup" } },
+  "speculative.model": { to: { "speculative.kind": "redrafter", "speculative.model": drafter } },
   "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
-  "speculative.width": { to: { "speculative.kind": "lookup", "speculative.width": 3 } },
+  "speculative.width": {
+    to: { "speculative.kind": "redrafter", "speculative.model": drafter, "speculative.width": 3 },
+  },
   "limits of requests": {
     to: { unreadTokensMax: 8, promptLogprobsMax: 1000, promptBytesMax: 2 ** 20 },
   },

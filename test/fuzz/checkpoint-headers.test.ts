@@ -109,7 +109,9 @@ const safetensors = new Uint8Array(readFileSync(path));
 rmSync(folder, { recursive: true });
 
 function openSafetensors(file: MemoryFile): void {
-  for (const weight of readSafetensors(file).values()) weight.bytes();
+  const { weights, integers } = readSafetensors(file);
+  for (const weight of weights.values()) weight.bytes();
+  for (const table of integers.values()) table.values();
 }
 
 const gguf = writeGguf({

@@ -89,9 +89,10 @@ function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): vo
   say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
 }
 
-function draftText({ kind, lengthMax, width }: SpeculationInfo): string {
+function draftText({ kind, lengthMax, width, drafter }: SpeculationInfo): string {
   const continuations = width === 1 ? "one continuation" : `${width} continuations`;
-  return `by ${kind}, ${continuations} of up to ${lengthMax} tokens in a step`;
+  const size = drafter === null ? "" : ` (${(drafter.parameters / 1e6).toFixed(1)} M parameters)`;
+  return `by ${kind}${size}, ${continuations} of up to ${lengthMax} tokens in a step`;
 }
 
 /** Ends the server when its engine is dead, so that a process supervisor restarts it. */

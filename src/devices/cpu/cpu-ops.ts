@@ -7,6 +7,7 @@ import { convert } from "./ops/convert.ts";
 import { embed } from "./ops/embed.ts";
 import { encoderAttention } from "./ops/encoder-attention.ts";
 import { gatherRows } from "./ops/gather-rows.ts";
+import { joinRows } from "./ops/join-rows.ts";
 import { linear } from "./ops/linear.ts";
 import { linearActivate } from "./ops/linear-activate.ts";
 import { logprobs } from "./ops/logprobs.ts";
@@ -17,6 +18,7 @@ import { norm } from "./ops/norm.ts";
 import { pagedAttention } from "./ops/paged-attention.ts";
 import { ropeKvWrite } from "./ops/rope-kv-write.ts";
 import { sample } from "./ops/sample.ts";
+import { selectBeams } from "./ops/select-beams.ts";
 import { softcap } from "./ops/softcap.ts";
 import { spreadRows } from "./ops/spread-rows.ts";
 import { takeTokens } from "./ops/take-tokens.ts";
@@ -38,9 +40,11 @@ export const CpuOps: OpsClass<CpuContext> = opsClass({
   encoderAttention,
   mixtureOfExperts,
   gatherRows,
+  joinRows,
   meanPool,
   softcap,
   adjustLogits,
   sample,
   logprobs,
+  selectBeams,
 });

@@ -8,6 +8,7 @@ import {
   embed,
   encoderAttention,
   gatherRows,
+  joinRows,
   linear,
   linearActivate,
   logprobs,
@@ -18,6 +19,7 @@ import {
   pagedAttention,
   ropeKvWrite,
   sample,
+  selectBeams,
   softcap,
   spreadRows,
   takeTokens,
@@ -42,11 +44,13 @@ export const CudaOps: OpsClass<CudaContext> = opsClass({
   encoderAttention,
   mixtureOfExperts,
   gatherRows,
+  joinRows,
   meanPool,
   softcap,
   adjustLogits,
   sample,
   logprobs,
+  selectBeams,
 });
 
 /** The place of the blocks that an op reads or writes. */

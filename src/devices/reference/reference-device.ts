@@ -35,6 +35,7 @@ import {
   hostKvPool,
 } from "./host-kv-pool.ts";
 import { f32, HostTensor, i32 } from "./host-tensor.ts";
+import { joinRows } from "./join-rows.ts";
 import { linear } from "./linear.ts";
 import { linearActivate } from "./linear-activate.ts";
 import { logprobs } from "./logprobs.ts";
@@ -47,6 +48,7 @@ import { PackedRows, packedRows } from "./packed-rows.ts";
 import { pagedAttention } from "./paged-attention.ts";
 import { ropeKvWrite } from "./rope-kv-write.ts";
 import { sample } from "./sample.ts";
+import { selectBeams } from "./select-beams.ts";
 import { softcap } from "./softcap.ts";
 import { spreadRows } from "./spread-rows.ts";
 import { takeTokens } from "./take-tokens.ts";
@@ -78,11 +80,13 @@ export class ReferenceDevice implements Device {
   readonly encoderAttention = encoderAttention;
   readonly mixtureOfExperts = mixtureOfExperts;
   readonly gatherRows = gatherRows;
+  readonly joinRows = joinRows;
   readonly meanPool = meanPool;
   readonly softcap = softcap;
   readonly adjustLogits = adjustLogits;
   readonly sample = sample;
   readonly logprobs = logprobs;
+  readonly selectBeams = selectBeams;
 
   allocate(dtype: DType, shape: Shape): DeviceTensor {
     return orOutOfMemory(`a tensor ${formatShape(shape)}`, () => HostTensor.allocate(dtype, shape));

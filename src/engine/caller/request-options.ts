@@ -1,7 +1,12 @@
 /** The options of a call, checked and parsed once for all of its prompts. */
 
 import { EngineError, valueText } from "#base";
-import type { EngineOptions, EngineRequest, GenerateOptions } from "#engine/protocol";
+import {
+  type DraftLimits,
+  draftsOfKind,
+  type EngineRequest,
+  type GenerateOptions,
+} from "#engine/protocol";
 import { parseRetention, type RetentionConfig, retentionWarning } from "#kvcache";
 import type { SamplingParams } from "#sampling";
 import type { ModelText } from "./model-text.ts";
@@ -23,8 +28,8 @@ export interface OptionScope {
   /** Most sequences of one request: as many as may wait. */
   readonly sequencesMax: number;
   readonly warn: (message: string) => void;
-  /** The drafts that the model was loaded with. */
-  readonly speculative: EngineOptions["speculative"];
+  /** The drafts that the model was loaded with, the usual ones first. */
+  readonly drafts: readonly DraftLimits[];
 }
 
 /** The fields of a posted request that differ between the prompts of a call. */
@@ -52,21 +57,23 @@ export async function checkOptions(
   };
 }
 
-/** How much is drafted for the request, and what its prediction is. */
+/** What is drafted for the request, and what its prediction is. */
 async function draftsOf(
   { speculative: wanted, prediction }: SamplingParams,
-  { text, speculative: loaded, contextTokensMax }: OptionScope,
+  { text, drafts: loaded, contextTokensMax }: OptionScope,
   signal: AbortSignal | undefined,
 ): Promise<Pick<EngineRequest, "draftShape" | "predictedTokenIds">> {
-  const isLoaded = loaded.kind !== "off";
   const own: WantedDrafts = typeof wanted === "boolean" ? {} : wanted;
-  checkDrafts(own, loaded);
-  const isWanted = isLoaded && wanted !== false;
-  const ids = prediction === null || !isWanted ? null : await text.encode(prediction, signal);
+  // A prediction is a text to look up in.
+  const usual = prediction === null ? loaded[0]?.kind : "lookup";
+  const kind = own.kind ?? usual;
+  const found = kind === undefined ? null : draftsOfKind(loaded, kind);
+  checkDrafts(own, loaded, found);
+  if (wanted === false || found === null) return { draftShape: null, predictedTokenIds: null };
+  const ids = prediction === null ? null : await text.encode(prediction, signal);
+  const { lengthMax, width } = found;
   return {
-    draftShape: isWanted
-      ? { length: own.length ?? loaded.lengthMax, width: own.width ?? loaded.width }
-      : null,
+    draftShape: { kind: found.kind, length: own.length ?? lengthMax, width: own.width ?? width },
     // More than a sequence can have is never reached.
     predictedTokenIds: ids === null ? null : Int32Array.from(ids).slice(0, contextTokensMax),
   };
@@ -78,15 +85,21 @@ interface WantedDrafts {
   readonly width?: number | undefined;
 }
 
-function checkDrafts(wanted: WantedDrafts, loaded: EngineOptions["speculative"]): void {
+function checkDrafts(
+  wanted: WantedDrafts,
+  loaded: readonly DraftLimits[],
+  found: DraftLimits | null,
+): void {
   const { kind } = wanted;
-  if (kind !== undefined && kind !== loaded.kind) {
-    const there = loaded.kind === "off" ? "none is (speculative.kind)" : `${loaded.kind} is`;
+  if (kind !== undefined && found === null) {
+    const kinds = loaded.map((drafts) => drafts.kind).join(" and ");
+    const there = loaded.length === 0 ? "none is (speculative.kind)" : `loaded: ${kinds}`;
     const message = `Cannot draft by ${valueText(kind)}: it must be loaded, ${there}`;
     throw new EngineError("INVALID_ARGUMENT", message, { param: "speculative.kind" });
   }
-  checkMost("speculative.length", wanted.length, "speculative.lengthMax", loaded.lengthMax);
-  checkMost("speculative.width", wanted.width, "speculative.width", loaded.width);
+  if (found === null) return;
+  checkMost("speculative.length", wanted.length, "speculative.lengthMax", found.lengthMax);
+  checkMost("speculative.width", wanted.width, "speculative.width", found.width);
 }
 
 /** `setting`: the option of the loaded model that sets the most. */

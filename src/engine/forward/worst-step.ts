@@ -4,7 +4,7 @@
  * need. The pool may take all memory that is free afterwards.
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
-import type { Decoder, DecoderLimits, StepInput } from "#models";
+import type { Decoder, DecoderLimits, ReDrafter, StepInput } from "#models";
 import { BatchWriter, type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
 /** What runs, and how large steps may become. */
@@ -15,6 +15,8 @@ export interface WorstStepParts {
   readonly limits: DecoderLimits & { readonly contextTokensMax: number };
   /** How the cache will keep a block. */
   readonly block: KvBlockOptions;
+  /** The network that drafts; null: there is none. */
+  readonly network: ReDrafter | null;
 }
 
 /** Equal sequences, each with so many tokens. */
@@ -52,6 +54,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
       decoder.forward(cache);
     }
     await sampleAll(parts);
+    await draftAll(parts);
     await device.synchronize();
   } finally {
     device.release(cache);
@@ -168,4 +171,12 @@ async function sampleAll({ decoder, sampler, limits }: WorstStepParts): Promise<
   for (const edits of writer.edits(rows, new Map())) sampler.edit(logits, batch, edits);
   await (await sampler.start(logits, batch)).take();
   await sampler.topCandidates(decoder.logits(indices), [...rows.keys()], CANDIDATES);
+}
+
+/** Drafts for all sequences, at the largest shape. */
+async function draftAll({ decoder, network }: WorstStepParts): Promise<void> {
+  if (network === null) return;
+  const { sequencesMax, widthMax: width, lengthMax: length } = network.limits;
+  const rows = new Int32Array(sequencesMax);
+  await network.draft(decoder.hidden(rows), rows, { width, length });
 }

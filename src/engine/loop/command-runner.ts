@@ -9,9 +9,10 @@ import {
   type SamplingRow,
   type TokenCandidates,
 } from "#sampling";
-import { confirmedPath, pathTo } from "#speculative";
+import { confirmedPath, type Drafter, pathTo } from "#speculative";
 import { AcceptedTokens } from "./accepted-tokens.ts";
 import type { CommandBuilder } from "./command-builder.ts";
+import { seedOf, type WantedDraft, wantedDrafts } from "./draft-seeds.ts";
 import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
 import type { RowSearch, StepCommand } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
@@ -28,12 +29,16 @@ export interface CommandRunnerParts {
   readonly executor: StepExecutor;
   readonly builder: CommandBuilder;
   readonly writer: BatchWriter;
+  /** The drafter beside the model, of the executor's device. Default: null, none. */
+  readonly drafter?: Drafter | null;
 }
 
 const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
 /** An embedding samples no token, but its sequence ends as if it had. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 const NO_FAILURES: RowFailures = new Map();
+/** Of an item without drafted tokens: the node of its newest token. */
+const ROOT: readonly number[] = [0];
 
 /**
  * The host's half of a step: turns plans into commands, and their results into results of items.
@@ -65,21 +70,27 @@ export class CommandRunner implements ModelRunner {
     const started = await this.#carryOut(command, (part) => take(wanting[part.prompt], part));
     const failures = isEdited ? await this.#edit(started, rows) : NO_FAILURES;
     noteRows(items);
+    const { drafter = null } = this.#parts;
+    const wanted = drafter === null ? [] : wantedDrafts(items);
     return {
       movesMs: started.movesMs,
       finish: async () => {
         const { sampled, candidates } = await started.finish();
         const found = foundFor(items, searches, candidates);
+        const paths = new Map<StepItem, readonly number[]>();
         let row = 0;
-        return items.map((item) => {
+        const results = items.map((item) => {
           if (!isSampling(item)) return found.get(item) ?? unsampled(item);
           const first = row;
           row += 1 + item.planned.drafted;
           if (item.planned.drafted === 0) return resultOf(sampled, first, failures);
           const path = confirmed(item, { sampled, first, failures });
+          paths.set(item, path);
           this.#accepted.add(tables, item.lastRow, path);
           return resultsOf(item, path, { sampled, first, failures });
         });
+        if (drafter === null || wanted.length === 0) return results;
+        return await withDrafts({ drafter, wanted, items, results, paths });
       },
     };
   }
@@ -129,6 +140,35 @@ function addRows({ planned, task }: StepItem, rows: SamplingRow[]): void {
     const path = pathTo(draft, node);
     rows.push({ sampling, position: position + path.length, drafted: path });
   }
+}
+
+interface DraftedStep {
+  readonly drafter: Drafter;
+  readonly wanted: readonly WantedDraft[];
+  readonly items: readonly StepItem[];
+  readonly results: readonly ItemResult[];
+  /** The accepted nodes of items with drafted tokens. */
+  readonly paths: ReadonlyMap<StepItem, readonly number[]>;
+}
+
+/** The results, with a draft of what follows for each item that wants one. */
+async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
+  const { drafter, wanted, items, paths } = step;
+  const results = [...step.results];
+  const seeds = wanted.flatMap((one) => {
+    const item = items[one.place];
+    if (item === undefined) return [];
+    const found = { path: paths.get(item) ?? ROOT, result: results[one.place] };
+    const seed = seedOf(item, one, found);
+    return seed === null ? [] : [{ seed, place: one.place }];
+  });
+  if (seeds.length === 0) return results;
+  const drafts = await drafter.draft(seeds.map(({ seed }) => seed));
+  seeds.forEach(({ place }, at) => {
+    const result = results[place];
+    if (result !== undefined) results[place] = { ...result, draft: drafts[at] ?? null };
+  });
+  return results;
 }
 
 /** Records where the next step finds the sampled tokens. */

@@ -1,6 +1,7 @@
 import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, SequenceUpdate } from "#scheduler";
+import type { ItemResult } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 
 type DraftCounts = Pick<
@@ -22,10 +23,11 @@ export class Drafting {
     return { ...this.#counts, acceptedPerPosition: [...this.#perPosition] };
   }
 
-  /** Takes note of a step's tokens of a sequence, and drafts what follows them. */
-  grown({ sequence, tokenIds }: SequenceUpdate, task: SequenceTask, drafted: number): void {
+  /** Takes note of a step's tokens of a sequence, and of the draft of what follows them. */
+  grown({ sequence, tokenIds }: SequenceUpdate, task: SequenceTask, result?: ItemResult): void {
     const { drafter } = task;
     if (drafter === null) return;
+    const { drafted = 0, draft: made = null } = result ?? {};
     if (drafted > 0) {
       const accepted = tokenIds.length - 1;
       drafter.verified(drafted, accepted);
@@ -33,7 +35,7 @@ export class Drafting {
       const depths = task.draft.depths.subarray(0, 1 + drafted);
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
-    task.draft = sequence.finished ? null : drafter.next(sequence);
+    task.draft = sequence.finished ? null : drafter.next(sequence, made);
     const drafts = (task.draft?.tokens.length ?? 1) - 1;
     this.#scheduler.propose(sequence.id, drafts, Math.min(drafts, drafter.likelyTokens));
   }

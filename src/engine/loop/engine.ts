@@ -327,7 +327,7 @@ export class Engine implements StepEngine {
     const task = record.taskOf(sequence);
     const { sampling } = task;
     if (sampling !== null && !sequence.finished) this.#slowMasks.note(sequence, sampling);
-    this.#drafting.grown(update, task, result?.drafted ?? 0);
+    this.#drafting.grown(update, task, result);
     outputs.push(record.output(update, result));
   }
 

@@ -14,7 +14,9 @@
  *   prompt-rows.ts      limits of per-token prompt results
  *   beam-search.ts      which beams continue, and when they are done; beam-record.ts: per request
  *   prefill-pace.ts     how many prompt tokens a step may have beside decoding sequences
- *   drafting.ts         drafts of all sequences; sequence-drafter.ts: of one
+ *   drafting.ts         drafts of all sequences; sequence-drafter.ts: the contract of one's,
+ *                       lookup-drafts.ts, model-drafts.ts; request-drafts.ts: which a request has
+ *   draft-seeds.ts      what the drafter beside the model continues
  *   loop-counts.ts      steps and tokens since the start
  *   slow-masks.ts       slow grammars, which steps do not wait for
  *   dispose-of.ts       disposes of objects that may be broken

@@ -2,6 +2,7 @@ import type { WireError } from "#engine/protocol";
 import type { CacheMoves } from "#kvcache";
 import type { PositionLogprobs, TokenCandidates } from "#sampling";
 import type { PlannedSequence } from "#scheduler";
+import type { TokenTree } from "#speculative";
 import type { SequenceTask } from "./sequence-task.ts";
 
 /** The forward pass's results for one item of a plan. */
@@ -14,6 +15,8 @@ export interface ItemResult {
   readonly candidates: TokenCandidates | null;
   /** Drafted tokens that were verified for it. Default: 0. */
   readonly drafted?: number;
+  /** What a drafter beside the model expects behind these tokens. Default: null, nothing. */
+  readonly draft?: TokenTree | null;
   /** Why the item's request, and no other, must end: its other results are ignored. */
   readonly failure?: WireError;
 }

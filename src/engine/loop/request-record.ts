@@ -28,12 +28,12 @@ import {
   type StopRules,
   sequenceId,
 } from "#scheduler";
-import type { LookupSource } from "#speculative";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
-import { drafterOf, lookupSourceOf } from "./sequence-drafter.ts";
+import { drafterMaker } from "./request-drafts.ts";
+import type { SequenceDrafter } from "./sequence-drafter.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
 
 const MS_PER_SECOND = 1000;
@@ -96,11 +96,11 @@ export class RequestRecord {
     const candidates = this.#beams?.candidatesPerBeam ?? 0;
     this.#sampling = samplingOf(request, shape);
     const isFree = request.params.structuredOutput === null;
-    const source = lookupSourceOf(request);
+    const newDrafter = drafterMaker(request, shape.treePathMax);
     this.#tasks = new Map(
       this.sequences.map((sequence, index) => {
         const sampling = isFree ? this.#createSampling(index, null) : null;
-        return [sequence, createTask(request, shape, { index, candidates, sampling, source })];
+        return [sequence, createTask(request, shape, { index, candidates, sampling, newDrafter })];
       }),
     );
   }
@@ -330,14 +330,14 @@ interface TaskOptions {
   /** Of each beam's row; 0: the sequence samples. */
   readonly candidates: number;
   readonly sampling: SequenceSampling | null;
-  /** What its tokens are looked up in; null: nothing is drafted. */
-  readonly source: LookupSource | null;
+  /** Null: nothing is drafted. */
+  readonly newDrafter: (() => SequenceDrafter) | null;
 }
 
 function createTask(
   request: EngineRequest,
   shape: RequestShape,
-  { index, candidates, sampling, source }: TaskOptions,
+  { index, candidates, sampling, newDrafter }: TaskOptions,
 ): SequenceTask {
   const { params, promptTokenIds } = request;
   const { vocabularySize } = shape;
@@ -353,7 +353,7 @@ function createTask(
     promptLogits:
       request.promptLogits && first ? { columns: vocabularySize, values: values() } : null,
     hiddenPool: null,
-    drafter: drafterOf(source, request.draftShape, shape.treePathMax),
+    drafter: newDrafter?.() ?? null,
     draft: null,
     sampledRow: -1,
     beamCandidates: candidates,

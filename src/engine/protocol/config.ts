@@ -152,30 +152,49 @@ export const CudaOptions = z.strictObject({
 });
 
 /** Drafted tokens, which a step verifies several of at a time. */
-export const SpeculativeOptions = z.strictObject({
-  kind: z
-    .enum([...DRAFT_KINDS, "off"])
-    .default("off")
-    .describe(
-      "How tokens are drafted: lookup in the prompt and the output so far, or not at all. The " +
-        "output is the same.",
-    ),
-  lengthMax: z
-    .int()
-    .min(1)
-    .max(DRAFT_LENGTH_MAX)
-    .default(31)
-    .describe("Most drafted tokens of a sequence in one step, in one continuation."),
-  width: z
-    .int()
-    .min(1)
-    .max(DRAFT_WIDTH_MAX)
-    .default(1)
-    .describe(
-      "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
-        "tokens at most.",
-    ),
-});
+export const SpeculativeOptions = z
+  .strictObject({
+    kind: z
+      .enum([...DRAFT_KINDS, "off"])
+      .default("off")
+      .describe(
+        "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
+          "recurrent network beside the model), or not at all. The output is the same.",
+      ),
+    model: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Folder of the drafter's config.json and model.safetensors; null: drafters/KIND in the " +
+          "model's own folder.",
+      ),
+    lengthMax: z
+      .int()
+      .min(1)
+      .max(DRAFT_LENGTH_MAX)
+      .nullable()
+      .default(null)
+      .describe(
+        "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
+          "lookup, 4 of other kinds.",
+      ),
+    width: z
+      .int()
+      .min(1)
+      .max(DRAFT_WIDTH_MAX)
+      .nullable()
+      .default(null)
+      .describe(
+        "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
+          "tokens at most; null: 1 of lookup, 4 of other kinds.",
+      ),
+  })
+  .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
+    path: ["model"],
+    error: "must be left out with kind off and lookup, which have no drafter",
+  });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */
 export const EngineOptions = z

@@ -5,6 +5,7 @@
  *   config.ts       how a model is loaded and run
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
+ *   loaded-drafts.ts  what a model's tokens are drafted by
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
  *   warn-once.ts    warnings about requests, each text once
@@ -18,6 +19,8 @@ export type {
   Completion,
   CompletionDelta,
   DecodeTextOptions,
+  DrafterInfo,
+  DraftLimits,
   DraftUse,
   EmbeddingInfo,
   EmbedResult,
@@ -44,6 +47,7 @@ export type {
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
+export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";
 export {
   clientOf,
   type EmbeddingOutput,

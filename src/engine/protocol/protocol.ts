@@ -5,7 +5,7 @@
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "#base";
 import type { KvSnapshot, NumberedKvEvent, RetentionConfig } from "#kvcache";
-import type { PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
+import type { DraftKind, PositionLogprobs, SamplingParams, ThinkingMarks } from "#sampling";
 import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
@@ -57,10 +57,15 @@ export interface EngineRequest {
   readonly thinking: ThinkingMarks | null;
   /** Return the logits of every prompt token. */
   readonly promptLogits: boolean;
-  /** How much may be drafted of a sequence in one step; null: nothing is. */
-  readonly draftShape: DraftShape | null;
+  /** What may be drafted of a sequence in one step; null: nothing is. */
+  readonly draftShape: WantedShape | null;
   /** Tokens that the output is likely to repeat; null: none are known. */
   readonly predictedTokenIds: Int32Array | null;
+}
+
+/** How much may be drafted, and by what. */
+export interface WantedShape extends DraftShape {
+  readonly kind: DraftKind;
 }
 
 /** One prompt whose last hidden states are wanted. */

@@ -2,9 +2,9 @@
 import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import { hostMemory } from "#devices";
-import { DecoderExecutor, runWorstSteps, TokenMover } from "#engine/forward";
+import { DecoderExecutor, RowDrafter, runWorstSteps, TokenMover } from "#engine/forward";
 import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
-import type { EngineOptions, SpeculationInfo } from "#engine/protocol";
+import { type EngineOptions, loadedDrafts, type SpeculationInfo } from "#engine/protocol";
 import { CacheMemory, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
 import {
@@ -26,6 +26,7 @@ import { CachePlan } from "./cache-plan.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { idleSettings } from "./idle-settings.ts";
 import { kvIdentity } from "./kv-identity.ts";
+import { type LoadedDrafter, loadDrafter } from "./load-drafter.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
 
@@ -47,12 +48,15 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   if (streaming !== null) checkStreaming(spec, streaming);
   const format = weightFormatFor(options, checkpoint, device);
   const onProgress = watchWeights(loading);
-  const weights = await phases.run("weights", () =>
-    loadDecoderWeights(device, model, { sources, format, onProgress }),
-  );
+  const { weights, drafter } = await phases.run("weights", () => {
+    const weights = loadDecoderWeights(device, model, { sources, format, onProgress });
+    return { weights, drafter: loadDrafter(loading, { model, weights }) };
+  });
   const plan = new CachePlan({ device, options, checkpoint, spec, format });
   // Before the pool, which on a GPU takes nearly all remaining memory.
-  const step = await phases.run("steps", () => makeSteps(loading, { spec, weights, plan }));
+  const step = await phases.run("steps", () =>
+    makeSteps(loading, { spec, weights, plan, drafter }),
+  );
   const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
   try {
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
@@ -93,7 +97,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const embedding = decoderEmbedding(checkpoint, spec);
   const engine = new Engine({
     scheduler,
-    runner: new CommandRunner({ executor, builder, writer }),
+    runner: new CommandRunner({ executor, builder, writer, drafter: rowDrafterOf(parts.step) }),
     memory,
     overlapSteps,
     prefillMsMax: options.scheduler.prefillMsMax ?? (device.accelerator ? null : CPU_PREFILL_MS),
@@ -125,7 +129,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
     bytesPerBlock: blocks.bytesPerBlock,
-    speculative: speculationOf(options, spec),
+    speculative: speculationOf(options, spec, parts.step.drafter),
   } as const;
   return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
 }
@@ -176,6 +180,7 @@ interface StepParts {
   readonly builder: CommandBuilder;
   readonly writer: BatchWriter;
   readonly tokenMover: TokenMover | null;
+  readonly drafter: LoadedDrafter | null;
 }
 
 interface LoadedParts extends DecoderParts {
@@ -217,8 +222,9 @@ async function openMemory(
 /** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
 async function makeSteps(
   { message, device }: Loading,
-  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
+  parts: DecoderParts & { readonly plan: CachePlan; readonly drafter: LoadedDrafter | null },
 ): Promise<StepParts> {
+  const { spec, weights, plan, drafter } = parts;
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
   const { blockTokens } = message.options.kvCache;
   // At least the scheduler's limit of a sequence.
@@ -240,7 +246,8 @@ async function makeSteps(
   const batches = { rowsMax: logitRowsMax, vocabularySize };
   const sampler = new Sampler({ device, ...batches });
   if (device.accelerator) {
-    await runWorstSteps({ device, decoder, sampler, limits, block: plan.block });
+    const network = drafter?.network ?? null;
+    await runWorstSteps({ device, decoder, sampler, limits, block: plan.block, network });
   }
   const writer = new BatchWriter(batches);
   const builder = new CommandBuilder({ ...limits, groups });
@@ -251,20 +258,31 @@ async function makeSteps(
           groupsMax: groups * runningSequencesMax,
           movesMax: groups * logitRowsMax,
         });
-  return { decoder, sampler, builder, writer, tokenMover };
+  return { decoder, sampler, builder, writer, tokenMover, drafter };
 }
 
-function speculationOf(options: EngineOptions, spec: DecoderSpec): SpeculationInfo | null {
-  const { kind, lengthMax, width } = options.speculative;
-  if (kind === "off") return null;
+function rowDrafterOf({ decoder, drafter }: StepParts): RowDrafter | null {
+  return drafter === null ? null : new RowDrafter({ decoder, network: drafter.network });
+}
+
+function speculationOf(
+  options: EngineOptions,
+  spec: DecoderSpec,
+  drafter: LoadedDrafter | null,
+): SpeculationInfo | null {
+  const [drafts] = loadedDrafts(options);
+  if (drafts === undefined) return null;
+  const { kind, lengthMax, width } = drafts;
   const pathMax = treePathMax(options, spec);
-  if (pathMax === 0) return { kind, lengthMax, width: 1 };
-  return { kind, lengthMax: Math.min(lengthMax, pathMax), width };
+  const info = drafter?.info ?? null;
+  if (pathMax === 0) return { kind, lengthMax, width: 1, drafter: info };
+  return { kind, lengthMax: Math.min(lengthMax, pathMax), width, drafter: info };
 }
 
 /** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */
-function treeTokensMax({ speculative: { kind, width }, kvCache }: EngineOptions): number {
-  return kind === "off" || width === 1 || kvCache.attentionSinks > 0 ? 0 : TREE_NODES_MAX;
+function treeTokensMax(options: EngineOptions): number {
+  const isTree = loadedDrafts(options).some(({ width }) => width > 1);
+  return isTree && options.kvCache.attentionSinks === 0 ? TREE_NODES_MAX : 0;
 }
 
 /** A window must be longer than the path of a tree (`AttentionBatch.treeMask`). */

@@ -3,6 +3,7 @@ import type { ActivationKind, NormKind, WeightFormat } from "#devices";
 import { type DevicePair, formatTolerance } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
+const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 const formats: readonly WeightFormat[] = ["f32", "bf16", "i8"];
 /** Rows and columns: one row, many, less than a vector, more than a group of 128, odd. */
 const shapes = [
@@ -57,7 +58,6 @@ function normContract(pair: () => DevicePair): void {
 }
 
 function activateContract(pair: () => DevicePair): void {
-  const kinds: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
   const cases = formats.flatMap((format) =>
     kinds.flatMap((kind) => [true, false].map((gated) => ({ format, kind, gated }))),
   );
@@ -97,6 +97,21 @@ function movingContract(pair: () => DevicePair): void {
       pair().run((device, pick) => {
         device.add({ count: rows, x: pick(x), delta: pick(delta) });
         device.softcap({ count: rows, x: pick(x), cap: 30 });
+      });
+      await pair().expectClose(x, rounding);
+    }
+  });
+
+  test.for(kinds)("add: %s of delta, the first rows of a longer tensor", async (kind) => {
+    for (const [rows, columns] of [...shapes, [5, 9000]] as const) {
+      const random = new RandomNumbers(columns);
+      const size = (rows + 1) * columns;
+      const x = pair().f32([rows + 1, columns], random.floats(size));
+      const values = random.floats(size, 3);
+      values.set([0, -0, 90, -90].slice(0, columns));
+      const delta = pair().f32([rows + 1, columns], values);
+      pair().run((device, pick) => {
+        device.add({ count: rows, x: pick(x), delta: pick(delta), kind });
       });
       await pair().expectClose(x, rounding);
     }

@@ -72,6 +72,10 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
       down: [matrix(E, V), matrix(E, V)],
     },
     gatherRows: { count, out: f32(T, E), x: f32(T, E), indices: i32(T) },
+    joinRows: {
+      ...{ count, out: f32(T, E + V), left: f32(T / 2, E), leftRepeat: 2, right: f32(T, V) },
+      rightIndices: i32(T),
+    },
     meanPool: { out: f32(S, E), x: f32(T, E), starts, sequences: S, normalize: false },
     softcap: { count, x: f32(T, V), cap: 30 },
     adjustLogits: {
@@ -87,6 +91,10 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
       ...{ count, logits: f32(T, V), tokens: i32(T), chosen: f32(T), ranks: i32(T), topCount: 2 },
       ...{ topTokens: i32(T, 2), topLogprobs: f32(T, 2) },
     },
+    selectBeams: {
+      ...{ count: S, before: 2, width: 2, topTokens: i32(T, 3), topLogprobs: f32(T, 3) },
+      ...{ scores: f32(T), tokenMap: i32(V), outScores: f32(T), tokens: i32(T), parents: i32(T) },
+    },
   };
 }
 
@@ -94,6 +102,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 const OPEN_ENDED = new Set([
   ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
+  ...["joinRows.right", "selectBeams.tokenMap"],
 ]);
 
 function isTensor(value: unknown): value is DeviceTensor {
@@ -175,6 +184,13 @@ describe.for(devices)("on $isa", ({ device }) => {
     }
     expect(taken).toEqual([]);
     expect(refused.length).toBeGreaterThan(0);
+  });
+
+  test("joinRows refuses too few rows on the right where no indices choose among them", () => {
+    const f32 = (rows: number) => device.allocate("f32", [rows, E]);
+    const input = { count: T, out: device.allocate("f32", [T, 2 * E]), left: f32(T) };
+    expect(() => device.joinRows({ ...input, right: f32(T) })).not.toThrow();
+    expect(() => device.joinRows({ ...input, right: f32(T - 1) })).toThrow("Cannot use f32");
   });
 
   test.for(Object.keys(inputs) as (keyof DeviceOps)[])("%s refuses counts that lie", (op) => {

@@ -1,4 +1,4 @@
-/** Ops that move or pool whole rows: convert, add, gather-rows, mean-pool, softcap. */
+/** Ops that move or pool whole rows: convert, add, gather-rows, join-rows, mean-pool, softcap. */
 import { expect, test } from "vitest";
 import { ReferenceDevice } from "#devices";
 import { floats, integers, read } from "./sources.ts";
@@ -18,11 +18,28 @@ test("add changes the first operand in place, up to count", async () => {
   expect(await read(device, x)).toEqual([11, 2]);
 });
 
+test("add applies a function to what it adds", async () => {
+  const x = floats(device, [1, 3], [1, 2, 3]);
+  device.add({ count: 1, x, delta: floats(device, [1, 3], [10, -20, 0]), kind: "relu" });
+  expect(await read(device, x)).toEqual([11, 2, 3]);
+});
+
 test("gather-rows copies rows by index", async () => {
   const out = device.allocate("f32", [2, 2]);
   const x = floats(device, [3, 2], [1, 2, 3, 4, 5, 6]);
   device.gatherRows({ count: 2, out, x, indices: integers(device, [2, 0]) });
   expect(await read(device, out)).toEqual([5, 6, 1, 2]);
+});
+
+test("join-rows puts a row beside another, and repeats the left ones", async () => {
+  const left = floats(device, [2, 1], [1, 2]);
+  const right = floats(device, [3, 2], [-3, 3, 4, -4, 5, 5]);
+  const out = device.allocate("f32", [3, 3]);
+  device.joinRows({ count: 2, out, left, right });
+  expect(await read(device, out)).toEqual([1, -3, 3, 2, 4, -4, 0, 0, 0]);
+  const rightIndices = integers(device, [2, 0, 1]);
+  device.joinRows({ count: 3, out, left, leftRepeat: 2, right, rightIndices, rightKind: "relu" });
+  expect(await read(device, out)).toEqual([1, 5, 5, 1, 0, 3, 2, 4, 0]);
 });
 
 test("mean-pool averages each sequence, and brings it to length 1 when asked", async () => {

@@ -88,7 +88,8 @@ describe("OpenAI's prediction", () => {
 });
 
 test.each([
-  ["an unknown kind", { speculative: { kind: "redrafter" } }, "speculative.kind"],
+  ["a kind that is not loaded", { speculative: { kind: "redrafter" } }, "speculative.kind"],
+  ["an unknown kind", { speculative: { kind: "guess" } }, "speculative.kind"],
   ["a length beyond the server's", { speculative: { length: 60 } }, "speculative.length"],
   ["an unknown field", { speculative: { depth: 1 } }, "speculative"],
   [

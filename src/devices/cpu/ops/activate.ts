@@ -8,9 +8,9 @@ const KINDS: readonly ActivationKind[] = ["silu", "gelu", "gelu-tanh", "relu"];
 
 const params = new Params(8);
 
-/** The kernels' code of `kind`. */
-export function nonlinearityCode(kind: ActivationKind): number {
-  return KINDS.indexOf(kind);
+/** The kernels' code of `kind`; -1 for none. */
+export function nonlinearityCode(kind: ActivationKind | undefined): number {
+  return kind === undefined ? -1 : KINDS.indexOf(kind);
 }
 
 /** Calls the kernel with `ActivateParams` (native/cpu/activate.cpp). */

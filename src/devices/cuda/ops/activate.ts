@@ -12,9 +12,9 @@ const params = new KernelParams([...PACKED_ROWS, "pointer", "i32", "i32", "i32"]
 const chunkElements = 8;
 const threadChunks = 2;
 
-/** The kernels' code of `kind`. */
-export function nonlinearityCode(kind: ActivationKind): number {
-  return KINDS.indexOf(kind);
+/** The kernels' code of `kind`; -1 for none. */
+export function nonlinearityCode(kind: ActivationKind | undefined): number {
+  return kind === undefined ? -1 : KINDS.indexOf(kind);
 }
 
 /** Rows to activate, whose shapes were checked. */

@@ -1,0 +1,42 @@
+import type { DraftSeed, DraftShape } from "#speculative";
+import type { ItemResult } from "./model-runner.ts";
+import { isSampling, type StepItem } from "./step-item.ts";
+
+/** What the drafter beside the model shall make behind one item of a step. */
+export interface WantedDraft {
+  /** Of the item in its plan. */
+  readonly place: number;
+  readonly shape: DraftShape;
+}
+
+/** Asks the sequences of a step that begins for what they want drafted behind it. */
+export function wantedDrafts(items: readonly StepItem[]): readonly WantedDraft[] {
+  const wanted: WantedDraft[] = [];
+  items.forEach((item, place) => {
+    const shape = isSampling(item) ? (item.task.drafter?.begin() ?? null) : null;
+    if (shape !== null) wanted.push({ place, shape });
+  });
+  return wanted;
+}
+
+/** Where the draft behind an item begins; null: none is needed, since the item's request ends. */
+export function seedOf(
+  { planned, lastRow }: StepItem,
+  { shape }: WantedDraft,
+  { path, result }: { readonly path: readonly number[]; readonly result: ItemResult | undefined },
+): DraftSeed | null {
+  const { sequence, start, count } = planned;
+  const { stop, generatedTokens } = sequence;
+  const root = result?.tokenIds.at(-1);
+  if (result === undefined || root === undefined || result.failure !== undefined) return null;
+  const isEnd = stop.stopTokenIds.has(root) || (!stop.ignoreEos && stop.eosTokenIds.has(root));
+  // A draft of one token gives two at least.
+  const room = (stop.maxTokens ?? Number.POSITIVE_INFINITY) - generatedTokens;
+  if (isEnd || room - result.tokenIds.length < 2) return null;
+  return {
+    rows: Int32Array.from(path, (node) => lastRow + node),
+    position: start + count - 1,
+    root,
+    shape,
+  };
+}

@@ -1,0 +1,43 @@
+import type { Sequence } from "#scheduler";
+import { DraftLength, type DraftShape, type Lookup, type TokenTree, treeOf } from "#speculative";
+import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+
+/** Looks up what may follow one sequence, and remembers how well that went. */
+export class LookupDrafts implements SequenceDrafter {
+  readonly #lookup: Lookup;
+  readonly #width: number;
+  readonly #length: DraftLength;
+  /** Tokens of the last draft's first continuation. */
+  #first = 0;
+
+  constructor(lookup: Lookup, { length, width }: DraftShape) {
+    this.#lookup = lookup;
+    this.#width = width;
+    this.#length = new DraftLength(length);
+  }
+
+  get likelyTokens(): number {
+    return this.#first;
+  }
+
+  get active(): boolean {
+    return this.#first > 0;
+  }
+
+  begin(): null {
+    return null;
+  }
+
+  next({ tokens }: Sequence): TokenTree | null {
+    const length = this.#length.next();
+    const width = this.#width;
+    const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
+    this.#first = branches[0]?.length ?? 0;
+    if (this.#first === 0) return null;
+    return treeOf(tokens.get(tokens.length - 1), branches, TREE_NODES_MAX);
+  }
+
+  verified(drafted: number, accepted: number): void {
+    this.#length.verified(Math.min(drafted, this.#first), accepted);
+  }
+}

@@ -1,0 +1,58 @@
+import { assert } from "#base";
+import type { Sequence } from "#scheduler";
+import {
+  checkTree,
+  DraftRest,
+  type DraftShape,
+  firstBranchTokens,
+  type TokenTree,
+} from "#speculative";
+import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+
+/**
+ * Drafts in a row of which nothing may be confirmed before the sequence rests: a good drafter's
+ * first token is wrong in a third of its drafts.
+ */
+const MISSES_FREE = 4;
+
+/** What a drafter beside the model makes for one sequence. */
+export class ModelDrafts implements SequenceDrafter {
+  readonly #shape: DraftShape;
+  readonly #rest = new DraftRest(MISSES_FREE);
+  #likely = 0;
+  /** Whether the step that began last drafts when it is sampled. */
+  #drafts = false;
+
+  constructor(shape: DraftShape) {
+    this.#shape = shape;
+  }
+
+  get likelyTokens(): number {
+    return this.#likely;
+  }
+
+  get active(): boolean {
+    return this.#drafts;
+  }
+
+  begin(): DraftShape | null {
+    this.#drafts = !this.#rest.rests();
+    return this.#drafts ? this.#shape : null;
+  }
+
+  next({ tokens }: Sequence, made: TokenTree | null): TokenTree | null {
+    this.#likely = 0;
+    if (made === null) return null;
+    checkTree(made);
+    assert(
+      made.tokens[0] === tokens.get(tokens.length - 1) && made.tokens.length <= TREE_NODES_MAX,
+      "Cannot use a draft: its root is not the newest token, or it has too many nodes",
+    );
+    this.#likely = firstBranchTokens(made);
+    return made.tokens.length === 1 ? null : made;
+  }
+
+  verified(_drafted: number, accepted: number): void {
+    this.#rest.verified(accepted);
+  }
+}

@@ -1,0 +1,27 @@
+/** How a request's tokens are drafted. */
+import type { EngineRequest } from "#engine/protocol";
+import { Lookup, LookupSource } from "#speculative";
+import { LookupDrafts } from "./lookup-drafts.ts";
+import { ModelDrafts } from "./model-drafts.ts";
+import type { SequenceDrafter } from "./sequence-drafter.ts";
+
+/**
+ * Makes the drafter of each sequence of a request. `treePathMax`: most drafted tokens on a path of
+ * a tree; 0: drafts are chains. Null: nothing is drafted, as for searches and grammars.
+ */
+export function drafterMaker(
+  request: EngineRequest,
+  treePathMax: number,
+): (() => SequenceDrafter) | null {
+  const { params, draftShape: wanted, promptTokenIds, predictedTokenIds } = request;
+  const isOpen = params.beamWidth === null && params.structuredOutput === null;
+  if (!isOpen || wanted === null) return null;
+  const isTree = wanted.width > 1 && treePathMax > 0;
+  const shape = isTree
+    ? { length: Math.min(wanted.length, treePathMax), width: wanted.width }
+    : { length: wanted.length, width: 1 };
+  if (wanted.kind !== "lookup") return () => new ModelDrafts(shape);
+  // All sequences look up in one index of the prompt.
+  const source = new LookupSource(promptTokenIds, predictedTokenIds);
+  return () => new LookupDrafts(new Lookup(source), shape);
+}

@@ -1,0 +1,23 @@
+import type { DraftLimits } from "./api.ts";
+import type { EngineOptions } from "./config.ts";
+
+/** What is drafted where the options do not say. */
+const LOOKUP = { lengthMax: 31, width: 1 };
+const NETWORK = { lengthMax: 4, width: 4 };
+
+/**
+ * The drafts that a model is loaded with: those of the wanted kind, which requests have unless they
+ * say otherwise, then those that cost nothing to have. None: nothing is drafted.
+ */
+export function loadedDrafts({ speculative }: EngineOptions): readonly DraftLimits[] {
+  const { kind, lengthMax, width } = speculative;
+  if (kind === "off") return [];
+  const usual = kind === "lookup" ? LOOKUP : NETWORK;
+  const wanted = { kind, lengthMax: lengthMax ?? usual.lengthMax, width: width ?? usual.width };
+  return kind === "lookup" ? [wanted] : [wanted, { kind: "lookup", ...LOOKUP }];
+}
+
+/** The loaded drafts of a kind; null: none are. */
+export function draftsOfKind(loaded: readonly DraftLimits[], kind: string): DraftLimits | null {
+  return loaded.find((drafts) => drafts.kind === kind) ?? null;
+}

@@ -1,0 +1,309 @@
+/**
+ * Runs a ReDrafter on a device: beams of tokens that are likely to follow one hidden state of the
+ * base. Source: Cheng et al. 2024, "Recurrent Drafter for Fast Speculative Decoding"
+ * (arXiv 2403.09919), and apple/ml-recurrent-drafter for the exact network.
+ */
+import { assert, intAt } from "#base";
+import type { Activation, Device, DeviceTensor, WeightMatrix } from "#devices";
+import type { ReDrafterSpec } from "./redrafter-spec.ts";
+import type { ReDrafterWeights } from "./redrafter-weights.ts";
+
+export interface ReDrafterParts {
+  readonly device: Device;
+  readonly spec: ReDrafterSpec;
+  readonly weights: ReDrafterWeights;
+  /** [V, H]: the base's token embeddings, as the base stores them. */
+  readonly embeddings: WeightMatrix;
+  readonly limits: ReDrafterLimits;
+}
+
+/** The largest draft, which memory is allocated for. */
+export interface ReDrafterLimits {
+  /** S: most sequences at a time. */
+  readonly sequencesMax: number;
+  /** W: most beams of a sequence; at most the draft vocabulary. */
+  readonly widthMax: number;
+  /** L: most tokens of a beam. */
+  readonly lengthMax: number;
+}
+
+/** What one call drafts. */
+export interface BeamShape {
+  readonly width: number;
+  readonly length: number;
+}
+
+/** Elements of a level's tokens begin at multiples of this: copies of devices are aligned. */
+const alignment = 64;
+
+/** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
+let drafters = 0;
+
+/**
+ * Drafts for all sequences of a step at once. Each of L levels embeds the newest token of each
+ * beam, advances its state, predicts what follows, and keeps the W best beams of each sequence:
+ *
+ *   state = silu([embedding, state before] . recurrence)     (or their sum)
+ *   x     = [hidden state, state]; x += silu(x . block)      for each block
+ *   beams = the W largest of score + log_softmax(x . head)
+ *
+ * Nothing is kept of a sequence between calls. Nothing is allocated after the constructor, and the
+ * levels of one shape run as one CUDA graph where the device keeps graphs.
+ */
+export class ReDrafter {
+  readonly parameters: number;
+  readonly #parts: ReDrafterParts;
+  readonly #buffers: Buffers;
+  readonly #name = `redrafter ${drafters++}`;
+
+  /** Throws OUT_OF_MEMORY. */
+  constructor(parts: ReDrafterParts) {
+    const { spec, limits, weights } = parts;
+    assert(
+      limits.widthMax <= spec.draftVocabularySize,
+      `Cannot draft ${limits.widthMax} beams: the draft vocabulary has fewer tokens`,
+    );
+    this.#parts = parts;
+    this.#buffers = allocate(parts);
+    this.parameters = weights.parameters;
+  }
+
+  get limits(): ReDrafterLimits {
+    return this.#parts.limits;
+  }
+
+  /**
+   * Beams of each sequence, the likeliest first: [S][W][L] tokens. `hidden`: [S, H] f32, the hidden
+   * states after the final norm that predicted the roots; it is read before this returns. `roots`:
+   * [S], the newest token of each sequence.
+   */
+  async draft(
+    hidden: DeviceTensor,
+    roots: Int32Array,
+    { width, length }: BeamShape,
+  ): Promise<readonly (readonly Int32Array[])[]> {
+    const { device, limits } = this.#parts;
+    const { context, roots: ids, rows, levels } = this.#buffers;
+    const count = roots.length;
+    assert(
+      count > 0 && count <= limits.sequencesMax,
+      `Cannot draft for ${count} sequences: at most ${limits.sequencesMax} fit`,
+    );
+    assert(
+      width > 0 && width <= limits.widthMax && length > 0 && length <= limits.lengthMax,
+      `Cannot draft ${width} beams of ${length}: at most ${limits.widthMax} of ` +
+        `${limits.lengthMax} fit`,
+    );
+    device.gatherRows({ count, out: context, x: hidden, indices: rows });
+    device.write(ids, roots);
+    const sequences = device.paddedBatch(count, limits.sequencesMax);
+    device.replay(`${this.#name} ${sequences} ${width} ${length}`, () => {
+      for (let level = 0; level < length; level++) this.#runLevel(level, sequences, width);
+    });
+    const stride = levelStride(sequences, width);
+    const found = await device.readLater(device.rows(levels, 0, 2 * length * stride)).take();
+    return Array.from({ length: count }, (_, sequence) =>
+      Array.from({ length: width }, (_, beam) =>
+        beamOf(found, { last: sequence * width + beam, length, stride }),
+      ),
+    );
+  }
+
+  #runLevel(level: number, sequences: number, width: number): void {
+    const before = level === 0 ? 1 : width;
+    const count = sequences * before;
+    const last = level === 0 ? null : this.#level(level - 1, sequences, width);
+    this.#advance(count, last);
+    this.#predict(count, before);
+    this.#select(level, sequences, width);
+  }
+
+  /** The next state of each beam, from its newest token and the state of the beam it follows. */
+  #advance(count: number, last: Level | null): void {
+    const { device, embeddings, weights } = this.#parts;
+    const { roots, embedded, state, sum, noState, noRows, joined, joinedInput } = this.#buffers;
+    device.embed({ count, out: embedded, ids: last?.tokens ?? roots, table: embeddings });
+    const right = last === null ? noState : state;
+    const rightIndices = last?.parents ?? noRows;
+    if (weights.recurrence === null) {
+      // Beams may share a parent: their states are gathered before any of them is overwritten.
+      device.gatherRows({ count, out: sum, x: right, indices: rightIndices });
+      device.add({ count, x: sum, delta: embedded });
+      device.gatherRows({ count, out: state, x: sum, indices: this.#buffers.rows });
+      return;
+    }
+    device.joinRows({
+      ...{ count, out: joined, left: embedded, right, rightIndices },
+      rightKind: "silu",
+    });
+    device.convert({ count, out: joinedInput, x: joined });
+    device.linear({ count, out: state, x: joinedInput, ...weights.recurrence });
+  }
+
+  /** Logits behind each beam. `before`: beams of each sequence. */
+  #predict(count: number, before: number): void {
+    const { device, weights } = this.#parts;
+    const { context, state, joined, joinedInput, projected, exitInput, delta, logits } =
+      this.#buffers;
+    device.joinRows({
+      ...{ count, out: joined, left: context, leftRepeat: before, right: state },
+      ...(weights.recurrence !== null && { rightKind: "silu" as const }),
+    });
+    let x = joined;
+    if (weights.projection !== null) {
+      device.convert({ count, out: joinedInput, x });
+      device.linear({ count, out: projected, x: joinedInput, ...weights.projection });
+      x = projected;
+    }
+    for (const block of weights.blocks) {
+      device.convert({ count, out: exitInput, x });
+      device.linear({ count, out: delta, x: exitInput, ...block });
+      device.add({ count, x, delta, kind: "silu" });
+    }
+    device.convert({ count, out: exitInput, x });
+    device.linear({ count, out: logits, x: exitInput, weight: weights.head });
+  }
+
+  /** The best beams of each sequence one token later. */
+  #select(level: number, sequences: number, width: number): void {
+    const { device, weights, limits } = this.#parts;
+    const { logits, given, chosen, ranks, scores } = this.#buffers;
+    const before = level === 0 ? 1 : width;
+    const count = sequences * before;
+    const topTokens = device.rows(this.#buffers.topTokens, 0, count);
+    const topLogprobs = device.rows(this.#buffers.topLogprobs, 0, count);
+    device.logprobs({
+      ...{ count, logits, tokens: given, chosen, ranks },
+      ...{ topCount: limits.widthMax, topTokens, topLogprobs },
+    });
+    const [even, odd] = scores;
+    const isEven = level % 2 === 0;
+    const { tokens, parents } = this.#level(level, sequences, width);
+    device.selectBeams({
+      ...{ count: sequences, before, width, topTokens, topLogprobs, tokens, parents },
+      ...(level > 0 && { scores: isEven ? odd : even }),
+      ...(weights.tokenMap !== null && { tokenMap: weights.tokenMap }),
+      outScores: isEven ? even : odd,
+    });
+  }
+
+  #level(level: number, sequences: number, width: number): Level {
+    const { device } = this.#parts;
+    const { levels } = this.#buffers;
+    const stride = levelStride(sequences, width);
+    const start = 2 * level * stride;
+    return {
+      tokens: device.rows(levels, start, start + sequences * width),
+      parents: device.rows(levels, start + stride, start + stride + sequences * width),
+    };
+  }
+
+  /** Releases its own memory; that of the weights is the device's. */
+  dispose(): void {
+    const { scores, ...rest } = this.#buffers;
+    for (const memory of [...scores, ...Object.values(rest)]) this.#parts.device.release(memory);
+  }
+}
+
+/** What a level chose, by sequence and beam. */
+interface Level {
+  /** [S * W] i32: the base's tokens. */
+  readonly tokens: DeviceTensor;
+  /** [S * W] i32: rows of the level before. */
+  readonly parents: DeviceTensor;
+}
+
+/** Letters: `ReDrafterSpec`; R: rows, the most beams of all sequences. */
+interface Buffers {
+  /** [S, H] f32: the hidden state that each sequence's beams begin at. */
+  readonly context: DeviceTensor;
+  /** [S] i32. */
+  readonly roots: DeviceTensor;
+  /** [R] i32: 0, 1, 2 and so on. */
+  readonly rows: DeviceTensor;
+  /** [R, H] f32. */
+  readonly embedded: DeviceTensor;
+  /** [R, H] f32: before its activation, where the state is recurrent. */
+  readonly state: DeviceTensor;
+  /** [R, H] f32. */
+  readonly sum: DeviceTensor;
+  /** [1, H] f32 and [S] i32, zeros: the state before the first level. */
+  readonly noState: DeviceTensor;
+  readonly noRows: DeviceTensor;
+  /** [R, 2 H] f32, and for a GEMM. */
+  readonly joined: DeviceTensor;
+  readonly joinedInput: Activation;
+  /** [R, X] f32, for a GEMM, and f32. */
+  readonly projected: DeviceTensor;
+  readonly exitInput: Activation;
+  readonly delta: DeviceTensor;
+  /** [R, draft vocabulary] f32. */
+  readonly logits: DeviceTensor;
+  /** [R] i32 zeros, f32 and i32: the op also scores one given token a row, which is unused. */
+  readonly given: DeviceTensor;
+  readonly chosen: DeviceTensor;
+  readonly ranks: DeviceTensor;
+  /** [R, W] i32 and f32: as many as the widest draft can take, which narrower ones read too. */
+  readonly topTokens: DeviceTensor;
+  readonly topLogprobs: DeviceTensor;
+  /** [R] f32 each: of even and odd levels. */
+  readonly scores: readonly [DeviceTensor, DeviceTensor];
+  /** [2 * L, padded R] i32: tokens and parents of each level. */
+  readonly levels: DeviceTensor;
+}
+
+function allocate({ device, spec, weights, limits }: ReDrafterParts): Buffers {
+  const { hiddenSize, exitSize, draftVocabularySize } = spec;
+  const { sequencesMax, widthMax, lengthMax } = limits;
+  const rowsMax = sequencesMax * widthMax;
+  const { format, projection, recurrence } = weights;
+  /** Rows of memory that not every network uses. */
+  const rowsIf = (isUsed: boolean): number => (isUsed ? rowsMax : 1);
+  const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
+  const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
+  const rows = i32(rowsMax);
+  device.write(
+    rows,
+    Int32Array.from({ length: rowsMax }, (_, row) => row),
+  );
+  return {
+    ...{ context: f32(sequencesMax, hiddenSize), roots: i32(sequencesMax), rows },
+    ...{ embedded: f32(rowsMax, hiddenSize), state: f32(rowsMax, hiddenSize) },
+    sum: f32(rowsIf(recurrence === null), hiddenSize),
+    ...{ noState: f32(1, hiddenSize), noRows: i32(sequencesMax) },
+    joined: f32(rowsMax, 2 * hiddenSize),
+    joinedInput: device.allocateActivation(format, rowsMax, 2 * hiddenSize),
+    projected: f32(rowsIf(projection !== null), exitSize),
+    exitInput: device.allocateActivation(format, rowsMax, exitSize),
+    ...{ delta: f32(rowsMax, exitSize), logits: f32(rowsMax, draftVocabularySize) },
+    ...{ given: i32(rowsMax), chosen: f32(rowsMax), ranks: i32(rowsMax) },
+    ...{ topTokens: i32(rowsMax, widthMax), topLogprobs: f32(rowsMax, widthMax) },
+    scores: [f32(rowsMax), f32(rowsMax)],
+    levels: i32(2 * lengthMax * levelStride(sequencesMax, widthMax)),
+  };
+}
+
+/** Elements from one level's tokens to its parents, and on to the next level. */
+function levelStride(sequences: number, width: number): number {
+  return Math.ceil((sequences * width) / alignment) * alignment;
+}
+
+/** The tokens of one beam, followed from its row of the last level back to the first one. */
+function beamOf(
+  found: Int32Array,
+  {
+    last,
+    length,
+    stride,
+  }: { readonly last: number; readonly length: number } & {
+    readonly stride: number;
+  },
+): Int32Array {
+  const tokens = new Int32Array(length);
+  let row = last;
+  for (let level = length - 1; level >= 0; level--) {
+    tokens[level] = intAt(found, 2 * level * stride + row);
+    row = intAt(found, (2 * level + 1) * stride + row);
+  }
+  return tokens;
+}

@@ -1,0 +1,33 @@
+/** The contract of drafters that work on what a step computed: the networks beside a model. */
+import type { DraftShape } from "./draft-length.ts";
+import type { TokenTree } from "./token-tree.ts";
+
+/** One sequence behind a step: what its next draft begins from. Plain data. */
+export interface DraftSeed {
+  /**
+   * The step's rows of its newest tokens that stay, oldest first: that of the token before the
+   * draft, then those of the accepted path. What the step computed for them (hidden states, keys
+   * and values) can be read until the next step starts. The last one's logits gave the root.
+   */
+  readonly rows: Int32Array;
+  /** Position of the first of these tokens; each further one is one behind the other. */
+  readonly position: number;
+  /** The newest token: the root of the tree. It is not in the cache yet. */
+  readonly root: number;
+  /** How much may be drafted. */
+  readonly shape: DraftShape;
+}
+
+/**
+ * Drafts for the sequences of a step: called once per step, behind its sampling and before the next
+ * step starts. Whatever it answers, outputs stay the same (SP1). It keeps nothing of a sequence but
+ * what lies in the sequence's blocks of the cache, so that forks, prefix hits, preemptions and ends
+ * need not be told to it (SP9).
+ */
+export interface Drafter {
+  /**
+   * A tree for each seed, in order, with the seed's root: no path longer than the shape's length,
+   * and no more branches than its width; null: nothing is likely. A rejection fails the step.
+   */
+  draft(seeds: readonly DraftSeed[]): Promise<readonly (TokenTree | null)[]>;
+}
