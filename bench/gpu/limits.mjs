@@ -42,11 +42,11 @@ function measureBus(bytes) {
 function measureLaunches() {
   const count = 300;
   const [x, delta] = [0, 1].map(() => memory.allocate(4096, "a short row"));
-  const params = new KernelParams(["pointer", "pointer", "i64"]);
+  const params = new KernelParams(["pointer", "pointer", "i64", "i32"]);
   const { launcher, kernels } = context;
   const launchAll = () => {
     for (let i = 0; i < count; i++) {
-      launcher.launch(kernels.add, { grid: [1], threads: 256 }, params.fill(x, delta, 256));
+      launcher.launch(kernels.add, { grid: [1], threads: 256 }, params.fill(x, delta, 256, -1));
     }
   };
   const hostUs = (action) => {

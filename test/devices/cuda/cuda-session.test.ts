@@ -40,16 +40,16 @@ describe.skipIf(home === null)("on an emulated GPU", () => {
 
   test("a captured graph does nothing until it is launched, and then each time", () => {
     const [x, delta] = [floats([1, 2, 3]), floats([10, 20, 30])];
-    const params = new KernelParams(["pointer", "pointer", "i64"]);
+    const params = new KernelParams(["pointer", "pointer", "i64", "i32"]);
     const { launcher, kernels } = session.context;
     const add = () =>
-      launcher.launch(kernels.add, { grid: [1], threads: 32 }, params.fill(x, delta, 3));
+      launcher.launch(kernels.add, { grid: [1], threads: 32 }, params.fill(x, delta, 3, -1));
     const graph = session.stream.capture(() => {
       add();
       add();
     });
     // The arguments were taken when the launch was captured.
-    params.fill(0n, 0n, 0);
+    params.fill(0n, 0n, 0, -1);
     expect(graph.nodeCount()).toBe(2);
     expect(read(x, 3)).toEqual([1, 2, 3]);
     const runnable = graph.instantiate();
@@ -99,7 +99,7 @@ describe.skipIf(home === null)("on an emulated GPU", () => {
   });
 
   test("a grid without blocks is no launch, one that is too high a bug", () => {
-    const params = new KernelParams(["pointer", "pointer", "i64"]).fill(0n, 0n, 0);
+    const params = new KernelParams(["pointer", "pointer", "i64", "i32"]).fill(0n, 0n, 0, -1);
     const { launcher, kernels } = session.context;
     launcher.launch(kernels.add, { grid: [0], threads: 32 }, params);
     launcher.launch(kernels.add, { grid: [1, 0], threads: 32 }, params);
