@@ -24,7 +24,7 @@ export function planStep(state: PlanningState): StepPlan {
   // A step either preempts or admits: sequences that need blocks of paused groups start a step
   // later.
   if (draft.lacksRoom && !draft.starts) preemptPaused(draft);
-  else planDrafts(draft);
+  if (!draft.preempts) planDrafts(draft);
   return draft.finish();
 }
 

@@ -8,6 +8,8 @@ const rows = '{"name":"a","age":1}\n{"name":"b","age":2}\n{"name":"c",';
 
 let plain: LLM;
 let drafting: LLM;
+/** Drafts by its ReDrafter. */
+let networked: LLM;
 
 function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
   return LLM.load("models/pocket", {
@@ -19,11 +21,13 @@ function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
 beforeAll(async () => {
   plain = await load({});
   drafting = await load({ kind: "lookup" });
+  networked = await load({ kind: "redrafter", lengthMax: 4, width: 4 });
 });
 
 afterAll(async () => {
   await plain.close();
   await drafting.close();
+  await networked.close();
 });
 
 async function outputOf(llm: LLM, prompt: string, options: GenerateOptions) {
@@ -82,6 +86,86 @@ describe("[SP4] a prediction", () => {
   });
 });
 
+describe("[SP9] the bundled model's own drafter", () => {
+  const story = "A hash table stores pairs of keys and values. To find a value,";
+
+  test("is found in its folder, and described", () => {
+    expect(networked.info.speculative).toMatchObject({
+      ...{ kind: "redrafter", lengthMax: 4, width: 4 },
+      drafter: { name: "redrafter" },
+    });
+    expect(networked.info.speculative?.drafter?.parameters).toBeGreaterThan(1e6);
+    expect(drafting.info.speculative?.drafter).toBe(null);
+  });
+
+  test.each([
+    ["greedy", {}],
+    ["sampled", { temperature: 0.8, topP: 0.95, seed: 3 }],
+    ["with penalties and log-probabilities", { frequencyPenalty: 0.3, logprobs: 2 }],
+    ["three at a time", { temperature: 1, seed: 8, n: 3 }],
+  ] as const)("gives the same tokens in fewer steps, %s", async (_, options) => {
+    const before = networked.stats();
+    const whole = await outputOf(plain, story, options);
+    expect(await outputOf(networked, story, options)).toEqual(whole);
+    const after = networked.stats();
+    expect(after.acceptedTokens - before.acceptedTokens).toBeGreaterThan(5);
+    const longest = Math.max(...whole.map(({ tokenIds }) => tokenIds.length));
+    expect(after.steps - before.steps).toBeLessThan(longest);
+  });
+
+  test("leaves predictions, and requests that name lookup, to lookup", async () => {
+    const [whole] = await outputOf(plain, numbers, {});
+    const { steps } = networked.stats();
+    const prediction = whole?.text ?? "";
+    expect(await outputOf(networked, numbers, { prediction })).toEqual([whole]);
+    // No draft of the network is as long as this needs.
+    expect(networked.stats().steps - steps).toBeLessThan((whole?.tokenIds.length ?? 0) / 5);
+    const named = { speculative: { kind: "lookup", length: 20 } };
+    expect(await outputOf(networked, numbers, named)).toEqual([whole]);
+  });
+
+  test("shorter and narrower drafts of one request beside others", async () => {
+    const shapes = [{ length: 1 }, { length: 2, width: 1 }, { width: 2 }, { kind: "redrafter" }];
+    const [whole] = await outputOf(plain, story, {});
+    const all = shapes.map((speculative) => outputOf(networked, story, { speculative }));
+    for (const found of await Promise.all(all)) expect(found).toEqual([whole]);
+  });
+});
+
+describe("a model without the drafter that is asked for", () => {
+  test.each([
+    ["none in its folder", "test/fixtures/models/llama", {}, "MODEL_NOT_FOUND", "has no drafter"],
+    [
+      "a folder that is not there",
+      ...(["models/pocket", { model: "/nonexistent/drafter" }] as const),
+      ...(["MODEL_NOT_FOUND", "/nonexistent/drafter"] as const),
+    ],
+    [
+      "another model's",
+      ...(["test/fixtures/models/llama", { model: "models/pocket/drafters/redrafter" }] as const),
+      ...(["INVALID_ARGUMENT", "hidden_size must be 96"] as const),
+    ],
+    ["a model", "models/pocket", { model: "models/pocket" }, "UNSUPPORTED_MODEL", "model_type"],
+    ["more beams than it has tokens", "models/pocket", { width: 17 }, "INVALID_ARGUMENT", "width"],
+  ] as const)("%s", async (_, model, options, code, message) => {
+    const loading = LLM.load(model, {
+      ...{ device: "cpu", engineThread: false, onWarning: () => {} },
+      speculative: { kind: "redrafter", ...options },
+    });
+    await expect(loading).rejects.toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining(message) }),
+    );
+  });
+
+  test("a drafter for lookup is refused", async () => {
+    await expect(
+      load({ kind: "lookup", model: "models/pocket/drafters/redrafter" }),
+    ).rejects.toThrow(
+      expect.objectContaining({ code: "INVALID_ARGUMENT", param: "speculative.model" }),
+    );
+  });
+});
+
 describe("a request", () => {
   test("may turn drafts off", async () => {
     const { drafts } = drafting.stats();
@@ -100,7 +184,10 @@ describe("a request", () => {
   test.each([
     ["a kind that is not loaded", () => plain, { kind: "lookup" }, "none is (speculative.kind)"],
     ["more than the model's", () => drafting, { length: 40 }, "must be at most 31"],
-    ["an unknown kind", () => drafting, { kind: "guess" }, "lookup is"],
+    ["an unknown kind", () => drafting, { kind: "guess" }, "loaded: lookup"],
+    ["an unknown kind", () => networked, { kind: "guess" }, "loaded: redrafter and lookup"],
+    ["more than the network's", () => networked, { length: 5 }, "must be at most 4"],
+    ["more beams", () => networked, { width: 5 }, "must be at most 4"],
     ["an unknown field", () => drafting, { depth: 1 }, "depth"],
   ] as const)("cannot have %s", async (_, llm, speculative, message) => {
     const options = { speculative } as GenerateOptions;

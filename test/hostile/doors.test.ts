@@ -89,7 +89,7 @@ test("a row of --input is refused where HTTP refuses it, alone, and by the same 
   const output = join(folder, "results.jsonl");
   writeFileSync(input, rows.map(({ one }) => `${one.row}\n`).join(""));
   const flags = ["--input", input, "--output", output, "--dtype", "float32"];
-  flags.push("--speculative", "lookup", "--speculative-width", "4");
+  flags.push("--speculative", "redrafter");
   await perigee(["generate", "models/pocket", ...flags]);
   const verdicts = new Map<number, string>();
   for (const line of readFileSync(output, "utf8").trim().split("\n")) {

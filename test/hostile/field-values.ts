@@ -93,10 +93,13 @@ const sampling: Readonly<Record<string, FieldValues>> = {
     ...word("true", '"never"'),
     beside: { use_beam_search: "true", beam_width: "2" },
   },
-  speculative: object(['{"kind":"lookup","length":3}', "true", "false", "{}"]),
-  "speculative.kind": { ...word('"lookup"'), around: '{"kind":$}' },
-  "speculative.length": { ...integer("1", "31"), around: '{"length":$}' },
-  "speculative.width": { ...integer("1", "4"), around: '{"width":$}' },
+  speculative: object([
+    ...['{"kind":"lookup","length":31}', '{"kind":"redrafter","width":2}'],
+    ...["true", "false", "{}"],
+  ]),
+  "speculative.kind": { ...word('"lookup"', '"redrafter"'), around: '{"kind":$}' },
+  "speculative.length": { ...integer("1", "2"), around: '{"length":$}' },
+  "speculative.width": { ...integer("1", "2"), around: '{"width":$}' },
   prediction: object(['{"type":"content","content":"A cache is a cache"}']),
   "prediction.type": { ...word('"content"'), around: '{"type":$,"content":"A cache"}' },
   "prediction.content": {

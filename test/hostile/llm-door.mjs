@@ -9,7 +9,7 @@ const poolBytes = 128 * 2 ** 20;
 const llm = await LLM.load("models/pocket", {
   dtype: "float32",
   kvCache: { poolBytes },
-  speculative: { kind: "lookup" },
+  speculative: { kind: "redrafter" },
 });
 
 /** What no JSON can say, by name. */

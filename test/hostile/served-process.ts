@@ -26,8 +26,7 @@ const FLAGS = [
   ...["--device", "cpu", "--dtype", "float32"],
   ...["--enable-request-id-headers", "--cors-origins", "*", "--allow-request-chat-template"],
   ...["--text-deadline-ms", "3000", "--write-timeout-ms", "8000"],
-  ...["--cache-bytes-max", String(4 * 2 ** 20), "--speculative", "lookup"],
-  ...["--speculative-width", "4"],
+  ...["--cache-bytes-max", String(4 * 2 ** 20), "--speculative", "redrafter"],
 ];
 
 export class ServedProcess {

@@ -50,6 +50,13 @@ describe("[SC31] drafted tokens are verified in a step", () => {
     expect(find([...known, 11, 12, 13, 0])).toBe(8);
   });
 
+  test("drafts are verified while others wait for a seat", () => {
+    const { harness, sequence } = decoding({ runningSequencesMax: 1, sampledRowsMax: 8 });
+    harness.add(distinct(2, 5), {});
+    harness.scheduler.propose(sequence.id, 3);
+    expect(drafted(harness.begin())).toEqual([3]);
+  });
+
   test("the likeliest continuations of all sequences come before others", () => {
     const { harness, sequence } = decoding({ runningSequencesMax: 8 });
     const other = harness.add(distinct(2, 5), {});

@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Dice } from "./dice.mjs";
 import { mutateBytes, mutateJson } from "./mutations.mjs";
-import { readSeed } from "./seeds.mjs";
+import { DRAFTED, DRAFTER, readSeed } from "./seeds.mjs";
 
 const [root, isa, seedFolder, scratch, seedText, firstText, countText] = process.argv.slice(2);
 const [seed, first, count] = [seedText, firstText, countText].map(Number);
@@ -20,7 +20,7 @@ const { LLM } = await load("index.js");
 const { EngineError } = await load("base/index.js");
 const { openCheckpoint } = await load("checkpoint/index.js");
 const { ChatTemplate, Tokenizer } = await load("tokenizer/index.js");
-const { describeModel } = await load("models/index.js");
+const { describeModel, describeReDrafter } = await load("models/index.js");
 
 /** What a broken checkpoint may be answered with. */
 const ANSWERS = new Set([
@@ -62,14 +62,19 @@ function writeMutant(index) {
   const path = join(from.directory, file);
   writeFileSync(path, bytes);
   const restore = () => writeFileSync(path, source);
-  return { directory: from.directory, what: `${from.name}/${file}`, restore };
+  return { ...from, what: `${from.name}/${file}`, restore };
 }
 
 /** Everything that opening promises: each weight's bytes, the model's shape, the tokenizer. */
-function readAll(directory) {
+function readAll({ directory, name }) {
   const checkpoint = openCheckpoint(directory);
   try {
     for (const weight of checkpoint.tensors.values()) weight.bytes();
+    for (const table of checkpoint.integers.values()) table.values();
+    if (name === DRAFTER) {
+      describeReDrafter(checkpoint.config);
+      return;
+    }
     describeModel(checkpoint.config);
     const files = checkpoint.tokenizer;
     if (files === null) return;
@@ -83,15 +88,22 @@ function readAll(directory) {
 }
 
 /** Loads it as a user does, and runs a prompt and a token. */
-async function run(directory) {
-  const llm = await LLM.load(directory, {
+async function run({ directory, name }) {
+  const model = name === DRAFTER ? join(scratch, "mutants", DRAFTED) : directory;
+  const llm = await LLM.load(model, {
     ...{ device: "cpu", threads: 1, engineThread: false, onWarning() {} },
     ...(isa === "" ? {} : { isa }),
+    ...(name === DRAFTER && { speculative: { kind: "redrafter", model: directory } }),
     kvCache: { poolBytes: 2 ** 20 },
     scheduler: { stepTokensMax: 64, runningSequencesMax: 4 },
   });
   const prompt = { promptTokenIds: [3, 4, 5] };
-  const options = { maxTokens: 2, temperature: 0, ignoreEos: true, detokenize: llm.codec !== null };
+  const options = {
+    maxTokens: name === DRAFTER ? 6 : 2,
+    temperature: 0,
+    ignoreEos: true,
+    detokenize: llm.codec !== null,
+  };
   try {
     await (llm.info.kind === "encoder" ? llm.embed([prompt]) : llm.generate(prompt, options));
   } finally {
@@ -108,16 +120,17 @@ function problemOf(error) {
 
 async function tryMutant(index) {
   writeSync(at, String(index).padEnd(12), 0);
-  const { directory, what, restore } = writeMutant(index);
+  const mutant = writeMutant(index);
+  const { what, restore } = mutant;
   const before = process.resourceUsage().maxRSS * 1024;
   const started = performance.now();
   let problem = null;
   try {
-    readAll(directory);
+    readAll(mutant);
     tally.accepted += 1;
     // Running takes ten times as long as reading.
     if (index % RUN_EVERY === 0) {
-      await run(directory);
+      await run(mutant);
       tally.ran += 1;
     }
   } catch (error) {

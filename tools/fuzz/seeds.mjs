@@ -98,12 +98,55 @@ export async function writeSeeds(folder, modules) {
     write("special_tokens_map.json", { unk_token: "<unk>" });
     if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
   }
+  writeDrafter(join(folder, DRAFTER));
   for (const type of ["F32", "Q8_0", "Q4_K"]) {
     const directory = join(folder, `gguf-${type}`);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "model.gguf"), ggufFile(type));
   }
-  return [...Object.keys(CONFIGS), "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
+  return [...Object.keys(CONFIGS), DRAFTER, "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
+}
+
+/** The seed that is no model: a drafter of the seed `DRAFTED`. */
+export const DRAFTER = "redrafter";
+export const DRAFTED = "llama";
+
+/** A ReDrafter with a draft vocabulary of 64 tokens, whose map is a tensor of integers. */
+function writeDrafter(directory) {
+  const { hidden_size: hidden, vocab_size } = SIZES;
+  const drafted = 64;
+  mkdirSync(directory, { recursive: true });
+  const config = {
+    ...{ model_type: "recurrent_drafting_drafter", hidden_size: hidden, vocab_size },
+    ...{ exit_dim: 2 * hidden, num_draft_layers: 1, rnn: true, draft_vocab_size: drafted },
+  };
+  writeFileSync(join(directory, "config.json"), JSON.stringify(config));
+  const floats = (...shape) => {
+    const count = shape.reduce((product, extent) => product * extent, 1);
+    const values = Float32Array.from({ length: count }, (_, at) => Math.sin(at) / 4);
+    return { dtype: "F32", shape, bytes: Buffer.from(values.buffer) };
+  };
+  const map = BigInt64Array.from({ length: drafted }, (_, token) => BigInt(7 * token));
+  const tensors = {
+    "rnn_w.weight": floats(hidden, hidden),
+    "rnn_u.weight": floats(hidden, hidden),
+    "rnn_u.bias": floats(hidden),
+    "lm_head.0.linear.weight": floats(2 * hidden, 2 * hidden),
+    "lm_head.0.linear.bias": floats(2 * hidden),
+    "lm_head.1.weight": floats(drafted, 2 * hidden),
+    d2t: { dtype: "I64", shape: [drafted], bytes: Buffer.from(map.buffer) },
+  };
+  const header = {};
+  let end = 0;
+  for (const [name, { dtype, shape, bytes }] of Object.entries(tensors)) {
+    header[name] = { dtype, shape, data_offsets: [end, end + bytes.length] };
+    end += bytes.length;
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  const all = Object.values(tensors).map(({ bytes }) => bytes);
+  writeFileSync(join(directory, "model.safetensors"), Buffer.concat([length, text, ...all]));
 }
 
 /** A tokenizer of test/fixtures with fewer merges: it is read again for every mutant. */

@@ -77,7 +77,7 @@ export class CommandRunner implements ModelRunner {
       finish: async () => {
         const { sampled, candidates } = await started.finish();
         const found = foundFor(items, searches, candidates);
-        const paths = new Map<StepItem, readonly number[]>();
+        const paths = wanted.length === 0 ? null : new Map<StepItem, readonly number[]>();
         let row = 0;
         const results = items.map((item) => {
           if (!isSampling(item)) return found.get(item) ?? unsampled(item);
@@ -85,11 +85,11 @@ export class CommandRunner implements ModelRunner {
           row += 1 + item.planned.drafted;
           if (item.planned.drafted === 0) return resultOf(sampled, first, failures);
           const path = confirmed(item, { sampled, first, failures });
-          paths.set(item, path);
+          paths?.set(item, path);
           this.#accepted.add(tables, item.lastRow, path);
           return resultsOf(item, path, { sampled, first, failures });
         });
-        if (drafter === null || wanted.length === 0) return results;
+        if (drafter === null || paths === null) return results;
         return await withDrafts({ drafter, wanted, items, results, paths });
       },
     };

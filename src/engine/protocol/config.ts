@@ -178,7 +178,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
-          "lookup, 4 of other kinds.",
+          "lookup, 2 of other kinds.",
       ),
     width: z
       .int()
@@ -188,7 +188,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
-          "tokens at most; null: 1 of lookup, 4 of other kinds.",
+          "tokens at most; null: 1 of lookup, 2 of other kinds.",
       ),
   })
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {

@@ -1,0 +1,1 @@
+"""Training of drafters, the small networks that guess what a model says next."""
