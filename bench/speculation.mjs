@@ -1,11 +1,12 @@
 /**
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
- *   [--kind lookup|redrafter] [--drafter FOLDER] [--width N] [--length N]
+ *   [--kind lookup|redrafter] [--drafter FOLDER] [--width N] [--length N] [--fixed]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
- * Width and length are those of the kind where they are not given.
+ * Width and length are those of the kind where they are not given. `--fixed`: all that is drafted
+ * is verified; otherwise measured times decide how much.
  * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
  * `predicted`: the model's own output, given as its prediction. Runs from dist; prints JSON.
  */
@@ -21,6 +22,7 @@ const { values: flags } = readFlags({
     drafter: { type: "string" },
     width: { type: "number", min: 1 },
     length: { type: "number", min: 1 },
+    fixed: { type: "boolean" },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
     quantization: { type: "string", default: "none" },
@@ -94,6 +96,7 @@ const llms = {
     model: flags.drafter ?? null,
     width: flags.width ?? null,
     lengthMax: flags.length ?? null,
+    adaptive: flags.fixed !== true,
   }),
 };
 const results = {};

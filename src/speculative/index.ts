@@ -4,14 +4,20 @@
  *
  *   token-tree.ts     drafts of one sequence, and the path that sampled tokens confirm
  *   lookup.ts         drafts that are looked up in texts: no weights
- *   draft-length.ts   how much to draft
+ *   draft-length.ts   how much to draft of one sequence
+ *   acceptance.ts     how likely drafted tokens are to be accepted
+ *   step-costs.ts     how long steps take
+ *   node-budget.ts    how much of all drafts a step verifies
  *   drafter.ts        the contract of networks that draft beside a model
  *
  * @module
  */
+export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape } from "./draft-length.ts";
 export type { Drafter, DraftSeed } from "./drafter.ts";
 export { Lookup, LookupSource, LookupText, type TokenSource } from "./lookup.ts";
+export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
+export { StepCosts, type StepSize } from "./step-costs.ts";
 export {
   chainOf,
   checkTree,

@@ -80,6 +80,8 @@ export function speculationContract(contract: SpeculationContract): void {
         threads: cpuThreads,
         engineThread: false,
         ...options,
+        // How much is drafted must not depend on how long steps take here.
+        ...(options.speculative && { speculative: { ...options.speculative, adaptive: false } }),
         scheduler: { runningSequencesMax: 12, stepTokensMax: 256, ...options.scheduler },
       });
       const result = await run(llm);

@@ -9,7 +9,8 @@ import { distinct, Harness } from "../scheduler/harness.ts";
 /** Records what a step made of drafts: `[drafted, output tokens]` of each sequence. */
 function countsOf(steps: readonly (readonly [number, number])[]) {
   const harness = new Harness();
-  const drafting = new Drafting(harness.scheduler);
+  const parts = { scheduler: harness.scheduler, sampledRowsMax: 64, adaptive: false };
+  const drafting = new Drafting(parts);
   for (const [drafted, tokens] of steps) {
     const sequence = harness.add(distinct(1, 3));
     drafting.grown({ sequence, tokenIds: distinct(2, tokens), finished: false }, taskOf(sequence), {

@@ -108,6 +108,7 @@ const keeping: Readonly<Record<string, Change>> = {
   engineThread: { to: { engineThread: true } },
   "speculative.kind": { to: { "speculative.kind": "lookup" } },
   "speculative.model": { to: { "speculative.kind": "redrafter", "speculative.model": drafter } },
+  "speculative.adaptive": { to: { "speculative.kind": "lookup", "speculative.adaptive": false } },
   "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
   "speculative.width": {
     to: { "speculative.kind": "redrafter", "speculative.model": drafter, "speculative.width": 3 },

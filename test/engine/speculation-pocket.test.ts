@@ -14,7 +14,8 @@ let networked: LLM;
 function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
   return LLM.load("models/pocket", {
     ...{ device: "cpu", dtype: "float32", threads: cpuThreads, engineThread: false },
-    speculative,
+    // All that is drafted is verified, however long steps take here.
+    speculative: { ...speculative, adaptive: false },
   });
 }
 

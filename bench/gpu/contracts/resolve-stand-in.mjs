@@ -1,6 +1,6 @@
-// Gives the stand-in to whoever imports vitest: the machine with the GPU has no test runner. And the
-// build's own files to whoever imports a file of src: compiled beside the contracts, it would be a
-// second module, whose classes are not those of the engine that is tested.
+// Gives the stand-in to whoever imports vitest: the machine with the GPU has no test runner. And
+// the build's own files to whoever imports a file of src: compiled beside the contracts, it would
+// be a second module, whose classes are not those of the engine that is tested.
 
 const standIn = new URL("stand-in.mjs", import.meta.url).href;
 const sources = new URL("../../../native/build/gpu-contracts/src/", import.meta.url).href;

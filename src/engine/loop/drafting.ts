@@ -1,43 +1,143 @@
 import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
-import type { Scheduler, SequenceUpdate } from "#scheduler";
+import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
+import { KindAcceptance, SequenceAcceptance } from "#speculative";
+import { DraftPolicy, wholeDepths } from "./draft-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
+import type { ComputedStep } from "./step-pipeline.ts";
 
 type DraftCounts = Pick<
   LoopStats,
   "drafts" | "draftedTokens" | "acceptedTokens" | "acceptedPerPosition"
 >;
 
+/** A sequence that is drafted for. */
+interface Drafted {
+  readonly sequence: Sequence;
+  readonly task: SequenceTask;
+  readonly acceptance: SequenceAcceptance;
+}
+
+export interface DraftingParts {
+  readonly scheduler: Pick<Scheduler, "propose">;
+  /** Rows that one step can sample, drafted tokens included. */
+  readonly sampledRowsMax: number;
+  /** Whether measured costs decide how much is drafted and verified; else all is. */
+  readonly adaptive: boolean;
+}
+
 /** Proposes drafts to the scheduler as sequences grow, and counts what became of them. */
 export class Drafting {
-  readonly #scheduler: Scheduler;
+  readonly #scheduler: DraftingParts["scheduler"];
+  /** Null: all that is drafted is proposed. */
+  readonly #policy: DraftPolicy | null;
+  readonly #kinds = new Map<string, KindAcceptance>();
+  readonly #drafted = new Map<Sequence, Drafted>();
+  /** That the newest step sampled for. */
+  #sequences = 0;
+  /** Whether a network drafts behind steps. */
+  #drafts = true;
   readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
   readonly #perPosition: number[] = [];
 
-  constructor(scheduler: Scheduler) {
+  constructor({ scheduler, sampledRowsMax, adaptive }: DraftingParts) {
     this.#scheduler = scheduler;
+    this.#policy = adaptive ? new DraftPolicy(sampledRowsMax) : null;
   }
 
   counts(): DraftCounts {
     return { ...this.#counts, acceptedPerPosition: [...this.#perPosition] };
   }
 
+  /** Takes note of how long a step took, if it only decoded. */
+  measure({ plan, outcome, sinceLastMs }: ComputedStep): void {
+    const sampled = plan.items.filter(({ samples }) => samples).length;
+    this.#sequences = sampled;
+    if (this.#policy === null || sinceLastMs === null || "error" in outcome) return;
+    if (sampled === 0 || plan.items.some(({ count, samples }) => count !== 1 || !samples)) return;
+    const network = outcome.results.some(({ draft }) => draft !== undefined);
+    const { results } = outcome;
+    const accepted = results.reduce(
+      (sum, { drafted = 0, tokenIds }) => sum + (drafted > 0 ? tokenIds.length - 1 : 0),
+      0,
+    );
+    const { drafted } = plan;
+    this.#policy.record({ sequences: sampled, drafted, network, accepted }, sinceLastMs);
+  }
+
   /** Takes note of a step's tokens of a sequence, and of the draft of what follows them. */
   grown({ sequence, tokenIds }: SequenceUpdate, task: SequenceTask, result?: ItemResult): void {
     const { drafter } = task;
     if (drafter === null) return;
+    const known = this.#knownOf(sequence, task, drafter.kind);
     const { drafted = 0, draft: made = null } = result ?? {};
     if (drafted > 0) {
       const accepted = tokenIds.length - 1;
+      const { draft: tree } = task;
+      assert(tree !== null, "Cannot count a draft that is not there");
+      const firstBranch = drafter.likelyTokens;
+      known.acceptance.verified({ tree, firstBranch, drafted, tokenIds });
       drafter.verified(drafted, accepted);
-      assert(task.draft !== null, "Cannot count a draft that is not there");
-      const depths = task.draft.depths.subarray(0, 1 + drafted);
+      const depths = tree.depths.subarray(0, 1 + drafted);
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
     task.draft = sequence.finished ? null : drafter.next(sequence, made);
-    const drafts = (task.draft?.tokens.length ?? 1) - 1;
-    this.#scheduler.propose(sequence.id, drafts, Math.min(drafts, drafter.likelyTokens));
+    if (sequence.finished) this.#drafted.delete(sequence);
+    if (this.#policy === null) this.#propose(known, nodesOf(known));
+  }
+
+  /** Decides what the next step verifies, and whether a network drafts behind it. */
+  allot(): void {
+    if (this.#policy === null || this.#drafted.size === 0) return;
+    const all = this.#running();
+    const sequences = Math.max(this.#sequences, all.length);
+    const offers = all.filter((known) => nodesOf(known) > 0);
+    const network = offers.some(({ task }) => task.drafter?.shape !== null);
+    const survivals = offers.map(survivalsOf);
+    const nodes = this.#policy.allot(survivals, { sequences, network });
+    offers.forEach((known, place) => {
+      this.#propose(known, nodes[place] ?? 0);
+    });
+    const expected = all.flatMap(({ task, acceptance }) => {
+      const shape = task.drafter?.shape ?? null;
+      return shape === null
+        ? []
+        : [acceptance.survivals({ depths: wholeDepths(shape) }, shape.length)];
+    });
+    this.#drafts = this.#policy.drafts(expected, sequences);
+    for (const { task } of all) task.drafter?.allow(this.#drafts);
+  }
+
+  /** A sequence was queued: whatever was decided for others is so for it, too. */
+  begun({ drafter }: SequenceTask): void {
+    drafter?.allow(this.#drafts);
+  }
+
+  #running(): readonly Drafted[] {
+    const found: Drafted[] = [];
+    for (const known of this.#drafted.values()) {
+      const { sequence } = known;
+      if (sequence.finished) this.#drafted.delete(sequence);
+      else if (sequence.state.phase === "decoding") found.push(known);
+    }
+    return found;
+  }
+
+  #knownOf(sequence: Sequence, task: SequenceTask, kind: string): Drafted {
+    const known = this.#drafted.get(sequence);
+    if (known !== undefined) return known;
+    const rates = this.#kinds.get(kind) ?? new KindAcceptance();
+    this.#kinds.set(kind, rates);
+    const drafted = { sequence, task, acceptance: new SequenceAcceptance(rates) };
+    this.#drafted.set(sequence, drafted);
+    return drafted;
+  }
+
+  #propose({ sequence, task }: Drafted, nodes: number): void {
+    const likely = Math.min(nodes, task.drafter?.likelyTokens ?? 0);
+    this.#scheduler.propose(sequence.id, nodes, likely);
+    task.drafter?.proposed(nodes);
   }
 
   /** `depth`: of the deepest drafted node. */
@@ -50,4 +150,14 @@ export class Drafting {
       this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
     }
   }
+}
+
+/** Drafted tokens behind the root. */
+function nodesOf({ task: { draft } }: Drafted): number {
+  return (draft?.tokens.length ?? 1) - 1;
+}
+
+function survivalsOf({ task: { draft, drafter }, acceptance }: Drafted): Float64Array {
+  assert(draft !== null && drafter !== null, "Cannot weigh a draft that is not there");
+  return acceptance.survivals(draft, drafter.likelyTokens);
 }

@@ -31,6 +31,10 @@ import { NO_STEP, reportOf } from "./step-report.ts";
 export interface EngineParts extends StepPipelineParts {
   /** Properties shared by all sequences of this model. */
   readonly shape: RequestShape;
+  /** Whether measured costs decide how much is drafted. Default: false, all that is drafted. */
+  readonly adaptiveDrafts?: boolean;
+  /** Rows that one step can sample, as the scheduler has it. Default: no limit. */
+  readonly sampledRowsMax?: number;
   readonly createCompiler: (vocabulary: GrammarVocabulary) => StructuredCompiler;
   /** Called when something outside a step made work possible. */
   readonly onWake: () => void;
@@ -63,7 +67,11 @@ export class Engine implements StepEngine {
     this.#parts = parts;
     this.#pipeline = new StepPipeline(parts);
     this.#slowMasks = new SlowMasks(parts.clock);
-    this.#drafting = new Drafting(parts.scheduler);
+    this.#drafting = new Drafting({
+      scheduler: parts.scheduler,
+      sampledRowsMax: parts.sampledRowsMax ?? Number.POSITIVE_INFINITY,
+      adaptive: parts.adaptiveDrafts ?? false,
+    });
   }
 
   /** Keys of requests that have not ended. */
@@ -133,6 +141,7 @@ export class Engine implements StepEngine {
     }
     const { clock } = this.#parts;
     const takenMs = clock.nowMs();
+    this.#drafting.measure(step);
     const news = await this.#takeIn(step);
     this.#checkBooks();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
@@ -146,6 +155,7 @@ export class Engine implements StepEngine {
         const record = this.#bySequence.get(sequence);
         if (record !== undefined) this.#failRequest(record, requestFailure(error));
       });
+      this.#drafting.allot();
       const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
       // A prepared sequence may lack blocks that an unprepared one holds.
       if (step !== null || this.#slowMasks.idle) return step;
@@ -176,7 +186,10 @@ export class Engine implements StepEngine {
     this.#parts.scheduler.add(record.group);
     this.#nextSequence += record.sequences.length;
     this.#records.set(record.key, record);
-    for (const sequence of record.sequences) this.#bySequence.set(sequence, record);
+    for (const sequence of record.sequences) {
+      this.#bySequence.set(sequence, record);
+      this.#drafting.begun(record.taskOf(sequence));
+    }
   }
 
   /** Drops a sequence that the scheduler ended. Its task is freed when no step uses it. */

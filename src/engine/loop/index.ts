@@ -16,6 +16,7 @@
  *   prefill-pace.ts     how many prompt tokens a step may have beside decoding sequences
  *   drafting.ts         drafts of all sequences; sequence-drafter.ts: the contract of one's,
  *                       lookup-drafts.ts, model-drafts.ts; request-drafts.ts: which a request has
+ *   draft-policy.ts     how much of the drafts a step verifies, by measured times
  *   draft-seeds.ts      what the drafter beside the model continues
  *   loop-counts.ts      steps and tokens since the start
  *   slow-masks.ts       slow grammars, which steps do not wait for

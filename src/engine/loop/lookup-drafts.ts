@@ -7,8 +7,11 @@ export class LookupDrafts implements SequenceDrafter {
   readonly #lookup: Lookup;
   readonly #width: number;
   readonly #length: DraftLength;
+  readonly kind = "lookup";
+  readonly shape = null;
   /** Tokens of the last draft's first continuation. */
   #first = 0;
+  #proposed = 0;
 
   constructor(lookup: Lookup, { length, width }: DraftShape) {
     this.#lookup = lookup;
@@ -21,7 +24,7 @@ export class LookupDrafts implements SequenceDrafter {
   }
 
   get active(): boolean {
-    return this.#first > 0;
+    return this.#proposed > 0;
   }
 
   begin(): null {
@@ -35,6 +38,12 @@ export class LookupDrafts implements SequenceDrafter {
     this.#first = branches[0]?.length ?? 0;
     if (this.#first === 0) return null;
     return treeOf(tokens.get(tokens.length - 1), branches, TREE_NODES_MAX);
+  }
+
+  allow(): void {}
+
+  proposed(nodes: number): void {
+    this.#proposed = nodes;
   }
 
   verified(drafted: number, accepted: number): void {

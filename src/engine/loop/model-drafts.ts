@@ -17,14 +17,17 @@ const MISSES_FREE = 4;
 
 /** What a drafter beside the model makes for one sequence. */
 export class ModelDrafts implements SequenceDrafter {
-  readonly #shape: DraftShape;
+  readonly kind: string;
+  readonly shape: DraftShape;
   readonly #rest = new DraftRest(MISSES_FREE);
   #likely = 0;
+  #allowed = true;
   /** Whether the step that began last drafts when it is sampled. */
   #drafts = false;
 
-  constructor(shape: DraftShape) {
-    this.#shape = shape;
+  constructor(kind: string, shape: DraftShape) {
+    this.kind = kind;
+    this.shape = shape;
   }
 
   get likelyTokens(): number {
@@ -36,8 +39,8 @@ export class ModelDrafts implements SequenceDrafter {
   }
 
   begin(): DraftShape | null {
-    this.#drafts = !this.#rest.rests();
-    return this.#drafts ? this.#shape : null;
+    this.#drafts = this.#allowed && !this.#rest.rests();
+    return this.#drafts ? this.shape : null;
   }
 
   next({ tokens }: Sequence, made: TokenTree | null): TokenTree | null {
@@ -51,6 +54,12 @@ export class ModelDrafts implements SequenceDrafter {
     this.#likely = firstBranchTokens(made);
     return made.tokens.length === 1 ? null : made;
   }
+
+  allow(drafts: boolean): void {
+    this.#allowed = drafts;
+  }
+
+  proposed(): void {}
 
   verified(_drafted: number, accepted: number): void {
     this.#rest.verified(accepted);

@@ -20,7 +20,7 @@ export function drafterMaker(
   const shape = isTree
     ? { length: Math.min(wanted.length, treePathMax), width: wanted.width }
     : { length: wanted.length, width: 1 };
-  if (wanted.kind !== "lookup") return () => new ModelDrafts(shape);
+  if (wanted.kind !== "lookup") return () => new ModelDrafts(wanted.kind, shape);
   // All sequences look up in one index of the prompt.
   const source = new LookupSource(promptTokenIds, predictedTokenIds);
   return () => new LookupDrafts(new Lookup(source), shape);

@@ -6,6 +6,10 @@ export const TREE_NODES_MAX = 64;
 
 /** Drafts the tokens of one sequence, and remembers how well that went. */
 export interface SequenceDrafter {
+  /** What drafts: sequences of one kind learn from each other's acceptance. */
+  readonly kind: string;
+  /** What a network makes for it, at most; null: no network drafts for it. */
+  readonly shape: DraftShape | null;
   /** Tokens of the last draft's likeliest continuation. */
   readonly likelyTokens: number;
   /** Whether the next step may have a draft: it is planned when all tokens are known. */
@@ -20,6 +24,10 @@ export interface SequenceDrafter {
    * model's drafter.
    */
   next(sequence: Sequence, made: TokenTree | null): TokenTree | null;
+  /** Whether a network may draft behind steps that begin from now on. Default: it may. */
+  allow(drafts: boolean): void;
+  /** Of the last draft, so many nodes are proposed to the scheduler. */
+  proposed(nodes: number): void;
   /** Records that of `drafted` nodes, the first ones of the draft, a path was accepted. */
   verified(drafted: number, accepted: number): void;
 }

@@ -73,6 +73,8 @@ export interface ComputedStep {
   /** From its start, or the end of the step before it, to its end. */
   readonly stepMs: number;
   readonly planMs: number;
+  /** Since the end of the step before it; null: the engine was idle in between. */
+  readonly sinceLastMs: number | null;
 }
 
 /** Each prompt counts once: samples and beams fork from it, and resumed sequences do not count. */
@@ -122,7 +124,10 @@ export class StepPipeline {
   ): Promise<ComputedStep | UnplannedStep | null> {
     const step = this.#ahead ?? (await this.#begin(taskOf));
     this.#ahead = null;
-    if (step === null || "unplanned" in step) return step;
+    if (step === null || "unplanned" in step) {
+      this.#computedMs = Number.NEGATIVE_INFINITY;
+      return step;
+    }
     // The device computes the next step while the host waits for this one and commits it.
     if (this.#parts.overlapSteps === true && !step.holdsUp) this.#ahead = await this.#begin(taskOf);
     return await this.#end(step);
@@ -223,7 +228,9 @@ export class StepPipeline {
     this.#computedMs = computedMs;
     if ("results" in outcome) this.#measure(plan, computedMs - Math.max(plannedMs, before));
     const stepMs = computedMs - Math.max(startedMs, before);
-    return { plan, outcome, admitted, computedMs, stepMs, planMs: plannedMs - startedMs };
+    const sinceLastMs = Number.isFinite(before) ? computedMs - before : null;
+    const planMs = plannedMs - startedMs;
+    return { plan, outcome, admitted, computedMs, stepMs, planMs, sinceLastMs };
   }
 
   /** Where one prompt made up the step, its time measures the cost of computing it again. */

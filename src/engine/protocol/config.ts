@@ -190,6 +190,13 @@ export const SpeculativeOptions = z
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
           "tokens at most; null: 1 of lookup, 2 of other kinds.",
       ),
+    adaptive: z
+      .boolean()
+      .default(true)
+      .describe(
+        "Verify as much of the drafts as makes steps quickest for their tokens, by measured " +
+          "times, and draft nothing where that is slower; off: verify all that is drafted.",
+      ),
   })
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
     path: ["model"],

@@ -110,6 +110,8 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       promptLogprobsMax: options.promptLogprobsMax,
       treePathMax: treePathMax(options, spec),
     },
+    sampledRowsMax: sampledRowsMax(options),
+    adaptiveDrafts: options.speculative.adaptive,
     createCompiler: compilersOf({ options, vocabularySize, eosTokenIds, clock: context.clock }),
   });
   const { blocks } = memory;

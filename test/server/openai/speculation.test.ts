@@ -10,7 +10,7 @@ let server: RunningServer;
 let client: OpenAI;
 
 beforeAll(async () => {
-  const speculative = { kind: "lookup" } as const;
+  const speculative = { kind: "lookup", adaptive: false } as const;
   llm = await LLM.load("models/pocket", { engineThread: false, dtype: "float32", speculative });
   server = await startServer(llm, { port: 0, logLevel: "silent" });
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });

@@ -1,0 +1,166 @@
+// node bench/gpu/drafts.mjs [--model FOLDER] [--batches 1,8,16,32] [--shapes 1x4,2x3,4x4]
+//     [--draft-vocabulary 32000] [--blocks 2] [--steps 40] [--rounds 3] [--json FILE]
+//
+// What a step costs that drafts by a ReDrafter and verifies what the step before drafted, beside
+// a plain one, at the shape of a large model (default: Llama-3.1-8B's) with random weights. Such a
+// drafter is never right, so each step gives one token: its time is what is measured. The speed-up
+// is computed from it and from the tokens a step that the paper has for its widths (arXiv
+// 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for more), which is
+// an assumption about a trained drafter, not a measurement.
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
+import { ModelDrafts } from "../../dist/engine/loop/model-drafts.js";
+import { LLM } from "../../dist/index.js";
+import { readFlags } from "../../tools/flags.mjs";
+import { describeMachine, median } from "../machine.mjs";
+import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { llamaFolder } from "./shape.mjs";
+
+await requireBuild();
+const { values: flags } = readFlags({
+  options: {
+    model: { type: "string", default: llamaFolder },
+    batches: { type: "numbers", default: [1, 8, 16, 32], min: 1 },
+    shapes: { type: "string", default: "1x2,1x4,2x2,2x4,4x4,8x4" },
+    "draft-vocabulary": { type: "number", default: 32_000, min: 1 },
+    blocks: { type: "number", default: 2, min: 1 },
+    steps: { type: "number", default: 40, min: 4 },
+    rounds: { type: "number", default: 3, min: 1 },
+    device: { type: "string", default: "cuda" },
+    json: { type: "string" },
+  },
+});
+const shapes = flags.shapes.split(",").map((text) => {
+  const [width, length] = text.split("x").map(Number);
+  return { width, length };
+});
+/** Tokens a step by width, as the paper has them. */
+const scripted = (width) => (width === 1 ? 2.35 : width === 2 ? 2.5 : width <= 4 ? 2.73 : 3.09);
+
+/** A drafter of the model's shape in bf16, the same few values over and over. */
+function writeDrafter(folder) {
+  const config = JSON.parse(readFileSync(join(flags.model, "config.json"), "utf8"));
+  const { hidden_size: hidden, vocab_size: vocabulary } = config;
+  const [exit, drafted] = [2 * hidden, Math.min(flags["draft-vocabulary"], vocabulary)];
+  const tensors = [
+    ["rnn_w.weight", [hidden, hidden]],
+    ["rnn_u.weight", [hidden, hidden]],
+    ["rnn_u.bias", [hidden]],
+    ...Array.from({ length: flags.blocks }, (_, block) => [
+      [`lm_head.${block}.linear.weight`, [exit, exit]],
+      [`lm_head.${block}.linear.bias`, [exit]],
+    ]).flat(),
+    [`lm_head.${flags.blocks}.weight`, [drafted, exit]],
+  ];
+  const header = {};
+  let end = 0;
+  for (const [name, shape] of tensors) {
+    const bytes = 2 * shape.reduce((product, extent) => product * extent, 1);
+    header[name] = { dtype: "BF16", shape, data_offsets: [end, end + bytes] };
+    end += bytes;
+  }
+  header.d2t = { dtype: "I64", shape: [drafted], data_offsets: [end, end + 8 * drafted] };
+  const text = Buffer.from(JSON.stringify(header));
+  const padded = Buffer.concat([text, Buffer.alloc(-text.length & 7, " ")]);
+  const file = openSync(join(folder, "model.safetensors"), "w");
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(padded.length));
+  writeSync(file, size);
+  writeSync(file, padded);
+  // bf16 between -1/64 and 1/64, of a fixed seed.
+  const piece = new Uint16Array(1 << 20);
+  let state = 1;
+  for (let at = 0; at < piece.length; at++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    piece[at] = ((state >>> 31) << 15) | 0x3c00 | ((state >>> 20) & 0x7f);
+  }
+  for (let left = end; left > 0; left -= piece.byteLength) {
+    writeSync(file, new Uint8Array(piece.buffer, 0, Math.min(left, piece.byteLength)));
+  }
+  writeSync(file, Buffer.alloc(8 * drafted));
+  closeSync(file);
+  const settings = {
+    model_type: "recurrent_drafting_drafter",
+    ...{ vocab_size: vocabulary, hidden_size: hidden, exit_dim: exit },
+    ...{ num_draft_layers: flags.blocks, rnn: true, draft_vocab_size: drafted },
+  };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(settings));
+}
+
+// A drafter that is never right would rest after a few drafts.
+ModelDrafts.prototype.verified = () => {};
+
+const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
+writeDrafter(folder);
+const llm = await openOrGiveUp(() =>
+  LLM.load(flags.model, {
+    ...{ device: flags.device, dtype: "bfloat16", randomWeights: true, engineThread: false },
+    ...(flags.device === "cuda" && { cuda: cudaFromEnvironment() }),
+    scheduler: { runningSequencesMax: Math.max(...flags.batches) },
+    speculative: {
+      ...{ kind: "redrafter", model: folder, adaptive: false },
+      width: Math.max(...shapes.map(({ width }) => width)),
+      lengthMax: Math.max(...shapes.map(({ length }) => length)),
+    },
+    onWarning: warn,
+  }),
+);
+rmSync(folder, { recursive: true });
+
+/** ms of a decoding step of so many sequences. */
+async function stepMs(batch, speculative) {
+  const prompts = Array.from({ length: batch }, (_, at) => ({
+    promptTokenIds: Array.from(
+      { length: 128 },
+      (_, place) => 1000 + ((7919 * at + 31 * place) % 9000),
+    ),
+  }));
+  const options = { temperature: 0, ignoreEos: true, speculative };
+  const secondsOf = async (maxTokens) => {
+    const before = llm.stats().steps;
+    const started = performance.now();
+    await llm.generate(prompts, { ...options, maxTokens });
+    return { ms: performance.now() - started, steps: llm.stats().steps - before };
+  };
+  // The first run captures graphs; of two lengths, the difference is decoding alone.
+  await secondsOf(8);
+  const times = [];
+  for (let round = 0; round < flags.rounds; round++) {
+    const short = await secondsOf(4);
+    const long = await secondsOf(4 + flags.steps);
+    times.push((long.ms - short.ms) / (long.steps - short.steps));
+  }
+  return median(times);
+}
+
+const round = (value) => Math.round(value * 1000) / 1000;
+const rows = [];
+for (const batch of flags.batches) {
+  const plainMs = await stepMs(batch, false);
+  for (const { width, length } of shapes) {
+    const ms = await stepMs(batch, { kind: "redrafter", width, length });
+    const speedUp = (scripted(width) * plainMs) / ms;
+    rows.push({
+      batch,
+      width,
+      length,
+      plainMs: round(plainMs),
+      ms: round(ms),
+      speedUp: round(speedUp),
+    });
+    console.log(JSON.stringify(rows.at(-1)));
+  }
+}
+const { drafter } = llm.info.speculative;
+await llm.close();
+writeJson(flags.json, { machine: describeMachine(), flags, drafter, rows });

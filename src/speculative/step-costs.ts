@@ -1,0 +1,136 @@
+/** How long steps take, by what they compute: measured while they run. */
+
+/** What a step computes for sequences that decode. */
+export interface StepSize {
+  /** Sequences that sample a token. */
+  readonly sequences: number;
+  /** Drafted tokens of all sequences together. */
+  readonly nodes: number;
+}
+
+/** Measured steps of a size that are kept: an estimate is their lower quartile. */
+const KEPT = 7;
+/** Steps after which a size that was not seen again is forgotten: contexts grow meanwhile. */
+const FORGOTTEN_AFTER = 1024;
+/** What one more row costs of a row of a plain step, before any step with drafts was measured. */
+const ROW_SHARE = 0.25;
+/** Rows up to here are told apart; above, sizes that differ by less than a quarter are alike. */
+const EXACT_MAX = 4;
+
+/** Durations of steps of about one size. */
+class Cell {
+  /** Mean of the drafted tokens that were measured. */
+  nodes: number;
+  /** Of the newest step of this size, as `StepCosts` counts them. */
+  newest = 0;
+  readonly #ms: number[] = [];
+  #next = 0;
+  #usual: number | null = null;
+
+  constructor(nodes: number) {
+    this.nodes = nodes;
+  }
+
+  get count(): number {
+    return this.#ms.length;
+  }
+
+  record(nodes: number, ms: number): void {
+    this.#ms[this.#next] = ms;
+    this.#next = (this.#next + 1) % KEPT;
+    this.nodes += (nodes - this.nodes) / this.#ms.length;
+    this.#usual = null;
+  }
+
+  ms(): number {
+    this.#usual ??= lowerQuartile(this.#ms);
+    return this.#usual;
+  }
+}
+
+/**
+ * Expected durations. A size that was measured has the lower quartile of its last steps; between
+ * two, and behind the largest, it is on the line through them. A few disturbed steps change nothing.
+ */
+export class StepCosts {
+  /** By classes of sequences, then of nodes. */
+  readonly #cells = new Map<number, Map<number, Cell>>();
+  #steps = 0;
+
+  /** Records a step: from the end of the one before to its own end. */
+  record({ sequences, nodes }: StepSize, ms: number): void {
+    const [row, place] = [classOf(sequences), classOf(nodes)];
+    const cells = this.#cells.get(row) ?? new Map<number, Cell>();
+    this.#cells.set(row, cells);
+    const cell = cells.get(place) ?? new Cell(nodes);
+    cells.set(place, cell);
+    cell.record(nodes, ms);
+    cell.newest = ++this.#steps;
+    for (const [key, { newest }] of cells) {
+      if (key !== 0 && this.#steps - newest > FORGOTTEN_AFTER) cells.delete(key);
+    }
+  }
+
+  /** Plain steps of about so many sequences that were measured. */
+  plainSteps(sequences: number): number {
+    return this.#cells.get(classOf(sequences))?.get(0)?.count ?? 0;
+  }
+
+  /** Most drafted tokens that steps of about so many sequences were measured with. */
+  nodesMeasured(sequences: number): number {
+    const cells = this.#cells.get(classOf(sequences)) ?? new Map<number, Cell>();
+    return Math.max(0, ...[...cells.values()].map(({ nodes }) => nodes));
+  }
+
+  /**
+   * Expected ms of a step of so many sequences, by its drafted tokens; null where no plain step of
+   * about as many sequences was measured.
+   */
+  of(sequences: number): ((nodes: number) => number) | null {
+    const cells = this.#cells.get(classOf(sequences));
+    const plain = cells?.get(0);
+    if (cells === undefined || plain === undefined) return null;
+    const drafted = [...cells].filter(([place]) => place !== 0).map(([, cell]) => cell);
+    drafted.sort((a, b) => a.nodes - b.nodes);
+    return (nodes) => {
+      if (nodes === 0) return plain.ms();
+      if (drafted.length > 0) return onLine(plain, drafted, nodes);
+      return plain.ms() * (1 + (ROW_SHARE * nodes) / sequences);
+    };
+  }
+}
+
+/** `drafted`: by rising nodes, at least one. */
+function onLine(plain: Cell, drafted: readonly Cell[], nodes: number): number {
+  const above = drafted.findIndex((cell) => cell.nodes >= nodes);
+  const high = drafted[above];
+  const low = drafted[above === -1 ? drafted.length - 1 : above - 1];
+  // Drafts cost something at once, as steps that do not overlap, so the line from a plain step to
+  // the first drafted one is not used below that.
+  if (high !== undefined && low === undefined) return high.ms();
+  if (low === undefined) return plain.ms();
+  if (high !== undefined) return low.ms() + slope(low, high) * (nodes - low.nodes);
+  const before = drafted.at(-2);
+  const rise =
+    before === undefined ? (low.ms() - plain.ms()) / (2 * low.nodes) : slope(before, low);
+  return low.ms() + Math.max(0, rise) * (nodes - low.nodes);
+}
+
+function slope(low: Cell, high: Cell): number {
+  const run = high.nodes - low.nodes;
+  return run <= 0 ? 0 : (high.ms() - low.ms()) / run;
+}
+
+/** Numbers of one class are taken as one size: 0, 1, 2, 3, 4, up to 6, 8, 12, 16, 24 and so on. */
+function classOf(count: number): number {
+  if (count <= EXACT_MAX) return count;
+  const octave = Math.floor(Math.log2(count - 0.5));
+  const half = count <= 1.5 * 2 ** octave ? 1 : 2;
+  return EXACT_MAX + 2 * (octave - 2) + half;
+}
+
+/** Steps are disturbed to one side, so it is the lower quartile that says what they take. */
+function lowerQuartile(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[(sorted.length - 1) >> 2] ?? 0;
+}
