@@ -50,7 +50,8 @@ class Cell {
 
 /**
  * Expected durations. A size that was measured has the lower quartile of its last steps; between
- * two, and behind the largest, it is on the line through them. A few disturbed steps change nothing.
+ * two, and behind the largest, it is on the line through them. So a few disturbed steps change
+ * nothing.
  */
 export class StepCosts {
   /** By classes of sequences, then of nodes. */
