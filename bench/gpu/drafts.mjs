@@ -97,6 +97,9 @@ function writeDrafter(folder) {
   writeFileSync(join(folder, "config.json"), JSON.stringify(settings));
 }
 
+const nodesMax = Math.max(...shapes.map(({ width, length }) => width * length));
+const rowsMax = Math.max(...flags.batches) * (1 + nodesMax);
+
 // A drafter that is never right would rest after a few drafts.
 ModelDrafts.prototype.verified = () => {};
 
@@ -106,7 +109,8 @@ const llm = await openOrGiveUp(() =>
   LLM.load(flags.model, {
     ...{ device: flags.device, dtype: "bfloat16", randomWeights: true, engineThread: false },
     ...(flags.device === "cuda" && { cuda: cudaFromEnvironment() }),
-    scheduler: { runningSequencesMax: Math.max(...flags.batches) },
+    // So many rows can be sampled, too.
+    scheduler: { runningSequencesMax: rowsMax, stepTokensMax: Math.max(2048, rowsMax) },
     speculative: {
       ...{ kind: "redrafter", model: folder, adaptive: false },
       width: Math.max(...shapes.map(({ width }) => width)),
@@ -134,29 +138,28 @@ async function stepMs(batch, speculative) {
   };
   // The first run captures graphs; of two lengths, the difference is decoding alone.
   await secondsOf(8);
+  const before = llm.stats();
   const times = [];
   for (let round = 0; round < flags.rounds; round++) {
     const short = await secondsOf(4);
     const long = await secondsOf(4 + flags.steps);
     times.push((long.ms - short.ms) / (long.steps - short.steps));
   }
-  return median(times);
+  const { draftedTokens, steps } = llm.stats();
+  const nodes = (draftedTokens - before.draftedTokens) / (steps - before.steps);
+  return { ms: median(times), nodes };
 }
 
 const round = (value) => Math.round(value * 1000) / 1000;
 const rows = [];
 for (const batch of flags.batches) {
-  const plainMs = await stepMs(batch, false);
+  const { ms: plainMs } = await stepMs(batch, false);
   for (const { width, length } of shapes) {
-    const ms = await stepMs(batch, { kind: "redrafter", width, length });
+    const { ms, nodes } = await stepMs(batch, { kind: "redrafter", width, length });
     const speedUp = (scripted(width) * plainMs) / ms;
     rows.push({
-      batch,
-      width,
-      length,
-      plainMs: round(plainMs),
-      ms: round(ms),
-      speedUp: round(speedUp),
+      ...{ batch, width, length, nodes: round(nodes), plainMs: round(plainMs) },
+      ...{ ms: round(ms), speedUp: round(speedUp) },
     });
     console.log(JSON.stringify(rows.at(-1)));
   }

@@ -60,13 +60,17 @@ export class SequenceAcceptance {
 
   /** The probability that each node behind the root is accepted, [nodes - 1]. */
   survivals({ depths }: Pick<TokenTree, "depths">, firstBranch: number): Float64Array {
-    let along = 1;
-    return Float64Array.from({ length: depths.length - 1 }, (_, place) => {
+    const found = new Float64Array(depths.length - 1);
+    let [along, before] = [1, 1];
+    for (let place = 0; place < found.length; place++) {
       const depth = depths[place + 1] ?? 1;
-      if (place >= firstBranch) return this.#others(depth);
-      along *= this.#first(depth);
-      return along;
-    });
+      if (place < firstBranch) {
+        before = this.#first(depth, before);
+        along *= before;
+        found[place] = along;
+      } else found[place] = this.#others(depth);
+    }
+    return found;
   }
 
   /** Takes note of what became of a draft. */
@@ -75,8 +79,11 @@ export class SequenceAcceptance {
     note(this.#kind.rates, draft, FADING.all);
   }
 
-  #first(depth: number): number {
-    return expected(this.#rates.first[placeOf(depth)], this.#kind.first(depth));
+  /** Where little is known of a depth, it is half what this sequence has at the one before. */
+  #first(depth: number, before: number): number {
+    const kind = this.#kind.first(depth);
+    const prior = depth === 1 ? kind : (kind + before) / 2;
+    return expected(this.#rates.first[placeOf(depth)], prior);
   }
 
   #others(depth: number): number {

@@ -4,8 +4,9 @@ import type { StepCosts } from "./step-costs.ts";
 export interface NodeBudget {
   /** Drafted tokens of each offer that the step shall verify: its first ones. */
   readonly nodes: readonly number[];
-  /** The likeliest token alone, or with those that it needs. */
-  readonly least: readonly number[];
+  /** All that there is room for, and the ms that this would take beyond plain steps. */
+  readonly whole: readonly number[];
+  readonly lostMs: number;
   /** Drafted tokens that are expected to be accepted, before calibration. */
   readonly expected: number;
   /** Expected tokens a ms, and those of the step without drafts. */
@@ -46,36 +47,39 @@ export function budgetOf(
   const msOf = costs.of(sequences);
   const plainMs = msOf?.(0) ?? 0;
   if (msOf === null || plainMs <= 0) return null;
-  const segments = offers.flatMap(segmentsOf).sort((a, b) => b.mean - a.mean);
+  const segments: Segment[] = [];
+  for (const [place, offer] of offers.entries()) addSegments(segments, offer, place);
+  segments.sort((a, b) => b.mean - a.mean);
   const plainSpeed = sequences / plainMs;
-  let [speed, taken] = [plainSpeed, 0];
-  let [tokens, nodes] = [sequences, 0];
-  for (const [place, segment] of segments.entries()) {
-    nodes += segment.nodes;
-    if (nodes > nodesMax) break;
-    tokens += calibration * segment.mean * segment.nodes;
-    const reached = tokens / msOf(nodes);
-    if (reached > speed) [speed, taken] = [reached, place + 1];
+  const whole = new Array<number>(offers.length).fill(0);
+  const chosen = new Array<number>(offers.length).fill(0);
+  let [speed, taken, expected] = [plainSpeed, 0, 0];
+  let [accepted, nodes, fitting] = [0, 0, 0];
+  for (const { offer, nodes: more, mean } of segments) {
+    if (nodes + more > nodesMax) break;
+    nodes += more;
+    accepted += mean * more;
+    fitting++;
+    whole[offer] = (whole[offer] ?? 0) + more;
+    const reached = (sequences + calibration * accepted) / msOf(nodes);
+    if (reached > speed) [speed, taken, expected] = [reached, fitting, accepted];
   }
-  const of = (some: readonly Segment[]): readonly number[] => {
-    const found = offers.map(() => 0);
-    for (const { offer, nodes: more } of some) found[offer] = (found[offer] ?? 0) + more;
-    return found;
-  };
-  const chosen = segments.slice(0, taken);
-  const expected = chosen.reduce((sum, { mean, nodes: count }) => sum + mean * count, 0);
-  return { nodes: of(chosen), least: of(segments.slice(0, 1)), expected, speed, plainSpeed };
+  for (const { offer, nodes: more } of segments.slice(0, taken)) {
+    chosen[offer] = (chosen[offer] ?? 0) + more;
+  }
+  const lostMs = msOf(nodes) - (sequences + calibration * accepted) / plainSpeed;
+  return { nodes: chosen, whole, lostMs: Math.max(0, lostMs), expected, speed, plainSpeed };
 }
 
 /**
- * Splits an offer into segments of falling means: a node that is likelier than the one before it
- * can only be had together with it.
+ * Adds an offer as segments of falling means: a node that is likelier than the one before it can
+ * only be had together with it.
  */
-function segmentsOf(survivals: Float64Array, offer: number): Segment[] {
-  const segments: Segment[] = [];
+function addSegments(segments: Segment[], survivals: Float64Array, offer: number): void {
+  const first = segments.length;
   for (const survival of survivals) {
     let newest: Segment = { offer, nodes: 1, mean: survival };
-    for (;;) {
+    while (segments.length > first) {
       const before = segments.at(-1);
       if (before === undefined || before.mean > newest.mean) break;
       segments.pop();
@@ -85,5 +89,5 @@ function segmentsOf(survivals: Float64Array, offer: number): Segment[] {
     }
     segments.push(newest);
   }
-  return segments.filter(({ mean }) => mean >= LIKELY_MIN);
+  while (segments.length > first && (segments.at(-1)?.mean ?? 1) < LIKELY_MIN) segments.pop();
 }

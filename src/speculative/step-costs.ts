@@ -17,18 +17,23 @@ const ROW_SHARE = 0.25;
 /** Rows up to here are told apart; above, sizes that differ by less than a quarter are alike. */
 const EXACT_MAX = 4;
 
-/** Durations of steps of about one size. */
+/**
+ * Durations of steps of about one size. The first is left out: kernels are compiled and memory is
+ * touched in it.
+ */
 class Cell {
   /** Mean of the drafted tokens that were measured. */
   nodes: number;
   /** Of the newest step of this size, as `StepCosts` counts them. */
   newest = 0;
+  #isNew: boolean;
   readonly #ms: number[] = [];
   #next = 0;
   #usual: number | null = null;
 
   constructor(nodes: number) {
     this.nodes = nodes;
+    this.#isNew = nodes > 0;
   }
 
   get count(): number {
@@ -36,6 +41,10 @@ class Cell {
   }
 
   record(nodes: number, ms: number): void {
+    if (this.#isNew) {
+      this.#isNew = false;
+      return;
+    }
     this.#ms[this.#next] = ms;
     this.#next = (this.#next + 1) % KEPT;
     this.nodes += (nodes - this.nodes) / this.#ms.length;
@@ -80,7 +89,9 @@ export class StepCosts {
   /** Most drafted tokens that steps of about so many sequences were measured with. */
   nodesMeasured(sequences: number): number {
     const cells = this.#cells.get(classOf(sequences)) ?? new Map<number, Cell>();
-    return Math.max(0, ...[...cells.values()].map(({ nodes }) => nodes));
+    let most = 0;
+    for (const { count, nodes } of cells.values()) if (count > 0 && nodes > most) most = nodes;
+    return most;
   }
 
   /**
@@ -91,7 +102,8 @@ export class StepCosts {
     const cells = this.#cells.get(classOf(sequences));
     const plain = cells?.get(0);
     if (cells === undefined || plain === undefined) return null;
-    const drafted = [...cells].filter(([place]) => place !== 0).map(([, cell]) => cell);
+    const drafted: Cell[] = [];
+    for (const [place, cell] of cells) if (place !== 0 && cell.count > 0) drafted.push(cell);
     drafted.sort((a, b) => a.nodes - b.nodes);
     return (nodes) => {
       if (nodes === 0) return plain.ms();

@@ -67,6 +67,51 @@ describe("rows", () => {
     expect(prompt?.slots.slice(0, 4).map((slot) => slot % 4)).toEqual([0, 1, 2, 3]);
   });
 
+  describe("of a chain", () => {
+    /** A sequence of positions 0 to 6, then its step with a looked-up chain, and the tokens. */
+    async function chained(rereadTokensMax: number) {
+      const { scripted, steps } = recordedEngine({ rereadTokensMax });
+      const draftShape = { kind: "lookup", length: 3, width: 1 } as const;
+      scripted.add([10, 11, 12, 13, 14, 10, 11], { maxTokens: 6 }, { draftShape });
+      const tokens = tokensOf(await scripted.drain());
+      return { step: used(steps()[1]), whole: steps()[1], tokens };
+    }
+    const rows = { tokenIds: [12, 13, 14, 10], positions: [7, 8, 9, 10] };
+
+    test("stay together", async () => {
+      const { step, whole, tokens } = await chained(0);
+      expect(step).toMatchObject({ ...rows, queryStarts: [0, 4], contextLengths: [11] });
+      expect(whole).toMatchObject({
+        sequences: 1,
+        queryLengthMax: 4,
+        logitRows: new Int32Array([0, 1, 2, 3]),
+      });
+      expect(tokens["1.0"]).toEqual([12, 13, 14, 15, 16, 17]);
+    });
+
+    test("are sequences of their own where that lets the device replay the step", async () => {
+      const { step, whole, tokens } = await chained(21);
+      expect(step).toMatchObject({
+        ...rows,
+        queryStarts: [0, 1, 2, 3, 4],
+        contextLengths: [8, 9, 10, 11],
+      });
+      expect(whole).toMatchObject({ sequences: 4, queryLengthMax: 1, logitRows: null });
+      const [group] = whole?.tables ?? [];
+      const width = (group?.blockTables.length ?? 0) / 256;
+      const tables = [0, 1, 2, 3].map((row) =>
+        [...(group?.blockTables ?? [])].slice(row * width, row * width + 3),
+      );
+      expect(new Set(tables.map(String)).size).toBe(1);
+      expect(tokens["1.0"]).toEqual([12, 13, 14, 15, 16, 17]);
+    });
+
+    test("stay together where they would read more of the cache again than is worth it", async () => {
+      const { step } = await chained(20);
+      expect(step).toMatchObject({ ...rows, queryStarts: [0, 4] });
+    });
+  });
+
   test("that are all sampled are not listed", async () => {
     const { scripted, steps } = recordedEngine();
     for (const first of [10, 50]) scripted.add([first], { maxTokens: 2 });

@@ -26,6 +26,8 @@ export interface ScriptedOptions {
   readonly waitingSequencesMax?: number;
   /** Default: 128. */
   readonly contextTokensMax?: number;
+  /** Of `CommandLimits`. */
+  readonly rereadTokensMax?: number;
   /** Further levels of the cache, and what is reused. */
   readonly cache?: Partial<KvCacheShape>;
   readonly scheduler?: Partial<SchedulerConfig>;
@@ -53,7 +55,8 @@ export class ScriptedEngine implements ModelRunner {
 
   constructor(options: ScriptedOptions = {}) {
     const { blocks = 64, blockTokens = 4, contextTokensMax = 128, ...rest } = options;
-    const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...limits } = rest;
+    const { cache: shape, scheduler, overlapSteps = false, createCompiler, wrap, ...more } = rest;
+    const { rereadTokensMax = 0, ...limits } = more;
     this.cache = new KvCache({ blocks, blockTokens, ...shape });
     this.disk = new SlowDisk(this.cache);
     const config = SchedulerConfig.parse({ stepTokensMax: 256, ...limits, ...scheduler });
@@ -69,6 +72,7 @@ export class ScriptedEngine implements ModelRunner {
         ...{ stepTokensMax, sequencesMax, blockTokens, groups: cache.groupCount },
         blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
         treeTokensMax: TREE_NODES_MAX,
+        rereadTokensMax,
       }),
       writer: new BatchWriter({ rowsMax: sequencesMax, vocabularySize: 1000 }),
     });
@@ -115,7 +119,7 @@ export class ScriptedEngine implements ModelRunner {
   add(
     promptTokenIds: readonly number[],
     sampling: SamplingOptions = {},
-    more: Partial<Pick<EngineRequest, "retention" | "cacheSalt">> = {},
+    more: Partial<Pick<EngineRequest, "retention" | "cacheSalt" | "draftShape">> = {},
   ): number {
     const key = this.#nextKey++;
     this.engine.add({

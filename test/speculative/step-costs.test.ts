@@ -30,15 +30,26 @@ describe("[SP20] measured steps", () => {
   });
 
   test("between two sizes, and behind the largest, the line through them", () => {
-    const msOf = measured([
-      [1, 0, 10],
+    const drafted = [
       [1, 2, 14],
       [1, 4, 16],
       [1, 8, 32],
-    ]).of(1);
+    ] as const;
+    const msOf = measured([[1, 0, 10], ...drafted, ...drafted]).of(1);
     expect([0, 1, 2, 3, 4, 6, 8, 10].map((nodes) => msOf?.(nodes))).toEqual([
       10, 14, 14, 15, 16, 24, 32, 40,
     ]);
+  });
+
+  test("the first step of a size with drafts is left out: kernels are compiled in it", () => {
+    const costs = measured([
+      [1, 0, 10],
+      [1, 4, 900],
+    ]);
+    expect(costs.nodesMeasured(1)).toBe(0);
+    costs.record({ sequences: 1, nodes: 4 }, 12);
+    expect(costs.nodesMeasured(1)).toBe(4);
+    expect(costs.of(1)?.(4)).toBe(12);
   });
 
   test("before the first draft a node is expected to cost a quarter of a row", () => {
@@ -49,6 +60,7 @@ describe("[SP20] measured steps", () => {
   test("a size that is not seen again is forgotten, a plain step is not", () => {
     const costs = measured([
       [1, 0, 10],
+      [1, 8, 1000],
       [1, 8, 1000],
       ...Array.from({ length: 1100 }, () => [1, 2, 11] as const),
     ]);

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from training.drafters.acceptance import DISTINCT_MIN, distinct_share
-from training.drafters.redrafter import LEVELS, ReDrafter, load_model
+from training.drafters.distill import load_model
+from training.drafters.redrafter import LEVELS, ReDrafter
 
 
 def load_drafter(folder: Path) -> tuple[ReDrafter, Tensor]:

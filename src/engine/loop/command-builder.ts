@@ -27,6 +27,12 @@ export interface CommandLimits {
   readonly groups: number;
   /** Most tokens of one sequence under a tree mask; 0: drafts are chains. */
   readonly treeTokensMax: number;
+  /**
+   * A step of decoding sequences and chains alone may give each row to a sequence of its own, as
+   * long as its rows then read no more tokens of the cache again than this: such steps are replayed
+   * as CUDA graphs. Default: 0, rows of a sequence stay together.
+   */
+  readonly rereadTokensMax?: number;
 }
 
 /** What a command says beside the tokens. */
@@ -70,6 +76,7 @@ export class CommandBuilder {
   /** The items as a command. Valid until the next call. */
   build(items: readonly StepItem[], parts: CommandParts): StepCommand {
     const { moves, tokenMoves = null, sampling } = parts;
+    const apart = this.#standApart(items);
     let tokens = 0;
     let queryLengthMax = 0;
     let contextLengthMax = 0;
@@ -81,22 +88,26 @@ export class CommandBuilder {
       // A fork computes nothing: it samples from another item's row.
       if (item.planned.count === 0) continue;
       const count = item.planned.count + drafted;
-      this.#queryStarts[row] = tokens;
-      this.#contextLengths[row] = start + count;
       awaits = this.#fillTokens(item, tokens) || awaits;
-      const at = { row, start, count, first: tokens };
       for (let place = 0; place < count; place++) this.#positions[tokens + place] = start + place;
       if (branches) this.#fillTree(item, tokens);
-      for (const [group, tables] of this.#tables.entries()) {
-        this.#fillTable(tables, sequence.blockTable.parts[group] ?? sequence.blockTable, at);
+      // The rows of a sequence; or each one, whose context is that of the ones before it, too.
+      const query = apart ? 1 : count;
+      for (let place = 0; place < count; place += query) {
+        const at = { row, start: start + place, count: query, first: tokens + place };
+        this.#queryStarts[row] = at.first;
+        this.#contextLengths[row] = at.start + query;
+        for (const [group, tables] of this.#tables.entries()) {
+          this.#fillTable(tables, sequence.blockTable.parts[group] ?? sequence.blockTable, at);
+        }
+        row++;
       }
       tokens += count;
-      queryLengthMax = Math.max(queryLengthMax, count);
+      queryLengthMax = Math.max(queryLengthMax, query);
       contextLengthMax = Math.max(contextLengthMax, start + count);
-      row++;
     }
     this.#queryStarts[row] = tokens;
-    const { prompts, logitRows, searches } = rowsOf(items);
+    const { prompts, logitRows, searches } = apart ? ALL_SAMPLED : rowsOf(items);
     // Field by field: spread objects cost a small step more than all of its rows do.
     return {
       moves: moves.moves,
@@ -118,6 +129,20 @@ export class CommandBuilder {
       sampling,
       searches,
     };
+  }
+
+  /** Whether each row is given to a sequence of its own: a step with chains is a replay then. */
+  #standApart(items: readonly StepItem[]): boolean {
+    const { rereadTokensMax = 0, sequencesMax } = this.#limits;
+    if (rereadTokensMax === 0 || !items.some(({ planned }) => planned.drafted > 0)) return false;
+    let [rows, reread] = [0, 0];
+    for (const item of items) {
+      const { start, drafted } = item.planned;
+      if (!samplesAllRows(item) || isBranching(item)) return false;
+      rows += 1 + drafted;
+      reread += drafted * start;
+    }
+    return rows <= sequencesMax && reread <= rereadTokensMax;
   }
 
   /** Writes the item's ids from row `first` on. Whether the last one is still being sampled. */
@@ -212,10 +237,13 @@ function rowsOf(items: readonly StepItem[]): ReadRows {
 
 /** A step of such items alone has one row for each, and a device may run it as a CUDA graph. */
 function isUniform(item: StepItem): boolean {
-  const { count, drafted, forkOf } = item.planned;
-  return (
-    count === 1 && drafted === 0 && forkOf === null && isSampling(item) && !wantsPromptRows(item)
-  );
+  return item.planned.drafted === 0 && samplesAllRows(item);
+}
+
+/** Whether its rows are that of its newest token and those of its draft, each of them sampled. */
+function samplesAllRows(item: StepItem): boolean {
+  const { count, forkOf } = item.planned;
+  return count === 1 && forkOf === null && isSampling(item) && !wantsPromptRows(item);
 }
 
 function promptRows({ planned, task, firstRow }: StepItem): PromptRows {

@@ -1,5 +1,4 @@
-import { budgetOf, type DraftShape, type NodeBudget, StepCosts } from "#speculative";
-import { TREE_NODES_MAX } from "./sequence-drafter.ts";
+import { budgetOf, type NodeBudget, StepCosts } from "#speculative";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
 const PLAIN_FIRST = 3;
@@ -7,16 +6,18 @@ const PLAIN_FIRST = 3;
 const PLAIN_EVERY = { few: 16, many: 128 };
 /** So many plain steps are no longer few. */
 const PLAIN_MANY = 7;
-/** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
-const CALIBRATION = { fading: 0.97, weight: 8 };
 /** Drafts are verified where that makes steps quicker by this at least: less may be noise. */
 const GAIN_MIN = 1.03;
 /** Drafted tokens of the first step that has any; later ones at most double them. */
 const NODES_FIRST = 4;
-/** Where drafts do not pay, tries take this share of the time. */
-const TRIES_SHARE = 0.01;
-/** Steps between tries, at least and at most. */
-const PAUSE = { least: 8, most: 1024 };
+/** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
+const CALIBRATION = { fading: 0.97, weight: 8 };
+/** Time that tries may take which do not seem to pay: at first, of all time, and at most. */
+const TRIES = { firstMs: 250, share: 0.01, mostMs: 500 };
+/** Plain steps between tries, so that no request has them all. */
+const TRY_EVERY = 8;
+/** Steps between looks at whether a network pays while it does not draft. */
+const LOOK_EVERY = 8;
 
 /** A step as far as its cost is concerned. */
 export interface MeasuredStep {
@@ -34,13 +35,20 @@ type PlannedStep = Pick<MeasuredStep, "sequences" | "network">;
 /**
  * Decides how much of what is drafted is verified, over all sequences of a step, and whether a
  * network drafts at all: by measured durations of steps and by what was accepted so far. What is
- * slower than plain steps is left out, and tried again now and then.
+ * slower than plain steps is left out, and tried again within an allowance of time.
  */
 export class DraftPolicy {
   /** Of steps behind which a network drafts, its time included, and of others. */
   readonly #costs = { network: new StepCosts(), others: new StepCosts() };
   readonly #sampledRowsMax: number;
   #sincePlain = 0;
+  /** Plain steps since the last try. */
+  #sinceTry = TRY_EVERY;
+  #allowanceMs = TRIES.firstMs;
+  /** Steps until the next look at a network that does not draft. */
+  #untilLook = 0;
+  /** A network drafted, or drafts, although that does not seem to pay. */
+  #trying = false;
   /** Drafted tokens of the newest budget that are expected to be accepted. */
   #expected = 0;
   /**
@@ -48,11 +56,6 @@ export class DraftPolicy {
    * likelier to be overestimated.
    */
   readonly #earlier = { expected: 0, accepted: 0 };
-  /** Steps without drafts since the last try, and until the next. */
-  #paused = 0;
-  #pause = PAUSE.least;
-  /** A network drafted, or drafts, although that does not seem to pay. */
-  #trying = false;
 
   /** `sampledRowsMax`: rows that one step can sample, drafted tokens included. */
   constructor(sampledRowsMax: number) {
@@ -61,34 +64,44 @@ export class DraftPolicy {
 
   /** Takes note of a step of decoding sequences alone. */
   record({ sequences, drafted, network, accepted }: MeasuredStep, ms: number): void {
-    if (drafted > 0) this.#calibrate(accepted);
     const isPlain = drafted === 0 && !network;
     this.#sincePlain = isPlain ? 0 : this.#sincePlain + 1;
     if (isPlain) {
+      this.#sinceTry++;
       for (const costs of Object.values(this.#costs)) costs.record({ sequences, nodes: 0 }, ms);
     } else if (drafted > 0) {
-      const costs = this.#costs[network ? "network" : "others"];
-      costs.record({ sequences, nodes: drafted }, ms);
-      const plainMs = costs.of(sequences)?.(0) ?? ms;
-      const pause = Math.ceil((ms / plainMs - 1) / TRIES_SHARE);
-      this.#pause = Math.max(PAUSE.least, Math.min(PAUSE.most, pause));
+      this.#calibrate(accepted);
+      this.#costs[network ? "network" : "others"].record({ sequences, nodes: drafted }, ms);
     }
+    const plainMs = this.#costs.others.of(sequences)?.(0) ?? ms;
+    // What the step took beyond plain steps for its tokens; a quicker one gives nothing back.
+    const lostMs = Math.max(0, ms - (plainMs * (sequences + accepted)) / sequences);
+    const left = this.#allowanceMs + TRIES.share * ms - (isPlain ? 0 : lostMs);
+    this.#allowanceMs = Math.min(TRIES.mostMs, left);
   }
 
   /** How many nodes of each draft the next step verifies. `network`: whether one made them. */
   allot(offers: readonly Float64Array[], step: PlannedStep): readonly number[] {
-    const nothing = offers.map(() => 0);
     this.#expected = 0;
-    if (offers.length === 0) return nothing;
-    const found = this.#budget(offers, step);
     const isTry = step.network && this.#trying;
     if (step.network) this.#trying = false;
-    if (found === null) return nothing;
+    const found = offers.length === 0 ? null : this.#budget(offers, step);
+    if (found === null) return offers.map(() => 0);
     if (pays(found)) {
       this.#expected = found.expected;
       return found.nodes;
     }
-    return isTry || (!step.network && this.#triesAgain()) ? found.least : nothing;
+    return isTry || (!step.network && this.#triesAgain(found)) ? found.whole : offers.map(() => 0);
+  }
+
+  /**
+   * Whether it has to be decided now if a network drafts behind the next step. `drafts`: what was
+   * decided last.
+   */
+  looks(drafts: boolean): boolean {
+    if (drafts) return true;
+    this.#untilLook = this.#untilLook === 0 ? LOOK_EVERY - 1 : this.#untilLook - 1;
+    return this.#untilLook === 0;
   }
 
   /** Whether a network shall draft behind the next step; `expected`: what it is likely to make. */
@@ -97,7 +110,7 @@ export class DraftPolicy {
     const found = this.#budget(expected, { sequences, network: true });
     if (found === null) return false;
     if (pays(found)) return true;
-    this.#trying ||= this.#triesAgain();
+    this.#trying ||= this.#triesAgain(found);
     return this.#trying;
   }
 
@@ -122,21 +135,14 @@ export class DraftPolicy {
     this.#expected = 0;
   }
 
-  #triesAgain(): boolean {
-    if (++this.#paused < this.#pause) return false;
-    this.#paused = 0;
+  /** Whether the allowance is enough to verify all that there is room for. */
+  #triesAgain({ lostMs }: NodeBudget): boolean {
+    if (this.#sinceTry < TRY_EVERY || this.#allowanceMs < lostMs) return false;
+    this.#sinceTry = 0;
     return true;
   }
 }
 
 function pays({ speed, plainSpeed }: NodeBudget): boolean {
   return speed >= GAIN_MIN * plainSpeed;
-}
-
-/** Depths of the nodes of a whole tree of a shape: its first continuation, then the others. */
-export function wholeDepths({ length, width }: DraftShape): Int32Array {
-  const nodes = Math.min(TREE_NODES_MAX, 1 + length * width);
-  return Int32Array.from({ length: nodes }, (_, node) =>
-    node === 0 ? 0 : ((node - 1) % length) + 1,
-  );
 }

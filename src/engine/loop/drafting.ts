@@ -2,7 +2,7 @@ import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
-import { DraftPolicy, wholeDepths } from "./draft-policy.ts";
+import { DraftPolicy } from "./draft-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { ComputedStep } from "./step-pipeline.ts";
@@ -52,18 +52,23 @@ export class Drafting {
 
   /** Takes note of how long a step took, if it only decoded. */
   measure({ plan, outcome, sinceLastMs }: ComputedStep): void {
-    const sampled = plan.items.filter(({ samples }) => samples).length;
-    this.#sequences = sampled;
-    if (this.#policy === null || sinceLastMs === null || "error" in outcome) return;
-    if (sampled === 0 || plan.items.some(({ count, samples }) => count !== 1 || !samples)) return;
-    const network = outcome.results.some(({ draft }) => draft !== undefined);
-    const { results } = outcome;
-    const accepted = results.reduce(
-      (sum, { drafted = 0, tokenIds }) => sum + (drafted > 0 ? tokenIds.length - 1 : 0),
-      0,
-    );
+    if (this.#policy === null || this.#drafted.size === 0) return;
+    let sequences = 0;
+    let decodes = true;
+    for (const { count, samples } of plan.items) {
+      if (samples) sequences++;
+      if (count !== 1 || !samples) decodes = false;
+    }
+    this.#sequences = sequences;
+    if (!decodes || sinceLastMs === null || "error" in outcome) return;
+    let accepted = 0;
+    let network = false;
+    for (const { drafted: verified = 0, tokenIds, draft } of outcome.results) {
+      if (verified > 0) accepted += tokenIds.length - 1;
+      if (draft !== undefined) network = true;
+    }
     const { drafted } = plan;
-    this.#policy.record({ sequences: sampled, drafted, network, accepted }, sinceLastMs);
+    this.#policy.record({ sequences, drafted, network, accepted }, sinceLastMs);
   }
 
   /** Takes note of a step's tokens of a sequence, and of the draft of what follows them. */
@@ -84,7 +89,7 @@ export class Drafting {
     }
     task.draft = sequence.finished ? null : drafter.next(sequence, made);
     if (sequence.finished) this.#drafted.delete(sequence);
-    if (this.#policy === null) this.#propose(known, nodesOf(known));
+    if (this.#policy === null) this.#propose(known, (task.draft?.tokens.length ?? 1) - 1);
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */
@@ -92,20 +97,31 @@ export class Drafting {
     if (this.#policy === null || this.#drafted.size === 0) return;
     const all = this.#running();
     const sequences = Math.max(this.#sequences, all.length);
-    const offers = all.filter((known) => nodesOf(known) > 0);
-    const network = offers.some(({ task }) => task.drafter?.shape !== null);
-    const survivals = offers.map(survivalsOf);
+    const offers: Drafted[] = [];
+    const survivals: Float64Array[] = [];
+    let network = false;
+    for (const known of all) {
+      const { draft, drafter } = known.task;
+      if (draft === null || drafter === null || draft.tokens.length === 1) continue;
+      offers.push(known);
+      survivals.push(known.acceptance.survivals(draft, drafter.likelyTokens));
+      if (drafter.whole !== null) network = true;
+    }
     const nodes = this.#policy.allot(survivals, { sequences, network });
     offers.forEach((known, place) => {
       this.#propose(known, nodes[place] ?? 0);
     });
-    const expected = all.flatMap(({ task, acceptance }) => {
-      const shape = task.drafter?.shape ?? null;
-      return shape === null
-        ? []
-        : [acceptance.survivals({ depths: wholeDepths(shape) }, shape.length)];
-    });
-    this.#drafts = this.#policy.drafts(expected, sequences);
+    if (this.#policy.looks(this.#drafts)) this.#look(this.#policy, all, sequences);
+  }
+
+  /** Decides whether a network drafts behind the next steps. */
+  #look(policy: DraftPolicy, all: readonly Drafted[], sequences: number): void {
+    const expected: Float64Array[] = [];
+    for (const { task, acceptance } of all) {
+      const whole = task.drafter?.whole ?? null;
+      if (whole !== null) expected.push(acceptance.survivals(whole, whole.firstBranch));
+    }
+    this.#drafts = policy.drafts(expected, sequences);
     for (const { task } of all) task.drafter?.allow(this.#drafts);
   }
 
@@ -150,14 +166,4 @@ export class Drafting {
       this.#perPosition[place] = (this.#perPosition[place] ?? 0) + 1;
     }
   }
-}
-
-/** Drafted tokens behind the root. */
-function nodesOf({ task: { draft } }: Drafted): number {
-  return (draft?.tokens.length ?? 1) - 1;
-}
-
-function survivalsOf({ task: { draft, drafter }, acceptance }: Drafted): Float64Array {
-  assert(draft !== null && drafter !== null, "Cannot weigh a draft that is not there");
-  return acceptance.survivals(draft, drafter.likelyTokens);
 }

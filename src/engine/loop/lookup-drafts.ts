@@ -7,13 +7,15 @@ export class LookupDrafts implements SequenceDrafter {
   readonly #lookup: Lookup;
   readonly #width: number;
   readonly #length: DraftLength;
-  readonly kind = "lookup";
-  readonly shape = null;
+  readonly kind: string;
+  readonly whole = null;
   /** Tokens of the last draft's first continuation. */
   #first = 0;
   #proposed = 0;
 
-  constructor(lookup: Lookup, { length, width }: DraftShape) {
+  /** `kind`: texts of one kind are about as likely to be repeated. */
+  constructor(kind: string, lookup: Lookup, { length, width }: DraftShape) {
+    this.kind = kind;
     this.#lookup = lookup;
     this.#width = width;
     this.#length = new DraftLength(length);

@@ -7,7 +7,7 @@ import {
   firstBranchTokens,
   type TokenTree,
 } from "#speculative";
-import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+import { type SequenceDrafter, TREE_NODES_MAX, type WholeDraft } from "./sequence-drafter.ts";
 
 /**
  * Drafts in a row of which nothing may be confirmed before the sequence rests: a good drafter's
@@ -18,7 +18,8 @@ const MISSES_FREE = 4;
 /** What a drafter beside the model makes for one sequence. */
 export class ModelDrafts implements SequenceDrafter {
   readonly kind: string;
-  readonly shape: DraftShape;
+  readonly whole: WholeDraft;
+  readonly #shape: DraftShape;
   readonly #rest = new DraftRest(MISSES_FREE);
   #likely = 0;
   #allowed = true;
@@ -27,7 +28,8 @@ export class ModelDrafts implements SequenceDrafter {
 
   constructor(kind: string, shape: DraftShape) {
     this.kind = kind;
-    this.shape = shape;
+    this.#shape = shape;
+    this.whole = { depths: wholeDepths(shape), firstBranch: shape.length };
   }
 
   get likelyTokens(): number {
@@ -40,7 +42,7 @@ export class ModelDrafts implements SequenceDrafter {
 
   begin(): DraftShape | null {
     this.#drafts = this.#allowed && !this.#rest.rests();
-    return this.#drafts ? this.shape : null;
+    return this.#drafts ? this.#shape : null;
   }
 
   next({ tokens }: Sequence, made: TokenTree | null): TokenTree | null {
@@ -64,4 +66,11 @@ export class ModelDrafts implements SequenceDrafter {
   verified(_drafted: number, accepted: number): void {
     this.#rest.verified(accepted);
   }
+}
+
+/** Depths of all nodes that a shape has room for: the first continuation, then the others. */
+function wholeDepths({ length, width }: DraftShape): Int32Array {
+  const depths = new Int32Array(Math.min(TREE_NODES_MAX, 1 + length * width));
+  for (let node = 1; node < depths.length; node++) depths[node] = ((node - 1) % length) + 1;
+  return depths;
 }

@@ -23,5 +23,6 @@ export function drafterMaker(
   if (wanted.kind !== "lookup") return () => new ModelDrafts(wanted.kind, shape);
   // All sequences look up in one index of the prompt.
   const source = new LookupSource(promptTokenIds, predictedTokenIds);
-  return () => new LookupDrafts(new Lookup(source), shape);
+  const kind = predictedTokenIds === null ? "lookup" : "prediction";
+  return () => new LookupDrafts(kind, new Lookup(source), shape);
 }

@@ -4,12 +4,20 @@ import type { DraftShape, TokenTree } from "#speculative";
 /** Nodes of a tree at most, its root counted: bits of its rows in a tree mask. */
 export const TREE_NODES_MAX = 64;
 
+/** The largest draft of a network. */
+export interface WholeDraft {
+  /** [nodes]: depths, the root's first, in the order of the tree. */
+  readonly depths: Int32Array;
+  /** Drafted tokens of the likeliest continuation. */
+  readonly firstBranch: number;
+}
+
 /** Drafts the tokens of one sequence, and remembers how well that went. */
 export interface SequenceDrafter {
   /** What drafts: sequences of one kind learn from each other's acceptance. */
   readonly kind: string;
   /** What a network makes for it, at most; null: no network drafts for it. */
-  readonly shape: DraftShape | null;
+  readonly whole: WholeDraft | null;
   /** Tokens of the last draft's likeliest continuation. */
   readonly likelyTokens: number;
   /** Whether the next step may have a draft: it is planned when all tokens are known. */

@@ -32,6 +32,8 @@ import { weightFormatFor } from "./memory-plan.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
+/** What rows of chains may read again: about as long as the launches take that a replay saves. */
+const REREAD_BYTES_MAX = 4e9;
 
 /** Default `prefillMsMax` of a CPU: most ms that prompts delay other sequences' tokens. */
 const CPU_PREFILL_MS = 50;
@@ -223,17 +225,21 @@ async function openMemory(
 
 /** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
 async function makeSteps(
-  { message, device }: Loading,
+  loading: Loading,
   parts: DecoderParts & { readonly plan: CachePlan; readonly drafter: LoadedDrafter | null },
 ): Promise<StepParts> {
   const { spec, weights, plan, drafter } = parts;
+  const { message, device } = loading;
   const { stepTokensMax, runningSequencesMax } = message.options.scheduler;
   const { blockTokens } = message.options.kvCache;
   // At least the scheduler's limit of a sequence.
   const contextTokensMax = plan.contextTokensMax();
   const logitRowsMax = sampledRowsMax(message.options);
+  const chains = chainsOf(loading, plan);
   const limits = {
-    ...{ stepTokensMax, sequencesMax: runningSequencesMax, logitRowsMax },
+    ...{ stepTokensMax, logitRowsMax },
+    // Rows of chains are sequences of their own in steps that are replayed.
+    sequencesMax: chains === 0 ? runningSequencesMax : Math.max(runningSequencesMax, logitRowsMax),
     ...{ blockTokens, contextTokensMax },
     blocksPerSequenceMax: Math.ceil(contextTokensMax / blockTokens),
     treeTokensMax: treeTokensMax(message.options),
@@ -252,7 +258,7 @@ async function makeSteps(
     await runWorstSteps({ device, decoder, sampler, limits, block: plan.block, network });
   }
   const writer = new BatchWriter(batches);
-  const builder = new CommandBuilder({ ...limits, groups });
+  const builder = new CommandBuilder({ ...limits, groups, rereadTokensMax: chains });
   const tokenMover =
     limits.treeTokensMax === 0
       ? null
@@ -261,6 +267,19 @@ async function makeSteps(
           movesMax: groups * logitRowsMax,
         });
   return { decoder, sampler, builder, writer, tokenMover, drafter };
+}
+
+/**
+ * Tokens of the cache that the rows of chains may read again, so that their steps are replayed; 0:
+ * none are. Sinks move keys by the length of a sequence, so its rows stay together.
+ */
+function chainsOf({ message: { options }, device }: Loading, plan: CachePlan): number {
+  const isOff = loadedDrafts(options).length === 0 || options.kvCache.attentionSinks > 0;
+  if (isOff || !device.replays) return 0;
+  const { block, layout } = plan;
+  const bytesPerToken =
+    (device.kvBytesPerBlock(block) * layout.groups.length) / options.kvCache.blockTokens;
+  return Math.floor(REREAD_BYTES_MAX / bytesPerToken);
 }
 
 function rowDrafterOf({ decoder, drafter }: StepParts): RowDrafter | null {
