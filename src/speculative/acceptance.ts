@@ -25,6 +25,9 @@ const PRIOR_WEIGHT = 4;
 const FIRST_EXPECTED = 0.6;
 const OTHERS_EXPECTED = 0.1;
 
+/** Nodes less likely than this are never worth a row: they count as 0. */
+export const LIKELY_MIN = 0.03;
+
 /** Of one kind of drafts: what a sequence expects before it knows better. */
 export class KindAcceptance {
   readonly rates: AcceptanceRates = newRates();
@@ -65,6 +68,7 @@ export class SequenceAcceptance {
     for (let place = 0; place < found.length; place++) {
       const depth = depths[place + 1] ?? 1;
       if (place < firstBranch) {
+        if (along < LIKELY_MIN) continue;
         before = this.#first(depth, before);
         along *= before;
         found[place] = along;
@@ -75,8 +79,9 @@ export class SequenceAcceptance {
 
   /** Takes note of what became of a draft. */
   verified(draft: VerifiedDraft): void {
-    note(this.#rates, draft, FADING.sequence);
-    note(this.#kind.rates, draft, FADING.all);
+    const path = pathOf(draft);
+    note(this.#rates, draft, { path, fading: FADING.sequence });
+    note(this.#kind.rates, draft, { path, fading: FADING.all });
   }
 
   /** Where little is known of a depth, it is half what this sequence has at the one before. */
@@ -91,20 +96,34 @@ export class SequenceAcceptance {
   }
 }
 
-function note(rates: AcceptanceRates, draft: VerifiedDraft, fading: number): void {
-  const { tree, firstBranch, drafted, tokenIds } = draft;
+function pathOf({ tree, drafted, tokenIds }: VerifiedDraft): readonly number[] {
   const { depths } = tree;
-  const path = confirmedPath(tree, 1 + drafted, (node) => tokenIds[depths[node] ?? 0] ?? null);
-  const accepted = new Set(path);
-  for (let node = 1; node <= drafted; node++) {
-    const isFirst = node <= firstBranch;
-    // Behind a token that was not accepted nothing was to be learned.
-    if (isFirst && node > 1 && !accepted.has(node - 1)) continue;
-    const rate = (isFirst ? rates.first : rates.others)[placeOf(depths[node] ?? 1)];
-    if (rate === undefined) continue;
-    rate.hits = fading * rate.hits + (accepted.has(node) ? 1 : 0);
-    rate.trials = fading * rate.trials + 1;
+  return confirmedPath(tree, 1 + drafted, (node) => tokenIds[depths[node] ?? 0] ?? null);
+}
+
+/** `path`: accepted nodes, the root first. */
+function note(
+  rates: AcceptanceRates,
+  { tree: { depths }, firstBranch, drafted }: VerifiedDraft,
+  { path, fading }: { readonly path: readonly number[]; readonly fading: number },
+): void {
+  const last = Math.min(drafted, firstBranch);
+  let node = 1;
+  // Behind a token that was not accepted nothing was to be learned.
+  for (let going = true; going && node <= last; node++) {
+    going = path[node] === node;
+    count(rates.first[placeOf(node)], fading, going);
   }
+  for (node = last + 1; node <= drafted; node++) {
+    const depth = depths[node] ?? 1;
+    count(rates.others[placeOf(depth)], fading, path[depth] === node);
+  }
+}
+
+function count(rate: Rate | undefined, fading: number, isHit: boolean): void {
+  if (rate === undefined) return;
+  rate.hits = fading * rate.hits + (isHit ? 1 : 0);
+  rate.trials = fading * rate.trials + 1;
 }
 
 function expected(rate: Rate | undefined, before: number): number {

@@ -17,7 +17,7 @@ export { DraftLength, DraftRest, type DraftShape } from "./draft-length.ts";
 export type { Drafter, DraftSeed } from "./drafter.ts";
 export { Lookup, LookupSource, LookupText, type TokenSource } from "./lookup.ts";
 export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
-export { StepCosts, type StepSize } from "./step-costs.ts";
+export { CostLine, StepCosts, type StepSize } from "./step-costs.ts";
 export {
   chainOf,
   checkTree,

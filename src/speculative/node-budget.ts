@@ -1,4 +1,5 @@
 /** How many drafted tokens of each sequence a step verifies, for most tokens a second. */
+import { LIKELY_MIN } from "./acceptance.ts";
 import type { StepCosts } from "./step-costs.ts";
 
 export interface NodeBudget {
@@ -24,15 +25,8 @@ export interface BudgetedStep {
   readonly calibration?: number;
 }
 
-/** A few leading nodes of what is left of an offer, and the mean of their probabilities. */
-interface Segment {
-  readonly offer: number;
-  readonly nodes: number;
-  readonly mean: number;
-}
-
-/** Nodes less likely than this are never worth a row. */
-const LIKELY_MIN = 0.01;
+/** Of all offers, how likely each node is, as `fillFalling` has it; kept for the next step. */
+let likely = new Float64Array(256);
 
 /**
  * `offers`: for each sequence with a draft, the probability that each node is accepted, in the
@@ -44,50 +38,82 @@ export function budgetOf(
   offers: readonly Float64Array[],
   { sequences, nodesMax, costs, calibration = 1 }: BudgetedStep,
 ): NodeBudget | null {
-  const msOf = costs.of(sequences);
-  const plainMs = msOf?.(0) ?? 0;
-  if (msOf === null || plainMs <= 0) return null;
-  const segments: Segment[] = [];
-  for (const [place, offer] of offers.entries()) addSegments(segments, offer, place);
-  segments.sort((a, b) => b.mean - a.mean);
+  const line = costs.of(sequences);
+  const plainMs = line?.ms(0) ?? 0;
+  if (line === null || plainMs <= 0) return null;
+  const falling = offers.map(fallingOf);
+  let count = 0;
+  for (const values of falling) {
+    if (count + values.length > likely.length) likely = grown(likely, count + values.length);
+    likely.set(values, count);
+    count += values.length;
+  }
+  // Ascending: the likeliest are at its end.
+  const all = likely.subarray(0, count).sort();
   const plainSpeed = sequences / plainMs;
-  const whole = new Array<number>(offers.length).fill(0);
-  const chosen = new Array<number>(offers.length).fill(0);
-  let [speed, taken, expected] = [plainSpeed, 0, 0];
-  let [accepted, nodes, fitting] = [0, 0, 0];
-  for (const { offer, nodes: more, mean } of segments) {
-    if (nodes + more > nodesMax) break;
-    nodes += more;
-    accepted += mean * more;
-    fitting++;
-    whole[offer] = (whole[offer] ?? 0) + more;
-    const reached = (sequences + calibration * accepted) / msOf(nodes);
-    if (reached > speed) [speed, taken, expected] = [reached, fitting, accepted];
+  const room = Math.min(count, Math.max(0, nodesMax));
+  let [speed, taken, expected, accepted] = [plainSpeed, 0, 0, 0];
+  for (let nodes = 1; nodes <= room; nodes++) {
+    accepted += all[count - nodes] ?? 0;
+    const reached = (sequences + calibration * accepted) / line.ms(nodes);
+    if (reached > speed) [speed, taken, expected] = [reached, nodes, accepted];
   }
-  for (const { offer, nodes: more } of segments.slice(0, taken)) {
-    chosen[offer] = (chosen[offer] ?? 0) + more;
-  }
-  const lostMs = msOf(nodes) - (sequences + calibration * accepted) / plainSpeed;
-  return { nodes: chosen, whole, lostMs: Math.max(0, lostMs), expected, speed, plainSpeed };
+  const lostMs = line.ms(room) - (sequences + calibration * accepted) / plainSpeed;
+  const take = (nodes: number): readonly number[] =>
+    likeliest(falling, { nodes, least: all[count - nodes] ?? 1 });
+  return {
+    nodes: take(taken),
+    whole: take(room),
+    lostMs: Math.max(0, lostMs),
+    ...{ expected, speed, plainSpeed },
+  };
+}
+
+/** How many leading nodes of each offer are among the likeliest; `least`: of the last of these. */
+function likeliest(
+  falling: readonly Float64Array[],
+  { nodes, least }: { readonly nodes: number; readonly least: number },
+): readonly number[] {
+  let left = nodes;
+  return falling.map((values) => {
+    let found = 0;
+    while (found < values.length && left > 0 && (values[found] ?? 0) >= least) {
+      found++;
+      left--;
+    }
+    return found;
+  });
 }
 
 /**
- * Adds an offer as segments of falling means: a node that is likelier than the one before it can
- * only be had together with it.
+ * An offer's probabilities so that they fall: a node that is likelier than the ones before it can
+ * only be had together with them, so all of these have their mean. The tail that is never worth a
+ * row is left out.
  */
-function addSegments(segments: Segment[], survivals: Float64Array, offer: number): void {
-  const first = segments.length;
-  for (const survival of survivals) {
-    let newest: Segment = { offer, nodes: 1, mean: survival };
-    while (segments.length > first) {
-      const before = segments.at(-1);
-      if (before === undefined || before.mean > newest.mean) break;
-      segments.pop();
-      const nodes = before.nodes + newest.nodes;
-      const mean = (before.mean * before.nodes + newest.mean * newest.nodes) / nodes;
-      newest = { offer, nodes, mean };
+function fallingOf(survivals: Float64Array): Float64Array {
+  let length = survivals.length;
+  while (length > 0 && (survivals[length - 1] ?? 0) < LIKELY_MIN) length--;
+  const found = survivals.slice(0, length);
+  for (let end = 1; end < found.length; end++) {
+    let mean = found[end] ?? 0;
+    if ((found[end - 1] ?? 0) > mean) continue;
+    let first = end;
+    while (first > 0 && (found[first - 1] ?? 0) <= mean) {
+      // The values before are those of a run of equal ones.
+      const value = found[first - 1] ?? 0;
+      let run = first - 1;
+      while (run > 0 && found[run - 1] === value) run--;
+      mean = (mean * (end + 1 - first) + value * (first - run)) / (end + 1 - run);
+      first = run;
+      if (value === mean && first === 0) break;
     }
-    segments.push(newest);
+    found.fill(mean, first, end + 1);
   }
-  while (segments.length > first && (segments.at(-1)?.mean ?? 1) < LIKELY_MIN) segments.pop();
+  return found;
+}
+
+function grown(values: Float64Array<ArrayBuffer>, length: number): Float64Array<ArrayBuffer> {
+  const larger = new Float64Array(2 * length);
+  larger.set(values);
+  return larger;
 }

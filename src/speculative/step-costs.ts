@@ -65,6 +65,8 @@ class Cell {
 export class StepCosts {
   /** By classes of sequences, then of nodes. */
   readonly #cells = new Map<number, Map<number, Cell>>();
+  /** Of classes of sequences, until another step of theirs is measured. */
+  readonly #lines = new Map<number, CostLine>();
   #steps = 0;
 
   /** Records a step: from the end of the one before to its own end. */
@@ -76,6 +78,8 @@ export class StepCosts {
     cells.set(place, cell);
     cell.record(nodes, ms);
     cell.newest = ++this.#steps;
+    this.#lines.delete(row);
+    if (this.#steps % KEPT !== 0) return;
     for (const [key, { newest }] of cells) {
       if (key !== 0 && this.#steps - newest > FORGOTTEN_AFTER) cells.delete(key);
     }
@@ -94,44 +98,65 @@ export class StepCosts {
     return most;
   }
 
-  /**
-   * Expected ms of a step of so many sequences, by its drafted tokens; null where no plain step of
-   * about as many sequences was measured.
-   */
-  of(sequences: number): ((nodes: number) => number) | null {
-    const cells = this.#cells.get(classOf(sequences));
+  /** Null where no plain step of about as many sequences was measured. */
+  of(sequences: number): CostLine | null {
+    const row = classOf(sequences);
+    const known = this.#lines.get(row);
+    if (known !== undefined) return known;
+    const cells = this.#cells.get(row);
     const plain = cells?.get(0);
     if (cells === undefined || plain === undefined) return null;
     const drafted: Cell[] = [];
     for (const [place, cell] of cells) if (place !== 0 && cell.count > 0) drafted.push(cell);
     drafted.sort((a, b) => a.nodes - b.nodes);
-    return (nodes) => {
-      if (nodes === 0) return plain.ms();
-      if (drafted.length > 0) return onLine(plain, drafted, nodes);
-      return plain.ms() * (1 + (ROW_SHARE * nodes) / sequences);
-    };
+    const line = new CostLine(sequences, plain.ms(), drafted);
+    this.#lines.set(row, line);
+    return line;
   }
 }
 
-/** `drafted`: by rising nodes, at least one. */
-function onLine(plain: Cell, drafted: readonly Cell[], nodes: number): number {
-  const above = drafted.findIndex((cell) => cell.nodes >= nodes);
-  const high = drafted[above];
-  const low = drafted[above === -1 ? drafted.length - 1 : above - 1];
-  // Drafts cost something at once, as steps that do not overlap, so the line from a plain step to
-  // the first drafted one is not used below that.
-  if (high !== undefined && low === undefined) return high.ms();
-  if (low === undefined) return plain.ms();
-  if (high !== undefined) return low.ms() + slope(low, high) * (nodes - low.nodes);
-  const before = drafted.at(-2);
-  const rise =
-    before === undefined ? (low.ms() - plain.ms()) / (2 * low.nodes) : slope(before, low);
-  return low.ms() + Math.max(0, rise) * (nodes - low.nodes);
+/** A measured number of nodes, and what it took. */
+interface CostPoint {
+  readonly nodes: number;
+  ms(): number;
 }
 
-function slope(low: Cell, high: Cell): number {
-  const run = high.nodes - low.nodes;
-  return run <= 0 ? 0 : (high.ms() - low.ms()) / run;
+/** Expected ms of steps of a number of sequences, by their drafted tokens. */
+export class CostLine {
+  readonly #sequences: number;
+  readonly #plainMs: number;
+  readonly #nodes: Float64Array;
+  readonly #ms: Float64Array;
+
+  /** `drafted`: by rising nodes. */
+  constructor(sequences: number, plainMs: number, drafted: readonly CostPoint[]) {
+    this.#sequences = sequences;
+    this.#plainMs = plainMs;
+    this.#nodes = Float64Array.from(drafted, ({ nodes }) => nodes);
+    this.#ms = Float64Array.from(drafted, (point) => point.ms());
+  }
+
+  ms(nodes: number): number {
+    const [places, found, plainMs] = [this.#nodes, this.#ms, this.#plainMs];
+    const last = places.length - 1;
+    if (nodes === 0) return plainMs;
+    if (last < 0) return plainMs * (1 + (ROW_SHARE * nodes) / this.#sequences);
+    let high = 0;
+    while (high <= last && (places[high] ?? 0) < nodes) high++;
+    // Drafts cost something at once, as steps that do not overlap, so the line from a plain step to
+    // the first drafted one is not used below that.
+    if (high === 0) return found[0] ?? plainMs;
+    const [low, lowMs] = [places[high - 1] ?? 0, found[high - 1] ?? plainMs];
+    if (high <= last) return lowMs + this.#slope(high) * (nodes - low);
+    const rise = last === 0 ? (lowMs - plainMs) / (2 * low) : this.#slope(last);
+    return lowMs + Math.max(0, rise) * (nodes - low);
+  }
+
+  /** Of the line that ends at a measured point. */
+  #slope(high: number): number {
+    const run = (this.#nodes[high] ?? 0) - (this.#nodes[high - 1] ?? 0);
+    return run <= 0 ? 0 : ((this.#ms[high] ?? 0) - (this.#ms[high - 1] ?? 0)) / run;
+  }
 }
 
 /** Numbers of one class are taken as one size: 0, 1, 2, 3, 4, up to 6, 8, 12, 16, 24 and so on. */

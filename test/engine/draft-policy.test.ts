@@ -29,13 +29,19 @@ function speedIn({ sequences, msOf, rate, networkMs, steps = 3000 }: World, off 
   let [tokens, ms] = [0, 0];
   let made = !network;
   let drafts = false;
+  let planned: readonly number[] = [];
+  let offered: readonly number[] = all.map(() => length);
   for (let step = 0; step < steps; step++) {
-    const offers = made && !off ? all.map((one) => one.survivals(tree, length)) : [];
+    const offers =
+      made && !off
+        ? all.map((one, at) => one.survivals(tree, length).subarray(0, offered[at]))
+        : [];
     const nodes = policy.allot(offers, { sequences, network: network && made });
     const drafted = nodes.reduce((sum, count) => sum + count, 0);
     if (network && !off && policy.looks(drafts)) {
       const expected = all.map((one) => one.survivals(tree, length));
-      drafts = policy.drafts(expected, sequences);
+      planned = policy.drafts(expected, sequences);
+      drafts = planned.some((count) => count > 0);
     }
     const took = msOf(drafted) + (drafts ? (networkMs ?? 0) : 0);
     let confirmed = 0;
@@ -52,7 +58,10 @@ function speedIn({ sequences, msOf, rate, networkMs, steps = 3000 }: World, off 
     // Each tenth step is disturbed.
     const noise = random.below(10) === 0 ? 5 : 0.95 + random.below(100) / 1000;
     policy.record({ sequences, drafted, network: drafts, accepted: confirmed }, took * noise);
-    if (network) made = drafts;
+    if (network) {
+      made = drafts;
+      offered = planned;
+    }
   }
   return tokens / ms;
 }

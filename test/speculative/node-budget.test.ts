@@ -1,8 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { budgetOf } from "#speculative";
+import { budgetOf, CostLine } from "#speculative";
 import { RandomNumbers } from "../contracts/device-ops/random.ts";
 
-const costsOf = (msOf: (nodes: number) => number) => ({ of: () => msOf });
+/** Costs of steps, measured at every number of nodes. */
+const costsOf = (msOf: (nodes: number) => number) => {
+  const points = Array.from({ length: 64 }, (_, at) => ({ nodes: at + 1, ms: () => msOf(at + 1) }));
+  return { of: (sequences: number) => new CostLine(sequences, msOf(0), points) };
+};
 const chain = (rate: number, length: number) =>
   Float64Array.from({ length }, (_, place) => rate ** (place + 1));
 

@@ -14,19 +14,19 @@ describe("[SP20] measured steps", () => {
       [8, 0, 20],
     ]);
     expect(costs.of(1)).toBe(null);
-    expect(costs.of(7)?.(0)).toBe(20);
+    expect(costs.of(7)?.ms(0)).toBe(20);
     expect(costs.plainSteps(1)).toBe(0);
     expect(costs.plainSteps(8)).toBe(1);
   });
 
   test("disturbed steps change no expectation, as long as they are few", () => {
     const costs = measured([10, 11, 900, 10, 900, 10, 900].map((ms) => [2, 0, ms]));
-    expect(costs.of(2)?.(0)).toBe(10);
+    expect(costs.of(2)?.ms(0)).toBe(10);
   });
 
   test("the last seven count", () => {
     const costs = measured([10, 10, 10, 20, 20, 20, 20, 20, 20].map((ms) => [2, 0, ms]));
-    expect(costs.of(2)?.(0)).toBe(20);
+    expect(costs.of(2)?.ms(0)).toBe(20);
   });
 
   test("between two sizes, and behind the largest, the line through them", () => {
@@ -36,7 +36,7 @@ describe("[SP20] measured steps", () => {
       [1, 8, 32],
     ] as const;
     const msOf = measured([[1, 0, 10], ...drafted, ...drafted]).of(1);
-    expect([0, 1, 2, 3, 4, 6, 8, 10].map((nodes) => msOf?.(nodes))).toEqual([
+    expect([0, 1, 2, 3, 4, 6, 8, 10].map((nodes) => msOf?.ms(nodes))).toEqual([
       10, 14, 14, 15, 16, 24, 32, 40,
     ]);
   });
@@ -49,12 +49,12 @@ describe("[SP20] measured steps", () => {
     expect(costs.nodesMeasured(1)).toBe(0);
     costs.record({ sequences: 1, nodes: 4 }, 12);
     expect(costs.nodesMeasured(1)).toBe(4);
-    expect(costs.of(1)?.(4)).toBe(12);
+    expect(costs.of(1)?.ms(4)).toBe(12);
   });
 
   test("before the first draft a node is expected to cost a quarter of a row", () => {
     const msOf = measured([[4, 0, 10]]).of(4);
-    expect(msOf?.(8)).toBe(15);
+    expect(msOf?.ms(8)).toBe(15);
   });
 
   test("a size that is not seen again is forgotten, a plain step is not", () => {
@@ -64,7 +64,7 @@ describe("[SP20] measured steps", () => {
       [1, 8, 1000],
       ...Array.from({ length: 1100 }, () => [1, 2, 11] as const),
     ]);
-    expect(costs.of(1)?.(8)).toBeLessThan(20);
-    expect(costs.of(1)?.(0)).toBe(10);
+    expect(costs.of(1)?.ms(8)).toBeLessThan(20);
+    expect(costs.of(1)?.ms(0)).toBe(10);
   });
 });

@@ -13,7 +13,7 @@ const NODES_FIRST = 4;
 /** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /** Time that tries may take which do not seem to pay: at first, of all time, and at most. */
-const TRIES = { firstMs: 250, share: 0.01, mostMs: 500 };
+const TRIES = { firstMs: 100, share: 0.01, mostMs: 500 };
 /** Plain steps between tries, so that no request has them all. */
 const TRY_EVERY = 8;
 /** Steps between looks at whether a network pays while it does not draft. */
@@ -73,7 +73,7 @@ export class DraftPolicy {
       this.#calibrate(accepted);
       this.#costs[network ? "network" : "others"].record({ sequences, nodes: drafted }, ms);
     }
-    const plainMs = this.#costs.others.of(sequences)?.(0) ?? ms;
+    const plainMs = this.#costs.others.of(sequences)?.ms(0) ?? ms;
     // What the step took beyond plain steps for its tokens; a quicker one gives nothing back.
     const lostMs = Math.max(0, ms - (plainMs * (sequences + accepted)) / sequences);
     const left = this.#allowanceMs + TRIES.share * ms - (isPlain ? 0 : lostMs);
@@ -104,14 +104,17 @@ export class DraftPolicy {
     return this.#untilLook === 0;
   }
 
-  /** Whether a network shall draft behind the next step; `expected`: what it is likely to make. */
-  drafts(expected: readonly Float64Array[], sequences: number): boolean {
-    if (expected.length === 0) return true;
-    const found = this.#budget(expected, { sequences, network: true });
-    if (found === null) return false;
-    if (pays(found)) return true;
+  /**
+   * How many nodes a network shall draft for each sequence behind the next step. `expected`: what
+   * its largest drafts are likely to be.
+   */
+  drafts(expected: readonly Float64Array[], sequences: number): readonly number[] {
+    const found =
+      expected.length === 0 ? null : this.#budget(expected, { sequences, network: true });
+    if (found === null) return expected.map(() => 0);
+    if (pays(found)) return found.nodes;
     this.#trying ||= this.#triesAgain(found);
-    return this.#trying;
+    return this.#trying ? found.whole : expected.map(() => 0);
   }
 
   /** Null: a plain step is to be measured first. */

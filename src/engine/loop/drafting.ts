@@ -4,6 +4,7 @@ import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
 import { DraftPolicy } from "./draft-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
+import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { ComputedStep } from "./step-pipeline.ts";
 
@@ -36,8 +37,8 @@ export class Drafting {
   readonly #drafted = new Map<Sequence, Drafted>();
   /** That the newest step sampled for. */
   #sequences = 0;
-  /** Whether a network drafts behind steps. */
-  #drafts = true;
+  /** Most nodes that a network drafts for a sequence. */
+  #drafts = TREE_NODES_MAX;
   readonly #counts = { drafts: 0, draftedTokens: 0, acceptedTokens: 0 };
   readonly #perPosition: number[] = [];
 
@@ -111,18 +112,25 @@ export class Drafting {
     offers.forEach((known, place) => {
       this.#propose(known, nodes[place] ?? 0);
     });
-    if (this.#policy.looks(this.#drafts)) this.#look(this.#policy, all, sequences);
+    if (this.#policy.looks(this.#drafts > 0)) this.#look(this.#policy, all, sequences);
   }
 
   /** Decides whether a network drafts behind the next steps. */
   #look(policy: DraftPolicy, all: readonly Drafted[], sequences: number): void {
+    const wanting: SequenceDrafter[] = [];
     const expected: Float64Array[] = [];
     for (const { task, acceptance } of all) {
       const whole = task.drafter?.whole ?? null;
-      if (whole !== null) expected.push(acceptance.survivals(whole, whole.firstBranch));
+      if (whole === null || task.drafter === null) continue;
+      wanting.push(task.drafter);
+      expected.push(acceptance.survivals(whole, whole.firstBranch));
     }
-    this.#drafts = policy.drafts(expected, sequences);
-    for (const { task } of all) task.drafter?.allow(this.#drafts);
+    if (wanting.length === 0) return;
+    const nodes = policy.drafts(expected, sequences);
+    wanting.forEach((drafter, place) => {
+      drafter.allow(nodes[place] ?? 0);
+    });
+    this.#drafts = Math.max(...nodes);
   }
 
   /** A sequence was queued: whatever was decided for others is so for it, too. */

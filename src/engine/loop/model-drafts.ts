@@ -22,13 +22,15 @@ export class ModelDrafts implements SequenceDrafter {
   readonly #shape: DraftShape;
   readonly #rest = new DraftRest(MISSES_FREE);
   #likely = 0;
-  #allowed = true;
+  /** The shape that it may have; null: none. */
+  #allowed: DraftShape | null;
   /** Whether the step that began last drafts when it is sampled. */
   #drafts = false;
 
   constructor(kind: string, shape: DraftShape) {
     this.kind = kind;
     this.#shape = shape;
+    this.#allowed = shape;
     this.whole = { depths: wholeDepths(shape), firstBranch: shape.length };
   }
 
@@ -41,8 +43,9 @@ export class ModelDrafts implements SequenceDrafter {
   }
 
   begin(): DraftShape | null {
-    this.#drafts = this.#allowed && !this.#rest.rests();
-    return this.#drafts ? this.#shape : null;
+    const shape = this.#rest.rests() ? null : this.#allowed;
+    this.#drafts = shape !== null;
+    return shape;
   }
 
   next({ tokens }: Sequence, made: TokenTree | null): TokenTree | null {
@@ -57,8 +60,12 @@ export class ModelDrafts implements SequenceDrafter {
     return made.tokens.length === 1 ? null : made;
   }
 
-  allow(drafts: boolean): void {
-    this.#allowed = drafts;
+  /** Few nodes are those of the likeliest continuation, which it finds with one beam. */
+  allow(nodes: number): void {
+    const { length, width } = this.#shape;
+    if (nodes === 0) this.#allowed = null;
+    else if (nodes <= length) this.#allowed = { length: nodes, width: 1 };
+    else this.#allowed = { length, width: Math.min(width, Math.ceil(nodes / length)) };
   }
 
   proposed(): void {}

@@ -32,8 +32,11 @@ export interface SequenceDrafter {
    * model's drafter.
    */
   next(sequence: Sequence, made: TokenTree | null): TokenTree | null;
-  /** Whether a network may draft behind steps that begin from now on. Default: it may. */
-  allow(drafts: boolean): void;
+  /**
+   * Most nodes that a network drafts behind steps that begin from now on; 0: none. Default: as many
+   * as there are in its whole draft.
+   */
+  allow(nodes: number): void;
   /** Of the last draft, so many nodes are proposed to the scheduler. */
   proposed(nodes: number): void;
   /** Records that of `drafted` nodes, the first ones of the draft, a path was accepted. */
