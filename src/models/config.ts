@@ -178,6 +178,27 @@ export const ReDrafterConfig = z.looseObject({
   base_fingerprint: z.string().nullish(),
 });
 
+/** Medusa's heads: FasterDecoding/Medusa's fields, and ours for vocabulary, base and accuracies. */
+export const MedusaConfig = z.looseObject({
+  model_type: z.string().optional(),
+  hidden_size: size.nullish(),
+  vocab_size: size.nullish(),
+  medusa_num_layers: z.int().min(1).max(16).nullish(),
+  draft_vocab_size: size.nullish(),
+  base_fingerprint: z.string().nullish(),
+  /** By head, then by choice. */
+  head_accuracies: z
+    .array(z.array(z.number().min(0).max(1)).min(1).max(64))
+    .min(1)
+    .max(63)
+    .nullish(),
+  medusa_choices: z
+    .array(z.array(z.int().min(0).max(63)).min(1).max(63))
+    .min(1)
+    .max(63)
+    .nullish(),
+});
+
 /** The one field that picks an architecture. */
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
 

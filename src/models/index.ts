@@ -23,8 +23,9 @@
  *   step-stage.ts        copies a step's input to the device
  *   decoder.ts           runs a step: decoder-layers.ts its layers; encoder.ts a batch of texts
  *   warm-up.ts           captures decode steps of all sizes ahead
- *   drafters/            networks that draft: redrafter-spec.ts its config, redrafter-weights.ts,
- *                        redrafter.ts runs it
+ *   drafters/            networks that draft, draft-network.ts their contract; of redrafter and
+ *                        medusa: -spec.ts the config, -weights.ts, and what runs them;
+ *                        medusa-tree.ts which choices make a tree
  *
  * Invariant: no family has code in the decoder; it reads the spec and the norms.
  * Invariant: a step allocates nothing and never waits; ops are only enqueued.
@@ -45,22 +46,26 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./drafters/draft-network.ts";
+export type { DrafterFiles } from "./drafters/drafter-files.ts";
+export { Medusa, type MedusaParts } from "./drafters/medusa.ts";
+export { describeMedusa, type MedusaSpec } from "./drafters/medusa-spec.ts";
+export { type Choices, type HeadAccuracies, medusaPaths } from "./drafters/medusa-tree.ts";
+export { loadMedusaWeights, type MedusaWeights } from "./drafters/medusa-weights.ts";
 export {
-  type BeamShape,
   ReDrafter,
-  type ReDrafterLimits,
   type ReDrafterParts,
 } from "./drafters/redrafter.ts";
 export {
   checkBase,
   type DraftedBase,
   describeReDrafter,
+  type MadeFor,
   type ReDrafterSpec,
 } from "./drafters/redrafter-spec.ts";
 export {
   baseFingerprint,
   loadReDrafterWeights,
-  type ReDrafterFiles,
   type ReDrafterWeights,
 } from "./drafters/redrafter-weights.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";

@@ -43,3 +43,51 @@ export function writeRandomDrafter(folder: string, shape: DrafterShape, seed = 1
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   writeSafetensors(join(folder, "model.safetensors"), tensors);
 }
+
+/** Medusa's sizes. */
+export interface MedusaShape {
+  readonly hidden: number;
+  readonly vocabulary: number;
+  readonly heads: number;
+  readonly layers: number;
+  /** Whether heads have output layers of their own, as version 1 has them. Default: true. */
+  readonly outputs?: boolean;
+  /** Drafted tokens; the table that maps them is not written. Default: the vocabulary. */
+  readonly drafted?: number;
+  /** What vLLM calls the tensors. Default: false. */
+  readonly vllmNames?: boolean;
+  /** Further fields of config.json. */
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** Writes Medusa's heads with random float32 weights into a folder. */
+export function writeRandomMedusa(folder: string, shape: MedusaShape, seed = 1): void {
+  const { hidden, vocabulary, heads, layers, outputs = true, drafted, vllmNames = false } = shape;
+  const random = new RandomNumbers(seed);
+  const tensor = (name: string, ...extents: number[]): TensorToWrite => {
+    const count = extents.reduce((product, extent) => product * extent, 1);
+    const values = random.floats(count, 1 / Math.sqrt(extents.at(-1) ?? 1));
+    return { name, dtype: "f32", shape: extents, bytes: new Uint8Array(values.buffer) };
+  };
+  const tensors = Array.from({ length: heads }, (_, head) => {
+    const layerOf = (layer: number): string =>
+      vllmNames ? `blocks.${head}.layers.${layer}` : `${head}.${layer}.linear`;
+    const output = vllmNames ? `lm_heads.${head}.weight` : `${head}.${layers}.weight`;
+    return [
+      ...Array.from({ length: layers }, (_, layer) => [
+        tensor(`${layerOf(layer)}.weight`, hidden, hidden),
+        ...(vllmNames ? [] : [tensor(`${layerOf(layer)}.bias`, hidden)]),
+      ]).flat(),
+      ...(outputs ? [tensor(output, drafted ?? vocabulary, hidden)] : []),
+    ];
+  }).flat();
+  mkdirSync(folder, { recursive: true });
+  const config = {
+    model_type: "medusa",
+    ...{ hidden_size: hidden, vocab_size: vocabulary, medusa_num_layers: layers },
+    ...(drafted !== undefined && { draft_vocab_size: drafted }),
+    ...shape.config,
+  };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeSafetensors(join(folder, "model.safetensors"), tensors);
+}

@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Dice } from "./dice.mjs";
 import { mutateBytes, mutateJson } from "./mutations.mjs";
-import { DRAFTED, DRAFTER, readSeed } from "./seeds.mjs";
+import { DRAFTED, DRAFTERS, readSeed } from "./seeds.mjs";
 
 const [root, isa, seedFolder, scratch, seedText, firstText, countText] = process.argv.slice(2);
 const [seed, first, count] = [seedText, firstText, countText].map(Number);
@@ -20,7 +20,7 @@ const { LLM } = await load("index.js");
 const { EngineError } = await load("base/index.js");
 const { openCheckpoint } = await load("checkpoint/index.js");
 const { ChatTemplate, Tokenizer } = await load("tokenizer/index.js");
-const { describeModel, describeReDrafter } = await load("models/index.js");
+const { describeMedusa, describeModel, describeReDrafter } = await load("models/index.js");
 
 /** What a broken checkpoint may be answered with. */
 const ANSWERS = new Set([
@@ -71,8 +71,8 @@ function readAll({ directory, name }) {
   try {
     for (const weight of checkpoint.tensors.values()) weight.bytes();
     for (const table of checkpoint.integers.values()) table.values();
-    if (name === DRAFTER) {
-      describeReDrafter(checkpoint.config);
+    if (name in DRAFTERS) {
+      (name === "medusa" ? describeMedusa : describeReDrafter)(checkpoint.config);
       return;
     }
     describeModel(checkpoint.config);
@@ -89,17 +89,17 @@ function readAll({ directory, name }) {
 
 /** Loads it as a user does, and runs a prompt and a token. */
 async function run({ directory, name }) {
-  const model = name === DRAFTER ? join(scratch, "mutants", DRAFTED) : directory;
+  const model = name in DRAFTERS ? join(scratch, "mutants", DRAFTED) : directory;
   const llm = await LLM.load(model, {
     ...{ device: "cpu", threads: 1, engineThread: false, onWarning() {} },
     ...(isa === "" ? {} : { isa }),
-    ...(name === DRAFTER && { speculative: { kind: "redrafter", model: directory } }),
+    ...(name in DRAFTERS && { speculative: { kind: name, model: directory, adaptive: false } }),
     kvCache: { poolBytes: 2 ** 20 },
     scheduler: { stepTokensMax: 64, runningSequencesMax: 4 },
   });
   const prompt = { promptTokenIds: [3, 4, 5] };
   const options = {
-    maxTokens: name === DRAFTER ? 6 : 2,
+    maxTokens: name in DRAFTERS ? 6 : 2,
     temperature: 0,
     ignoreEos: true,
     detokenize: llm.codec !== null,

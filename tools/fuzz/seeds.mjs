@@ -98,44 +98,71 @@ export async function writeSeeds(folder, modules) {
     write("special_tokens_map.json", { unk_token: "<unk>" });
     if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
   }
-  writeDrafter(join(folder, DRAFTER));
+  for (const [name, write] of Object.entries(DRAFTERS)) write(join(folder, name));
   for (const type of ["F32", "Q8_0", "Q4_K"]) {
     const directory = join(folder, `gguf-${type}`);
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, "model.gguf"), ggufFile(type));
   }
-  return [...Object.keys(CONFIGS), DRAFTER, "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
+  return [...Object.keys(CONFIGS), ...Object.keys(DRAFTERS), "gguf-F32", "gguf-Q8_0", "gguf-Q4_K"];
 }
 
-/** The seed that is no model: a drafter of the seed `DRAFTED`. */
-export const DRAFTER = "redrafter";
+/** The seeds that are no models, by kind: drafters of the seed `DRAFTED`. */
+export const DRAFTERS = { redrafter: writeReDrafter, medusa: writeMedusa };
 export const DRAFTED = "llama";
 
-/** A ReDrafter with a draft vocabulary of 64 tokens, whose map is a tensor of integers. */
-function writeDrafter(directory) {
+/** Three heads with a draft vocabulary, measured accuracies, and the tree's own paths. */
+function writeMedusa(directory) {
   const { hidden_size: hidden, vocab_size } = SIZES;
   const drafted = 64;
-  mkdirSync(directory, { recursive: true });
+  const heads = [0, 1, 2];
+  const config = {
+    ...{ model_type: "medusa", hidden_size: hidden, vocab_size, draft_vocab_size: drafted },
+    ...{ medusa_num_heads: heads.length, medusa_num_layers: 1 },
+    head_accuracies: heads.map((head) => [0.6 - head / 10, 0.2, 0.1]),
+    medusa_choices: [[0], [0, 0], [1], [0, 0, 0], [0, 1], [2]],
+  };
+  const tensors = heads.flatMap((head) => [
+    [`${head}.0.linear.weight`, floats(hidden, hidden)],
+    [`${head}.0.linear.bias`, floats(hidden)],
+    [`${head}.1.weight`, floats(drafted, hidden)],
+  ]);
+  writeFiles(directory, config, { ...Object.fromEntries(tensors), d2t: tokenMap(drafted) });
+}
+
+function floats(...shape) {
+  const count = shape.reduce((product, extent) => product * extent, 1);
+  const values = Float32Array.from({ length: count }, (_, at) => Math.sin(at) / 4);
+  return { dtype: "F32", shape, bytes: Buffer.from(values.buffer) };
+}
+
+function tokenMap(drafted) {
+  const map = BigInt64Array.from({ length: drafted }, (_, token) => BigInt(7 * token));
+  return { dtype: "I64", shape: [drafted], bytes: Buffer.from(map.buffer) };
+}
+
+/** A ReDrafter with a draft vocabulary of 64 tokens, whose map is a tensor of integers. */
+function writeReDrafter(directory) {
+  const { hidden_size: hidden, vocab_size } = SIZES;
+  const drafted = 64;
   const config = {
     ...{ model_type: "recurrent_drafting_drafter", hidden_size: hidden, vocab_size },
     ...{ exit_dim: 2 * hidden, num_draft_layers: 1, rnn: true, draft_vocab_size: drafted },
   };
-  writeFileSync(join(directory, "config.json"), JSON.stringify(config));
-  const floats = (...shape) => {
-    const count = shape.reduce((product, extent) => product * extent, 1);
-    const values = Float32Array.from({ length: count }, (_, at) => Math.sin(at) / 4);
-    return { dtype: "F32", shape, bytes: Buffer.from(values.buffer) };
-  };
-  const map = BigInt64Array.from({ length: drafted }, (_, token) => BigInt(7 * token));
-  const tensors = {
+  writeFiles(directory, config, {
     "rnn_w.weight": floats(hidden, hidden),
     "rnn_u.weight": floats(hidden, hidden),
     "rnn_u.bias": floats(hidden),
     "lm_head.0.linear.weight": floats(2 * hidden, 2 * hidden),
     "lm_head.0.linear.bias": floats(2 * hidden),
     "lm_head.1.weight": floats(drafted, 2 * hidden),
-    d2t: { dtype: "I64", shape: [drafted], bytes: Buffer.from(map.buffer) },
-  };
+    d2t: tokenMap(drafted),
+  });
+}
+
+function writeFiles(directory, config, tensors) {
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, "config.json"), JSON.stringify(config));
   const header = {};
   let end = 0;
   for (const [name, { dtype, shape, bytes }] of Object.entries(tensors)) {

@@ -1,17 +1,17 @@
 import { assert } from "#base";
 import { TREE_NODES_MAX } from "#engine/loop";
-import type { Decoder, ReDrafter } from "#models";
+import type { Decoder, DraftNetwork } from "#models";
 import { type Drafter, type DraftSeed, type TokenTree, treeOf } from "#speculative";
 
 /** What drafts from hidden states of the newest step. */
 export interface RowDrafterParts {
   readonly decoder: Pick<Decoder, "hidden">;
-  readonly network: Pick<ReDrafter, "draft">;
+  readonly network: Pick<DraftNetwork, "branches">;
 }
 
 /**
  * Drafts by a network that reads one hidden state of each sequence: that of the row that gave the
- * root. All sequences are drafted for at once, at the largest of their shapes.
+ * root. All sequences are drafted for at once.
  */
 export class RowDrafter implements Drafter {
   readonly #parts: RowDrafterParts;
@@ -24,14 +24,9 @@ export class RowDrafter implements Drafter {
     const { decoder, network } = this.#parts;
     const rows = Int32Array.from(seeds, lastRow);
     const roots = Int32Array.from(seeds, ({ root }) => root);
-    const width = Math.max(...seeds.map(({ shape }) => shape.width));
-    const length = Math.max(...seeds.map(({ shape }) => shape.length));
-    const beams = await network.draft(decoder.hidden(rows), roots, { width, length });
-    return seeds.map(({ root, shape }, place) => {
-      const own = (beams[place] ?? []).slice(0, shape.width);
-      const branches = own.map((beam) => beam.subarray(0, shape.length));
-      return treeOf(root, branches, TREE_NODES_MAX);
-    });
+    const shapes = seeds.map(({ shape }) => shape);
+    const found = await network.branches(decoder.hidden(rows), roots, shapes);
+    return seeds.map(({ root }, place) => treeOf(root, found[place] ?? [], TREE_NODES_MAX));
   }
 }
 

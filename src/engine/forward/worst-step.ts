@@ -4,7 +4,7 @@
  * need. The pool may take all memory that is free afterwards.
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
-import type { Decoder, DecoderLimits, ReDrafter, StepInput } from "#models";
+import type { Decoder, DecoderLimits, DraftNetwork, StepInput } from "#models";
 import { BatchWriter, type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
 /** What runs, and how large steps may become. */
@@ -16,7 +16,7 @@ export interface WorstStepParts {
   /** How the cache will keep a block. */
   readonly block: KvBlockOptions;
   /** The network that drafts; null: there is none. */
-  readonly network: ReDrafter | null;
+  readonly network: DraftNetwork | null;
 }
 
 /** Equal sequences, each with so many tokens. */
@@ -178,5 +178,6 @@ async function draftAll({ decoder, network }: WorstStepParts): Promise<void> {
   if (network === null) return;
   const { sequencesMax, widthMax: width, lengthMax: length } = network.limits;
   const rows = new Int32Array(sequencesMax);
-  await network.draft(decoder.hidden(rows), rows, { width, length });
+  const shapes = Array.from({ length: sequencesMax }, () => ({ width, length }));
+  await network.branches(decoder.hidden(rows), rows, shapes);
 }

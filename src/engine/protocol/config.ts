@@ -159,7 +159,8 @@ export const SpeculativeOptions = z
       .default("off")
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
-          "recurrent network beside the model), or not at all. The output is the same.",
+          "recurrent network beside the model), medusa (heads on the model's hidden states), or " +
+          "not at all. The output is the same.",
       ),
     model: z
       .string()
@@ -178,7 +179,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
-          "lookup, 2 of other kinds.",
+          "lookup, 2 of redrafter, 3 of medusa.",
       ),
     width: z
       .int()

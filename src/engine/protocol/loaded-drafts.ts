@@ -3,8 +3,10 @@ import type { EngineOptions } from "./config.ts";
 
 /** What is drafted where the options do not say. */
 const LOOKUP = { lengthMax: 31, width: 1 };
-/** The fastest of the shapes tried with the bundled model's drafter on a CPU. */
-const NETWORK = { lengthMax: 2, width: 2 };
+/** The fastest of the shapes tried with the bundled model's drafters on a CPU. */
+const REDRAFTER = { lengthMax: 2, width: 2 };
+const MEDUSA = { lengthMax: 3, width: 2 };
+const USUAL = { lookup: LOOKUP, redrafter: REDRAFTER, medusa: MEDUSA };
 
 /**
  * The drafts that a model is loaded with: those of the wanted kind, which requests have unless they
@@ -13,7 +15,7 @@ const NETWORK = { lengthMax: 2, width: 2 };
 export function loadedDrafts({ speculative }: EngineOptions): readonly DraftLimits[] {
   const { kind, lengthMax, width } = speculative;
   if (kind === "off") return [];
-  const usual = kind === "lookup" ? LOOKUP : NETWORK;
+  const usual = USUAL[kind];
   const wanted = { kind, lengthMax: lengthMax ?? usual.lengthMax, width: width ?? usual.width };
   return kind === "lookup" ? [wanted] : [wanted, { kind: "lookup", ...LOOKUP }];
 }

@@ -3,22 +3,28 @@ import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { EngineError } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
+import { TREE_NODES_MAX } from "#engine/loop";
 import { type DrafterInfo, type EngineOptions, loadedDrafts } from "#engine/protocol";
 import {
   baseFingerprint,
   checkBase,
   type DecoderModel,
   type DecoderWeights,
+  type DraftNetwork,
+  type DraftNetworkLimits,
+  describeMedusa,
   describeReDrafter,
+  loadMedusaWeights,
   loadReDrafterWeights,
+  type MadeFor,
+  Medusa,
   ReDrafter,
-  type ReDrafterSpec,
 } from "#models";
 import type { Loading } from "./loading.ts";
 
 /** A network that drafts. */
 export interface LoadedDrafter {
-  readonly network: ReDrafter;
+  readonly network: DraftNetwork;
   readonly info: DrafterInfo;
 }
 
@@ -40,23 +46,33 @@ export function loadDrafter(loading: Loading, drafted: DraftedModel): LoadedDraf
   const path = drafterPath(options, { kind, modelPath });
   const checkpoint = openCheckpoint(path);
   try {
-    const spec = describeReDrafter(checkpoint.config);
-    const { model } = drafted;
-    const fingerprint = options.randomWeights ? null : baseFingerprint(model, loading.sources);
-    checkBase(spec, { spec: model.spec, fingerprint }, path);
-    return { network: networkOf(loading, drafted, { spec, checkpoint }), info: infoOf(checkpoint) };
+    const check = (spec: MadeFor): void => {
+      const { model } = drafted;
+      const fingerprint = options.randomWeights ? null : baseFingerprint(model, loading.sources);
+      checkBase(spec, { spec: model.spec, fingerprint }, path);
+    };
+    const parts = { loading, drafted, checkpoint, check };
+    const network = kind === "medusa" ? openMedusa(parts) : openReDrafter(parts);
+    return { network, info: infoOf(checkpoint) };
   } finally {
     checkpoint.close();
   }
 }
 
-function networkOf(
-  { device, message: { options } }: Loading,
-  { weights: base }: DraftedModel,
-  { spec, checkpoint }: { readonly spec: ReDrafterSpec; readonly checkpoint: Checkpoint },
-): ReDrafter {
-  const [drafts] = loadedDrafts(options);
-  const { width: widthMax = 1, lengthMax = 1 } = drafts ?? {};
+interface NetworkParts {
+  readonly loading: Loading;
+  readonly drafted: DraftedModel;
+  readonly checkpoint: Checkpoint;
+  /** Throws for a drafter of another model. */
+  readonly check: (spec: MadeFor) => void;
+}
+
+function openReDrafter({ loading, drafted, checkpoint, check }: NetworkParts): DraftNetwork {
+  const { device } = loading;
+  const spec = describeReDrafter(checkpoint.config);
+  check(spec);
+  const limits = limitsOf(loading);
+  const { widthMax } = limits;
   if (widthMax > spec.draftVocabularySize) {
     throw new EngineError(
       "INVALID_ARGUMENT",
@@ -67,10 +83,39 @@ function networkOf(
   }
   const { path, tensors, integers } = checkpoint;
   const files = { path, tensors, integers };
+  const base = drafted.weights;
   const weights = loadReDrafterWeights(device, spec, { files, format: base.format });
-  const sequencesMax = options.scheduler.runningSequencesMax;
-  const limits = { sequencesMax, widthMax, lengthMax };
   return new ReDrafter({ device, spec, weights, embeddings: base.tokens, limits });
+}
+
+function openMedusa({ loading, drafted, checkpoint, check }: NetworkParts): DraftNetwork {
+  const { device } = loading;
+  const spec = describeMedusa(checkpoint.config);
+  check(spec);
+  const { path, tensors, integers } = checkpoint;
+  const files = { path, tensors, integers, has: (name: string) => tensors.has(name) };
+  const { hiddenSize, vocabularySize } = drafted.model.spec;
+  const { format, head: output } = drafted.weights;
+  const base = { hiddenSize, vocabularySize, output };
+  const weights = loadMedusaWeights(device, spec, { files, format, base });
+  const heads = weights.heads.length;
+  const { lengthMax } = loading.message.options.speculative;
+  if (lengthMax !== null && lengthMax > heads) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      `Cannot draft ${lengthMax} tokens: speculative.lengthMax must be at most ${heads}, the ` +
+        `drafter's heads, current value is ${lengthMax}`,
+      { param: "speculative.lengthMax" },
+    );
+  }
+  const nodesMax = TREE_NODES_MAX - 1;
+  return new Medusa({ device, spec, weights, limits: limitsOf(loading), nodesMax });
+}
+
+function limitsOf({ message: { options } }: Loading): DraftNetworkLimits {
+  const [drafts] = loadedDrafts(options);
+  const { width: widthMax = 1, lengthMax = 1 } = drafts ?? {};
+  return { sequencesMax: options.scheduler.runningSequencesMax, widthMax, lengthMax };
 }
 
 function infoOf({ path, tensors }: Checkpoint): DrafterInfo {

@@ -62,20 +62,26 @@ export interface DraftedBase {
   readonly fingerprint: string | null;
 }
 
+/** What a drafter says of the model that it was made for; null: nothing. */
+export interface MadeFor {
+  readonly hiddenSize: number | null;
+  readonly vocabularySize: number | null;
+  readonly base: string | null;
+}
+
 /** Throws INVALID_ARGUMENT for a drafter that was made for another model. `path`: the drafter's. */
-export function checkBase(drafter: ReDrafterSpec, base: DraftedBase, path: string): void {
+export function checkBase(drafter: MadeFor, base: DraftedBase, path: string): void {
   const { spec, fingerprint } = base;
   checkField(path, ["hidden_size", drafter.hiddenSize, spec.hiddenSize]);
   checkField(path, ["vocab_size", drafter.vocabularySize, spec.vocabularySize]);
-  if (drafter.base === null || fingerprint === null) return;
   checkField(path, ["base_fingerprint", drafter.base, fingerprint]);
 }
 
 function checkField(
   path: string,
-  [field, value, wanted]: readonly [string, number | string, number | string],
+  [field, value, wanted]: readonly [string, number | string | null, number | string | null],
 ): void {
-  if (value === wanted) return;
+  if (value === null || wanted === null || value === wanted) return;
   throw new EngineError(
     "INVALID_ARGUMENT",
     `Cannot draft with ${path}: ${field} must be ${quoted(wanted)}, the model's, current value ` +

@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { EngineError } from "#base";
 import type { Device, DeviceTensor, WeightFormat, WeightMatrix, WeightSource } from "#devices";
-import { bytesOf, decodeFloats, type Shape } from "#tensor";
+import { bytesOf, decodeFloats } from "#tensor";
 import type { DecoderModel } from "../architecture.ts";
 import { type LinearWeights, WeightLoader, type WeightSupply } from "../weight-loader.ts";
+import { type DrafterFiles, tokenMapOf } from "./drafter-files.ts";
 import type { ReDrafterSpec } from "./redrafter-spec.ts";
 
 /** All weights of a ReDrafter on a device. Letters: `ReDrafterSpec`. */
@@ -22,23 +23,6 @@ export interface ReDrafterWeights {
   readonly parameters: number;
 }
 
-/** A drafter's files. */
-export interface ReDrafterFiles {
-  readonly path: string;
-  readonly tensors: WeightSupply;
-  /** Tables of integers, by name. */
-  readonly integers: ReadonlyMap<string, IntegerTable>;
-}
-
-/** Integers of a file. */
-export interface IntegerTable {
-  readonly shape: Shape;
-  values(): Int32Array;
-}
-
-/** Distances from drafted tokens to the base's, as EAGLE-3's checkpoints have them. */
-const TOKEN_MAP = "d2t";
-
 /** Names that other writers give to modules: TensorRT-LLM's converter accepts the same. */
 const ALIASES: readonly (readonly [string, readonly string[]])[] = [
   ["lm_head.", ["lm_heads.", "0."]],
@@ -52,7 +36,7 @@ const ALIASES: readonly (readonly [string, readonly string[]])[] = [
 export function loadReDrafterWeights(
   device: Device,
   spec: ReDrafterSpec,
-  { files, format }: { readonly files: ReDrafterFiles; readonly format: WeightFormat },
+  { files, format }: { readonly files: DrafterFiles; readonly format: WeightFormat },
 ): ReDrafterWeights {
   const { hiddenSize, exitSize, blocks, draftVocabularySize, recurrent } = spec;
   const sources = joinedRecurrence(aliased(files.tensors), hiddenSize);
@@ -74,29 +58,6 @@ export function loadReDrafterWeights(
   }
   const { parameters } = loader;
   return { format, recurrence, projection, blocks: residual, head, tokenMap, parameters };
-}
-
-/** The base's token of each drafted one; null: the same. Throws CHECKPOINT_INVALID. */
-function tokenMapOf(spec: ReDrafterSpec, { path, integers }: ReDrafterFiles): Int32Array | null {
-  const { draftVocabularySize: drafted, vocabularySize } = spec;
-  const table = integers.get(TOKEN_MAP);
-  if (table === undefined && drafted === vocabularySize) return null;
-  if (table?.shape.length !== 1 || table.shape[0] !== drafted) {
-    const found = table === undefined ? "missing" : `[${table.shape.join(", ")}]`;
-    throw invalidMap(path, `must be integers [${drafted}], current value is ${found}`);
-  }
-  const map = table.values().map((distance, token) => token + distance);
-  const wrong = map.findIndex((token) => token < 0 || token >= vocabularySize);
-  if (wrong >= 0) {
-    const limit = `must map to tokens below ${vocabularySize}`;
-    throw invalidMap(path, `${limit}, element ${wrong} maps to ${map[wrong]}`);
-  }
-  return map;
-}
-
-function invalidMap(path: string, what: string): EngineError {
-  const message = `Cannot load ${path}: tensor ${TOKEN_MAP} ${what}`;
-  return new EngineError("CHECKPOINT_INVALID", message, { param: `tensor ${TOKEN_MAP}` });
 }
 
 function aliased(sources: WeightSupply): WeightSupply {

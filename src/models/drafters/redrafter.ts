@@ -5,6 +5,7 @@
  */
 import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor, WeightMatrix } from "#devices";
+import type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
 import type { ReDrafterSpec } from "./redrafter-spec.ts";
 import type { ReDrafterWeights } from "./redrafter-weights.ts";
 
@@ -14,23 +15,8 @@ export interface ReDrafterParts {
   readonly weights: ReDrafterWeights;
   /** [V, H]: the base's token embeddings, as the base stores them. */
   readonly embeddings: WeightMatrix;
-  readonly limits: ReDrafterLimits;
-}
-
-/** The largest draft, which memory is allocated for. */
-export interface ReDrafterLimits {
-  /** S: most sequences at a time. */
-  readonly sequencesMax: number;
-  /** W: most beams of a sequence; at most the draft vocabulary. */
-  readonly widthMax: number;
-  /** L: most tokens of a beam. */
-  readonly lengthMax: number;
-}
-
-/** What one call drafts. */
-export interface BeamShape {
-  readonly width: number;
-  readonly length: number;
+  /** The width is at most the draft vocabulary. */
+  readonly limits: DraftNetworkLimits;
 }
 
 /** Elements of a level's tokens begin at multiples of this: copies of devices are aligned. */
@@ -50,7 +36,7 @@ let drafters = 0;
  * Nothing is kept of a sequence between calls. Nothing is allocated after the constructor, and the
  * levels of one shape run as one CUDA graph where the device keeps graphs.
  */
-export class ReDrafter {
+export class ReDrafter implements DraftNetwork {
   readonly parameters: number;
   readonly #parts: ReDrafterParts;
   readonly #buffers: Buffers;
@@ -68,7 +54,7 @@ export class ReDrafter {
     this.parameters = weights.parameters;
   }
 
-  get limits(): ReDrafterLimits {
+  get limits(): DraftNetworkLimits {
     return this.#parts.limits;
   }
 
@@ -80,7 +66,7 @@ export class ReDrafter {
   async draft(
     hidden: DeviceTensor,
     roots: Int32Array,
-    { width, length }: BeamShape,
+    { width, length }: BranchShape,
   ): Promise<readonly (readonly Int32Array[])[]> {
     const { device, limits } = this.#parts;
     const { context, roots: ids, rows, levels } = this.#buffers;
@@ -107,6 +93,21 @@ export class ReDrafter {
         beamOf(found, { last: sequence * width + beam, length, stride }),
       ),
     );
+  }
+
+  /** All sequences are drafted for at the largest shape; each gets its first beams, cut. */
+  async branches(
+    hidden: DeviceTensor,
+    roots: Int32Array,
+    shapes: readonly BranchShape[],
+  ): Promise<readonly (readonly Int32Array[])[]> {
+    const width = Math.max(...shapes.map((shape) => shape.width));
+    const length = Math.max(...shapes.map((shape) => shape.length));
+    const beams = await this.draft(hidden, roots, { width, length });
+    return shapes.map((shape, place) => {
+      const own = (beams[place] ?? []).slice(0, shape.width);
+      return own.map((beam) => beam.subarray(0, shape.length));
+    });
   }
 
   #runLevel(level: number, sequences: number, width: number): void {

@@ -1,0 +1,36 @@
+import type { DeviceTensor } from "#devices";
+
+/** The largest draft of a network, which memory is allocated for. */
+export interface DraftNetworkLimits {
+  /** S: most sequences at a time. */
+  readonly sequencesMax: number;
+  /** W: most continuations of a sequence. */
+  readonly widthMax: number;
+  /** L: most tokens of a continuation. */
+  readonly lengthMax: number;
+}
+
+/** How much is drafted for a sequence, at most. */
+export interface BranchShape {
+  readonly width: number;
+  readonly length: number;
+}
+
+/** A network that drafts from one hidden state of each sequence, and keeps nothing of it. */
+export interface DraftNetwork {
+  readonly parameters: number;
+  readonly limits: DraftNetworkLimits;
+  /**
+   * Continuations of each sequence, the likeliest first: no more than its shape's width, none
+   * longer than its length; what begins alike is one path of a tree. `hidden`: [S, H] f32, the
+   * hidden states after the final norm that predicted the roots; it is read before this returns.
+   * `roots`: [S], the newest tokens.
+   */
+  branches(
+    hidden: DeviceTensor,
+    roots: Int32Array,
+    shapes: readonly BranchShape[],
+  ): Promise<readonly (readonly Int32Array[])[]>;
+  /** Releases its own memory; that of the weights is the device's. */
+  dispose(): void;
+}
