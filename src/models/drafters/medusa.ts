@@ -1,7 +1,7 @@
 /**
  * Runs Medusa's heads on a device: trees of tokens that are likely to follow one hidden state of
- * the base. Source: Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with Multiple
- * Decoding Heads" (arXiv 2401.10774), and FasterDecoding/Medusa for the exact network.
+ * the base. Source: Cai et al. 2024, "Medusa: Simple LLM Inference Acceleration Framework with
+ * Multiple Decoding Heads" (arXiv 2401.10774), and FasterDecoding/Medusa for the exact network.
  */
 import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor } from "#devices";
