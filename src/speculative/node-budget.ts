@@ -3,11 +3,13 @@ import { LIKELY_MIN } from "./acceptance.ts";
 import type { StepCosts } from "./step-costs.ts";
 
 export interface NodeBudget {
-  /** Drafted tokens of each offer that the step shall verify: its first ones. */
-  readonly nodes: readonly number[];
-  /** All that there is room for, and the ms that this would take beyond plain steps. */
-  readonly whole: readonly number[];
+  /** Drafted tokens that the step shall verify, of all offers. */
+  readonly taken: number;
+  /** All that there is room for, and the ms that these would take beyond plain steps. */
+  readonly room: number;
   readonly lostMs: number;
+  /** So many likeliest nodes: how many of each offer, its first ones. */
+  take(nodes: number): readonly number[];
   /** Drafted tokens that are expected to be accepted, before calibration. */
   readonly expected: number;
   /** Expected tokens a ms, and those of the step without drafts. */
@@ -59,13 +61,11 @@ export function budgetOf(
     if (reached > speed) [speed, taken, expected] = [reached, nodes, accepted];
   }
   const lostMs = line.ms(room) - (sequences + calibration * accepted) / plainSpeed;
-  const take = (nodes: number): readonly number[] =>
-    likeliest(falling, { nodes, least: all[count - nodes] ?? 1 });
+  // The array is another budget's when `take` is called, so it keeps the values.
+  const falls = all.slice(count - room);
   return {
-    nodes: take(taken),
-    whole: take(room),
-    lostMs: Math.max(0, lostMs),
-    ...{ expected, speed, plainSpeed },
+    ...{ taken, room, lostMs: Math.max(0, lostMs), expected, speed, plainSpeed },
+    take: (nodes) => likeliest(falling, { nodes, least: falls[room - nodes] ?? 1 }),
   };
 }
 

@@ -134,6 +134,10 @@ export class CostLine {
     this.#plainMs = plainMs;
     this.#nodes = Float64Array.from(drafted, ({ nodes }) => nodes);
     this.#ms = Float64Array.from(drafted, (point) => point.ms());
+    // Fewer rows take no longer: such a measurement is older than that of more rows.
+    for (let at = this.#ms.length - 2; at >= 0; at--) {
+      this.#ms[at] = Math.min(this.#ms[at] ?? 0, this.#ms[at + 1] ?? 0);
+    }
   }
 
   ms(nodes: number): number {

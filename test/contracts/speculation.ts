@@ -129,9 +129,9 @@ export function speculationContract(contract: SpeculationContract): void {
       }
     });
 
-    test.each(networks)(
-      "[SP1] $kind with random weights drafts, and nothing changes",
-      async (network) => {
+    test.for(networks.map((network) => [network.kind, network] as const))(
+      "[SP1] %s with random weights drafts, and nothing changes",
+      async ([, network]) => {
         const run = (llm: LLM) => generate(llm, prompts, { maxTokens: newTokens, temperature: 0 });
         const plain = await withModel({}, run);
         outputsSeen.length = 0;

@@ -12,8 +12,14 @@ const GAIN_MIN = 1.03;
 const NODES_FIRST = 4;
 /** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
 const CALIBRATION = { fading: 0.97, weight: 8 };
-/** Time that tries may take which do not seem to pay: at first, of all time, and at most. */
-const TRIES = { firstMs: 100, share: 0.01, mostMs: 500 };
+/**
+ * Time that tries may take which do not seem to pay: at first that of so many plain steps, then a
+ * share of all time.
+ */
+const TRIES = { firstSteps: 40, firstMsMax: 250, share: 0.01, mostMs: 500 };
+/** One step in so many verifies half of its budget, and one twice as much, to learn their cost. */
+const HALF_EVERY = 16;
+const TWICE_EVERY = 64;
 /** Plain steps between tries, so that no request has them all. */
 const TRY_EVERY = 8;
 /** Steps between looks at whether a network pays while it does not draft. */
@@ -44,7 +50,9 @@ export class DraftPolicy {
   #sincePlain = 0;
   /** Plain steps since the last try. */
   #sinceTry = TRY_EVERY;
-  #allowanceMs = TRIES.firstMs;
+  /** Null until a plain step was measured. */
+  #allowanceMs: number | null = null;
+  #budgets = 0;
   /** Steps until the next look at a network that does not draft. */
   #untilLook = 0;
   /** A network drafted, or drafts, although that does not seem to pay. */
@@ -76,7 +84,8 @@ export class DraftPolicy {
     const plainMs = this.#costs.others.of(sequences)?.ms(0) ?? ms;
     // What the step took beyond plain steps for its tokens; a quicker one gives nothing back.
     const lostMs = Math.max(0, ms - (plainMs * (sequences + accepted)) / sequences);
-    const left = this.#allowanceMs + TRIES.share * ms - (isPlain ? 0 : lostMs);
+    const before = this.#allowanceMs ?? Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
+    const left = before + TRIES.share * ms - (isPlain ? 0 : lostMs);
     this.#allowanceMs = Math.min(TRIES.mostMs, left);
   }
 
@@ -87,11 +96,9 @@ export class DraftPolicy {
     if (step.network) this.#trying = false;
     const found = offers.length === 0 ? null : this.#budget(offers, step);
     if (found === null) return offers.map(() => 0);
-    if (pays(found)) {
-      this.#expected = found.expected;
-      return found.nodes;
-    }
-    return isTry || (!step.network && this.#triesAgain(found)) ? found.whole : offers.map(() => 0);
+    if (pays(found)) return this.#take(found);
+    const tries = isTry || (!step.network && this.#triesAgain(found));
+    return tries ? found.take(found.room) : offers.map(() => 0);
   }
 
   /**
@@ -112,9 +119,19 @@ export class DraftPolicy {
     const found =
       expected.length === 0 ? null : this.#budget(expected, { sequences, network: true });
     if (found === null) return expected.map(() => 0);
-    if (pays(found)) return found.nodes;
+    if (pays(found)) return found.take(found.taken);
     this.#trying ||= this.#triesAgain(found);
-    return this.#trying ? found.whole : expected.map(() => 0);
+    return this.#trying ? found.take(found.room) : expected.map(() => 0);
+  }
+
+  /** The budget; now and then half of it, or twice as much. */
+  #take(budget: NodeBudget): readonly number[] {
+    const { taken, room, expected } = budget;
+    this.#budgets++;
+    if (this.#budgets % TWICE_EVERY === 0) return budget.take(Math.min(room, 2 * taken));
+    if (this.#budgets % HALF_EVERY === 0) return budget.take(Math.ceil(taken / 2));
+    this.#expected = expected;
+    return budget.take(taken);
   }
 
   /** Null: a plain step is to be measured first. */
@@ -140,7 +157,7 @@ export class DraftPolicy {
 
   /** Whether the allowance is enough to verify all that there is room for. */
   #triesAgain({ lostMs }: NodeBudget): boolean {
-    if (this.#sinceTry < TRY_EVERY || this.#allowanceMs < lostMs) return false;
+    if (this.#sinceTry < TRY_EVERY || (this.#allowanceMs ?? 0) < lostMs) return false;
     this.#sinceTry = 0;
     return true;
   }
