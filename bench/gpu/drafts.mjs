@@ -5,7 +5,7 @@
 // a plain one, at the shape of a large model (default: Llama-3.1-8B's) with random weights. Such a
 // drafter is never right, so each step gives one token: its time is what is measured. The speed-up
 // is computed from it and from the tokens a step that the paper has for its widths and drafts of
-// five (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for more), which is an
+// five (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for more): an
 // assumption about a trained drafter, not a measurement.
 import {
   closeSync,
