@@ -8,6 +8,8 @@ export interface NodeBudget {
   /** All that there is room for, and the ms that these would take beyond plain steps. */
   readonly room: number;
   readonly lostMs: number;
+  /** The probability of the last node that is taken; 1: none is. */
+  readonly least: number;
   /** So many likeliest nodes: how many of each offer, its first ones. */
   take(nodes: number): readonly number[];
   /** Drafted tokens that are expected to be accepted, before calibration. */
@@ -65,6 +67,7 @@ export function budgetOf(
   const falls = all.slice(count - room);
   return {
     ...{ taken, room, lostMs: Math.max(0, lostMs), expected, speed, plainSpeed },
+    least: falls[room - taken] ?? 1,
     take: (nodes) => likeliest(falling, { nodes, least: falls[room - nodes] ?? 1 }),
   };
 }

@@ -8,8 +8,10 @@ const PLAIN_EVERY = { few: 16, many: 128 };
 const PLAIN_MANY = 7;
 /** Drafts are verified where that makes steps quicker by this at least: less may be noise. */
 const GAIN_MIN = 1.03;
-/** Drafted tokens of the first step that has any; later ones at most double them. */
+/** Drafted tokens of the first step that has any, if not one a sequence; later ones double them. */
 const NODES_FIRST = 4;
+/** A budget holds for a step for each so many offered nodes, and at most for so many steps. */
+const BUDGET = { nodesPerStep: 64, stepsMax: 8 };
 /** How fast earlier expectations fade, and how many tokens they weigh as much as at first. */
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /**
@@ -22,8 +24,8 @@ const HALF_EVERY = 16;
 const TWICE_EVERY = 64;
 /** Plain steps between tries, so that no request has them all. */
 const TRY_EVERY = 8;
-/** Steps between looks at whether a network pays while it does not draft. */
-const LOOK_EVERY = 8;
+/** Steps between looks at whether a network pays: while it does not draft, and while it does. */
+const LOOK_EVERY = { idle: 8, drafting: 4 };
 
 /** A step as far as its cost is concerned. */
 export interface MeasuredStep {
@@ -55,6 +57,8 @@ export class DraftPolicy {
   #budgets = 0;
   /** Steps until the next look at a network that does not draft. */
   #untilLook = 0;
+  /** The newest budget, while it holds. */
+  #held: HeldBudget | null = null;
   /** A network drafted, or drafts, although that does not seem to pay. */
   #trying = false;
   /** Drafted tokens of the newest budget that are expected to be accepted. */
@@ -94,10 +98,17 @@ export class DraftPolicy {
     this.#expected = 0;
     const isTry = step.network && this.#trying;
     if (step.network) this.#trying = false;
-    const found = offers.length === 0 ? null : this.#budget(offers, step);
+    if (offers.length === 0) return [];
+    if (this.#needsPlain(step)) {
+      this.#held = null;
+      return offers.map(() => 0);
+    }
+    if (!isTry && this.#held !== null && holds(this.#held, step)) return this.#takeHeld(offers);
+    const found = this.#budget(offers, step);
     if (found === null) return offers.map(() => 0);
-    if (pays(found)) return this.#take(found);
+    if (pays(found)) return this.#take(found, offers, step);
     const tries = isTry || (!step.network && this.#triesAgain(found));
+    this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
     return tries ? found.take(found.room) : offers.map(() => 0);
   }
 
@@ -106,9 +117,9 @@ export class DraftPolicy {
    * decided last.
    */
   looks(drafts: boolean): boolean {
-    if (drafts) return true;
-    this.#untilLook = this.#untilLook === 0 ? LOOK_EVERY - 1 : this.#untilLook - 1;
-    return this.#untilLook === 0;
+    const every = drafts ? LOOK_EVERY.drafting : LOOK_EVERY.idle;
+    this.#untilLook = this.#untilLook === 0 ? every - 1 : this.#untilLook - 1;
+    return this.#untilLook === 0 || this.#trying;
   }
 
   /**
@@ -116,8 +127,9 @@ export class DraftPolicy {
    * its largest drafts are likely to be.
    */
   drafts(expected: readonly Float64Array[], sequences: number): readonly number[] {
-    const found =
-      expected.length === 0 ? null : this.#budget(expected, { sequences, network: true });
+    const step = { sequences, network: true };
+    const isOpen = expected.length > 0 && !this.#needsPlain(step);
+    const found = isOpen ? this.#budget(expected, step) : null;
     if (found === null) return expected.map(() => 0);
     if (pays(found)) return found.take(found.taken);
     this.#trying ||= this.#triesAgain(found);
@@ -125,22 +137,48 @@ export class DraftPolicy {
   }
 
   /** The budget; now and then half of it, or twice as much. */
-  #take(budget: NodeBudget): readonly number[] {
+  #take(budget: NodeBudget, offers: readonly Float64Array[], step: PlannedStep): readonly number[] {
     const { taken, room, expected } = budget;
     this.#budgets++;
+    this.#held = null;
     if (this.#budgets % TWICE_EVERY === 0) return budget.take(Math.min(room, 2 * taken));
     if (this.#budgets % HALF_EVERY === 0) return budget.take(Math.ceil(taken / 2));
+    this.#held = heldOf(budget, offers, step);
     this.#expected = expected;
     return budget.take(taken);
   }
 
-  /** Null: a plain step is to be measured first. */
+  /** What the newest budget would take of these offers, without weighing them against each other. */
+  #takeHeld(offers: readonly Float64Array[]): readonly number[] {
+    const held = this.#held;
+    if (held === null) return offers.map(() => 0);
+    held.steps--;
+    let left = held.room;
+    let expected = 0;
+    const found = offers.map((survivals) => {
+      let nodes = 0;
+      while (nodes < survivals.length && left > 0 && (survivals[nodes] ?? 0) >= held.least) {
+        expected += survivals[nodes] ?? 0;
+        nodes++;
+        left--;
+      }
+      return nodes;
+    });
+    this.#expected = expected;
+    return found;
+  }
+
+  /** Whether a plain step is to be measured first. */
+  #needsPlain({ sequences, network }: PlannedStep): boolean {
+    const plain = this.#costs[network ? "network" : "others"].plainSteps(sequences);
+    const every = plain < PLAIN_MANY ? PLAIN_EVERY.few : PLAIN_EVERY.many;
+    return plain < PLAIN_FIRST || this.#sincePlain >= every;
+  }
+
   #budget(offers: readonly Float64Array[], { sequences, network }: PlannedStep): NodeBudget | null {
     const costs = this.#costs[network ? "network" : "others"];
-    const plain = costs.plainSteps(sequences);
-    const every = plain < PLAIN_MANY ? PLAIN_EVERY.few : PLAIN_EVERY.many;
-    if (plain < PLAIN_FIRST || this.#sincePlain >= every) return null;
-    const known = Math.max(NODES_FIRST, 2 * costs.nodesMeasured(sequences));
+    const first = Math.max(NODES_FIRST, sequences);
+    const known = Math.max(first, 2 * costs.nodesMeasured(sequences));
     const nodesMax = Math.min(this.#sampledRowsMax - sequences, known);
     const { weight } = CALIBRATION;
     const calibration = (this.#earlier.accepted + weight) / (this.#earlier.expected + weight);
@@ -161,6 +199,32 @@ export class DraftPolicy {
     this.#sinceTry = 0;
     return true;
   }
+}
+
+/** A budget that later steps of about as many sequences have, too. */
+interface HeldBudget extends PlannedStep {
+  /** The probability of its last node; above 1: it has none. */
+  readonly least: number;
+  readonly room: number;
+  /** Steps that it still holds for. */
+  steps: number;
+}
+
+/** Weighing many nodes takes as long as some steps of a small model. */
+function heldOf(
+  { least, room, taken }: NodeBudget,
+  offers: readonly Float64Array[],
+  { sequences, network }: PlannedStep,
+): HeldBudget {
+  let nodes = 0;
+  for (const { length } of offers) nodes += length;
+  const steps = Math.min(BUDGET.stepsMax, Math.ceil(nodes / BUDGET.nodesPerStep)) - 1;
+  return { sequences, network, least: taken === 0 ? 2 : least, room, steps };
+}
+
+function holds(held: HeldBudget, { sequences, network }: PlannedStep): boolean {
+  const isAlike = Math.abs(held.sequences - sequences) * 8 <= sequences;
+  return held.steps > 0 && isAlike && held.network === network;
 }
 
 function pays({ speed, plainSpeed }: NodeBudget): boolean {
