@@ -148,7 +148,7 @@ export class DraftPolicy {
     return budget.take(taken);
   }
 
-  /** What the newest budget would take of these offers, without weighing them against each other. */
+  /** What the newest budget would take of these offers, which are not weighed again. */
   #takeHeld(offers: readonly Float64Array[]): readonly number[] {
     const held = this.#held;
     if (held === null) return offers.map(() => 0);
