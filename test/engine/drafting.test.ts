@@ -62,3 +62,33 @@ describe("V 5.2 (S7): what drafts did", () => {
     expect(countsOf(steps)).toEqual(wanted);
   });
 });
+
+/** A sequence of these tokens, and what looks up its drafts. */
+function lookedUp(tokenIds: readonly number[]) {
+  const harness = new Harness();
+  const sequence = harness.add(tokenIds);
+  const source = new LookupSource(Int32Array.from(tokenIds));
+  const drafts = new LookupDrafts("lookup", new Lookup(source), { length: 8, width: 1 });
+  return { sequence, drafts };
+}
+
+describe("[SP21] a sequence holds up the next step only while a draft of it is proposed", () => {
+  test("not while the budget takes nothing of its draft", () => {
+    const { sequence, drafts } = lookedUp([1, 2, 3, 4, 1, 2]);
+    expect(drafts.next(sequence)?.tokens.length).toBeGreaterThan(1);
+    expect(drafts.active).toBe(false);
+    drafts.proposed(2);
+    expect(drafts.active).toBe(true);
+    drafts.proposed(0);
+    expect(drafts.active).toBe(false);
+  });
+
+  test("not when nothing is found any more", () => {
+    const { sequence, drafts } = lookedUp([1, 2, 3, 4, 1, 2]);
+    drafts.next(sequence);
+    drafts.proposed(2);
+    const { sequence: other } = lookedUp([1, 2, 3, 4, 5, 6]);
+    expect(drafts.next(other)).toBe(null);
+    expect(drafts.active).toBe(false);
+  });
+});

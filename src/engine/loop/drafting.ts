@@ -89,7 +89,6 @@ export class Drafting {
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
     task.draft = sequence.finished ? null : drafter.next(sequence, made);
-    if (sequence.finished) this.#drafted.delete(sequence);
     if (this.#policy === null) this.#propose(known, (task.draft?.tokens.length ?? 1) - 1);
   }
 
@@ -133,6 +132,11 @@ export class Drafting {
     this.#drafts = Math.max(...nodes);
   }
 
+  /** A sequence ended, also where it was aborted. */
+  ended(sequence: Sequence): void {
+    this.#drafted.delete(sequence);
+  }
+
   /** A sequence was queued: whatever was decided for others is so for it, too. */
   begun({ drafter }: SequenceTask): void {
     drafter?.allow(this.#drafts);
@@ -141,9 +145,7 @@ export class Drafting {
   #running(): readonly Drafted[] {
     const found: Drafted[] = [];
     for (const known of this.#drafted.values()) {
-      const { sequence } = known;
-      if (sequence.finished) this.#drafted.delete(sequence);
-      else if (sequence.state.phase === "decoding") found.push(known);
+      if (known.sequence.state.phase === "decoding") found.push(known);
     }
     return found;
   }

@@ -196,6 +196,7 @@ export class Engine implements StepEngine {
   #forget(record: RequestRecord, sequence: Sequence): void {
     if (!this.#bySequence.delete(sequence)) return;
     this.#slowMasks.forget(sequence);
+    this.#drafting.ended(sequence);
     record.end(sequence);
     if (record.done) this.#records.delete(record.key);
     this.#pipeline.free(record.taskOf(sequence));

@@ -11,6 +11,7 @@ export class LookupDrafts implements SequenceDrafter {
   readonly whole = null;
   /** Tokens of the last draft's first continuation. */
   #first = 0;
+  /** Nodes of the last draft that the scheduler knows of. */
   #proposed = 0;
 
   /** `kind`: texts of one kind are about as likely to be repeated. */
@@ -38,6 +39,7 @@ export class LookupDrafts implements SequenceDrafter {
     const width = this.#width;
     const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
     this.#first = branches[0]?.length ?? 0;
+    this.#proposed = 0;
     if (this.#first === 0) return null;
     return treeOf(tokens.get(tokens.length - 1), branches, TREE_NODES_MAX);
   }
