@@ -51,6 +51,8 @@ export interface SpeculationContract {
   readonly varied: string;
   /** How many continuations a draft has at most. Default: chains, and trees of 4. */
   readonly widths?: readonly number[];
+  /** How many kinds of networks draft beside lookup in all modes. Default: one, and all at length. */
+  readonly networks?: number;
   /** How many of the recorded prompts are continued. Default: all. */
   readonly prompts?: number;
 }
@@ -100,7 +102,7 @@ export function speculationContract(contract: SpeculationContract): void {
         (width) => ({ kind: "lookup", lengthMax: 7, width }) as const,
       );
       // The engine tells networks apart by their trees alone: one is enough for the short run.
-      for (const speculative of [...looked, ...networks.slice(0, sized(1, 2))]) {
+      for (const speculative of [...looked, ...networks.slice(0, contract.networks ?? sized(1, 2))]) {
         const drafted = await withModel({ ...options, speculative }, async (llm) => {
           const result = await run(llm);
           counts.push(llm.stats());
