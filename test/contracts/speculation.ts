@@ -102,7 +102,10 @@ export function speculationContract(contract: SpeculationContract): void {
         (width) => ({ kind: "lookup", lengthMax: 7, width }) as const,
       );
       // The engine tells networks apart by their trees alone: one is enough for the short run.
-      for (const speculative of [...looked, ...networks.slice(0, contract.networks ?? sized(1, 2))]) {
+      for (const speculative of [
+        ...looked,
+        ...networks.slice(0, contract.networks ?? sized(1, 2)),
+      ]) {
         const drafted = await withModel({ ...options, speculative }, async (llm) => {
           const result = await run(llm);
           counts.push(llm.stats());
