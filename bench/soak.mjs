@@ -1,9 +1,12 @@
 /**
- * node bench/soak.mjs [--streams 200] [--malformed 1000] [--rounds 6] [--seed 1]
+ * node bench/soak.mjs [--streams 200] [--at-once 16] [--malformed 1000] [--rounds 6] [--minutes 0]
+ *   [--speculative redrafter] [--seed 1]
  *
  * A real server on the bundled model: streams that hang up at random moments, then malformed
- * requests; several rounds of both. Afterwards no block may be held, the server must still answer,
- * and the last rounds may not have cost memory. Prints JSON; exits 1 where one of these fails.
+ * requests; several rounds of both, as many as `rounds` says and as long as `minutes` says.
+ * Afterwards no block may be held, the server must still answer, and the last rounds may not have
+ * cost memory. With `speculative` every second stream is read to its end, and drafts must have been
+ * accepted. Prints JSON; exits 1 where one of these fails.
  */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -16,8 +19,11 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const { values: flags } = readFlags({
   options: {
     streams: { type: "number", default: 200, min: 1 },
+    "at-once": { type: "number", default: 16, min: 1 },
     malformed: { type: "number", default: 1000 },
     rounds: { type: "number", default: 6, min: 1 },
+    minutes: { type: "number", default: 0, min: 0 },
+    speculative: { type: "string", default: "off" },
     seed: { type: "number", default: 1 },
   },
 });
@@ -49,6 +55,8 @@ async function startServer() {
       "silent",
       "--kv-pool-bytes",
       String(POOL_BYTES),
+      "--speculative",
+      flags.speculative,
     ],
     {
       stdio: ["ignore", "ignore", "pipe"],
@@ -71,26 +79,33 @@ function residentMb(pid) {
   return Math.round(Number(kilobytes) / 1000);
 }
 
+/** What is asked of a stream. Where drafts are made, some texts are ones that drafts suit. */
+function bodyOf(random) {
+  const count = 5 + Math.floor(random() * 200);
+  const words = Array.from({ length: count }, () => Math.floor(random() * 1e6));
+  const drafted = flags.speculative !== "off" && random() < 0.5;
+  return {
+    prompt: drafted
+      ? `List of numbers: ${words.slice(0, 5).join(", ")}, 1, 2, 3,`
+      : words.join(" "),
+    max_tokens: drafted ? 1 + Math.floor(random() * 200) : 400,
+    n: 1 + Math.floor(random() * 3),
+    temperature: drafted ? 0.3 : 1,
+    ignore_eos: true,
+    stream: true,
+  };
+}
+
 /** One stream that hangs up after a random number of bytes, or before the first. */
 async function hangUp(url, random) {
   const stop = new AbortController();
-  const stopAfterMs = random() * 150;
-  const timer = setTimeout(() => stop.abort(), stopAfterMs);
-  const words = Array.from({ length: 5 + Math.floor(random() * 200) }, () =>
-    Math.floor(random() * 1e6),
-  );
+  const isRead = flags.speculative !== "off" && random() < 0.5;
+  const timer = isRead ? undefined : setTimeout(() => stop.abort(), random() * 150);
   try {
     const response = await fetch(`${url}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({
-        prompt: words.join(" "),
-        max_tokens: 400,
-        n: 1 + Math.floor(random() * 3),
-        temperature: 1,
-        ignore_eos: true,
-        stream: true,
-      }),
+      body: JSON.stringify(bodyOf(random)),
       signal: stop.signal,
     });
     for await (const _chunk of response.body);
@@ -104,8 +119,9 @@ async function hangUp(url, random) {
 
 async function hangUpAll(url, count, random) {
   const outcomes = { finished: 0, aborted: 0 };
-  const workers = Array.from({ length: 16 }, async (_, worker) => {
-    for (let stream = worker; stream < count; stream += 16)
+  const atOnce = flags["at-once"];
+  const workers = Array.from({ length: atOnce }, async (_, worker) => {
+    for (let stream = worker; stream < count; stream += atOnce)
       outcomes[await hangUp(url, random)] += 1;
   });
   await Promise.all(workers);
@@ -200,18 +216,22 @@ async function settledStats(url) {
 
 const random = createRandom(flags.seed);
 const { server, url } = await startServer();
+const untilMs = performance.now() + 60_000 * flags.minutes;
 try {
   const streams = flags.streams;
   const malformed = flags.malformed;
   const memory = [];
+  /** Drafted and accepted tokens since the start, by round. */
+  const drafts = [];
   let outcomes = {};
   let statuses = {};
   let stats = {};
-  for (let round = 0; round < flags.rounds; round++) {
+  for (let round = 0; round < flags.rounds || performance.now() < untilMs; round++) {
     outcomes = await hangUpAll(url, streams, random);
     statuses = await sendMalformed(url, malformed, random);
     stats = await settledStats(url);
     memory.push(residentMb(server.pid));
+    drafts.push([stats.draftedTokens, stats.acceptedTokens]);
   }
   // Early rounds fill heaps, pools and caches up to their bounds.
   const growth = Math.max(...memory.slice(-2)) - Math.max(...memory.slice(0, -2));
@@ -221,6 +241,7 @@ try {
     stats.heldBlocks === 0 &&
     stats.freeBlocks + stats.cachedBlocks === stats.totalBlocks &&
     growth <= GROWTH_MAX_MB &&
+    (flags.speculative === "off" || stats.acceptedTokens > 0) &&
     Object.keys(statuses).every((status) => status === "0" || (status >= 400 && status < 500));
   const books = {
     held: stats.heldBlocks,
@@ -237,6 +258,7 @@ try {
         malformed: statuses,
         books,
         residentMb: memory,
+        ...(flags.speculative !== "off" && { drafts }),
       },
       null,
       2,

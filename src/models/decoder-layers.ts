@@ -1,6 +1,13 @@
 /** Runs all layers of a decoder over a staged step, in given buffers. */
 import { assert } from "#base";
-import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
+import type {
+  Activation,
+  Device,
+  DeviceTensor,
+  KvPool,
+  PagedAttentionInput,
+  RopeKvWriteInput,
+} from "#devices";
 import { type DecoderBuffers, denseKey } from "./decoder-buffers.ts";
 import type { DecoderSpec, FeedForwardSpec, LayerSpec } from "./decoder-spec.ts";
 import type { DecoderWeights, LayerWeights, NormWeights } from "./decoder-weights.ts";
@@ -30,14 +37,23 @@ interface LiveRows {
 interface LayerRun {
   readonly layer: LayerWeights;
   readonly spec: LayerSpec;
-  readonly index: number;
-  /** Its index among the layers of a block, and the slots and tables of its group. */
-  readonly place: number;
+  /** What its attention is told in every step. */
+  readonly attention: LayerAttention;
+  /** The slots and tables of its group. */
   readonly group: StagedGroup;
-  readonly cache: KvPool;
   readonly staged: StagedStep;
   /** Rows that are computed after this layer's attention; null: all. */
   readonly wanted: WantedRows | null;
+}
+
+/**
+ * What the attention of a layer is told in every step, for one pool. Made once: objects that are
+ * spread from many parts cost a small step more than the calls of their ops do. For the same reason
+ * what is spread into an op's input is its last part: V8 takes microseconds where fields follow it.
+ */
+interface LayerAttention {
+  readonly writeKeys: Omit<RopeKvWriteInput, "count" | "positions" | "slots">;
+  readonly attend: Omit<PagedAttentionInput, "count" | "batch">;
 }
 
 /**
@@ -50,6 +66,9 @@ interface LayerRun {
 export class DecoderLayers {
   readonly #parts: DecoderLayersParts;
   #rows: LiveRows;
+  /** Of all layers, and the pool that they were made for. */
+  #attention: readonly LayerAttention[] = [];
+  #cache: KvPool | null = null;
 
   constructor(parts: DecoderLayersParts) {
     this.#parts = parts;
@@ -64,6 +83,7 @@ export class DecoderLayers {
   run(staged: StagedStep, cache: KvPool, sampled: DeviceTensor | null): void {
     const { buffers, spec: decoder, layout, weights, device } = this.#parts;
     this.#rows = { count: staged.tokens, x: buffers.x };
+    const attentions = this.#attentionIn(cache);
     this.#spread(staged, sampled);
     this.#embed(staged);
     let delta: DeviceTensor | null = null;
@@ -72,14 +92,13 @@ export class DecoderLayers {
       const spec = decoder.layers[index];
       assert(spec !== undefined, `Cannot run layer ${index}: the spec has none`);
       const wanted = index === last ? staged.wantedRows : null;
-      const place = layout.places[index];
-      const group = place === undefined ? undefined : staged.groups[place.group];
+      const group = staged.groups[layout.places[index]?.group ?? -1];
+      const attention = attentions[index];
       assert(
-        place !== undefined && group !== undefined,
+        group !== undefined && attention !== undefined,
         `Cannot run layer ${index}: the KV pool has no layer for it`,
       );
-      const run = { layer, spec, index, place: place.layer, group, cache, staged, wanted };
-      delta = this.#layer(run, delta);
+      delta = this.#layer({ layer, spec, attention, group, staged, wanted }, delta);
     }
     if (delta !== null) device.add({ ...this.#rows, delta });
   }
@@ -155,7 +174,10 @@ export class DecoderLayers {
 
   /** x += delta, out = norm(x). */
   #norm(norm: NormWeights, delta: DeviceTensor | null, out: Activation | DeviceTensor): void {
-    this.#parts.device.norm({ ...this.#rows, out, ...norm, ...(delta !== null && { delta }) });
+    const { device } = this.#parts;
+    const { count, x } = this.#rows;
+    if (delta === null) device.norm({ count, x, out, ...norm });
+    else device.norm({ count, x, out, delta, ...norm });
   }
 
   /** Lets `run` add to `x`, or with a norm of its own returns the pending addend. */
@@ -176,42 +198,61 @@ export class DecoderLayers {
   }
 
   /** Keys and values of all rows go to the cache, their queries to `query`. */
-  #writeKeys({ layer, spec, index, place, group, cache, staged }: LayerRun): void {
-    const { device, buffers, rope } = this.#parts;
-    const { input, qkv, query } = buffers;
-    const { positions } = staged;
-    const { slots } = group;
+  #writeKeys({ layer, attention, group: { slots }, staged: { positions } }: LayerRun): void {
+    const { device, buffers } = this.#parts;
     const { count } = this.#rows;
-    const { heads, norm } = this.#parts.spec;
-    const sinks = this.#sinksOf(spec);
-    device.linear({ count, out: qkv, x: input, ...layer.qkv });
-    device.ropeKvWrite({
-      ...{ count, qkv, query, heads, cache, positions, slots },
-      ...{ layer: place, scaleLayer: index },
-      ...(rope !== null && { rope }),
-      ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
-      ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
-      normEpsilon: norm.epsilon,
-      ...(sinks !== null && {
-        sinkQuery: { out: sinks.query, positionMax: sinks.positionMax },
-      }),
-    });
+    device.linear({ count, out: buffers.qkv, x: buffers.input, ...layer.qkv });
+    device.ropeKvWrite({ count, positions, slots, ...attention.writeKeys });
   }
 
-  #attend({ spec, index, place, group, cache }: LayerRun): void {
-    const { device, buffers, streaming } = this.#parts;
-    const { query, attended } = buffers;
-    const { heads, attentionScale: scale, attentionSoftcap: softcap } = this.#parts.spec;
+  #attend({ attention, group: { batch } }: LayerRun): void {
     const { count } = this.#rows;
+    this.#parts.device.pagedAttention({ count, batch, ...attention.attend });
+  }
+
+  /** What each layer's attention is told with this pool. */
+  #attentionIn(cache: KvPool): readonly LayerAttention[] {
+    if (cache === this.#cache) return this.#attention;
+    const { spec, weights, layout } = this.#parts;
+    this.#attention = weights.layers.map((layer, index) => {
+      const [layerSpec, place] = [spec.layers[index], layout.places[index]];
+      assert(
+        layerSpec !== undefined && place !== undefined,
+        `Cannot run layer ${index}: the spec or the KV pool has none`,
+      );
+      return this.#attentionOf(layer, layerSpec, { cache, layer: place.layer, scaleLayer: index });
+    });
+    this.#cache = cache;
+    return this.#attention;
+  }
+
+  #attentionOf(
+    layer: LayerWeights,
+    spec: LayerSpec,
+    where: Pick<PagedAttentionInput, "cache" | "layer" | "scaleLayer">,
+  ): LayerAttention {
+    const { buffers, rope, streaming } = this.#parts;
+    const { heads, norm, attentionScale: scale, attentionSoftcap: softcap } = this.#parts.spec;
+    const { qkv, query, attended: out } = buffers;
     const window = layerWindow(spec, streaming);
     const sinks = this.#sinksOf(spec);
-    device.pagedAttention({
-      ...{ count, out: attended, query, heads, cache, batch: group.batch, scale },
-      ...{ layer: place, scaleLayer: index },
-      ...(window !== null && { window }),
-      ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
-      ...(softcap !== null && { softcap }),
-    });
+    return {
+      writeKeys: {
+        ...{ ...where, qkv, query, heads, normEpsilon: norm.epsilon },
+        ...(rope !== null && { rope }),
+        ...(layer.queryNorm !== null && { queryNorm: layer.queryNorm }),
+        ...(layer.keyNorm !== null && { keyNorm: layer.keyNorm }),
+        ...(sinks !== null && {
+          sinkQuery: { out: sinks.query, positionMax: sinks.positionMax },
+        }),
+      },
+      attend: {
+        ...{ ...where, out, query, heads, scale },
+        ...(window !== null && { window }),
+        ...(sinks !== null && { sinks: { tokens: sinks.tokens, query: sinks.query } }),
+        ...(softcap !== null && { softcap }),
+      },
+    };
   }
 
   #sinksOf(spec: LayerSpec): Sinks | null {
@@ -248,8 +289,8 @@ export class DecoderLayers {
       assert(scratch !== undefined, "Cannot run a layer: it has no scratch");
       const { activation: kind, gated } = feedForward;
       const { input: room, output: activated } = scratch;
-      const activate = { kind, gated, out: activated, scratch: room };
-      device.linearActivate({ count, x, ...weights.input, ...activate });
+      const { input } = weights;
+      device.linearActivate({ count, x, kind, gated, out: activated, scratch: room, ...input });
       device.linear({ count, out, x: activated, accumulate, ...weights.output });
       return;
     }

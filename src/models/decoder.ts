@@ -132,11 +132,7 @@ export class Decoder {
     }
     const { tokens } = staged;
     const contextLengthMax = this.paddedContext(staged.contextLengthMax, tokens, cache);
-    const groups = staged.groups.map((group) => ({
-      ...group,
-      batch: { ...group.batch, contextLengthMax },
-    }));
-    const padded = { ...staged, groups, contextLengthMax };
+    const padded = withContext(staged, contextLengthMax);
     this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
       this.#layers.run(padded, cache, this.#sampled);
       this.#runHead(tokens);
@@ -265,6 +261,16 @@ export class Decoder {
     this.#device.gatherRows({ count, out: gathered, x: wanted === null ? x : kept.x, indices });
     this.#device.norm({ count, out, x: gathered, ...finalNorm });
   }
+}
+
+/** The step as one whose longest context is this. */
+function withContext(staged: StagedStep, contextLengthMax: number): StagedStep {
+  if (staged.contextLengthMax === contextLengthMax) return staged;
+  const groups = staged.groups.map((group) => ({
+    ...group,
+    batch: { ...group.batch, contextLengthMax },
+  }));
+  return { ...staged, groups, contextLengthMax };
 }
 
 function areEqual(one: Int32Array, other: Int32Array): boolean {

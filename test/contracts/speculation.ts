@@ -20,7 +20,6 @@ import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 type Options = Pick<LoadOptions, "kvCache" | "scheduler" | "overlapSteps">;
 
 const blockTokens = 4;
-const newTokens = 40;
 
 /** How tokens are sampled: the state that a draft must neither see nor leave behind. */
 const samplings: Readonly<Record<string, GenerateOptions>> = {
@@ -55,10 +54,13 @@ export interface SpeculationContract {
   readonly networks?: number;
   /** How many of the recorded prompts are continued. Default: all. */
   readonly prompts?: number;
+  /** How long outputs are. Default: 40. */
+  readonly newTokens?: number;
 }
 
 /** What every device owes. */
 export function speculationContract(contract: SpeculationContract): void {
+  const { newTokens = 40 } = contract;
   describe.each(contract.fixtures)(`${contract.device} and %s, with drafts`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
     const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));

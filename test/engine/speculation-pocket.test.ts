@@ -37,7 +37,7 @@ afterAll(async () => {
 async function outputOf(llm: LLM, prompt: string, options: GenerateOptions) {
   const [result] = await llm.generate(prompt, {
     temperature: 0,
-    maxTokens: sized(60, 100),
+    maxTokens: sized(40, 100),
     ...options,
   });
   return (result?.completions ?? []).map(
