@@ -1,14 +1,16 @@
 /**
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
- *   [--kind lookup|redrafter] [--drafter FOLDER] [--width N] [--length N] [--fixed]
+ *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
+ *   [--only prose,schema]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
  * Width and length are those of the kind where they are not given. `--fixed`: all that is drafted
  * is verified; otherwise measured times decide how much.
  * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
- * `predicted`: the model's own output, given as its prediction. Runs from dist; prints JSON.
+ * `schema`: JSON by a schema, until it is complete; `predicted`: the model's own output, given as
+ * its prediction. `--only NAME,NAME`: these alone. Runs from dist; prints JSON.
  */
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
@@ -23,6 +25,7 @@ const { values: flags } = readFlags({
     width: { type: "number", min: 1 },
     length: { type: "number", min: 1 },
     fixed: { type: "boolean" },
+    only: { type: "string" },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
     quantization: { type: "string", default: "none" },
@@ -43,19 +46,36 @@ const TEXTS = {
   copy: `${rows.join("\n")}\n\nThe same again:\n${rows.slice(0, 2).join("\n")}\n`,
 };
 
+const bridge = {
+  type: "object",
+  properties: {
+    bridge_name: { type: "string", maxLength: 24 },
+    year_completed: { type: "integer", minimum: 1000, maximum: 2100 },
+    construction_material: { enum: ["steel", "stone", "concrete", "timber"] },
+    crosses_river: { type: "boolean" },
+  },
+  required: ["bridge_name", "year_completed", "construction_material", "crosses_river"],
+};
+const SCHEMA = { type: "array", items: bridge, minItems: 4, maxItems: 4 };
+
+/** By name: what constrains the output of a text. */
+const STRUCTURED = { schema: { json: SCHEMA } };
+TEXTS.schema = chat("List four bridges over the Orlen as JSON, with name, year and material.");
+
 async function load(speculative) {
   const { model, device, dtype, quantization } = flags;
   return await LLM.load(model, { device, dtype, quantization, speculative });
 }
 
 /** Seconds and tokens of some equal requests at once. */
-async function run(llm, { text, streams, prediction }) {
+async function run(llm, { text, streams, prediction, structuredOutput }) {
   const prompts = Array.from({ length: streams }, () => text);
   const before = llm.stats();
   const started = performance.now();
   const results = await llm.generate(prompts, {
     ...{ temperature: 0, maxTokens: flags.tokens, ignoreEos: true },
     ...(prediction !== undefined && { prediction }),
+    ...(structuredOutput !== undefined && { structuredOutput }),
   });
   const seconds = (performance.now() - started) / 1000;
   const steps = llm.stats().steps - before.steps;
@@ -89,6 +109,10 @@ async function compare(llms, task) {
   };
 }
 
+function isWanted(name) {
+  return flags.only === undefined || flags.only.split(",").includes(name);
+}
+
 const llms = {
   off: await load({ kind: "off" }),
   on: await load({
@@ -102,8 +126,11 @@ const llms = {
 const results = {};
 for (const streams of flags.streams) {
   for (const [name, text] of Object.entries(TEXTS)) {
-    results[`${name} ${streams}`] = await compare(llms, { text, streams });
+    if (!isWanted(name)) continue;
+    const structuredOutput = STRUCTURED[name];
+    results[`${name} ${streams}`] = await compare(llms, { text, streams, structuredOutput });
   }
+  if (!isWanted("predicted")) continue;
   const text = TEXTS.prose;
   const { outputs } = await run(llms.off, { text, streams: 1 });
   const prediction = outputs[0].text;

@@ -96,13 +96,16 @@ export class BatchWriter {
 
   /**
    * The edits of all rows, in parts as large as the device takes. Each is valid until the next one.
-   * Rows in `failures` have none; a row whose edits fail is added to them.
+   * Rows in `failures` have none; a row whose edits fail is added to them, and so are those behind
+   * drafted tokens of a sequence whose own row failed.
    */
   *edits(rows: readonly SamplingRow[], failures: Map<number, unknown>): Iterable<RowEdits> {
     const edits = this.#edits;
     edits.reset();
-    let first = 0;
+    let [first, own] = [0, 0];
     for (const [row, { sampling, awaitedTokens, drafted }] of rows.entries()) {
+      if (drafted === undefined) own = row;
+      else if (failures.has(own)) failures.set(row, failures.get(own));
       edits.beginRow();
       if (sampling.edits && !failures.has(row)) {
         try {
@@ -113,7 +116,13 @@ export class BatchWriter {
           failures.set(row, error);
         }
       }
-      if (row + 1 < rows.length && edits.entries < this.#entriesMax) continue;
+      const isLast = row + 1 === rows.length;
+      const isPart = isLast || edits.entries >= this.#entriesMax;
+      // Who takes a part may end in between; rows of a draft lie behind each other.
+      if (drafted !== undefined && (isPart || rows[row + 1]?.drafted === undefined)) {
+        sampling.comeBack();
+      }
+      if (!isPart) continue;
       yield edits.part(first);
       edits.reset();
       first = row + 1;

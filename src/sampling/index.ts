@@ -39,7 +39,8 @@
  *     char-set.ts           sets of characters
  *     lark-text.ts          literals of Lark
  *     grammar-cache.ts      compiled grammars for the next requests
- *     grammar-matcher.ts    follows a sequence through a grammar
+ *     sequence-grammar.ts   how far a sequence is in its grammar, and goes ahead behind drafts
+ *     grammar-matcher.ts    the matcher of one sequence
  *     grammar-library.ts    native/grammar by its C functions
  *
  * Invariant: works on token ids, never on text. Words and marks are token sequences.

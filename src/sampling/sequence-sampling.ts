@@ -1,11 +1,11 @@
 import { assert, EngineError, type Seed, seedFrom } from "#base";
 import { forbiddenNext } from "./bad-word-matcher.ts";
-import type { GrammarMatcher } from "./grammar/grammar-matcher.ts";
+import { type MatcherSource, SequenceGrammar } from "./grammar/sequence-grammar.ts";
 import type { LogitEdits } from "./logit-edits.ts";
 import type { LogprobRequest } from "./logprobs.ts";
 import { RequestSampling, type RequestSamplingOptions } from "./request-sampling.ts";
 import type { SamplingParams } from "./sampling-params.ts";
-import { ThinkingBudget } from "./thinking-budget.ts";
+import { ThinkingBudget, type ThinkingState } from "./thinking-budget.ts";
 import { TokenHistory } from "./token-history.ts";
 import { allow, allows, allowsOther, intersect, maskOf } from "./token-mask.ts";
 
@@ -17,7 +17,23 @@ interface OwnOptions {
    * Its matcher, or how to create it before the first token: waiting sequences cost nothing. Owned
    * from now on: disposed with the sequence.
    */
-  readonly matcher?: GrammarMatcher | (() => Promise<GrammarMatcher>) | null;
+  readonly matcher?: MatcherSource | null;
+}
+
+/** A drafted token that a sequence is behind, and its state before. */
+interface TokenAhead {
+  readonly token: number;
+  /** The grammar received it. */
+  readonly answers: boolean;
+  readonly answering: boolean;
+  readonly thinking: ThinkingState | null;
+}
+
+/** What a row's edits depend on beside the tokens before it. */
+interface RowState {
+  /** What the grammar allows; null: it does not constrain this token. */
+  readonly grammarMask: Uint32Array | null;
+  readonly awaitedTokens: number;
 }
 
 /** A sequence of a request with several, or the only one of a request. */
@@ -38,22 +54,13 @@ export class SequenceSampling {
   /** Kept only for penalties. */
   readonly #history: TokenHistory | null;
   readonly #generated: number[] = [];
-  readonly #createMatcher: (() => Promise<GrammarMatcher>) | null;
-  /** Null: there is no grammar, or its first mask was not prepared yet. */
-  #matcher: GrammarMatcher | null;
-  /** The grammar's mask at the next token; null before the first one. */
-  #grammarMask: Uint32Array | null = null;
+  /** Null: nothing constrains the output. */
+  readonly #grammar: SequenceGrammar | null;
   readonly #thinking: ThinkingBudget | null;
   /** The grammar accepted a token: there is no thinking from here on. */
   #answering = false;
-  /**
-   * Tokens of the answer that were not passed to the grammar yet: that may take as long as a mask.
-   */
-  #untold: number[] = [];
-  /** The mask is that of the next token. */
-  #prepared = false;
-  #terminated = false;
-  #disposed = false;
+  /** Drafted tokens that it is behind now, the oldest first. */
+  readonly #ahead: TokenAhead[] = [];
 
   constructor(options: SequenceSamplingOptions) {
     const request = "request" in options ? options.request : new RequestSampling(options);
@@ -61,8 +68,7 @@ export class SequenceSampling {
     this.#request = request;
     this.seed = seedFrom(options.seed);
     this.#history = request.penalizes ? new TokenHistory(request.promptTokens) : null;
-    this.#createMatcher = typeof matcher === "function" ? matcher : null;
-    this.#matcher = typeof matcher === "function" ? null : matcher;
+    this.#grammar = matcher === null ? null : new SequenceGrammar(matcher, request.vocabularySize);
     const { thinkingTokenBudget: budget } = request.params;
     this.#thinking =
       budget === null || request.thoughts === null
@@ -86,17 +92,17 @@ export class SequenceSampling {
 
   /** The structured output is complete and its end token was sampled: the sequence must end. */
   get terminated(): boolean {
-    return this.#terminated;
+    return this.#grammar?.terminated === true;
   }
 
   /** `prepare` is likely to take long. */
   get slow(): boolean {
-    return this.#matcher?.slow ?? false;
+    return this.#grammar?.slow === true;
   }
 
   /** There is a grammar, so `prepare` must be called before each token. */
   get constrained(): boolean {
-    return this.#createMatcher !== null || this.#matcher !== null;
+    return this.#grammar !== null;
   }
 
   /**
@@ -123,19 +129,17 @@ export class SequenceSampling {
     );
   }
 
+  /** Whether drafts of it can be verified: the grammar, where it has a say, can go ahead. */
+  get foresees(): boolean {
+    return this.#grammar === null || this.#thinks || this.#grammar.foresees;
+  }
+
   /** Records the sampled token. The grammar receives it with `prepare`. */
   accept(token: number): void {
-    if (!this.#isThought(token)) {
-      this.#answering = this.constrained;
-      if (this.#matcher !== null && !this.#terminated) {
-        this.#untold.push(token);
-        this.#terminated = this.#matcher.ends(token);
-      }
-    }
-    this.#prepared = false;
-    this.#generated.push(token);
-    this.#history?.add(token);
-    if (!this.#answering) this.#thinking?.accept(this.#generated);
+    assert(this.#ahead.length === 0, "Cannot accept a token behind drafted ones");
+    const isThought = this.#isThought(token);
+    if (!isThought) this.#grammar?.accept(token);
+    this.#take(token, isThought);
   }
 
   /**
@@ -144,24 +148,7 @@ export class SequenceSampling {
    * refuses a sampled token, and errors of its library.
    */
   async prepare(): Promise<void> {
-    if (!this.constrained || this.#thinks || this.#prepared) return;
-    this.#matcher ??= (await this.#createMatcher?.()) ?? null;
-    this.#grammarMask ??= new Uint32Array(Math.ceil(this.#request.vocabularySize / 32));
-    if (this.#disposed) {
-      this.dispose();
-      return;
-    }
-    for (const token of this.#untold.splice(0)) this.#tell(token);
-    await this.#matcher?.fillBitmask(this.#grammarMask);
-    this.#prepared = true;
-  }
-
-  #tell(token: number): void {
-    if (this.#matcher?.accept(token) !== false) return;
-    throw new EngineError(
-      "ENGINE_STEP_FAILED",
-      `Cannot continue: the grammar must allow the sampled token, it refuses token ${token}`,
-    );
+    if (!this.#thinks) await this.#grammar?.prepare();
   }
 
   /**
@@ -174,18 +161,26 @@ export class SequenceSampling {
       !this.looksBack || awaitedTokens === 0,
       "Cannot look back at tokens that are not sampled yet",
     );
+    const thinks = this.#thinks;
+    this.#writeRow(edits, {
+      grammarMask: thinks ? null : (this.#grammar?.mask ?? null),
+      awaitedTokens,
+    });
+  }
+
+  #writeRow(edits: LogitEdits, { grammarMask, awaitedTokens }: RowState): void {
     const forced = this.#thinking?.forced() ?? null;
     if (forced !== null && this.#thinks) {
       edits.mask().set(maskOf([forced], edits.wordsPerRow));
       return;
     }
-    const mask = this.#writeMask(edits);
+    const mask = this.#writeMask(edits, grammarMask);
     this.#writePenalties(edits);
     for (const { token, value } of this.params.logitBias) {
       edits.bias(token, value);
     }
     const forbidden = forbiddenNext(this.#generated, this.#request.badWords);
-    if (!this.#leavesOthers(mask, forbidden)) throw this.#deadEnd(mask);
+    if (!this.#leavesOthers(mask, forbidden)) throw this.#deadEnd(mask, grammarMask !== null);
     const stops = this.#mayEnd(awaitedTokens) ? [] : this.#request.stopTokens;
     // After a complete grammar only an end token is possible, which takes precedence over
     // minTokens.
@@ -196,26 +191,76 @@ export class SequenceSampling {
   }
 
   /**
-   * Writes the edits of the row behind drafted tokens, as if these had been sampled. Not for
-   * sequences with a grammar.
+   * Goes behind drafted tokens, as if these had been sampled: as far as the grammar allows them.
+   * Returns how many that are; `comeBack` leaves them. A path that begins as the last one did costs
+   * what it has more. Throws errors of the grammar.
+   */
+  goBehind(drafted: Int32Array): number {
+    let common = 0;
+    while (common < drafted.length && this.#ahead[common]?.token === drafted[common]) common++;
+    this.#leave(this.#ahead.length - common);
+    for (; common < drafted.length; common++) {
+      const token = drafted[common] ?? 0;
+      const isThought = this.#isThought(token);
+      const answers = this.#grammar !== null && !isThought;
+      if (answers && this.#grammar?.goBehind(token) !== true) break;
+      const thinking = this.#thinking?.save() ?? null;
+      this.#ahead.push({ token, answers, answering: this.#answering, thinking });
+      this.#take(token, isThought);
+    }
+    return common;
+  }
+
+  /** Leaves all drafted tokens: the next one is that behind the sampled tokens again. */
+  comeBack(): void {
+    this.#leave(this.#ahead.length);
+  }
+
+  /**
+   * Writes the edits of the row behind drafted tokens, and stays there until `comeBack`. Throws as
+   * `write` does, and where the grammar refuses the tokens or takes long.
    */
   writeBehind(drafted: Int32Array, edits: LogitEdits): void {
-    assert(!this.constrained, "Cannot draft what a grammar constrains");
-    const thinking = this.#thinking?.save();
-    for (const token of drafted) this.accept(token);
-    try {
-      this.write(edits);
-    } finally {
-      for (const token of drafted) this.#history?.remove(token);
-      this.#generated.length -= drafted.length;
-      if (thinking !== undefined) this.#thinking?.restore(thinking);
-    }
+    const reached = this.goBehind(drafted);
+    if (reached < drafted.length || !this.foresees) throw unforeseen();
+    const grammarMask = this.#thinks ? null : (this.#grammar?.lookAhead() ?? null);
+    this.#writeRow(edits, { grammarMask, awaitedTokens: 0 });
+  }
+
+  /**
+   * Tokens that spell what the grammar leaves no choice of, at most `most`. Others may spell it,
+   * too. Throws errors of the grammar.
+   */
+  forced(most: number): Int32Array {
+    const grammar = this.#thinks ? null : this.#grammar;
+    return grammar?.forced(most) ?? new Int32Array(0);
   }
 
   /** Releases the grammar's memory. */
   dispose(): void {
-    this.#disposed = true;
-    this.#matcher?.dispose();
+    this.#grammar?.dispose();
+  }
+
+  #take(token: number, isThought: boolean): void {
+    if (!isThought) this.#answering = this.constrained;
+    this.#generated.push(token);
+    this.#history?.add(token);
+    if (!this.#answering) this.#thinking?.accept(this.#generated);
+  }
+
+  /** Leaves the newest `count` drafted tokens. */
+  #leave(count: number): void {
+    let answers = 0;
+    for (let left = count; left > 0; left--) {
+      const last = this.#ahead.pop();
+      if (last === undefined) break;
+      if (last.answers) answers++;
+      this.#generated.pop();
+      this.#history?.remove(last.token);
+      this.#answering = last.answering;
+      if (last.thinking !== null) this.#thinking?.restore(last.thinking);
+    }
+    this.#grammar?.comeBack(answers);
   }
 
   /** The next token is a thinking token, which the grammar does not receive. */
@@ -242,9 +287,8 @@ export class SequenceSampling {
     return except.length < vocabularySize || new Set(except).size < vocabularySize;
   }
 
-  #writeMask(edits: LogitEdits): Uint32Array | null {
+  #writeMask(edits: LogitEdits, grammarMask: Uint32Array | null): Uint32Array | null {
     const { allowedMask, endTokenIds } = this.#request;
-    const grammarMask = this.#thinks ? null : this.#grammarMask;
     if (grammarMask === null && allowedMask === null) return null;
     const mask = edits.mask();
     mask.set(grammarMask ?? allowedMask ?? []);
@@ -269,10 +313,10 @@ export class SequenceSampling {
   }
 
   /** The error when no token may come next. */
-  #deadEnd(mask: Uint32Array | null): EngineError {
+  #deadEnd(mask: Uint32Array | null, isConstrained: boolean): EngineError {
     const { allowedMask, badWords } = this.#request;
     const wishes = [
-      ...(this.#grammarMask === null ? [] : ["the structured output"]),
+      ...(!isConstrained ? [] : ["the structured output"]),
       ...(allowedMask === null ? [] : ["allowedTokenIds"]),
       ...(badWords.length === 0 ? [] : ["badWords"]),
     ];
@@ -285,6 +329,14 @@ export class SequenceSampling {
       { param },
     );
   }
+}
+
+/** No request ends with it: the walk over a draft ends before such a row. */
+function unforeseen(): EngineError {
+  return new EngineError(
+    "ENGINE_STEP_FAILED",
+    "Cannot sample behind drafted tokens: the grammar must allow them, and its masks must be quick",
+  );
 }
 
 function emptyGrammar(): EngineError {

@@ -1,5 +1,5 @@
 /** With drafted tokens the engine gives the tokens that it gives without, however steps are made. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -14,6 +14,7 @@ import { type DraftSeed, Lookup, type TokenSource, type TokenTree, treeOf } from
 import { RowDrafter } from "../../src/engine/forward/row-drafter.ts";
 import { cpuThreads, sized } from "../support/full.ts";
 import { writeRandomDrafter, writeRandomMedusa } from "../support/random-drafter.ts";
+import { writeSmallTokenizer } from "../support/small-tokenizer.ts";
 import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
@@ -33,6 +34,40 @@ const samplings: Readonly<Record<string, GenerateOptions>> = {
   },
   "three at a time": { temperature: 1, seed: 5, n: 3 },
 };
+
+const record = {
+  type: "object",
+  properties: {
+    kind: { enum: ["road", "rail", "canal"] },
+    names: { type: "array", items: { type: "string", maxLength: 4 }, maxItems: 2 },
+    length: { type: "integer", minimum: 0, maximum: 999 },
+  },
+  required: ["kind", "names", "length"],
+} as const;
+const list = 'root ::= "<" item ("," item)* ">"\nitem ::= [a-c]+ "=" [0-9]+';
+
+/** Outputs that a grammar constrains (SP24, SP25). */
+const structured: Readonly<Record<string, GenerateOptions>> = {
+  "a JSON schema": { temperature: 0, structuredOutput: { json: record } },
+  "a JSON schema, with penalties, log-probabilities and no early end": {
+    ...{ temperature: 0.9, seed: 3, frequencyPenalty: 0.3, logprobs: 2, minTokens: 8 },
+    structuredOutput: { json: record },
+  },
+  "a regular expression": {
+    ...{ temperature: 1, topP: 0.95, seed: 4 },
+    structuredOutput: { regex: "(ab|cd){2,12}-[0-9]{3,9}" },
+  },
+  "one of some choices": {
+    ...{ temperature: 1, seed: 5 },
+    structuredOutput: { choice: ["the long way", "the longer way", "no way", "any"] },
+  },
+  "EBNF, three at a time": {
+    ...{ temperature: 1, seed: 6, n: 3 },
+    structuredOutput: { grammar: list },
+  },
+};
+/** One of them that runs on. */
+const open: GenerateOptions = { temperature: 0, structuredOutput: { grammar: list } };
 
 const modes: Readonly<Record<string, Options>> = {
   "in one batch": {},
@@ -66,6 +101,7 @@ export function speculationContract(contract: SpeculationContract): void {
     const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
     afterAll(() => rmSync(folder, { recursive: true }));
     const networks = writeDraftersFor(fixture, folder);
+    const modelPath = withTokenizer(fixture, folder);
     // Each text twice, so that there is something to look up: what follows the first time is
     // rarely what the model says the second time.
     const prompts = cases.slice(0, contract.prompts).map(({ prompt }) => ({
@@ -76,7 +112,7 @@ export function speculationContract(contract: SpeculationContract): void {
       options: Options & Pick<LoadOptions, "speculative">,
       run: (llm: LLM) => Promise<Result>,
     ): Promise<Result> {
-      await using llm = await LLM.load(fixturePath(fixture), {
+      await using llm = await LLM.load(modelPath, {
         device: contract.device,
         ...(contract.cuda !== undefined && { cuda: contract.cuda }),
         dtype: "float32",
@@ -136,6 +172,16 @@ export function speculationContract(contract: SpeculationContract): void {
       }
     });
 
+    test.for(modesHere)("[SP24] structured outputs %s", async ([, options]) => {
+      await both(options, async (llm) => {
+        const results: unknown[] = [];
+        for (const sampling of Object.values(structured)) {
+          results.push(await generate(llm, prompts, { maxTokens: newTokens, ...sampling }));
+        }
+        return results;
+      });
+    });
+
     test.for(networks.map((network) => [network.kind, network] as const))(
       "[SP1] %s with random weights drafts, and nothing changes",
       async ([, network]) => {
@@ -179,8 +225,9 @@ export function speculationContract(contract: SpeculationContract): void {
       await both({ kvCache: { blockTokens } }, async (llm) => {
         const results: unknown[] = [];
         for (const prompt of [...prompts, ...prompts]) {
-          const found = await generate(llm, [prompt], { maxTokens: newTokens, temperature: 0 });
-          results.push(found);
+          for (const sampling of [{ temperature: 0 }, open]) {
+            results.push(await generate(llm, [prompt], { maxTokens: newTokens, ...sampling }));
+          }
         }
         return results;
       });
@@ -198,7 +245,7 @@ export function speculationContract(contract: SpeculationContract): void {
           const all = [...prompts, ...prompts, ...prompts];
           const results = await generate(llm, all, { maxTokens: newTokens, temperature: 0 });
           ({ preemptions } = llm.stats());
-          return results;
+          return [results, await generate(llm, all, { maxTokens: newTokens, ...open })];
         });
         expect(preemptions).toBeGreaterThan(0);
       },
@@ -208,7 +255,8 @@ export function speculationContract(contract: SpeculationContract): void {
       await both({}, async (llm) => {
         const lengths = prompts.map(async (prompt, place) => {
           await new Promise((resolve) => setTimeout(resolve, 3 * place));
-          return generate(llm, [prompt], { maxTokens: 5 + 7 * place, temperature: 0 });
+          const sampling = place % 2 === 0 ? { temperature: 0 } : open;
+          return generate(llm, [prompt], { maxTokens: 5 + 7 * place, ...sampling });
         });
         const controller = new AbortController();
         const aborted = generate(llm, prompts, { maxTokens: 400, signal: controller.signal });
@@ -231,6 +279,10 @@ export function speculationContract(contract: SpeculationContract): void {
         }
         for (let maxTokens = 1; maxTokens < 20; maxTokens++) {
           results.push(await generate(llm, prompts, { maxTokens, temperature: 0 }));
+          results.push(await generate(llm, prompts, { maxTokens, ...open }));
+        }
+        for (const stop of ["=", ",a", ">"]) {
+          results.push(await generate(llm, prompts, { maxTokens: newTokens, stop, ...open }));
         }
         return results;
       });
@@ -238,7 +290,21 @@ export function speculationContract(contract: SpeculationContract): void {
   });
 }
 
-/** A drafter with random weights for a recorded model. */
+/** A recorded model that has a tokenizer, too, which grammars need. */
+function withTokenizer(fixture: string, folder: string): string {
+  const source = fixturePath(fixture);
+  for (const name of readdirSync(source)) symlinkSync(join(source, name), join(folder, name));
+  writeSmallTokenizer(folder, vocabularyOf(fixture));
+  return folder;
+}
+
+function vocabularyOf(fixture: string): number {
+  const config: { vocab_size: number } = JSON.parse(
+    readFileSync(join(fixturePath(fixture), "config.json"), "utf8"),
+  );
+  return config.vocab_size;
+}
+
 /** Networks with random weights for a fixture, in folders of their own. */
 function writeDraftersFor(fixture: string, folder: string) {
   const config: unknown = JSON.parse(

@@ -6,11 +6,16 @@ export function pretendMatcher(replaced: Partial<GrammarMatcher> = {}): GrammarM
     fillBitmask: async (row) => {
       row.fill(0xffffffff);
     },
+    fillAhead: (row) => {
+      row.fill(0xffffffff);
+    },
+    forced: () => new Int32Array(0),
     accept: () => true,
     rollback: () => {},
     isTerminated: () => false,
     ends: () => false,
     slow: false,
+    quick: true,
     dispose: () => {},
     ...replaced,
   };

@@ -22,7 +22,7 @@ use matcher::{Failure, Matcher};
 use vocabulary::Vocabulary;
 
 /// Version of this interface; the caller checks that it matches its own.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// The caller's buffer for an error message.
 #[repr(C)]
@@ -196,6 +196,19 @@ pub extern "C" fn perigee_matcher_rollback(
     error: &ErrorText,
 ) -> i64 {
     counted(error, || matcher.rollback(count as usize).map(|()| 0))
+}
+
+/// Writes tokens, at most `room`, that spell the text which alone may come next. Returns their
+/// number, or -1 or -2. Other tokens may spell it, too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perigee_matcher_forced(
+    matcher: &mut Matcher,
+    tokens: *mut u32,
+    room: u32,
+    error: &ErrorText,
+) -> i64 {
+    let tokens = unsafe { std::slice::from_raw_parts_mut(tokens, room as usize) };
+    counted(error, || matcher.forced(tokens))
 }
 
 #[unsafe(no_mangle)]

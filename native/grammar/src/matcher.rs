@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use llguidance::api::StopReason;
 
 use crate::memory;
+use crate::vocabulary::SPECIAL;
 
 /// Why a matcher failed.
 pub enum Failure {
@@ -112,6 +113,25 @@ impl Matcher {
         let taken = if self.ended { count - 1 } else { count };
         self.ended = false;
         self.metered(|inner| inner.rollback(taken))
+    }
+
+    /// Writes tokens that spell the text which alone may come next, longest tokens first. Returns
+    /// their number. The matcher stays as it is: a copy of it looks ahead, since the parser would
+    /// keep an error that it meets there.
+    pub fn forced(&mut self, tokens: &mut [u32]) -> Result<i64, Failure> {
+        if self.ended || self.inner.stop_reason() != StopReason::NotStopped {
+            return Ok(0);
+        }
+        let text = self.metered(|inner| {
+            let mut ahead = inner.clone();
+            Ok::<_, String>(ahead.compute_ff_bytes())
+        })?;
+        let plain = text.split(|&byte| byte == SPECIAL).next().unwrap_or(&[]);
+        let env = self.inner.tok_env().map_err(error_of)?;
+        let found = env.tok_trie().greedy_tokenize(plain);
+        let count = found.len().min(tokens.len());
+        tokens[..count].copy_from_slice(&found[..count]);
+        Ok(count as i64)
     }
 
     fn failure_or<T>(&self, value: T) -> Result<T, Failure> {

@@ -10,7 +10,7 @@ pub struct Vocabulary {
 }
 
 /// The byte by which llguidance marks special tokens; it never occurs in UTF-8.
-const SPECIAL: u8 = 0xff;
+pub const SPECIAL: u8 = 0xff;
 
 impl Vocabulary {
     pub fn new(bytes: &[u8], ends: &[u32], stops: &[u32]) -> Result<Self, String> {

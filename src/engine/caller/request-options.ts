@@ -59,10 +59,11 @@ export async function checkOptions(
 
 /** What is drafted for the request, and what its prediction is. */
 async function draftsOf(
-  { speculative: wanted, prediction }: SamplingParams,
+  params: SamplingParams,
   { text, drafts: loaded, contextTokensMax }: OptionScope,
   signal: AbortSignal | undefined,
 ): Promise<Pick<EngineRequest, "draftShape" | "predictedTokenIds">> {
+  const { speculative: wanted, prediction } = params;
   const own: WantedDrafts = typeof wanted === "boolean" ? {} : wanted;
   // A prediction is a text to look up in.
   const usual = prediction === null ? loaded[0]?.kind : "lookup";
@@ -72,8 +73,13 @@ async function draftsOf(
   if (wanted === false || found === null) return { draftShape: null, predictedTokenIds: null };
   const ids = prediction === null ? null : await text.encode(prediction, signal);
   const { lengthMax, width } = found;
+  // What a grammar forces is as likely to be right as what is found by lookup.
+  const forced = draftsOfKind(loaded, "lookup")?.lengthMax ?? lengthMax;
   return {
-    draftShape: { kind: found.kind, length: own.length ?? lengthMax, width: own.width ?? width },
+    draftShape: {
+      ...{ kind: found.kind, length: own.length ?? lengthMax, width: own.width ?? width },
+      ...(params.structuredOutput !== null && { forcedMax: own.length ?? forced }),
+    },
     // More than a sequence can have is never reached.
     predictedTokenIds: ids === null ? null : Int32Array.from(ids).slice(0, contextTokensMax),
   };

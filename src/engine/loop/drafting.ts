@@ -17,8 +17,22 @@ type DraftCounts = Pick<
 interface Drafted {
   readonly sequence: Sequence;
   readonly task: SequenceTask;
-  readonly acceptance: SequenceAcceptance;
+  /** By kind of drafts. */
+  readonly acceptances: Map<string, SequenceAcceptance>;
 }
+
+/** A draft that a step may verify. */
+interface Offer {
+  readonly known: Drafted;
+  /** Its drafted tokens. */
+  readonly nodes: number;
+}
+
+/**
+ * Masks of grammars behind drafted tokens that one step makes at most. One takes some 50 µs, and
+ * never more than a ms: slow grammars have no drafts.
+ */
+const MASKS_MAX = 128;
 
 export interface DraftingParts {
   readonly scheduler: Pick<Scheduler, "propose">;
@@ -76,53 +90,69 @@ export class Drafting {
   grown({ sequence, tokenIds }: SequenceUpdate, task: SequenceTask, result?: ItemResult): void {
     const { drafter } = task;
     if (drafter === null) return;
-    const known = this.#knownOf(sequence, task, drafter.kind);
+    const known = this.#knownOf(sequence, task);
     const { drafted = 0, draft: made = null } = result ?? {};
     if (drafted > 0) {
       const accepted = tokenIds.length - 1;
       const { draft: tree } = task;
       assert(tree !== null, "Cannot count a draft that is not there");
       const firstBranch = drafter.likelyTokens;
-      known.acceptance.verified({ tree, firstBranch, drafted, tokenIds });
+      const acceptance = this.#acceptanceOf(known, drafter.kind);
+      acceptance.verified({ tree, firstBranch, drafted, tokenIds });
       drafter.verified(drafted, accepted);
       const depths = tree.depths.subarray(0, 1 + drafted);
       this.#count({ drafted, accepted, depth: Math.max(...depths) });
     }
-    task.draft = sequence.finished ? null : drafter.next(sequence, made);
-    if (this.#policy === null) this.#propose(known, (task.draft?.tokens.length ?? 1) - 1);
+    const { sampling } = task;
+    const goesOn = !sequence.finished && sampling !== null;
+    task.draft = goesOn ? drafter.next(sequence, made, sampling) : null;
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */
   allot(): void {
-    if (this.#policy === null || this.#drafted.size === 0) return;
+    if (this.#drafted.size === 0) return;
     const all = this.#running();
     const sequences = Math.max(this.#sequences, all.length);
-    const offers: Drafted[] = [];
-    const survivals: Float64Array[] = [];
-    let network = false;
+    const offers: Offer[] = [];
     for (const known of all) {
-      const { draft, drafter } = known.task;
-      if (draft === null || drafter === null || draft.tokens.length === 1) continue;
-      offers.push(known);
-      survivals.push(known.acceptance.survivals(draft, drafter.likelyTokens));
-      if (drafter.whole !== null) network = true;
+      const nodes = (known.task.draft?.tokens.length ?? 1) - 1;
+      if (nodes > 0) offers.push({ known, nodes });
     }
-    const nodes = this.#policy.allot(survivals, { sequences, network });
-    offers.forEach((known, place) => {
-      this.#propose(known, nodes[place] ?? 0);
+    const wanted = this.#wanted(offers, sequences);
+    let masks = MASKS_MAX;
+    offers.forEach(({ known }, place) => {
+      const isConstrained = known.task.sampling?.constrained === true;
+      const nodes = Math.min(wanted[place] ?? 0, isConstrained ? masks : Number.POSITIVE_INFINITY);
+      if (isConstrained) masks -= nodes;
+      this.#propose(known, nodes);
     });
-    if (this.#policy.looks(this.#drafts > 0)) this.#look(this.#policy, all, sequences);
+    if (this.#policy?.looks(this.#drafts > 0) === true) this.#look(this.#policy, all, sequences);
+  }
+
+  /** How many nodes of each draft are worth their rows. */
+  #wanted(offers: readonly Offer[], sequences: number): readonly number[] {
+    if (this.#policy === null) return offers.map(({ nodes }) => nodes);
+    let network = false;
+    const survivals = offers.map(({ known }) => {
+      const { draft, drafter } = known.task;
+      assert(draft !== null && drafter !== null, "Cannot weigh a draft that is not there");
+      if (drafter.whole?.kind === drafter.kind) network = true;
+      const acceptance = this.#acceptanceOf(known, drafter.kind);
+      return acceptance.survivals(draft, drafter.likelyTokens);
+    });
+    return this.#policy.allot(survivals, { sequences, network });
   }
 
   /** Decides whether a network drafts behind the next steps. */
   #look(policy: DraftPolicy, all: readonly Drafted[], sequences: number): void {
     const wanting: SequenceDrafter[] = [];
     const expected: Float64Array[] = [];
-    for (const { task, acceptance } of all) {
-      const whole = task.drafter?.whole ?? null;
-      if (whole === null || task.drafter === null) continue;
-      wanting.push(task.drafter);
-      expected.push(acceptance.survivals(whole, whole.firstBranch));
+    for (const known of all) {
+      const { drafter } = known.task;
+      const whole = drafter?.whole ?? null;
+      if (whole === null || drafter === null) continue;
+      wanting.push(drafter);
+      expected.push(this.#acceptanceOf(known, whole.kind).survivals(whole, whole.firstBranch));
     }
     if (wanting.length === 0) return;
     const nodes = policy.drafts(expected, sequences);
@@ -150,14 +180,20 @@ export class Drafting {
     return found;
   }
 
-  #knownOf(sequence: Sequence, task: SequenceTask, kind: string): Drafted {
-    const known = this.#drafted.get(sequence);
+  #knownOf(sequence: Sequence, task: SequenceTask): Drafted {
+    const known = this.#drafted.get(sequence) ?? { sequence, task, acceptances: new Map() };
+    this.#drafted.set(sequence, known);
+    return known;
+  }
+
+  #acceptanceOf({ acceptances }: Drafted, kind: string): SequenceAcceptance {
+    const known = acceptances.get(kind);
     if (known !== undefined) return known;
     const rates = this.#kinds.get(kind) ?? new KindAcceptance();
     this.#kinds.set(kind, rates);
-    const drafted = { sequence, task, acceptance: new SequenceAcceptance(rates) };
-    this.#drafted.set(sequence, drafted);
-    return drafted;
+    const acceptance = new SequenceAcceptance(rates);
+    acceptances.set(kind, acceptance);
+    return acceptance;
   }
 
   #propose({ sequence, task }: Drafted, nodes: number): void {

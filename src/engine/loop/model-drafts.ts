@@ -31,7 +31,7 @@ export class ModelDrafts implements SequenceDrafter {
     this.kind = kind;
     this.#shape = shape;
     this.#allowed = shape;
-    this.whole = { depths: wholeDepths(shape), firstBranch: shape.length };
+    this.whole = { kind, depths: wholeDepths(shape), firstBranch: shape.length };
   }
 
   get likelyTokens(): number {

@@ -1,3 +1,4 @@
+import type { SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
 import type { DraftShape, TokenTree } from "#speculative";
 
@@ -6,6 +7,8 @@ export const TREE_NODES_MAX = 64;
 
 /** The largest draft of a network. */
 export interface WholeDraft {
+  /** What drafts. */
+  readonly kind: string;
   /** [nodes]: depths, the root's first, in the order of the tree. */
   readonly depths: Int32Array;
   /** Drafted tokens of the likeliest continuation. */
@@ -14,7 +17,7 @@ export interface WholeDraft {
 
 /** Drafts the tokens of one sequence, and remembers how well that went. */
 export interface SequenceDrafter {
-  /** What drafts: sequences of one kind learn from each other's acceptance. */
+  /** What made the last draft: sequences of one kind learn from each other's acceptance. */
   readonly kind: string;
   /** What a network makes for it, at most; null: no network drafts for it. */
   readonly whole: WholeDraft | null;
@@ -29,9 +32,9 @@ export interface SequenceDrafter {
   begin(): DraftShape | null;
   /**
    * What may follow the sequence's newest token, the root; null: nothing is likely. `made`: by the
-   * model's drafter.
+   * model's drafter. `sampling` is that of the sequence, behind its newest token.
    */
-  next(sequence: Sequence, made: TokenTree | null): TokenTree | null;
+  next(sequence: Sequence, made: TokenTree | null, sampling: SequenceSampling): TokenTree | null;
   /**
    * Most nodes that a network drafts behind steps that begin from now on; 0: none. Default: as many
    * as there are in its whole draft.

@@ -70,6 +70,7 @@ export {
   type StepMessage,
   type StepOutput,
   type ToEngine,
+  type WantedShape,
   type WireError,
 } from "./protocol.ts";
 export type {

@@ -66,6 +66,8 @@ export interface EngineRequest {
 /** How much may be drafted, and by what. */
 export interface WantedShape extends DraftShape {
   readonly kind: DraftKind;
+  /** Most tokens of a draft that a grammar forces. Default: as many as of others. */
+  readonly forcedMax?: number;
 }
 
 /** One prompt whose last hidden states are wanted. */

@@ -47,10 +47,12 @@ export interface GrammarLibrary {
   grammarBytes(grammar: unknown): number;
   freeGrammar(grammar: unknown): void;
   createMatcher(grammar: unknown): unknown;
-  /** Returns the work of the mask. Throws GrammarFailure, as `accept` and `rollback` do. */
+  /** Returns the work of the mask. Throws GrammarFailure, as the functions below do. */
   fillMask(matcher: unknown, mask: Uint32Array): number;
   accept(matcher: unknown, token: number): boolean;
   rollback(matcher: unknown, count: number): void;
+  /** Writes the tokens of the text that alone may follow. Returns how many there are. */
+  forced(matcher: unknown, tokens: Int32Array): number;
   freeMatcher(matcher: unknown): void;
 }
 
@@ -67,7 +69,7 @@ export class GrammarFailure extends Error {
 }
 
 /** The ABI version in native/grammar/src/lib.rs. */
-const abi = 2;
+const abi = 3;
 const errorBytes = 2_048;
 
 const extensions: Readonly<Record<string, string>> = { darwin: "dylib", win32: "dll" };
@@ -200,6 +202,7 @@ function functionsOf(handle: LibraryHandle) {
     fillMask: native("matcher_mask", "int64_t", "void *", "void *", count, error),
     accept: native("matcher_accept", "int64_t", "void *", count, error),
     rollback: native("matcher_rollback", "int64_t", "void *", count, error),
+    forced: native("matcher_forced", "int64_t", "void *", "void *", count, error),
     freeMatcher: native("matcher_free", "void", "void *"),
   };
 }
@@ -239,6 +242,8 @@ function bind(handle: LibraryHandle): GrammarLibrary {
     rollback: (matcher, count) => {
       checked(Number(native.rollback(matcher, count, reason.struct)));
     },
+    forced: (matcher, tokens) =>
+      checked(Number(native.forced(matcher, tokens, tokens.length, reason.struct))),
   };
 }
 
