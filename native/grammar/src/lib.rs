@@ -12,6 +12,7 @@ mod grammar;
 mod guard;
 mod matcher;
 mod memory;
+mod spelling;
 mod vocabulary;
 
 use std::ffi::c_char;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use llguidance::api::StopReason;
 
 use crate::memory;
+use crate::spelling::spell;
 use crate::vocabulary::SPECIAL;
 
 /// Why a matcher failed.
@@ -115,9 +116,9 @@ impl Matcher {
         self.metered(|inner| inner.rollback(taken))
     }
 
-    /// Writes tokens that spell the text which alone may come next, longest tokens first. Returns
-    /// their number. The matcher stays as it is: a copy of it looks ahead, since the parser would
-    /// keep an error that it meets there.
+    /// Writes tokens that spell the text which alone may come next. Returns their number. The
+    /// matcher stays as it is: a copy of it looks ahead, since the parser would keep an error that
+    /// it meets there.
     pub fn forced(&mut self, tokens: &mut [u32]) -> Result<i64, Failure> {
         if self.ended || self.inner.stop_reason() != StopReason::NotStopped {
             return Ok(0);
@@ -128,7 +129,7 @@ impl Matcher {
         })?;
         let plain = text.split(|&byte| byte == SPECIAL).next().unwrap_or(&[]);
         let env = self.inner.tok_env().map_err(error_of)?;
-        let found = env.tok_trie().greedy_tokenize(plain);
+        let found = spell(env.tok_trie(), plain);
         let count = found.len().min(tokens.len());
         tokens[..count].copy_from_slice(&found[..count]);
         Ok(count as i64)

@@ -19,8 +19,8 @@ export interface GrammarMatcher {
   /** Removes the last `count` tokens; with them, an error that came behind them. */
   rollback(count: number): void;
   /**
-   * Tokens that spell the text which alone may come next, at most `most`; the longest tokens first.
-   * Others may spell it, too. None where more than one text may come, or the end.
+   * Tokens that spell the text which alone may come next, at most `most`, about as the tokenizer
+   * does; others may spell it, too. None where more than one text may come, or the end.
    */
   forced(most: number): Int32Array;
   /** A stop token was accepted: the output is complete. */
