@@ -18,6 +18,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "speculative.model": "speculative-model",
     "speculative.lengthMax": "speculative-length-max",
     "speculative.width": "speculative-width",
+    "speculative.earlierBytes": "speculative-earlier-bytes",
     "speculative.adaptive": "speculative-adaptive",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",

@@ -4,6 +4,7 @@
  *
  *   token-tree.ts     drafts of one sequence, and the path that sampled tokens confirm
  *   lookup.ts         drafts that are looked up in texts: no weights
+ *   earlier-outputs.ts  outputs of earlier requests, to look up in, apart by scope
  *   draft-length.ts   how much to draft of one sequence
  *   acceptance.ts     how likely drafted tokens are to be accepted
  *   step-costs.ts     how long steps take
@@ -15,7 +16,14 @@
 export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape } from "./draft-length.ts";
 export type { Drafter, DraftSeed } from "./drafter.ts";
-export { Lookup, LookupSource, LookupText, type TokenSource } from "./lookup.ts";
+export { EarlierOutputs } from "./earlier-outputs.ts";
+export {
+  type EarlierLookup,
+  Lookup,
+  LookupSource,
+  LookupText,
+  type TokenSource,
+} from "./lookup.ts";
 export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
 export { CostLine, StepCosts, type StepSize } from "./step-costs.ts";
 export {

@@ -5,6 +5,7 @@
  */
 import { intAt } from "#base";
 import type { DraftShape } from "./draft-length.ts";
+import type { EarlierMatch } from "./earlier-outputs.ts";
 
 /** Tokens of a match that are hashed: shorter matches are not found. */
 const gramTokens = 2;
@@ -158,20 +159,31 @@ export class LookupText {
   }
 }
 
+/** What outputs of earlier requests have behind the end of `tail`, at most `most` tokens. */
+export type EarlierLookup = (tail: Int32Array, most: number) => EarlierMatch | null;
+
 /**
  * What all sequences of a request look up in: their prompt, and what their output is predicted to
- * be. Each text is indexed once, at the first draft, however many sequences there are.
+ * be. Each text is indexed once, at the first draft, however many sequences there are. Outputs of
+ * earlier requests are indexed already.
  */
 export class LookupSource {
   readonly promptLength: number;
   readonly #promptTokens: Int32Array;
   readonly #predictedTokens: Int32Array | null;
+  /** Null: there are none to look up in. */
+  readonly earlier: EarlierLookup | null;
   #prompt: LookupText | null = null;
   #predicted: LookupText | null = null;
 
-  /** Both are shared, and must not change any more. */
-  constructor(promptTokens: Int32Array, predictedTokens: Int32Array | null = null) {
+  /** The arrays are shared, and must not change any more. */
+  constructor(
+    promptTokens: Int32Array,
+    predictedTokens: Int32Array | null = null,
+    earlier: EarlierLookup | null = null,
+  ) {
     this.promptLength = promptTokens.length;
+    this.earlier = earlier;
     this.#promptTokens = promptTokens;
     this.#predictedTokens = predictedTokens;
   }
@@ -197,10 +209,16 @@ export class Lookup {
   readonly #ownStart: number;
   /** Where the prediction goes on, if the output has followed it so far. */
   #predictedNext = 0;
+  #isEarlier = false;
 
   constructor(source: LookupSource) {
     this.#source = source;
     this.#ownStart = Math.max(0, source.promptLength - matchTokensMax);
+  }
+
+  /** Whether the likeliest continuation of the last draft is from an earlier output. */
+  get isEarlier(): boolean {
+    return this.#isEarlier;
   }
 
   /**
@@ -237,6 +255,12 @@ export class Lookup {
     const given = prompt.find(tail, 0);
     if (expected !== null) this.#predictedNext = expected.next;
     const longest = Math.max(own?.matched ?? 0, given?.matched ?? 0);
+    const nearest = Math.max(longest, expected?.matched ?? 0);
+    // The sequence itself and its prediction are the better sources of equally long matches.
+    const isOpen = nearest < matchTokensMax;
+    const earlier = isOpen ? (this.#source.earlier?.(tail, most) ?? null) : null;
+    this.#isEarlier = earlier !== null && earlier.matched > nearest;
+    if (earlier !== null && this.#isEarlier) return earlier.tokens;
     if (predicted !== null && expected !== null && expected.matched >= longest) {
       return predicted.from(expected.next, most, false);
     }

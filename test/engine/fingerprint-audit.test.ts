@@ -109,6 +109,9 @@ const keeping: Readonly<Record<string, Change>> = {
   "speculative.kind": { to: { "speculative.kind": "lookup" } },
   "speculative.model": { to: { "speculative.kind": "redrafter", "speculative.model": drafter } },
   "speculative.adaptive": { to: { "speculative.kind": "lookup", "speculative.adaptive": false } },
+  "speculative.earlierBytes": {
+    to: { "speculative.kind": "lookup", "speculative.earlierBytes": 2 ** 20 },
+  },
   "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
   "speculative.width": {
     to: { "speculative.kind": "redrafter", "speculative.model": drafter, "speculative.width": 3 },

@@ -65,6 +65,41 @@ describe("[SP1] a stop string inside of confirmed tokens", () => {
   });
 });
 
+describe("[SP26] outputs of earlier requests", () => {
+  const prompt = "The lighthouse keeper wrote in his book:";
+  let llm: LLM;
+  beforeAll(async () => {
+    llm = await load({ kind: "lookup", earlierBytes: 2 ** 20 });
+  });
+  afterAll(() => llm.close());
+
+  /** Steps of a run, whose output must be that of a plain one. */
+  async function stepsOf(options: GenerateOptions): Promise<number> {
+    const before = llm.stats().steps;
+    const found = await outputOf(llm, prompt, options);
+    const { speculative: _, ...alike } = options;
+    expect(found).toEqual(await outputOf(plain, prompt, alike));
+    return llm.stats().steps - before;
+  }
+
+  test("save steps of the same client, and of no other one", async () => {
+    const first = await stepsOf({ cacheSalt: "one" });
+    expect(await stepsOf({ cacheSalt: "one" })).toBeLessThan(first / 2);
+    // Requests with another salt, or none, take the steps of the first one.
+    for (const options of [{ cacheSalt: "two" }, { cacheSalt: "one " }, {}]) {
+      expect(await stepsOf(options)).toBe(first);
+    }
+  });
+
+  test("are not kept of requests without drafts, nor used for them", async () => {
+    const options = { cacheSalt: "three" };
+    const undrafted = await stepsOf({ ...options, speculative: false });
+    const first = await stepsOf(options);
+    expect(await stepsOf(options)).toBeLessThan(first);
+    expect(await stepsOf({ ...options, speculative: false })).toBe(undrafted);
+  });
+});
+
 describe("[SP4] a prediction", () => {
   test("of the whole output makes it in a tenth of the steps", async () => {
     const [whole] = await outputOf(plain, "Write a story:", { maxTokens: 200 });

@@ -7,7 +7,7 @@ export class LookupDrafts implements SequenceDrafter {
   readonly #lookup: Lookup;
   readonly #width: number;
   readonly #length: DraftLength;
-  readonly kind: string;
+  readonly #kind: string;
   readonly whole = null;
   /** Tokens of the last draft's first continuation. */
   #first = 0;
@@ -16,10 +16,14 @@ export class LookupDrafts implements SequenceDrafter {
 
   /** `kind`: texts of one kind are about as likely to be repeated. */
   constructor(kind: string, lookup: Lookup, { length, width }: DraftShape) {
-    this.kind = kind;
+    this.#kind = kind;
     this.#lookup = lookup;
     this.#width = width;
     this.#length = new DraftLength(length);
+  }
+
+  get kind(): string {
+    return this.#lookup.isEarlier ? "earlier" : this.#kind;
   }
 
   get likelyTokens(): number {

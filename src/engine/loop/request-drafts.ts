@@ -1,39 +1,72 @@
 /** How a request's tokens are drafted. */
 import type { EngineRequest, WantedShape } from "#engine/protocol";
-import { Lookup, LookupSource } from "#speculative";
+import { scopeKey } from "#kvcache";
+import type { Sequence } from "#scheduler";
+import { type EarlierLookup, type EarlierOutputs, Lookup, LookupSource } from "#speculative";
 import { GrammarDrafts } from "./grammar-drafts.ts";
 import { LookupDrafts } from "./lookup-drafts.ts";
 import { ModelDrafts } from "./model-drafts.ts";
 import type { SequenceDrafter } from "./sequence-drafter.ts";
 
+/** What drafts of all requests share. */
+export interface DraftSources {
+  /** Most drafted tokens on a path of a tree; 0: drafts are chains. */
+  readonly treePathMax: number;
+  /** Outputs of earlier requests, by scope. Default: none are kept. */
+  readonly earlierOutputs?: EarlierOutputs | null;
+}
+
+/** Tokens of a prompt's end that are kept with an output: its first tokens follow these. */
+const PROMPT_END_TOKENS = 32;
+
 /**
- * Makes the drafter of each sequence of a request. `treePathMax`: most drafted tokens on a path of
- * a tree; 0: drafts are chains. Null: nothing is drafted, as for searches.
+ * Makes the drafter of each sequence of a request. Null: nothing is drafted, as for searches.
  */
 export function drafterMaker(
   request: EngineRequest,
-  treePathMax: number,
+  sources: DraftSources,
 ): (() => SequenceDrafter) | null {
   const { params, draftShape: wanted } = request;
   if (params.beamWidth !== null || wanted === null) return null;
-  const make = openDrafterMaker(request, wanted, treePathMax);
+  const make = openDrafterMaker(request, wanted, sources);
   if (params.structuredOutput === null) return make;
   return () => new GrammarDrafts(make(), wanted.forcedMax ?? wanted.length);
 }
 
+/**
+ * Keeps what a sequence said, for later requests of its scope alone: salts keep apart what is
+ * drafted as they keep apart what is cached, so that no one's speed tells of another's output.
+ */
+export function keepOutput(
+  { cacheSalt, promptTokenIds }: EngineRequest,
+  { tokens }: Sequence,
+  { earlierOutputs = null }: DraftSources,
+): void {
+  if (earlierOutputs === null || tokens.length === promptTokenIds.length) return;
+  const start = Math.max(0, promptTokenIds.length - PROMPT_END_TOKENS);
+  earlierOutputs.add(scopeOf(cacheSalt), tokens.view(start, tokens.length));
+}
+
+function scopeOf(cacheSalt: string | null): string {
+  return scopeKey({ loraId: null, cacheSalt });
+}
+
 /** The same without a grammar. */
 function openDrafterMaker(
-  { promptTokenIds, predictedTokenIds }: EngineRequest,
+  { promptTokenIds, predictedTokenIds, cacheSalt }: EngineRequest,
   wanted: WantedShape,
-  treePathMax: number,
+  { treePathMax, earlierOutputs = null }: DraftSources,
 ): () => SequenceDrafter {
   const isTree = wanted.width > 1 && treePathMax > 0;
   const shape = isTree
     ? { length: Math.min(wanted.length, treePathMax), width: wanted.width }
     : { length: wanted.length, width: 1 };
   if (wanted.kind !== "lookup") return () => new ModelDrafts(wanted.kind, shape);
+  const scope = scopeOf(cacheSalt);
+  const earlier: EarlierLookup | null =
+    earlierOutputs === null ? null : (tail, most) => earlierOutputs.find(scope, tail, most);
   // All sequences look up in one index of the prompt.
-  const source = new LookupSource(promptTokenIds, predictedTokenIds);
+  const source = new LookupSource(promptTokenIds, predictedTokenIds, earlier);
   const kind = predictedTokenIds === null ? "lookup" : "prediction";
   return () => new LookupDrafts(kind, new Lookup(source), shape);
 }

@@ -32,7 +32,7 @@ import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
-import { drafterMaker } from "./request-drafts.ts";
+import { type DraftSources, drafterMaker, keepOutput } from "./request-drafts.ts";
 import type { SequenceDrafter } from "./sequence-drafter.ts";
 import type { HiddenPool, SequenceTask } from "./sequence-task.ts";
 
@@ -46,7 +46,7 @@ export interface HiddenPooling {
 }
 
 /** Properties shared by all requests of a model. */
-export interface RequestShape {
+export interface RequestShape extends DraftSources {
   readonly vocabularySize: number;
   /** How texts are embedded. Throws where the model's files specify unsupported pooling. */
   readonly embedding: () => HiddenPooling;
@@ -56,8 +56,6 @@ export interface RequestShape {
   readonly blockTokens: number;
   /** Most log-probabilities of a prompt's tokens in one request. */
   readonly promptLogprobsMax: number;
-  /** Most drafted tokens on a path of a tree; 0: drafts are chains. */
-  readonly treePathMax: number;
 }
 
 /** The id of a request's first sequence, and the arrival time. */
@@ -96,7 +94,7 @@ export class RequestRecord {
     const candidates = this.#beams?.candidatesPerBeam ?? 0;
     this.#sampling = samplingOf(request, shape);
     const isFree = request.params.structuredOutput === null;
-    const newDrafter = drafterMaker(request, shape.treePathMax);
+    const newDrafter = drafterMaker(request, shape);
     this.#tasks = new Map(
       this.sequences.map((sequence, index) => {
         const sampling = isFree ? this.#createSampling(index, null) : null;
@@ -134,7 +132,10 @@ export class RequestRecord {
 
   /** Records an ended sequence. The engine frees its task, which a step may still use. */
   end(sequence: Sequence): void {
+    if (this.#ended.has(sequence)) return;
     this.#ended.add(sequence);
+    // Who wants no drafts has no part in them.
+    if (this.taskOf(sequence).drafter !== null) keepOutput(this.#request, sequence, this.#shape);
     if (!this.done) return;
     const grammar = this.#grammar;
     this.#grammar = null;

@@ -191,6 +191,14 @@ export const SpeculativeOptions = z
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
           "tokens at most; null: 1 of lookup, 2 of other kinds.",
       ),
+    earlierBytes: z
+      .int()
+      .nonnegative()
+      .default(0)
+      .describe(
+        "Memory for outputs of earlier requests, in which lookup also looks, for each cache salt " +
+          "alone; 0: none are kept.",
+      ),
     adaptive: z
       .boolean()
       .default(true)

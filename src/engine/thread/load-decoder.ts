@@ -20,6 +20,7 @@ import {
 } from "#models";
 import { BatchWriter, GrammarCompiler, Sampler } from "#sampling";
 import { Scheduler, type TransferEstimates } from "#scheduler";
+import { EarlierOutputs } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
@@ -110,7 +111,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
       blockTokens: memory.blocks.blockTokens,
       embedding: embedding.pooling,
       promptLogprobsMax: options.promptLogprobsMax,
-      treePathMax: treePathMax(options, spec),
+      ...draftSourcesOf(options, spec),
     },
     sampledRowsMax: sampledRowsMax(options),
     adaptiveDrafts: options.speculative.adaptive,
@@ -280,6 +281,15 @@ function chainsOf({ message: { options }, device }: Loading, plan: CachePlan): n
   const bytesPerToken =
     (device.kvBytesPerBlock(block) * layout.groups.length) / options.kvCache.blockTokens;
   return Math.floor(REREAD_BYTES_MAX / bytesPerToken);
+}
+
+function draftSourcesOf(options: EngineOptions, spec: DecoderSpec) {
+  const { kind, earlierBytes } = options.speculative;
+  const isKept = kind !== "off" && earlierBytes > 0;
+  return {
+    treePathMax: treePathMax(options, spec),
+    earlierOutputs: isKept ? new EarlierOutputs(earlierBytes) : null,
+  };
 }
 
 function rowDrafterOf({ decoder, drafter }: StepParts): RowDrafter | null {
