@@ -2,7 +2,7 @@
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
  *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
- *   [--only prose,schema]
+ *   [--only prose,schema] [--earlier BYTES]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
  * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
@@ -10,7 +10,9 @@
  * is verified; otherwise measured times decide how much.
  * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
  * `schema`: JSON by a schema, until it is complete; `predicted`: the model's own output, given as
- * its prediction. `--only NAME,NAME`: these alone. Runs from dist; prints JSON.
+ * its prediction; `series`: eight requests one after the other, up to their ends, which differ in
+ * a name and two numbers, others in each round (`--earlier`: bytes for earlier outputs).
+ * `--only NAME,NAME`: these alone. Runs from dist; prints JSON.
  */
 import { LLM } from "../dist/index.js";
 import { readFlags } from "../tools/flags.mjs";
@@ -26,6 +28,7 @@ const { values: flags } = readFlags({
     length: { type: "number", min: 1 },
     fixed: { type: "boolean" },
     only: { type: "string" },
+    earlier: { type: "number", default: 0, min: 0 },
     rounds: { type: "number", default: 7, min: 1 },
     dtype: { type: "string", default: "bfloat16" },
     quantization: { type: "string", default: "none" },
@@ -67,13 +70,38 @@ async function load(speculative) {
   return await LLM.load(model, { device, dtype, quantization, speculative });
 }
 
+const NAMES = ["Orlen", "Tarn", "Velde", "Isk", "Marrow", "Quill", "Sable", "Dorn"];
+
+/** Prompts of one round of `series`. */
+function seriesOf(round) {
+  return NAMES.map((name, at) =>
+    chat(
+      "Extract the following fields as JSON: name, year, material, length.\n" +
+        `The ${name} bridge of ${1800 + 13 * round + at} is made of steel and ${90 + at} m long.`,
+    ),
+  );
+}
+
+/** The same for requests one after the other. */
+async function runSeries(llm, { round }) {
+  const runs = [];
+  for (const text of seriesOf(round)) {
+    runs.push(await run(llm, { text, streams: 1, ignoreEos: false }));
+  }
+  return {
+    seconds: runs.reduce((sum, { seconds }) => sum + seconds, 0),
+    steps: runs.reduce((sum, { steps }) => sum + steps, 0),
+    outputs: runs.flatMap(({ outputs }) => outputs),
+  };
+}
+
 /** Seconds and tokens of some equal requests at once. */
-async function run(llm, { text, streams, prediction, structuredOutput }) {
+async function run(llm, { text, streams, prediction, structuredOutput, ignoreEos = true }) {
   const prompts = Array.from({ length: streams }, () => text);
   const before = llm.stats();
   const started = performance.now();
   const results = await llm.generate(prompts, {
-    ...{ temperature: 0, maxTokens: flags.tokens, ignoreEos: true },
+    ...{ temperature: 0, maxTokens: flags.tokens, ignoreEos },
     ...(prediction !== undefined && { prediction }),
     ...(structuredOutput !== undefined && { structuredOutput }),
   });
@@ -86,8 +114,8 @@ async function compare(llms, task) {
   const seconds = { off: [], on: [] };
   let [steps, tokens] = [0, 0];
   for (let round = 0; round <= flags.rounds; round++) {
-    const off = await run(llms.off, task);
-    const on = await run(llms.on, task);
+    const off = await (task.run ?? run)(llms.off, { ...task, round });
+    const on = await (task.run ?? run)(llms.on, { ...task, round });
     const ids = ({ outputs }) => JSON.stringify(outputs.map(({ tokenIds }) => tokenIds));
     if (flags.dtype === "float32" && ids(off) !== ids(on)) throw new Error("Other tokens");
     tokens = on.outputs.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
@@ -121,6 +149,7 @@ const llms = {
     width: flags.width ?? null,
     lengthMax: flags.length ?? null,
     adaptive: flags.fixed !== true,
+    ...(flags.earlier > 0 && { earlierBytes: flags.earlier }),
   }),
 };
 const results = {};
@@ -129,6 +158,9 @@ for (const streams of flags.streams) {
     if (!isWanted(name)) continue;
     const structuredOutput = STRUCTURED[name];
     results[`${name} ${streams}`] = await compare(llms, { text, streams, structuredOutput });
+  }
+  if (isWanted("series") && streams === 1) {
+    results.series = await compare(llms, { streams: 1, run: runSeries });
   }
   if (!isWanted("predicted")) continue;
   const text = TEXTS.prose;

@@ -19,6 +19,7 @@ export const engineFlags: SchemaFlags = new SchemaFlags(EngineOptions, {
     "speculative.lengthMax": "speculative-length-max",
     "speculative.width": "speculative-width",
     "speculative.earlierBytes": "speculative-earlier-bytes",
+    "speculative.mixed": "speculative-mixed",
     "speculative.adaptive": "speculative-adaptive",
     "hub.revision": "revision",
     "hub.cacheDir": "cache-dir",

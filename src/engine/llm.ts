@@ -25,6 +25,7 @@ import {
   type SamplingDefaults,
   type StartOptions,
   type StartPrompt,
+  withAutoDrafts,
 } from "#engine/caller";
 import {
   type ChatMessage,
@@ -115,7 +116,8 @@ export class LLM implements ServedModel, AsyncDisposable {
     const { vocabularySize, contextTokensMax } = info;
     const { waitingSequencesMax: sequencesMax } = parts.settings.scheduler;
     const drafts = loadedDrafts(parts.settings);
-    const limits = { vocabularySize, contextTokensMax, sequencesMax, drafts };
+    const mixedDrafts = parts.settings.speculative.mixed;
+    const limits = { vocabularySize, contextTokensMax, sequencesMax, drafts, mixedDrafts };
     const scope = { ...limits, text: parts.text, warn: this.#warnOnce };
     this.#starter = new RequestStarter(client, scope);
     this.loadPhases = parts.phases;
@@ -130,20 +132,21 @@ export class LLM implements ServedModel, AsyncDisposable {
    */
   static async load(model: string = bundledModel, options: LlmOptions = {}): Promise<LLM> {
     const { onWarning = warnOnStandardError, onProgress, ...rest } = options;
-    const settings = parseEngineOptions(rest);
-    const { revision, cacheDir } = settings.hub;
-    const name = settings.servedName ?? nameOf(model);
-    const { chatTemplate } = settings;
+    const wanted = parseEngineOptions(rest);
+    const { revision, cacheDir } = wanted.hub;
+    const name = wanted.servedName ?? nameOf(model);
+    const { chatTemplate } = wanted;
     const template = chatTemplate === null ? null : readTemplateOption(chatTemplate);
     const client = new EngineClient(
-      settings.engineThread ? openThread : await inlineOpener(),
+      wanted.engineThread ? openThread : await inlineOpener(),
       onWarning,
-      new KvEventLog(Math.max(1, settings.kvCache.eventBufferMax)),
+      new KvEventLog(Math.max(1, wanted.kvCache.eventBufferMax)),
       onProgress,
     );
     try {
       const hub = { revision, ...(cacheDir === null ? {} : { cacheDir }) };
       const path = await resolveModel(model, hub);
+      const settings = withAutoDrafts(wanted, path);
       const { speculative } = settings;
       const drafter =
         speculative.model === null

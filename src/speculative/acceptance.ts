@@ -77,6 +77,11 @@ export class SequenceAcceptance {
     return found;
   }
 
+  /** How many nodes are accepted, on average. */
+  expected(tree: Pick<TokenTree, "depths">, firstBranch: number): number {
+    return this.survivals(tree, firstBranch).reduce((sum, survival) => sum + survival, 0);
+  }
+
   /** Takes note of what became of a draft. */
   verified(draft: VerifiedDraft): void {
     const path = pathOf(draft);

@@ -98,9 +98,11 @@ export function speculationContract(contract: SpeculationContract): void {
   const { newTokens = 40 } = contract;
   describe.each(contract.fixtures)(`${contract.device} and %s, with drafts`, (fixture) => {
     const { cases } = openRecordedModel(fixture);
+    const isVaried = fixture === contract.varied;
     const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
     afterAll(() => rmSync(folder, { recursive: true }));
     const networks = writeDraftersFor(fixture, folder);
+    const mixed = { ...networks[0], mixed: true };
     const modelPath = withTokenizer(fixture, folder);
     // Each text twice, so that there is something to look up: what follows the first time is
     // rarely what the model says the second time.
@@ -143,6 +145,7 @@ export function speculationContract(contract: SpeculationContract): void {
       for (const speculative of [
         ...looked,
         ...networks.slice(0, contract.networks ?? sized(1, 2)),
+        ...(isVaried ? [mixed] : []),
       ]) {
         const drafted = await withModel({ ...options, speculative }, async (llm) => {
           const result = await run(llm);
@@ -155,7 +158,6 @@ export function speculationContract(contract: SpeculationContract): void {
       return counts;
     }
 
-    const isVaried = fixture === contract.varied;
     const modesHere = Object.entries(modes).filter(([name]) => isVaried || name === "in one batch");
 
     test.for(modesHere)("all samplings %s", async ([, options]) => {

@@ -112,6 +112,13 @@ const keeping: Readonly<Record<string, Change>> = {
   "speculative.earlierBytes": {
     to: { "speculative.kind": "lookup", "speculative.earlierBytes": 2 ** 20 },
   },
+  "speculative.mixed": {
+    to: {
+      "speculative.kind": "redrafter",
+      "speculative.model": drafter,
+      "speculative.mixed": true,
+    },
+  },
   "speculative.lengthMax": { to: { "speculative.lengthMax": 3 } },
   "speculative.width": {
     to: { "speculative.kind": "redrafter", "speculative.model": drafter, "speculative.width": 3 },

@@ -73,7 +73,8 @@ async function draftOf(branches: number[][], matcher: GrammarMatcher) {
   const inner = new OneTree(branches.length === 0 ? null : treeOf(root, branches, 64));
   const drafts = new GrammarDrafts(inner, 8);
   const sequence: Sequence = new Harness().add([...distinct(1, 3), root]);
-  return { draft: drafts.next(sequence, null, sampling), drafts, inner, sampling };
+  const next = () => drafts.next(sequence, null, { sampling, expected: () => 1 });
+  return { draft: next(), drafts, inner, sampling, next };
 }
 
 describe("[SP24] a draft", () => {
@@ -149,6 +150,26 @@ describe("[SP25] what the grammar forces", () => {
       ["proposed", 2],
       ["verified", 2, 1],
     ]);
+  });
+
+  test("is asked for less often while none of it is verified", async () => {
+    let asked = 0;
+    const { matcher } = evenGrammar({
+      forced: () => {
+        asked++;
+        return Int32Array.of(4);
+      },
+    });
+    const { drafts, next } = await draftOf([], matcher);
+    for (let step = 1; step < 32; step++) next();
+    expect(asked).toBe(32);
+    for (let step = 32; step < 96; step++) next();
+    expect(asked).toBe(32 + 8);
+    // The last one is to be verified.
+    expect(drafts.kind).toBe("forced");
+    drafts.proposed(1);
+    for (let step = 0; step < 32; step++) next();
+    expect(asked).toBe(32 + 8 + 32);
   });
 
   test("needs no draft, and is at most as long as wanted", async () => {

@@ -100,6 +100,32 @@ describe("[SP26] outputs of earlier requests", () => {
   });
 });
 
+describe("[SP27] --speculative auto", () => {
+  let auto: LLM;
+  beforeAll(async () => {
+    auto = await load({ kind: "auto" });
+  });
+  afterAll(() => auto.close());
+
+  test("loads lookup and the model's own network, and says which are loaded", async () => {
+    expect(auto.info.speculative).toMatchObject({ kind: "redrafter", mixed: true });
+    const speculative = { kind: "medusa" };
+    await expect(outputOf(auto, numbers, { speculative })).rejects.toMatchObject({
+      code: "INVALID_ARGUMENT",
+      param: "speculative.kind",
+      message: expect.stringContaining("loaded: redrafter and lookup"),
+    });
+  });
+
+  test.each([numbers, rows, "A story about a cat:"])("changes no token: %s", async (prompt) => {
+    for (const options of [{}, { temperature: 0.8, seed: 4, n: 2, logprobs: 1 }]) {
+      const before = auto.stats().acceptedTokens;
+      expect(await outputOf(auto, prompt, options)).toEqual(await outputOf(plain, prompt, options));
+      expect(auto.stats().acceptedTokens).toBeGreaterThan(before);
+    }
+  });
+});
+
 describe("[SP4] a prediction", () => {
   test("of the whole output makes it in a tenth of the steps", async () => {
     const [whole] = await outputOf(plain, "Write a story:", { maxTokens: 200 });

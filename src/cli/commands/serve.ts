@@ -89,10 +89,11 @@ function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): vo
   say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
 }
 
-function draftText({ kind, lengthMax, width, drafter }: SpeculationInfo): string {
+function draftText({ kind, mixed, lengthMax, width, drafter }: SpeculationInfo): string {
   const continuations = width === 1 ? "one continuation" : `${width} continuations`;
   const size = drafter === null ? "" : ` (${(drafter.parameters / 1e6).toFixed(1)} M parameters)`;
-  return `by ${kind}${size}, ${continuations} of up to ${lengthMax} tokens in a step`;
+  const beside = mixed ? " beside lookup" : "";
+  return `by ${kind}${size}${beside}, ${continuations} of up to ${lengthMax} tokens in a step`;
 }
 
 /** Ends the server when its engine is dead, so that a process supervisor restarts it. */

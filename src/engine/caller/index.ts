@@ -5,6 +5,7 @@
  *   model-text.ts       tokenizer and chat template; model-codec.ts encodes on other threads;
  *                       template-option.ts reads another template
  *   bundled-model.ts    where the bundled model is
+ *   auto-drafts.ts      what drafts where the options leave that open
  *   request-options.ts, request-check.ts   the options of a call, checked
  *   request-starter.ts  starts requests from prompts and options
  *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
@@ -21,6 +22,7 @@
  * @module
  */
 export { listenTo } from "./abort-listener.ts";
+export { withAutoDrafts } from "./auto-drafts.ts";
 export { boundedMap } from "./bounded-map.ts";
 export { bundledModel } from "./bundled-model.ts";
 export { EngineClient } from "./engine-client.ts";

@@ -30,6 +30,8 @@ export interface OptionScope {
   readonly warn: (message: string) => void;
   /** The drafts that the model was loaded with, the usual ones first. */
   readonly drafts: readonly DraftLimits[];
+  /** Whether lookup drafts beside a network, unless a request names a kind. */
+  readonly mixedDrafts: boolean;
 }
 
 /** The fields of a posted request that differ between the prompts of a call. */
@@ -60,7 +62,7 @@ export async function checkOptions(
 /** What is drafted for the request, and what its prediction is. */
 async function draftsOf(
   params: SamplingParams,
-  { text, drafts: loaded, contextTokensMax }: OptionScope,
+  { text, drafts: loaded, mixedDrafts, contextTokensMax }: OptionScope,
   signal: AbortSignal | undefined,
 ): Promise<Pick<EngineRequest, "draftShape" | "predictedTokenIds">> {
   const { speculative: wanted, prediction } = params;
@@ -74,11 +76,13 @@ async function draftsOf(
   const ids = prediction === null ? null : await text.encode(prediction, signal);
   const { lengthMax, width } = found;
   // What a grammar forces is as likely to be right as what is found by lookup.
-  const forced = draftsOfKind(loaded, "lookup")?.lengthMax ?? lengthMax;
+  const lookedUp = draftsOfKind(loaded, "lookup")?.lengthMax ?? lengthMax;
+  const isMixed = mixedDrafts && own.kind === undefined && found.kind !== "lookup";
   return {
     draftShape: {
       ...{ kind: found.kind, length: own.length ?? lengthMax, width: own.width ?? width },
-      ...(params.structuredOutput !== null && { forcedMax: own.length ?? forced }),
+      ...(params.structuredOutput !== null && { forcedMax: own.length ?? lookedUp }),
+      ...(isMixed && { besideMax: own.length ?? lookedUp }),
     },
     // More than a sequence can have is never reached.
     predictedTokenIds: ids === null ? null : Int32Array.from(ids).slice(0, contextTokensMax),

@@ -4,7 +4,7 @@ import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
 import { DraftPolicy } from "./draft-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
-import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
+import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
 import type { SequenceTask } from "./sequence-task.ts";
 import type { ComputedStep } from "./step-pipeline.ts";
 
@@ -105,7 +105,9 @@ export class Drafting {
     }
     const { sampling } = task;
     const goesOn = !sequence.finished && sampling !== null;
-    task.draft = goesOn ? drafter.next(sequence, made, sampling) : null;
+    const expected: DraftContext["expected"] = (draft, by) =>
+      this.#acceptanceOf(known, by.kind).expected(draft, by.likelyTokens);
+    task.draft = goesOn ? drafter.next(sequence, made, { sampling, expected }) : null;
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */

@@ -15,8 +15,8 @@
  *   beam-search.ts      which beams continue, and when they are done; beam-record.ts: per request
  *   prefill-pace.ts     how many prompt tokens a step may have beside decoding sequences
  *   drafting.ts         drafts of all sequences; sequence-drafter.ts: the contract of one's,
- *                       lookup-drafts.ts, model-drafts.ts, grammar-drafts.ts; request-drafts.ts:
- *                       which a request has
+ *                       lookup-drafts.ts, model-drafts.ts, mixed-drafts.ts, grammar-drafts.ts;
+ *                       request-drafts.ts: which a request has
  *   draft-policy.ts     how much of the drafts a step verifies, by measured times
  *   draft-seeds.ts      what the drafter beside the model continues
  *   loop-counts.ts      steps and tokens since the start

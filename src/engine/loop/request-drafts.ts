@@ -2,9 +2,16 @@
 import type { EngineRequest, WantedShape } from "#engine/protocol";
 import { scopeKey } from "#kvcache";
 import type { Sequence } from "#scheduler";
-import { type EarlierLookup, type EarlierOutputs, Lookup, LookupSource } from "#speculative";
+import {
+  type DraftShape,
+  type EarlierLookup,
+  type EarlierOutputs,
+  Lookup,
+  LookupSource,
+} from "#speculative";
 import { GrammarDrafts } from "./grammar-drafts.ts";
 import { LookupDrafts } from "./lookup-drafts.ts";
+import { MixedDrafts } from "./mixed-drafts.ts";
 import { ModelDrafts } from "./model-drafts.ts";
 import type { SequenceDrafter } from "./sequence-drafter.ts";
 
@@ -61,12 +68,17 @@ function openDrafterMaker(
   const shape = isTree
     ? { length: Math.min(wanted.length, treePathMax), width: wanted.width }
     : { length: wanted.length, width: 1 };
-  if (wanted.kind !== "lookup") return () => new ModelDrafts(wanted.kind, shape);
+  const network = wanted.kind === "lookup" ? null : () => new ModelDrafts(wanted.kind, shape);
+  const { besideMax = 0 } = wanted;
+  if (network !== null && besideMax === 0) return network;
   const scope = scopeOf(cacheSalt);
   const earlier: EarlierLookup | null =
     earlierOutputs === null ? null : (tail, most) => earlierOutputs.find(scope, tail, most);
   // All sequences look up in one index of the prompt.
   const source = new LookupSource(promptTokenIds, predictedTokenIds, earlier);
   const kind = predictedTokenIds === null ? "lookup" : "prediction";
-  return () => new LookupDrafts(kind, new Lookup(source), shape);
+  const lookup = (own: DraftShape) => new LookupDrafts(kind, new Lookup(source), own);
+  if (network === null) return () => lookup(shape);
+  const beside = { length: besideMax, width: 1 };
+  return () => new MixedDrafts(lookup(beside), network(), shape.length);
 }

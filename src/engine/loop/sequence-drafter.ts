@@ -15,6 +15,14 @@ export interface WholeDraft {
   readonly firstBranch: number;
 }
 
+/** What a draft is chosen by. */
+export interface DraftContext {
+  /** Of the sequence, behind its newest token. */
+  readonly sampling: SequenceSampling;
+  /** Tokens of a drafter's newest draft that are expected to be accepted. */
+  expected(draft: TokenTree, drafter: SequenceDrafter): number;
+}
+
 /** Drafts the tokens of one sequence, and remembers how well that went. */
 export interface SequenceDrafter {
   /** What made the last draft: sequences of one kind learn from each other's acceptance. */
@@ -32,9 +40,9 @@ export interface SequenceDrafter {
   begin(): DraftShape | null;
   /**
    * What may follow the sequence's newest token, the root; null: nothing is likely. `made`: by the
-   * model's drafter. `sampling` is that of the sequence, behind its newest token.
+   * model's drafter.
    */
-  next(sequence: Sequence, made: TokenTree | null, sampling: SequenceSampling): TokenTree | null;
+  next(sequence: Sequence, made: TokenTree | null, context: DraftContext): TokenTree | null;
   /**
    * Most nodes that a network drafts behind steps that begin from now on; 0: none. Default: as many
    * as there are in its whole draft.

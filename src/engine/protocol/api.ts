@@ -170,6 +170,8 @@ export interface DraftLimits {
 
 /** Drafts of a loaded model. */
 export interface SpeculationInfo extends DraftLimits {
+  /** Whether lookup drafts beside the network. */
+  readonly mixed: boolean;
   /** The network that makes them; null: they need none. */
   readonly drafter: DrafterInfo | null;
 }

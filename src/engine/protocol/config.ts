@@ -155,12 +155,13 @@ export const CudaOptions = z.strictObject({
 export const SpeculativeOptions = z
   .strictObject({
     kind: z
-      .enum([...DRAFT_KINDS, "off"])
+      .enum([...DRAFT_KINDS, "auto", "off"])
       .default("off")
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
-          "recurrent network beside the model), medusa (heads on the model's hidden states), or " +
-          "not at all. The output is the same.",
+          "recurrent network beside the model), medusa (heads on the model's hidden states), " +
+          "auto (lookup, and beside it a network that lies in the model's folder), or not at " +
+          "all. The output is the same.",
       ),
     model: z
       .string()
@@ -199,6 +200,13 @@ export const SpeculativeOptions = z
         "Memory for outputs of earlier requests, in which lookup also looks, for each cache salt " +
           "alone; 0: none are kept.",
       ),
+    mixed: z
+      .boolean()
+      .default(false)
+      .describe(
+        "Look up for requests that a network drafts for, too, and verify in each step the draft " +
+          "that is expected to give more tokens; auto does so.",
+      ),
     adaptive: z
       .boolean()
       .default(true)
@@ -210,6 +218,10 @@ export const SpeculativeOptions = z
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
     path: ["model"],
     error: "must be left out with kind off and lookup, which have no drafter",
+  })
+  .refine(({ kind, model }) => model === null || kind !== "auto", {
+    path: ["model"],
+    error: "must be left out with kind auto, which takes a drafter of the model's own folder",
   });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */

@@ -1,3 +1,4 @@
+import { assert } from "#base";
 import type { DraftLimits } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
 
@@ -15,6 +16,7 @@ const USUAL = { lookup: LOOKUP, redrafter: REDRAFTER, medusa: MEDUSA };
 export function loadedDrafts({ speculative }: EngineOptions): readonly DraftLimits[] {
   const { kind, lengthMax, width } = speculative;
   if (kind === "off") return [];
+  assert(kind !== "auto", "Cannot load drafts before it is known which there are");
   const usual = USUAL[kind];
   const wanted = { kind, lengthMax: lengthMax ?? usual.lengthMax, width: width ?? usual.width };
   return kind === "lookup" ? [wanted] : [wanted, { kind: "lookup", ...LOOKUP }];

@@ -68,6 +68,8 @@ export interface WantedShape extends DraftShape {
   readonly kind: DraftKind;
   /** Most tokens of a draft that a grammar forces. Default: as many as of others. */
   readonly forcedMax?: number;
+  /** Most tokens that are looked up where a network drafts. Default: 0, none are. */
+  readonly besideMax?: number;
 }
 
 /** One prompt whose last hidden states are wanted. */

@@ -306,8 +306,9 @@ function speculationOf(
   const { kind, lengthMax, width } = drafts;
   const pathMax = treePathMax(options, spec);
   const info = drafter?.info ?? null;
-  if (pathMax === 0) return { kind, lengthMax, width: 1, drafter: info };
-  return { kind, lengthMax: Math.min(lengthMax, pathMax), width, drafter: info };
+  const mixed = options.speculative.mixed && kind !== "lookup";
+  if (pathMax === 0) return { kind, mixed, lengthMax, width: 1, drafter: info };
+  return { kind, mixed, lengthMax: Math.min(lengthMax, pathMax), width, drafter: info };
 }
 
 /** Most tokens of a sequence under a tree mask; 0 where drafts are chains, as beside sinks. */
