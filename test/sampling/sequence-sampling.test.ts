@@ -28,11 +28,13 @@ function sequence(options: SamplingOptions, more: Options = {}): SequenceSamplin
 
 /** A grammar that allows the same tokens at every step. */
 function fixedGrammar(tokens: readonly number[]): GrammarMatcher {
+  const fill = (row: Uint32Array) => {
+    row.fill(0);
+    for (const token of tokens) allow(row, token);
+  };
   return pretendMatcher({
-    fillBitmask: async (row) => {
-      row.fill(0);
-      for (const token of tokens) allow(row, token);
-    },
+    fillBitmask: async (row) => fill(row),
+    fillAhead: fill,
     accept: (token) => tokens.includes(token),
   });
 }
@@ -226,6 +228,41 @@ describe("SequenceSampling", () => {
       for (const token of [4, 30, 5]) answering.accept(token);
       expect((await editsOf(answering)).allowed).toEqual([4, 5, 30, end]);
       expect(seen).toEqual([4, 30, 5]);
+    });
+
+    /** The tokens that are allowed behind drafted ones; null: all. */
+    function allowedBehind(sampling: SequenceSampling, drafted: readonly number[]) {
+      const edits = new LogitEdits(1, vocabularySize);
+      edits.beginRow();
+      sampling.writeBehind(Int32Array.from(drafted), edits);
+      const ids = Array.from({ length: vocabularySize }, (_, id) => id);
+      return edits.maskedRows === 0 ? null : ids.filter((id) => allows(edits.allowed, id));
+    }
+
+    test("[SP24] in a draft: thoughts are free up to their end, and then the answer begins", async () => {
+      const matcher = fixedGrammar([4, end]);
+      const sampling = sequence({ thinkingTokenBudget: 3 }, { thinking, matcher });
+      expect((await editsOf(sampling)).allowed).toEqual([4, 30, end]);
+      expect(allowedBehind(sampling, [30])).toBeNull();
+      expect(allowedBehind(sampling, [30, 7])).toBeNull();
+      expect(allowedBehind(sampling, [30, 7, 31])).toEqual([4, end]);
+      expect(allowedBehind(sampling, [30, 7, 31, 4])).toEqual([4, end]);
+      // The answer cannot be left for thoughts, and the budget is that of the path.
+      expect(() => allowedBehind(sampling, [4, 30])).toThrow("the grammar must allow them");
+      expect(allowedBehind(sampling, [30, 7, 7, 7])).toEqual([31]);
+      sampling.comeBack();
+      expect((await editsOf(sampling)).allowed).toEqual([4, 30, end]);
+    });
+
+    test("[SP24] that began with the prompt: nothing is known of the answer before its first mask", async () => {
+      const sampling = answers([1, 30]);
+      expect((await editsOf(sampling)).allowed).toBeNull();
+      expect(allowedBehind(sampling, [7])).toBeNull();
+      expect(() => allowedBehind(sampling, [7, 31])).toThrow("the grammar must allow them");
+      sampling.comeBack();
+      expect(seen).toEqual([]);
+      for (const token of [7, 31]) sampling.accept(token);
+      expect((await editsOf(sampling)).allowed).toEqual([4, 5, 30, end]);
     });
 
     test("of no tokens are not opened", async () => {
