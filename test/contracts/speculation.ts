@@ -10,10 +10,22 @@ import {
   LLM,
   type LoadOptions,
 } from "#engine";
-import { type DraftSeed, Lookup, type TokenSource, type TokenTree, treeOf } from "#speculative";
+import {
+  type Drafter,
+  type DraftSeed,
+  Lookup,
+  type TokenSource,
+  type TokenTree,
+  treeOf,
+} from "#speculative";
+import { KvDrafter } from "../../src/engine/forward/kv-drafter.ts";
 import { RowDrafter } from "../../src/engine/forward/row-drafter.ts";
 import { cpuThreads, sized } from "../support/full.ts";
-import { writeRandomDrafter, writeRandomMedusa } from "../support/random-drafter.ts";
+import {
+  writeRandomDrafter,
+  writeRandomDraftModel,
+  writeRandomMedusa,
+} from "../support/random-drafter.ts";
 import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
@@ -94,7 +106,11 @@ export function speculationContract(contract: SpeculationContract): void {
      * What all give, chains, trees, and those of a network, and how often they drafted. The
      * network's weights are random, so half of its drafts are replaced by what plain runs say.
      */
-    async function both(options: Options, run: (llm: LLM) => Promise<unknown>) {
+    async function both(
+      options: Options,
+      run: (llm: LLM) => Promise<unknown>,
+      of: (speculative: LoadOptions["speculative"]) => Promise<Options> = async () => options,
+    ) {
       outputsSeen.length = 0;
       const plain = await withModel(options, run);
       const counts: Pick<EngineStats, "draftedTokens" | "acceptedTokens">[] = [];
@@ -106,11 +122,14 @@ export function speculationContract(contract: SpeculationContract): void {
         ...looked,
         ...networks.slice(0, contract.networks ?? sized(1, 2)),
       ]) {
-        const drafted = await withModel({ ...options, speculative }, async (llm) => {
-          const result = await run(llm);
-          counts.push(llm.stats());
-          return result;
-        });
+        const drafted = await withModel(
+          { ...(await of(speculative)), speculative },
+          async (llm) => {
+            const result = await run(llm);
+            counts.push(llm.stats());
+            return result;
+          },
+        );
         expect(differenceOf(drafted, plain)).toBe(null);
       }
       for (const { draftedTokens } of counts) expect(draftedTokens).toBeGreaterThan(0);
@@ -187,18 +206,24 @@ export function speculationContract(contract: SpeculationContract): void {
     test.runIf(isVaried).for(["recompute", "swap"] as const)(
       "in a pool with room for few, which %s",
       async (preemption) => {
-        const info = await withModel({ kvCache: { blockTokens } }, async (llm) => llm.info);
         const blocks = 2 * Math.ceil((80 + newTokens) / blockTokens);
-        const poolBytes = info.bytesPerBlock * blocks * info.groupWindows.length;
-        const kvCache = { blockTokens, poolBytes, hostCacheBytes: 4 * poolBytes };
-        let preemptions = 0;
-        await both({ kvCache, scheduler: { preemption } }, async (llm) => {
+        // As many blocks with a drafter as without, whose part of a block it adds.
+        const optionsFor = async (speculative?: LoadOptions["speculative"]) => {
+          const one = { kvCache: { blockTokens }, ...(speculative && { speculative }) };
+          const info = await withModel(one, async (llm) => llm.info);
+          const poolBytes = info.bytesPerBlock * blocks * info.groupWindows.length;
+          const kvCache = { blockTokens, poolBytes, hostCacheBytes: 4 * poolBytes };
+          return { kvCache, scheduler: { preemption } };
+        };
+        const preempted: number[] = [];
+        const run = async (llm: LLM) => {
           const all = [...prompts, ...prompts, ...prompts];
           const results = await generate(llm, all, { maxTokens: newTokens, temperature: 0 });
-          ({ preemptions } = llm.stats());
+          preempted.push(llm.stats().preemptions);
           return results;
-        });
-        expect(preemptions).toBeGreaterThan(0);
+        };
+        await both(await optionsFor(), run, optionsFor);
+        expect(Math.min(...preempted)).toBeGreaterThan(0);
       },
     );
 
@@ -246,30 +271,44 @@ function writeDraftersFor(fixture: string, folder: string) {
   const hidden = Number(fields.get("hidden_size") ?? fields.get("n_embd"));
   const vocabulary = Number(fields.get("vocab_size"));
   const [redrafter, medusa] = [join(folder, "redrafter"), join(folder, "medusa")];
+  const draftModel = join(folder, "draft-model");
   writeRandomDrafter(redrafter, {
     ...{ hidden_size: hidden, vocab_size: vocabulary, exit_dim: 2 * hidden },
     ...{ num_draft_layers: 1, rnn: true },
   });
   writeRandomMedusa(medusa, { hidden, vocabulary, heads: 5, layers: 1 });
+  writeRandomDraftModel(draftModel, { vocabulary });
   return [
     { kind: "redrafter", model: redrafter, lengthMax: 5, width: 3 },
+    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 1 },
     { kind: "medusa", model: medusa, lengthMax: 5, width: 3 },
   ] as const;
 }
 
 /** Prompts and outputs of plain runs: what the network below foresees. */
 const outputsSeen: number[][] = [];
-const draftOf = RowDrafter.prototype.draft;
 
 /** Every second draft of a network has a branch of each output that was seen to go on so. */
-RowDrafter.prototype.draft = async function foresee(seeds) {
-  const trees = await draftOf.call(this, seeds);
+async function foresee(
+  trees: ReturnType<Drafter["draft"]>,
+  seeds: readonly DraftSeed[],
+): Promise<readonly TokenTree[]> {
+  const made = await trees;
   return seeds.map((seed, place) => {
     const branches = outputsSeen.flatMap((tokens) => continuationOf(tokens, seed));
-    const tree: TokenTree | undefined = trees[place];
-    if (tree === undefined || branches.length === 0 || seed.position % 2 === 0) return tree ?? none;
+    const tree = made[place];
+    if (!tree || branches.length === 0 || seed.position % 2 === 0) return tree ?? none;
     return treeOf(seed.root, branches.slice(-seed.shape.width), 64);
   });
+}
+
+const rowDraft = RowDrafter.prototype.draft;
+RowDrafter.prototype.draft = function draft(seeds) {
+  return foresee(rowDraft.call(this, seeds), seeds);
+};
+const kvDraft = KvDrafter.prototype.draft;
+KvDrafter.prototype.draft = function draft(seeds) {
+  return foresee(kvDraft.call(this, seeds), seeds);
 };
 const none = treeOf(0, [], 1);
 

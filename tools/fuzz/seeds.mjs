@@ -98,7 +98,7 @@ export async function writeSeeds(folder, modules) {
     write("special_tokens_map.json", { unk_token: "<unk>" });
     if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
   }
-  for (const [name, write] of Object.entries(DRAFTERS)) write(join(folder, name));
+  for (const [name, write] of Object.entries(DRAFTERS)) await write(join(folder, name), modules);
   for (const type of ["F32", "Q8_0", "Q4_K"]) {
     const directory = join(folder, `gguf-${type}`);
     mkdirSync(directory, { recursive: true });
@@ -108,8 +108,22 @@ export async function writeSeeds(folder, modules) {
 }
 
 /** The seeds that are no models, by kind: drafters of the seed `DRAFTED`. */
-export const DRAFTERS = { redrafter: writeReDrafter, medusa: writeMedusa };
+export const DRAFTERS = {
+  ...{ redrafter: writeReDrafter, medusa: writeMedusa },
+  "draft-model": writeDraftModel,
+};
 export const DRAFTED = "llama";
+
+/** A smaller model of the same vocabulary, with other heads. */
+async function writeDraftModel(directory, modules) {
+  const config = {
+    ...{ ...SIZES, model_type: "llama", rms_norm_eps: 1e-6, hidden_act: "silu" },
+    ...{ num_hidden_layers: 1, num_attention_heads: 4, num_key_value_heads: 2 },
+  };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, "config.json"), JSON.stringify(config));
+  writeWeights(directory, await weightsOf({ config }, modules), 1, modules);
+}
 
 /** Three heads with a draft vocabulary, measured accuracies, and the tree's own paths. */
 function writeMedusa(directory) {

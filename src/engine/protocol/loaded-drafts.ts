@@ -3,10 +3,14 @@ import type { EngineOptions } from "./config.ts";
 
 /** What is drafted where the options do not say. */
 const LOOKUP = { lengthMax: 31, width: 1 };
-/** The fastest of the shapes tried with the bundled model's drafters on a CPU. */
+/** The fastest of the shapes tried with the bundled model's drafters on a CPU; not the last one. */
 const REDRAFTER = { lengthMax: 2, width: 2 };
 const MEDUSA = { lengthMax: 3, width: 2 };
-const USUAL = { lookup: LOOKUP, redrafter: REDRAFTER, medusa: MEDUSA };
+const DRAFT_MODEL = { lengthMax: 4, width: 1 };
+const USUAL = {
+  ...{ lookup: LOOKUP, redrafter: REDRAFTER, medusa: MEDUSA },
+  "draft-model": DRAFT_MODEL,
+};
 
 /**
  * The drafts that a model is loaded with: those of the wanted kind, which requests have unless they

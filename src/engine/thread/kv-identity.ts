@@ -11,6 +11,7 @@ import {
   layerWindow,
   ropeAttentionFactor,
   ropeFrequencies,
+  type Streaming,
 } from "#models";
 import { servedTokens, streamingOf } from "./attention-window.ts";
 
@@ -25,6 +26,12 @@ export interface KvIdentityParts {
   readonly layout: string;
   /** Of each layer: `KvLayout.places`. */
   readonly places: KvLayout["places"];
+  /** What its keys and values see of a sequence. Default: what the options say. */
+  readonly streaming?: Streaming | null;
+  /** Length of the longest served sequence. Default: what the options say. */
+  readonly servedTokens?: number;
+  /** A drafter whose keys and values are in the blocks, too. Default: null, none. */
+  readonly drafter?: FingerprintInput | null;
 }
 
 /**
@@ -34,15 +41,17 @@ export interface KvIdentityParts {
  */
 export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
   const { options, checkpoint, spec, device, weightFormat, layout, places } = parts;
+  const { drafter = null, servedTokens: served = servedTokens(options, spec) } = parts;
   const { arithmetic } = device;
   const { randomWeights } = options;
-  const streaming = streamingOf(options);
+  const { streaming = streamingOf(options) } = parts;
   return {
     ...{ checkpoint, arithmetic, weightFormat, layout, randomWeights },
     layerPlaces: places.map(({ group, layer }) => [group, layer] as const),
-    rope: ropeOf(spec, servedTokens(options, spec)),
+    rope: ropeOf(spec, served),
     layerWindows: spec.layers.map((layer) => layerWindow(layer, streaming)),
     sinkTokens: streaming?.sinkTokens ?? 0,
+    drafter,
   };
 }
 

@@ -9,23 +9,46 @@ import {
   baseFingerprint,
   checkBase,
   type DecoderModel,
+  type DecoderSpec,
   type DecoderWeights,
+  DraftModel,
   type DraftNetwork,
   type DraftNetworkLimits,
+  describeDraftModel,
   describeMedusa,
   describeReDrafter,
+  type KvDraftLimits,
+  type KvDraftNetwork,
+  type KvShape,
+  loadDecoderWeights,
   loadMedusaWeights,
   loadReDrafterWeights,
   type MadeFor,
   Medusa,
   ReDrafter,
 } from "#models";
+import type { DraftKind } from "#sampling";
+import { servedTokens } from "./attention-window.ts";
 import type { Loading } from "./loading.ts";
 
-/** A network that drafts. */
+/** A drafter beside the model. */
 export interface LoadedDrafter {
-  readonly network: DraftNetwork;
   readonly info: DrafterInfo;
+  /** What drafts from hidden states; null: it has keys and values of its own. */
+  readonly network: DraftNetwork | null;
+  readonly follower: LoadedFollower | null;
+}
+
+/** The weights of a drafter with keys and values of its own, before its pool is planned. */
+export interface LoadedFollower {
+  readonly kv: KvShape;
+  /** Most tokens of a draft. */
+  readonly lengthMax: number;
+  /** What its keys and values depend on. */
+  readonly checkpoint: Checkpoint;
+  readonly spec: DecoderSpec;
+  /** Allocates its memory. Throws OUT_OF_MEMORY. */
+  open(limits: KvDraftLimits): KvDraftNetwork;
 }
 
 /** The model that drafts are for, as it was loaded. */
@@ -52,8 +75,7 @@ export function loadDrafter(loading: Loading, drafted: DraftedModel): LoadedDraf
       checkBase(spec, { spec: model.spec, fingerprint }, path);
     };
     const parts = { loading, drafted, checkpoint, check };
-    const network = kind === "medusa" ? openMedusa(parts) : openReDrafter(parts);
-    return { network, info: infoOf(checkpoint) };
+    return { info: infoOf(checkpoint), ...openKind(kind, parts) };
   } finally {
     checkpoint.close();
   }
@@ -65,6 +87,34 @@ interface NetworkParts {
   readonly checkpoint: Checkpoint;
   /** Throws for a drafter of another model. */
   readonly check: (spec: MadeFor) => void;
+}
+
+function openKind(
+  kind: Exclude<DraftKind, "lookup">,
+  parts: NetworkParts,
+): Omit<LoadedDrafter, "info"> {
+  switch (kind) {
+    case "redrafter":
+      return { network: openReDrafter(parts), follower: null };
+    case "medusa":
+      return { network: openMedusa(parts), follower: null };
+    case "draft-model":
+      return { network: null, follower: openDraftModel(parts) };
+  }
+}
+
+function openDraftModel({ loading, drafted, checkpoint, check }: NetworkParts): LoadedFollower {
+  const { device, message } = loading;
+  const served = servedTokens(message.options, drafted.model.spec);
+  const { model, madeFor, kv } = describeDraftModel(checkpoint.config, served);
+  check(madeFor);
+  const { spec } = model;
+  const { format } = drafted.weights;
+  const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
+  return {
+    ...{ kv, checkpoint, spec, lengthMax: limitsOf(loading).lengthMax },
+    open: (limits) => new DraftModel({ device, spec, weights, limits }),
+  };
 }
 
 function openReDrafter({ loading, drafted, checkpoint, check }: NetworkParts): DraftNetwork {
@@ -112,7 +162,8 @@ function openMedusa({ loading, drafted, checkpoint, check }: NetworkParts): Draf
   return new Medusa({ device, spec, weights, limits: limitsOf(loading), nodesMax });
 }
 
-function limitsOf({ message: { options } }: Loading): DraftNetworkLimits {
+/** The largest drafts that the options allow. */
+export function limitsOf({ message: { options } }: Loading): DraftNetworkLimits {
   const [drafts] = loadedDrafts(options);
   const { width: widthMax = 1, lengthMax = 1 } = drafts ?? {};
   return { sequencesMax: options.scheduler.runningSequencesMax, widthMax, lengthMax };
