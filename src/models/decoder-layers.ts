@@ -17,6 +17,16 @@ export interface DecoderLayersParts {
   readonly streaming: Streaming | null;
   /** [positions, rotaryDim] f32; null without rotary positions. */
   readonly rope: DeviceTensor | null;
+  readonly taps: LayerTaps;
+}
+
+/** Layers whose inputs are kept for a drafter. */
+export interface LayerTaps {
+  readonly layers: readonly number[];
+  /** [T, E] f32 of each. */
+  readonly inputs: readonly DeviceTensor[];
+  /** [T] i32: 0, 1, 2 and so on; null: nothing is kept. */
+  readonly rows: DeviceTensor | null;
 }
 
 /** Rows of the residual stream that are still computed. */
@@ -79,9 +89,20 @@ export class DecoderLayers {
         `Cannot run layer ${index}: the KV pool has no layer for it`,
       );
       const run = { layer, spec, index, place: place.layer, group, cache, staged, wanted };
+      this.#keepTap(index, delta);
       delta = this.#layer(run, delta);
     }
     if (delta !== null) device.add({ ...this.#rows, delta });
+  }
+
+  /** Copies the input of a layer, `x` and what is not yet added to it, if a drafter reads it. */
+  #keepTap(layer: number, delta: DeviceTensor | null): void {
+    const { device, taps } = this.#parts;
+    const { count, x } = this.#rows;
+    const out = taps.inputs[taps.layers.indexOf(layer)];
+    if (out === undefined || taps.rows === null) return;
+    device.gatherRows({ count, out, x, indices: taps.rows });
+    if (delta !== null) device.add({ count, x: out, delta });
   }
 
   /** Expands inputs that were staged in a compact form to the form that ops read. */

@@ -51,11 +51,16 @@ export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
 export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
 export type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
-export type {
-  DraftContext,
-  KvDraftLimits,
-  KvDraftNetwork,
-  KvShape,
+export { Eagle3 } from "./drafters/eagle3.ts";
+export type { Eagle3Parts } from "./drafters/eagle3-context.ts";
+export { describeEagle3, EAGLE3_KV_LAYERS, type Eagle3Spec } from "./drafters/eagle3-spec.ts";
+export { type Eagle3Weights, loadEagle3Weights } from "./drafters/eagle3-weights.ts";
+export {
+  type DraftContext,
+  type KvDraftLimits,
+  type KvDraftNetwork,
+  type KvShape,
+  seesAll,
 } from "./drafters/kv-draft-network.ts";
 export { Medusa, type MedusaParts } from "./drafters/medusa.ts";
 export { describeMedusa, type MedusaSpec } from "./drafters/medusa-spec.ts";

@@ -26,6 +26,7 @@ import {
   writeRandomDraftModel,
   writeRandomMedusa,
 } from "../support/random-drafter.ts";
+import { writeRandomEagle3 } from "../support/random-eagle3.ts";
 import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
 
@@ -271,16 +272,18 @@ function writeDraftersFor(fixture: string, folder: string) {
   const hidden = Number(fields.get("hidden_size") ?? fields.get("n_embd"));
   const vocabulary = Number(fields.get("vocab_size"));
   const [redrafter, medusa] = [join(folder, "redrafter"), join(folder, "medusa")];
-  const draftModel = join(folder, "draft-model");
+  const [draftModel, eagle3] = [join(folder, "draft-model"), join(folder, "eagle3")];
   writeRandomDrafter(redrafter, {
     ...{ hidden_size: hidden, vocab_size: vocabulary, exit_dim: 2 * hidden },
     ...{ num_draft_layers: 1, rnn: true },
   });
   writeRandomMedusa(medusa, { hidden, vocabulary, heads: 5, layers: 1 });
   writeRandomDraftModel(draftModel, { vocabulary });
+  writeRandomEagle3(eagle3, { base: hidden, taps: [0, 1, 2], vocabulary });
   return [
     { kind: "redrafter", model: redrafter, lengthMax: 5, width: 3 },
-    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 1 },
+    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 2 },
+    { kind: "eagle3", model: eagle3, lengthMax: 5, width: 1 },
     { kind: "medusa", model: medusa, lengthMax: 5, width: 3 },
   ] as const;
 }

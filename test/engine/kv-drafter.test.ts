@@ -25,9 +25,15 @@ const limits = {
 /** Records what it is asked for, and drafts the positions. */
 class RecordingNetwork implements KvDraftNetwork {
   readonly limits = limits;
+  readonly takesFirstSlot: boolean;
   contexts: readonly DraftContext[] = [];
+
+  constructor(takesFirstSlot = false) {
+    this.takesFirstSlot = takesFirstSlot;
+  }
+
   fill(): void {}
-  runLargest(): void {}
+  runSizes(): void {}
   async chains(contexts: readonly DraftContext[]): Promise<readonly Int32Array[]> {
     this.contexts = contexts;
     return contexts.map(({ position, length }) =>
@@ -66,7 +72,7 @@ function poolOf(device: Device, count: number) {
 test.for(devices)(
   "[SP14] a draft is computed in scratch blocks alone, on $kind",
   async (device) => {
-    const each = scratchBlocks(limits);
+    const each = scratchBlocks({ ...limits, takesFirstSlot: false });
     const { pool, contents } = poolOf(device, blocks + 3 * each);
     const network = new RecordingNetwork();
     const drafter = new KvDrafter({ device, network, cache: pool, blocks });
@@ -105,11 +111,39 @@ test.for(devices)(
 test("more drafts than there is scratch for are refused", async () => {
   const [device] = devices;
   if (device === undefined) throw new Error("no device");
-  const { pool } = poolOf(device, blocks + scratchBlocks(limits));
+  const { pool } = poolOf(device, blocks + scratchBlocks({ ...limits, takesFirstSlot: false }));
   const network = new RecordingNetwork();
   const drafter = new KvDrafter({ device, network, cache: pool, blocks });
   drafter.follow(step, NO_TOKENS);
   await expect(drafter.draft([seed([1], 6, 1), seed([3], 7, 1)])).rejects.toThrow(/no scratch/);
+});
+
+test("[SP17] each continuation of a tree is computed in scratch of its own", async () => {
+  const [device] = devices;
+  if (device === undefined) throw new Error("no device");
+  const each = scratchBlocks({ ...limits, takesFirstSlot: true });
+  const { pool, contents } = poolOf(device, blocks + 3 * each);
+  const network = new RecordingNetwork(true);
+  const drafter = new KvDrafter({ device, network, cache: pool, blocks });
+  drafter.follow(step, NO_TOKENS);
+  const [tree] = await drafter.draft([
+    { ...seed([0, 1], 5, 3), shape: { length: 3, width: 2 } },
+    seed([3], 7, 2),
+  ]);
+  // Both chains of the network begin alike: one path.
+  expect([...(tree?.tokens ?? [])]).toEqual([9, 7, 8, 9]);
+  expect(network.contexts.map(({ rank }) => rank)).toEqual([0, 1, 0]);
+  const firsts = [0, 1, 2].map((chain) => blocks + chain * each);
+  expect(network.contexts.map(({ table }) => [table[0], table[1]])).toEqual([
+    [blocks + each - 1, blocks],
+    [blocks + 2 * each - 1, blocks + each],
+    [blocks + 3 * each - 1, 6],
+  ]);
+  // Copies of the sequences' first blocks, 5 and 1, and of the partly filled block 2.
+  const kept = contents();
+  const copied = (block: number | undefined) => kept[block ?? 0];
+  expect(firsts.map((first) => copied(first + each - 1))).toEqual([6, 6, 2]);
+  expect([copied(firsts[0]), copied(firsts[1])]).toEqual([3, 3]);
 });
 
 test.for([
@@ -119,5 +153,5 @@ test.for([
   [4, 6, 3],
   [16, 4, 2],
 ] as const)("%i tokens a block and drafts of %i take %i blocks", ([size, lengthMax, wanted]) => {
-  expect(scratchBlocks({ blockTokens: size, lengthMax })).toBe(wanted);
+  expect(scratchBlocks({ blockTokens: size, lengthMax, takesFirstSlot: false })).toBe(wanted);
 });

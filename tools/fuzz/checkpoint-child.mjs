@@ -20,10 +20,13 @@ const { LLM } = await load("index.js");
 const { EngineError } = await load("base/index.js");
 const { openCheckpoint } = await load("checkpoint/index.js");
 const { ChatTemplate, Tokenizer } = await load("tokenizer/index.js");
-const { describeDraftModel, describeMedusa, describeModel, describeReDrafter } =
+const { describeDraftModel, describeEagle3, describeMedusa, describeModel, describeReDrafter } =
   await load("models/index.js");
+/** The seed that drafts are for, as far as EAGLE-3 reads it. */
+const DRAFTED_BASE = { hiddenSize: 32, layers: [{}, {}] };
 const DESCRIBED = {
   ...{ redrafter: describeReDrafter, medusa: describeMedusa },
+  eagle3: (config) => describeEagle3(config, DRAFTED_BASE),
   "draft-model": (config) => describeDraftModel(config, CONTEXT_TOKENS),
 };
 

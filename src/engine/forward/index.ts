@@ -12,7 +12,7 @@
  */
 export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.ts";
 export { EncoderEngine } from "./encoder-engine.ts";
-export { KvDrafter, type KvDrafterParts, scratchBlocks } from "./kv-drafter.ts";
+export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";
 export { RowDrafter, type RowDrafterParts } from "./row-drafter.ts";
 export { TokenMover, type TokenMoverLimits } from "./token-mover.ts";
 export { runWorstSteps } from "./worst-step.ts";

@@ -1,6 +1,7 @@
 import { assert, intAt } from "#base";
 import type { Device, DeviceTensor, KvPool } from "#devices";
-import type { DraftContext, KvDraftNetwork, StepInput } from "#models";
+import { TREE_NODES_MAX } from "#engine/loop";
+import { type DraftContext, type KvDraftNetwork, type StepInput, seesAll } from "#models";
 import { type Drafter, type DraftSeed, type TokenTree, treeOf } from "#speculative";
 
 /** A network with keys and values of its own, and where these are. */
@@ -8,7 +9,7 @@ export interface KvDrafterParts {
   readonly device: Device;
   readonly network: KvDraftNetwork;
   /**
-   * The network's pool: blocks with the ids of the base's, then `scratchBlocks` for each sequence.
+   * The network's pool: blocks with the ids of the base's, then `scratchBlocks` for each chain.
    */
   readonly cache: KvPool;
   /** Blocks that sequences have: the ids of later ones are in no table. */
@@ -22,6 +23,8 @@ export interface KvDrafterParts {
  *
  *   table of a draft    [ full blocks of the sequence | scratch | scratch … ]
  *   positions                                          ^ first copied: the partly filled block
+ *
+ * The first block is copied, too, where the network writes its first slot.
  */
 export class KvDrafter implements Drafter {
   readonly #parts: KvDrafterParts;
@@ -46,22 +49,32 @@ export class KvDrafter implements Drafter {
   async draft(seeds: readonly DraftSeed[]): Promise<readonly TokenTree[]> {
     const { device, network, cache } = this.#parts;
     const copies: number[] = [];
-    const contexts = seeds.map((seed, place) => this.#contextOf(seed, place, copies));
+    const contexts: DraftContext[] = [];
+    for (const seed of seeds) {
+      for (let rank = 0; rank < seed.shape.width; rank++) {
+        contexts.push(this.#contextOf(seed, { rank, place: contexts.length }, copies));
+      }
+    }
     if (copies.length > 0) device.copyBlocks(cache, Int32Array.from(copies));
     const chains = await network.chains(contexts, cache);
-    return seeds.map(({ root }, place) => {
-      const chain = chains[place];
-      assert(chain !== undefined, "Cannot draft: the network left out a sequence");
-      return treeOf(root, [chain], 1 + chain.length);
+    let first = 0;
+    return seeds.map(({ root, shape: { width } }) => {
+      const own = chains.slice(first, first + width);
+      first += width;
+      return treeOf(root, own, TREE_NODES_MAX);
     });
   }
 
-  /** Where a seed's chain is computed. Adds the copy of its partly filled block, from and to. */
-  #contextOf(seed: DraftSeed, place: number, copies: number[]): DraftContext {
-    const { root, rows, shape } = seed;
+  /** Where a chain is computed. Adds the copies of blocks that it needs, from and to. */
+  #contextOf(
+    { root, rows, position: before, shape: { length } }: DraftSeed,
+    { rank, place }: { readonly rank: number; readonly place: number },
+    copies: number[],
+  ): DraftContext {
     const { network, blocks, cache } = this.#parts;
-    const { blockTokens, blocksPerSequenceMax } = network.limits;
-    const position = seed.position + rows.length;
+    const { takesFirstSlot, limits } = network;
+    const { blockTokens, blocksPerSequenceMax } = limits;
+    const position = before + rows.length;
     const row = rows.at(-1);
     const step = this.#step;
     const [tables] = step?.tables ?? [];
@@ -71,23 +84,36 @@ export class KvDrafter implements Drafter {
     );
     const first = sequenceOf(step, row) * blocksPerSequenceMax;
     const full = Math.floor(position / blockTokens);
-    const scratch = scratchBlocks(network.limits);
+    const scratch = scratchBlocks({ ...limits, takesFirstSlot });
     const start = blocks + place * scratch;
-    assert(start + scratch <= cache.blocks, `Cannot draft for ${place + 1} sequences: no scratch`);
+    assert(start + scratch <= cache.blocks, `Cannot draft ${place + 1} chains: no scratch`);
     const table = new Int32Array(full + scratch);
     table.set(tables.blockTables.subarray(first, first + full));
     for (let block = 0; block < scratch; block++) table[full + block] = start + block;
     if (position % blockTokens > 0) copies.push(intAt(tables.blockTables, first + full), start);
-    return { row, root, position, length: shape.length, table };
+    if (takesFirstSlot && full > 0 && seesAll(limits, position)) {
+      table[0] = start + scratch - 1;
+      copies.push(intAt(tables.blockTables, first), start + scratch - 1);
+    }
+    return { row, root, position, length, rank, table };
   }
 }
 
-/** Blocks of one draft: of the tokens of a partly filled block, and of the longest chain. */
-export function scratchBlocks(limits: {
+/** How much a drafter writes that belongs to no sequence. */
+export interface ScratchSize {
   readonly blockTokens: number;
   readonly lengthMax: number;
-}): number {
-  return Math.ceil((limits.blockTokens - 1 + limits.lengthMax) / limits.blockTokens);
+  /** `KvDraftNetwork.takesFirstSlot`. */
+  readonly takesFirstSlot: boolean;
+}
+
+/**
+ * Blocks of one chain: of the tokens of a partly filled block and its own, and one in the
+ * place of the sequence's first block.
+ */
+export function scratchBlocks({ blockTokens, lengthMax, takesFirstSlot }: ScratchSize): number {
+  const behind = Math.ceil((blockTokens - 1 + lengthMax) / blockTokens);
+  return takesFirstSlot ? behind + 1 : behind;
 }
 
 /** Which of a step's sequences a row belongs to. */

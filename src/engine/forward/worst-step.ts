@@ -58,7 +58,7 @@ export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
       decoder.forward(cache);
       if (beside !== null) follower?.network.fill(step, beside, sampler.tokens);
     }
-    if (beside !== null) follower?.network.runLargest(beside);
+    if (beside !== null) follower?.network.runSizes(beside);
     await sampleAll(parts);
     await draftAll(parts);
     await device.synchronize();

@@ -160,8 +160,8 @@ export const SpeculativeOptions = z
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
           "recurrent network beside the model), medusa (heads on the model's hidden states), " +
-          "draft-model (a small model of the same vocabulary), or not at all. The output is the " +
-          "same.",
+          "draft-model (a small model of the same vocabulary), eagle3 (a layer over the model's " +
+          "hidden states), or not at all. The output is the same.",
       ),
     model: z
       .string()
@@ -180,7 +180,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
-          "lookup, 2 of redrafter, 3 of medusa, 4 of draft-model.",
+          "lookup, 2 of redrafter, 3 of medusa, 4 of draft-model and eagle3.",
       ),
     width: z
       .int()
@@ -190,8 +190,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
-          "tokens at most; null: 2 of redrafter and medusa, else 1, which is all that " +
-          "draft-model drafts.",
+          "tokens at most; null: 2 of redrafter and medusa, else 1.",
       ),
     adaptive: z
       .boolean()
@@ -204,10 +203,6 @@ export const SpeculativeOptions = z
   .refine(({ kind, model }) => model === null || !(kind === "off" || kind === "lookup"), {
     path: ["model"],
     error: "must be left out with kind off and lookup, which have no drafter",
-  })
-  .refine(({ kind, width }) => kind !== "draft-model" || (width ?? 1) === 1, {
-    path: ["width"],
-    error: "must be 1 with kind draft-model, which drafts one continuation",
   });
 
 /** How a model is loaded and run. CLI flags and `LLM.load` options are made from this. */

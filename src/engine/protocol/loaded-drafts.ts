@@ -3,13 +3,14 @@ import type { EngineOptions } from "./config.ts";
 
 /** What is drafted where the options do not say. */
 const LOOKUP = { lengthMax: 31, width: 1 };
-/** The fastest of the shapes tried with the bundled model's drafters on a CPU; not the last one. */
+/** The fastest of the shapes tried with the bundled model's drafters on a CPU. */
 const REDRAFTER = { lengthMax: 2, width: 2 };
 const MEDUSA = { lengthMax: 3, width: 2 };
-const DRAFT_MODEL = { lengthMax: 4, width: 1 };
+/** Of drafters with keys and values of their own, which were not tried. */
+const CHAIN = { lengthMax: 4, width: 1 };
 const USUAL = {
   ...{ lookup: LOOKUP, redrafter: REDRAFTER, medusa: MEDUSA },
-  "draft-model": DRAFT_MODEL,
+  ...{ "draft-model": CHAIN, eagle3: CHAIN },
 };
 
 /**

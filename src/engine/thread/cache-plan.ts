@@ -1,6 +1,6 @@
 import type { Checkpoint } from "#checkpoint";
 import type { Device, KvBlockOptions, KvPoolOptions, WeightFormat } from "#devices";
-import { scratchBlocks } from "#engine/forward";
+import { type ScratchSize, scratchBlocks } from "#engine/forward";
 import type { EngineOptions } from "#engine/protocol";
 import type { CacheWindow } from "#kvcache";
 import {
@@ -23,7 +23,14 @@ export interface CachePlanParts {
   /** Format of the weights. */
   readonly format: WeightFormat;
   /** A drafter's keys and values, which lie beside the model's; null: it has none. */
-  readonly drafter: { readonly kv: KvShape; readonly lengthMax: number } | null;
+  readonly drafter: PlannedDrafter | null;
+}
+
+/** A drafter with keys and values of its own. */
+export interface PlannedDrafter extends Omit<ScratchSize, "blockTokens"> {
+  readonly kv: KvShape;
+  /** Most chains behind a sequence. */
+  readonly widthMax: number;
 }
 
 /** Properties of a decoder's cache, before its memory is allocated. */
@@ -73,8 +80,8 @@ export class CachePlan {
     const { drafter, options } = this.#parts;
     if (drafter === null) return 0;
     const { blockTokens } = this.block;
-    const each = scratchBlocks({ blockTokens, lengthMax: drafter.lengthMax });
-    return each * options.scheduler.runningSequencesMax;
+    const each = scratchBlocks({ ...drafter, blockTokens });
+    return each * drafter.widthMax * options.scheduler.runningSequencesMax;
   }
 
   /** By group of layers: the window that its layers see; null: all positions. */

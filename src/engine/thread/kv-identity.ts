@@ -8,6 +8,7 @@ import type { FingerprintInput } from "#engine/tiers";
 import {
   type DecoderSpec,
   type KvLayout,
+  type LayerSpec,
   layerWindow,
   ropeAttentionFactor,
   ropeFrequencies,
@@ -19,7 +20,9 @@ import { servedTokens, streamingOf } from "./attention-window.ts";
 export interface KvIdentityParts {
   readonly options: EngineOptions;
   readonly checkpoint: Checkpoint;
-  readonly spec: DecoderSpec;
+  readonly spec: Pick<DecoderSpec, "positions" | "contextTokensMax"> & {
+    readonly layers: readonly Pick<LayerSpec, "window">[];
+  };
   readonly device: Device;
   readonly weightFormat: WeightFormat;
   /** `KvPool.layout` of its cache. */
@@ -55,7 +58,10 @@ export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
   };
 }
 
-function ropeOf({ positions }: DecoderSpec, tokens: number): FingerprintInput["rope"] {
+function ropeOf(
+  { positions }: Pick<DecoderSpec, "positions">,
+  tokens: number,
+): FingerprintInput["rope"] {
   if (positions.kind !== "rope") return null;
   return {
     frequencies: ropeFrequencies(positions, tokens),

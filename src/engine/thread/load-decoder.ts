@@ -240,17 +240,21 @@ async function makeSteps(
   const decoder = new Decoder({
     ...{ device, spec, weights, limits, streaming, layout: plan.layout },
     servedTokens: servedTokens(message.options, spec),
+    taps: drafter?.follower?.taps ?? [],
   });
   const batches = { rowsMax: logitRowsMax, vocabularySize };
   const sampler = new Sampler({ device, ...batches });
   const follower =
-    drafter?.follower?.open({
-      ...limitsOf(loading),
-      ...{ ...limits, stepSequencesMax: limits.sequencesMax },
-      sequencesMax: runningSequencesMax,
-      servedTokens: servedTokens(message.options, spec),
-      streaming: plan.drafterStreaming,
-    }) ?? null;
+    drafter?.follower?.open(
+      {
+        ...limitsOf(loading),
+        ...{ ...limits, stepSequencesMax: limits.sequencesMax },
+        sequencesMax: runningSequencesMax,
+        servedTokens: servedTokens(message.options, spec),
+        streaming: plan.drafterStreaming,
+      },
+      decoder.tapped,
+    ) ?? null;
   if (device.accelerator) {
     const network = drafter?.network ?? null;
     const { block, drafterBlock } = plan;
@@ -332,6 +336,11 @@ async function makeGraphs(
     sequencesMax: message.options.scheduler.runningSequencesMax,
     onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
   });
+  const { follower } = step;
+  if (!device.replays || follower === null || memory.drafterBlocks === null) return;
+  // Once op by op, and once to be captured.
+  for (let run = 0; run < 2; run++) follower.runSizes(memory.drafterBlocks);
+  await device.synchronize();
 }
 
 /** End tokens of config.json and generation_config.json together. */

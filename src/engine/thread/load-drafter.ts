@@ -3,6 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { EngineError } from "#base";
 import { type Checkpoint, openCheckpoint } from "#checkpoint";
+import type { DeviceTensor } from "#devices";
 import { TREE_NODES_MAX } from "#engine/loop";
 import { type DrafterInfo, type EngineOptions, loadedDrafts } from "#engine/protocol";
 import {
@@ -15,12 +16,15 @@ import {
   type DraftNetwork,
   type DraftNetworkLimits,
   describeDraftModel,
+  describeEagle3,
   describeMedusa,
   describeReDrafter,
+  EAGLE3_KV_LAYERS,
+  Eagle3,
   type KvDraftLimits,
   type KvDraftNetwork,
-  type KvShape,
   loadDecoderWeights,
+  loadEagle3Weights,
   loadMedusaWeights,
   loadReDrafterWeights,
   type MadeFor,
@@ -29,6 +33,7 @@ import {
 } from "#models";
 import type { DraftKind } from "#sampling";
 import { servedTokens } from "./attention-window.ts";
+import type { PlannedDrafter } from "./cache-plan.ts";
 import type { Loading } from "./loading.ts";
 
 /** A drafter beside the model. */
@@ -40,15 +45,16 @@ export interface LoadedDrafter {
 }
 
 /** The weights of a drafter with keys and values of its own, before its pool is planned. */
-export interface LoadedFollower {
-  readonly kv: KvShape;
-  /** Most tokens of a draft. */
-  readonly lengthMax: number;
+export interface LoadedFollower extends PlannedDrafter {
+  /** Layers of the model whose inputs it reads: `DecoderOptions.taps`. */
+  readonly taps: readonly number[];
   /** What its keys and values depend on. */
   readonly checkpoint: Checkpoint;
-  readonly spec: DecoderSpec;
-  /** Allocates its memory. Throws OUT_OF_MEMORY. */
-  open(limits: KvDraftLimits): KvDraftNetwork;
+  readonly spec: Pick<DecoderSpec, "positions" | "contextTokensMax">;
+  /** By layer of its pool: the window of its own; null: none. */
+  readonly windows: readonly (number | null)[];
+  /** Allocates its memory. `tapped`: of the model's decoder. Throws OUT_OF_MEMORY. */
+  open(limits: KvDraftLimits, tapped: readonly DeviceTensor[]): KvDraftNetwork;
 }
 
 /** The model that drafts are for, as it was loaded. */
@@ -100,6 +106,8 @@ function openKind(
       return { network: openMedusa(parts), follower: null };
     case "draft-model":
       return { network: null, follower: openDraftModel(parts) };
+    case "eagle3":
+      return { network: null, follower: openEagle3(parts) };
   }
 }
 
@@ -109,11 +117,40 @@ function openDraftModel({ loading, drafted, checkpoint, check }: NetworkParts): 
   const { model, madeFor, kv } = describeDraftModel(checkpoint.config, served);
   check(madeFor);
   const { spec } = model;
+  const { vocabularySize } = spec;
   const { format } = drafted.weights;
   const weights = loadDecoderWeights(device, model, { sources: checkpoint.tensors, format });
   return {
-    ...{ kv, checkpoint, spec, lengthMax: limitsOf(loading).lengthMax },
+    ...{ ...shapeOf(loading, vocabularySize), kv, checkpoint, spec },
+    windows: spec.layers.map(({ window }) => window),
+    ...{ takesFirstSlot: false, taps: [] },
     open: (limits) => new DraftModel({ device, spec, weights, limits }),
+  };
+}
+
+function openEagle3({ loading, drafted, checkpoint, check }: NetworkParts): LoadedFollower {
+  const { device, message } = loading;
+  if (message.options.kvCache.attentionSinks > 0) {
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot draft by eagle3 with attention sinks: attentionSinks must be 0, current value is " +
+        `${message.options.kvCache.attentionSinks}; leave them out, or draft by lookup`,
+      { param: "attentionSinks" },
+    );
+  }
+  const spec = describeEagle3(checkpoint.config, drafted.model.spec);
+  check(spec.madeFor);
+  const { path, tensors, integers } = checkpoint;
+  const files = { path, tensors, integers, has: (name: string) => tensors.has(name) };
+  const { format, tokens: baseTokens } = drafted.weights;
+  const weights = loadEagle3Weights(device, spec, { files, format, baseTokens });
+  const { kvHeads, headDim, rope: positions, contextTokensMax, taps } = spec;
+  return {
+    kv: { layers: EAGLE3_KV_LAYERS, kvHeads, headDim },
+    ...{ ...shapeOf(loading, spec.draftVocabularySize), checkpoint, taps, takesFirstSlot: true },
+    spec: { positions, contextTokensMax },
+    windows: Array.from({ length: EAGLE3_KV_LAYERS }, () => null),
+    open: (limits, tapped) => new Eagle3({ device, spec, weights, limits, tapped }),
   };
 }
 
@@ -122,20 +159,29 @@ function openReDrafter({ loading, drafted, checkpoint, check }: NetworkParts): D
   const spec = describeReDrafter(checkpoint.config);
   check(spec);
   const limits = limitsOf(loading);
-  const { widthMax } = limits;
-  if (widthMax > spec.draftVocabularySize) {
-    throw new EngineError(
-      "INVALID_ARGUMENT",
-      `Cannot draft ${widthMax} continuations: speculative.width must be at most ` +
-        `${spec.draftVocabularySize}, the drafter's vocabulary, current value is ${widthMax}`,
-      { param: "speculative.width" },
-    );
-  }
+  checkWidth(limits, spec.draftVocabularySize);
   const { path, tensors, integers } = checkpoint;
   const files = { path, tensors, integers };
   const base = drafted.weights;
   const weights = loadReDrafterWeights(device, spec, { files, format: base.format });
   return new ReDrafter({ device, spec, weights, embeddings: base.tokens, limits });
+}
+
+/** The largest draft. Throws INVALID_ARGUMENT for more continuations than there are tokens. */
+function shapeOf(loading: Loading, vocabulary: number): Record<"widthMax" | "lengthMax", number> {
+  const limits = limitsOf(loading);
+  checkWidth(limits, vocabulary);
+  return { widthMax: limits.widthMax, lengthMax: limits.lengthMax };
+}
+
+function checkWidth({ widthMax }: DraftNetworkLimits, vocabulary: number): void {
+  if (widthMax <= vocabulary) return;
+  throw new EngineError(
+    "INVALID_ARGUMENT",
+    `Cannot draft ${widthMax} continuations: speculative.width must be at most ` +
+      `${vocabulary}, the drafter's vocabulary, current value is ${widthMax}`,
+    { param: "speculative.width" },
+  );
 }
 
 function openMedusa({ loading, drafted, checkpoint, check }: NetworkParts): DraftNetwork {

@@ -2,7 +2,7 @@
 import { hostMemory } from "#devices";
 import { CacheMemory, type FingerprintInput, modelFingerprint } from "#engine/tiers";
 import { attentionWeight } from "#kvcache";
-import { type DecoderSpec, type DecoderWeights, plainLayout } from "#models";
+import type { DecoderSpec, DecoderWeights } from "#models";
 import { servedTokens } from "./attention-window.ts";
 import type { CachePlan } from "./cache-plan.ts";
 import { kvIdentity } from "./kv-identity.ts";
@@ -54,9 +54,11 @@ async function fingerprintOf(
   const common = { options, device, weightFormat: weights.format };
   let drafter: FingerprintInput | null = null;
   if (follower !== null && drafterLayout !== null) {
+    const { windows } = follower;
     drafter = kvIdentity({
-      ...{ ...common, checkpoint: follower.checkpoint, spec: follower.spec },
-      ...{ layout: drafterLayout, places: plainLayout(follower.spec).places },
+      ...{ ...common, checkpoint: follower.checkpoint, layout: drafterLayout },
+      spec: { ...follower.spec, layers: windows.map((window) => ({ window })) },
+      places: windows.map((_, layer) => ({ group: 0, layer })),
       streaming: plan.drafterStreaming,
       servedTokens: Math.min(follower.spec.contextTokensMax, servedTokens(options, spec)),
     });

@@ -10,7 +10,12 @@ import type { DecoderWeights } from "../decoder-weights.ts";
 import { plainLayout } from "../kv-layout.ts";
 import type { StepInput } from "../step-input.ts";
 import { checkStreaming } from "../streaming.ts";
-import type { DraftContext, KvDraftLimits, KvDraftNetwork } from "./kv-draft-network.ts";
+import {
+  chainsMax,
+  type DraftContext,
+  type KvDraftLimits,
+  type KvDraftNetwork,
+} from "./kv-draft-network.ts";
 import { TokenChain } from "./token-chain.ts";
 
 export interface DraftModelParts {
@@ -32,16 +37,17 @@ const NO_ROWS = new Int32Array(0);
  */
 export class DraftModel implements KvDraftNetwork {
   readonly limits: KvDraftLimits;
+  readonly takesFirstSlot = false;
   /** Runs over steps of the base. */
   readonly #steps: Decoder;
-  /** Runs over the newest tokens of chains, one of each sequence. */
+  /** Runs over the newest tokens of chains, a sequence of its own for each. */
   readonly #newest: Decoder;
   readonly #chain: TokenChain;
   readonly #input: ChainInput;
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for sinks that the model does not support. */
   constructor({ device, spec, weights, limits }: DraftModelParts) {
-    const { contextTokensMax, sequencesMax, lengthMax, blockTokens, streaming } = limits;
+    const { contextTokensMax, widthMax, lengthMax, blockTokens, streaming } = limits;
     if (streaming !== null) checkStreaming(spec, streaming);
     // Angles go on behind the context that it was trained for: the base may have a longer one.
     const long = {
@@ -62,16 +68,17 @@ export class DraftModel implements KvDraftNetwork {
         ...{ blockTokens, contextTokensMax },
       },
     });
+    const rowsMax = chainsMax(limits);
     const blocksPerSequenceMax = Math.ceil((contextTokensMax + lengthMax) / blockTokens);
     this.#newest = new Decoder({
       ...{ ...parts, servedTokens },
       limits: {
-        ...{ stepTokensMax: sequencesMax, sequencesMax, logitRowsMax: sequencesMax },
+        ...{ stepTokensMax: rowsMax, sequencesMax: rowsMax, logitRowsMax: rowsMax },
         ...{ blocksPerSequenceMax, blockTokens, contextTokensMax },
       },
     });
-    this.#chain = new TokenChain(device, { sequencesMax, lengthMax });
-    this.#input = makeInput(sequencesMax, blocksPerSequenceMax);
+    this.#chain = new TokenChain(device, { rowsMax, widthMax, lengthMax });
+    this.#input = makeInput(rowsMax, blocksPerSequenceMax);
   }
 
   fill(step: StepInput, cache: KvPool, sampled: DeviceTensor): void {
@@ -85,16 +92,19 @@ export class DraftModel implements KvDraftNetwork {
   async chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]> {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
+    this.#chain.begin(contexts.map(({ rank }) => rank));
     for (let level = 0; level < levels; level++) {
       this.#run(this.#levelOf(contexts, level), level, cache);
     }
     return await this.#chain.read(lengths);
   }
 
-  runLargest(cache: KvPool): void {
-    const { sequencesMax, contextTokensMax, lengthMax } = this.limits;
-    for (let count = 1; count < 2 * sequencesMax; count *= 2) {
-      const sequences = Math.min(count, sequencesMax);
+  runSizes(cache: KvPool): void {
+    const { widthMax, contextTokensMax, lengthMax } = this.limits;
+    const rowsMax = chainsMax(this.limits);
+    for (let count = 1; count < 2 * rowsMax; count *= 2) {
+      const sequences = Math.min(count, rowsMax);
+      this.#chain.begin(new Array<number>(sequences).fill(widthMax - 1));
       const pad = (tokens: number) => this.#newest.paddedContext(tokens, sequences, cache);
       for (const context of new Set([1, 2048, 8192, contextTokensMax + lengthMax].map(pad))) {
         this.#input.slots.fill(-1);
@@ -104,7 +114,7 @@ export class DraftModel implements KvDraftNetwork {
     }
   }
 
-  /** One token of each sequence, and what follows it. */
+  /** One token of each chain, and what follows it. */
   #run(step: StepInput, level: number, cache: KvPool): void {
     this.#newest.stage(step, this.#chain.tokens);
     this.#newest.forward(cache);
@@ -114,13 +124,9 @@ export class DraftModel implements KvDraftNetwork {
   }
 
   #levelOf(contexts: readonly DraftContext[], level: number): StepInput {
-    const { blockTokens, contextTokensMax, sequencesMax } = this.limits;
-    assert(
-      contexts.length <= sequencesMax,
-      `Cannot draft for ${contexts.length} sequences: at most ${sequencesMax} fit`,
-    );
+    const { blockTokens, contextTokensMax } = this.limits;
     const { tokenIds, sources, positions, contextLengths, slots, tables } = this.#input;
-    const columns = tables.length / sequencesMax;
+    const columns = tables.length / tokenIds.length;
     let longest = 0;
     contexts.forEach(({ root, position, table, length }, row) => {
       // A shorter chain computes its last token again.
@@ -148,7 +154,7 @@ export class DraftModel implements KvDraftNetwork {
   }
 }
 
-/** A level's step. [S] each. */
+/** A level's step, S chains. [S] each. */
 interface ChainInput {
   readonly tokenIds: Int32Array;
   readonly sources: Int32Array;

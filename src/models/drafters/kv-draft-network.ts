@@ -26,7 +26,7 @@ export interface KvDraftLimits extends DraftNetworkLimits {
   readonly streaming: Streaming | null;
 }
 
-/** One sequence that a chain is drafted for. */
+/** One chain that is drafted. */
 export interface DraftContext {
   /** The filled step's row of the token before the root. */
   readonly row: number;
@@ -35,6 +35,8 @@ export interface DraftContext {
   readonly position: number;
   /** L: tokens to be drafted. */
   readonly length: number;
+  /** Which token is the chain's first: 0 for the likeliest. Others are the likeliest. */
+  readonly rank: number;
   /**
    * Blocks in position order, with those of L positions from the root's on: the network writes
    * there, and no sequence reads it.
@@ -51,12 +53,30 @@ export interface DraftContext {
 export interface KvDraftNetwork {
   readonly limits: KvDraftLimits;
   /**
+   * Whether chains write the first slot of a sequence, too: its block is then scratch in the table
+   * of a chain, with a copy of its contents, as long as all positions are seen (`seesAll`).
+   */
+  readonly takesFirstSlot: boolean;
+  /**
    * Enqueues the keys and values of all tokens of a step, behind the base's forward pass of it.
    * `sampled`: of `Decoder.stage`.
    */
   fill(step: StepInput, cache: KvPool, sampled: DeviceTensor): void;
-  /** The likeliest continuation of each context, of its length. */
+  /** A continuation of each context, of its length: `chainsMax` at most. */
   chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]>;
-  /** Enqueues the largest chains, so that ops allocate their memory. `cache`: of one block. */
-  runLargest(cache: KvPool): void;
+  /**
+   * Enqueues chains of many sizes, the largest among them, so that ops allocate their memory, or a
+   * device captures them. They have no slots, and read the first block of `cache`.
+   */
+  runSizes(cache: KvPool): void;
+}
+
+/** Whether a token at `position` sees all before it, whatever window there is. */
+export function seesAll({ streaming }: Pick<KvDraftLimits, "streaming">, position: number) {
+  return streaming === null || position < streaming.window;
+}
+
+/** R: most chains at a time. */
+export function chainsMax({ sequencesMax, widthMax }: DraftNetworkLimits): number {
+  return sequencesMax * widthMax;
 }

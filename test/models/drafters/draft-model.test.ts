@@ -66,16 +66,13 @@ test("a model of another vocabulary, or made for another base, is refused at loa
   });
 });
 
-test("files that are missing or broken, and trees, are refused at load", async () => {
+test("files that are missing or broken are refused at load", async () => {
   await expect(load(null)).rejects.toMatchObject({
     code: "MODEL_NOT_FOUND",
     message: expect.stringMatching(/drafters.draft-model is not there/),
   });
   const folder = scratchFolder();
   writeRandomDraftModel(folder, { vocabulary: 320 });
-  await expect(load(folder, { width: 2 })).rejects.toMatchObject({
-    message: expect.stringMatching(/width.*must be 1 with kind draft-model/),
-  });
   const config = { ...llama, head_dim: 16, num_key_value_heads: 2 };
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   await expect(load(folder)).rejects.toMatchObject({
