@@ -220,7 +220,9 @@ export const Eagle3Config = z.looseObject({
   target_hidden_size: size.nullish(),
   draft_vocab_size: size.nullish(),
   eagle_aux_hidden_state_layer_ids: layerIds,
-  eagle_config: z.looseObject({ eagle_aux_hidden_state_layer_ids: layerIds }).nullish(),
+  eagle_config: z
+    .looseObject({ eagle_aux_hidden_state_layer_ids: layerIds, use_aux_hidden_state: flag })
+    .nullish(),
   fc_norm: flag,
   norm_before_fc: flag,
   norm_before_residual: flag,

@@ -110,6 +110,9 @@ function refuseOthers(config: Config, layer: Layer): void {
   if (layer.num_hidden_layers !== 1) {
     throw unsupportedConfig("num_hidden_layers", "1", layer.num_hidden_layers);
   }
+  if (config.eagle_config?.use_aux_hidden_state === false) {
+    throw unsupportedConfig("eagle_config.use_aux_hidden_state", "true", false);
+  }
   if (config.parallel_drafting === true) {
     throw unsupportedConfig(
       "parallel_drafting",
@@ -129,13 +132,14 @@ function inputNormOf({ fc_norm: each, norm_before_fc: joined }: Config): Eagle3S
 
 /**
  * Low, middle and high, unless the config names them. At its top (vLLM, speculators) a layer's
- * number means its input; in `eagle_config` (SGLang, SpecForge) its output.
+ * number means its input. In `eagle_config` (SGLang, SpecForge) it means its output in files whose
+ * first layer is 1, and its input in others: SGLang tells them apart so, too.
  */
 function tapsOf(config: Config, layers: number): readonly number[] {
   const inputs = config.eagle_aux_hidden_state_layer_ids;
-  const outputs = config.eagle_config?.eagle_aux_hidden_state_layer_ids;
+  const others = config.eagle_config?.eagle_aux_hidden_state_layer_ids;
   const usual = [2, Math.floor(layers / 2), layers - 3];
-  const taps = inputs ?? outputs?.map((layer) => layer + 1) ?? usual;
+  const taps = inputs ?? (others?.[0] === 1 ? others.map((layer) => layer + 1) : others) ?? usual;
   const isRising = taps.every((tap, place) => tap > (taps[place - 1] ?? -1));
   if (isRising && (taps.at(-1) ?? 0) < layers) return taps;
   throw invalidConfig(

@@ -115,12 +115,14 @@ const llama = {
 };
 
 describe("what a config.json says", () => {
-  test("layers: low, middle and high; inputs at the top, outputs in eagle_config", () => {
+  test("layers: low, middle and high; by their inputs, or in eagle_config by outputs", () => {
     const taps = (more: JsonConfig) => describeEagle3({ ...llama, ...more }, base).taps;
     const ids = "eagle_aux_hidden_state_layer_ids";
     expect(taps({})).toEqual([2, 4, 5]);
     expect(taps({ [ids]: [0, 3, 7] })).toEqual([0, 3, 7]);
-    expect(taps({ eagle_config: { [ids]: [0, 3, 6] } })).toEqual([1, 4, 7]);
+    expect(taps({ [ids]: [1, 3, 5] })).toEqual([1, 3, 5]);
+    expect(taps({ eagle_config: { [ids]: [1, 3, 6] } })).toEqual([2, 4, 7]);
+    expect(taps({ eagle_config: { [ids]: [2, 4, 5] } })).toEqual([2, 4, 5]);
   });
 
   test("a layer's fields may be in transformer_layer_config", () => {
@@ -140,11 +142,16 @@ describe("what a config.json says", () => {
     [{ model_type: "deepseek_v3" }, "UNSUPPORTED_MODEL", "model_type"],
     [{ num_hidden_layers: 2 }, "UNSUPPORTED_MODEL", "num_hidden_layers"],
     [{ parallel_drafting: true }, "UNSUPPORTED_MODEL", "parallel_drafting"],
+    [{ eagle_config: { use_aux_hidden_state: false } }, "UNSUPPORTED_MODEL", "use_aux_hidden"],
     [{ fc_norm: true, norm_before_fc: true }, "UNSUPPORTED_MODEL", "norm_before_fc"],
     [{ draft_vocab_size: V + 1 }, "CHECKPOINT_INVALID", "draft_vocab_size"],
     [{ logit_scale: 0 }, "CHECKPOINT_INVALID", "logit_scale"],
     [{ hidden_size: 2 ** 40 }, "CHECKPOINT_INVALID", "hidden_size"],
     [{ eagle_aux_hidden_state_layer_ids: [0, 3, 8] }, "CHECKPOINT_INVALID", "eagle_aux"],
+    [
+      { eagle_config: { eagle_aux_hidden_state_layer_ids: [1, 4, 7] } },
+      ...(["CHECKPOINT_INVALID", "eagle_aux"] as const),
+    ],
     [{ eagle_aux_hidden_state_layer_ids: [3, 3, 4] }, "CHECKPOINT_INVALID", "eagle_aux"],
     [{ eagle_aux_hidden_state_layer_ids: [] }, "CHECKPOINT_INVALID", "eagle_aux"],
     [{ eagle_aux_hidden_state_layer_ids: [-1, 2, 3] }, "CHECKPOINT_INVALID", "eagle_aux"],
