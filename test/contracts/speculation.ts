@@ -64,7 +64,7 @@ export interface SpeculationContract {
   readonly varied: string;
   /** How many continuations a draft has at most. Default: chains, and trees of 4. */
   readonly widths?: readonly number[];
-  /** How many kinds of networks draft beside lookup in all modes. Default: one, and all at length. */
+  /** How many kinds of networks draft beside lookup in all modes. Default: two, and all at length. */
   readonly networks?: number;
   /** How many of the recorded prompts are continued. Default: all. */
   readonly prompts?: number;
@@ -118,10 +118,11 @@ export function speculationContract(contract: SpeculationContract): void {
       const looked = (contract.widths ?? [1, 4]).map(
         (width) => ({ kind: "lookup", lengthMax: 7, width }) as const,
       );
-      // The engine tells networks apart by their trees alone: one is enough for the short run.
+      // The engine tells networks apart by their trees, and by keys and values of their own: the
+      // first two are enough for the short run.
       for (const speculative of [
         ...looked,
-        ...networks.slice(0, contract.networks ?? sized(1, 2)),
+        ...networks.slice(0, contract.networks ?? sized(2, 4)),
       ]) {
         const drafted = await withModel(
           { ...(await of(speculative)), speculative },
@@ -279,11 +280,13 @@ function writeDraftersFor(fixture: string, folder: string) {
   });
   writeRandomMedusa(medusa, { hidden, vocabulary, heads: 5, layers: 1 });
   writeRandomDraftModel(draftModel, { vocabulary });
-  writeRandomEagle3(eagle3, { base: hidden, taps: [0, 1, 2], vocabulary });
+  const layers = Number(fields.get("num_hidden_layers") ?? fields.get("n_layer"));
+  const taps = [0, 1, 2].filter((layer) => layer < layers);
+  writeRandomEagle3(eagle3, { base: hidden, taps, vocabulary });
   return [
     { kind: "redrafter", model: redrafter, lengthMax: 5, width: 3 },
-    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 2 },
-    { kind: "eagle3", model: eagle3, lengthMax: 5, width: 1 },
+    { kind: "eagle3", model: eagle3, lengthMax: 5, width: 2 },
+    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 1 },
     { kind: "medusa", model: medusa, lengthMax: 5, width: 3 },
   ] as const;
 }
