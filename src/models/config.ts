@@ -199,6 +199,40 @@ export const MedusaConfig = z.looseObject({
     .nullish(),
 });
 
+const layerIds = z
+  .array(
+    z
+      .int()
+      .nonnegative()
+      .max(2 ** 10),
+  )
+  .min(1)
+  .max(8)
+  .nullish();
+
+/**
+ * An EAGLE-3 beside the fields of its layer: those of SafeAILab/EAGLE, of SpecForge
+ * (`eagle_config`) and of vLLM's speculators, and ours for a base.
+ */
+export const Eagle3Config = z.looseObject({
+  speculators_model_type: z.string().nullish(),
+  transformer_layer_config: z.record(z.string(), z.unknown()).nullish(),
+  target_hidden_size: size.nullish(),
+  draft_vocab_size: size.nullish(),
+  eagle_aux_hidden_state_layer_ids: layerIds,
+  eagle_config: z
+    .looseObject({ eagle_aux_hidden_state_layer_ids: layerIds, use_aux_hidden_state: flag })
+    .nullish(),
+  fc_norm: flag,
+  norm_before_fc: flag,
+  norm_before_residual: flag,
+  norm_output: flag,
+  parallel_drafting: flag,
+  /** Multiplies logits, which changes the likeliest token only where it is not positive. */
+  logit_scale: positive.nullish(),
+  base_fingerprint: z.string().nullish(),
+});
+
 /** The one field that picks an architecture. */
 export const ModelTypeConfig = z.looseObject({ model_type: z.string() });
 

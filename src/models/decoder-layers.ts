@@ -24,6 +24,16 @@ export interface DecoderLayersParts {
   readonly streaming: Streaming | null;
   /** [positions, rotaryDim] f32; null without rotary positions. */
   readonly rope: DeviceTensor | null;
+  readonly taps: LayerTaps;
+}
+
+/** Layers whose inputs are kept for a drafter. */
+export interface LayerTaps {
+  readonly layers: readonly number[];
+  /** [T, E] f32 of each. */
+  readonly inputs: readonly DeviceTensor[];
+  /** [T] i32: 0, 1, 2 and so on; null: nothing is kept. */
+  readonly rows: DeviceTensor | null;
 }
 
 /** Rows of the residual stream that are still computed. */
@@ -98,9 +108,21 @@ export class DecoderLayers {
         group !== undefined && attention !== undefined,
         `Cannot run layer ${index}: the KV pool has no layer for it`,
       );
+      this.#keepTap(index, delta);
       delta = this.#layer({ layer, spec, attention, group, staged, wanted }, delta);
     }
     if (delta !== null) device.add({ ...this.#rows, delta });
+  }
+
+  /** Copies the input of a layer, `x` and what is not yet added to it, if a drafter reads it. */
+  #keepTap(layer: number, delta: DeviceTensor | null): void {
+    const { device, taps } = this.#parts;
+    if (taps.rows === null) return;
+    const out = taps.inputs[taps.layers.indexOf(layer)];
+    if (out === undefined) return;
+    const { count, x } = this.#rows;
+    device.gatherRows({ count, out, x, indices: taps.rows });
+    if (delta !== null) device.add({ count, x: out, delta });
   }
 
   /** Expands inputs that were staged in a compact form to the form that ops read. */

@@ -5,7 +5,7 @@ import {
   type DecoderBuffers,
   type DecoderLimits,
 } from "./decoder-buffers.ts";
-import { DecoderLayers } from "./decoder-layers.ts";
+import { DecoderLayers, type LayerTaps } from "./decoder-layers.ts";
 import type { DecoderSpec } from "./decoder-spec.ts";
 import type { DecoderWeights } from "./decoder-weights.ts";
 import { type KvLayout, plainLayout } from "./kv-layout.ts";
@@ -28,6 +28,8 @@ export interface DecoderOptions {
   readonly servedTokens?: number;
   /** Which layers share blocks of the cache. Default: all. */
   readonly layout?: KvLayout;
+  /** Layers whose inputs are kept: `Decoder.tapped`. Default: none. */
+  readonly taps?: readonly number[];
 }
 
 /** Number of decoders so far: several may share a device, and their graphs need distinct keys. */
@@ -45,6 +47,11 @@ let decoders = 0;
 export class Decoder {
   readonly spec: DecoderSpec;
   readonly layout: KvLayout;
+  /**
+   * [T, E] f32 of each layer in `DecoderOptions.taps`: its input in the step that ran last, a row
+   * for each token.
+   */
+  readonly tapped: readonly DeviceTensor[];
   readonly #device: Device;
   readonly #weights: DecoderWeights;
   readonly #limits: DecoderLimits;
@@ -83,7 +90,10 @@ export class Decoder {
     this.#buffers = buffers;
     this.#stage = new StepStage(device, limits, layout.groups.length);
     const rope = this.#allocateRope(servedTokens);
-    this.#layers = new DecoderLayers({ device, spec, layout, weights, buffers, streaming, rope });
+    const taps = this.#allocateTaps(options.taps ?? []);
+    this.tapped = taps.inputs;
+    const parts = { device, spec, layout, weights, buffers, streaming, rope, taps };
+    this.#layers = new DecoderLayers(parts);
   }
 
   /** Most sequences of a step that samples from all of its rows. */
@@ -201,6 +211,19 @@ export class Decoder {
     const options = { positions: rows, modelTokens, servedTokens };
     this.#device.write(table, ropeTable(positions, options));
     return table;
+  }
+
+  #allocateTaps(layers: readonly number[]): LayerTaps {
+    if (layers.length === 0) return { layers, inputs: [], rows: null };
+    const device = this.#device;
+    const { stepTokensMax } = this.#limits;
+    const shape = [stepTokensMax, this.spec.hiddenSize];
+    const rows = device.allocate("i32", [stepTokensMax]);
+    device.write(
+      rows,
+      Int32Array.from({ length: stepTokensMax }, (_, row) => row),
+    );
+    return { layers, inputs: layers.map(() => device.allocate("f32", shape)), rows };
   }
 
   #stagePlain(step: StepInput): StagedStep {

@@ -25,7 +25,8 @@
  *   warm-up.ts           captures decode steps of all sizes ahead
  *   drafters/            networks that draft, draft-network.ts their contract; of redrafter and
  *                        medusa: -spec.ts the config, -weights.ts, and what runs them;
- *                        medusa-tree.ts which choices make a tree
+ *                        medusa-tree.ts which choices make a tree. draft-model.ts: a decoder that
+                        drafts, kv-draft-network.ts the contract of networks with keys and values
  *
  * Invariant: no family has code in the decoder; it reads the spec and the norms.
  * Invariant: a step allocates nothing and never waits; ops are only enqueued.
@@ -46,8 +47,21 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
+export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
 export type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
+export { Eagle3 } from "./drafters/eagle3.ts";
+export type { Eagle3Parts } from "./drafters/eagle3-context.ts";
+export { describeEagle3, EAGLE3_KV_LAYERS, type Eagle3Spec } from "./drafters/eagle3-spec.ts";
+export { type Eagle3Weights, loadEagle3Weights } from "./drafters/eagle3-weights.ts";
+export {
+  type DraftContext,
+  type KvDraftLimits,
+  type KvDraftNetwork,
+  type KvShape,
+  seesAll,
+} from "./drafters/kv-draft-network.ts";
 export { Medusa, type MedusaParts } from "./drafters/medusa.ts";
 export { describeMedusa, type MedusaSpec } from "./drafters/medusa-spec.ts";
 export { type Choices, type HeadAccuracies, medusaPaths } from "./drafters/medusa-tree.ts";

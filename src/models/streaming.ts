@@ -30,7 +30,10 @@ export interface DecoderWindow {
 }
 
 /** A layer's window under `streaming`; null: full attention. */
-export function layerWindow(layer: LayerSpec, streaming: Streaming | null): number | null {
+export function layerWindow(
+  layer: Pick<LayerSpec, "window">,
+  streaming: Streaming | null,
+): number | null {
   if (streaming === null) return layer.window;
   return Math.min(layer.window ?? streaming.window, streaming.window);
 }

@@ -70,7 +70,7 @@ const RepetitionDetection = z
   });
 
 /** Kinds of drafts. */
-export const DRAFT_KINDS = ["lookup", "redrafter", "medusa"] as const;
+export const DRAFT_KINDS = ["lookup", "redrafter", "medusa", "draft-model", "eagle3"] as const;
 export type DraftKind = (typeof DRAFT_KINDS)[number];
 /** Drafted tokens of a sequence in one step: with the token before them, the nodes of a tree. */
 export const DRAFT_LENGTH_MAX = 63;

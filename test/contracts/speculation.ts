@@ -10,10 +10,23 @@ import {
   LLM,
   type LoadOptions,
 } from "#engine";
-import { type DraftSeed, Lookup, type TokenSource, type TokenTree, treeOf } from "#speculative";
+import {
+  type Drafter,
+  type DraftSeed,
+  Lookup,
+  type TokenSource,
+  type TokenTree,
+  treeOf,
+} from "#speculative";
+import { KvDrafter } from "../../src/engine/forward/kv-drafter.ts";
 import { RowDrafter } from "../../src/engine/forward/row-drafter.ts";
-import { cpuThreads, sized } from "../support/full.ts";
-import { writeRandomDrafter, writeRandomMedusa } from "../support/random-drafter.ts";
+import { cpuThreads, full, sized } from "../support/full.ts";
+import {
+  writeRandomDrafter,
+  writeRandomDraftModel,
+  writeRandomMedusa,
+} from "../support/random-drafter.ts";
+import { writeRandomEagle3 } from "../support/random-eagle3.ts";
 import { writeSmallTokenizer } from "../support/small-tokenizer.ts";
 import { RandomNumbers } from "./device-ops/random.ts";
 import { fixturePath, openRecordedModel } from "./recorded-model.ts";
@@ -66,8 +79,13 @@ const structured: Readonly<Record<string, GenerateOptions>> = {
     structuredOutput: { grammar: list },
   },
 };
-/** One of them that runs on. */
-const open: GenerateOptions = { temperature: 0, structuredOutput: { grammar: list } };
+/**
+ * One of them that runs on, beside plain outputs: in the long run, since each model that is loaded
+ * tries its grammar in a process.
+ */
+const constrained: readonly GenerateOptions[] = full
+  ? [{ temperature: 0, structuredOutput: { grammar: list } }]
+  : [];
 
 const modes: Readonly<Record<string, Options>> = {
   "in one batch": {},
@@ -85,7 +103,7 @@ export interface SpeculationContract {
   readonly varied: string;
   /** How many continuations a draft has at most. Default: chains, and trees of 4. */
   readonly widths?: readonly number[];
-  /** How many kinds of networks draft beside lookup in all modes. Default: one, and all at length. */
+  /** How many kinds of networks draft beside lookup in all modes. Default: two, and all at length. */
   readonly networks?: number;
   /** How many of the recorded prompts are continued. Default: all. */
   readonly prompts?: number;
@@ -134,24 +152,32 @@ export function speculationContract(contract: SpeculationContract): void {
      * What all give, chains, trees, and those of a network, and how often they drafted. The
      * network's weights are random, so half of its drafts are replaced by what plain runs say.
      */
-    async function both(options: Options, run: (llm: LLM) => Promise<unknown>) {
+    async function both(
+      options: Options,
+      run: (llm: LLM) => Promise<unknown>,
+      of: (speculative: LoadOptions["speculative"]) => Promise<Options> = async () => options,
+    ) {
       outputsSeen.length = 0;
       const plain = await withModel(options, run);
       const counts: Pick<EngineStats, "draftedTokens" | "acceptedTokens">[] = [];
       const looked = (contract.widths ?? [1, 4]).map(
         (width) => ({ kind: "lookup", lengthMax: 7, width }) as const,
       );
-      // The engine tells networks apart by their trees alone: one is enough for the short run.
+      // The engine tells networks apart by their trees, and by keys and values of their own: the
+      // first two are enough for the short run.
       for (const speculative of [
         ...looked,
-        ...networks.slice(0, contract.networks ?? sized(1, 2)),
+        ...networks.slice(0, contract.networks ?? sized(2, 4)),
         ...(isVaried ? [mixed] : []),
       ]) {
-        const drafted = await withModel({ ...options, speculative }, async (llm) => {
-          const result = await run(llm);
-          counts.push(llm.stats());
-          return result;
-        });
+        const drafted = await withModel(
+          { ...(await of(speculative)), speculative },
+          async (llm) => {
+            const result = await run(llm);
+            counts.push(llm.stats());
+            return result;
+          },
+        );
         expect(differenceOf(drafted, plain)).toBe(null);
       }
       for (const { draftedTokens } of counts) expect(draftedTokens).toBeGreaterThan(0);
@@ -174,7 +200,8 @@ export function speculationContract(contract: SpeculationContract): void {
       }
     });
 
-    test.for(modesHere)("[SP24] structured outputs %s", async ([, options]) => {
+    const few = isVaried ? modesHere.slice(0, 2) : [];
+    test.for(sized(few, modesHere))("[SP24] structured outputs %s", async ([, options]) => {
       await both(options, async (llm) => {
         const results: unknown[] = [];
         for (const sampling of Object.values(structured)) {
@@ -227,7 +254,7 @@ export function speculationContract(contract: SpeculationContract): void {
       await both({ kvCache: { blockTokens } }, async (llm) => {
         const results: unknown[] = [];
         for (const prompt of [...prompts, ...prompts]) {
-          for (const sampling of [{ temperature: 0 }, open]) {
+          for (const sampling of [{ temperature: 0 }, ...constrained]) {
             results.push(await generate(llm, [prompt], { maxTokens: newTokens, ...sampling }));
           }
         }
@@ -238,18 +265,27 @@ export function speculationContract(contract: SpeculationContract): void {
     test.runIf(isVaried).for(["recompute", "swap"] as const)(
       "in a pool with room for few, which %s",
       async (preemption) => {
-        const info = await withModel({ kvCache: { blockTokens } }, async (llm) => llm.info);
         const blocks = 2 * Math.ceil((80 + newTokens) / blockTokens);
-        const poolBytes = info.bytesPerBlock * blocks * info.groupWindows.length;
-        const kvCache = { blockTokens, poolBytes, hostCacheBytes: 4 * poolBytes };
-        let preemptions = 0;
-        await both({ kvCache, scheduler: { preemption } }, async (llm) => {
+        // As many blocks with a drafter as without, whose part of a block it adds.
+        const optionsFor = async (speculative?: LoadOptions["speculative"]) => {
+          const one = { kvCache: { blockTokens }, ...(speculative && { speculative }) };
+          const info = await withModel(one, async (llm) => llm.info);
+          const poolBytes = info.bytesPerBlock * blocks * info.groupWindows.length;
+          const kvCache = { blockTokens, poolBytes, hostCacheBytes: 4 * poolBytes };
+          return { kvCache, scheduler: { preemption } };
+        };
+        const preempted: number[] = [];
+        const run = async (llm: LLM) => {
           const all = [...prompts, ...prompts, ...prompts];
-          const results = await generate(llm, all, { maxTokens: newTokens, temperature: 0 });
-          ({ preemptions } = llm.stats());
-          return [results, await generate(llm, all, { maxTokens: newTokens, ...open })];
-        });
-        expect(preemptions).toBeGreaterThan(0);
+          const results: unknown[] = [];
+          for (const sampling of [{ temperature: 0 }, ...constrained]) {
+            results.push(await generate(llm, all, { maxTokens: newTokens, ...sampling }));
+          }
+          preempted.push(llm.stats().preemptions);
+          return results;
+        };
+        await both(await optionsFor(), run, optionsFor);
+        expect(Math.min(...preempted)).toBeGreaterThan(0);
       },
     );
 
@@ -257,7 +293,7 @@ export function speculationContract(contract: SpeculationContract): void {
       await both({}, async (llm) => {
         const lengths = prompts.map(async (prompt, place) => {
           await new Promise((resolve) => setTimeout(resolve, 3 * place));
-          const sampling = place % 2 === 0 ? { temperature: 0 } : open;
+          const sampling = constrained[place % 2] ?? { temperature: 0 };
           return generate(llm, [prompt], { maxTokens: 5 + 7 * place, ...sampling });
         });
         const controller = new AbortController();
@@ -281,10 +317,15 @@ export function speculationContract(contract: SpeculationContract): void {
         }
         for (let maxTokens = 1; maxTokens < 20; maxTokens++) {
           results.push(await generate(llm, prompts, { maxTokens, temperature: 0 }));
-          results.push(await generate(llm, prompts, { maxTokens, ...open }));
+          for (const sampling of constrained) {
+            results.push(await generate(llm, prompts, { maxTokens, ...sampling }));
+          }
         }
         for (const stop of ["=", ",a", ">"]) {
-          results.push(await generate(llm, prompts, { maxTokens: newTokens, stop, ...open }));
+          for (const sampling of constrained) {
+            const options = { maxTokens: newTokens, stop, ...sampling };
+            results.push(await generate(llm, prompts, options));
+          }
         }
         return results;
       });
@@ -316,30 +357,48 @@ function writeDraftersFor(fixture: string, folder: string) {
   const hidden = Number(fields.get("hidden_size") ?? fields.get("n_embd"));
   const vocabulary = Number(fields.get("vocab_size"));
   const [redrafter, medusa] = [join(folder, "redrafter"), join(folder, "medusa")];
+  const [draftModel, eagle3] = [join(folder, "draft-model"), join(folder, "eagle3")];
   writeRandomDrafter(redrafter, {
     ...{ hidden_size: hidden, vocab_size: vocabulary, exit_dim: 2 * hidden },
     ...{ num_draft_layers: 1, rnn: true },
   });
   writeRandomMedusa(medusa, { hidden, vocabulary, heads: 5, layers: 1 });
+  writeRandomDraftModel(draftModel, { vocabulary });
+  const layers = Number(fields.get("num_hidden_layers") ?? fields.get("n_layer"));
+  const taps = [0, 1, 2].filter((layer) => layer < layers);
+  writeRandomEagle3(eagle3, { base: hidden, taps, vocabulary });
   return [
     { kind: "redrafter", model: redrafter, lengthMax: 5, width: 3 },
+    { kind: "eagle3", model: eagle3, lengthMax: 5, width: 2 },
+    { kind: "draft-model", model: draftModel, lengthMax: 5, width: 1 },
     { kind: "medusa", model: medusa, lengthMax: 5, width: 3 },
   ] as const;
 }
 
 /** Prompts and outputs of plain runs: what the network below foresees. */
 const outputsSeen: number[][] = [];
-const draftOf = RowDrafter.prototype.draft;
 
 /** Every second draft of a network has a branch of each output that was seen to go on so. */
-RowDrafter.prototype.draft = async function foresee(seeds) {
-  const trees = await draftOf.call(this, seeds);
+async function foresee(
+  trees: ReturnType<Drafter["draft"]>,
+  seeds: readonly DraftSeed[],
+): Promise<readonly TokenTree[]> {
+  const made = await trees;
   return seeds.map((seed, place) => {
     const branches = outputsSeen.flatMap((tokens) => continuationOf(tokens, seed));
-    const tree: TokenTree | undefined = trees[place];
-    if (tree === undefined || branches.length === 0 || seed.position % 2 === 0) return tree ?? none;
+    const tree = made[place];
+    if (!tree || branches.length === 0 || seed.position % 2 === 0) return tree ?? none;
     return treeOf(seed.root, branches.slice(-seed.shape.width), 64);
   });
+}
+
+const rowDraft = RowDrafter.prototype.draft;
+RowDrafter.prototype.draft = function draft(seeds) {
+  return foresee(rowDraft.call(this, seeds), seeds);
+};
+const kvDraft = KvDrafter.prototype.draft;
+KvDrafter.prototype.draft = function draft(seeds) {
+  return foresee(kvDraft.call(this, seeds), seeds);
 };
 const none = treeOf(0, [], 1);
 

@@ -2,11 +2,15 @@
  * The cuda device under the whole engine, on the emulated GPU: in the long run only, since the first
  * run compiles all kernels. The short run has each op by itself, in test/devices/cuda.
  */
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
 import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
 import { emulatedSettings } from "../devices/cuda/emulated-device.ts";
 import { full } from "../support/full.ts";
+import { writeRandomEagle3 } from "../support/random-eagle3.ts";
 
 /** Null where no emulator can be built. */
 const cuda = full ? emulatedSettings() : null;
@@ -59,6 +63,34 @@ describe.runIf(cuda !== null)("a recorded model on the emulated GPU", () => {
     // Nothing was allocated after loading.
     expect(warnings.filter((text) => text.includes("GPU memory"))).toEqual([]);
   });
+
+  test.for(["draft-model", "eagle3"] as const)(
+    "drafts by %s, whose keys and values follow its steps",
+    { timeout: 240_000 },
+    async (kind) => {
+      const folder = mkdtempSync(join(tmpdir(), "perigee-emulated-"));
+      onTestFinished(() => rmSync(folder, { recursive: true }));
+      // The model itself: all its drafts are accepted.
+      const model = kind === "eagle3" ? folder : fixturePath("llama");
+      writeRandomEagle3(folder, { base: 96, taps: [0, 1, 2], vocabulary: 320, drafted: 100 });
+      const [, short] = openRecordedModel("llama").cases;
+      const { prompt = [], greedy = [] } = short ?? {};
+      const warnings: string[] = [];
+      await using llm = await LLM.load(fixturePath("llama"), {
+        ...{ ...options, cuda: cuda ?? {}, onWarning: (message) => warnings.push(message) },
+        speculative: { kind, model, lengthMax: 3, adaptive: false },
+      });
+      const [result] = await llm.generate(
+        { promptTokenIds: prompt },
+        { temperature: 0, maxTokens: 8, minTokens: 8 },
+      );
+      expect(result?.completions[0]?.tokenIds).toEqual(greedy.slice(0, 8));
+      const { draftedTokens, acceptedTokens } = llm.stats();
+      expect(draftedTokens).toBeGreaterThan(3);
+      if (kind === "draft-model") expect(acceptedTokens).toBe(draftedTokens);
+      expect(warnings.filter((text) => text.includes("GPU memory"))).toEqual([]);
+    },
+  );
 
   test("a GPU that is too small is an error with the numbers", async () => {
     const loading = LLM.load(fixturePath("llama"), {

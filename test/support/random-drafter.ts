@@ -91,3 +91,54 @@ export function writeRandomMedusa(folder: string, shape: MedusaShape, seed = 1):
   writeFileSync(join(folder, "config.json"), JSON.stringify(config));
   writeSafetensors(join(folder, "model.safetensors"), tensors);
 }
+
+/** A Llama's sizes. */
+export interface DraftModelShape {
+  readonly vocabulary: number;
+  readonly hidden?: number;
+  readonly layers?: number;
+  readonly heads?: number;
+  readonly kvHeads?: number;
+  /** Further fields of config.json. */
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** Writes a small Llama with random float32 weights, which drafts, into a folder. */
+export function writeRandomDraftModel(folder: string, shape: DraftModelShape, seed = 1): void {
+  const { vocabulary, hidden = 32, layers = 2, heads = 4, kvHeads = 1 } = shape;
+  const headDim = 16;
+  const random = new RandomNumbers(seed);
+  const tensor = (name: string, ...extents: number[]): TensorToWrite => {
+    const count = extents.reduce((product, extent) => product * extent, 1);
+    const values = random.floats(count, 2 / Math.sqrt(extents.at(-1) ?? 1));
+    return { name, dtype: "f32", shape: extents, bytes: new Uint8Array(values.buffer) };
+  };
+  const layerOf = (index: number): TensorToWrite[] => {
+    const layer = `model.layers.${index}`;
+    return [
+      tensor(`${layer}.input_layernorm.weight`, hidden),
+      tensor(`${layer}.self_attn.q_proj.weight`, heads * headDim, hidden),
+      tensor(`${layer}.self_attn.k_proj.weight`, kvHeads * headDim, hidden),
+      tensor(`${layer}.self_attn.v_proj.weight`, kvHeads * headDim, hidden),
+      tensor(`${layer}.self_attn.o_proj.weight`, hidden, heads * headDim),
+      tensor(`${layer}.post_attention_layernorm.weight`, hidden),
+      tensor(`${layer}.mlp.gate_proj.weight`, 2 * hidden, hidden),
+      tensor(`${layer}.mlp.up_proj.weight`, 2 * hidden, hidden),
+      tensor(`${layer}.mlp.down_proj.weight`, hidden, 2 * hidden),
+    ];
+  };
+  mkdirSync(folder, { recursive: true });
+  const config = {
+    ...{ model_type: "llama", hidden_size: hidden, intermediate_size: 2 * hidden },
+    ...{ num_hidden_layers: layers, num_attention_heads: heads, num_key_value_heads: kvHeads },
+    ...{ head_dim: headDim, vocab_size: vocabulary, max_position_embeddings: 64 },
+    ...shape.config,
+  };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeSafetensors(join(folder, "model.safetensors"), [
+    tensor("model.embed_tokens.weight", vocabulary, hidden),
+    ...Array.from({ length: layers }, (_, index) => layerOf(index)).flat(),
+    tensor("model.norm.weight", hidden),
+    tensor("lm_head.weight", vocabulary, hidden),
+  ]);
+}

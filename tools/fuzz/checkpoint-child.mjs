@@ -20,7 +20,15 @@ const { LLM } = await load("index.js");
 const { EngineError } = await load("base/index.js");
 const { openCheckpoint } = await load("checkpoint/index.js");
 const { ChatTemplate, Tokenizer } = await load("tokenizer/index.js");
-const { describeMedusa, describeModel, describeReDrafter } = await load("models/index.js");
+const { describeDraftModel, describeEagle3, describeMedusa, describeModel, describeReDrafter } =
+  await load("models/index.js");
+/** The seed that drafts are for, as far as EAGLE-3 reads it. */
+const DRAFTED_BASE = { hiddenSize: 32, layers: [{}, {}] };
+const DESCRIBED = {
+  ...{ redrafter: describeReDrafter, medusa: describeMedusa },
+  eagle3: (config) => describeEagle3(config, DRAFTED_BASE),
+  "draft-model": (config) => describeDraftModel(config, CONTEXT_TOKENS),
+};
 
 /** What a broken checkpoint may be answered with. */
 const ANSWERS = new Set([
@@ -32,6 +40,8 @@ const GROWTH_BYTES_MAX = 128 * 2 ** 20;
 const MESSAGE_LENGTH_MAX = 2000;
 const SLOW_MS = 20_000;
 const HEAD_BYTES = 4096;
+/** Positions of the seeds. */
+const CONTEXT_TOKENS = 128;
 const RUN_EVERY = 3;
 
 /** Each has a folder of its own, in which one file at a time is a mutant. */
@@ -72,7 +82,7 @@ function readAll({ directory, name }) {
     for (const weight of checkpoint.tensors.values()) weight.bytes();
     for (const table of checkpoint.integers.values()) table.values();
     if (name in DRAFTERS) {
-      (name === "medusa" ? describeMedusa : describeReDrafter)(checkpoint.config);
+      DESCRIBED[name](checkpoint.config);
       return;
     }
     describeModel(checkpoint.config);

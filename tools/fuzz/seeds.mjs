@@ -98,7 +98,7 @@ export async function writeSeeds(folder, modules) {
     write("special_tokens_map.json", { unk_token: "<unk>" });
     if (name === "phi3") writeFileSync(join(directory, "chat_template.jinja"), TEMPLATE);
   }
-  for (const [name, write] of Object.entries(DRAFTERS)) write(join(folder, name));
+  for (const [name, write] of Object.entries(DRAFTERS)) await write(join(folder, name), modules);
   for (const type of ["F32", "Q8_0", "Q4_K"]) {
     const directory = join(folder, `gguf-${type}`);
     mkdirSync(directory, { recursive: true });
@@ -108,8 +108,57 @@ export async function writeSeeds(folder, modules) {
 }
 
 /** The seeds that are no models, by kind: drafters of the seed `DRAFTED`. */
-export const DRAFTERS = { redrafter: writeReDrafter, medusa: writeMedusa };
+export const DRAFTERS = {
+  ...{ redrafter: writeReDrafter, medusa: writeMedusa },
+  ...{ "draft-model": writeDraftModel, eagle3: writeEagle3 },
+};
 export const DRAFTED = "llama";
+
+/** An EAGLE-3 in the layout of speculators, with all norms but one, and a draft vocabulary. */
+function writeEagle3(directory) {
+  const { hidden_size: hidden, intermediate_size: inner } = SIZES;
+  const [drafted, heads, headDim] = [64, 2, 16];
+  const config = {
+    speculators_model_type: "eagle3",
+    transformer_layer_config: {
+      ...{ ...SIZES, model_type: "llama", rms_norm_eps: 1e-6, hidden_act: "silu" },
+      ...{ num_hidden_layers: 1, num_attention_heads: heads, num_key_value_heads: 1 },
+    },
+    ...{ draft_vocab_size: drafted, target_hidden_size: hidden, norm_before_residual: true },
+    ...{ norm_before_fc: false, fc_norm: true, norm_output: true, logit_scale: 1 },
+    eagle_aux_hidden_state_layer_ids: [0, 1],
+  };
+  const layer = "layers.0.";
+  writeFiles(directory, config, {
+    "fc.weight": floats(hidden, 2 * hidden),
+    "fc_norm.0.weight": floats(hidden),
+    "fc_norm.1.weight": floats(hidden),
+    [`${layer}hidden_norm.weight`]: floats(hidden),
+    [`${layer}input_layernorm.weight`]: floats(hidden),
+    [`${layer}post_attention_layernorm.weight`]: floats(hidden),
+    [`${layer}self_attn.q_proj.weight`]: floats(heads * headDim, 2 * hidden),
+    [`${layer}self_attn.k_proj.weight`]: floats(headDim, 2 * hidden),
+    [`${layer}self_attn.v_proj.weight`]: floats(headDim, 2 * hidden),
+    [`${layer}self_attn.o_proj.weight`]: floats(hidden, heads * headDim),
+    [`${layer}mlp.gate_proj.weight`]: floats(inner, hidden),
+    [`${layer}mlp.up_proj.weight`]: floats(inner, hidden),
+    [`${layer}mlp.down_proj.weight`]: floats(hidden, inner),
+    "norm.weight": floats(hidden),
+    "lm_head.weight": floats(drafted, hidden),
+    d2t: tokenMap(drafted),
+  });
+}
+
+/** A smaller model of the same vocabulary, with other heads. */
+async function writeDraftModel(directory, modules) {
+  const config = {
+    ...{ ...SIZES, model_type: "llama", rms_norm_eps: 1e-6, hidden_act: "silu" },
+    ...{ num_hidden_layers: 1, num_attention_heads: 4, num_key_value_heads: 2 },
+  };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, "config.json"), JSON.stringify(config));
+  writeWeights(directory, await weightsOf({ config }, modules), 1, modules);
+}
 
 /** Three heads with a draft vocabulary, measured accuracies, and the tree's own paths. */
 function writeMedusa(directory) {

@@ -14,6 +14,7 @@ import {
 import type { CacheMoves } from "#kvcache";
 import type { Decoder, StepInput } from "#models";
 import type { RowEdits, SampledBatch, Sampler, SamplingBatch, TokenCandidates } from "#sampling";
+import type { KvDrafter } from "./kv-drafter.ts";
 import type { TokenMover } from "./token-mover.ts";
 
 export interface DecoderExecutorParts {
@@ -25,6 +26,8 @@ export interface DecoderExecutorParts {
   readonly memory: { carryOut(moves: CacheMoves): unknown };
   /** Moves tokens inside the cache; null: drafts are chains, whose tokens stay. */
   readonly tokenMover: TokenMover | null;
+  /** A drafter with keys and values of its own, which follows every step; null: none does. */
+  readonly follower: KvDrafter | null;
   readonly clock: Clock;
   /** Most rows of a prompt's logits or hidden states at a time. */
   readonly promptRowsMax: number;
@@ -51,9 +54,11 @@ export class DecoderExecutor implements StepExecutor {
   async start(command: StepCommand, onPart: OnPart): Promise<StartedCommand> {
     const movesMs = this.#move(command);
     if (command.tokens === 0) return new StartedRows({ movesMs, candidates: [], end: NO_END });
-    const { decoder, kvCache, sampler } = this.#parts;
-    decoder.stage(inputOf(command), sampler.tokens);
+    const { decoder, kvCache, sampler, follower } = this.#parts;
+    const input = inputOf(command);
+    decoder.stage(input, sampler.tokens);
     decoder.forward(kvCache);
+    follower?.follow(input, sampler.tokens);
     for (const [place, rows] of command.prompts.entries()) {
       await this.#runPrompt(place, rows, onPart);
     }
@@ -84,9 +89,9 @@ export class DecoderExecutor implements StepExecutor {
   }
 
   #moveTokens(moves: TokenMoves): void {
-    const { tokenMover, kvCache } = this.#parts;
+    const { tokenMover, kvCache, follower } = this.#parts;
     assert(tokenMover !== null, "Cannot move tokens: the limits allow no trees");
-    tokenMover.move(kvCache, moves);
+    tokenMover.move(follower === null ? [kvCache] : [kvCache, follower.cache], moves);
   }
 
   #markEnd(): StepEnd {

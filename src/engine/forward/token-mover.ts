@@ -2,7 +2,7 @@ import { assert } from "#base";
 import type { Device, DeviceTensor, KvPool } from "#devices";
 import type { TokenMoves } from "#engine/loop";
 
-/** Moves keys and values of tokens inside a cache. Nothing is allocated after the constructor. */
+/** Moves keys and values of tokens inside blocks. Nothing is allocated after the constructor. */
 export class TokenMover {
   readonly #device: Device;
   /** [G + 1] and [N, 2] i32. */
@@ -16,8 +16,8 @@ export class TokenMover {
     this.#moves = device.allocate("i32", [movesMax, 2]);
   }
 
-  /** Enqueues the moves. */
-  move(cache: KvPool, { starts, moves }: TokenMoves): void {
+  /** Enqueues the moves, in each of the pools that make up the blocks. */
+  move(pools: readonly KvPool[], { starts, moves }: TokenMoves): void {
     const groups = starts.length - 1;
     const count = moves.length / 2;
     assert(
@@ -26,8 +26,9 @@ export class TokenMover {
     );
     this.#device.write(this.#starts, starts);
     this.#device.write(this.#moves, moves);
-    const device = this.#device;
-    device.moveTokens({ count, cache, groups, starts: this.#starts, moves: this.#moves });
+    for (const cache of pools) {
+      this.#device.moveTokens({ count, cache, groups, starts: this.#starts, moves: this.#moves });
+    }
   }
 }
 

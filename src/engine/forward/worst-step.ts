@@ -4,7 +4,7 @@
  * need. The pool may take all memory that is free afterwards.
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
-import type { Decoder, DecoderLimits, DraftNetwork, StepInput } from "#models";
+import type { Decoder, DecoderLimits, DraftNetwork, KvDraftNetwork, StepInput } from "#models";
 import { BatchWriter, type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
 /** What runs, and how large steps may become. */
@@ -15,8 +15,10 @@ export interface WorstStepParts {
   readonly limits: DecoderLimits & { readonly contextTokensMax: number };
   /** How the cache will keep a block. */
   readonly block: KvBlockOptions;
-  /** The network that drafts; null: there is none. */
+  /** The network that drafts from hidden states; null: there is none. */
   readonly network: DraftNetwork | null;
+  /** The one that has keys and values of its own, and how they will be kept; null: none. */
+  readonly follower: { readonly network: KvDraftNetwork; readonly block: KvBlockOptions } | null;
 }
 
 /** Equal sequences, each with so many tokens. */
@@ -42,22 +44,27 @@ const ALL_WISHES = { temperature: 1, topK: 40, topP: 0.9, minP: 0.01, repetition
 
 /** Runs all kinds of steps at all sizes, and leaves only memory allocated. Throws OUT_OF_MEMORY. */
 export async function runWorstSteps(parts: WorstStepParts): Promise<void> {
-  const { device, decoder, sampler, limits, block } = parts;
+  const { device, decoder, sampler, limits, block, follower } = parts;
   sampler.reserve(CANDIDATES);
   // No token has a slot, and every context is in the same block: only sizes matter.
   const cache = device.allocateKvPool({ ...block, blocks: 1 });
+  const beside = follower && device.allocateKvPool({ ...follower.block, blocks: 1 });
   const arrays = makeArrays(limits, decoder.layout.groups.length);
   const masks = new Uint32Array(limits.stepTokensMax * Math.ceil((limits.treeTokensMax ?? 0) / 32));
   try {
     for (const shape of shapesOf(parts, cache)) {
-      decoder.stage(fillStep(arrays, shape, masks), sampler.tokens);
+      const step = fillStep(arrays, shape, masks);
+      decoder.stage(step, sampler.tokens);
       decoder.forward(cache);
+      if (beside !== null) follower?.network.fill(step, beside, sampler.tokens);
     }
+    if (beside !== null) follower?.network.runSizes(beside);
     await sampleAll(parts);
     await draftAll(parts);
     await device.synchronize();
   } finally {
     device.release(cache);
+    if (beside !== null) device.release(beside);
   }
 }
 

@@ -37,6 +37,7 @@ const NOTHING: ItemResult = { tokenIds: [], logprobs: null, candidates: null };
 /** An embedding samples no token, but its sequence ends as if it had. */
 const NO_TOKEN: ItemResult = { tokenIds: [0], logprobs: null, candidates: null };
 const NO_FAILURES: RowFailures = new Map();
+const NO_MOVES: CacheMoves = { moves: [], jobs: [] };
 /** Of an item without drafted tokens: the node of its newest token. */
 const ROOT: readonly number[] = [0];
 
@@ -90,9 +91,19 @@ export class CommandRunner implements ModelRunner {
           return resultsOf(item, path, { sampled, first, failures });
         });
         if (drafter === null || paths === null) return results;
-        return await withDrafts({ drafter, wanted, items, results, paths });
+        const before = () => this.#moveAccepted();
+        return await withDrafts({ drafter, wanted, items, results, paths, before });
       },
     };
+  }
+
+  /** Moves what the next command would: a drafter reads accepted tokens in their places. */
+  async #moveAccepted(): Promise<void> {
+    const tokenMoves = this.#accepted.moves();
+    if (tokenMoves === null) return;
+    const { builder } = this.#parts;
+    const command = builder.build([], { moves: NO_MOVES, tokenMoves, sampling: null });
+    await (await this.#carryOut(command, () => {})).finish();
   }
 
   /** Builds a command. Where that throws, carries out its moves: the bookkeeping assumes them. */
@@ -149,11 +160,13 @@ interface DraftedStep {
   readonly results: readonly ItemResult[];
   /** The accepted nodes of items with drafted tokens. */
   readonly paths: ReadonlyMap<StepItem, readonly number[]>;
+  /** Called before the drafter, if anything is drafted. */
+  readonly before: () => Promise<void>;
 }
 
 /** The results, with a draft of what follows for each item that wants one. */
 async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
-  const { drafter, wanted, items, paths } = step;
+  const { drafter, wanted, items, paths, before } = step;
   const results = [...step.results];
   const seeds = wanted.flatMap((one) => {
     const item = items[one.place];
@@ -163,6 +176,7 @@ async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
     return seed === null ? [] : [{ seed, place: one.place }];
   });
   if (seeds.length === 0) return results;
+  await before();
   const drafts = await drafter.draft(seeds.map(({ seed }) => seed));
   seeds.forEach(({ place }, at) => {
     const result = results[place];

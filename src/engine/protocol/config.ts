@@ -160,8 +160,9 @@ export const SpeculativeOptions = z
       .describe(
         "How tokens are drafted: lookup in the prompt and the output so far, redrafter (a " +
           "recurrent network beside the model), medusa (heads on the model's hidden states), " +
-          "auto (lookup, and beside it a network that lies in the model's folder), or not at " +
-          "all. The output is the same.",
+          "draft-model (a small model of the same vocabulary), eagle3 (a layer over the model's " +
+          "hidden states), auto (lookup, and beside it a network that lies in the model's " +
+          "folder), or not at all. The output is the same.",
       ),
     model: z
       .string()
@@ -180,7 +181,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted tokens of a sequence in one step, in one continuation; null: 31 of " +
-          "lookup, 2 of redrafter, 3 of medusa.",
+          "lookup, 2 of redrafter, 3 of medusa, 4 of draft-model and eagle3.",
       ),
     width: z
       .int()
@@ -190,7 +191,7 @@ export const SpeculativeOptions = z
       .default(null)
       .describe(
         "Most drafted continuations of a sequence in one step, verified together as a tree of 64 " +
-          "tokens at most; null: 1 of lookup, 2 of other kinds.",
+          "tokens at most; null: 2 of redrafter and medusa, else 1.",
       ),
     earlierBytes: z
       .int()

@@ -21,7 +21,10 @@ export function modelContextTokens(options: EngineOptions, spec: DecoderSpec): n
  * Length of the longest served sequence, by the limits of the model and the options. Independent of
  * memory, so that results never depend on the size of the pool.
  */
-export function servedTokens({ scheduler }: EngineOptions, spec: DecoderSpec): number {
+export function servedTokens(
+  { scheduler }: EngineOptions,
+  spec: Pick<DecoderSpec, "contextTokensMax">,
+): number {
   return Math.min(spec.contextTokensMax, scheduler.contextTokensMax ?? spec.contextTokensMax);
 }
 

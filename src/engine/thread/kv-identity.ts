@@ -8,9 +8,11 @@ import type { FingerprintInput } from "#engine/tiers";
 import {
   type DecoderSpec,
   type KvLayout,
+  type LayerSpec,
   layerWindow,
   ropeAttentionFactor,
   ropeFrequencies,
+  type Streaming,
 } from "#models";
 import { servedTokens, streamingOf } from "./attention-window.ts";
 
@@ -18,13 +20,21 @@ import { servedTokens, streamingOf } from "./attention-window.ts";
 export interface KvIdentityParts {
   readonly options: EngineOptions;
   readonly checkpoint: Checkpoint;
-  readonly spec: DecoderSpec;
+  readonly spec: Pick<DecoderSpec, "positions" | "contextTokensMax"> & {
+    readonly layers: readonly Pick<LayerSpec, "window">[];
+  };
   readonly device: Device;
   readonly weightFormat: WeightFormat;
   /** `KvPool.layout` of its cache. */
   readonly layout: string;
   /** Of each layer: `KvLayout.places`. */
   readonly places: KvLayout["places"];
+  /** What its keys and values see of a sequence. Default: what the options say. */
+  readonly streaming?: Streaming | null;
+  /** Length of the longest served sequence. Default: what the options say. */
+  readonly servedTokens?: number;
+  /** A drafter whose keys and values are in the blocks, too. Default: null, none. */
+  readonly drafter?: FingerprintInput | null;
 }
 
 /**
@@ -34,19 +44,24 @@ export interface KvIdentityParts {
  */
 export function kvIdentity(parts: KvIdentityParts): FingerprintInput {
   const { options, checkpoint, spec, device, weightFormat, layout, places } = parts;
+  const { drafter = null, servedTokens: served = servedTokens(options, spec) } = parts;
   const { arithmetic } = device;
   const { randomWeights } = options;
-  const streaming = streamingOf(options);
+  const { streaming = streamingOf(options) } = parts;
   return {
     ...{ checkpoint, arithmetic, weightFormat, layout, randomWeights },
     layerPlaces: places.map(({ group, layer }) => [group, layer] as const),
-    rope: ropeOf(spec, servedTokens(options, spec)),
+    rope: ropeOf(spec, served),
     layerWindows: spec.layers.map((layer) => layerWindow(layer, streaming)),
     sinkTokens: streaming?.sinkTokens ?? 0,
+    drafter,
   };
 }
 
-function ropeOf({ positions }: DecoderSpec, tokens: number): FingerprintInput["rope"] {
+function ropeOf(
+  { positions }: Pick<DecoderSpec, "positions">,
+  tokens: number,
+): FingerprintInput["rope"] {
   if (positions.kind !== "rope") return null;
   return {
     frequencies: ropeFrequencies(positions, tokens),

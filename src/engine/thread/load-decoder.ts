@@ -1,12 +1,15 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import { hostMemory } from "#devices";
-import { DecoderExecutor, RowDrafter, runWorstSteps, TokenMover } from "#engine/forward";
+import { DecoderExecutor, KvDrafter, RowDrafter, runWorstSteps, TokenMover } from "#engine/forward";
 import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
-import { type EngineOptions, loadedDrafts, type SpeculationInfo } from "#engine/protocol";
-import { CacheMemory, modelFingerprint } from "#engine/tiers";
-import { attentionWeight } from "#kvcache";
+import {
+  type EngineInfo,
+  type EngineOptions,
+  loadedDrafts,
+  type SpeculationInfo,
+} from "#engine/protocol";
+import type { CacheMemory } from "#engine/tiers";
 import {
   cacheWindow,
   checkStreaming,
@@ -14,6 +17,7 @@ import {
   type DecoderModel,
   type DecoderSpec,
   type DecoderWeights,
+  type KvDraftNetwork,
   layerWindow,
   loadDecoderWeights,
   warmUp,
@@ -26,10 +30,10 @@ import { modelContextTokens, servedTokens, streamingOf } from "./attention-windo
 import { CachePlan } from "./cache-plan.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
 import { idleSettings } from "./idle-settings.ts";
-import { kvIdentity } from "./kv-identity.ts";
-import { type LoadedDrafter, loadDrafter } from "./load-drafter.ts";
+import { type LoadedDrafter, limitsOf, loadDrafter } from "./load-drafter.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
+import { openMemory } from "./open-memory.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
@@ -55,12 +59,15 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
     const weights = loadDecoderWeights(device, model, { sources, format, onProgress });
     return { weights, drafter: loadDrafter(loading, { model, weights }) };
   });
-  const plan = new CachePlan({ device, options, checkpoint, spec, format });
+  const follower = drafter?.follower ?? null;
+  const plan = new CachePlan({ device, options, checkpoint, spec, format, drafter: follower });
   // Before the pool, which on a GPU takes nearly all remaining memory.
   const step = await phases.run("steps", () =>
     makeSteps(loading, { spec, weights, plan, drafter }),
   );
-  const memory = await phases.run("cache", () => openMemory(loading, { spec, weights, plan }));
+  const memory = await phases.run("cache", () =>
+    openMemory(loading, { spec, weights, plan, follower }),
+  );
   try {
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
     return createEngine(loading, { spec, weights, step, memory });
@@ -74,7 +81,7 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
 function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
-  const { spec, weights, memory } = parts;
+  const { spec, memory } = parts;
   const overlapSteps = options.overlapSteps ?? device.runsLater;
   const scheduler = new Scheduler({
     config: options.scheduler,
@@ -87,20 +94,24 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const found = { hostBlocks: memory.cache.poolStats(1).total, modelTokens: spec.contextTokensMax };
   for (const text of idleSettings(options, found)) context.warn(text);
   const { decoder, sampler, builder, writer } = parts.step;
+  const follower = kvDrafterOf(loading, parts);
   const executor = new DecoderExecutor({
-    ...{ device, decoder, sampler, memory },
+    ...{ device, decoder, sampler, memory, follower },
     kvCache: memory.blocks,
     clock: context.clock,
     promptRowsMax: PROMPT_LOGIT_ROWS,
     tokenMover: parts.step.tokenMover,
   });
   const eosTokenIds = endTokens(spec.eosTokenIds, checkpoint.generationConfig);
-  const { vocabularySize, hiddenSize } = spec;
+  const { vocabularySize } = spec;
   const { contextTokensMax } = scheduler;
   const embedding = decoderEmbedding(checkpoint, spec);
   const engine = new Engine({
     scheduler,
-    runner: new CommandRunner({ executor, builder, writer, drafter: rowDrafterOf(parts.step) }),
+    runner: new CommandRunner({
+      ...{ executor, builder, writer },
+      drafter: follower ?? rowDrafterOf(parts.step),
+    }),
     memory,
     overlapSteps,
     prefillMsMax: options.scheduler.prefillMsMax ?? (device.accelerator ? null : CPU_PREFILL_MS),
@@ -117,26 +128,34 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
     adaptiveDrafts: options.speculative.adaptive,
     createCompiler: compilersOf({ options, vocabularySize, eosTokenIds, clock: context.clock }),
   });
+  const info = infoOf(loading, parts, { contextTokensMax, embedding: embedding.info });
+  return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
+}
+
+function infoOf(
+  { message: { options }, device }: Loading,
+  { spec, weights, memory, step }: LoadedParts,
+  { contextTokensMax, embedding }: Pick<EngineInfo, "contextTokensMax" | "embedding">,
+): EngineInfo {
   const { blocks } = memory;
-  const info = {
+  return {
     architecture: spec.architecture,
     kind: "decoder",
     parameters: weights.parameters,
-    vocabularySize,
+    vocabularySize: spec.vocabularySize,
     contextTokensMax,
     attentionWindow: cacheWindow(spec, streamingOf(options))?.tokens ?? null,
     groupWindows: memory.cache.windows.map((window) => window?.tokens ?? null),
-    hiddenSize,
-    embedding: embedding.info,
+    hiddenSize: spec.hiddenSize,
+    embedding,
     device: device.description,
     weightFormat: weights.format,
     kvFormat: blocks.format,
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
-    bytesPerBlock: blocks.bytesPerBlock,
-    speculative: speculationOf(options, spec, parts.step.drafter),
-  } as const;
-  return { engine, generator: engine, device, info, memory, kvEvents: memory.cache };
+    bytesPerBlock: memory.bytesPerBlock,
+    speculative: speculationOf(options, spec, step.drafter),
+  };
 }
 
 /** Rows of logits that a step has room for; drafted tokens get those that no sequence needs. */
@@ -186,42 +205,13 @@ interface StepParts {
   readonly writer: BatchWriter;
   readonly tokenMover: TokenMover | null;
   readonly drafter: LoadedDrafter | null;
+  /** The drafter's network where it has keys and values of its own; null: it has none. */
+  readonly follower: KvDraftNetwork | null;
 }
 
 interface LoadedParts extends DecoderParts {
   readonly step: StepParts;
   readonly memory: CacheMemory;
-}
-
-/** The pool takes the memory that weights and steps leave, as far as it is useful. */
-async function openMemory(
-  { message, context, checkpoint, device }: Loading,
-  { spec, weights, plan }: DecoderParts & { readonly plan: CachePlan },
-): Promise<CacheMemory> {
-  const { options } = message;
-  const weightFormat = weights.format;
-  return await CacheMemory.open({
-    device,
-    memory: { ...plan.block, blocks: plan.blocks() },
-    settings: options.kvCache,
-    windows: plan.windows,
-    attentionWeight: attentionWeight({
-      parameters: weights.parameters,
-      layers: spec.layers.length,
-      heads: spec.heads,
-      headDim: spec.headDim,
-    }),
-    fingerprint: (layout) => {
-      const places = plan.layout.places;
-      const identity = { options, checkpoint, spec, device, weightFormat, layout, places };
-      return modelFingerprint(kvIdentity(identity));
-    },
-    clock: context.clock,
-    timer: context.timer,
-    hostBytesFree: hostMemory().availableBytes,
-    warn: context.warn,
-    onFinished: context.onWake,
-  });
 }
 
 /** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
@@ -251,12 +241,27 @@ async function makeSteps(
   const decoder = new Decoder({
     ...{ device, spec, weights, limits, streaming, layout: plan.layout },
     servedTokens: servedTokens(message.options, spec),
+    taps: drafter?.follower?.taps ?? [],
   });
   const batches = { rowsMax: logitRowsMax, vocabularySize };
   const sampler = new Sampler({ device, ...batches });
+  const follower =
+    drafter?.follower?.open(
+      {
+        ...limitsOf(loading),
+        ...{ ...limits, stepSequencesMax: limits.sequencesMax },
+        sequencesMax: runningSequencesMax,
+        servedTokens: servedTokens(message.options, spec),
+        streaming: plan.drafterStreaming,
+      },
+      decoder.tapped,
+    ) ?? null;
   if (device.accelerator) {
     const network = drafter?.network ?? null;
-    await runWorstSteps({ device, decoder, sampler, limits, block: plan.block, network });
+    const { block, drafterBlock } = plan;
+    const beside = follower && drafterBlock && { network: follower, block: drafterBlock };
+    const parts = { device, decoder, sampler, limits, block, network, follower: beside };
+    await runWorstSteps(parts);
   }
   const writer = new BatchWriter(batches);
   const builder = new CommandBuilder({ ...limits, groups, rereadTokensMax: chains });
@@ -267,7 +272,7 @@ async function makeSteps(
           groupsMax: groups * runningSequencesMax,
           movesMax: groups * logitRowsMax,
         });
-  return { decoder, sampler, builder, writer, tokenMover, drafter };
+  return { decoder, sampler, builder, writer, tokenMover, drafter, follower };
 }
 
 /**
@@ -293,7 +298,15 @@ function draftSourcesOf(options: EngineOptions, spec: DecoderSpec) {
 }
 
 function rowDrafterOf({ decoder, drafter }: StepParts): RowDrafter | null {
-  return drafter === null ? null : new RowDrafter({ decoder, network: drafter.network });
+  const network = drafter?.network ?? null;
+  return network && new RowDrafter({ decoder, network });
+}
+
+function kvDrafterOf({ device }: Loading, { step, memory }: LoadedParts): KvDrafter | null {
+  const { follower: network } = step;
+  const { drafterBlocks: cache, blocks } = memory;
+  if (network === null || cache === null) return null;
+  return new KvDrafter({ device, network, cache, blocks: blocks.blocks });
 }
 
 function speculationOf(
@@ -334,6 +347,11 @@ async function makeGraphs(
     sequencesMax: message.options.scheduler.runningSequencesMax,
     onProgress: (progress) => context.onProgress({ part: "graphs", ...progress }),
   });
+  const { follower } = step;
+  if (!device.replays || follower === null || memory.drafterBlocks === null) return;
+  // Once op by op, and once to be captured.
+  for (let run = 0; run < 2; run++) follower.runSizes(memory.drafterBlocks);
+  await device.synchronize();
 }
 
 /** End tokens of config.json and generation_config.json together. */

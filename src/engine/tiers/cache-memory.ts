@@ -21,13 +21,18 @@ export interface CacheMemoryOptions {
   readonly device: Device;
   /** The device's pool. */
   readonly memory: KvPoolOptions;
+  /**
+   * The pool of a drafter's keys and values, the rest of each block: its blocks have the same ids,
+   * and those behind them are the drafter's own. Default: null, there is none.
+   */
+  readonly drafterMemory?: KvPoolOptions | null;
   readonly settings: EngineOptions["kvCache"];
   /** By group of layers: the window that its layers see; null: all positions. */
   readonly windows: readonly (CacheWindow | null)[];
   /** Cost of attention relative to the rest of a token's work: see `LoadCost`. */
   readonly attentionWeight: number;
   /** Hash of all that the blocks' contents depend on; called only where there is a disk level. */
-  readonly fingerprint: (layout: string) => Promise<string>;
+  readonly fingerprint: (layout: string, drafterLayout: string | null) => Promise<string>;
   readonly clock: Clock;
   readonly timer: Timer;
   /** Memory of this machine that is free, in bytes. */
@@ -44,6 +49,7 @@ const STAGING_BLOCKS_MIN = 8;
 /** Parts that `open` makes first. */
 interface OpenedParts {
   readonly blocks: KvPool;
+  readonly drafterBlocks: KvPool | null;
   readonly cost: LoadCost;
   /** Null: there is no disk level. */
   readonly opened: OpenedStore | null;
@@ -55,33 +61,41 @@ export class CacheMemory {
   readonly cache: KvCache;
   /** The device's blocks. */
   readonly blocks: KvPool;
+  /** The part of these blocks that is a drafter's; null: there is none. */
+  readonly drafterBlocks: KvPool | null;
+  /** Of a block, in all its parts. */
+  readonly bytesPerBlock: number;
   /** Measured costs of fetching and computing. */
   readonly cost: LoadCost;
   readonly #device: Device;
-  readonly #host: HostBlocks | null;
+  readonly #hosts: readonly HostBlocks[];
   readonly #mover: LevelMover;
 
   private constructor(parts: {
     readonly cache: KvCache;
     readonly blocks: KvPool;
+    readonly drafterBlocks: KvPool | null;
     readonly cost: LoadCost;
     readonly device: Device;
-    readonly host: HostBlocks | null;
+    readonly hosts: readonly HostBlocks[];
     readonly mover: LevelMover;
   }) {
     this.cache = parts.cache;
     this.blocks = parts.blocks;
+    this.drafterBlocks = parts.drafterBlocks;
+    this.bytesPerBlock = bytesOfBlock(parts);
     this.cost = parts.cost;
     this.#device = parts.device;
-    this.#host = parts.host;
+    this.#hosts = parts.hosts;
     this.#mover = parts.mover;
   }
 
   /** Throws OUT_OF_MEMORY, and INVALID_ARGUMENT for a level that is too small or too large. */
   static async open(options: CacheMemoryOptions): Promise<CacheMemory> {
-    const { device, windows, attentionWeight } = options;
+    const { device, windows, attentionWeight, drafterMemory = null } = options;
     const blocks = device.allocateKvPool(options.memory);
-    const { bytesPerBlock } = blocks;
+    const drafterBlocks = drafterMemory === null ? null : device.allocateKvPool(drafterMemory);
+    const bytesPerBlock = bytesOfBlock({ blocks, drafterBlocks });
     const bytesFree = options.hostBytesFree;
     checkLevelSizes(options.settings, { bytesPerBlock, bytesFree });
     const cost = new LoadCost({
@@ -90,9 +104,9 @@ export class CacheMemory {
       // Layers that see everything are the most work, and those with a window the least.
       window: windows[0]?.tokens ?? null,
     } satisfies LoadCostOptions);
-    const opened = await openStore(options, blocks, cost);
+    const opened = await openStore(options, { blocks, drafterBlocks, cost });
     try {
-      return await CacheMemory.#fill(options, { blocks, cost, opened });
+      return await CacheMemory.#fill(options, { blocks, drafterBlocks, cost, opened });
     } catch (error) {
       // Until then no other process could use the folder.
       await opened?.store.close();
@@ -105,12 +119,15 @@ export class CacheMemory {
    */
   static async #fill(
     options: CacheMemoryOptions,
-    { blocks, cost, opened }: OpenedParts,
+    { blocks, drafterBlocks, cost, opened }: OpenedParts,
   ): Promise<CacheMemory> {
     const { device, settings, clock, timer, onFinished } = options;
-    const { bytesPerBlock } = blocks;
+    const bytesPerBlock = bytesOfBlock({ blocks, drafterBlocks });
     const hostBlocks = hostBlocksFor(settings, bytesPerBlock, opened !== null);
-    const host = hostBlocks > 0 ? device.allocateHostBlocks(blocks, hostBlocks) : null;
+    const hostOf = (pool: KvPool) =>
+      hostBlocks > 0 ? device.allocateHostBlocks(pool, hostBlocks) : null;
+    const host = hostOf(blocks);
+    const beside = drafterBlocks && { cache: drafterBlocks, host: hostOf(drafterBlocks) };
     const cache = new KvCache({
       blocks: options.memory.blocks,
       blockTokens: options.memory.blockTokens,
@@ -125,11 +142,13 @@ export class CacheMemory {
       events: settings.eventBufferMax > 0 ? settings.hashAlgorithm : null,
     });
     const store = opened?.store ?? null;
-    const mover = new LevelMover({ device, cache: blocks, host, store, clock, timer, onFinished });
+    const ends = { store, clock, timer, onFinished };
+    const mover = new LevelMover({ device, cache: blocks, host, beside, ...ends });
     const measured = await mover.measure();
     if (measured !== null) cost.recordCopy(measured.bytes, measured.ms);
     if (opened !== null) restore(cache, opened);
-    return new CacheMemory({ cache, blocks, cost, device, host, mover });
+    const hosts = [host, beside?.host].filter((found) => found != null);
+    return new CacheMemory({ cache, blocks, drafterBlocks, cost, device, hosts, mover });
   }
 
   /** The moves and jobs that the bookkeeping decided since the last call, to be carried out. */
@@ -180,8 +199,14 @@ export class CacheMemory {
       await this.#mover.drain(until);
     }
     this.#device.release(this.blocks);
-    if (this.#host !== null) this.#device.release(this.#host);
+    if (this.drafterBlocks !== null) this.#device.release(this.drafterBlocks);
+    for (const host of this.#hosts) this.#device.release(host);
   }
+}
+
+/** Bytes of a block in all its parts. */
+function bytesOfBlock({ blocks, drafterBlocks }: Pick<OpenedParts, "blocks" | "drafterBlocks">) {
+  return blocks.bytesPerBlock + (drafterBlocks?.bytesPerBlock ?? 0);
 }
 
 /** As many as requested; with a disk level alone, those that blocks pass through on their way. */
@@ -197,14 +222,14 @@ function hostBlocksFor(
 
 async function openStore(
   options: CacheMemoryOptions,
-  { bytesPerBlock, layout }: KvPool,
-  cost: LoadCost,
+  { blocks, drafterBlocks, cost }: Omit<OpenedParts, "opened">,
 ): Promise<OpenedStore | null> {
   const { diskCacheBytes, diskCacheDir, prefixCaching } = options.settings;
   if (diskCacheBytes === 0 || diskCacheDir === null || !prefixCaching) return null;
+  const bytesPerBlock = bytesOfBlock({ blocks, drafterBlocks });
   return await DiskStore.open({
     dir: diskCacheDir,
-    fingerprint: await options.fingerprint(layout),
+    fingerprint: await options.fingerprint(blocks.layout, drafterBlocks?.layout ?? null),
     hashRule: "sha256_cbor",
     bytesPerBlock,
     blockTokens: options.memory.blockTokens,

@@ -4,12 +4,24 @@ import type { Device, HostBlocks, KvPool, MovesMark } from "#devices";
 import type { BlockMove, DiskJob, FinishedDiskJob } from "#kvcache";
 import type { DiskStore, DiskStoreStats } from "./disk-store.ts";
 
-/** Parts of a mover. Ids of moves and jobs count device blocks first, then host blocks. */
-export interface LevelMoverOptions {
-  readonly device: Device;
+/** A part of each block: its bytes on the device and in host memory. */
+export interface BlockPart {
   readonly cache: KvPool;
   /** Null: there is no host memory for blocks, so only copies are possible. */
   readonly host: HostBlocks | null;
+}
+
+/**
+ * Parts of a mover. Ids of moves and jobs count device blocks first, then host blocks, those of
+ * the first part of `BlockPart`.
+ */
+export interface LevelMoverOptions extends BlockPart {
+  readonly device: Device;
+  /**
+   * The rest of each block, as a drafter's keys and values: has host memory where the first part
+   * has. Default: null, there is none.
+   */
+  readonly beside?: BlockPart | null;
   /** Null: there is no disk level. The mover closes it in `drain`. */
   readonly store: DiskStore | null;
   readonly clock: Clock;
@@ -46,6 +58,8 @@ const MOVES_LOOK_MS = 1;
 /** The bytes of all levels. One per engine. */
 export class LevelMover {
   readonly #options: LevelMoverOptions;
+  readonly #parts: readonly BlockPart[];
+  readonly #bytesPerBlock: number;
   readonly #stats = { copy: zero(), offload: zero(), onboard: zero() };
   /** [n, 2] of one call: from, to. Grown by doubling, kept from step to step. */
   #pairs = new Int32Array(2 * FIRST_PAIRS);
@@ -58,7 +72,10 @@ export class LevelMover {
   #draining = false;
 
   constructor(options: LevelMoverOptions) {
+    const { cache, host, beside = null } = options;
     this.#options = options;
+    this.#parts = beside === null ? [{ cache, host }] : [{ cache, host }, beside];
+    this.#bytesPerBlock = this.#parts.reduce((sum, part) => sum + part.cache.bytesPerBlock, 0);
   }
 
   stats(): LevelMoverStats {
@@ -77,15 +94,15 @@ export class LevelMover {
     const count = Math.min(MEASURED_BLOCKS_MAX, cache.blocks, host.blocks);
     const pairs = Int32Array.from({ length: 2 * count }, (_, index) => index >> 1);
     const round = async () => {
-      device.offloadBlocks(cache, host, pairs);
-      device.onboardBlocks(cache, host, pairs);
+      this.#eachHost((cache, host) => device.offloadBlocks(cache, host, pairs));
+      this.#eachHost((cache, host) => device.onboardBlocks(cache, host, pairs));
       await device.synchronize();
     };
     // The first round includes the cost of untouched pages.
     await round();
     const start = clock.nowMs();
     await round();
-    return { bytes: 2 * count * cache.bytesPerBlock, ms: clock.nowMs() - start };
+    return { bytes: 2 * count * this.#bytesPerBlock, ms: clock.nowMs() - start };
   }
 
   /**
@@ -193,20 +210,25 @@ export class LevelMover {
   #moveRun(moves: readonly BlockMove[]): void {
     const [first] = moves;
     if (first === undefined) return;
-    const { device, cache, host, clock } = this.#options;
+    const { device, clock } = this.#options;
     const { kind } = first;
     const pairs = this.#pairsOf(moves);
     const start = clock.nowMs();
-    if (kind === "copy") device.copyBlocks(cache, pairs);
-    else {
-      assert(host !== null, "Cannot move blocks to host memory: it has none");
-      if (kind === "offload") device.offloadBlocks(cache, host, pairs);
-      else device.onboardBlocks(cache, host, pairs);
-    }
+    if (kind === "copy") for (const { cache } of this.#parts) device.copyBlocks(cache, pairs);
+    else if (kind === "offload") {
+      this.#eachHost((cache, host) => device.offloadBlocks(cache, host, pairs));
+    } else this.#eachHost((cache, host) => device.onboardBlocks(cache, host, pairs));
     const stats = this.#stats[kind];
     stats.blocks += moves.length;
-    stats.bytes += moves.length * cache.bytesPerBlock;
+    stats.bytes += moves.length * this.#bytesPerBlock;
     stats.ms += clock.nowMs() - start;
+  }
+
+  #eachHost(move: (cache: KvPool, host: HostBlocks) => void): void {
+    for (const { cache, host } of this.#parts) {
+      assert(host !== null, "Cannot move blocks to host memory: it has none");
+      move(cache, host);
+    }
   }
 
   /** Converts ids to indices in their own level. */
@@ -234,9 +256,13 @@ export class LevelMover {
     const { kind, file } = job;
     if (kind === "delete") return { ok: await store.remove(file.key) };
     if (!isReady) return failed(job);
-    const bytes = this.#bytesOf(job.host);
+    const parts = this.#bytesOf(job.host);
+    const [first] = parts;
+    // Several parts lie behind each other in the file.
+    const bytes = parts.length === 1 && first !== undefined ? first : Buffer.concat(parts);
     if (kind === "write") return { ok: await store.write(file, bytes) };
     const outcome = await store.read(file, bytes);
+    if (outcome === "read" && bytes !== first) spread(bytes, parts);
     return outcome === "unreadable" ? failed(job) : { ok: outcome === "read" };
   }
 
@@ -255,10 +281,22 @@ export class LevelMover {
     this.#underWay.add(running);
   }
 
-  #bytesOf(block: number): Uint8Array {
-    const { device, host } = this.#options;
-    assert(host !== null, "Cannot move blocks to host memory: it has none");
-    return device.hostBlock(host, this.#hostIndex(block));
+  /** Of each part, one after the other. */
+  #bytesOf(block: number): readonly Uint8Array[] {
+    const index = this.#hostIndex(block);
+    return this.#parts.map(({ host }) => {
+      assert(host !== null, "Cannot move blocks to host memory: it has none");
+      return this.#options.device.hostBlock(host, index);
+    });
+  }
+}
+
+/** The inverse of `Buffer.concat`. */
+function spread(bytes: Uint8Array, parts: readonly Uint8Array[]): void {
+  let start = 0;
+  for (const part of parts) {
+    part.set(bytes.subarray(start, start + part.length));
+    start += part.length;
   }
 }
 

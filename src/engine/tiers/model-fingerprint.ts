@@ -24,6 +24,8 @@ export interface FingerprintInput {
   readonly layerWindows: readonly (number | null)[];
   /** First positions that stay visible beside those windows. */
   readonly sinkTokens: number;
+  /** The same of a drafter whose keys and values are in the blocks, too. Default: null, none. */
+  readonly drafter?: FingerprintInput | null;
   /** Version of this package; read from its manifest by default. */
   readonly release?: string;
 }
@@ -48,6 +50,7 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
 export async function modelFingerprint(input: FingerprintInput): Promise<string> {
   const { checkpoint, arithmetic, weightFormat, layout, randomWeights } = input;
   const { rope, layerWindows, layerPlaces, sinkTokens, release = packageRelease() } = input;
+  const { drafter = null } = input;
   const tensors = [...checkpoint.tensors.values()]
     .map(({ name, dtype, shape }) => [name, dtype, shape] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -56,7 +59,8 @@ export async function modelFingerprint(input: FingerprintInput): Promise<string>
   const angles = rope && [...rope.frequencies, rope.attentionFactor];
   const computed = [release, arithmetic, weightFormat, randomWeights];
   const seen = [angles, layerWindows, layerPlaces, sinkTokens];
-  const all = [...computed, layout, ...seen, checkpoint.config, tensors, files];
+  const beside = drafter === null ? [] : [await modelFingerprint(drafter)];
+  const all = [...computed, layout, ...seen, checkpoint.config, tensors, files, ...beside];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, DIGITS);
 }
 

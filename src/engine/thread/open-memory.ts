@@ -1,0 +1,70 @@
+/** A decoder's cache in all levels, with the part of its blocks that is a drafter's. */
+import { hostMemory } from "#devices";
+import { CacheMemory, type FingerprintInput, modelFingerprint } from "#engine/tiers";
+import { attentionWeight } from "#kvcache";
+import type { DecoderSpec, DecoderWeights } from "#models";
+import { servedTokens } from "./attention-window.ts";
+import type { CachePlan } from "./cache-plan.ts";
+import { kvIdentity } from "./kv-identity.ts";
+import type { LoadedFollower } from "./load-drafter.ts";
+import type { Loading } from "./loading.ts";
+
+/** What the blocks are for. */
+export interface MemoryParts {
+  readonly spec: DecoderSpec;
+  readonly weights: DecoderWeights;
+  readonly plan: CachePlan;
+  /** A drafter with keys and values of its own; null: there is none. */
+  readonly follower: LoadedFollower | null;
+}
+
+/** The pool takes the memory that weights and steps leave, as far as it is useful. */
+export async function openMemory(loading: Loading, parts: MemoryParts): Promise<CacheMemory> {
+  const { message, context, device } = loading;
+  const { options } = message;
+  const { spec, weights, plan } = parts;
+  const blocks = plan.blocks();
+  return await CacheMemory.open({
+    device,
+    memory: { ...plan.block, blocks },
+    drafterMemory: plan.drafterPool(blocks),
+    settings: options.kvCache,
+    windows: plan.windows,
+    attentionWeight: attentionWeight({
+      parameters: weights.parameters,
+      layers: spec.layers.length,
+      heads: spec.heads,
+      headDim: spec.headDim,
+    }),
+    fingerprint: (layout, drafterLayout) => fingerprintOf(loading, parts, [layout, drafterLayout]),
+    clock: context.clock,
+    timer: context.timer,
+    hostBytesFree: hostMemory().availableBytes,
+    warn: context.warn,
+    onFinished: context.onWake,
+  });
+}
+
+/** `layouts`: of the model's pool and of the drafter's, null where there is none. */
+async function fingerprintOf(
+  { message: { options }, checkpoint, device }: Loading,
+  { spec, weights, plan, follower }: MemoryParts,
+  [layout, drafterLayout]: readonly [string, string | null],
+): Promise<string> {
+  const common = { options, device, weightFormat: weights.format };
+  let drafter: FingerprintInput | null = null;
+  if (follower !== null && drafterLayout !== null) {
+    const { windows } = follower;
+    drafter = kvIdentity({
+      ...{ ...common, checkpoint: follower.checkpoint, layout: drafterLayout },
+      spec: { ...follower.spec, layers: windows.map((window) => ({ window })) },
+      places: windows.map((_, layer) => ({ group: 0, layer })),
+      streaming: plan.drafterStreaming,
+      servedTokens: Math.min(follower.spec.contextTokensMax, servedTokens(options, spec)),
+    });
+  }
+  const { places } = plan.layout;
+  return await modelFingerprint(
+    kvIdentity({ ...common, checkpoint, spec, layout, places, drafter }),
+  );
+}
