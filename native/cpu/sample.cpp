@@ -3,20 +3,22 @@
 // Formula  temperature 0: argmax, the first of equal logits. Else scaled = logit / temperature; a
 //          token is kept if scaled >= max + ln(min_p), if scaled >= the k-th largest, and if it is
 //          in the smallest set of most likely tokens whose probability reaches top_p (the nucleus).
-//          The result is the first kept token, by rising id, at which the running sum of exp(scaled
-//          - max) exceeds uniformAt(seed, position) * total. Sums are in f64.
+//          The result is the kept token with the largest scaled + noise(seed, position, token), of
+//          equals the lowest id (gumbel-race.h). Sums and keys are in f64.
 // Shapes   logits [R, V]; seeds [R, 2]; the other inputs and the output [R]
-// Work     one task per slice of a row for maxima and sums, then one task per row for the sampling
-// Bound    memory: 4 V bytes per row; without a filter twice, the second time with an f64 exp (1 ns
-//          a token). With a filter only the chunks that hold a candidate are read again
-// Checked  test/contracts/device-ops.ts, sample
+// Work     one task per slice of a row for maxima, for sums, and for the race without top_k and
+//          top_p; with these one task per row
+// Bound    memory: 4 V bytes per row. The race reads only logits that can win. top_p reads the row
+//          again, with an f64 exp (1 ns a token), and once more the chunks that hold a candidate
+// Checked  test/contracts/device-ops/logits.ts, sample; test/devices/cpu/sample.test.ts
 //
-//    chunk maxima ---> filtered:   threshold -> candidates -> top_p cut -> pick by running sum
-//    [V / 64]     \--> unfiltered: sums per slice -> pick the slice -> pick the token in it
+//    chunk maxima ---> top_p: sums per slice -> candidates -> its last token = bound --> race
+//    [V / 64]     \--> top_k: the k-th largest = bound ---------------------------------> race
+//                  \-> else: bound of min_p, or none --------------------> race per slice
 #include <cmath>
 
+#include "gumbel-race.h"
 #include "params.h"
-#include "philox.h"
 #include "vocabulary.h"
 
 namespace perigee {
@@ -37,6 +39,7 @@ struct SampleParams {
 namespace {
 
 constexpr int64_t kBins = 4096;
+constexpr int32_t kAllTokens = std::numeric_limits<int32_t>::max();
 
 struct Candidate {
   double weight;
@@ -53,14 +56,17 @@ struct Draw {
   float temperature;
   int64_t topK;  // 0: off
   double topP;   // 1: off
-  double uniform;
   double max;    // largest scaled logit
   double least;  // smallest scaled logit that min_p keeps
   bool greedy;   // argmax; also where the largest logit is infinite, which leaves no distribution
 
-  bool filtered() const { return topK > 0 || topP < 1 || least > kNoLogit; }
+  bool selects() const { return !greedy && (topK > 0 || topP < 1); }
   // Top-p without top-k needs the sum over the whole row before it can select candidates.
-  bool needsTotal() const { return !greedy && topK == 0 && (topP < 1 || !filtered()); }
+  bool needsTotal() const { return selects() && topK == 0; }
+  // Min-p alone keeps all of its limit.
+  RaceBound openBound() const {
+    return least > kNoLogit ? RaceBound{least, kAllTokens} : RaceBound{};
+  }
   float scale(float logit) const { return logit / temperature; }
 };
 
@@ -70,8 +76,6 @@ Draw drawOf(const SampleParams& p, const VocabularyRow& row, int64_t index) {
   const int64_t k = p.topK[index];
   draw.topK = k > 0 && k < row.tokens ? k : 0;
   draw.topP = p.topP[index];
-  draw.uniform = uniformAt(p.seeds[2 * index], p.seeds[2 * index + 1],
-                           static_cast<uint32_t>(p.positions[index]));
   draw.max = draw.scale(row.max());
   draw.greedy = draw.temperature == 0 || !std::isfinite(draw.max);
   const double minP = p.minP[index];
@@ -94,57 +98,16 @@ struct ChunkWeights {
   }
 };
 
-// Calls body(token, weights, count) for each chunk of the row until it returns false.
-template <typename Body>
-void forWeights(const VocabularyRow& row, const Draw& draw, int64_t begin, int64_t end,
-                const Body& body) {
-  ChunkWeights chunk;
-  for (int64_t token = begin; token < end; token += kChunkTokens) {
-    const int64_t count = std::min(kChunkTokens, end - token);
-    chunk.compute(draw, row.logits + token, count);
-    if (!body(token, chunk.weights, count)) return;
-  }
-}
-
 double sumOfSlice(const VocabularyRow& row, const Draw& draw, int64_t slice) {
   double sum = 0.0;
-  const int64_t begin = slice * kSliceTokens;
-  forWeights(row, draw, begin, std::min(begin + kSliceTokens, row.tokens),
-             [&](int64_t, const double* weights, int64_t count) {
-               for (int64_t i = 0; i < count; ++i) sum += weights[i];
-               return true;
-             });
+  ChunkWeights chunk;
+  const int64_t end = std::min((slice + 1) * kSliceTokens, row.tokens);
+  for (int64_t token = slice * kSliceTokens; token < end; token += kChunkTokens) {
+    const int64_t count = std::min(kChunkTokens, end - token);
+    chunk.compute(draw, row.logits + token, count);
+    for (int64_t i = 0; i < count; ++i) sum += chunk.weights[i];
+  }
   return sum;
-}
-
-double totalOf(const double* sliceSums, int64_t slices) {
-  double total = 0.0;
-  for (int64_t slice = 0; slice < slices; ++slice) total += sliceSums[slice];
-  return total;
-}
-
-// The first token at which the running sum exceeds the target: first its slice is found, then the
-// token. The sums of slices are rounded otherwise than the running sum, so the token may be behind
-// that slice; where no sum exceeds the target, it is the last token of weight above 0.
-int32_t drawFromAll(const VocabularyRow& row, const Draw& draw, const double* sliceSums) {
-  const int64_t slices = slicesOf(row.tokens);
-  const double target = draw.uniform * totalOf(sliceSums, slices);
-  double sum = 0.0;
-  int64_t slice = 0;
-  while (slice + 1 < slices && sum + sliceSums[slice] <= target) sum += sliceSums[slice++];
-
-  int32_t last = row.firstOf(row.max());
-  forWeights(row, draw, slice * kSliceTokens, row.tokens,
-             [&](int64_t token, const double* weights, int64_t count) {
-               for (int64_t i = 0; i < count; ++i) {
-                 if (weights[i] == 0.0) continue;
-                 sum += weights[i];
-                 last = static_cast<int32_t>(token + i);
-                 if (sum > target) return false;
-               }
-               return true;
-             });
-  return last;
 }
 
 // The last token of the nucleus: the smallest set of most likely tokens whose weights reach
@@ -212,28 +175,33 @@ double sumOfWeights(const Candidate* candidates, int64_t count) {
   return sum;
 }
 
-int32_t drawFromCandidates(const VocabularyRow& row, const Draw& draw, double total,
-                           ThreadPool& pool, int thread) {
+// The tokens that top_k and top_p keep.
+RaceBound boundOf(const VocabularyRow& row, const Draw& draw, double total, ThreadPool& pool,
+                  int thread) {
   auto* const bins = reinterpret_cast<double*>(
       pool.scratch<Candidate>(kBins + 2 * (row.tokens + 1), thread));
   auto* const candidates = reinterpret_cast<Candidate*>(bins) + kBins;
   // The candidates' memory is not in use yet, so it serves as scratch for the selection.
   const double least = leastOf(row, draw, total, reinterpret_cast<float*>(candidates));
-  int64_t count = gatherCandidates(row, draw, least, candidates);
+  if (draw.topP >= 1) return {least, kAllTokens};
 
-  if (draw.topP < 1) {
-    const double all = draw.topK > 0 ? sumOfWeights(candidates, count) : total;
-    const Candidate last = lastOfNucleus(candidates, count, draw, draw.topP * all, bins,
-                                         candidates + row.tokens + 1);
-    count = std::remove_if(candidates, candidates + count,
-                           [&](const Candidate& c) { return last < c; }) - candidates;
-  }
+  const int64_t count = gatherCandidates(row, draw, least, candidates);
+  const double all = draw.topK > 0 ? sumOfWeights(candidates, count) : total;
+  const Candidate last = lastOfNucleus(candidates, count, draw, draw.topP * all, bins,
+                                       candidates + row.tokens + 1);
+  return {last.scaled, last.token};
+}
 
-  const double target = draw.uniform * sumOfWeights(candidates, count);
-  double running = candidates[0].weight;
-  int64_t i = 0;
-  while (i + 1 < count && running <= target) running += candidates[++i].weight;
-  return candidates[i].token;
+// What a slice of a row gives: its sum, or the winner of its race.
+struct SliceResult {
+  double sum;
+  RaceWinner winner;
+};
+
+double totalOf(const SliceResult* results, int64_t slices) {
+  double total = 0.0;
+  for (int64_t slice = 0; slice < slices; ++slice) total += results[slice].sum;
+  return total;
 }
 
 }  // namespace
@@ -242,34 +210,47 @@ PERIGEE_EXPORT void perigee_sample(const SampleParams* params) {
   const SampleParams& p = *params;
   const int64_t rows = p.count;
   const int64_t slices = slicesOf(p.tokens);
+  const int64_t chunksPerSlice = kSliceTokens / kChunkTokens;
   const int64_t drawBytes = rows * static_cast<int64_t>(sizeof(Draw));
-  const VocabularyRows vocabulary(*p.pool, p.logits, rows, p.tokens,
-                                  drawBytes + rows * slices * 8);
+  const int64_t resultBytes = rows * slices * static_cast<int64_t>(sizeof(SliceResult));
+  const VocabularyRows vocabulary(*p.pool, p.logits, rows, p.tokens, drawBytes + resultBytes);
   auto* const draws = static_cast<Draw*>(vocabulary.extra());
-  auto* const sums = reinterpret_cast<double*>(draws + rows);
+  auto* const results = reinterpret_cast<SliceResult*>(draws + rows);
+  const auto raceOf = [&](int64_t r, const RaceBound& bound) {
+    return Race(vocabulary.row(r), p.temperature[r], p.seeds + 2 * r, p.positions[r], bound);
+  };
 
-  bool totals = false;
+  bool sliced = false;
   for (int64_t r = 0; r < rows; ++r) {
     draws[r] = drawOf(p, vocabulary.row(r), r);
-    totals |= draws[r].needsTotal();
+    sliced |= !draws[r].greedy && (!draws[r].selects() || draws[r].needsTotal());
   }
-  p.pool->parallelFor(totals ? rows * slices : 0, [&](int64_t task, int) {
+  p.pool->parallelFor(sliced ? rows * slices : 0, [&](int64_t task, int) {
     const int64_t r = task / slices;
-    if (draws[r].needsTotal()) {
-      sums[task] = sumOfSlice(vocabulary.row(r), draws[r], task % slices);
+    const Draw& draw = draws[r];
+    if (draw.needsTotal()) {
+      results[task].sum = sumOfSlice(vocabulary.row(r), draw, task % slices);
+    } else if (!draw.greedy && !draw.selects()) {
+      const int64_t first = task % slices * chunksPerSlice;
+      const int64_t end = std::min(first + chunksPerSlice, chunksOf(p.tokens));
+      results[task].winner = raceOf(r, draw.openBound()).run(first, end);
     }
   });
   p.pool->parallelFor(rows, [&](int64_t r, int thread) {
     const VocabularyRow row = vocabulary.row(r);
     const Draw& draw = draws[r];
+    const SliceResult* const ofRow = results + r * slices;
+    RaceWinner winner;
     if (draw.greedy) {
-      p.out[r] = row.firstOf(row.max());
-    } else if (draw.filtered()) {
-      const double total = draw.needsTotal() ? totalOf(sums + r * slices, slices) : 0.0;
-      p.out[r] = drawFromCandidates(row, draw, total, *p.pool, thread);
+      winner.token = row.firstOf(row.max());
+    } else if (draw.selects()) {
+      const double total = draw.needsTotal() ? totalOf(ofRow, slices) : 0.0;
+      const RaceBound bound = boundOf(row, draw, total, *p.pool, thread);
+      winner = raceOf(r, bound).run(0, chunksOf(p.tokens));
     } else {
-      p.out[r] = drawFromAll(row, draw, sums + r * slices);
+      for (int64_t i = 0; i < slices; ++i) winner.offer(ofRow[i].winner.key, ofRow[i].winner.token);
     }
+    p.out[r] = winner.token;
   });
 }
 

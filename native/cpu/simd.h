@@ -32,6 +32,7 @@ constexpr int kVectorRegisters = 32;
 typedef float F32 __attribute__((vector_size(kLanes * 4)));
 typedef int32_t I32 __attribute__((vector_size(kLanes * 4)));
 typedef uint32_t U32 __attribute__((vector_size(kLanes * 4)));
+typedef uint64_t U64 __attribute__((vector_size(kLanes * 4)));
 typedef uint16_t U16 __attribute__((vector_size(kLanes * 2)));
 typedef int16_t I16 __attribute__((vector_size(kLanes * 2)));
 typedef int8_t I8 __attribute__((vector_size(kLanes)));
@@ -158,6 +159,47 @@ inline F32 roundEven(F32 a) {
 
 inline I32 toInt(F32 whole) { return __builtin_convertvector(whole, I32); }
 inline F32 toFloat(I32 a) { return __builtin_convertvector(a, F32); }
+
+/// Both halves of the 64-bit product of each lane with `b`.
+inline void multiplyWide(U32 a, uint32_t b, U32& low, U32& high) {
+#if defined(__AVX512F__) || defined(__AVX2__)
+  // The products of even lanes and of odd ones; each instruction reads the lower half of 64 bits.
+#if defined(__AVX512F__)
+  const auto product = [b](U64 wide) {
+    return bitCast<U64>(_mm512_maskz_mul_epu32(0xff, bitCast<__m512i>(wide), _mm512_set1_epi64(b)));
+  };
+#else
+  const auto product = [b](U64 wide) {
+    return bitCast<U64>(_mm256_mul_epu32(bitCast<__m256i>(wide), _mm256_set1_epi64x(b)));
+  };
+#endif
+  const uint64_t lower = 0xffffffff;
+  const U64 even = product(bitCast<U64>(a));
+  const U64 odd = product(bitCast<U64>(a) >> 32);
+  low = bitCast<U32>((even & lower) | (odd << 32));
+  high = bitCast<U32>((even >> 32) | (odd & ~lower));
+#else
+  const uint32x4_t lanes = bitCast<uint32x4_t>(a);
+  const uint32x4_t front = vreinterpretq_u32_u64(vmull_n_u32(vget_low_u32(lanes), b));
+  const uint32x4_t back = vreinterpretq_u32_u64(vmull_n_u32(vget_high_u32(lanes), b));
+  low = bitCast<U32>(vuzp1q_u32(front, back));
+  high = bitCast<U32>(vuzp2q_u32(front, back));
+#endif
+}
+
+/// Bit i is set if lane i is at least `least`.
+inline uint32_t lanesFrom(U32 a, uint32_t least) {
+#if defined(__AVX512F__)
+  return _mm512_cmpge_epu32_mask(bitCast<__m512i>(a), _mm512_set1_epi32(static_cast<int>(least)));
+#elif defined(__AVX2__)
+  const I32 is = a >= least;
+  return static_cast<uint32_t>(_mm256_movemask_ps(bitCast<__m256>(is)));
+#else
+  uint32_t bits = 0;
+  for (int lane = 0; lane < kLanes; ++lane) bits |= (a[lane] >= least ? 1u : 0u) << lane;
+  return bits;
+#endif
+}
 
 // bf16: the upper half of an f32.
 

@@ -57,8 +57,8 @@ constexpr int kPartsMax = 32;
 struct RowState {
   uint64_t weights[kBins];
   uint32_t counts[kBins];
-  uint64_t sums[kPartsMax];    // per part
-  uint64_t larger[kPartsMax];  // per part: logits larger than the chosen one
+  uint64_t sums[kPartsMax];    // per part; in sample the order of its winner's key
+  uint64_t larger[kPartsMax];  // per part: logits larger than the chosen one; its winner's place
   uint32_t arrived;            // number of finished parts
   uint32_t unused;
 };

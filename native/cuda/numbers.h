@@ -16,8 +16,9 @@ using uint64_t = unsigned long long;
 
 static_assert(sizeof(void*) == 8, "addresses of 64 bits");
 
-/// Positive infinity. A function, since NVRTC has no constant for it.
+/// Positive infinity, NaN. Functions, since NVRTC has no constants for them.
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
+__device__ __forceinline__ float notANumber() { return __int_as_float(0x7fc00000); }
 
 /// A bf16 element. A distinct type, so that it is not taken for an integer.
 struct Bf16 {

@@ -86,6 +86,40 @@ __device__ __forceinline__ void walk(const float* logits, Slice slice, const Vis
   walkTogether(logits, slice, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), visit);
 }
 
+/// Calls `visit(first, logits)` for every four consecutive tokens of a slice whose start is a
+/// multiple of four; NaN stands for tokens behind its end. All threads of the block call it.
+template <typename Visit>
+__device__ __forceinline__ void walkFours(const float* logits, Slice slice, const Visit& visit) {
+  constexpr int kFours = kLogitsAtOnce / 4;
+  const bool isAligned = reinterpret_cast<uint64_t>(logits) % sizeof(float4) == 0;
+  const int step = 4 * static_cast<int>(blockDim.x);
+  for (int start = slice.start + 4 * static_cast<int>(threadIdx.x); start < slice.end;
+       start += kFours * step) {
+    float values[kFours][4];
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      const int first = start + i * step;
+      if (isAligned && first + 4 <= slice.end) {
+        const float4 four = *reinterpret_cast<const float4*>(logits + first);
+        values[i][0] = four.x;
+        values[i][1] = four.y;
+        values[i][2] = four.z;
+        values[i][3] = four.w;
+        continue;
+      }
+#pragma unroll
+      for (int lane = 0; lane < 4; ++lane) {
+        const int token = first + lane;
+        values[i][lane] = token < slice.end ? logits[token] : notANumber();
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      if (start + i * step < slice.end) visit(start + i * step, values[i]);
+    }
+  }
+}
+
 /// Reduces `value` over all threads in pairs and returns the result to each. `scratch`: kWarp
 /// numbers in shared memory, free again on return. The block has at most kWarp whole warps, and 0
 /// is neutral for `combine`.

@@ -9,6 +9,7 @@
  *   int-list.ts a growing list of 32-bit integers
  *   token-list.ts   the same after an array that lists share
  *   rng.ts      counter-based randomness, keyed by seed and position
+ *   gumbel.ts   noise of tokens, keyed by seed, position and token
  *   plain-object.ts test for a JSON object
  *   value-text.ts   values of clients and files in messages
  *   warning.ts  warnings without a listener, to standard error
@@ -21,6 +22,7 @@ export { AssertionError, assert } from "./assert.ts";
 export { type Clock, processClock, systemClock, systemTimer, type Timer } from "./clock.ts";
 export { EngineError, type EngineErrorOptions, type ErrorCode, messageOf } from "./errors.ts";
 export { foreignWriter, type Ownership } from "./foreign-writer.ts";
+export { gumbelAt, gumbelOf, tokenWords } from "./gumbel.ts";
 export { IntList, intAt } from "./int-list.ts";
 export {
   describeIssue,

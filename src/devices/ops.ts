@@ -268,8 +268,9 @@ export interface AdjustLogitsInput {
 /**
  * One token per row. Greedy (temperature 0): the first largest logit. Else: divide by temperature,
  * apply min_p, then top_k, then top_p (equal logits at the k-th place all stay; top_p goes by
- * falling probability, then rising id, and keeps the token that reaches p), and invert the
- * cumulative distribution over rising token ids at uniformAt(seed, position).
+ * falling probability, then rising id, and keeps the token that reaches p), and take the kept token
+ * with the largest scaled logit + gumbelAt(seed, position, token), of equals the lowest id. Every
+ * device computes these sums in f64 with the same bits, so that equal logits give equal tokens.
  */
 export interface SampleInput {
   readonly count: number;

@@ -3,11 +3,12 @@
  * draws, on the counterexamples to accepting by ratios of probabilities, and on a real model's.
  */
 import { describe, expect, test } from "vitest";
-import { seedFrom, uniformAt } from "#base";
+import { seedFrom } from "#base";
 import { LLM } from "#engine";
 import { confirmedPath, type TokenTree, treeOf } from "#speculative";
 import { sampleRow } from "../../src/devices/reference/sample.ts";
 import { RandomNumbers } from "../contracts/device-ops/random.ts";
+import { chiSquared, countsOf } from "../support/chi-squared.ts";
 import { cpuThreads, sized } from "../support/full.ts";
 
 const draws = sized(5_000, 100_000);
@@ -35,8 +36,7 @@ function drawn(law: Law, seed: bigint, { position, before, filter }: DrawPlace):
   const row = law[before] ?? [];
   const logits = logitsOf.get(row) ?? Float32Array.from(row, Math.log);
   logitsOf.set(row, logits);
-  const uniform = uniformAt(seedFrom(seed), position);
-  return sampleRow(logits, { ...filter, topK: 0, minP: 0, uniform });
+  return sampleRow(logits, { ...filter, topK: 0, minP: 0, seed: seedFrom(seed), position });
 }
 
 interface DrawPlace {
@@ -121,31 +121,8 @@ function acceptedByRatio(
   });
 }
 
-/** Pearson's statistic; cells that the law makes impossible must stay empty. */
-function chiSquared(counts: ReadonlyMap<string, number>, law: ReadonlyMap<string, number>) {
-  let [statistic, cells] = [0, 0];
-  for (const [cell, probability] of law) {
-    const count = counts.get(cell) ?? 0;
-    if (probability === 0 && count > 0) return { statistic: Number.POSITIVE_INFINITY, limit: 0 };
-    if (probability === 0) continue;
-    const expected = probability * draws;
-    statistic += (count - expected) ** 2 / expected;
-    cells++;
-  }
-  // Wilson and Hilferty's approximation of the quantile at one in a million.
-  const degrees = Math.max(1, cells - 1);
-  const z = 4.75;
-  const limit = degrees * (1 - 2 / (9 * degrees) + z * Math.sqrt(2 / (9 * degrees))) ** 3;
-  return { statistic, limit };
-}
-
-function countsOf(make: (seed: bigint) => readonly number[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (let seed = 0; seed < draws; seed++) {
-    const key = make(BigInt(seed)).join(" ");
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-  }
-  return counts;
+function countsOfSeeds(make: (seed: bigint) => readonly number[]): Map<string, number> {
+  return countsOf(draws, (seed) => make(BigInt(seed)));
 }
 
 /** Of pairs of tokens behind token 0. */
@@ -183,18 +160,18 @@ describe.each(counterexamples)("%s", (_, base, drafter) => {
   const law = turned(base);
 
   test("without drafts", () => {
-    const found = countsOf((seed) => plainTokens(law, seed, unfiltered));
+    const found = countsOfSeeds((seed) => plainTokens(law, seed, unfiltered));
     expectLaw(found, pairsOf(law, unfiltered));
   });
 
   test.each([1, 2, 3])("with trees of %i continuations at each depth, the same tokens", (width) => {
     const tree = draftOf(turned(drafter), width);
-    expectLaw(countsOf(sameTokens(law, unfiltered, tree)), pairsOf(law, unfiltered));
+    expectLaw(countsOfSeeds(sameTokens(law, unfiltered, tree)), pairsOf(law, unfiltered));
   });
 
   test.each([1, 2])("accepting %i beams by ratios of probabilities fails the check", (width) => {
     const random = new RandomNumbers(1);
-    const found = countsOf(() => [acceptedByRatio([base, drafter], width, random)]);
+    const found = countsOfSeeds(() => [acceptedByRatio([base, drafter], width, random)]);
     const wanted = new Map(base.map((probability, token) => [String(token), probability]));
     const { statistic, limit } = chiSquared(found, wanted);
     expect(statistic).toBeGreaterThan(10 * limit);
@@ -223,6 +200,6 @@ describe("a real model's five likeliest tokens", async () => {
   ])("at temperature %f and top-p %f, drafted and not", (temperature, topP) => {
     const filter = { temperature, topP };
     const tree = draftOf(law, 3);
-    expectLaw(countsOf(sameTokens(law, filter, tree)), pairsOf(law, filter));
+    expectLaw(countsOfSeeds(sameTokens(law, filter, tree)), pairsOf(law, filter));
   });
 });

@@ -1,5 +1,5 @@
-import { uniformAt } from "#base";
-import { argmax, at, maxOf, scaleRow, softmax } from "#tensor";
+import { gumbelOf, type Seed, tokenWords } from "#base";
+import { argmax, at, maxOf, softmax } from "#tensor";
 import type { SampleInput } from "../ops.ts";
 import { f32, f32Rows, i32, u32 } from "./host-tensor.ts";
 
@@ -9,36 +9,37 @@ export interface RowSettings {
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
-  /** In [0, 1). */
-  readonly uniform: number;
+  readonly seed: Seed;
+  /** Of the token that is sampled. */
+  readonly position: number;
 }
 
-/** One token per row. Randomness is a function of (seed, position) alone. */
+/** One token per row. Randomness is a function of (seed, position, token) alone. */
 export function sample(input: SampleInput): void {
   const logits = f32Rows(input.logits);
   const out = i32(input.out);
   const seeds = u32(input.seeds);
   for (let r = 0; r < input.count; r++) {
-    const seed = { low: at(seeds, 2 * r), high: at(seeds, 2 * r + 1) };
     out[r] = sampleRow(logits.row(r), {
       temperature: at(f32(input.temperature), r),
       topK: at(i32(input.topK), r),
       topP: at(f32(input.topP), r),
       minP: at(f32(input.minP), r),
-      uniform: uniformAt(seed, at(i32(input.positions), r)),
+      seed: { low: at(seeds, 2 * r), high: at(seeds, 2 * r + 1) },
+      position: at(i32(input.positions), r),
     });
   }
 }
 
 /** The token that is sampled from a row of logits. */
 export function sampleRow(logits: Float32Array, settings: RowSettings): number {
-  if (settings.temperature === 0) return argmax(logits);
   const scaled = logits.map((logit) => logit / settings.temperature);
+  // Without a largest number there is no distribution.
+  if (settings.temperature === 0 || !Number.isFinite(maxOf(scaled))) return argmax(logits);
   keepMinP(scaled, settings.minP);
   keepTopK(scaled, settings.topK);
-  const probabilities = softmax(scaled);
-  keepTopP(probabilities, settings.topP);
-  return invert(probabilities, settings.uniform);
+  keepTopP(scaled, settings.topP);
+  return winner(scaled, settings);
 }
 
 /** Sets tokens less likely than `minP` times the likeliest to -Infinity. */
@@ -61,9 +62,10 @@ function forbid(scaled: Float32Array, test: (value: number) => boolean): void {
   });
 }
 
-/** The smallest set of the likeliest tokens that reaches `topP`; the rest becomes 0. */
-function keepTopP(probabilities: Float64Array, topP: number): void {
+/** Keeps the smallest set of the likeliest tokens that reaches `topP`. */
+function keepTopP(scaled: Float32Array, topP: number): void {
   if (topP >= 1) return;
+  const probabilities = softmax(scaled);
   const falling = Array.from(probabilities.keys()).sort(
     (a, b) => at(probabilities, b) - at(probabilities, a) || a - b,
   );
@@ -71,20 +73,18 @@ function keepTopP(probabilities: Float64Array, topP: number): void {
   for (const token of falling) {
     const kept = sum < topP;
     sum += at(probabilities, token);
-    if (!kept) probabilities[token] = 0;
+    if (!kept) scaled[token] = Number.NEGATIVE_INFINITY;
   }
-  scaleRow(probabilities, 1 / probabilities.reduce((total, value) => total + value, 0));
 }
 
-/** The first token, by rising id, at which the running sum exceeds `uniform`. */
-function invert(probabilities: Float64Array, uniform: number): number {
-  let sum = 0;
-  let last = 0;
-  for (const [token, probability] of probabilities.entries()) {
-    if (probability === 0) continue;
-    sum += probability;
-    last = token;
-    if (sum > uniform) break;
+/** The race: the token with the largest scaled logit + noise, of equals the lowest id. */
+function winner(scaled: Float32Array, { seed, position }: RowSettings): number {
+  let [best, token] = [Number.NEGATIVE_INFINITY, 0];
+  for (let first = 0; first < scaled.length; first += 4) {
+    tokenWords(seed, position, first / 4).forEach((word, lane) => {
+      const key = (scaled[first + lane] ?? Number.NEGATIVE_INFINITY) + gumbelOf(word);
+      if (key > best) [best, token] = [key, first + lane];
+    });
   }
-  return last;
+  return token;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Device, DeviceTensor } from "#devices";
 import { sized } from "../../support/full.ts";
+import { nearTieContract } from "./near-ties.ts";
 import type { Both, DevicePair } from "./pair.ts";
 import { RandomNumbers } from "./random.ts";
 
@@ -261,6 +262,7 @@ function adjustContract(pair: () => DevicePair): void {
 /** sample, logprobs, adjustLogits. */
 export function logitOps(pair: () => DevicePair): void {
   sampleContract(pair);
+  nearTieContract(pair);
   logprobsContract(pair);
   adjustContract(pair);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { seedFrom, uniformAt } from "#base";
+import { gumbelAt, seedFrom } from "#base";
 import { ReferenceDevice } from "#devices";
 import { floats, integers, words } from "./sources.ts";
 
@@ -55,9 +55,26 @@ test("temperature 0 takes the first largest logit", async () => {
   expect(distinct(await draws([1, 3, 3, 2], { temperature: 0 }))).toEqual([1]);
 });
 
-test("a sample inverts the running sum over rising ids at uniformAt(seed, position)", async () => {
-  const tokens = await draws([0, Math.log(3)], {}); // probabilities 1/4 and 3/4
-  const expected = tokens.map((_, seed) => (uniformAt(seedFrom(seed), 5) < 0.25 ? 0 : 1));
+test("a sample is the token with the largest scaled logit + noise of (seed, position, token)", async () => {
+  const logits = Array.from({ length: 9 }, (_, token) => Math.fround(Math.sin(token)));
+  const tokens = await draws(logits, { temperature: 0.5 });
+  const expected = tokens.map((_, seed) => {
+    const keys = logits.map((logit, token) => 2 * logit + gumbelAt(seedFrom(seed), 5, token));
+    return keys.indexOf(Math.max(...keys));
+  });
+  expect(tokens).toEqual(expected);
+  expect(distinct(tokens).length).toBeGreaterThan(4);
+});
+
+test("the race is among the tokens that the filters keep, with the same noise", async () => {
+  const logits = [0.4, 0.3, 0.2, 0.1].map(Math.log);
+  const tokens = await draws(logits, { topK: 3, topP: 0.7 });
+  const expected = tokens.map((_, seed) => {
+    const keys = logits.map(
+      (logit, token) => Math.fround(logit) + gumbelAt(seedFrom(seed), 5, token),
+    );
+    return keys.indexOf(Math.max(...keys.slice(0, 2)));
+  });
   expect(tokens).toEqual(expected);
 });
 

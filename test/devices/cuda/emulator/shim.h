@@ -69,6 +69,11 @@ inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __ddiv_rn(double a, double b) { return a / b; }
+inline long long __double_as_longlong(double x) { return emulatedBits<long long>(x); }
+inline double __longlong_as_double(long long x) { return emulatedBits<double>(x); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline unsigned long long __float2ull_rn(float a) {
   return static_cast<unsigned long long>(std::nearbyint(a));

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { SamplingParams, SequenceSampling } from "#sampling";
 import { CudaDevice } from "../../../../src/devices/cuda/cuda-device.ts";
+import { nearTieContract } from "../../../contracts/device-ops/near-ties.ts";
 import { RandomNumbers } from "../../../contracts/device-ops/random.ts";
 import { RowSampler } from "../../../support/row-sampler.ts";
 import { describeEmulated, openPair } from "../describe-emulated.ts";
@@ -74,6 +75,8 @@ describeEmulated("logits that blocks share, emulated", openPair, (pair) => {
       }
     }
   });
+
+  nearTieContract(() => pair);
 
   test.for(cases)("logprobs: equal the definition's, $name", async (each) => {
     const top = Math.min(each.tokens, 20);
