@@ -1,12 +1,14 @@
-// node bench/gpu/drafts.mjs [--model FOLDER] [--batches 1,8,16,32] [--shapes 1x4,2x3,4x4]
-//     [--draft-vocabulary 32000] [--blocks 2] [--steps 40] [--rounds 3] [--json FILE]
+// node bench/gpu/drafts.mjs [--model FOLDER] [--kind redrafter|eagle3] [--batches 1,8,16,32]
+//     [--shapes 1x4,2x3,4x4] [--draft-vocabulary 32000] [--blocks 2] [--tokens N] [--steps 40]
+//     [--rounds 3] [--json FILE]
 //
-// What a step costs that drafts by a ReDrafter and verifies what the step before drafted, beside
-// a plain one, at the shape of a large model (default: Llama-3.1-8B's) with random weights. Such a
-// drafter is never right, so each step gives one token: its time is what is measured. The speed-up
-// is computed from it and from the tokens a step that the paper has for its widths and drafts of
-// five (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for more): an
-// assumption about a trained drafter, not a measurement.
+// What a step costs that drafts by a network and verifies what the step before drafted, beside a
+// plain one of a model without drafter, at the shape of a large model (default: Llama-3.1-8B's)
+// with random weights. Such a drafter is never right, so each step gives one token: its time is
+// what is measured. The speed-up is computed from it and from tokens a step of drafts of five,
+// which are assumptions about a trained drafter, not measurements: for a ReDrafter what the paper
+// has for its widths (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for
+// more), for an EAGLE-3 3.5, or `--tokens`.
 import {
   closeSync,
   mkdtempSync,
@@ -33,7 +35,9 @@ const { values: flags } = readFlags({
     batches: { type: "numbers", default: [1, 8, 16, 32], min: 1 },
     shapes: { type: "string", default: "1x2,1x4,2x2,2x4,4x4,8x4" },
     "draft-vocabulary": { type: "number", default: 32_000, min: 1 },
+    kind: { type: "string", default: "redrafter" },
     blocks: { type: "number", default: 2, min: 1 },
+    tokens: { type: "number", min: 1 },
     steps: { type: "number", default: 40, min: 4 },
     rounds: { type: "number", default: 3, min: 1 },
     device: { type: "string", default: "cuda" },
@@ -44,12 +48,16 @@ const shapes = flags.shapes.split(",").map((text) => {
   const [width, length] = text.split("x").map(Number);
   return { width, length };
 });
-/** Tokens a step of drafts of five, by width, as the paper has them. */
-const paper = (width) => (width === 1 ? 2.35 : width === 2 ? 2.5 : width <= 4 ? 2.73 : 3.09);
+/** Tokens a step of drafts of five, by width. */
+function assumed(width) {
+  if (flags.tokens !== undefined) return flags.tokens;
+  if (flags.kind === "eagle3") return 3.5;
+  return width === 1 ? 2.35 : width === 2 ? 2.5 : width <= 4 ? 2.73 : 3.09;
+}
 
 /**
  * Tokens a step of shorter drafts, if each drafted token is right as often as the one before:
- * 1 + a + a² + … up to the length, where five of them give the paper's number.
+ * 1 + a + a² + … up to the length, where five of them give the assumed number.
  */
 function scripted({ width, length }) {
   const sumOf = (rate, count) => {
@@ -60,17 +68,15 @@ function scripted({ width, length }) {
   let [low, high] = [0, 1];
   for (let round = 0; round < 40; round++) {
     const middle = (low + high) / 2;
-    if (sumOf(middle, 5) < paper(width)) low = middle;
+    if (sumOf(middle, 5) < assumed(width)) low = middle;
     else high = middle;
   }
   return sumOf(low, length);
 }
 
-/** A drafter of the model's shape in bf16, the same few values over and over. */
-function writeDrafter(folder) {
-  const config = JSON.parse(readFileSync(join(flags.model, "config.json"), "utf8"));
-  const { hidden_size: hidden, vocab_size: vocabulary } = config;
-  const [exit, drafted] = [2 * hidden, Math.min(flags["draft-vocabulary"], vocabulary)];
+/** Tensors and config.json of a ReDrafter of the model's shape. */
+function redrafterOf({ hidden_size: hidden, vocab_size: vocabulary }, drafted) {
+  const exit = 2 * hidden;
   const tensors = [
     ["rnn_w.weight", [hidden, hidden]],
     ["rnn_u.weight", [hidden, hidden]],
@@ -81,6 +87,45 @@ function writeDrafter(folder) {
     ]).flat(),
     [`lm_head.${flags.blocks}.weight`, [drafted, exit]],
   ];
+  const settings = {
+    model_type: "recurrent_drafting_drafter",
+    ...{ vocab_size: vocabulary, hidden_size: hidden, exit_dim: exit },
+    ...{ num_draft_layers: flags.blocks, rnn: true, draft_vocab_size: drafted },
+  };
+  return { tensors, settings };
+}
+
+/** The same of an EAGLE-3 that has the model's embeddings: one layer of the model's shape. */
+function eagle3Of(config, drafted) {
+  const { hidden_size: hidden, intermediate_size: inner, num_attention_heads: heads } = config;
+  const { head_dim: headDim = hidden / heads, num_key_value_heads: kvHeads = heads } = config;
+  const layer = "midlayer.";
+  const tensors = [
+    ["fc.weight", [hidden, 3 * hidden]],
+    ...["hidden_norm", "input_layernorm", "post_attention_layernorm"].map((name) => [
+      `${layer}${name}.weight`,
+      [hidden],
+    ]),
+    [`${layer}self_attn.q_proj.weight`, [heads * headDim, 2 * hidden]],
+    [`${layer}self_attn.k_proj.weight`, [kvHeads * headDim, 2 * hidden]],
+    [`${layer}self_attn.v_proj.weight`, [kvHeads * headDim, 2 * hidden]],
+    [`${layer}self_attn.o_proj.weight`, [hidden, heads * headDim]],
+    [`${layer}mlp.gate_proj.weight`, [inner, hidden]],
+    [`${layer}mlp.up_proj.weight`, [inner, hidden]],
+    [`${layer}mlp.down_proj.weight`, [hidden, inner]],
+    ["norm.weight", [hidden]],
+    ["lm_head.weight", [drafted, hidden]],
+  ];
+  const settings = { ...config, num_hidden_layers: 1, draft_vocab_size: drafted };
+  return { tensors, settings };
+}
+
+/** A drafter of the model's shape in bf16, the same few values over and over. */
+function writeDrafter(folder) {
+  const config = JSON.parse(readFileSync(join(flags.model, "config.json"), "utf8"));
+  const drafted = Math.min(flags["draft-vocabulary"], config.vocab_size);
+  const made = flags.kind === "eagle3" ? eagle3Of : redrafterOf;
+  const { tensors, settings } = made(config, drafted);
   const header = {};
   let end = 0;
   for (const [name, shape] of tensors) {
@@ -108,11 +153,6 @@ function writeDrafter(folder) {
   }
   writeSync(file, Buffer.alloc(8 * drafted));
   closeSync(file);
-  const settings = {
-    model_type: "recurrent_drafting_drafter",
-    ...{ vocab_size: vocabulary, hidden_size: hidden, exit_dim: exit },
-    ...{ num_draft_layers: flags.blocks, rnn: true, draft_vocab_size: drafted },
-  };
   writeFileSync(join(folder, "config.json"), JSON.stringify(settings));
 }
 
@@ -122,26 +162,19 @@ const rowsMax = Math.max(...flags.batches) * (1 + nodesMax);
 // A drafter that is never right would rest after a few drafts.
 ModelDrafts.prototype.verified = () => {};
 
-const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
-writeDrafter(folder);
-const llm = await openOrGiveUp(() =>
-  LLM.load(flags.model, {
-    ...{ device: flags.device, dtype: "bfloat16", randomWeights: true, engineThread: false },
-    ...(flags.device === "cuda" && { cuda: cudaFromEnvironment() }),
-    // So many rows can be sampled, too.
-    scheduler: { runningSequencesMax: rowsMax, stepTokensMax: Math.max(2048, rowsMax) },
-    speculative: {
-      ...{ kind: "redrafter", model: folder, adaptive: false },
-      width: Math.max(...shapes.map(({ width }) => width)),
-      lengthMax: Math.max(...shapes.map(({ length }) => length)),
-    },
-    onWarning: warn,
-  }),
-);
-rmSync(folder, { recursive: true });
+const load = (speculative) =>
+  openOrGiveUp(() =>
+    LLM.load(flags.model, {
+      ...{ device: flags.device, dtype: "bfloat16", randomWeights: true, engineThread: false },
+      ...(flags.device === "cuda" && { cuda: cudaFromEnvironment() }),
+      // So many rows can be sampled, too.
+      scheduler: { runningSequencesMax: rowsMax, stepTokensMax: Math.max(2048, rowsMax) },
+      ...{ speculative, onWarning: warn },
+    }),
+  );
 
 /** ms of a decoding step of so many sequences. */
-async function stepMs(batch, speculative) {
+async function stepMs(llm, batch, speculative) {
   const prompts = Array.from({ length: batch }, (_, at) => ({
     promptTokenIds: Array.from(
       { length: 128 },
@@ -170,16 +203,33 @@ async function stepMs(batch, speculative) {
 }
 
 const round = (value) => Math.round(value * 1000) / 1000;
+const plain = await load({ kind: "off" });
+const plainOf = new Map();
+for (const batch of flags.batches) plainOf.set(batch, (await stepMs(plain, batch, false)).ms);
+await plain.close();
+
+const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
+writeDrafter(folder);
+const llm = await load({
+  ...{ kind: flags.kind, model: folder, adaptive: false },
+  width: Math.max(...shapes.map(({ width }) => width)),
+  lengthMax: Math.max(...shapes.map(({ length }) => length)),
+});
+rmSync(folder, { recursive: true });
+
 const rows = [];
 for (const batch of flags.batches) {
-  const { ms: plainMs } = await stepMs(batch, false);
+  const plainMs = plainOf.get(batch);
+  // What an EAGLE-3 writes of each token is written in these steps, too.
+  const { ms: undraftedMs } = await stepMs(llm, batch, false);
   for (const { width, length } of shapes) {
-    const { ms, nodes } = await stepMs(batch, { kind: "redrafter", width, length });
+    const { ms, nodes } = await stepMs(llm, batch, { kind: flags.kind, width, length });
     const tokens = scripted({ width, length });
     const speedUp = (tokens * plainMs) / ms;
     rows.push({
-      ...{ batch, width, length, nodes: round(nodes), plainMs: round(plainMs) },
-      ...{ ms: round(ms), tokens: round(tokens), speedUp: round(speedUp) },
+      ...{ kind: flags.kind, batch, width, length, nodes: round(nodes) },
+      ...{ plainMs: round(plainMs), undraftedMs: round(undraftedMs), ms: round(ms) },
+      ...{ tokens: round(tokens), speedUp: round(speedUp) },
     });
     console.log(JSON.stringify(rows.at(-1)));
   }

@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type EngineStats,
   type GenerateOptions,
@@ -118,7 +118,14 @@ export function speculationContract(contract: SpeculationContract): void {
     const { cases } = openRecordedModel(fixture);
     const isVaried = fixture === contract.varied;
     const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
-    afterAll(() => rmSync(folder, { recursive: true }));
+    let forget = (): void => {};
+    beforeAll(() => {
+      forget = letNetworksForesee();
+    });
+    afterAll(() => {
+      forget();
+      rmSync(folder, { recursive: true });
+    });
     const networks = writeDraftersFor(fixture, folder);
     const mixed = { ...networks[0], mixed: true };
     const modelPath = withTokenizer(fixture, folder);
@@ -392,14 +399,26 @@ async function foresee(
   });
 }
 
-const rowDraft = RowDrafter.prototype.draft;
-RowDrafter.prototype.draft = function draft(seeds) {
-  return foresee(rowDraft.call(this, seeds), seeds);
-};
-const kvDraft = KvDrafter.prototype.draft;
-KvDrafter.prototype.draft = function draft(seeds) {
-  return foresee(kvDraft.call(this, seeds), seeds);
-};
+/**
+ * Lets all networks draft what was seen, until the returned function is called: other files may
+ * share this process.
+ */
+function letNetworksForesee(): () => void {
+  const rowDraft = RowDrafter.prototype.draft;
+  const kvDraft = KvDrafter.prototype.draft;
+  RowDrafter.prototype.draft = function draft(seeds) {
+    return foresee(rowDraft.call(this, seeds), seeds);
+  };
+  KvDrafter.prototype.draft = function draft(seeds) {
+    return foresee(kvDraft.call(this, seeds), seeds);
+  };
+  return () => {
+    RowDrafter.prototype.draft = rowDraft;
+    KvDrafter.prototype.draft = kvDraft;
+    outputsSeen.length = 0;
+  };
+}
+
 const none = treeOf(0, [], 1);
 
 function continuationOf(tokens: readonly number[], { position, rows, root, shape }: DraftSeed) {

@@ -15,6 +15,9 @@ import {
 } from "./kv-draft-network.ts";
 import { TokenChain } from "./token-chain.ts";
 
+/** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
+let drafters = 0;
+
 /**
  * Drafts from keys and values that `Eagle3Context` keeps, one token of all chains at a time:
  *
@@ -27,7 +30,8 @@ import { TokenChain } from "./token-chain.ts";
  * seen the first drafted entry takes slot 0, which has none of use, in a copy of its block: the
  * order of keys is of no matter, since they are rotated by their positions already.
  *
- * Nothing is allocated after the constructor, and no level of a chain waits for the host.
+ * Nothing is allocated after the constructor, no level of a chain waits for the host, and each is
+ * a CUDA graph where the device keeps graphs.
  */
 export class Eagle3 implements KvDraftNetwork {
   readonly limits: KvDraftLimits;
@@ -39,6 +43,10 @@ export class Eagle3 implements KvDraftNetwork {
   readonly #input: ChainInput;
   /** [positions, rotaryDim] f32. */
   readonly #rope: DeviceTensor;
+  readonly #name = `eagle3 ${drafters++}`;
+  /** The pool of the captured levels, and how often it changed. */
+  #cache: KvPool | null = null;
+  #changes = 0;
 
   /** Throws OUT_OF_MEMORY. */
   constructor(parts: Eagle3Parts) {
@@ -66,61 +74,79 @@ export class Eagle3 implements KvDraftNetwork {
   async chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]> {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
-    this.#chain.begin(contexts.map(({ rank }) => rank));
-    this.#begin(contexts);
+    const ranks = contexts.map(({ rank }) => rank);
+    this.#chain.begin(ranks);
+    const choices = 1 + Math.max(...ranks);
+    const count = this.#parts.device.paddedBatch(contexts.length, chainsMax(this.limits));
+    this.#begin(contexts, count);
     for (let level = 0; level < levels; level++) {
-      const longest = this.#writeLevel(contexts, level);
-      this.#run(level, { count: contexts.length, longest, cache });
+      const longest = this.#writeLevel(contexts, level, count);
+      this.#replay({ level, choices, count, longest, cache });
     }
     return await this.#chain.read(lengths);
   }
 
   runSizes(cache: KvPool): void {
     const { device } = this.#parts;
-    const { widthMax, contextTokensMax, lengthMax } = this.limits;
+    const { widthMax: choices, contextTokensMax, lengthMax } = this.limits;
     const rowsMax = chainsMax(this.limits);
     const { places } = this.#buffers;
     device.write(places.slots, new Int32Array(rowsMax).fill(-1));
     device.write(places.contextLengths, new Int32Array(rowsMax).fill(1));
-    this.#chain.begin(new Array<number>(rowsMax).fill(widthMax - 1));
+    this.#chain.begin(new Array<number>(rowsMax).fill(choices - 1));
+    const counts = new Set<number>();
     for (let count = 1; count < 2 * rowsMax; count *= 2) {
-      for (const longest of [1, 2048, 8192, contextTokensMax + lengthMax]) {
-        this.#run(0, { count: Math.min(count, rowsMax), longest, cache });
+      counts.add(device.paddedBatch(Math.min(count, rowsMax), rowsMax));
+    }
+    for (const count of counts) {
+      const pad = (tokens: number) => this.#padded(count, tokens, cache);
+      for (const longest of new Set([1, 2048, 8192, contextTokensMax + lengthMax].map(pad))) {
+        for (let level = 0; level < lengthMax; level++) {
+          this.#replay({ level, choices, count, longest, cache });
+        }
       }
     }
   }
 
   /** Roots, tables, and the base's hidden states behind the tokens before the roots. */
-  #begin(contexts: readonly DraftContext[]): void {
+  #begin(contexts: readonly DraftContext[], padded: number): void {
     const { device } = this.#parts;
-    const { roots, rows, places, states } = this.#buffers;
+    const { roots, rows, places, states, tableStarts: starts, tableValues: values } = this.#buffers;
     const { ints, tables } = this.#input;
-    const count = contexts.length;
-    const columns = tables.length / ints.length;
     const write = (tensor: DeviceTensor, of: (context: DraftContext) => number): void => {
+      ints.fill(0, contexts.length, padded);
       contexts.forEach((context, row) => {
         ints[row] = of(context);
       });
-      device.write(tensor, ints.subarray(0, count));
+      device.write(tensor, ints.subarray(0, padded));
     };
     write(roots, ({ root }) => root);
     write(rows, ({ row }) => row);
-    contexts.forEach(({ table }, row) => {
-      tables.set(table, row * columns);
+    let end = 0;
+    const ends = contexts.map(({ table }) => {
+      tables.set(table, end);
+      end += table.length;
+      return end;
     });
-    device.write(places.blockTables, tables.subarray(0, count * columns));
+    ints.fill(end, 0, padded + 1);
+    ints.set([0, ...ends]);
+    device.write(starts, ints.subarray(0, padded + 1));
+    device.write(values, tables.subarray(0, end));
+    device.spreadRows({ count: padded, out: places.blockTables, starts, values });
     const [out] = states;
-    device.gatherRows({ count, out, x: this.#context.hidden, indices: rows });
+    device.gatherRows({ count: padded, out, x: this.#context.hidden, indices: rows });
   }
 
   /** Where a level's entries go, and what they see. Returns the longest context. */
-  #writeLevel(contexts: readonly DraftContext[], level: number): number {
+  #writeLevel(contexts: readonly DraftContext[], level: number, padded: number): number {
     const { device } = this.#parts;
     const { blockTokens, contextTokensMax } = this.limits;
     const { places } = this.#buffers;
     const { positions, slots, contextLengths } = this.#input;
-    const count = contexts.length;
     let longest = 0;
+    positions.fill(0, contexts.length, padded);
+    slots.fill(-1, contexts.length, padded);
+    contextLengths.fill(0, contexts.length, padded);
     contexts.forEach(({ position, length, table }, row) => {
       // A shorter chain computes its last token again.
       const ahead = Math.min(level, length - 1);
@@ -133,10 +159,29 @@ export class Eagle3 implements KvDraftNetwork {
       contextLengths[row] = tokens;
       longest = Math.max(longest, tokens);
     });
-    device.write(places.positions, positions.subarray(0, count));
-    device.write(places.slots, slots.subarray(0, count));
-    device.write(places.contextLengths, contextLengths.subarray(0, count));
+    device.write(places.positions, positions.subarray(0, padded));
+    device.write(places.slots, slots.subarray(0, padded));
+    device.write(places.contextLengths, contextLengths.subarray(0, padded));
     return longest;
+  }
+
+  /** Runs a level, as a CUDA graph where the device keeps graphs. */
+  #replay({ level, choices, count, longest, cache }: LevelRun & Record<Replayed, number>): void {
+    if (cache !== this.#cache) {
+      this.#cache = cache;
+      this.#changes++;
+    }
+    const padded = this.#padded(count, longest, cache);
+    const key = `${this.#name} ${this.#changes} ${level} ${choices} ${count} ${padded}`;
+    this.#parts.device.replay(key, () => this.#run(level, { count, longest: padded, cache }));
+  }
+
+  #padded(sequences: number, contextTokens: number, cache: KvPool): number {
+    const { device, weights } = this.#parts;
+    const { contextTokensMax: most, lengthMax } = this.limits;
+    const contextTokensMax = most + lengthMax;
+    const { format } = weights;
+    return device.paddedContext({ sequences, contextTokens, contextTokensMax, cache, format });
   }
 
   /** One token of each chain, and what follows it. */
@@ -217,6 +262,8 @@ function placeOf(position: number, ahead: number): number {
   return ahead === 0 ? 0 : position + ahead - 1;
 }
 
+type Replayed = "level" | "choices";
+
 interface LevelRun {
   readonly count: number;
   /** Tokens of the longest context. */
@@ -230,6 +277,9 @@ interface Buffers {
   readonly roots: DeviceTensor;
   readonly rows: DeviceTensor;
   readonly all: DeviceTensor;
+  /** [S + 1] and [S * M] i32: tables of blocks, one behind the other. */
+  readonly tableStarts: DeviceTensor;
+  readonly tableValues: DeviceTensor;
   /** Of a level's entries, with all that `AttentionBatch` names. */
   readonly places: Readonly<Record<"positions" | "slots", DeviceTensor>> &
     Pick<AttentionBatch, "queryStarts" | "contextLengths" | "blockTables">;
@@ -261,6 +311,7 @@ function allocate({ device, spec, weights, limits }: Eagle3Parts, blocks: number
     device.allocateActivation(weights.format, rows, width);
   return {
     ...{ roots: i32(rows), rows: i32(rows), all: counting(device, rows) },
+    ...{ tableStarts: i32(rows + 1), tableValues: i32(rows * blocks) },
     places: {
       ...{ positions: i32(rows), slots: i32(rows), contextLengths: i32(rows) },
       ...{ queryStarts: counting(device, rows + 1), blockTables: i32(rows, blocks) },
@@ -287,18 +338,19 @@ function counting(device: Device, count: number): DeviceTensor {
 
 /** What the host writes of a level. [S] each. */
 interface ChainInput {
+  /** [S + 1]. */
   readonly ints: Int32Array;
   readonly positions: Int32Array;
   readonly slots: Int32Array;
   readonly contextLengths: Int32Array;
-  /** [S, M]. */
+  /** [S * M]: one behind the other. */
   readonly tables: Int32Array;
 }
 
 function makeInput(sequences: number, blocks: number): ChainInput {
   const ints = (length = sequences): Int32Array => new Int32Array(length);
   return {
-    ...{ ints: ints(), positions: ints(), slots: ints(), contextLengths: ints() },
+    ...{ ints: ints(sequences + 1), positions: ints(), slots: ints(), contextLengths: ints() },
     tables: ints(sequences * blocks),
   };
 }
