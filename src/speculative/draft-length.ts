@@ -40,6 +40,36 @@ export class DraftRest {
   }
 }
 
+/** Drafts in a row of which nothing was to be verified, and how seldom any is made then. */
+const UNUSED = { most: 32, every: 8 };
+
+/**
+ * Spares the making of drafts that no step has room or use for: after 32 of them in a row it is one
+ * in eight steps that has a draft, until one is used again.
+ */
+export class UnusedRest {
+  #unused = 0;
+  #skipped = 0;
+
+  /** Whether to draft now. To be called once per step that could have a draft. */
+  drafts(): boolean {
+    if (this.#unused < UNUSED.most) return true;
+    this.#skipped = (this.#skipped + 1) % UNUSED.every;
+    return this.#skipped === 0;
+  }
+
+  /** A draft was made. */
+  made(): void {
+    this.#unused++;
+  }
+
+  /** Some of it is to be verified. */
+  used(): void {
+    this.#unused = 0;
+    this.#skipped = 0;
+  }
+}
+
 const firstLength = 4;
 
 /**

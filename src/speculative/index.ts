@@ -14,7 +14,7 @@
  * @module
  */
 export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
-export { DraftLength, DraftRest, type DraftShape } from "./draft-length.ts";
+export { DraftLength, DraftRest, type DraftShape, UnusedRest } from "./draft-length.ts";
 export type { Drafter, DraftSeed } from "./drafter.ts";
 export { EarlierOutputs } from "./earlier-outputs.ts";
 export {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DraftLength } from "#speculative";
+import { DraftLength, UnusedRest } from "#speculative";
 
 test("[SP5] a draft that is confirmed as a whole is followed by one of twice its length", () => {
   const length = new DraftLength(20);
@@ -35,4 +35,24 @@ test("[SP5] after drafts of which nothing was confirmed it rests, longer each ti
 
 test("[SP5] no draft is longer than allowed", () => {
   expect(new DraftLength(2).next()).toBe(2);
+});
+
+test("[SP21] after 32 drafts for nothing one step in eight has one, until one is used", () => {
+  const rest = new UnusedRest();
+  /** Steps of `count` that draft. */
+  const drafted = (count: number) => {
+    let found = 0;
+    for (let step = 0; step < count; step++) {
+      if (!rest.drafts()) continue;
+      rest.made();
+      found++;
+    }
+    return found;
+  };
+  expect(drafted(32)).toBe(32);
+  expect(drafted(80)).toBe(10);
+  rest.used();
+  expect(drafted(20)).toBe(20);
+  // A step that finds nothing to draft is none for nothing.
+  for (let step = 0; step < 100; step++) expect(rest.drafts()).toBe(true);
 });

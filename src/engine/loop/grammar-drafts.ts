@@ -1,14 +1,15 @@
 import { intAt } from "#base";
 import type { SequenceSampling } from "#sampling";
 import type { Sequence } from "#scheduler";
-import { chainOf, type DraftShape, firstBranchTokens, pathTo, type TokenTree } from "#speculative";
+import {
+  chainOf,
+  type DraftShape,
+  firstBranchTokens,
+  pathTo,
+  type TokenTree,
+  UnusedRest,
+} from "#speculative";
 import type { DraftContext, SequenceDrafter, WholeDraft } from "./sequence-drafter.ts";
-
-/**
- * Asking what a grammar forces takes some 50 µs. Where nothing of it was verified for so many
- * steps, it is asked in one of `every` steps.
- */
-const UNUSED = { stepsMax: 32, every: 8 };
 
 /**
  * Drafts of a sequence that a grammar constrains (SP24): what another drafter makes, as far as the
@@ -21,8 +22,8 @@ export class GrammarDrafts implements SequenceDrafter {
   /** The last draft is what the grammar forces. */
   #isForced = false;
   #likely = 0;
-  /** Steps since anything that the grammar forces was to be verified. */
-  #unused = 0;
+  /** Asking what the grammar forces takes some 50 µs in service. */
+  readonly #rest = new UnusedRest();
   /** Nodes of the last draft that the scheduler knows of. */
   #proposed = 0;
 
@@ -80,7 +81,7 @@ export class GrammarDrafts implements SequenceDrafter {
   proposed(nodes: number): void {
     this.#proposed = nodes;
     this.#inner.proposed(this.#isForced ? 0 : nodes);
-    if (this.#isForced && nodes > 0) this.#unused = 0;
+    if (this.#isForced && nodes > 0) this.#rest.used();
   }
 
   verified(drafted: number, accepted: number): void {
@@ -90,9 +91,8 @@ export class GrammarDrafts implements SequenceDrafter {
   #longer({ tokens }: Sequence, open: TokenTree | null, sampling: SequenceSampling): TokenTree {
     const root = tokens.get(tokens.length - 1);
     const kept = allowedPart(open ?? chainOf(root, []), sampling);
-    this.#unused++;
-    const asks = this.#unused <= UNUSED.stepsMax || this.#unused % UNUSED.every === 0;
-    if (!asks) return kept;
+    if (!this.#rest.drafts()) return kept;
+    this.#rest.made();
     const forced = sampling.forced(this.#forcedMax);
     const length = sampling.goBehind(forced);
     this.#isForced = length > firstBranchTokens(kept);

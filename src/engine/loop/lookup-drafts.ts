@@ -1,5 +1,12 @@
 import type { Sequence } from "#scheduler";
-import { DraftLength, type DraftShape, type Lookup, type TokenTree, treeOf } from "#speculative";
+import {
+  DraftLength,
+  type DraftShape,
+  type Lookup,
+  type TokenTree,
+  treeOf,
+  UnusedRest,
+} from "#speculative";
 import { type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
 
 /** Looks up what may follow one sequence, and remembers how well that went. */
@@ -7,6 +14,7 @@ export class LookupDrafts implements SequenceDrafter {
   readonly #lookup: Lookup;
   readonly #width: number;
   readonly #length: DraftLength;
+  readonly #rest = new UnusedRest();
   readonly #kind: string;
   readonly whole = null;
   /** Tokens of the last draft's first continuation. */
@@ -39,12 +47,13 @@ export class LookupDrafts implements SequenceDrafter {
   }
 
   next({ tokens }: Sequence): TokenTree | null {
-    const length = this.#length.next();
+    const length = this.#rest.drafts() ? this.#length.next() : 0;
     const width = this.#width;
     const branches = length === 0 ? [] : this.#lookup.draft(tokens, { length, width });
     this.#first = branches[0]?.length ?? 0;
     this.#proposed = 0;
     if (this.#first === 0) return null;
+    this.#rest.made();
     return treeOf(tokens.get(tokens.length - 1), branches, TREE_NODES_MAX);
   }
 
@@ -52,6 +61,7 @@ export class LookupDrafts implements SequenceDrafter {
 
   proposed(nodes: number): void {
     this.#proposed = nodes;
+    if (nodes > 0) this.#rest.used();
   }
 
   verified(drafted: number, accepted: number): void {
