@@ -46,7 +46,13 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
-export type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./drafters/draft-network.ts";
+export type { BranchDraw } from "./drafters/draft-draws.ts";
+export type {
+  BranchShape,
+  BranchWish,
+  DraftNetwork,
+  DraftNetworkLimits,
+} from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
 export { Medusa, type MedusaParts } from "./drafters/medusa.ts";
 export { describeMedusa, type MedusaSpec } from "./drafters/medusa-spec.ts";

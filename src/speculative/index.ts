@@ -14,7 +14,7 @@
  */
 export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape } from "./draft-length.ts";
-export type { Drafter, DraftSeed } from "./drafter.ts";
+export type { Drafter, DraftSampling, DraftSeed } from "./drafter.ts";
 export { Lookup, LookupSource, LookupText, type TokenSource } from "./lookup.ts";
 export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
 export { CostLine, StepCosts, type StepSize } from "./step-costs.ts";
