@@ -2,10 +2,11 @@
  * node bench/speculation.mjs [--rounds 7] [--dtype bfloat16] [--quantization none|int8]
  *   [--streams 1,4,16] [--tokens 200] [--model models/pocket] [--device cpu]
  *   [--kind lookup|redrafter|medusa] [--drafter FOLDER] [--width N] [--length N] [--fixed]
- *   [--only prose,schema] [--earlier BYTES]
+ *   [--only prose,schema] [--earlier BYTES] [--temperature 0] [--top-p 1]
  *
  * Decoding with drafts beside decoding without, in one process, alternately: tokens a second of
- * both and their ratio, medians, and tokens per step. Greedy; both must give the same tokens.
+ * both and their ratio, medians, and tokens per step. Greedy, or sampled with another seed each
+ * round; both must give the same tokens.
  * Width and length are those of the kind where they are not given. `--fixed`: all that is drafted
  * is verified; otherwise measured times decide how much.
  * Texts: prose, code and chat of the bundled model; `copy`: text whose repetition is asked for;
@@ -34,6 +35,8 @@ const { values: flags } = readFlags({
     quantization: { type: "string", default: "none" },
     streams: { type: "numbers", default: [1], min: 1 },
     tokens: { type: "number", default: 200, min: 2 },
+    temperature: { type: "number", default: 0, min: 0 },
+    "top-p": { type: "number", default: 1 },
   },
 });
 
@@ -96,12 +99,14 @@ async function runSeries(llm, { round }) {
 }
 
 /** Seconds and tokens of some equal requests at once. */
-async function run(llm, { text, streams, prediction, structuredOutput, ignoreEos = true }) {
+async function run(llm, task) {
+  const { text, streams, prediction, structuredOutput, ignoreEos = true, round = 1 } = task;
   const prompts = Array.from({ length: streams }, () => text);
   const before = llm.stats();
   const started = performance.now();
   const results = await llm.generate(prompts, {
-    ...{ temperature: 0, maxTokens: flags.tokens, ignoreEos },
+    ...{ temperature: flags.temperature, topP: flags["top-p"], seed: 1000 * round },
+    ...{ maxTokens: flags.tokens, ignoreEos },
     ...(prediction !== undefined && { prediction }),
     ...(structuredOutput !== undefined && { structuredOutput }),
   });
@@ -119,9 +124,9 @@ async function compare(llms, task) {
     const ids = ({ outputs }) => JSON.stringify(outputs.map(({ tokenIds }) => tokenIds));
     if (flags.dtype === "float32" && ids(off) !== ids(on)) throw new Error("Other tokens");
     tokens = on.outputs.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-    steps = on.steps;
     // The first round warms up.
     if (round === 0) continue;
+    steps += on.steps;
     seconds.off.push(off.seconds);
     seconds.on.push(on.seconds);
   }
@@ -133,7 +138,7 @@ async function compare(llms, task) {
     onTokensPerSecond: Math.round(tokens / median(seconds.on)),
     ratio: rounded(median(ratios)),
     ratios: [Math.min(...ratios), Math.max(...ratios)].map(rounded),
-    tokensPerStep: rounded(tokens / task.streams / steps),
+    tokensPerStep: rounded((flags.rounds * tokens) / task.streams / steps),
   };
 }
 

@@ -77,7 +77,7 @@ class Race {
     if (!leastWord(winner_.key - top - slack(), least)) return;
     for (int block = 0; block < kBlocks; block += kLanes) {
       const uint32_t first = static_cast<uint32_t>(chunk * kBlocks + block);
-      PhiloxBlocks random = {{U32{} + position_, blockIds() + first, U32{} + 1u, U32{}}};
+      PhiloxBlocks random = noiseCounters(position_, blockIds() + first);
       philox(random, seedLow_, seedHigh_);
       for (int lane = 0; lane < 4; ++lane) {
         const U32 words = random.words[lane];

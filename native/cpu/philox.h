@@ -14,6 +14,11 @@ struct PhiloxBlocks {
   U32 words[4];
 };
 
+/// Counters of the noise of the four tokens of each block (src/base/gumbel.ts).
+inline PhiloxBlocks noiseCounters(uint32_t position, U32 blocks) {
+  return {{U32{} + position, blocks, U32{} + 1u, U32{}}};
+}
+
 /// Replaces counters by random words.
 inline void philox(PhiloxBlocks& blocks, uint32_t seedLow, uint32_t seedHigh) {
   U32* const words = blocks.words;

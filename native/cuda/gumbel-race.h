@@ -29,6 +29,12 @@ __device__ __forceinline__ uint64_t orderOf(double value) {
   return (bits >> 63) != 0 ? ~bits : bits | (uint64_t{1} << 63);
 }
 
+/// The f64 number of an order.
+__device__ __forceinline__ double doubleOf(uint64_t order) {
+  const uint64_t bits = (order >> 63) != 0 ? order ^ (uint64_t{1} << 63) : ~order;
+  return __longlong_as_double(static_cast<int64_t>(bits));
+}
+
 /// Where a row's random words come from.
 struct NoiseSource {
   uint32_t seedLow;

@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { elementCount } from "#tensor";
-import type { JoinRowsInput, SelectBeamsInput } from "./ops.ts";
+import type { JoinRowsInput, RaceCandidatesInput, SelectBeamsInput } from "./ops.ts";
 
 /** Most candidates of a sequence: a GPU compares them in the shared memory of one block. */
 const candidatesMax = 256;
@@ -35,6 +35,21 @@ export function beamTokensOf(input: SelectBeamsInput): number {
   assert(
     input.scores !== input.outScores,
     "Cannot select beams: outScores apart from scores wanted, they are one tensor",
+  );
+  return tokens;
+}
+
+/** Checks the counts of `raceCandidates`, the same on every device, and returns K. */
+export function racedTokensOf(input: RaceCandidatesInput): number {
+  const { count, before, ahead } = input;
+  assert(
+    isCount(count, 0) && isCount(before, 1) && isCount(ahead, 0),
+    `Cannot race candidates of ${before} rows for ${count} sequences: whole numbers wanted`,
+  );
+  const tokens = elementCount(input.topTokens.shape.slice(1));
+  assert(
+    tokens <= candidatesMax,
+    `Cannot race candidates: at most ${candidatesMax} of a row wanted, current value is ${tokens}`,
   );
   return tokens;
 }

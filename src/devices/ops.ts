@@ -21,8 +21,10 @@ import type {
   KvPool,
   WeightMatrix,
 } from "./device-data.ts";
+import type { RaceCandidatesInput, SelectBeamsInput } from "./drafter-ops.ts";
 
 export type * from "./attention-inputs.ts";
+export type * from "./drafter-ops.ts";
 
 export type NormKind = "rms" | "layer";
 export type ActivationKind = "silu" | "gelu" | "gelu-tanh" | "relu";
@@ -309,36 +311,6 @@ export interface LogprobsInput {
   readonly topLogprobs?: DeviceTensor;
 }
 
-/**
- * One level of a beam search for S sequences, as a recurrent drafter makes it on the device. A beam
- * b and its k-th token are a candidate, worth scores[b] + topLogprobs[b, k], one f32 addition. Of
- * each sequence the W largest are kept, best first; equal ones by rising b, then rising k; NaN
- * comes last. Source: Cheng et al. 2024, "Recurrent drafter for fast speculative decoding in large
- * language models" (arXiv 2403.09919).
- */
-export interface SelectBeamsInput {
-  /** S. */
-  readonly count: number;
-  /** Beams of each sequence before: rows s * before up to (s + 1) * before of the inputs. */
-  readonly before: number;
-  /** W: beams of each sequence afterwards. */
-  readonly width: number;
-  /** [S * before, K] i32: the likeliest tokens of each beam. W <= K * before <= 256. */
-  readonly topTokens: DeviceTensor;
-  /** [S * before, K] f32. */
-  readonly topLogprobs: DeviceTensor;
-  /** [S * before] f32: sum of each beam's log-probabilities so far; absent: 0. */
-  readonly scores?: DeviceTensor;
-  /** [drafted vocabulary] i32: the model's token for each drafted one; absent: itself. */
-  readonly tokenMap?: DeviceTensor;
-  /** [S * W] f32: sums of the new beams; another tensor than `scores`. */
-  readonly outScores: DeviceTensor;
-  /** [S * W] i32: last token of each new beam. */
-  readonly tokens: DeviceTensor;
-  /** [S * W] i32: the row that each new beam continues, s * before + b. */
-  readonly parents: DeviceTensor;
-}
-
 /** The ops of a device. Each call is enqueued; inputs are read when it runs. */
 export interface DeviceOps {
   /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
@@ -383,6 +355,8 @@ export interface DeviceOps {
   sample(input: SampleInput): void;
   /** Log-softmax at chosen tokens, their ranks, and the likeliest tokens. */
   logprobs(input: LogprobsInput): void;
+  /** How far each of a row's candidates is behind the winner of the race that sampling runs. */
+  raceCandidates(input: RaceCandidatesInput): void;
   /** The likeliest continuations of each sequence's beams. */
   selectBeams(input: SelectBeamsInput): void;
 }

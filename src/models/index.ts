@@ -47,9 +47,15 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
+export type { BranchDraw } from "./drafters/draft-draws.ts";
 export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
 export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
-export type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./drafters/draft-network.ts";
+export type {
+  BranchShape,
+  BranchWish,
+  DraftNetwork,
+  DraftNetworkLimits,
+} from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
 export { Eagle3 } from "./drafters/eagle3.ts";
 export type { Eagle3Parts } from "./drafters/eagle3-context.ts";

@@ -1,6 +1,21 @@
 /** The contract of drafters that work on what a step computed: the networks beside a model. */
+import type { Seed } from "#base";
 import type { DraftShape } from "./draft-length.ts";
 import type { TokenTree } from "./token-tree.ts";
+
+/** How a sequence's tokens are sampled, as far as drafters follow it. Plain data. */
+export interface DraftSampling {
+  /** Above 0. */
+  readonly temperature: number;
+  /** 0: off. */
+  readonly topK: number;
+  /** 1: off. */
+  readonly topP: number;
+  /** 0: off. */
+  readonly minP: number;
+  /** Of the sequence. */
+  readonly seed: Seed;
+}
 
 /** One sequence behind a step: what its next draft begins from. Plain data. */
 export interface DraftSeed {
@@ -16,6 +31,8 @@ export interface DraftSeed {
   readonly root: number;
   /** How much may be drafted. */
   readonly shape: DraftShape;
+  /** Null: greedily. */
+  readonly sampling: DraftSampling | null;
 }
 
 /**

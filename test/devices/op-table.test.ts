@@ -33,6 +33,7 @@ const table: OpTable<Call[]> = {
   adjustLogits: record("adjustLogits"),
   sample: record("sample"),
   logprobs: record("logprobs"),
+  raceCandidates: record("raceCandidates"),
   selectBeams: record("selectBeams"),
 };
 const Ops = opsClass(table);

@@ -52,7 +52,8 @@ const step: StepInput = {
 const NO_TOKENS: DeviceTensor = { dtype: "i32", shape: [0] };
 
 function seed(rows: readonly number[], position: number, length: number): DraftSeed {
-  return { rows: Int32Array.from(rows), position, root: 9, shape: { length, width: 1 } };
+  const shape = { length, width: 1 };
+  return { rows: Int32Array.from(rows), position, root: 9, shape, sampling: null };
 }
 
 /** A pool whose block b has bytes of 1 + b, and what its blocks have. */

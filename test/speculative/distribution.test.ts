@@ -178,6 +178,52 @@ describe.each(counterexamples)("%s", (_, base, drafter) => {
   });
 });
 
+describe("[SP22] a drafter that draws with the noise of sampling", () => {
+  const place = { position: 1, before: 0, filter: unfiltered };
+  const accepted = (law: Law, drafter: Law): number => {
+    const isSame = (seed: bigint) => drawn(law, seed, place) === drawn(drafter, seed, place);
+    return (countsOfSeeds((seed) => [Number(isSame(seed))]).get("1") ?? 0) / draws;
+  };
+
+  test("of the same distribution has every draft accepted", () => {
+    const law = turned([0.35, 0.25, 0.2, 0.12, 0.08]);
+    expect(accepted(law, law)).toBe(1);
+    const drafted = (seed: bigint) => {
+      const tokens = plainTokens(law, seed, unfiltered);
+      const tree = treeOf(0, [Int32Array.from(tokens)], 64);
+      const sampledAt = (node: number): number =>
+        drawn(law, seed, {
+          ...{ position: 1 + (tree.depths[node] ?? 0), before: tree.tokens[node] ?? 0 },
+          filter: unfiltered,
+        });
+      return confirmedPath(tree, tree.tokens.length, sampledAt).length;
+    };
+    expect(countsOfSeeds((seed) => [drafted(seed)])).toEqual(new Map([["3", draws]]));
+  });
+
+  test.each([
+    [
+      [0.5, 0.3, 0.2],
+      [0.4, 0.35, 0.25],
+    ],
+    [
+      [0.3, 0.3, 0.2, 0.2],
+      [0.2, 0.2, 0.3, 0.3],
+    ],
+    [
+      [0.6, 0.3, 0.1],
+      [0.1, 0.3, 0.6],
+    ],
+  ])("of another one, %o and %o, at least (1 - TV) / (1 + TV)", (base, other) => {
+    const tv = base.reduce((sum, value, at) => sum + Math.abs(value - (other[at] ?? 0)) / 2, 0);
+    const share = accepted([base], [other]);
+    const noise = 4 * Math.sqrt(0.25 / draws);
+    expect(share).toBeGreaterThan((1 - tv) / (1 + tv) - noise);
+    // No pair of draws agrees more often.
+    expect(share).toBeLessThan(1 - tv + noise);
+  });
+});
+
 describe("a real model's five likeliest tokens", async () => {
   await using llm = await LLM.load("models/pocket", {
     ...{ device: "cpu", dtype: "float32", engineThread: false, threads: cpuThreads },

@@ -3,8 +3,14 @@ import { describe, expect, test } from "vitest";
 import { chainOf, checkTree, type Drafter, type DraftSeed, treeOf } from "#speculative";
 
 const seeds: readonly DraftSeed[] = [
-  { rows: Int32Array.of(3), position: 10, root: 7, shape: { length: 3, width: 2 } },
-  { rows: Int32Array.of(4, 6, 7), position: 20, root: 9, shape: { length: 2, width: 1 } },
+  {
+    ...{ rows: Int32Array.of(3), position: 10, root: 7, shape: { length: 3, width: 2 } },
+    sampling: null,
+  },
+  {
+    ...{ rows: Int32Array.of(4, 6, 7), position: 20, root: 9, shape: { length: 2, width: 1 } },
+    sampling: { temperature: 1, topK: 0, topP: 1, minP: 0, seed: { low: 1, high: 2 } },
+  },
 ];
 
 /** The likeliest tokens of each place of a block, best first, with how sure they are. */

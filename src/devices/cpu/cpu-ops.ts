@@ -16,6 +16,7 @@ import { mixtureOfExperts } from "./ops/mixture-of-experts.ts";
 import { moveTokens } from "./ops/move-tokens.ts";
 import { norm } from "./ops/norm.ts";
 import { pagedAttention } from "./ops/paged-attention.ts";
+import { raceCandidates } from "./ops/race-candidates.ts";
 import { ropeKvWrite } from "./ops/rope-kv-write.ts";
 import { sample } from "./ops/sample.ts";
 import { selectBeams } from "./ops/select-beams.ts";
@@ -46,5 +47,6 @@ export const CpuOps: OpsClass<CpuContext> = opsClass({
   adjustLogits,
   sample,
   logprobs,
+  raceCandidates,
   selectBeams,
 });

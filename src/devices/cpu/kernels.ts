@@ -18,6 +18,7 @@ export const KERNEL_NAMES = [
   "move_tokens",
   "norm",
   "paged_attention",
+  "race_candidates",
   "rope_kv_write",
   "sample",
   "select_beams",

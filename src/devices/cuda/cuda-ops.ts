@@ -17,6 +17,7 @@ import {
   moveTokens,
   norm,
   pagedAttention,
+  raceCandidates,
   ropeKvWrite,
   sample,
   selectBeams,
@@ -50,6 +51,7 @@ export const CudaOps: OpsClass<CudaContext> = opsClass({
   adjustLogits,
   sample,
   logprobs,
+  raceCandidates,
   selectBeams,
 });
 

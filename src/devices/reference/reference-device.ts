@@ -46,6 +46,7 @@ import { moveTokens } from "./move-tokens.ts";
 import { norm } from "./norm.ts";
 import { PackedRows, packedRows } from "./packed-rows.ts";
 import { pagedAttention } from "./paged-attention.ts";
+import { raceCandidates } from "./race-candidates.ts";
 import { ropeKvWrite } from "./rope-kv-write.ts";
 import { sample } from "./sample.ts";
 import { selectBeams } from "./select-beams.ts";
@@ -86,6 +87,7 @@ export class ReferenceDevice implements Device {
   readonly adjustLogits = adjustLogits;
   readonly sample = sample;
   readonly logprobs = logprobs;
+  readonly raceCandidates = raceCandidates;
   readonly selectBeams = selectBeams;
 
   allocate(dtype: DType, shape: Shape): DeviceTensor {

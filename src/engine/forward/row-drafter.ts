@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { TREE_NODES_MAX } from "#engine/loop";
-import type { Decoder, DraftNetwork } from "#models";
+import type { BranchDraw, Decoder, DraftNetwork } from "#models";
 import { type Drafter, type DraftSeed, type TokenTree, treeOf } from "#speculative";
 
 /** What drafts from hidden states of the newest step. */
@@ -24,8 +24,8 @@ export class RowDrafter implements Drafter {
     const { decoder, network } = this.#parts;
     const rows = Int32Array.from(seeds, lastRow);
     const roots = Int32Array.from(seeds, ({ root }) => root);
-    const shapes = seeds.map(({ shape }) => shape);
-    const found = await network.branches(decoder.hidden(rows), roots, shapes);
+    const wishes = seeds.map((seed) => ({ ...seed.shape, draw: drawOf(seed) }));
+    const found = await network.branches(decoder.hidden(rows), roots, wishes);
     return seeds.map(({ root }, place) => treeOf(root, found[place] ?? [], TREE_NODES_MAX));
   }
 }
@@ -34,4 +34,9 @@ function lastRow({ rows }: DraftSeed): number {
   const row = rows.at(-1);
   assert(row !== undefined, "Cannot draft behind no row");
   return row;
+}
+
+/** The root is behind the last of the seed's rows, and the first drafted token behind the root. */
+function drawOf({ sampling, position, rows }: DraftSeed): BranchDraw | null {
+  return sampling === null ? null : { ...sampling, position: position + rows.length + 1 };
 }

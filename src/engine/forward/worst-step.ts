@@ -185,6 +185,16 @@ async function draftAll({ decoder, network }: WorstStepParts): Promise<void> {
   if (network === null) return;
   const { sequencesMax, widthMax: width, lengthMax: length } = network.limits;
   const rows = new Int32Array(sequencesMax);
-  const shapes = Array.from({ length: sequencesMax }, () => ({ width, length }));
-  await network.branches(decoder.hidden(rows), rows, shapes);
+  const draw = {
+    temperature: 1,
+    topK: 0,
+    topP: 0.9,
+    minP: 0,
+    seed: { low: 0, high: 0 },
+    position: 1,
+  };
+  for (const each of [null, draw]) {
+    const wishes = Array.from({ length: sequencesMax }, () => ({ width, length, draw: each }));
+    await network.branches(decoder.hidden(rows), rows, wishes);
+  }
 }

@@ -1,5 +1,6 @@
-import type { DraftSeed, DraftShape } from "#speculative";
+import type { DraftSampling, DraftSeed, DraftShape } from "#speculative";
 import type { ItemResult } from "./model-runner.ts";
+import type { SequenceTask } from "./sequence-task.ts";
 import { isSampling, type StepItem } from "./step-item.ts";
 
 /** What the drafter beside the model shall make behind one item of a step. */
@@ -21,7 +22,7 @@ export function wantedDrafts(items: readonly StepItem[]): readonly WantedDraft[]
 
 /** Where the draft behind an item begins; null: none is needed, since the item's request ends. */
 export function seedOf(
-  { planned, lastRow }: StepItem,
+  { planned, task, lastRow }: StepItem,
   { shape }: WantedDraft,
   { path, result }: { readonly path: readonly number[]; readonly result: ItemResult | undefined },
 ): DraftSeed | null {
@@ -38,5 +39,12 @@ export function seedOf(
     position: start + count - 1,
     root,
     shape,
+    sampling: samplingOf(task),
   };
+}
+
+function samplingOf({ sampling }: SequenceTask): DraftSampling | null {
+  if (sampling === null || sampling.params.temperature === 0) return null;
+  const { temperature, topK, topP, minP } = sampling.params;
+  return { temperature, topK, topP, minP, seed: sampling.seed };
 }

@@ -1,4 +1,5 @@
 import type { DeviceTensor } from "#devices";
+import type { BranchDraw } from "./draft-draws.ts";
 
 /** The largest draft of a network, which memory is allocated for. */
 export interface DraftNetworkLimits {
@@ -16,12 +17,21 @@ export interface BranchShape {
   readonly length: number;
 }
 
+/** What is drafted for a sequence. */
+export interface BranchWish extends BranchShape {
+  /**
+   * The first continuation is what this draws of the network's distribution, and the others follow
+   * it in the race; null: the likeliest ones.
+   */
+  readonly draw: BranchDraw | null;
+}
+
 /** A network that drafts from one hidden state of each sequence, and keeps nothing of it. */
 export interface DraftNetwork {
   readonly parameters: number;
   readonly limits: DraftNetworkLimits;
   /**
-   * Continuations of each sequence, the likeliest first: no more than its shape's width, none
+   * Continuations of each sequence, the likeliest first: no more than its wish's width, none
    * longer than its length; what begins alike is one path of a tree. `hidden`: [S, H] f32, the
    * hidden states after the final norm that predicted the roots; it is read before this returns.
    * `roots`: [S], the newest tokens.
@@ -29,7 +39,7 @@ export interface DraftNetwork {
   branches(
     hidden: DeviceTensor,
     roots: Int32Array,
-    shapes: readonly BranchShape[],
+    wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]>;
   /** Releases its own memory; that of the weights is the device's. */
   dispose(): void;

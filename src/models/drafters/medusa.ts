@@ -5,7 +5,8 @@
  */
 import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor } from "#devices";
-import type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
+import { DraftDraws, racedTokens } from "./draft-draws.ts";
+import type { BranchShape, BranchWish, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
 import { CHOICES_MAX, headsOf, type MedusaSpec } from "./medusa-spec.ts";
 import { type Choices, type HeadAccuracies, medusaPaths } from "./medusa-tree.ts";
 import type { MedusaHead, MedusaWeights } from "./medusa-weights.ts";
@@ -32,7 +33,9 @@ let drafters = 0;
  *   x       = hidden state; x += silu(x . layer)     for each layer of head n
  *   choices = the likeliest tokens of x . output, for the n-th token behind the root
  *
- * Which choices make a tree depends on the heads' accuracies alone, not on the text. Nothing is
+ * Of a sequence that is sampled, a head's likeliest tokens race with the noise that the model
+ * samples with, and its choices are in the order of the race. Which choices make a tree depends on
+ * the heads' accuracies alone, not on the text. Nothing is
  * kept of a sequence between calls. Nothing is allocated after the constructor, and the heads run
  * as one CUDA graph where the device keeps graphs.
  */
@@ -42,6 +45,7 @@ export class Medusa implements DraftNetwork {
   readonly #heads: HeadAccuracies;
   readonly #choices: number;
   readonly #buffers: Buffers;
+  readonly #draws: DraftDraws;
   readonly #paths = new Map<string, readonly Choices[]>();
   readonly #name = `medusa ${drafters++}`;
 
@@ -52,6 +56,7 @@ export class Medusa implements DraftNetwork {
     this.#heads = headsOf(spec, weights.heads.length);
     this.#choices = Math.min(limits.widthMax, CHOICES_MAX, weights.draftVocabularySize);
     this.#buffers = allocate(parts, this.#choices);
+    this.#draws = new DraftDraws(parts.device, limits.sequencesMax);
     this.parameters = weights.parameters;
   }
 
@@ -62,27 +67,30 @@ export class Medusa implements DraftNetwork {
   async branches(
     hidden: DeviceTensor,
     roots: Int32Array,
-    shapes: readonly BranchShape[],
+    wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]> {
     const { device, limits, weights } = this.#parts;
     const { context, rows, topTokens } = this.#buffers;
     const count = roots.length;
     assert(
-      count > 0 && count <= limits.sequencesMax && shapes.length === count,
+      count > 0 && count <= limits.sequencesMax && wishes.length === count,
       `Cannot draft for ${count} sequences: at most ${limits.sequencesMax} fit`,
     );
     device.gatherRows({ count, out: context, x: hidden, indices: rows });
-    const heads = Math.min(weights.heads.length, Math.max(...shapes.map(({ length }) => length)));
+    const heads = Math.min(weights.heads.length, Math.max(...wishes.map(({ length }) => length)));
     const sequences = device.paddedBatch(count, limits.sequencesMax);
-    device.replay(`${this.#name} ${sequences} ${heads}`, () => {
+    const draws = this.#draws.write(wishes.map(({ draw }) => draw));
+    device.replay(`${this.#name} ${sequences} ${heads} ${draws}`, () => {
       for (const [place, head] of weights.heads.slice(0, heads).entries()) {
-        this.#run(head, place, sequences);
+        this.#run(head, sequences);
+        if (draws) this.#race(place, sequences);
+        else this.#choose(place, sequences);
       }
     });
     const stride = this.#stride();
     const taken = device.readLater(device.rows(topTokens, 0, heads * stride)).take();
     const found = await taken;
-    return shapes.map((shape, sequence) =>
+    return wishes.map((shape, sequence) =>
       this.#pathsOf(shape).map((path) =>
         Int32Array.from(path, (choice, head) => {
           const place = (head * stride + sequence) * this.#choices + choice;
@@ -93,10 +101,10 @@ export class Medusa implements DraftNetwork {
     );
   }
 
-  /** Writes the head's choices. */
-  #run(head: MedusaHead, place: number, count: number): void {
+  /** Writes the head's logits. */
+  #run(head: MedusaHead, count: number): void {
     const { device } = this.#parts;
-    const { context, rows, x, input, delta, logits, given, chosen, ranks } = this.#buffers;
+    const { context, rows, x, input, delta, logits } = this.#buffers;
     device.gatherRows({ count, out: x, x: context, indices: rows });
     for (const layer of head.layers) {
       device.convert({ count, out: input, x });
@@ -105,13 +113,45 @@ export class Medusa implements DraftNetwork {
     }
     device.convert({ count, out: input, x });
     device.linear({ count, out: logits, x: input, ...head.output });
-    const first = place * this.#stride();
+  }
+
+  /** A head's choices are its likeliest tokens. */
+  #choose(place: number, count: number): void {
+    const { device } = this.#parts;
+    const { logits, given, chosen, ranks, topLogprobs } = this.#buffers;
     device.logprobs({
-      ...{ count, logits, tokens: given, chosen, ranks },
-      topCount: this.#choices,
-      topTokens: device.rows(this.#buffers.topTokens, first, first + count),
-      topLogprobs: device.rows(this.#buffers.topLogprobs, 0, count),
+      ...{ count, logits, tokens: given, chosen, ranks, topCount: this.#choices },
+      topTokens: this.#choicesOf(place, count),
+      topLogprobs: device.rows(topLogprobs, 0, count),
     });
+  }
+
+  /** A head's choices are the best of a race. */
+  #race(place: number, count: number): void {
+    const { device } = this.#parts;
+    const { logits, given, chosen, ranks, topLogprobs, parents, tokenMap } = this.#buffers;
+    const topTokens = device.rows(this.#buffers.racedTokens, 0, count);
+    const raced = device.rows(this.#buffers.racedLogprobs, 0, count);
+    device.logprobs({
+      ...{ count, logits, tokens: given, chosen, ranks, topCount: topTokens.shape[1] ?? 0 },
+      ...{ topTokens, topLogprobs: raced },
+    });
+    const { tokenMap: map } = this.#parts.weights;
+    this.#draws.race({
+      ...{ count, before: 1, topTokens, topLogprobs: raced, ahead: place },
+      ...(map !== null && { tokenMap }),
+    });
+    device.selectBeams({
+      ...{ count, before: 1, width: this.#choices, topTokens, topLogprobs: raced },
+      ...{ outScores: device.rows(topLogprobs, 0, count), parents: device.rows(parents, 0, count) },
+      tokens: this.#choicesOf(place, count),
+    });
+  }
+
+  /** [count, choices] of a head. */
+  #choicesOf(place: number, count: number): DeviceTensor {
+    const first = place * this.#stride();
+    return this.#parts.device.rows(this.#buffers.topTokens, first, first + count);
   }
 
   /** The paths of a shape's tree, which all texts share. */
@@ -133,6 +173,7 @@ export class Medusa implements DraftNetwork {
 
   dispose(): void {
     for (const memory of Object.values(this.#buffers)) this.#parts.device.release(memory);
+    this.#draws.dispose();
   }
 }
 
@@ -160,13 +201,24 @@ interface Buffers {
   /** [heads * padded S, choices] i32: of each head; and f32 of one head. */
   readonly topTokens: DeviceTensor;
   readonly topLogprobs: DeviceTensor;
+  /** [S, raced] i32 and f32: the tokens of one head that race, and their lags. */
+  readonly racedTokens: DeviceTensor;
+  readonly racedLogprobs: DeviceTensor;
+  /** [S, choices] i32, unused. */
+  readonly parents: DeviceTensor;
+  /** The map of the weights; one zero without one. */
+  readonly tokenMap: DeviceTensor;
 }
 
 function allocate({ device, weights, limits }: MedusaParts, choices: number): Buffers {
   const { hiddenSize, draftVocabularySize, format, heads } = weights;
+  const raced = Math.max(choices, racedTokens(1, draftVocabularySize));
   const { sequencesMax } = limits;
   const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
   const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
+  const map = weights.tokenMap ?? new Int32Array(1);
+  const tokenMap = i32(map.length);
+  device.write(tokenMap, map);
   const rows = i32(sequencesMax);
   device.write(
     rows,
@@ -180,5 +232,7 @@ function allocate({ device, weights, limits }: MedusaParts, choices: number): Bu
     ...{ given: i32(sequencesMax), chosen: f32(sequencesMax), ranks: i32(sequencesMax) },
     topTokens: i32(heads.length * strideOf(limits), choices),
     topLogprobs: f32(sequencesMax, choices),
+    ...{ racedTokens: i32(sequencesMax, raced), racedLogprobs: f32(sequencesMax, raced) },
+    ...{ parents: i32(sequencesMax, choices), tokenMap },
   };
 }

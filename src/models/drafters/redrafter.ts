@@ -5,7 +5,8 @@
  */
 import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor, WeightMatrix } from "#devices";
-import type { BranchShape, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
+import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
+import type { BranchShape, BranchWish, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
 import type { ReDrafterSpec } from "./redrafter-spec.ts";
 import type { ReDrafterWeights } from "./redrafter-weights.ts";
 
@@ -33,6 +34,10 @@ let drafters = 0;
  *   x     = [hidden state, state]; x += silu(x . block)      for each block
  *   beams = the W largest of score + log_softmax(x . head)
  *
+ * Of a sequence that is sampled, the likeliest tokens race with the noise that the model samples
+ * with, and a token is worth by how much it is behind the winner: the first beam is what the
+ * model would sample, were its distribution the network's.
+ *
  * Nothing is kept of a sequence between calls. Nothing is allocated after the constructor, and the
  * levels of one shape run as one CUDA graph where the device keeps graphs.
  */
@@ -40,6 +45,7 @@ export class ReDrafter implements DraftNetwork {
   readonly parameters: number;
   readonly #parts: ReDrafterParts;
   readonly #buffers: Buffers;
+  readonly #draws: DraftDraws;
   readonly #name = `redrafter ${drafters++}`;
 
   /** Throws OUT_OF_MEMORY. */
@@ -51,6 +57,7 @@ export class ReDrafter implements DraftNetwork {
     );
     this.#parts = parts;
     this.#buffers = allocate(parts);
+    this.#draws = new DraftDraws(parts.device, limits.sequencesMax);
     this.parameters = weights.parameters;
   }
 
@@ -61,12 +68,13 @@ export class ReDrafter implements DraftNetwork {
   /**
    * Beams of each sequence, the likeliest first: [S][W][L] tokens. `hidden`: [S, H] f32, the hidden
    * states after the final norm that predicted the roots; it is read before this returns. `roots`:
-   * [S], the newest token of each sequence.
+   * [S], the newest token of each sequence. `draws`: of each sequence, null or absent where the
+   * likeliest are wanted.
    */
   async draft(
     hidden: DeviceTensor,
     roots: Int32Array,
-    { width, length }: BranchShape,
+    { width, length, draws = [] }: BeamWish,
   ): Promise<readonly (readonly Int32Array[])[]> {
     const { device, limits } = this.#parts;
     const { context, roots: ids, rows, levels } = this.#buffers;
@@ -83,8 +91,10 @@ export class ReDrafter implements DraftNetwork {
     device.gatherRows({ count, out: context, x: hidden, indices: rows });
     device.write(ids, roots);
     const sequences = device.paddedBatch(count, limits.sequencesMax);
-    device.replay(`${this.#name} ${sequences} ${width} ${length}`, () => {
-      for (let level = 0; level < length; level++) this.#runLevel(level, sequences, width);
+    const draw = this.#draws.write(draws);
+    device.replay(`${this.#name} ${sequences} ${width} ${length} ${draw}`, () => {
+      for (let level = 0; level < length; level++)
+        this.#runLevel(level, { sequences, width, draw });
     });
     const stride = levelStride(sequences, width);
     const found = await device.readLater(device.rows(levels, 0, 2 * length * stride)).take();
@@ -99,24 +109,25 @@ export class ReDrafter implements DraftNetwork {
   async branches(
     hidden: DeviceTensor,
     roots: Int32Array,
-    shapes: readonly BranchShape[],
+    wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]> {
-    const width = Math.max(...shapes.map((shape) => shape.width));
-    const length = Math.max(...shapes.map((shape) => shape.length));
-    const beams = await this.draft(hidden, roots, { width, length });
-    return shapes.map((shape, place) => {
-      const own = (beams[place] ?? []).slice(0, shape.width);
-      return own.map((beam) => beam.subarray(0, shape.length));
+    const width = Math.max(...wishes.map((wish) => wish.width));
+    const length = Math.max(...wishes.map((wish) => wish.length));
+    const draws = wishes.map(({ draw }) => draw);
+    const beams = await this.draft(hidden, roots, { width, length, draws });
+    return wishes.map((wish, place) => {
+      const own = (beams[place] ?? []).slice(0, wish.width);
+      return own.map((beam) => beam.subarray(0, wish.length));
     });
   }
 
-  #runLevel(level: number, sequences: number, width: number): void {
+  #runLevel(level: number, { sequences, width, draw }: LevelShape): void {
     const before = level === 0 ? 1 : width;
     const count = sequences * before;
     const last = level === 0 ? null : this.#level(level - 1, sequences, width);
     this.#advance(count, last);
     this.#predict(count, before);
-    this.#select(level, sequences, width);
+    this.#select(level, { sequences, width, draw });
   }
 
   /** The next state of each beam, from its newest token and the state of the beam it follows. */
@@ -166,24 +177,30 @@ export class ReDrafter implements DraftNetwork {
   }
 
   /** The best beams of each sequence one token later. */
-  #select(level: number, sequences: number, width: number): void {
-    const { device, weights, limits } = this.#parts;
+  #select(level: number, { sequences, width, draw }: LevelShape): void {
+    const { device, weights } = this.#parts;
     const { logits, given, chosen, ranks, scores } = this.#buffers;
     const before = level === 0 ? 1 : width;
     const count = sequences * before;
-    const topTokens = device.rows(this.#buffers.topTokens, 0, count);
-    const topLogprobs = device.rows(this.#buffers.topLogprobs, 0, count);
+    const top = draw ? this.#buffers.raced : this.#buffers.top;
+    const topTokens = device.rows(top.tokens, 0, count);
+    const topLogprobs = device.rows(top.logprobs, 0, count);
+    const tokenMap = weights.tokenMap === null ? {} : { tokenMap: weights.tokenMap };
     device.logprobs({
       ...{ count, logits, tokens: given, chosen, ranks },
-      ...{ topCount: limits.widthMax, topTokens, topLogprobs },
+      ...{ topCount: top.count, topTokens, topLogprobs },
     });
+    if (draw) {
+      const rows = { count: sequences, before, topTokens, topLogprobs, ...tokenMap };
+      this.#draws.race({ ...rows, ahead: level });
+    }
     const [even, odd] = scores;
     const isEven = level % 2 === 0;
     const { tokens, parents } = this.#level(level, sequences, width);
     device.selectBeams({
       ...{ count: sequences, before, width, topTokens, topLogprobs, tokens, parents },
       ...(level > 0 && { scores: isEven ? odd : even }),
-      ...(weights.tokenMap !== null && { tokenMap: weights.tokenMap }),
+      ...tokenMap,
       outScores: isEven ? even : odd,
     });
   }
@@ -201,9 +218,32 @@ export class ReDrafter implements DraftNetwork {
 
   /** Releases its own memory; that of the weights is the device's. */
   dispose(): void {
-    const { scores, ...rest } = this.#buffers;
-    for (const memory of [...scores, ...Object.values(rest)]) this.#parts.device.release(memory);
+    const { scores, top, raced, ...rest } = this.#buffers;
+    const tops = [top, raced].flatMap(({ tokens, logprobs }) => [tokens, logprobs]);
+    const all = [...scores, ...tops, ...Object.values(rest)];
+    for (const memory of all) this.#parts.device.release(memory);
+    this.#draws.dispose();
   }
+}
+
+/** What `draft` makes of each sequence. */
+interface BeamWish extends BranchShape {
+  readonly draws?: readonly (BranchDraw | null)[];
+}
+
+interface LevelShape {
+  readonly sequences: number;
+  readonly width: number;
+  /** Whether any sequence is sampled. */
+  readonly draw: boolean;
+}
+
+/** The likeliest tokens of each row. */
+interface TopTokens {
+  readonly count: number;
+  /** [R, count] i32 and f32. */
+  readonly tokens: DeviceTensor;
+  readonly logprobs: DeviceTensor;
 }
 
 /** What a level chose, by sequence and beam. */
@@ -244,9 +284,9 @@ interface Buffers {
   readonly given: DeviceTensor;
   readonly chosen: DeviceTensor;
   readonly ranks: DeviceTensor;
-  /** [R, W] i32 and f32: as many as the widest draft can take, which narrower ones read too. */
-  readonly topTokens: DeviceTensor;
-  readonly topLogprobs: DeviceTensor;
+  /** As many as the widest draft can take, which narrower ones read too; and for races. */
+  readonly top: TopTokens;
+  readonly raced: TopTokens;
   /** [R] f32 each: of even and odd levels. */
   readonly scores: readonly [DeviceTensor, DeviceTensor];
   /** [2 * L, padded R] i32: tokens and parents of each level. */
@@ -262,6 +302,9 @@ function allocate({ device, spec, weights, limits }: ReDrafterParts): Buffers {
   const rowsIf = (isUsed: boolean): number => (isUsed ? rowsMax : 1);
   const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
   const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
+  const topOf = (count: number): TopTokens => {
+    return { count, tokens: i32(rowsMax, count), logprobs: f32(rowsMax, count) };
+  };
   const rows = i32(rowsMax);
   device.write(
     rows,
@@ -278,7 +321,7 @@ function allocate({ device, spec, weights, limits }: ReDrafterParts): Buffers {
     exitInput: device.allocateActivation(format, rowsMax, exitSize),
     ...{ delta: f32(rowsMax, exitSize), logits: f32(rowsMax, draftVocabularySize) },
     ...{ given: i32(rowsMax), chosen: f32(rowsMax), ranks: i32(rowsMax) },
-    ...{ topTokens: i32(rowsMax, widthMax), topLogprobs: f32(rowsMax, widthMax) },
+    ...{ top: topOf(widthMax), raced: topOf(racedTokens(widthMax, draftVocabularySize)) },
     scores: [f32(rowsMax), f32(rowsMax)],
     levels: i32(2 * lengthMax * levelStride(sequencesMax, widthMax)),
   };

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { ActivationKind, DeviceTensor } from "#devices";
 import type { Both, DevicePair } from "./pair.ts";
+import { raceContract } from "./races.ts";
 import { RandomNumbers } from "./random.ts";
 
 const kinds: readonly (ActivationKind | null)[] = [null, "silu", "gelu", "gelu-tanh", "relu"];
@@ -149,8 +150,9 @@ function selectContract(pair: () => DevicePair): void {
   });
 }
 
-/** joinRows and selectBeams, which a recurrent drafter needs beside the ops of a model. */
+/** joinRows, raceCandidates and selectBeams, which a recurrent drafter needs beside the ops of a model. */
 export function drafterOps(pair: () => DevicePair): void {
   joinContract(pair);
+  raceContract(pair);
   selectContract(pair);
 }

@@ -91,6 +91,11 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
       ...{ count, logits: f32(T, V), tokens: i32(T), chosen: f32(T), ranks: i32(T), topCount: 2 },
       ...{ topTokens: i32(T, 2), topLogprobs: f32(T, 2) },
     },
+    raceCandidates: {
+      ...{ count: S, before: 2, topTokens: i32(T, 3), topLogprobs: f32(T, 3), tokenMap: i32(V) },
+      ...{ temperature: f32(S), topK: i32(S), topP: f32(S), minP: f32(S), seeds: u32(S, 2) },
+      ...{ positions: i32(S), ahead: 1 },
+    },
     selectBeams: {
       ...{ count: S, before: 2, width: 2, topTokens: i32(T, 3), topLogprobs: f32(T, 3) },
       ...{ scores: f32(T), tokenMap: i32(V), outScores: f32(T), tokens: i32(T), parents: i32(T) },
@@ -102,7 +107,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 const OPEN_ENDED = new Set([
   ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
-  ...["joinRows.right", "selectBeams.tokenMap"],
+  ...["joinRows.right", "raceCandidates.tokenMap", "selectBeams.tokenMap"],
 ]);
 
 function isTensor(value: unknown): value is DeviceTensor {

@@ -4,6 +4,7 @@ import { openCheckpoint } from "#checkpoint";
 import { type Device, openDevice, type WeightFormat } from "#devices";
 import { checkBase, describeMedusa, loadMedusaWeights, Medusa, medusaPaths } from "#models";
 import { decodeFloats } from "#tensor";
+import { sampleRow } from "../../../src/devices/reference/sample.ts";
 import { scratchFolder } from "../../checkpoint/scratch-folder.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { type MedusaShape, writeRandomMedusa } from "../../support/random-drafter.ts";
@@ -61,6 +62,18 @@ function networkOn(
 
 /** The model's tokens of a head, the likeliest first. */
 function ranked(folder: string, shape: MedusaShape, head: number, context: readonly number[]) {
+  return logitsOf(folder, shape, head, context)
+    .sort(([, a], [, b]) => b - a)
+    .map(([token]) => token);
+}
+
+/** The model's tokens of a head, and their logits. */
+function logitsOf(
+  folder: string,
+  shape: MedusaShape,
+  head: number,
+  context: readonly number[],
+): [number, number][] {
   const { tensors } = openCheckpoint(folder);
   const valuesOf = (name: string): Float32Array | null => {
     const tensor = tensors.get(name);
@@ -78,9 +91,7 @@ function ranked(folder: string, shape: MedusaShape, head: number, context: reado
   }
   const output = shape.vllmNames ? `lm_heads.${head}.weight` : `${head}.${shape.layers}.weight`;
   const logits = linear(valuesOf(output) ?? modelHead, x, null);
-  const order = logits.map((_, token) => token);
-  order.sort((a, b) => (logits[b] ?? 0) - (logits[a] ?? 0));
-  return order.map((token) => (shape.drafted === undefined ? token : 2 * token));
+  return logits.map((logit, token) => [shape.drafted === undefined ? token : 2 * token, logit]);
 }
 
 describe.each(Object.entries(shapes))("[SP12] %s", (_, shape) => {
@@ -98,7 +109,7 @@ describe.each(Object.entries(shapes))("[SP12] %s", (_, shape) => {
       const hidden = device.allocate("f32", [5, H]);
       const contexts = new RandomNumbers(width).floats(5 * H);
       device.write(hidden, contexts);
-      const shapesWanted = Array.from({ length: 5 }, () => ({ width, length }));
+      const shapesWanted = Array.from({ length: 5 }, () => ({ width, length, draw: null }));
       const found = await network.branches(hidden, Int32Array.of(1, 2, 3, 4, 5), shapesWanted);
       expect(found).toHaveLength(5);
       found.forEach((branches, at) => {
@@ -121,6 +132,35 @@ describe.each(Object.entries(shapes))("[SP12] %s", (_, shape) => {
   });
 });
 
+const unfiltered = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: { low: 5, high: 6 } };
+
+describe.each(Object.entries(shapes))("[SP22] %s", (_, shape) => {
+  test.each(devices)("first choices of $kind are what sampling draws", async (device) => {
+    const folder = scratchFolder();
+    writeRandomMedusa(folder, shape);
+    const network = networkOn(device, folder, shape);
+    const hidden = device.allocate("f32", [8, H]);
+    const contexts = new RandomNumbers(8).floats(8 * H);
+    device.write(hidden, contexts);
+    const wishes = Array.from({ length: 8 }, (_wish, at) => ({
+      ...{ width: 4, length: 3 },
+      draw: { ...unfiltered, topK: 20, seed: { low: at, high: 1 }, position: 3 * at },
+    }));
+    const found = await network.branches(hidden, Int32Array.from(wishes.keys()), wishes);
+    found.forEach((branches, at) => {
+      const context = [...contexts.subarray(at * H, (at + 1) * H)];
+      const drawn = wishes.slice(0, 3).map((_head, head) => {
+        const logits = new Float32Array(V).fill(Number.NEGATIVE_INFINITY);
+        for (const [token, logit] of logitsOf(folder, shape, head, context)) logits[token] = logit;
+        const draw = wishes[at]?.draw ?? { ...unfiltered, position: 0 };
+        return sampleRow(logits, { ...draw, position: draw.position + head });
+      });
+      expect([...(branches[0] ?? [])]).toEqual(drawn);
+    });
+    network.dispose();
+  });
+});
+
 test("[SP12] sequences of other shapes beside them change nothing", async () => {
   const [, device] = devices;
   if (device === undefined) throw new Error("no device");
@@ -130,9 +170,9 @@ test("[SP12] sequences of other shapes beside them change nothing", async () => 
   const hidden = device.allocate("f32", [3, H]);
   device.write(hidden, new RandomNumbers(9).floats(3 * H));
   const asked = [
-    { width: 1, length: 1 },
-    { width: 4, length: 3 },
-    { width: 2, length: 2 },
+    { width: 1, length: 1, draw: null },
+    { width: 4, length: 3, draw: { ...unfiltered, position: 8 } },
+    { width: 2, length: 2, draw: null },
   ];
   const together = await network.branches(hidden, Int32Array.of(1, 2, 3), asked);
   for (const [at, shape] of asked.entries()) {

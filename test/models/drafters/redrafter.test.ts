@@ -5,6 +5,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { openCheckpoint } from "#checkpoint";
 import { type Device, openDevice, type WeightFormat } from "#devices";
 import {
+  type BranchDraw,
   baseFingerprint,
   checkBase,
   describeModel,
@@ -13,6 +14,7 @@ import {
   ReDrafter,
 } from "#models";
 import { decodeFloats } from "#tensor";
+import { sampleRow } from "../../../src/devices/reference/sample.ts";
 import { scratchFolder } from "../../checkpoint/scratch-folder.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { fixturePath } from "../../contracts/recorded-model.ts";
@@ -74,6 +76,18 @@ class PlainDrafter {
     return this.#linear("rnn_w", embedded, false).map((value, at) =>
       silu(value + (fromState[at] ?? 0)),
     );
+  }
+
+  /** What sampling draws, token by token, were the distribution the drafter's. */
+  drawn(context: readonly number[], root: number, draw: BranchDraw, length: number): number[] {
+    const tokens: number[] = [];
+    let state = new Array<number>(H).fill(0);
+    for (let level = 0; level < length; level++) {
+      state = this.#advance(state, tokens.at(-1) ?? root);
+      const logits = Float32Array.from(this.#logprobs(context, state));
+      tokens.push(sampleRow(logits, { ...draw, position: draw.position + level }));
+    }
+    return tokens;
   }
 
   #logprobs(context: readonly number[], state: readonly number[]): number[] {
@@ -187,6 +201,42 @@ describe.each(Object.entries(shapes))("[SP10] %s", (_, shape) => {
       expect(alone[0]).toEqual(together[at]);
     }
     network.dispose();
+  });
+});
+
+describe.each(Object.entries(shapes))("[SP22] %s", (_, shape) => {
+  test.each(devices)("a first beam of $kind is what sampling draws", async (device) => {
+    const folder = scratchFolder();
+    writeRandomDrafter(folder, shape);
+    const plain = new PlainDrafter(folder, shape, embeddings);
+    const count = 8;
+    const hidden = device.allocate("f32", [count, H]);
+    const contexts = new RandomNumbers(5).floats(count * H);
+    device.write(hidden, contexts);
+    const roots = Int32Array.from({ length: count }, (_root, at) => 11 * at);
+    const draws = Array.from({ length: count }, (_draw, at): BranchDraw | null => {
+      if (at === 3) return null;
+      const filter = at % 2 === 0 ? { topK: 12, topP: 1 } : { topK: 16, topP: 0.8 };
+      return { ...filter, minP: 0, temperature: 1, seed: { low: at, high: 7 }, position: 20 + at };
+    });
+    for (const width of [1, 3]) {
+      const network = networkOn(device, folder);
+      const found = await network.draft(hidden, roots, { width, length: 4, draws });
+      const greedy = await network.draft(hidden, roots, { width, length: 4 });
+      found.forEach((beams, at) => {
+        const draw = draws[at] ?? null;
+        if (draw === null) {
+          expect(beams).toEqual(greedy[at]);
+          return;
+        }
+        const context = [...contexts.subarray(at * H, (at + 1) * H)];
+        expect([...(beams[0] ?? [])]).toEqual(plain.drawn(context, roots[at] ?? 0, draw, 4));
+        expect(new Set(beams.map((beam) => beam.join())).size).toBe(width);
+      });
+      expect(found).not.toEqual(greedy);
+      network.dispose();
+    }
+    device.release(hidden);
   });
 });
 

@@ -103,6 +103,7 @@ export const KERNEL_FILES = {
   norm: ["norm"],
   pack: ["pack_elements", "pack_random", "pack_rows"],
   "paged-attention": ["attend_tiles", "attend_segments", "merge_segments"],
+  "race-candidates": ["race_candidates"],
   "rope-kv-write": ["rope_kv_write"],
   "rope-kv-write-pairs": ["rope_kv_write_few", "rope_kv_write_many"],
   sample: ["sample"],

@@ -30,6 +30,7 @@ export { moveTokens } from "./move-tokens.ts";
 export { norm } from "./norm.ts";
 export { loadTensor, packMatrix } from "./pack.ts";
 export { pagedAttention } from "./paged-attention.ts";
+export { raceCandidates } from "./race-candidates.ts";
 export { ropeKvWrite } from "./rope-kv-write.ts";
 export { sample } from "./sample.ts";
 export { selectBeams } from "./select-beams.ts";
