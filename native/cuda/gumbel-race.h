@@ -35,6 +35,14 @@ __device__ __forceinline__ double doubleOf(uint64_t order) {
   return __longlong_as_double(static_cast<int64_t>(bits));
 }
 
+/// One of four, without an array in memory.
+template <typename T>
+__device__ __forceinline__ T oneOf(const T (&four)[4], int index) {
+  const T first = (index & 1) != 0 ? four[1] : four[0];
+  const T second = (index & 1) != 0 ? four[3] : four[2];
+  return (index & 2) != 0 ? second : first;
+}
+
 /// Where a row's random words come from.
 struct NoiseSource {
   uint32_t seedLow;
@@ -53,9 +61,7 @@ struct NoiseSource {
   __device__ uint32_t word(int token) const {
     uint32_t four[4];
     words(token / 4, four);
-    const uint32_t first = (token & 1) != 0 ? four[1] : four[0];
-    const uint32_t second = (token & 1) != 0 ? four[3] : four[2];
-    return (token & 2) != 0 ? second : first;
+    return oneOf(four, token % 4);
   }
 };
 
@@ -88,10 +94,17 @@ class Racer {
     uint32_t words[4];
     noise_.words(first / 4, words);
     if (gumbelBound(max(max(words[0], words[1]), max(words[2], words[3]))) < least) return;
+    uint32_t open = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const float scaled = row_.scaled(logits[i]);
-      if (keeps(i, scaled)) offer(first + i, scaled, words[i]);
+      const bool isNear = scaled - row_.max + gumbelBound(words[i]) >= key_ - kNear;
+      if (isNear && keeps(i, scaled)) open |= 1u << i;
+    }
+    // Rare, and long: one copy of the code for all four.
+    for (; open != 0; open &= open - 1) {
+      const int i = __ffs(static_cast<int>(open)) - 1;
+      offer(first + i, row_.scaled(oneOf(logits, i)), oneOf(words, i));
     }
   }
 

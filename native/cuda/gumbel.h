@@ -29,8 +29,8 @@ __device__ inline double logarithm(double value) {
   return __dadd_rn(whole, __dmul_rn(2.0, __dadd_rn(s, tail)));
 }
 
-/// -ln(-ln((word + 1/2) / 2^32)).
-__device__ inline double gumbelOf(uint32_t word) {
+/// -ln(-ln((word + 1/2) / 2^32)). Called, not inlined: it is rare, and divisions take registers.
+static __device__ __attribute__((noinline)) double gumbelOf(uint32_t word) {
   const double half = __dadd_rn(static_cast<double>(word), 0.5);
   return -logarithm(-logarithm(__dmul_rn(half, 1.0 / 4294967296.0)));
 }
