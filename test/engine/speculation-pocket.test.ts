@@ -226,6 +226,14 @@ describe("a model without the drafter that is asked for", () => {
       ...(["UNSUPPORTED_MODEL", "model_type"] as const),
     ],
     [
+      "a ReDrafter where an EAGLE-3 is wanted",
+      ...([
+        "models/pocket",
+        { kind: "eagle3", model: "models/pocket/drafters/redrafter" },
+      ] as const),
+      ...(["UNSUPPORTED_MODEL", "model_type"] as const),
+    ],
+    [
       "more tokens than it has heads",
       ...(["models/pocket", { kind: "medusa", lengthMax: 5 }] as const),
       ...(["INVALID_ARGUMENT", "at most 4, the drafter's heads"] as const),

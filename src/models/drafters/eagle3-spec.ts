@@ -4,6 +4,7 @@ import {
   Eagle3Config,
   invalidConfig,
   type JsonConfig,
+  ModelTypeConfig,
   parseConfig,
   unsupportedConfig,
 } from "../config.ts";
@@ -59,8 +60,13 @@ export function describeEagle3(
   base: Pick<DecoderSpec, "hiddenSize" | "layers">,
 ): Eagle3Spec {
   const config = parseConfig(Eagle3Config, json);
-  const { transformer_layer_config: nested } = config;
-  const layer = parseConfig(DecoderConfig, { num_hidden_layers: 1, ...(nested ?? json) });
+  const fields = config.transformer_layer_config ?? json;
+  // First, so that another kind of drafter is named as such.
+  const { model_type: modelType } = parseConfig(ModelTypeConfig, fields);
+  if (!KINDS.includes(modelType)) {
+    throw unsupportedConfig("model_type", `one of ${KINDS.join(", ")}`, modelType);
+  }
+  const layer = parseConfig(DecoderConfig, { num_hidden_layers: 1, ...fields });
   refuseOthers(config, layer);
   const vocabularySize = layer.vocab_size;
   const draftVocabularySize = config.draft_vocab_size ?? vocabularySize;
@@ -104,9 +110,6 @@ const KINDS = ["llama", "qwen3"];
 function refuseOthers(config: Config, layer: Layer): void {
   const kind = config.speculators_model_type ?? "eagle3";
   if (kind !== "eagle3") throw unsupportedConfig("speculators_model_type", '"eagle3"', kind);
-  if (!KINDS.includes(layer.model_type)) {
-    throw unsupportedConfig("model_type", `one of ${KINDS.join(", ")}`, layer.model_type);
-  }
   if (layer.num_hidden_layers !== 1) {
     throw unsupportedConfig("num_hidden_layers", "1", layer.num_hidden_layers);
   }
