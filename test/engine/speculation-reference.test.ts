@@ -9,5 +9,6 @@ speculationContract({
   // Its ops are plain loops: what cpu and cuda run at full size is enough of the rest.
   networks: 1,
   structured: false,
-  ...sized({ prompts: 2, widths: [4], newTokens: 24 }, { prompts: 4 }),
+  newTokens: 24,
+  ...sized({ prompts: 2, widths: [4] }, { prompts: 3 }),
 });
