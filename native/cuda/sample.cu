@@ -111,9 +111,12 @@ __device__ void raceSelected(BoundMemory& memory, const ScaledRow& row, Filter f
 /// The best of the winners that the parts of a row left.
 __device__ Winner bestOfParts(const RowState& state, int parts, uint64_t* scratch) {
   const int part = static_cast<int>(threadIdx.x);
-  if (part >= parts) return Racer::first({0, 0}, scratch);
-  const uint32_t place = static_cast<uint32_t>(__ldcg(&state.larger[part]));
-  return Racer::first({__ldcg(&state.sums[part]), place}, scratch);
+  Winner mine = {0, 0};
+  if (part < parts) {
+    mine = {__ldcg(&state.sums[part]), static_cast<uint32_t>(__ldcg(&state.larger[part]))};
+  }
+  // One call for all threads: in two branches the lanes of a warp would wait for each other.
+  return Racer::first(mine, scratch);
 }
 
 }  // namespace

@@ -251,9 +251,9 @@ export class KvCache {
     log: IntList | null = null,
   ): void {
     if (!this.prefixCaching) return;
-    for (const part of table.parts) {
-      this.#publisher.publish(part, { tokens, computed: filled }, log);
-    }
+    const source = { tokens, computed: filled };
+    if (this.groupCount === 1) this.#publisher.publish(table, source, log);
+    else for (const part of table.parts) this.#publisher.publish(part, source, log);
   }
 
   /**

@@ -37,7 +37,9 @@ export class TableBlocks {
   /** See `KvCache.allocate`. */
   allocate(table: BlockTable, count: number): boolean {
     const { device } = this.#books;
-    if (count * this.#options.windows.length > device.availableCount) return false;
+    const groups = this.#options.windows.length;
+    if (groups === 1) return device.allocate(count, table.ids);
+    if (count * groups > device.availableCount) return false;
     for (const part of this.partsOf(table)) {
       const allocated = device.allocate(count, part.ids);
       assert(allocated, "Cannot allocate available blocks");

@@ -32,6 +32,8 @@ struct Fiber {
   State state = State::ready;
   unsigned mask = 0;
   unsigned long long value = 0;
+  /// Where in the kernel its last exchange is: a hash of the return addresses.
+  uint64_t site = 0;
 };
 
 /// What the lanes of a warp brought to their last exchange.
@@ -116,6 +118,22 @@ void enter() {
   yield();
 }
 
+/// A hash of where this function's caller was called, and so on up to the thread's start. Frames are
+/// linked: nothing here is compiled without frame pointers.
+__attribute__((noinline)) uint64_t callSite() {
+  struct Frame {
+    const Frame* caller;
+    uint64_t returnsTo;
+  };
+  uint64_t hash = 0;
+  auto* frame = static_cast<const Frame*>(__builtin_frame_address(0))->caller;
+  for (; frame != nullptr; frame = frame->caller) {
+    hash = (hash ^ frame->returnsTo) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 void prepare(Fiber& fiber, char* stackEnd) {
   // The stack that emulator_switch expects: six registers, then where to go on. A function is
   // entered with the stack 8 bytes off a multiple of 16.
@@ -139,6 +157,7 @@ const unsigned long long* exchange(unsigned mask, unsigned long long value) {
   fiber.state = State::atExchange;
   fiber.mask = mask;
   fiber.value = value;
+  fiber.site = callSite();
   yield();
   // Threads that may go on do so before the next exchange of the warp is let through.
   return block.warps[lane / kWarp].values;
@@ -161,22 +180,39 @@ bool passBarrier() {
   return true;
 }
 
-/// Lets the lanes of one mask go on when all of them that are left came with the same mask.
+[[noreturn]] void fail(const char* problem) {
+  const auto& at = block.thread->blockIdx;
+  std::fprintf(stderr, "emulator: threads of block (%u, %u, %u) %s:", at.x, at.y, at.z, problem);
+  for (const Fiber& fiber : block.fibers) {
+    const char* const where = fiber.state == State::done        ? "."
+                              : fiber.state == State::atBarrier ? "B"
+                                                                : "w";
+    std::fputs(where, stderr);
+  }
+  std::fputs("\n", stderr);
+  std::_Exit(1);
+}
+
+/// Lets the lanes of one mask go on when all of them that are left came with the same mask. They
+/// must be at the same place: on a GPU, lanes that exchange in two branches may wait for ever.
 bool passExchange(size_t first) {
   const size_t end = std::min(first + kWarp, block.fibers.size());
   for (size_t i = first; i < end; ++i) {
     if (block.fibers[i].state != State::atExchange) continue;
     const unsigned mask = block.fibers[i].mask;
     bool complete = true;
+    bool together = true;
     unsigned long long* const values = block.warps[first / kWarp].values;
     for (size_t j = first; j < end; ++j) {
       if ((mask >> (j - first) & 1u) == 0) continue;
       const Fiber& other = block.fibers[j];
       if (other.state == State::done) continue;
       complete &= other.state == State::atExchange && other.mask == mask;
+      together &= other.site == block.fibers[i].site;
       values[j - first] = other.value;
     }
     if (!complete) continue;
+    if (!together) fail("exchange in two branches");
     for (size_t j = first; j < end; ++j) {
       Fiber& other = block.fibers[j];
       if ((mask >> (j - first) & 1u) == 0 || other.state != State::atExchange) continue;
@@ -191,19 +227,6 @@ bool release() {
   bool any = false;
   for (size_t first = 0; first < block.fibers.size(); first += kWarp) any |= passExchange(first);
   return any || passBarrier();
-}
-
-[[noreturn]] void stuck() {
-  const auto& at = block.thread->blockIdx;
-  std::fprintf(stderr, "emulator: threads of block (%u, %u, %u) wait in vain:", at.x, at.y, at.z);
-  for (const Fiber& fiber : block.fibers) {
-    const char* const where = fiber.state == State::done        ? "."
-                              : fiber.state == State::atBarrier ? "B"
-                                                                : "w";
-    std::fputs(where, stderr);
-  }
-  std::fputs("\n", stderr);
-  std::_Exit(1);
 }
 
 /// Runs a thread if it can go on.
@@ -291,7 +314,7 @@ void runBlock(EmulatedThread& thread, const std::function<void()>& kernel) {
 
   readOrder();
   while (!allDone()) {
-    if (!runWarps() && !release()) stuck();
+    if (!runWarps() && !release()) fail("wait in vain");
   }
 }
 

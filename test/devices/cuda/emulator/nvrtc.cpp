@@ -54,6 +54,7 @@ std::string command(const std::string& folder) {
   // Most time goes to compiling and to the turns of threads: -O2 would gain less than it takes.
   const std::string flags =
       " -std=c++17 -O1 -fPIC -shared -fvisibility=hidden -ffp-contract=fast -fno-strict-aliasing"
+      " -fno-omit-frame-pointer -fno-thread-jumps"
       " -Wno-unknown-pragmas -Wno-attributes -include " EMULATOR_FOLDER "/shim.h";
   const std::string paths = " -I" EMULATOR_FOLDER " -I" + folder;
   return std::string(EMULATOR_COMPILER) + flags + paths + " -o " + folder + "/kernels.so " +
