@@ -11,7 +11,7 @@ import type { DecoderWeights } from "./decoder-weights.ts";
 import { type KvLayout, plainLayout } from "./kv-layout.ts";
 import { ropeTable } from "./rope.ts";
 import type { StepInput } from "./step-input.ts";
-import { type StagedStep, StepStage } from "./step-stage.ts";
+import { type StagedStep, StepStage, withContext } from "./step-stage.ts";
 import { checkStreaming, type Streaming } from "./streaming.ts";
 
 export interface DecoderOptions {
@@ -30,7 +30,12 @@ export interface DecoderOptions {
   readonly layout?: KvLayout;
   /** Layers whose inputs are kept: `Decoder.tapped`. Default: none. */
   readonly taps?: readonly number[];
+  /** Whether steps end with their keys and values, and no row is read. Default: false. */
+  readonly cachesOnly?: boolean;
 }
+
+/** Rows that are read of a step that ends with its keys and values. */
+const NO_ROWS = new Int32Array(0);
 
 /** Number of decoders so far: several may share a device, and their graphs need distinct keys. */
 let decoders = 0;
@@ -42,7 +47,8 @@ let decoders = 0;
  *
  * A step that samples from all of its rows is replayed by the device: it is padded with sequences
  * of no context to one of few sizes, and its logits belong to it (`samplingLogits`). Of other steps
- * the last layer computes only the wanted rows (`StepInput.wantedRows`).
+ * the last layer computes only the wanted rows (`StepInput.wantedRows`), and of none any row where
+ * the decoder only caches.
  */
 export class Decoder {
   readonly spec: DecoderSpec;
@@ -57,6 +63,7 @@ export class Decoder {
   readonly #limits: DecoderLimits;
   readonly #buffers: DecoderBuffers;
   readonly #streaming: Streaming | null;
+  readonly #cachesOnly: boolean;
   readonly #layers: DecoderLayers;
   readonly #stage: StepStage;
   readonly #name = `decoder ${decoders++}`;
@@ -76,6 +83,7 @@ export class Decoder {
     const { servedTokens = spec.contextTokensMax, layout = plainLayout(spec) } = options;
     if (streaming !== null) checkStreaming(spec, streaming);
     this.#streaming = streaming;
+    this.#cachesOnly = options.cachesOnly ?? false;
     this.spec = spec;
     this.layout = layout;
     this.#device = device;
@@ -99,7 +107,8 @@ export class Decoder {
   /** Most sequences of a step that samples from all of its rows. */
   get samplingMax(): number {
     const { stepTokensMax, sequencesMax, logitRowsMax } = this.#limits;
-    return Math.min(stepTokensMax, sequencesMax, logitRowsMax);
+    const rowsMax = Math.min(stepTokensMax, sequencesMax);
+    return this.#cachesOnly ? rowsMax : Math.min(rowsMax, logitRowsMax);
   }
 
   /**
@@ -145,7 +154,7 @@ export class Decoder {
     const padded = withContext(staged, contextLengthMax);
     this.#device.replay(`${this.#name} ${this.#changes} ${tokens} ${contextLengthMax}`, () => {
       this.#layers.run(padded, cache, this.#sampled);
-      this.#runHead(tokens);
+      if (!this.#cachesOnly) this.#runHead(tokens);
     });
   }
 
@@ -172,7 +181,7 @@ export class Decoder {
    * `forward` made them; else null. Valid until the next `forward` or `logits`.
    */
   samplingLogits(): DeviceTensor | null {
-    if (this.#samplingCount === 0) return null;
+    if (this.#samplingCount === 0 || this.#cachesOnly) return null;
     return this.#device.rows(this.#buffers.logits, 0, this.#samplingCount);
   }
 
@@ -228,13 +237,16 @@ export class Decoder {
 
   #stagePlain(step: StepInput): StagedStep {
     const { tokens, sequences, tokenSources, wantedRows } = step;
+    const takes = tokenSources !== undefined;
+    if (this.#cachesOnly) {
+      return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: NO_ROWS });
+    }
     const { logitRowsMax } = this.#limits;
     const few = wantedRows !== undefined && wantedRows.length <= logitRowsMax;
     for (const row of wantedRows ?? []) {
       assert(row >= 0 && row < tokens, `Cannot request row ${row} of a step of ${tokens} tokens`);
     }
     this.#wanted = few && wantedRows.length < tokens ? wantedRows.slice() : null;
-    const takes = tokenSources !== undefined;
     return this.#stage.stage(step, { tokens, sequences, takes, wantedRows: this.#wanted });
   }
 
@@ -248,7 +260,8 @@ export class Decoder {
     const padded = this.#device.paddedBatch(sequences, this.samplingMax);
     const takes = this.#sampled !== null;
     this.#wanted = null;
-    return this.#stage.stage(step, { tokens: padded, sequences: padded, takes, wantedRows: null });
+    const wantedRows = this.#cachesOnly ? NO_ROWS : null;
+    return this.#stage.stage(step, { tokens: padded, sequences: padded, takes, wantedRows });
   }
 
   /** Logits of the first `count` rows of `x`. */
@@ -284,16 +297,6 @@ export class Decoder {
     this.#device.gatherRows({ count, out: gathered, x: wanted === null ? x : kept.x, indices });
     this.#device.norm({ count, out, x: gathered, ...finalNorm });
   }
-}
-
-/** The step as one whose longest context is this. */
-function withContext(staged: StagedStep, contextLengthMax: number): StagedStep {
-  if (staged.contextLengthMax === contextLengthMax) return staged;
-  const groups = staged.groups.map((group) => ({
-    ...group,
-    batch: { ...group.batch, contextLengthMax },
-  }));
-  return { ...staged, groups, contextLengthMax };
 }
 
 function areEqual(one: Int32Array, other: Int32Array): boolean {

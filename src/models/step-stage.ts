@@ -266,3 +266,13 @@ function copy(into: Int32Array, at: number, from: Int32Array, start: number, sto
   else for (let i = start; i < stop; i++) into[at + i - start] = from[i] ?? 0;
   return at + stop - start;
 }
+
+/** The step as one whose longest context is this. */
+export function withContext(staged: StagedStep, contextLengthMax: number): StagedStep {
+  if (staged.contextLengthMax === contextLengthMax) return staged;
+  const groups = staged.groups.map((group) => ({
+    ...group,
+    batch: { ...group.batch, contextLengthMax },
+  }));
+  return { ...staged, groups, contextLengthMax };
+}

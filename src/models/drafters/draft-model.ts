@@ -25,9 +25,6 @@ export interface DraftModelParts {
   readonly limits: KvDraftLimits;
 }
 
-/** Rows of a step whose logits are read: a filled step ends with its keys and values. */
-const NO_ROWS = new Int32Array(0);
-
 /**
  * Drafts by a decoder, which runs over every step of the base, up to its last layer's keys and
  * values, and then, token by token, over what it drafts itself. All its layers are in the blocks of
@@ -58,7 +55,7 @@ export class DraftModel implements KvDraftNetwork {
     const servedTokens = Math.min(spec.contextTokensMax, limits.servedTokens);
     this.limits = limits;
     this.#steps = new Decoder({
-      ...{ ...parts, servedTokens },
+      ...{ ...parts, servedTokens, cachesOnly: true },
       limits: {
         stepTokensMax: limits.stepTokensMax,
         sequencesMax: limits.stepSequencesMax,
@@ -84,8 +81,7 @@ export class DraftModel implements KvDraftNetwork {
   fill(step: StepInput, cache: KvPool, sampled: DeviceTensor): void {
     const [tables] = step.tables;
     assert(tables !== undefined, "Cannot fill a step without block tables");
-    const { samplesAll: _, ...rest } = step;
-    this.#steps.stage({ ...rest, tables: [tables], wantedRows: NO_ROWS }, sampled);
+    this.#steps.stage({ ...step, tables: [tables] }, sampled);
     this.#steps.forward(cache);
   }
 

@@ -20,7 +20,13 @@
 import { assert } from "#base";
 import type { Activation, Device, DeviceTensor, KvPool, WeightMatrix } from "#devices";
 import type { StepInput } from "../step-input.ts";
-import { type StagedGroup, type StagedStep, StepStage } from "../step-stage.ts";
+import {
+  type StagedGroup,
+  type StagedSize,
+  type StagedStep,
+  StepStage,
+  withContext,
+} from "../step-stage.ts";
 import type { Eagle3Spec } from "./eagle3-spec.ts";
 import type { Eagle3Weights } from "./eagle3-weights.ts";
 import type { KvDraftLimits } from "./kv-draft-network.ts";
@@ -35,7 +41,13 @@ export interface Eagle3Parts {
   readonly tapped: readonly DeviceTensor[];
 }
 
-/** Fills the blocks of steps. Nothing is allocated after the constructor. */
+/** Number of these so far: several may share a device, and their graphs need distinct keys. */
+let contexts = 0;
+
+/**
+ * Fills the blocks of steps. Nothing is allocated after the constructor. A step of one token a
+ * sequence is a CUDA graph where the device keeps graphs, padded as the base's is.
+ */
 export class Eagle3Context {
   readonly #parts: Eagle3Parts;
   readonly #buffers: Buffers;
@@ -43,6 +55,11 @@ export class Eagle3Context {
   readonly #parents: ParentRows;
   /** [positions, rotaryDim] f32. */
   readonly #rope: DeviceTensor;
+  readonly #name = `eagle3 context ${contexts++}`;
+  /** The pool and `sampled` of the captured steps, and the number of changes of either. */
+  #cache: KvPool | null = null;
+  #sampled: DeviceTensor | null = null;
+  #changes = 0;
 
   /** `rope`: of all positions that steps may have. Throws OUT_OF_MEMORY. */
   constructor(parts: Eagle3Parts, rope: DeviceTensor) {
@@ -64,8 +81,49 @@ export class Eagle3Context {
 
   /** Enqueues everything that a step stores. */
   fill(step: StepInput, cache: KvPool, sampled: DeviceTensor): void {
+    const { device, limits } = this.#parts;
+    const rowsMax = Math.min(limits.stepTokensMax, limits.stepSequencesMax);
+    if (step.samplesAll !== true || step.sequences > rowsMax) {
+      const { tokens, sequences, tokenSources } = step;
+      const takes = tokenSources !== undefined;
+      const staged = this.#stageStep(step, { tokens, sequences, takes, wantedRows: null });
+      this.#run(staged, cache, sampled);
+      return;
+    }
+    if (cache !== this.#cache || sampled !== this.#sampled) {
+      this.#cache = cache;
+      this.#sampled = sampled;
+      this.#changes++;
+    }
+    const rows = device.paddedBatch(step.sequences, rowsMax);
+    const size = { tokens: rows, sequences: rows, takes: true, wantedRows: null };
+    const staged = this.#stageStep(step, size);
+    const longest = this.#paddedContext(rows, step.contextLengthMax, cache);
+    const padded = withContext(staged, longest);
+    device.replay(`${this.#name} ${this.#changes} ${rows} ${longest}`, () => {
+      this.#run(padded, cache, sampled);
+    });
+  }
+
+  #paddedContext(sequences: number, contextTokens: number, cache: KvPool): number {
+    const { device, weights, limits } = this.#parts;
+    const contextTokensMax = limits.blocksPerSequenceMax * limits.blockTokens;
+    const { format } = weights;
+    return device.paddedContext({ sequences, contextTokens, contextTokensMax, cache, format });
+  }
+
+  #stageStep(step: StepInput, size: StagedSize): StagedStep {
     const { device } = this.#parts;
-    const staged = this.#stageStep(step);
+    const { parents, contexts } = this.#buffers;
+    const { treeMask: _, samplesAll: __, wantedRows: ___, tables, ...plain } = step;
+    const found = this.#parents.of(step, size);
+    device.write(parents, found.parents.subarray(0, size.tokens));
+    device.write(contexts, found.contexts.subarray(0, size.sequences));
+    return this.#stage.stage({ ...plain, tables: tables.slice(0, 1) }, size);
+  }
+
+  #run(staged: StagedStep, cache: KvPool, sampled: DeviceTensor): void {
+    const { device } = this.#parts;
     const [group] = staged.groups;
     assert(group !== undefined, "Cannot fill a step without block tables");
     const { tokens, sequences, tokenIds, tokenSources, tableValues: values } = staged;
@@ -78,19 +136,6 @@ export class Eagle3Context {
     this.#store(staged, group, cache);
     this.#read(staged, group, cache);
     this.#combine(staged, group, cache);
-  }
-
-  #stageStep(step: StepInput): StagedStep {
-    const { device } = this.#parts;
-    const { parents, contexts } = this.#buffers;
-    const { treeMask: _, samplesAll: __, wantedRows: ___, tables, ...plain } = step;
-    const { tokens, sequences } = step;
-    const found = this.#parents.of(step);
-    device.write(parents, found.parents.subarray(0, tokens));
-    device.write(contexts, found.contexts.subarray(0, sequences));
-    const takes = step.tokenSources !== undefined;
-    const size = { tokens, sequences, takes, wantedRows: null };
-    return this.#stage.stage({ ...plain, tables: tables.slice(0, 1) }, size);
   }
 
   /** One hidden state of each token, from those of several layers of the base. */

@@ -8,6 +8,12 @@ export interface ParentRowLimits {
   readonly treeTokensMax: number;
 }
 
+/** Letters: `ParentRows.of`. */
+export interface StepParents {
+  readonly parents: Int32Array;
+  readonly contexts: Int32Array;
+}
+
 /** Which row of a step each row comes behind. The arrays are reused. */
 export class ParentRows {
   readonly #limits: ParentRowLimits;
@@ -23,11 +29,13 @@ export class ParentRows {
   /**
    * `parents` [T]: the row of the token before each row's, or `stepTokensMax` + s for the first row
    * of sequence s, whose token before is in the cache. `contexts` [S]: how many tokens of each
-   * sequence are in the cache before the step.
+   * sequence are in the cache before the step. Both are 0 for padding up to `padded`.
    */
-  of(step: StepInput): { readonly parents: Int32Array; readonly contexts: Int32Array } {
-    const { sequences, queryStarts, positions } = step;
+  of(step: StepInput, padded: Pick<StepInput, "tokens" | "sequences"> = step): StepParents {
+    const { tokens, sequences, queryStarts, positions } = step;
     const parents = this.#parents;
+    parents.fill(0, tokens, padded.tokens);
+    this.#contexts.fill(0, sequences, padded.sequences);
     for (let s = 0; s < sequences; s++) {
       const [first = 0, end = 0] = queryStarts.subarray(s, s + 2);
       this.#contexts[s] = positions[first] ?? 0;

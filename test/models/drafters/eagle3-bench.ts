@@ -62,7 +62,7 @@ export class Eagle3Bench {
     this.#device = device;
     this.#network = new Eagle3({ device, spec, weights, limits, tapped: this.#tapped });
     this.plain = new PlainEagle3(spec, { tensors, integers, baseTokens });
-    this.#sampled = device.allocate("i32", [1]);
+    this.#sampled = device.allocate("i32", [4]);
     const { kvHeads, headDim } = spec;
     this.#cache = device.allocateKvPool({
       ...{ format: "f32", layers: EAGLE3_KV_LAYERS, blockTokens: P, kvHeads, headDim },
@@ -102,6 +102,44 @@ export class Eagle3Bench {
       ...{ queryLengthMax: count, contextLengthMax: start + count },
     };
     this.#network.fill(input, this.#cache, this.#sampled);
+  }
+
+  /**
+   * The same positions as `fill`, each a sequence of its own with the text's blocks: a kind of step
+   * that the device may replay. Four at most. The last `sampledCount` tokens are read on the device.
+   */
+  fillApart({ tokens, states }: GivenText, start: number, end: number, sampledCount = 0): void {
+    const width = this.#width;
+    states.forEach((values, tap) => {
+      this.writeStates(tap, values.slice(start * width, end * width));
+    });
+    const count = end - start;
+    const sampled = tokens.slice(end - sampledCount, end);
+    this.#device.write(
+      this.#sampled,
+      Int32Array.from({ length: 4 }, (_, i) => sampled[i] ?? 0),
+    );
+    const rows = Int32Array.from({ length: count }, (_, row) => row);
+    const given = count - sampledCount;
+    const blockTables = new Int32Array(8 * count);
+    for (const row of rows)
+      for (let block = 0; block < 8; block++) blockTables[row * 8 + block] = block;
+    const positions = rows.map((row) => start + row);
+    this.#network.fill(
+      {
+        ...{ tokens: count, sequences: count, positions },
+        tokenIds: rows.map((row) => (row < given ? (tokens[start + row] ?? 0) : 0)),
+        ...(sampledCount > 0 && {
+          tokenSources: rows.map((row) => (row < given ? -1 : row - given)),
+        }),
+        queryStarts: Int32Array.from({ length: count + 1 }, (_, row) => row),
+        contextLengths: positions.map((position) => position + 1),
+        tables: [{ slots: positions, blockTables }],
+        ...{ queryLengthMax: 1, contextLengthMax: end, samplesAll: true },
+      },
+      this.#cache,
+      this.#sampled,
+    );
   }
 
   /** Moves what a slot holds. */

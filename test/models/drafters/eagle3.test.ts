@@ -8,6 +8,7 @@ import { describeEagle3, type JsonConfig } from "#models";
 import { scratchFolder } from "../../checkpoint/scratch-folder.ts";
 import { RandomNumbers } from "../../contracts/device-ops/random.ts";
 import { fixturePath } from "../../contracts/recorded-model.ts";
+import { emulatedSettings, openEmulated } from "../../devices/cuda/emulated-device.ts";
 import { type Eagle3Shape, writeRandomEagle3 } from "../../support/random-eagle3.ts";
 import { Eagle3Bench, type GivenText } from "./eagle3-bench.ts";
 
@@ -38,6 +39,7 @@ const devices: Device[] = [];
 for (const kind of ["reference", "cpu"] as const) {
   devices.push(await openDevice({ kind, threads: 1, warn: () => {} }));
 }
+if (emulatedSettings() !== null) devices.push(await openEmulated());
 afterAll(() => {
   for (const device of devices) device.dispose();
 });
@@ -85,6 +87,27 @@ describe.each(devices)("on $kind", (device) => {
       }
       const last = cuts.at(-2) ?? 0;
       expect(await bench.draft(5, 20, 20 - last - 1, { length: 6 })).toEqual(wanted);
+    }
+  });
+
+  test("rows that are sequences of their own, padded and captured, are filled the same", async () => {
+    const bench = benchOf(device);
+    const text = textOf(20, bench.taps);
+    const wanted = bench.plain.draft(text, 20, 5, 6);
+    // The second run of a size is captured, and the third one replayed.
+    for (const steps of [
+      [1, 1, 1],
+      [3, 3, 3],
+      [4, 3, 1],
+    ]) {
+      bench.fill(textOf(20, bench.taps, 77), 0, 20);
+      let start = 20 - steps.reduce((sum, count) => sum + count);
+      bench.fill(text, 0, start);
+      for (const [place, count] of steps.entries()) {
+        bench.fillApart(text, start, start + count, place % 2);
+        start += count;
+      }
+      expect(await bench.draft(5, 20, (steps.at(-1) ?? 0) - 1, { length: 6 })).toEqual(wanted);
     }
   });
 
