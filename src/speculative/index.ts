@@ -25,7 +25,7 @@ export {
   type TokenSource,
 } from "./lookup.ts";
 export { type BudgetedStep, budgetOf, type NodeBudget } from "./node-budget.ts";
-export { CostLine, StepCosts, type StepSize } from "./step-costs.ts";
+export { CostLine, StepCosts, type StepSize, sizeClass } from "./step-costs.ts";
 export {
   chainOf,
   checkTree,

@@ -71,7 +71,7 @@ export class StepCosts {
 
   /** Records a step: from the end of the one before to its own end. */
   record({ sequences, nodes }: StepSize, ms: number): void {
-    const [row, place] = [classOf(sequences), classOf(nodes)];
+    const [row, place] = [sizeClass(sequences), sizeClass(nodes)];
     const cells = this.#cells.get(row) ?? new Map<number, Cell>();
     this.#cells.set(row, cells);
     const cell = cells.get(place) ?? new Cell(nodes);
@@ -87,12 +87,12 @@ export class StepCosts {
 
   /** Plain steps of about so many sequences that were measured. */
   plainSteps(sequences: number): number {
-    return this.#cells.get(classOf(sequences))?.get(0)?.count ?? 0;
+    return this.#cells.get(sizeClass(sequences))?.get(0)?.count ?? 0;
   }
 
   /** Most drafted tokens that steps of about so many sequences were measured with. */
   nodesMeasured(sequences: number): number {
-    const cells = this.#cells.get(classOf(sequences)) ?? new Map<number, Cell>();
+    const cells = this.#cells.get(sizeClass(sequences)) ?? new Map<number, Cell>();
     let most = 0;
     for (const { count, nodes } of cells.values()) if (count > 0 && nodes > most) most = nodes;
     return most;
@@ -100,7 +100,7 @@ export class StepCosts {
 
   /** Null where no plain step of about as many sequences was measured. */
   of(sequences: number): CostLine | null {
-    const row = classOf(sequences);
+    const row = sizeClass(sequences);
     const known = this.#lines.get(row);
     if (known !== undefined) return known;
     const cells = this.#cells.get(row);
@@ -164,7 +164,7 @@ export class CostLine {
 }
 
 /** Numbers of one class are taken as one size: 0, 1, 2, 3, 4, up to 6, 8, 12, 16, 24 and so on. */
-function classOf(count: number): number {
+export function sizeClass(count: number): number {
   if (count <= EXACT_MAX) return count;
   const octave = Math.floor(Math.log2(count - 0.5));
   const half = count <= 1.5 * 2 ** octave ? 1 : 2;

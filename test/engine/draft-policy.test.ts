@@ -37,11 +37,11 @@ function speedIn({ sequences, msOf, rate, networkMs, steps = 3000 }: World, off 
       made && !off
         ? all.map((one, at) => one.survivals(tree, length).subarray(0, offered[at]))
         : [];
-    const nodes = policy.allot(offers, { sequences, network: network && made });
+    const nodes = policy.allot(offers, { sequences, network: network && made, foresaw: false });
     const drafted = nodes.reduce((sum, count) => sum + count, 0);
     if (network && !off && policy.looks(drafts)) {
       const expected = all.map((one) => one.survivals(tree, length));
-      planned = policy.drafts(expected, sequences);
+      planned = policy.drafts(expected, { sequences, foresaw: false });
       drafts = planned.some((count) => count > 0);
     }
     const took = msOf(drafted) + (drafts ? (networkMs ?? 0) : 0);
@@ -58,7 +58,10 @@ function speedIn({ sequences, msOf, rate, networkMs, steps = 3000 }: World, off 
     ms += took;
     // Each tenth step is disturbed.
     const noise = random.below(10) === 0 ? 5 : 0.95 + random.below(100) / 1000;
-    policy.record({ sequences, drafted, network: drafts, accepted: confirmed }, took * noise);
+    policy.record(
+      { sequences, drafted, network: drafts, accepted: confirmed, foresaw: false },
+      took * noise,
+    );
     if (network) {
       made = drafts;
       offered = planned;

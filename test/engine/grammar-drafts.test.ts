@@ -40,6 +40,7 @@ class OneTree implements SequenceDrafter {
   readonly active = false;
   readonly #tree: TokenTree | null;
   readonly told: unknown[] = [];
+  asked = 0;
 
   constructor(tree: TokenTree | null) {
     this.#tree = tree;
@@ -50,6 +51,7 @@ class OneTree implements SequenceDrafter {
   }
 
   next(): TokenTree | null {
+    this.asked++;
     return this.#tree;
   }
 
@@ -73,7 +75,8 @@ async function draftOf(branches: number[][], matcher: GrammarMatcher) {
   const inner = new OneTree(branches.length === 0 ? null : treeOf(root, branches, 64));
   const drafts = new GrammarDrafts(inner, 8);
   const sequence: Sequence = new Harness().add([...distinct(1, 3), root]);
-  const next = () => drafts.next(sequence, null, { sampling, expected: () => 1 });
+  const next = (foresees = true) =>
+    drafts.next(sequence, null, { sampling, foresees, expected: () => 1 });
   return { draft: next(), drafts, inner, sampling, next };
 }
 
@@ -235,4 +238,14 @@ describe("[SP24] a step", () => {
     // The walk over the draft ends before these.
     expect([...failures.keys()]).toEqual([3, 4]);
   });
+});
+
+test("[SP28] nothing is asked of a grammar while its drafts do not pay", async () => {
+  const { matcher } = evenGrammar();
+  const { draft, drafts, inner, next } = await draftOf([[4, 6]], matcher);
+  expect(draft?.tokens).toEqual(Int32Array.of(root, 4, 6));
+  expect(next(false)).toBeNull();
+  expect([drafts.whole, drafts.begin(), drafts.active]).toEqual([null, null, false]);
+  expect(inner.asked).toBe(1);
+  expect(next(true)).toEqual(draft);
 });

@@ -33,12 +33,20 @@ export interface MeasuredStep {
   readonly drafted: number;
   /** Whether a network drafted behind it. */
   readonly network: boolean;
+  /** Whether drafts were made for sequences under a grammar, which takes time with any step. */
+  readonly foresaw: boolean;
   /** Drafted tokens that were accepted. */
   readonly accepted: number;
 }
 
 /** The next step, as far as it is known. */
-type PlannedStep = Pick<MeasuredStep, "sequences" | "network">;
+type PlannedStep = Pick<MeasuredStep, "sequences" | "network" | "foresaw">;
+
+/** Of steps behind which a network drafts, its time included, and of others. */
+class KindCosts {
+  readonly network = new StepCosts();
+  readonly others = new StepCosts();
+}
 
 /**
  * Decides how much of what is drafted is verified, over all sequences of a step, and whether a
@@ -46,8 +54,8 @@ type PlannedStep = Pick<MeasuredStep, "sequences" | "network">;
  * slower than plain steps is left out, and tried again within an allowance of time.
  */
 export class DraftPolicy {
-  /** Of steps behind which a network drafts, its time included, and of others. */
-  readonly #costs = { network: new StepCosts(), others: new StepCosts() };
+  /** Without drafts under grammars, and with. */
+  readonly #costs = [new KindCosts(), new KindCosts()] as const;
   readonly #sampledRowsMax: number;
   #sincePlain = 0;
   /** Plain steps since the last try. */
@@ -75,17 +83,19 @@ export class DraftPolicy {
   }
 
   /** Takes note of a step of decoding sequences alone. */
-  record({ sequences, drafted, network, accepted }: MeasuredStep, ms: number): void {
+  record(step: MeasuredStep, ms: number): void {
+    const { sequences, drafted, network, accepted } = step;
+    const costs = this.#costsOf(step);
     const isPlain = drafted === 0 && !network;
     this.#sincePlain = isPlain ? 0 : this.#sincePlain + 1;
     if (isPlain) {
       this.#sinceTry++;
-      for (const costs of Object.values(this.#costs)) costs.record({ sequences, nodes: 0 }, ms);
+      for (const each of Object.values(costs)) each.record({ sequences, nodes: 0 }, ms);
     } else if (drafted > 0) {
       this.#calibrate(accepted);
-      this.#costs[network ? "network" : "others"].record({ sequences, nodes: drafted }, ms);
+      costs[network ? "network" : "others"].record({ sequences, nodes: drafted }, ms);
     }
-    const plainMs = this.#costs.others.of(sequences)?.ms(0) ?? ms;
+    const plainMs = costs.others.of(sequences)?.ms(0) ?? ms;
     // What the step took beyond plain steps for its tokens; a quicker one gives nothing back.
     const lostMs = Math.max(0, ms - (plainMs * (sequences + accepted)) / sequences);
     const before = this.#allowanceMs ?? Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
@@ -126,8 +136,11 @@ export class DraftPolicy {
    * How many nodes a network shall draft for each sequence behind the next step. `expected`: what
    * its largest drafts are likely to be.
    */
-  drafts(expected: readonly Float64Array[], sequences: number): readonly number[] {
-    const step = { sequences, network: true };
+  drafts(
+    expected: readonly Float64Array[],
+    { sequences, foresaw }: Omit<PlannedStep, "network">,
+  ): readonly number[] {
+    const step = { sequences, foresaw, network: true };
     const isOpen = expected.length > 0 && !this.#needsPlain(step);
     const found = isOpen ? this.#budget(expected, step) : null;
     if (found === null) return expected.map(() => 0);
@@ -169,20 +182,26 @@ export class DraftPolicy {
   }
 
   /** Whether a plain step is to be measured first. */
-  #needsPlain({ sequences, network }: PlannedStep): boolean {
-    const plain = this.#costs[network ? "network" : "others"].plainSteps(sequences);
+  #needsPlain(step: PlannedStep): boolean {
+    const { sequences, network } = step;
+    const plain = this.#costsOf(step)[network ? "network" : "others"].plainSteps(sequences);
     const every = plain < PLAIN_MANY ? PLAIN_EVERY.few : PLAIN_EVERY.many;
     return plain < PLAIN_FIRST || this.#sincePlain >= every;
   }
 
-  #budget(offers: readonly Float64Array[], { sequences, network }: PlannedStep): NodeBudget | null {
-    const costs = this.#costs[network ? "network" : "others"];
+  #budget(offers: readonly Float64Array[], step: PlannedStep): NodeBudget | null {
+    const { sequences, network } = step;
+    const costs = this.#costsOf(step)[network ? "network" : "others"];
     const first = Math.max(NODES_FIRST, sequences);
     const known = Math.max(first, 2 * costs.nodesMeasured(sequences));
     const nodesMax = Math.min(this.#sampledRowsMax - sequences, known);
     const { weight } = CALIBRATION;
     const calibration = (this.#earlier.accepted + weight) / (this.#earlier.expected + weight);
     return budgetOf(offers, { sequences, nodesMax, costs, calibration });
+  }
+
+  #costsOf({ foresaw }: Pick<PlannedStep, "foresaw">): KindCosts {
+    return this.#costs[foresaw ? 1 : 0];
   }
 
   #calibrate(accepted: number): void {
@@ -214,17 +233,17 @@ interface HeldBudget extends PlannedStep {
 function heldOf(
   { least, room, taken }: NodeBudget,
   offers: readonly Float64Array[],
-  { sequences, network }: PlannedStep,
+  { sequences, network, foresaw }: PlannedStep,
 ): HeldBudget {
   let nodes = 0;
   for (const { length } of offers) nodes += length;
   const steps = Math.min(BUDGET.stepsMax, Math.ceil(nodes / BUDGET.nodesPerStep)) - 1;
-  return { sequences, network, least: taken === 0 ? 2 : least, room, steps };
+  return { sequences, network, foresaw, least: taken === 0 ? 2 : least, room, steps };
 }
 
-function holds(held: HeldBudget, { sequences, network }: PlannedStep): boolean {
+function holds(held: HeldBudget, { sequences, network, foresaw }: PlannedStep): boolean {
   const isAlike = Math.abs(held.sequences - sequences) * 8 <= sequences;
-  return held.steps > 0 && isAlike && held.network === network;
+  return held.steps > 0 && isAlike && held.network === network && held.foresaw === foresaw;
 }
 
 function pays({ speed, plainSpeed }: NodeBudget): boolean {

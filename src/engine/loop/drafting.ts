@@ -3,6 +3,7 @@ import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
 import { DraftPolicy } from "./draft-policy.ts";
+import { ForesightPolicy } from "./foresight-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
 import type { SequenceTask } from "./sequence-task.ts";
@@ -47,6 +48,11 @@ export class Drafting {
   readonly #scheduler: DraftingParts["scheduler"];
   /** Null: all that is drafted is proposed. */
   readonly #policy: DraftPolicy | null;
+  readonly #foresight = new ForesightPolicy();
+  /** Whether drafts are made for sequences under a grammar. */
+  #foresees = true;
+  /** Sequences under a grammar that grew since the last step was measured. */
+  #constrained = 0;
   readonly #kinds = new Map<string, KindAcceptance>();
   readonly #drafted = new Map<Sequence, Drafted>();
   /** That the newest step sampled for. */
@@ -68,6 +74,9 @@ export class Drafting {
   /** Takes note of how long a step took, if it only decoded. */
   measure({ plan, outcome, sinceLastMs }: ComputedStep): void {
     if (this.#policy === null || this.#drafted.size === 0) return;
+    const isConstrained = this.#constrained > 0;
+    const foresaw = isConstrained && this.#foresees;
+    this.#constrained = 0;
     let sequences = 0;
     let decodes = true;
     for (const { count, samples } of plan.items) {
@@ -83,7 +92,10 @@ export class Drafting {
       if (draft !== undefined) network = true;
     }
     const { drafted } = plan;
-    this.#policy.record({ sequences, drafted, network, accepted }, sinceLastMs);
+    this.#policy.record({ sequences, drafted, network, accepted, foresaw }, sinceLastMs);
+    if (!isConstrained) return;
+    this.#foresight.record({ sequences, tokens: sequences + accepted, foresaw }, sinceLastMs);
+    this.#foresees = this.#foresight.decide(sequences);
   }
 
   /** Takes note of a step's tokens of a sequence, and of the draft of what follows them. */
@@ -105,9 +117,11 @@ export class Drafting {
     }
     const { sampling } = task;
     const goesOn = !sequence.finished && sampling !== null;
+    if (goesOn && sampling.constrained) this.#constrained++;
+    const foresees = this.#foresees;
     const expected: DraftContext["expected"] = (draft, by) =>
       this.#acceptanceOf(known, by.kind).expected(draft, by.likelyTokens);
-    task.draft = goesOn ? drafter.next(sequence, made, { sampling, expected }) : null;
+    task.draft = goesOn ? drafter.next(sequence, made, { sampling, foresees, expected }) : null;
   }
 
   /** Decides what the next step verifies, and whether a network drafts behind it. */
@@ -142,7 +156,7 @@ export class Drafting {
       const acceptance = this.#acceptanceOf(known, drafter.kind);
       return acceptance.survivals(draft, drafter.likelyTokens);
     });
-    return this.#policy.allot(survivals, { sequences, network });
+    return this.#policy.allot(survivals, { sequences, network, foresaw: this.#foresaw });
   }
 
   /** Decides whether a network drafts behind the next steps. */
@@ -157,11 +171,16 @@ export class Drafting {
       expected.push(this.#acceptanceOf(known, whole.kind).survivals(whole, whole.firstBranch));
     }
     if (wanting.length === 0) return;
-    const nodes = policy.drafts(expected, sequences);
+    const nodes = policy.drafts(expected, { sequences, foresaw: this.#foresaw });
     wanting.forEach((drafter, place) => {
       drafter.allow(nodes[place] ?? 0);
     });
     this.#drafts = Math.max(...nodes);
+  }
+
+  /** Whether drafts of sequences under a grammar were made behind the newest step. */
+  get #foresaw(): boolean {
+    return this.#constrained > 0 && this.#foresees;
   }
 
   /** A sequence ended, also where it was aborted. */

@@ -19,6 +19,8 @@ import type { DraftContext, SequenceDrafter, WholeDraft } from "./sequence-draft
 export class GrammarDrafts implements SequenceDrafter {
   readonly #inner: SequenceDrafter;
   readonly #forcedMax: number;
+  /** Whether anything is drafted, as the newest context says. */
+  #foresees = true;
   /** The last draft is what the grammar forces. */
   #isForced = false;
   #likely = 0;
@@ -38,7 +40,7 @@ export class GrammarDrafts implements SequenceDrafter {
   }
 
   get whole(): WholeDraft | null {
-    return this.#inner.whole;
+    return this.#foresees ? this.#inner.whole : null;
   }
 
   get likelyTokens(): number {
@@ -46,20 +48,21 @@ export class GrammarDrafts implements SequenceDrafter {
   }
 
   get active(): boolean {
-    return this.#proposed > 0 || this.#inner.active;
+    return this.#foresees && (this.#proposed > 0 || this.#inner.active);
   }
 
   begin(): DraftShape | null {
-    return this.#inner.begin();
+    return this.#foresees ? this.#inner.begin() : null;
   }
 
   next(sequence: Sequence, made: TokenTree | null, context: DraftContext): TokenTree | null {
     const { sampling } = context;
-    const open = this.#inner.next(sequence, made, context);
+    this.#foresees = context.foresees;
+    const open = this.#foresees ? this.#inner.next(sequence, made, context) : null;
     this.#isForced = false;
     this.#likely = 0;
     this.#proposed = 0;
-    if (!sampling.foresees) return null;
+    if (!this.#foresees || !sampling.foresees) return null;
     try {
       const draft = this.#longer(sequence, open, sampling);
       this.#likely = firstBranchTokens(draft);

@@ -19,6 +19,8 @@ export interface WholeDraft {
 export interface DraftContext {
   /** Of the sequence, behind its newest token. */
   readonly sampling: SequenceSampling;
+  /** Whether drafts are made of sequences under a grammar: that takes the host's time. */
+  readonly foresees: boolean;
   /** Tokens of a drafter's newest draft that are expected to be accepted. */
   expected(draft: TokenTree, drafter: SequenceDrafter): number;
 }

@@ -1,0 +1,110 @@
+import { sizeClass } from "#speculative";
+
+/** Steps with foresight, and without, that are measured before they are compared. */
+const FIRST_STEPS = 8;
+/** A mean is that of about so many steps: contexts grow meanwhile. */
+const MEAN_STEPS = 32;
+/** A step counts for at most so many times what steps took so far: some are disturbed. */
+const DISTURBED = 3;
+/** Foresight pays where it gives more tokens a ms by this at least: less may be noise. */
+const GAIN_MIN = 1.02;
+/** The slower of the two is tried again for some steps, which may lose this share of all time. */
+const TRIES = { steps: 4, share: 0.01, every: 64 };
+
+/** A step of decoding sequences alone, some of them under a grammar. */
+export interface ForeseenStep {
+  readonly sequences: number;
+  /** Tokens that it gave. */
+  readonly tokens: number;
+  /** Whether drafts were made for the sequences under a grammar. */
+  readonly foresaw: boolean;
+}
+
+/** Tokens and ms of steps of one kind: means of the newest. */
+class Speed {
+  steps = 0;
+  #tokens = 0;
+  #ms = 0;
+
+  record(tokens: number, ms: number): void {
+    this.steps++;
+    const share = 1 / Math.min(this.steps, MEAN_STEPS);
+    const usual = this.steps > 2 ? Math.min(ms, DISTURBED * this.#ms) : ms;
+    this.#tokens += share * (tokens - this.#tokens);
+    this.#ms += share * (usual - this.#ms);
+  }
+
+  get tokens(): number {
+    return this.#tokens;
+  }
+
+  get perMs(): number {
+    return this.#tokens / this.#ms;
+  }
+}
+
+/** What is known of steps of about one number of sequences. */
+class Known {
+  readonly foresaw = new Speed();
+  readonly plain = new Speed();
+  /** Since the last try. */
+  steps = 0;
+  ms = 0;
+  /** Steps of the try that is under way. */
+  tryLeft = 0;
+
+  get pays(): boolean {
+    return this.foresaw.perMs >= GAIN_MIN * this.plain.perMs;
+  }
+
+  /** What a try of the slower one is likely to lose. */
+  get tryMs(): number {
+    const { foresaw, plain } = this;
+    const [slower, quicker] = this.pays ? [plain, foresaw] : [foresaw, plain];
+    return TRIES.steps * slower.tokens * Math.max(0, 1 / slower.perMs - 1 / quicker.perMs);
+  }
+}
+
+/**
+ * Decides whether anything is drafted for sequences under a grammar: what it allows, and what it
+ * forces, takes the host some 50 µs a sequence and more for each node, between steps. So steps with
+ * such drafts are compared with steps without, by the tokens a ms that they gave, and the slower
+ * way is only tried now and then.
+ */
+export class ForesightPolicy {
+  readonly #known = new Map<number, Known>();
+  #before: boolean | null = null;
+
+  /** Takes note of a step. The first one behind a change is left out: it is half of each kind. */
+  record({ sequences, tokens, foresaw }: ForeseenStep, ms: number): void {
+    const known = this.#knownOf(sequences);
+    known.steps++;
+    known.ms += ms;
+    if (foresaw === this.#before) known[foresaw ? "foresaw" : "plain"].record(tokens, ms);
+    this.#before = foresaw;
+  }
+
+  /** Whether drafts are made behind the next step. To be called once per step. */
+  decide(sequences: number): boolean {
+    const known = this.#knownOf(sequences);
+    const { foresaw, plain, pays } = known;
+    if (foresaw.steps < FIRST_STEPS) return true;
+    if (plain.steps < FIRST_STEPS) return false;
+    if (known.tryLeft > 0) {
+      known.tryLeft--;
+      return !pays;
+    }
+    if (known.steps < TRIES.every || known.tryMs > TRIES.share * known.ms) return pays;
+    known.steps = 0;
+    known.ms = 0;
+    known.tryLeft = TRIES.steps - 1;
+    return !pays;
+  }
+
+  #knownOf(sequences: number): Known {
+    const size = sizeClass(sequences);
+    const known = this.#known.get(size) ?? new Known();
+    this.#known.set(size, known);
+    return known;
+  }
+}
