@@ -50,11 +50,12 @@ export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
 export type { BranchDraw } from "./drafters/draft-draws.ts";
 export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
 export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
-export type {
-  BranchShape,
-  BranchWish,
-  DraftNetwork,
-  DraftNetworkLimits,
+export {
+  type BranchShape,
+  type BranchWish,
+  chainElementsMax,
+  type DraftNetwork,
+  type DraftNetworkLimits,
 } from "./drafters/draft-network.ts";
 export type { DrafterFiles } from "./drafters/drafter-files.ts";
 export { Eagle3 } from "./drafters/eagle3.ts";
@@ -88,6 +89,7 @@ export {
   loadReDrafterWeights,
   type ReDrafterWeights,
 } from "./drafters/redrafter-weights.ts";
+export type { StartedChains } from "./drafters/started-chains.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";

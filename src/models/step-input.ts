@@ -18,8 +18,8 @@ export interface StepInput {
   /** [T]. */
   readonly tokenIds: Int32Array;
   /**
-   * [T]: rows of the last sampled tokens, `sampled` of `Decoder.stage`, that replace ids; negative:
-   * the id is given. Absent: all are.
+   * [T]: elements of `sampled` of `Decoder.stage`, the last sampled tokens and drafted ones, that
+   * replace ids; negative: the id is given. Absent: all are.
    */
   readonly tokenSources?: Int32Array;
   /** [T], 0-based places of the tokens in their sequences. */

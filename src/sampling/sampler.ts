@@ -21,7 +21,12 @@ export interface SamplerOptions {
    * of one row more. Default: those of some hundred rows with penalties on long texts.
    */
   readonly editEntriesMax?: number;
+  /** Elements for drafted tokens behind the sampled ones. Default: 0. */
+  readonly draftElements?: number;
 }
+
+/** Drafted tokens begin at a multiple of so many elements: copies of devices are aligned. */
+const ALIGNMENT = 64;
 
 /** Enqueued sampling. `take` waits for it, and for nothing behind it; to be called once. */
 export interface StartedSampling {
@@ -47,10 +52,11 @@ const topLogprobsDefault = 20;
  */
 export class Sampler {
   /**
-   * [R] i32: the last sampled tokens, kept on the device for a step that starts before they are
-   * read.
+   * [R and more] i32: the last sampled tokens, kept on the device for a step that starts before
+   * they are read; from element `draftsFrom` on there is room for drafted ones.
    */
   readonly tokens: DeviceTensor;
+  readonly draftsFrom: number;
   readonly #device: Device;
   readonly #rowsMax: number;
   readonly #vocabularySize: number;
@@ -70,7 +76,8 @@ export class Sampler {
       words: Math.ceil(vocabularySize / 32),
       entriesMax: editEntriesMax(options) + vocabularySize,
     });
-    this.tokens = device.allocate("i32", [rowsMax]);
+    this.draftsFrom = Math.ceil(rowsMax / ALIGNMENT) * ALIGNMENT;
+    this.tokens = device.allocate("i32", [this.draftsFrom + (options.draftElements ?? 0)]);
     this.#scored = device.allocate("i32", [rowsMax]);
     const topMax = options.topLogprobsMax ?? topLogprobsDefault;
     this.#scorer = new TokenScorer({ device, rowsMax, vocabularySize, topMax });

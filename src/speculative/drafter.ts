@@ -35,6 +35,14 @@ export interface DraftSeed {
   readonly sampling: DraftSampling | null;
 }
 
+/** Chains that are being drafted. */
+export interface LateChains {
+  /** Where a seed's drafted token, from 0 on, is among the last sampled tokens of the device. */
+  sourceOf(seed: number, place: number): number;
+  /** The tokens of each seed, when the device has them. To be called once. */
+  take(): Promise<readonly Int32Array[]>;
+}
+
 /**
  * Drafts for the sequences of a step: called once per step, behind its sampling and before the next
  * step starts. Whatever it answers, outputs stay the same (SP1). It keeps nothing of a sequence but
@@ -47,4 +55,10 @@ export interface Drafter {
    * and no more branches than its width; null: nothing is likely. A rejection fails the step.
    */
   draft(seeds: readonly DraftSeed[]): Promise<readonly (TokenTree | null)[]>;
+  /**
+   * The same without waiting for the tokens, which the next step reads on the device: one chain for
+   * each seed, of its shape's length, whose width is 1. Null, or absent: it cannot, `draft` can.
+   * Those of one call are to be taken before the next one.
+   */
+  chains?(seeds: readonly DraftSeed[]): LateChains | null;
 }

@@ -15,7 +15,7 @@
  */
 export { KindAcceptance, SequenceAcceptance, type VerifiedDraft } from "./acceptance.ts";
 export { DraftLength, DraftRest, type DraftShape, UnusedRest } from "./draft-length.ts";
-export type { Drafter, DraftSampling, DraftSeed } from "./drafter.ts";
+export type { Drafter, DraftSampling, DraftSeed, LateChains } from "./drafter.ts";
 export { EarlierOutputs } from "./earlier-outputs.ts";
 export {
   type EarlierLookup,
@@ -33,6 +33,7 @@ export {
   firstBranchTokens,
   hideBranches,
   isChain,
+  type LateNodes,
   pathTo,
   type TokenTree,
   type TreeRows,

@@ -20,6 +20,16 @@ export interface TokenTree {
   readonly parents: Int32Array;
   /** [N]: drafted tokens from the root to each node. */
   readonly depths: Int32Array;
+  /** Of a draft whose tokens the device knows before the host does. Default: the host knows. */
+  readonly late?: LateNodes;
+}
+
+/** Where the device has the tokens of a draft. */
+export interface LateNodes {
+  /** [N - 1]: of each node behind the root, the index among the last sampled tokens. */
+  readonly sources: Int32Array;
+  /** Whether the host read them into `tokens`, which holds zeros until then. */
+  known: boolean;
 }
 
 /** The tree of one continuation. */

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { LLM, type LoadOptions } from "#engine";
+import { KvDrafter } from "../../src/engine/forward/kv-drafter.ts";
 import { fixturePath, openRecordedModel } from "../contracts/recorded-model.ts";
 import { cpuThreads } from "../support/full.ts";
 import { writeRandomDraftModel } from "../support/random-drafter.ts";
@@ -21,6 +22,8 @@ type Options = Pick<
   "kvCache" | "scheduler" | "overlapSteps" | "device" | "speculative"
 >;
 const greedy = { temperature: 0, maxTokens: 40, ignoreEos: true } as const;
+
+const penalty = { repetitionPenalty: 1.3 };
 
 function load(fixture: string, { kvCache, scheduler, ...options }: Options = {}): Promise<LLM> {
   const model = fixturePath(fixture);
@@ -62,6 +65,29 @@ describe("[SP13] the model itself, as its draft model", () => {
     await using llm = await load("llama", options);
     await llm.generate(promptsOf("llama"), greedy);
     expectAllAccepted(llm);
+  });
+
+  test("[SP29] the host waits for drafts only where it edits logits behind them", async () => {
+    const { chains } = KvDrafter.prototype;
+    let late = 0;
+    KvDrafter.prototype.chains = function counted(seeds) {
+      const found = chains.call(this, seeds);
+      if (found !== null) late++;
+      return found;
+    };
+    onTestFinished(() => {
+      KvDrafter.prototype.chains = chains;
+    });
+    await using llm = await load("llama");
+    const [first, ...others] = promptsOf("llama");
+    await llm.generate(others, greedy);
+    expect(late).toBeGreaterThan(5);
+    expectAllAccepted(llm);
+    const before = late;
+    const plain = await llm.generate(first ?? [], { ...greedy, speculative: false, ...penalty });
+    const drafted = await llm.generate(first ?? [], { ...greedy, ...penalty });
+    expect(late).toBe(before);
+    expect(drafted[0]?.completions[0]?.tokenIds).toEqual(plain[0]?.completions[0]?.tokenIds);
   });
 
   test.for(["gemma2", "mistral-sliding-window", "gpt2", "opt", "qwen3-moe"])(

@@ -51,7 +51,14 @@ type Drafts = Map<string, Set<string>>;
 let drafts: Drafts = new Map();
 /** What is proposed instead, if anything. */
 let instead: ((tree: TokenTree, seed: DraftSeed) => TokenTree) | null = null;
-const original = KvDrafter.prototype.draft;
+const { draft: original, chains: started } = KvDrafter.prototype;
+
+/** Takes note of what was drafted behind a seed: the root, then the drafted tokens. */
+function note({ position, rows, root }: DraftSeed, tokens: readonly number[]): void {
+  const key = `${position + rows.length} ${root}`;
+  drafts.set(key, (drafts.get(key) ?? new Set()).add(tokens.join(" ")));
+}
+
 beforeEach(() => {
   drafts = new Map();
   instead = null;
@@ -59,9 +66,7 @@ beforeEach(() => {
     const trees = await original.call(this, seeds);
     trees.forEach(({ tokens }, place) => {
       const seed = seeds[place];
-      if (seed === undefined) return;
-      const key = `${seed.position + seed.rows.length} ${seed.root}`;
-      drafts.set(key, (drafts.get(key) ?? new Set()).add([...tokens].join(" ")));
+      if (seed !== undefined) note(seed, [...tokens]);
     });
     return trees.map((tree, place) => {
       const seed = seeds[place];
@@ -69,8 +74,25 @@ beforeEach(() => {
     });
   };
 });
+beforeEach(() => {
+  KvDrafter.prototype.chains = function chains(seeds) {
+    const late = instead === null ? started.call(this, seeds) : null;
+    return (
+      late && {
+        sourceOf: (seed, place) => late.sourceOf(seed, place),
+        take: async () => {
+          const found = await late.take();
+          for (const [place, seed] of seeds.entries())
+            note(seed, [seed.root, ...(found[place] ?? [])]);
+          return found;
+        },
+      }
+    );
+  };
+});
 afterEach(() => {
   KvDrafter.prototype.draft = original;
+  KvDrafter.prototype.chains = started;
 });
 
 /**

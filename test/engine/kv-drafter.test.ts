@@ -1,7 +1,7 @@
 /** Where drafts are computed: in blocks of no sequence. */
 import { afterAll, expect, test } from "vitest";
 import { type Device, type DeviceTensor, type KvPool, openDevice } from "#devices";
-import type { DraftContext, KvDraftNetwork, StepInput } from "#models";
+import type { DraftContext, KvDraftNetwork, StartedChains, StepInput } from "#models";
 import type { DraftSeed } from "#speculative";
 import { KvDrafter, scratchBlocks } from "../../src/engine/forward/kv-drafter.ts";
 
@@ -34,11 +34,12 @@ class RecordingNetwork implements KvDraftNetwork {
 
   fill(): void {}
   runSizes(): void {}
-  async chains(contexts: readonly DraftContext[]): Promise<readonly Int32Array[]> {
+  chains(contexts: readonly DraftContext[]): StartedChains {
     this.contexts = contexts;
-    return contexts.map(({ position, length }) =>
+    const drafted = contexts.map(({ position, length }) =>
       Int32Array.from({ length }, (_, place) => position + place),
     );
+    return { tokens: NO_TOKENS, count: 0, placeOf: () => 0, take: async () => drafted };
   }
 }
 

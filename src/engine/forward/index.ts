@@ -5,6 +5,7 @@
  *   token-mover.ts        moves keys and values of accepted tokens inside the cache
  *   row-drafter.ts        drafts by a network that reads hidden states of the step
  *   kv-drafter.ts         drafts by a network with keys and values of its own
+ *   late-tokens.ts        drafted tokens that the next step reads on the device
  *   worst-step.ts         runs the largest steps, to measure their memory
  *   encoder-engine.ts     embeddings by an encoder
  *
@@ -13,6 +14,7 @@
 export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.ts";
 export { EncoderEngine } from "./encoder-engine.ts";
 export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";
+export { LateTokens, type LateTokensParts } from "./late-tokens.ts";
 export { RowDrafter, type RowDrafterParts } from "./row-drafter.ts";
 export { TokenMover, type TokenMoverLimits } from "./token-mover.ts";
 export { runWorstSteps } from "./worst-step.ts";

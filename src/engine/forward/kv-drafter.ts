@@ -1,8 +1,21 @@
 import { assert, intAt } from "#base";
 import type { Device, DeviceTensor, KvPool } from "#devices";
 import { TREE_NODES_MAX } from "#engine/loop";
-import { type DraftContext, type KvDraftNetwork, type StepInput, seesAll } from "#models";
-import { type Drafter, type DraftSeed, type TokenTree, treeOf } from "#speculative";
+import {
+  type DraftContext,
+  type KvDraftNetwork,
+  type StartedChains,
+  type StepInput,
+  seesAll,
+} from "#models";
+import {
+  type Drafter,
+  type DraftSeed,
+  type LateChains,
+  type TokenTree,
+  treeOf,
+} from "#speculative";
+import type { LateTokens } from "./late-tokens.ts";
 
 /** A network with keys and values of its own, and where these are. */
 export interface KvDrafterParts {
@@ -14,6 +27,8 @@ export interface KvDrafterParts {
   readonly cache: KvPool;
   /** Blocks that sequences have: the ids of later ones are in no table. */
   readonly blocks: number;
+  /** Where drafted tokens are put for the next step. Default: null, nowhere. */
+  readonly late?: LateTokens | null;
 }
 
 /**
@@ -47,6 +62,23 @@ export class KvDrafter implements Drafter {
   }
 
   async draft(seeds: readonly DraftSeed[]): Promise<readonly TokenTree[]> {
+    const chains = await this.#start(seeds).take();
+    let first = 0;
+    return seeds.map(({ root, shape: { width } }) => {
+      const own = chains.slice(first, first + width);
+      first += width;
+      return treeOf(root, own, TREE_NODES_MAX);
+    });
+  }
+
+  chains(seeds: readonly DraftSeed[]): LateChains | null {
+    const { late = null } = this.#parts;
+    if (late === null || seeds.some(({ shape }) => shape.width > 1)) return null;
+    return late.put(this.#start(seeds));
+  }
+
+  /** Enqueues the chains of all seeds. */
+  #start(seeds: readonly DraftSeed[]): StartedChains {
     const { device, network, cache } = this.#parts;
     const copies: number[] = [];
     const contexts: DraftContext[] = [];
@@ -56,13 +88,7 @@ export class KvDrafter implements Drafter {
       }
     }
     if (copies.length > 0) device.copyBlocks(cache, Int32Array.from(copies));
-    const chains = await network.chains(contexts, cache);
-    let first = 0;
-    return seeds.map(({ root, shape: { width } }) => {
-      const own = chains.slice(first, first + width);
-      first += width;
-      return treeOf(root, own, TREE_NODES_MAX);
-    });
+    return network.chains(contexts, cache);
   }
 
   /** Where a chain is computed. Adds the copies of blocks that it needs, from and to. */

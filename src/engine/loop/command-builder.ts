@@ -145,28 +145,32 @@ export class CommandBuilder {
     return rows <= sequencesMax && reread <= rereadTokensMax;
   }
 
-  /** Writes the item's ids from row `first` on. Whether the last one is still being sampled. */
+  /** Writes the item's ids from row `first` on. Whether the device takes any of what it has. */
   #fillTokens({ planned, task }: StepItem, first: number): boolean {
     const { sequence, start, count, drafted } = planned;
     const { tokens } = sequence;
     const end = start + count;
-    if (drafted > 0) this.#fillDraft(task.draft, first + count, drafted);
+    const isLate = drafted > 0 && this.#fillDraft(task.draft, first + count, drafted);
     const known = Math.min(end, tokens.length);
     if (count === 1 && known === end) this.#tokenIds[first] = tokens.get(start);
     else if (known > start) this.#tokenIds.set(tokens.view(start, known), first);
     this.#tokenSources.fill(-1, first, first + count);
-    if (known === end) return false;
+    if (known === end) return isLate;
     assert(known === end - 1 && task.sampledRow >= 0, "Cannot compute a token that no row samples");
     this.#tokenIds[first + count - 1] = 0;
     this.#tokenSources[first + count - 1] = task.sampledRow;
     return true;
   }
 
-  /** Writes the first drafted tokens. */
-  #fillDraft(draft: TokenTree | null, first: number, drafted: number): void {
+  /** Writes the first drafted tokens. Whether they are not known yet. */
+  #fillDraft(draft: TokenTree | null, first: number, drafted: number): boolean {
     assert(draft !== null, "Cannot verify a draft that is not there");
-    this.#tokenIds.set(draft.tokens.subarray(1, 1 + drafted), first);
-    this.#tokenSources.fill(-1, first, first + drafted);
+    const { tokens, late } = draft;
+    this.#tokenIds.set(tokens.subarray(1, 1 + drafted), first);
+    const isLate = late !== undefined && !late.known;
+    if (isLate) this.#tokenSources.set(late.sources.subarray(0, drafted), first);
+    else this.#tokenSources.fill(-1, first, first + drafted);
+    return isLate;
   }
 
   /** Writes the item's rows of the mask, and the positions of its nodes, from row `first` on. */

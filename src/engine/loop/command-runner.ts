@@ -9,10 +9,11 @@ import {
   type SamplingRow,
   type TokenCandidates,
 } from "#sampling";
-import { confirmedPath, type Drafter, pathTo } from "#speculative";
+import { confirmedPath, type Drafter, type DraftSeed, pathTo, type TokenTree } from "#speculative";
 import { AcceptedTokens } from "./accepted-tokens.ts";
 import type { CommandBuilder } from "./command-builder.ts";
 import { seedOf, type WantedDraft, wantedDrafts } from "./draft-seeds.ts";
+import { LateDrafts } from "./late-drafts.ts";
 import type { ItemResult, ModelRunner, StartedStep, StepWork } from "./model-runner.ts";
 import type { RowSearch, StepCommand } from "./step-command.ts";
 import type { PromptPart, StartedCommand, StepExecutor } from "./step-executor.ts";
@@ -50,6 +51,7 @@ export class CommandRunner implements ModelRunner {
   readonly #parts: CommandRunnerParts;
   /** What the next command moves. Steps that verify drafts hold up the next one, so it is all. */
   readonly #accepted = new AcceptedTokens();
+  readonly #late = new LateDrafts();
 
   constructor(parts: CommandRunnerParts) {
     this.#parts = parts;
@@ -77,6 +79,7 @@ export class CommandRunner implements ModelRunner {
       movesMs: started.movesMs,
       finish: async () => {
         const { sampled, candidates } = await started.finish();
+        await this.#late.read();
         const found = foundFor(items, searches, candidates);
         const paths = wanted.length === 0 ? null : new Map<StepItem, readonly number[]>();
         let row = 0;
@@ -92,9 +95,24 @@ export class CommandRunner implements ModelRunner {
         });
         if (drafter === null || paths === null) return results;
         const before = () => this.#moveAccepted();
-        return await withDrafts({ drafter, wanted, items, results, paths, before });
+        const drafts = (seeds: readonly Seeded[]) => this.#draft(drafter, seeds);
+        return await withDrafts({ drafts, wanted, items, results, paths, before });
       },
     };
+  }
+
+  /**
+   * A draft for each seed. The host waits for their tokens only where it has to choose among them,
+   * or to edit the logits behind them.
+   */
+  async #draft(
+    drafter: Drafter,
+    seeded: readonly Seeded[],
+  ): Promise<readonly (TokenTree | null)[]> {
+    const seeds = seeded.map(({ seed }) => seed);
+    const isEdited = seeded.some(({ item }) => item.task.sampling?.edits !== false);
+    const chains = isEdited ? null : (drafter.chains?.(seeds) ?? null);
+    return chains === null ? await drafter.draft(seeds) : this.#late.add(seeds, chains);
   }
 
   /** Moves what the next command would: a drafter reads accepted tokens in their places. */
@@ -153,8 +171,17 @@ function addRows({ planned, task }: StepItem, rows: SamplingRow[]): void {
   }
 }
 
+/** Where an item's draft begins. */
+interface Seeded {
+  readonly seed: DraftSeed;
+  readonly item: StepItem;
+  /** Of the item in its plan. */
+  readonly place: number;
+}
+
 interface DraftedStep {
-  readonly drafter: Drafter;
+  /** Makes a draft for each. */
+  readonly drafts: (seeds: readonly Seeded[]) => Promise<readonly (TokenTree | null)[]>;
   readonly wanted: readonly WantedDraft[];
   readonly items: readonly StepItem[];
   readonly results: readonly ItemResult[];
@@ -166,18 +193,18 @@ interface DraftedStep {
 
 /** The results, with a draft of what follows for each item that wants one. */
 async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
-  const { drafter, wanted, items, paths, before } = step;
+  const { wanted, items, paths, before } = step;
   const results = [...step.results];
-  const seeds = wanted.flatMap((one) => {
-    const item = items[one.place];
+  const seeds = wanted.flatMap((one): Seeded[] => {
+    const { place } = one;
+    const item = items[place];
     if (item === undefined) return [];
-    const found = { path: paths.get(item) ?? ROOT, result: results[one.place] };
-    const seed = seedOf(item, one, found);
-    return seed === null ? [] : [{ seed, place: one.place }];
+    const seed = seedOf(item, one, { path: paths.get(item) ?? ROOT, result: results[place] });
+    return seed === null ? [] : [{ seed, item, place }];
   });
   if (seeds.length === 0) return results;
   await before();
-  const drafts = await drafter.draft(seeds.map(({ seed }) => seed));
+  const drafts = await step.drafts(seeds);
   seeds.forEach(({ place }, at) => {
     const result = results[place];
     if (result !== undefined) results[place] = { ...result, draft: drafts[at] ?? null };

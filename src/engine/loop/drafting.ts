@@ -51,6 +51,8 @@ export class Drafting {
   readonly #foresight = new ForesightPolicy();
   /** Whether drafts are made for sequences under a grammar. */
   #foresees = true;
+  /** Whether the newest step's drafts are computed while the next one is measured. */
+  #behind = false;
   /** Sequences under a grammar that grew since the last step was measured. */
   #constrained = 0;
   readonly #kinds = new Map<string, KindAcceptance>();
@@ -77,6 +79,8 @@ export class Drafting {
     const isConstrained = this.#constrained > 0;
     const foresaw = isConstrained && this.#foresees;
     this.#constrained = 0;
+    const isBehind = this.#behind;
+    this.#behind = "results" in outcome && outcome.results.some(({ draft }) => draft?.late);
     let sequences = 0;
     let decodes = true;
     for (const { count, samples } of plan.items) {
@@ -86,10 +90,10 @@ export class Drafting {
     this.#sequences = sequences;
     if (!decodes || sinceLastMs === null || "error" in outcome) return;
     let accepted = 0;
-    let network = false;
+    let network = isBehind;
     for (const { drafted: verified = 0, tokenIds, draft } of outcome.results) {
       if (verified > 0) accepted += tokenIds.length - 1;
-      if (draft !== undefined) network = true;
+      if (draft !== undefined && !this.#behind) network = true;
     }
     const { drafted } = plan;
     this.#policy.record({ sequences, drafted, network, accepted, foresaw }, sinceLastMs);

@@ -27,7 +27,10 @@ export interface StepCommand extends CacheMoves {
   readonly sequences: number;
   /** [T]. */
   readonly tokenIds: Int32Array;
-  /** [T]: rows of the last sampled tokens that replace ids; -1: the id is given. Null: all are. */
+  /**
+   * [T]: rows of the last sampled tokens that replace ids, or drafted ones behind them
+   * (`LateChains.sourceOf`); -1: the id is given. Null: all are.
+   */
   readonly tokenSources: Int32Array | null;
   /** [T], 0-based places of the tokens in their sequences; of a tree's nodes, by their depths. */
   readonly positions: Int32Array;

@@ -1,7 +1,14 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
 import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
-import { DecoderExecutor, KvDrafter, RowDrafter, runWorstSteps, TokenMover } from "#engine/forward";
+import {
+  DecoderExecutor,
+  KvDrafter,
+  LateTokens,
+  RowDrafter,
+  runWorstSteps,
+  TokenMover,
+} from "#engine/forward";
 import { CommandBuilder, CommandRunner, Engine, TREE_NODES_MAX } from "#engine/loop";
 import {
   type EngineInfo,
@@ -12,6 +19,7 @@ import {
 import type { CacheMemory } from "#engine/tiers";
 import {
   cacheWindow,
+  chainElementsMax,
   checkStreaming,
   Decoder,
   type DecoderModel,
@@ -207,6 +215,8 @@ interface StepParts {
   readonly drafter: LoadedDrafter | null;
   /** The drafter's network where it has keys and values of its own; null: it has none. */
   readonly follower: KvDraftNetwork | null;
+  /** Where the network's tokens wait for the next step; null: there is no network. */
+  readonly late: LateTokens | null;
 }
 
 interface LoadedParts extends DecoderParts {
@@ -244,9 +254,12 @@ async function makeSteps(
     taps: drafter?.follower?.taps ?? [],
   });
   const batches = { rowsMax: logitRowsMax, vocabularySize };
-  const sampler = new Sampler({ device, ...batches });
+  const { network = null, follower: loaded = null } = drafter ?? {};
+  const drafts = network === null && loaded === null ? null : limitsOf(loading);
+  const draftElements = drafts === null ? 0 : chainElementsMax(drafts);
+  const sampler = new Sampler({ device, ...batches, draftElements });
   const follower =
-    drafter?.follower?.open(
+    loaded?.open(
       {
         ...limitsOf(loading),
         ...{ ...limits, stepSequencesMax: limits.sequencesMax },
@@ -257,7 +270,6 @@ async function makeSteps(
       decoder.tapped,
     ) ?? null;
   if (device.accelerator) {
-    const network = drafter?.network ?? null;
     const { block, drafterBlock } = plan;
     const beside = follower && drafterBlock && { network: follower, block: drafterBlock };
     const parts = { device, decoder, sampler, limits, block, network, follower: beside };
@@ -272,7 +284,8 @@ async function makeSteps(
           groupsMax: groups * runningSequencesMax,
           movesMax: groups * logitRowsMax,
         });
-  return { decoder, sampler, builder, writer, tokenMover, drafter, follower };
+  const late = drafts && new LateTokens({ device, sampler, elementsMax: draftElements });
+  return { decoder, sampler, builder, writer, tokenMover, drafter, follower, late };
 }
 
 /**
@@ -297,16 +310,16 @@ function draftSourcesOf(options: EngineOptions, spec: DecoderSpec) {
   };
 }
 
-function rowDrafterOf({ decoder, drafter }: StepParts): RowDrafter | null {
+function rowDrafterOf({ decoder, drafter, late }: StepParts): RowDrafter | null {
   const network = drafter?.network ?? null;
-  return network && new RowDrafter({ decoder, network });
+  return network && new RowDrafter({ decoder, network, late });
 }
 
 function kvDrafterOf({ device }: Loading, { step, memory }: LoadedParts): KvDrafter | null {
-  const { follower: network } = step;
+  const { follower: network, late } = step;
   const { drafterBlocks: cache, blocks } = memory;
   if (network === null || cache === null) return null;
-  return new KvDrafter({ device, network, cache, blocks: blocks.blocks });
+  return new KvDrafter({ device, network, cache, blocks: blocks.blocks, late });
 }
 
 function speculationOf(

@@ -16,6 +16,7 @@ import {
   type KvDraftLimits,
   type KvDraftNetwork,
 } from "./kv-draft-network.ts";
+import type { StartedChains } from "./started-chains.ts";
 import { TokenChain } from "./token-chain.ts";
 
 export interface DraftModelParts {
@@ -85,14 +86,14 @@ export class DraftModel implements KvDraftNetwork {
     this.#steps.forward(cache);
   }
 
-  async chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]> {
+  chains(contexts: readonly DraftContext[], cache: KvPool): StartedChains {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
     this.#chain.begin(contexts.map(({ rank }) => rank));
     for (let level = 0; level < levels; level++) {
       this.#run(this.#levelOf(contexts, level), level, cache);
     }
-    return await this.#chain.read(lengths);
+    return this.#chain.end(lengths);
   }
 
   runSizes(cache: KvPool): void {

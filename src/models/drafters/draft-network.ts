@@ -1,5 +1,6 @@
 import type { DeviceTensor } from "#devices";
 import type { BranchDraw } from "./draft-draws.ts";
+import { levelStride, type StartedChains } from "./started-chains.ts";
 
 /** The largest draft of a network, which memory is allocated for. */
 export interface DraftNetworkLimits {
@@ -41,6 +42,17 @@ export interface DraftNetwork {
     roots: Int32Array,
     wishes: readonly BranchWish[],
   ): Promise<readonly (readonly Int32Array[])[]>;
+  /**
+   * Enqueues the first continuation of each sequence, of its wish's length. Absent: the host has a
+   * part in choosing tokens.
+   */
+  chains?(hidden: DeviceTensor, roots: Int32Array, wishes: readonly BranchWish[]): StartedChains;
   /** Releases its own memory; that of the weights is the device's. */
   dispose(): void;
+}
+
+/** Most elements of `StartedChains.count`, of whatever network. */
+export function chainElementsMax(limits: DraftNetworkLimits): number {
+  const { sequencesMax, widthMax, lengthMax } = limits;
+  return 2 * lengthMax * levelStride(sequencesMax * widthMax);
 }

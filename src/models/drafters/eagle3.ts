@@ -13,6 +13,7 @@ import {
   type KvDraftNetwork,
   seesAll,
 } from "./kv-draft-network.ts";
+import type { StartedChains } from "./started-chains.ts";
 import { TokenChain } from "./token-chain.ts";
 
 /** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
@@ -71,7 +72,7 @@ export class Eagle3 implements KvDraftNetwork {
     this.#context.fill(...step);
   }
 
-  async chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]> {
+  chains(contexts: readonly DraftContext[], cache: KvPool): StartedChains {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
     const ranks = contexts.map(({ rank }) => rank);
@@ -83,7 +84,7 @@ export class Eagle3 implements KvDraftNetwork {
       const longest = this.#writeLevel(contexts, level, count);
       this.#replay({ level, choices, count, longest, cache });
     }
-    return await this.#chain.read(lengths);
+    return this.#chain.end(lengths);
   }
 
   runSizes(cache: KvPool): void {

@@ -2,6 +2,7 @@ import type { DeviceTensor, KvPool } from "#devices";
 import type { StepInput } from "../step-input.ts";
 import type { Streaming } from "../streaming.ts";
 import type { DraftNetworkLimits } from "./draft-network.ts";
+import type { StartedChains } from "./started-chains.ts";
 
 /** How a drafter's keys and values of a token are kept: a pool of blocks beside the base's. */
 export interface KvShape {
@@ -62,8 +63,8 @@ export interface KvDraftNetwork {
    * `sampled`: of `Decoder.stage`.
    */
   fill(step: StepInput, cache: KvPool, sampled: DeviceTensor): void;
-  /** A continuation of each context, of its length: `chainsMax` at most. */
-  chains(contexts: readonly DraftContext[], cache: KvPool): Promise<readonly Int32Array[]>;
+  /** Enqueues a continuation of each context, of its length: `chainsMax` at most. */
+  chains(contexts: readonly DraftContext[], cache: KvPool): StartedChains;
   /**
    * Enqueues chains of many sizes, the largest among them, so that ops allocate their memory, or a
    * device captures them. They have no slots, and read the first block of `cache`.

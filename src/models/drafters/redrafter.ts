@@ -4,11 +4,12 @@
  * (arXiv 2403.09919), and apple/ml-recurrent-drafter for the exact network.
  */
 import { assert, intAt } from "#base";
-import type { Activation, Device, DeviceTensor, WeightMatrix } from "#devices";
+import type { Activation, Device, DeviceTensor, LateRead, WeightMatrix } from "#devices";
 import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
 import type { BranchShape, BranchWish, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
 import type { ReDrafterSpec } from "./redrafter-spec.ts";
 import type { ReDrafterWeights } from "./redrafter-weights.ts";
+import { levelStride, type StartedChains } from "./started-chains.ts";
 
 export interface ReDrafterParts {
   readonly device: Device;
@@ -19,9 +20,6 @@ export interface ReDrafterParts {
   /** The width is at most the draft vocabulary. */
   readonly limits: DraftNetworkLimits;
 }
-
-/** Elements of a level's tokens begin at multiples of this: copies of devices are aligned. */
-const alignment = 64;
 
 /** Number of drafters so far: several may share a device, and their graphs need distinct keys. */
 let drafters = 0;
@@ -74,8 +72,43 @@ export class ReDrafter implements DraftNetwork {
   async draft(
     hidden: DeviceTensor,
     roots: Int32Array,
-    { width, length, draws = [] }: BeamWish,
+    wish: BeamWish,
   ): Promise<readonly (readonly Int32Array[])[]> {
+    const { width, length } = wish;
+    const { stride, read } = this.#start(hidden, roots, wish);
+    const found = await read.take();
+    return Array.from({ length: roots.length }, (_, sequence) =>
+      Array.from({ length: width }, (_, beam) =>
+        beamOf(found, { last: sequence * width + beam, length, stride }),
+      ),
+    );
+  }
+
+  /** One beam: the tokens of each level are those of the chains. */
+  chains(hidden: DeviceTensor, roots: Int32Array, wishes: readonly BranchWish[]): StartedChains {
+    const length = Math.max(...wishes.map((wish) => wish.length));
+    const draws = wishes.map(({ draw }) => draw);
+    const { stride, read } = this.#start(hidden, roots, { width: 1, length, draws });
+    return {
+      ...{ tokens: this.#buffers.levels, count: 2 * length * stride },
+      placeOf: (chain, level) => 2 * level * stride + chain,
+      take: async () => {
+        const found = await read.take();
+        return wishes.map((wish, chain) =>
+          Int32Array.from({ length: wish.length }, (_, level) =>
+            intAt(found, 2 * level * stride + chain),
+          ),
+        );
+      },
+    };
+  }
+
+  /** Enqueues all levels. They are read with `stride` elements from tokens to parents and on. */
+  #start(
+    hidden: DeviceTensor,
+    roots: Int32Array,
+    { width, length, draws = [] }: BeamWish,
+  ): { readonly stride: number; readonly read: LateRead } {
     const { device, limits } = this.#parts;
     const { context, roots: ids, rows, levels } = this.#buffers;
     const count = roots.length;
@@ -96,13 +129,9 @@ export class ReDrafter implements DraftNetwork {
       for (let level = 0; level < length; level++)
         this.#runLevel(level, { sequences, width, draw });
     });
-    const stride = levelStride(sequences, width);
-    const found = await device.readLater(device.rows(levels, 0, 2 * length * stride)).take();
-    return Array.from({ length: count }, (_, sequence) =>
-      Array.from({ length: width }, (_, beam) =>
-        beamOf(found, { last: sequence * width + beam, length, stride }),
-      ),
-    );
+    const stride = levelStride(sequences * width);
+    const read = device.readLater(device.rows(levels, 0, 2 * length * stride));
+    return { stride, read };
   }
 
   /** All sequences are drafted for at the largest shape; each gets its first beams, cut. */
@@ -208,7 +237,7 @@ export class ReDrafter implements DraftNetwork {
   #level(level: number, sequences: number, width: number): Level {
     const { device } = this.#parts;
     const { levels } = this.#buffers;
-    const stride = levelStride(sequences, width);
+    const stride = levelStride(sequences * width);
     const start = 2 * level * stride;
     return {
       tokens: device.rows(levels, start, start + sequences * width),
@@ -323,13 +352,8 @@ function allocate({ device, spec, weights, limits }: ReDrafterParts): Buffers {
     ...{ given: i32(rowsMax), chosen: f32(rowsMax), ranks: i32(rowsMax) },
     ...{ top: topOf(widthMax), raced: topOf(racedTokens(widthMax, draftVocabularySize)) },
     scores: [f32(rowsMax), f32(rowsMax)],
-    levels: i32(2 * lengthMax * levelStride(sequencesMax, widthMax)),
+    levels: i32(2 * lengthMax * levelStride(rowsMax)),
   };
-}
-
-/** Elements from one level's tokens to its parents, and on to the next level. */
-function levelStride(sequences: number, width: number): number {
-  return Math.ceil((sequences * width) / alignment) * alignment;
 }
 
 /** The tokens of one beam, followed from its row of the last level back to the first one. */

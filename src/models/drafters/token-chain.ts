@@ -1,5 +1,6 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
+import { levelStride, type StartedChains } from "./started-chains.ts";
 
 export interface TokenChainOptions {
   /** R: most chains at a time. */
@@ -11,9 +12,6 @@ export interface TokenChainOptions {
   /** [drafted vocabulary] i32: the base's token of each drafted one; null: the same. */
   readonly tokenMap?: DeviceTensor | null;
 }
-
-/** Elements of a level's tokens begin at multiples of this: copies of devices are aligned. */
-const alignment = 64;
 
 /**
  * The tokens of chains, one level after the other, on the device: the next level reads them there,
@@ -35,7 +33,7 @@ export class TokenChain {
     const { rowsMax: rows, widthMax, lengthMax } = options;
     this.#device = device;
     this.#options = options;
-    this.stride = Math.ceil(rows / alignment) * alignment;
+    this.stride = levelStride(rows);
     this.tokens = device.allocate("i32", [lengthMax * this.stride]);
     const i32 = (...shape: number[]): DeviceTensor => device.allocate("i32", shape);
     const f32 = (...shape: number[]): DeviceTensor => device.allocate("f32", shape);
@@ -88,14 +86,22 @@ export class TokenChain {
     if (tokenMap !== null) device.takeTokens({ count, ids, sampled: tokenMap, sources: drafted });
   }
 
-  /** The first `lengths[row]` tokens of each chain, when all enqueued work is done. */
-  async read(lengths: readonly number[]): Promise<readonly Int32Array[]> {
-    const levels = Math.max(...lengths);
-    const read = this.#device.rows(this.tokens, 0, levels * this.stride);
-    const found = await this.#device.readLater(read).take();
-    return lengths.map((length, row) =>
-      Int32Array.from({ length }, (_, level) => found[level * this.stride + row] ?? 0),
-    );
+  /** Chains of all levels so far: the first `lengths[row]` tokens of each. */
+  end(lengths: readonly number[]): StartedChains {
+    const { tokens, stride } = this;
+    const count = Math.max(...lengths) * stride;
+    const read = this.#device.readLater(this.#device.rows(tokens, 0, count));
+    return {
+      tokens,
+      count,
+      placeOf: (row, level) => level * stride + row,
+      take: async () => {
+        const found = await read.take();
+        return lengths.map((length, row) =>
+          Int32Array.from({ length }, (_, level) => found[level * stride + row] ?? 0),
+        );
+      },
+    };
   }
 }
 

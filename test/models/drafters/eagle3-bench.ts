@@ -171,7 +171,7 @@ export class Eagle3Bench {
     }
     this.#device.copyBlocks(this.#cache, Int32Array.from(copies));
     const context = { row, root, position, length, rank, table };
-    const [chain] = await this.#network.chains([context], this.#cache);
+    const [chain] = await this.#network.chains([context], this.#cache).take();
     return [...(chain ?? [])];
   }
 }
