@@ -185,6 +185,27 @@ describe.each(Object.entries(shapes))("[SP10] %s", (_, shape) => {
     network.dispose();
   });
 
+  test.each(devices)("[SP29] its chains are the beams of width 1, on $kind", async (device) => {
+    const folder = scratchFolder();
+    writeRandomDrafter(folder, shape);
+    const network = networkOn(device, folder);
+    const lengths = [3, 1, 5];
+    const hidden = device.allocate("f32", [3, H]);
+    device.write(hidden, new RandomNumbers(4).floats(3 * H));
+    const roots = Int32Array.of(8, 1, 3);
+    const beams = await network.draft(hidden, roots, { width: 1, length: 5 });
+    const wishes = lengths.map((length) => ({ width: 1, length, draw: null }));
+    const chains = network.chains(hidden, roots, wishes);
+    const elements = await device.readI32(device.rows(chains.tokens, 0, chains.count));
+    const found = await chains.take();
+    lengths.forEach((length, at) => {
+      expect(found[at]).toEqual(beams[at]?.[0]?.subarray(0, length));
+      const placed = Array.from({ length }, (_, place) => elements[chains.placeOf(at, place)]);
+      expect(placed).toEqual([...(found[at] ?? [])]);
+    });
+    network.dispose();
+  });
+
   test.each(devices)("a sequence's beams do not depend on the others, on $kind", async (device) => {
     const folder = scratchFolder();
     writeRandomDrafter(folder, shape);
