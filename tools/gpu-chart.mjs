@@ -1,7 +1,7 @@
 // docs/gpu.svg: the rows of bench/results/gpu.json as bars, each as a share of what the GPU allows.
-// Readable on light and on dark pages. tools/docs.mjs writes it.
+// tools/docs.mjs writes it.
+import { legend, limitLine, svg } from "./chart-style.mjs";
 
-const WIDTH = 760;
 const LABELS = 262;
 const BAR = 16;
 const GAP = 3;
@@ -9,13 +9,6 @@ const ROW_GAP = 12;
 const TOP = 66;
 /** Width of a bar of 100 %. */
 const FULL = 470;
-
-const LIGHT = `text{font:13px system-ui,sans-serif;fill:#1f2328}
-.quiet{fill:#59636e;font-size:12px}.value{fill:#fff;font-size:12px}
-.ours{fill:#0969da}.peer{fill:#9a6700}.limit{stroke:#59636e}`;
-const DARK = `text{fill:#f0f6fc}.quiet{fill:#9198a1}.value{fill:#0d1117}
-.ours{fill:#4493f8}.peer{fill:#d29922}.limit{stroke:#9198a1}`;
-const STYLE = `${LIGHT}\n@media (prefers-color-scheme:dark){${DARK}}`;
 
 /** @returns {string} three digits and the unit */
 function quantity(value, unit) {
@@ -62,18 +55,16 @@ export function gpuChart({ machine, rows }) {
     y += height + ROW_GAP;
   }
   const end = LABELS + FULL;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y}" width="${WIDTH}" role="img">
-<title>Share of the GPU's limit: ${title}</title>
-<style>${STYLE}</style>
-<text x="8" y="20" font-weight="600">Share of what the GPU allows, by kind of work</text>
-<text class="quiet" x="8" y="39">${title}</text>
-<rect class="ours" x="${LABELS}" y="47" width="10" height="10" rx="2"/>
-<text class="quiet" x="${LABELS + 15}" y="56">Perigee</text>
-<rect class="peer" x="${LABELS + 80}" y="47" width="10" height="10" rx="2"/>
-<text class="quiet" x="${LABELS + 95}" y="56">transformers</text>
-<text class="quiet" x="${end}" y="56" text-anchor="middle">100 %</text>
-<path class="limit" stroke-dasharray="2 3" d="M${end} ${TOP - 4}V${y - 6}"/>
-${parts.join("\n")}
-</svg>
-`;
+  return svg(
+    {
+      ...{ height: y, subtitle: title, title: `Share of the GPU's limit: ${title}` },
+      heading: "Share of what the GPU allows, by kind of work",
+    },
+    [
+      legend("ours", "Perigee", LABELS),
+      legend("peer", "transformers", LABELS + 80),
+      limitLine(end, y - 6, "100 %"),
+      ...parts,
+    ],
+  );
 }
