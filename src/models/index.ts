@@ -47,7 +47,7 @@ export type {
   RopeSpec,
 } from "./decoder-spec.ts";
 export { type DecoderWeights, loadDecoderWeights } from "./decoder-weights.ts";
-export type { BranchDraw } from "./drafters/draft-draws.ts";
+export { type BranchDraw, SOME_DRAW } from "./drafters/draft-draws.ts";
 export { DraftModel, type DraftModelParts } from "./drafters/draft-model.ts";
 export { type DraftModelSpec, describeDraftModel } from "./drafters/draft-model-spec.ts";
 export {

@@ -67,6 +67,22 @@ describe("[SP13] the model itself, as its draft model", () => {
     expectAllAccepted(llm);
   });
 
+  test.for([
+    ["greedy beside sampled", { temperature: 0.9, topK: 40 }],
+    ["with a nucleus", { temperature: 1.4, topK: 40, topP: 0.8 }],
+    ["with a least share", { temperature: 1, topK: 60, minP: 0.01 }],
+  ] as const)(
+    "[SP22] sampled: all is accepted, since both draw with one noise: %s",
+    async ([, how]) => {
+      await using llm = await load("llama");
+      const [first, ...others] = promptsOf("llama");
+      const sampled = llm.generate(others, { ...greedy, ...how, seed: 5, n: 2 });
+      const chosen = llm.generate(first ?? [], greedy);
+      await Promise.all([sampled, chosen]);
+      expectAllAccepted(llm);
+    },
+  );
+
   test("[SP29] the host waits for drafts only where it edits logits behind them", async () => {
     const { chains } = KvDrafter.prototype;
     let late = 0;

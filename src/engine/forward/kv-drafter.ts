@@ -2,6 +2,7 @@ import { assert, intAt } from "#base";
 import type { Device, DeviceTensor, KvPool } from "#devices";
 import { TREE_NODES_MAX } from "#engine/loop";
 import {
+  type BranchDraw,
   type DraftContext,
   type KvDraftNetwork,
   type StartedChains,
@@ -93,11 +94,17 @@ export class KvDrafter implements Drafter {
 
   /** Where a chain is computed. Adds the copies of blocks that it needs, from and to. */
   #contextOf(
-    { root, rows, position: before, shape: { length } }: DraftSeed,
+    seed: DraftSeed,
     { rank, place }: { readonly rank: number; readonly place: number },
     copies: number[],
   ): DraftContext {
     const { network, blocks, cache } = this.#parts;
+    const {
+      root,
+      rows,
+      position: before,
+      shape: { length },
+    } = seed;
     const { takesFirstSlot, limits } = network;
     const { blockTokens, blocksPerSequenceMax } = limits;
     const position = before + rows.length;
@@ -121,8 +128,16 @@ export class KvDrafter implements Drafter {
       table[0] = start + scratch - 1;
       copies.push(intAt(tables.blockTables, first), start + scratch - 1);
     }
-    return { row, root, position, length, rank, table };
+    return { row, root, position, length, rank, draw: drawOf(seed), table };
   }
+}
+
+/**
+ * How a sequence's drafted tokens are drawn: the root is behind the last of the seed's rows, and
+ * the first drafted token behind the root. Null: greedily.
+ */
+export function drawOf({ sampling, position, rows }: DraftSeed): BranchDraw | null {
+  return sampling === null ? null : { ...sampling, position: position + rows.length + 1 };
 }
 
 /** How much a drafter writes that belongs to no sequence. */

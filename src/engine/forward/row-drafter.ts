@@ -1,6 +1,6 @@
 import { assert } from "#base";
 import { TREE_NODES_MAX } from "#engine/loop";
-import type { BranchDraw, Decoder, DraftNetwork } from "#models";
+import type { Decoder, DraftNetwork } from "#models";
 import {
   type Drafter,
   type DraftSeed,
@@ -8,6 +8,7 @@ import {
   type TokenTree,
   treeOf,
 } from "#speculative";
+import { drawOf } from "./kv-drafter.ts";
 import type { LateTokens } from "./late-tokens.ts";
 
 /** What drafts from hidden states of the newest step. */
@@ -55,9 +56,4 @@ function lastRow({ rows }: DraftSeed): number {
   const row = rows.at(-1);
   assert(row !== undefined, "Cannot draft behind no row");
   return row;
-}
-
-/** The root is behind the last of the seed's rows, and the first drafted token behind the root. */
-function drawOf({ sampling, position, rows }: DraftSeed): BranchDraw | null {
-  return sampling === null ? null : { ...sampling, position: position + rows.length + 1 };
 }

@@ -4,7 +4,14 @@
  * need. The pool may take all memory that is free afterwards.
  */
 import type { Device, KvBlockOptions, KvPool } from "#devices";
-import type { Decoder, DecoderLimits, DraftNetwork, KvDraftNetwork, StepInput } from "#models";
+import {
+  type Decoder,
+  type DecoderLimits,
+  type DraftNetwork,
+  type KvDraftNetwork,
+  SOME_DRAW,
+  type StepInput,
+} from "#models";
 import { BatchWriter, type Sampler, SamplingParams, SequenceSampling } from "#sampling";
 
 /** What runs, and how large steps may become. */
@@ -185,15 +192,7 @@ async function draftAll({ decoder, network }: WorstStepParts): Promise<void> {
   if (network === null) return;
   const { sequencesMax, widthMax: width, lengthMax: length } = network.limits;
   const rows = new Int32Array(sequencesMax);
-  const draw = {
-    temperature: 1,
-    topK: 0,
-    topP: 0.9,
-    minP: 0,
-    seed: { low: 0, high: 0 },
-    position: 1,
-  };
-  for (const each of [null, draw]) {
+  for (const each of [null, SOME_DRAW]) {
     const wishes = Array.from({ length: sequencesMax }, () => ({ width, length, draw: each }));
     await network.branches(decoder.hidden(rows), rows, wishes);
   }

@@ -26,6 +26,12 @@ export function racedTokens(width: number, draftVocabularySize: number): number 
   return Math.min(draftVocabularySize, CANDIDATES, Math.floor(CANDIDATES_MAX / width));
 }
 
+/** A draw of any kind, to run all sizes with. */
+export const SOME_DRAW: BranchDraw = {
+  ...{ temperature: 1, topK: 0, topP: 0.9, minP: 0 },
+  ...{ seed: { low: 0, high: 0 }, position: 1 },
+};
+
 type RacedRows = Pick<
   RaceCandidatesInput,
   "count" | "before" | "topTokens" | "topLogprobs" | "tokenMap" | "ahead"

@@ -10,6 +10,7 @@ import type { DecoderWeights } from "../decoder-weights.ts";
 import { plainLayout } from "../kv-layout.ts";
 import type { StepInput } from "../step-input.ts";
 import { checkStreaming } from "../streaming.ts";
+import { SOME_DRAW } from "./draft-draws.ts";
 import {
   chainsMax,
   type DraftContext,
@@ -75,7 +76,8 @@ export class DraftModel implements KvDraftNetwork {
         ...{ blocksPerSequenceMax, blockTokens, contextTokensMax },
       },
     });
-    this.#chain = new TokenChain(device, { rowsMax, widthMax, lengthMax });
+    const { vocabularySize } = spec;
+    this.#chain = new TokenChain(device, { rowsMax, widthMax, lengthMax, vocabularySize });
     this.#input = makeInput(rowsMax, blocksPerSequenceMax);
   }
 
@@ -89,7 +91,7 @@ export class DraftModel implements KvDraftNetwork {
   chains(contexts: readonly DraftContext[], cache: KvPool): StartedChains {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
-    this.#chain.begin(contexts.map(({ rank }) => rank));
+    this.#chain.begin(contexts);
     for (let level = 0; level < levels; level++) {
       this.#run(this.#levelOf(contexts, level), level, cache);
     }
@@ -101,12 +103,16 @@ export class DraftModel implements KvDraftNetwork {
     const rowsMax = chainsMax(this.limits);
     for (let count = 1; count < 2 * rowsMax; count *= 2) {
       const sequences = Math.min(count, rowsMax);
-      this.#chain.begin(new Array<number>(sequences).fill(widthMax - 1));
       const pad = (tokens: number) => this.#newest.paddedContext(tokens, sequences, cache);
       for (const context of new Set([1, 2048, 8192, contextTokensMax + lengthMax].map(pad))) {
         this.#input.slots.fill(-1);
         this.#input.contextLengths.fill(1);
-        this.#run(this.#stepOf(sequences, context), 0, cache);
+        for (const draw of [null, SOME_DRAW]) {
+          this.#chain.begin(
+            Array.from({ length: sequences }, () => ({ rank: widthMax - 1, draw })),
+          );
+          this.#run(this.#stepOf(sequences, context), 0, cache);
+        }
       }
     }
   }

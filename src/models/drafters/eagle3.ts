@@ -5,6 +5,7 @@
  */
 import type { Activation, AttentionBatch, Device, DeviceTensor, KvPool } from "#devices";
 import { ropeTable } from "../rope.ts";
+import { SOME_DRAW } from "./draft-draws.ts";
 import { Eagle3Context, type Eagle3Parts } from "./eagle3-context.ts";
 import {
   chainsMax,
@@ -62,7 +63,9 @@ export class Eagle3 implements KvDraftNetwork {
     device.write(this.#rope, ropeTable(spec.rope, { positions, servedTokens: served }));
     this.#context = new Eagle3Context(parts, this.#rope);
     const { tokenMap } = weights;
-    this.#chain = new TokenChain(device, { rowsMax, widthMax, lengthMax, tokenMap });
+    const vocabularySize = spec.draftVocabularySize;
+    const sizes = { rowsMax, widthMax, lengthMax, vocabularySize };
+    this.#chain = new TokenChain(device, { ...sizes, tokenMap });
     const blocks = Math.ceil((positions + lengthMax) / limits.blockTokens);
     this.#buffers = allocate(parts, blocks);
     this.#input = makeInput(rowsMax, blocks);
@@ -75,26 +78,23 @@ export class Eagle3 implements KvDraftNetwork {
   chains(contexts: readonly DraftContext[], cache: KvPool): StartedChains {
     const lengths = contexts.map(({ length }) => length);
     const levels = Math.max(...lengths);
-    const ranks = contexts.map(({ rank }) => rank);
-    this.#chain.begin(ranks);
-    const choices = 1 + Math.max(...ranks);
+    this.#chain.begin(contexts);
     const count = this.#parts.device.paddedBatch(contexts.length, chainsMax(this.limits));
     this.#begin(contexts, count);
     for (let level = 0; level < levels; level++) {
       const longest = this.#writeLevel(contexts, level, count);
-      this.#replay({ level, choices, count, longest, cache });
+      this.#replay(level, { count, longest, cache });
     }
     return this.#chain.end(lengths);
   }
 
   runSizes(cache: KvPool): void {
     const { device } = this.#parts;
-    const { widthMax: choices, contextTokensMax, lengthMax } = this.limits;
+    const { widthMax, contextTokensMax, lengthMax } = this.limits;
     const rowsMax = chainsMax(this.limits);
     const { places } = this.#buffers;
     device.write(places.slots, new Int32Array(rowsMax).fill(-1));
     device.write(places.contextLengths, new Int32Array(rowsMax).fill(1));
-    this.#chain.begin(new Array<number>(rowsMax).fill(choices - 1));
     const counts = new Set<number>();
     for (let count = 1; count < 2 * rowsMax; count *= 2) {
       counts.add(device.paddedBatch(Math.min(count, rowsMax), rowsMax));
@@ -102,8 +102,11 @@ export class Eagle3 implements KvDraftNetwork {
     for (const count of counts) {
       const pad = (tokens: number) => this.#padded(count, tokens, cache);
       for (const longest of new Set([1, 2048, 8192, contextTokensMax + lengthMax].map(pad))) {
-        for (let level = 0; level < lengthMax; level++) {
-          this.#replay({ level, choices, count, longest, cache });
+        for (const draw of [null, SOME_DRAW]) {
+          this.#chain.begin(Array.from({ length: rowsMax }, () => ({ rank: widthMax - 1, draw })));
+          for (let level = 0; level < lengthMax; level++) {
+            this.#replay(level, { count, longest, cache });
+          }
         }
       }
     }
@@ -167,13 +170,14 @@ export class Eagle3 implements KvDraftNetwork {
   }
 
   /** Runs a level, as a CUDA graph where the device keeps graphs. */
-  #replay({ level, choices, count, longest, cache }: LevelRun & Record<Replayed, number>): void {
+  #replay(level: number, { count, longest, cache }: LevelRun): void {
     if (cache !== this.#cache) {
       this.#cache = cache;
       this.#changes++;
     }
     const padded = this.#padded(count, longest, cache);
-    const key = `${this.#name} ${this.#changes} ${level} ${choices} ${count} ${padded}`;
+    const chosen = `${level} ${this.#chain.kind}`;
+    const key = `${this.#name} ${this.#changes} ${chosen} ${count} ${padded}`;
     this.#parts.device.replay(key, () => this.#run(level, { count, longest: padded, cache }));
   }
 
@@ -262,8 +266,6 @@ export class Eagle3 implements KvDraftNetwork {
 function placeOf(position: number, ahead: number): number {
   return ahead === 0 ? 0 : position + ahead - 1;
 }
-
-type Replayed = "level" | "choices";
 
 interface LevelRun {
   readonly count: number;

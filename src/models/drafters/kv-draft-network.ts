@@ -1,6 +1,7 @@
 import type { DeviceTensor, KvPool } from "#devices";
 import type { StepInput } from "../step-input.ts";
 import type { Streaming } from "../streaming.ts";
+import type { BranchDraw } from "./draft-draws.ts";
 import type { DraftNetworkLimits } from "./draft-network.ts";
 import type { StartedChains } from "./started-chains.ts";
 
@@ -36,8 +37,10 @@ export interface DraftContext {
   readonly position: number;
   /** L: tokens to be drafted. */
   readonly length: number;
-  /** Which token is the chain's first: 0 for the likeliest. Others are the likeliest. */
+  /** Which token is the chain's first: 0 for the best. Others are the best. */
   readonly rank: number;
+  /** Best is what this draws; null: the likeliest. */
+  readonly draw: BranchDraw | null;
   /**
    * Blocks in position order, with those of L positions from the root's on: the network writes
    * there, and no sequence reads it.

@@ -1,5 +1,6 @@
 import { assert } from "#base";
 import type { Device, DeviceTensor } from "#devices";
+import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
 import { levelStride, type StartedChains } from "./started-chains.ts";
 
 export interface TokenChainOptions {
@@ -9,14 +10,25 @@ export interface TokenChainOptions {
   readonly widthMax: number;
   /** L: most tokens of each. */
   readonly lengthMax: number;
+  /** V': columns of the logits. */
+  readonly vocabularySize: number;
   /** [drafted vocabulary] i32: the base's token of each drafted one; null: the same. */
   readonly tokenMap?: DeviceTensor | null;
 }
 
+/** How a chain's tokens are chosen. */
+export interface ChainStart {
+  /** Which token is its first: 0 for the best. Others are the best. */
+  readonly rank: number;
+  /** Best is what this draws; null: the likeliest. */
+  readonly draw: BranchDraw | null;
+}
+
 /**
  * The tokens of chains, one level after the other, on the device: the next level reads them there,
- * and the host reads all levels at once. The first level's tokens are the likeliest one, the second
- * and so on, as `begin` says; all others are the likeliest.
+ * and the host reads all levels at once. The first level's tokens are the best one, the second and
+ * so on, as `begin` says; all others are the best. That is the likeliest, or of a sequence that is
+ * sampled what wins the race of the likeliest ones with the noise that the model samples with.
  */
 export class TokenChain {
   /** [L * stride] i32: level l has the tokens l * stride up to l * stride + R. */
@@ -25,13 +37,19 @@ export class TokenChain {
   readonly #device: Device;
   readonly #options: TokenChainOptions;
   readonly #scratch: Scratch;
+  readonly #draws: DraftDraws;
+  /** Of a row's likeliest tokens, those that race. */
+  readonly #raced: number;
   /** Tokens that the first level chooses among. */
   #choices = 1;
+  #isDrawn = false;
 
   /** Throws OUT_OF_MEMORY. */
   constructor(device: Device, options: TokenChainOptions) {
-    const { rowsMax: rows, widthMax, lengthMax } = options;
+    const { rowsMax: rows, widthMax, lengthMax, vocabularySize } = options;
     this.#device = device;
+    this.#draws = new DraftDraws(device, rows);
+    this.#raced = Math.max(widthMax, racedTokens(1, vocabularySize));
     this.#options = options;
     this.stride = levelStride(rows);
     this.tokens = device.allocate("i32", [lengthMax * this.stride]);
@@ -44,8 +62,10 @@ export class TokenChain {
     );
     this.#scratch = {
       ...{ given: i32(rows), chosen: f32(rows), ranks: i32(rows) },
-      ...{ topTokens: i32(rows, widthMax), topLogprobs: f32(rows, widthMax) },
+      ...{ topTokens: i32(rows, this.#raced), topLogprobs: f32(rows, this.#raced) },
       ...{ first: i32(rows), all, drafted: i32(rows) },
+      ...{ winners: i32(rows * widthMax), parents: i32(rows * widthMax) },
+      scores: f32(rows * widthMax),
     };
   }
 
@@ -55,17 +75,23 @@ export class TokenChain {
     return this.#device.rows(this.tokens, start, start + count);
   }
 
-  /** Begins chains. `ranks`: of the first token of each, 0 for the likeliest. */
-  begin(ranks: readonly number[]): void {
+  /** Begins chains. */
+  begin(starts: readonly ChainStart[]): void {
     const { widthMax, rowsMax } = this.#options;
-    this.#choices = 1 + Math.max(...ranks);
+    this.#choices = 1 + Math.max(...starts.map(({ rank }) => rank));
     assert(
-      this.#choices <= widthMax && ranks.length <= rowsMax,
-      `Cannot draft ${ranks.length} chains, ${this.#choices} behind a token: ${rowsMax} of ` +
+      this.#choices <= widthMax && starts.length <= rowsMax,
+      `Cannot draft ${starts.length} chains, ${this.#choices} behind a token: ${rowsMax} of ` +
         `${widthMax} fit`,
     );
-    const sources = ranks.map((rank, row) => row * this.#choices + rank);
+    const sources = starts.map(({ rank }, row) => row * this.#choices + rank);
     this.#device.write(this.#scratch.first, Int32Array.from(sources));
+    this.#isDrawn = this.#draws.write(starts.map(({ draw }) => draw));
+  }
+
+  /** What `choose` enqueues depends on, beside its arguments: part of the key of a replay. */
+  get kind(): string {
+    return `${this.#choices} ${this.#isDrawn}`;
   }
 
   /** Enqueues the choice of a level's tokens. `logits`: [count, draft vocabulary] f32. */
@@ -75,6 +101,10 @@ export class TokenChain {
       level < lengthMax && count <= rowsMax,
       `Cannot draft ${count} tokens of level ${level}: ${rowsMax} of ${lengthMax} fit`,
     );
+    if (this.#isDrawn) {
+      this.#race(level, count, logits);
+      return;
+    }
     const { given, chosen, ranks, topTokens, topLogprobs, first, all, drafted } = this.#scratch;
     const device = this.#device;
     const topCount = level === 0 ? this.#choices : 1;
@@ -84,6 +114,25 @@ export class TokenChain {
     const own = { sampled: topTokens, sources: level === 0 ? first : all };
     device.takeTokens({ count, ids: tokenMap === null ? ids : drafted, ...own });
     if (tokenMap !== null) device.takeTokens({ count, ids, sampled: tokenMap, sources: drafted });
+  }
+
+  /** The same where sequences are sampled. */
+  #race(level: number, count: number, logits: DeviceTensor): void {
+    const { given, chosen, ranks, topTokens, topLogprobs, first, all } = this.#scratch;
+    const { winners, parents, scores } = this.#scratch;
+    const { tokenMap = null } = this.#options;
+    const device = this.#device;
+    const scored = { tokens: given, chosen, ranks, topTokens, topLogprobs };
+    device.logprobs({ count, logits, topCount: this.#raced, ...scored });
+    const rows = { topTokens: device.rows(topTokens, 0, count), before: 1 };
+    const raced = { ...rows, topLogprobs: device.rows(topLogprobs, 0, count) };
+    const mapped = tokenMap === null ? {} : { tokenMap };
+    this.#draws.race({ count, ...raced, ...mapped, ahead: level });
+    const width = level === 0 ? this.#choices : 1;
+    const chosenOnes = { tokens: winners, parents, outScores: scores };
+    device.selectBeams({ count, width, ...raced, ...mapped, ...chosenOnes });
+    const sources = level === 0 ? first : all;
+    device.takeTokens({ count, ids: this.level(level, count), sampled: winners, sources });
   }
 
   /** Chains of all levels so far: the first `lengths[row]` tokens of each. */
@@ -105,7 +154,7 @@ export class TokenChain {
   }
 }
 
-/** [R] each, and of the likeliest tokens [R, W]. */
+/** [R] each, and of the likeliest tokens [R, raced]. */
 interface Scratch {
   /** The op also scores one given token a row, which is unused. */
   readonly given: DeviceTensor;
@@ -118,4 +167,8 @@ interface Scratch {
   readonly all: DeviceTensor;
   /** Tokens of the draft vocabulary. */
   readonly drafted: DeviceTensor;
+  /** [R * W]: of races, the best of each row. */
+  readonly winners: DeviceTensor;
+  readonly parents: DeviceTensor;
+  readonly scores: DeviceTensor;
 }

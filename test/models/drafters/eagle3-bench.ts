@@ -170,7 +170,7 @@ export class Eagle3Bench {
       copies.push(0, 15);
     }
     this.#device.copyBlocks(this.#cache, Int32Array.from(copies));
-    const context = { row, root, position, length, rank, table };
+    const context = { row, root, position, length, rank, draw: null, table };
     const [chain] = await this.#network.chains([context], this.#cache).take();
     return [...(chain ?? [])];
   }
