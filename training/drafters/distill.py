@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,10 @@ LEVEL_DECAY = 0.9
 CE_SHARE = 0.1
 MASS_MIN = 0.05
 """Positions where the model gives the draft vocabulary less than this do not count."""
+FORWARD_PLACES = {"cuda": 32768, "cpu": 2048}
+"""Places of the model's own forward passes, padded: on a CPU, what caches hold."""
+CLOSING_S = 3
+"""Kept of the time for the last measurement and the export."""
 
 Row = tuple[list[int], int]
 """Ids of an output behind its prompt, and the length of the prompt."""
@@ -73,52 +77,99 @@ def draft_vocabulary(rows: list[Row], size: int, vocabulary: int) -> np.ndarray:
     return np.array(sorted(ranked[:size]), dtype=np.int64)
 
 
+def groups(lengths: np.ndarray, places: int) -> Iterator[tuple[int, int]]:
+    """Ranges of outputs that are padded to about `places` together, as they follow each other."""
+    first, width = 0, 0
+    for end, length in enumerate(lengths.tolist()):
+        width = max(width, length)
+        if end > first and width * (end + 1 - first) > places:
+            yield first, end
+            first, width = end, length
+    if first < len(lengths):
+        yield first, len(lengths)
+
+
 class States:
     """Hidden states of the model behind every token of some outputs, made once, with what its whole
     vocabulary is needed for: the likeliest next token, and the logarithm of the softmax's sum.
 
     hidden [N, H] bf16, ids, best, normalizer and ends [N]; anchors [A]: places whose next token is
-    a root, that of the last prompt token first; ends: the last place of each one's output.
+    a root, that of the last prompt token first; ends: the last place of each one's output. With
+    `taps`, inputs [N, L * H] bf16: what those layers of the model read.
+
+    firsts, roots and lengths are of the outputs, shortest first, on the host: the place of the
+    first kept token, and from there on how many tokens stand before the first root, and all. What
+    stands before the last prompt token is kept for taps alone.
     """
 
-    def __init__(self, model: Pocket, rows: list[Row], device: torch.device, levels: int):
-        hidden, best, normalizer, ids, anchors, ends = [], [], [], [], [], []
-        table = model.model.embed_tokens.weight
-        start = 0
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))
-        with torch.inference_mode():
-            for first in range(0, len(order), 16):
-                batch = [rows[row] for row in order[first : first + 16]]
-                width = max(len(tokens) for tokens, _ in batch)
-                padded = torch.zeros(len(batch), width, dtype=torch.long)
-                for place, (tokens, _) in enumerate(batch):
-                    padded[place, : len(tokens)] = torch.tensor(tokens)
-                states = model.hidden(padded.to(device))
-                for place, (tokens, prompt) in enumerate(batch):
-                    # What stands before the last prompt token is never asked for.
-                    skipped = max(0, prompt - 1)
-                    kept = states[place, skipped : len(tokens)]
-                    logits = kept @ table.T
-                    best.append(logits.argmax(-1))
-                    normalizer.append(logits.logsumexp(-1))
-                    hidden.append(kept.to(torch.bfloat16))
-                    ids += tokens[skipped:]
-                    last = start + len(kept) - 1
-                    anchors += range(start, last - 1)
-                    ends += [last] * len(kept)
-                    start += len(kept)
+    def __init__(
+        self,
+        model: Pocket,
+        rows: list[Row],
+        device: torch.device,
+        levels: int,
+        taps: Sequence[int] = (),
+    ):
+        rows = sorted(rows, key=lambda row: len(row[0]))
+        prompts = np.array([max(1, prompt) for _, prompt in rows])
+        whole = np.array([len(tokens) for tokens, _ in rows])
+        skipped = np.zeros_like(prompts) if taps else prompts - 1
+        self.roots, self.lengths = prompts - skipped, whole - skipped
+        ends = self.lengths.cumsum() - 1
+        self.firsts = ends + 1 - self.lengths
+        self._place(ends, [tokens[skip:] for (tokens, _), skip in zip(rows, skipped)], device, levels)
+        size, count = model.config.hidden_size, len(self.ids)
         # Levels behind an output's end are masked; their places must exist.
-        pad = torch.zeros(levels, dtype=torch.long, device=device)
-        self.hidden = torch.cat([*hidden, torch.zeros_like(hidden[-1][:1]).expand(levels, -1)])
-        self.best = torch.cat([*best, pad])
-        self.normalizer = torch.cat([*normalizer, pad.float()])
-        self.ids = torch.cat([torch.tensor(ids, device=device), pad])
-        self.ends = torch.cat([torch.tensor(ends, device=device), pad])
-        self.anchors = torch.tensor(anchors, device=device)
+        self.hidden = torch.zeros(count, size, dtype=torch.bfloat16, device=device)
+        self.inputs = self.hidden.new_zeros(count, len(taps) * size)
+        self.best = torch.zeros(count, dtype=torch.long, device=device)
+        self.normalizer = torch.zeros(count, device=device)
+        for first, end in groups(whole, FORWARD_PLACES[device.type]):
+            columns = np.arange(whole[first:end].max())
+            padded = np.zeros((end - first, len(columns)), dtype=np.int64)
+            for place, (tokens, _) in enumerate(rows[first:end]):
+                padded[place, : len(tokens)] = tokens
+            kept = (columns >= skipped[first:end, None]) & (columns < whole[first:end, None])
+            places = slice(int(self.firsts[first]), int(ends[end - 1]) + 1)
+            self._fill(model, torch.from_numpy(padded), torch.from_numpy(kept), places, taps)
+
+    def _place(
+        self, ends: np.ndarray, tokens: list[list[int]], device: torch.device, levels: int
+    ) -> None:
+        """What the host knows of all places."""
+        pad = np.zeros(levels, dtype=np.int64)
+        ids = np.concatenate([*(np.array(some, dtype=np.int64) for some in tokens), pad])
+        spread = np.repeat(ends, self.lengths)
+        places = np.arange(len(spread))
+        rooted = places >= np.repeat(self.firsts + self.roots - 1, self.lengths)
+        anchors = places[rooted & (places < spread - 1)]
+        self.ids = torch.from_numpy(ids).to(device)
+        self.ends = torch.from_numpy(np.concatenate([spread, pad])).to(device)
+        self.anchors = torch.from_numpy(anchors).to(device)
+
+    @torch.inference_mode()
+    def _fill(
+        self, model: Pocket, padded: Tensor, kept: Tensor, places: slice, taps: Sequence[int]
+    ) -> None:
+        """What the model says behind the `kept` ones of some outputs' tokens, [B, T]."""
+        device = self.hidden.device
+        kept = kept.to(device)
+        inputs: list[Tensor] = []
+        hidden = model.hidden(padded.to(device), inputs)[kept]
+        logits = hidden @ model.model.embed_tokens.weight.T
+        self.best[places] = logits.argmax(-1)
+        self.normalizer[places] = logits.logsumexp(-1)
+        self.hidden[places] = hidden.to(torch.bfloat16)
+        if taps:
+            self.inputs[places] = torch.cat([inputs[tap][kept] for tap in taps], dim=-1).bfloat16()
 
     def draw(self, count: int) -> Tensor:
         """Random anchors."""
         return self.anchors[torch.randint(len(self.anchors), (count,), device=self.anchors.device)]
+
+    def shown(self) -> Tensor:
+        """The anchors that held-out agreement is measured at."""
+        return self.anchors[:16384]
 
 
 @dataclass
@@ -165,7 +216,7 @@ def agreement_of(logits: Tensor, teacher: Teacher, chosen: Tensor) -> Tensor:
 
 
 Losses = Callable[[States, Tensor], tuple[Tensor, list[Tensor]]]
-"""The loss at some anchors, and the agreement of each level."""
+"""The loss at what `States.draw` or `shown` gave, and the agreement of each level."""
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -202,18 +253,22 @@ class Prepared:
     started: float
 
 
-def prepare(arguments: argparse.Namespace, levels: int) -> Prepared:
+def prepare(
+    arguments: argparse.Namespace, levels: int, read: Callable[..., States] = States
+) -> Prepared:
     started = time.time()
     torch.manual_seed(1)
     if arguments.threads > 0:
         torch.set_num_threads(arguments.threads)
+    # TF32: nothing here needs more, and the model's own passes take a third of the time.
+    torch.set_float32_matmul_precision("high")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = load_model(arguments.model, device)
     embeddings = model.model.embed_tokens.weight.detach()
     rows = read_rows(arguments.outputs, arguments.distinct_min)
     chosen = draft_vocabulary(rows, arguments.draft_vocabulary, embeddings.shape[0])
-    states = States(model, rows, device, levels)
-    held_out = States(model, read_rows(arguments.held_out, arguments.distinct_min), device, levels)
+    states = read(model, rows, device, levels)
+    held_out = read(model, read_rows(arguments.held_out, arguments.distinct_min), device, levels)
     places = f"{len(states.anchors):,} places, {len(held_out.anchors):,} held out"
     print(f"{places}, {time.time() - started:.0f} s", flush=True)
     head = torch.from_numpy(chosen).to(device)
@@ -237,8 +292,8 @@ def fit(
         most, best, first = saved["most"], saved["best"], saved["step"]
         trained = saved["seconds"]
     began = time.time() - trained
-    budget = arguments.deadline_s - (time.time() - prepared.started)
-    shown = prepared.held_out.anchors[:16384]
+    budget = arguments.deadline_s - CLOSING_S - (time.time() - prepared.started)
+    shown = prepared.held_out.shown()
     for step in range(first, arguments.steps + 1):
         # The rate follows whatever ends first, the steps or the time.
         progress = max(step / arguments.steps, (time.time() - began) / budget)

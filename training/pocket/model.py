@@ -125,12 +125,14 @@ class Pocket(nn.Module):
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
 
-    def hidden(self, ids: Tensor) -> Tensor:
-        """Final normed hidden states, [B, T, C]."""
+    def hidden(self, ids: Tensor, inputs: list[Tensor] | None = None) -> Tensor:
+        """Final normed hidden states, [B, T, C]; `inputs` receives what each layer reads."""
         x = self.model.embed_tokens(ids)
         cos, sin = rope_tables(self.config, ids.shape[1], ids.device)
         cos, sin = cos.to(x.dtype), sin.to(x.dtype)
         for layer in self.model.layers:
+            if inputs is not None:
+                inputs.append(x)
             x = layer(x, cos, sin)
         return self.model.norm(x)
 
