@@ -11,6 +11,7 @@ let drafting: LLM;
 /** Draft by its networks. */
 let redrafter: LLM;
 let medusa: LLM;
+let eagle3: LLM;
 
 function load(speculative: LoadOptions["speculative"]): Promise<LLM> {
   return LLM.load("models/pocket", {
@@ -25,6 +26,7 @@ beforeAll(async () => {
   drafting = await load({ kind: "lookup" });
   redrafter = await load({ kind: "redrafter", lengthMax: 4, width: 4 });
   medusa = await load({ kind: "medusa", lengthMax: 4, width: 4 });
+  eagle3 = await load({ kind: "eagle3", lengthMax: 4, width: 4 });
 });
 
 afterAll(async () => {
@@ -32,6 +34,7 @@ afterAll(async () => {
   await drafting.close();
   await redrafter.close();
   await medusa.close();
+  await eagle3.close();
 });
 
 async function outputOf(llm: LLM, prompt: string, options: GenerateOptions) {
@@ -155,6 +158,7 @@ describe("[SP4] a prediction", () => {
 describe.each([
   ["redrafter", () => redrafter],
   ["medusa", () => medusa],
+  ["eagle3", () => eagle3],
 ] as const)("[SP9] the bundled model's own %s", (kind, network) => {
   const story = "A hash table stores pairs of keys and values. To find a value,";
 
@@ -203,6 +207,20 @@ describe.each([
     const all = shapes.map((speculative) => outputOf(network(), story, { speculative }));
     for (const found of await Promise.all(all)) expect(found).toEqual([whole]);
   });
+});
+
+test("[SP16] the bundled model's EAGLE-3 is right of most tokens of a chat", async () => {
+  const chat =
+    "<|im_start|>user\nExtract the following fields as JSON: name, year.\nThe Orlen bridge is of " +
+    "1931.<|im_end|>\n<|im_start|>assistant\n";
+  const before = eagle3.stats();
+  const speculative = { width: 1 };
+  const [found] = await outputOf(eagle3, chat, { speculative });
+  expect([found]).toEqual(await outputOf(plain, chat, {}));
+  const after = eagle3.stats();
+  const steps = after.steps - before.steps;
+  expect(found?.tokenIds.length).toBeGreaterThan(8);
+  expect(found?.tokenIds.length).toBeGreaterThan(2 * steps);
 });
 
 describe("a model without the drafter that is asked for", () => {

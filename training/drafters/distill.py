@@ -117,7 +117,8 @@ class States:
         self.roots, self.lengths = prompts - skipped, whole - skipped
         ends = self.lengths.cumsum() - 1
         self.firsts = ends + 1 - self.lengths
-        self._place(ends, [tokens[skip:] for (tokens, _), skip in zip(rows, skipped)], device, levels)
+        tokens = [ids[skip:] for (ids, _), skip in zip(rows, skipped)]
+        self._place(ends, tokens, device, levels)
         size, count = model.config.hidden_size, len(self.ids)
         # Levels behind an output's end are masked; their places must exist.
         self.hidden = torch.zeros(count, size, dtype=torch.bfloat16, device=device)
