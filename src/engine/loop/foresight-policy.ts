@@ -1,15 +1,22 @@
 import { sizeClass } from "#speculative";
 
-/** Steps with foresight, and without, that are measured before they are compared. */
-const FIRST_STEPS = 8;
+/**
+ * Steps that are measured before the two are compared. With foresight they are left out at first:
+ * it is not known yet what verifying costs, and how much is accepted. Then they are many, unless
+ * they are much slower.
+ */
+const FIRST = { plain: 8, leftOut: 8, least: 8, foresaw: 32, slower: 0.5 };
 /** A mean is that of about so many steps: contexts grow meanwhile. */
 const MEAN_STEPS = 32;
 /** A step counts for at most so many times what steps took so far: some are disturbed. */
 const DISTURBED = 3;
 /** Foresight pays where it gives more tokens a ms by this at least: less may be noise. */
 const GAIN_MIN = 1.02;
-/** The slower of the two is tried again for some steps, which may lose this share of all time. */
-const TRIES = { steps: 4, share: 0.01, every: 64 };
+/**
+ * The slower of the two is tried again for some steps, which may lose this share of all time. What
+ * is known of it weighs no more than so many steps then.
+ */
+const TRIES = { steps: 12, share: 0.01, every: 64, weight: 8 };
 
 /** A step of decoding sequences alone, some of them under a grammar. */
 export interface ForeseenStep {
@@ -34,6 +41,11 @@ class Speed {
     this.#ms += share * (usual - this.#ms);
   }
 
+  /** Lets the next steps count as if only so many had been measured. */
+  fade(weight: number): void {
+    this.steps = Math.min(this.steps, weight);
+  }
+
   get tokens(): number {
     return this.#tokens;
   }
@@ -47,11 +59,27 @@ class Speed {
 class Known {
   readonly foresaw = new Speed();
   readonly plain = new Speed();
+  /** First steps with foresight that are still to be left out. */
+  leftOut = FIRST.leftOut;
+  isKnown = false;
   /** Since the last try. */
   steps = 0;
   ms = 0;
-  /** Steps of the try that is under way. */
+  /** Steps left of the try that is under way, and whether it is with foresight. */
   tryLeft = 0;
+  tried = false;
+
+  /** What is to be measured before the two are compared; null: enough is known. */
+  missing(): boolean | null {
+    const { foresaw, plain } = this;
+    if (this.isKnown) return null;
+    if (plain.steps < FIRST.plain) return false;
+    if (foresaw.steps < FIRST.least) return true;
+    const isSlow = foresaw.perMs < FIRST.slower * plain.perMs;
+    if (!isSlow && foresaw.steps < FIRST.foresaw) return true;
+    this.isKnown = true;
+    return null;
+  }
 
   get pays(): boolean {
     return this.foresaw.perMs >= GAIN_MIN * this.plain.perMs;
@@ -80,25 +108,29 @@ export class ForesightPolicy {
     const known = this.#knownOf(sequences);
     known.steps++;
     known.ms += ms;
-    if (foresaw === this.#before) known[foresaw ? "foresaw" : "plain"].record(tokens, ms);
+    const isWhole = foresaw === this.#before;
     this.#before = foresaw;
+    if (foresaw && known.leftOut > 0) known.leftOut--;
+    else if (isWhole) known[foresaw ? "foresaw" : "plain"].record(tokens, ms);
   }
 
   /** Whether drafts are made behind the next step. To be called once per step. */
   decide(sequences: number): boolean {
     const known = this.#knownOf(sequences);
-    const { foresaw, plain, pays } = known;
-    if (foresaw.steps < FIRST_STEPS) return true;
-    if (plain.steps < FIRST_STEPS) return false;
+    const missing = known.missing();
+    if (missing !== null) return missing;
     if (known.tryLeft > 0) {
       known.tryLeft--;
-      return !pays;
+      return known.tried;
     }
+    const { pays } = known;
     if (known.steps < TRIES.every || known.tryMs > TRIES.share * known.ms) return pays;
     known.steps = 0;
     known.ms = 0;
     known.tryLeft = TRIES.steps - 1;
-    return !pays;
+    known.tried = !pays;
+    known[known.tried ? "foresaw" : "plain"].fade(TRIES.weight);
+    return known.tried;
   }
 
   #knownOf(sequences: number): Known {
