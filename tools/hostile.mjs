@@ -54,6 +54,7 @@ function print({ failures, codes, memory, pauses, ...counts }) {
     answers: answers.join(", "),
     "sent a second time": String(counts.sentAgain),
     "memory, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
+    "at most, each": `${memory.mostEach.join(" + ")} MiB, the server first`,
     "after 500 requests": `${memory.warm} MiB`,
     "longest pause": pauses === null ? "not measured" : pauseText(pauses),
     failures: String(failures.length),

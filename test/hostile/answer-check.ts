@@ -163,3 +163,16 @@ function hasControl(text: string): boolean {
 function bad(code: string, problem: string): Verdict {
   return { code, texts: null, problems: [problem] };
 }
+
+/** Refused as a stream, refused at once, by the same code; the same text where nothing is drawn. */
+export function wayDifference(one: BodyCase, first: Verdict, second: Verdict): string | null {
+  if (first.code !== second.code) return `${first.code} at once, ${second.code} as a stream`;
+  if (first.texts === null || second.texts === null || !isGreedy(one)) return null;
+  const [whole, streamed] = [first.texts, second.texts].map((texts) => JSON.stringify(texts));
+  return whole === streamed ? null : `${whole} at once, ${streamed} as a stream`;
+}
+
+function isGreedy({ body }: BodyCase): boolean {
+  const { temperature, tools } = JSON.parse(body);
+  return (temperature === 0 || Object.is(temperature, -0)) && tools === undefined;
+}

@@ -1,6 +1,6 @@
 /** Hostile cases against a server while ordinary streams run: what must hold, and what did not. */
 import { sized } from "../support/full.ts";
-import { checkAnswer, checkWire, type Verdict } from "./answer-check.ts";
+import { checkAnswer, checkWire, type Verdict, wayDifference } from "./answer-check.ts";
 import { bodyOf, endStalled, sendBody, sendBytes, sentAgain } from "./case-sender.ts";
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
 import { OrdinaryStreams } from "./ordinary-streams.ts";
@@ -58,6 +58,8 @@ export interface RunReport {
     readonly start: number;
     readonly warm: number;
     readonly most: number;
+    /** Of the server and of each process that it had started, when it was most. */
+    readonly mostEach: readonly number[];
     readonly end: number;
   };
   readonly seconds: number;
@@ -114,6 +116,7 @@ class HostileRun {
   readonly #suspects: Suspect[] = [];
   #pauses: PauseReport | null = null;
   #memory = { start: 0, warm: 0, most: 0, end: 0 };
+  #mostEach: readonly number[] = [];
 
   constructor(options: RunOptions) {
     this.#options = options;
@@ -135,7 +138,10 @@ class HostileRun {
       sentAgain,
       codes: this.#codes,
       pauses: this.#pauses,
-      memory: { start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },
+      memory: {
+        ...{ start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },
+        mostEach: this.#mostEach.map(mib),
+      },
       seconds: Math.round((performance.now() - startMs) / 100) / 10,
     };
   }
@@ -281,8 +287,12 @@ class HostileRun {
   }
 
   #noteMemory({ server, firstRequest }: Life): void {
-    const bytes = server.residentBytes();
-    this.#memory.most = Math.max(this.#memory.most, bytes);
+    const each = server.residentBytesEach();
+    const bytes = each.reduce((sum, one) => sum + one, 0);
+    if (bytes > this.#memory.most) {
+      this.#memory.most = bytes;
+      this.#mostEach = each;
+    }
     const requests = this.#requests - firstRequest;
     if (requests < WARM_REQUESTS || requests > 2 * WARM_REQUESTS) return;
     this.#memory.warm = Math.max(this.#memory.warm, bytes);
@@ -372,19 +382,6 @@ function median(values: readonly number[]): number {
 
 function describeCase(one: HostileCase): string {
   return one.kind === "wire" ? `${one.name} (bytes)` : `${one.name} ${one.path} ${one.fields}`;
-}
-
-/** Refused as a stream, refused at once, by the same code; the same text where nothing is drawn. */
-function wayDifference(one: BodyCase, first: Verdict, second: Verdict): string | null {
-  if (first.code !== second.code) return `${first.code} at once, ${second.code} as a stream`;
-  if (first.texts === null || second.texts === null || !isGreedy(one)) return null;
-  const [whole, streamed] = [first.texts, second.texts].map((texts) => JSON.stringify(texts));
-  return whole === streamed ? null : `${whole} at once, ${streamed} as a stream`;
-}
-
-function isGreedy({ body }: BodyCase): boolean {
-  const { temperature, tools } = JSON.parse(body);
-  return (temperature === 0 || Object.is(temperature, -0)) && tools === undefined;
 }
 
 /** Lines are JSON or begin with our name: nothing that a client sent makes a line of its own. */

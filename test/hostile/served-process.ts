@@ -84,13 +84,18 @@ export class ServedProcess {
 
   /** Memory of the process and of those that it started; 0 where the system does not tell. */
   residentBytes(): number {
+    return this.residentBytesEach().reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  /** Memory of the process, then of each that it started. */
+  residentBytesEach(): number[] {
     const parents = processParents();
     const { pid } = this.#child;
-    if (pid === undefined) return 0;
+    if (pid === undefined) return [];
     const family = [pid];
     // Children are appended while the loop runs.
     for (const parent of family) family.push(...(parents.get(parent) ?? []));
-    return family.reduce((sum, one) => sum + residentBytesOf(one), 0);
+    return family.map(residentBytesOf);
   }
 
   /**
