@@ -9,15 +9,7 @@
 // which are assumptions about a trained drafter, not measurements: for a ReDrafter what the paper
 // has for its widths (arXiv 2403.09919: 2.35 for one beam, 2.50 for two, 2.73 for four, 3.09 for
 // more), for an EAGLE-3 3.5, or `--tokens`.
-import {
-  closeSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
@@ -26,6 +18,7 @@ import { LLM } from "../../dist/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
 import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
 
 await requireBuild();
@@ -72,88 +65,6 @@ function scripted({ width, length }) {
     else high = middle;
   }
   return sumOf(low, length);
-}
-
-/** Tensors and config.json of a ReDrafter of the model's shape. */
-function redrafterOf({ hidden_size: hidden, vocab_size: vocabulary }, drafted) {
-  const exit = 2 * hidden;
-  const tensors = [
-    ["rnn_w.weight", [hidden, hidden]],
-    ["rnn_u.weight", [hidden, hidden]],
-    ["rnn_u.bias", [hidden]],
-    ...Array.from({ length: flags.blocks }, (_, block) => [
-      [`lm_head.${block}.linear.weight`, [exit, exit]],
-      [`lm_head.${block}.linear.bias`, [exit]],
-    ]).flat(),
-    [`lm_head.${flags.blocks}.weight`, [drafted, exit]],
-  ];
-  const settings = {
-    model_type: "recurrent_drafting_drafter",
-    ...{ vocab_size: vocabulary, hidden_size: hidden, exit_dim: exit },
-    ...{ num_draft_layers: flags.blocks, rnn: true, draft_vocab_size: drafted },
-  };
-  return { tensors, settings };
-}
-
-/** The same of an EAGLE-3 that has the model's embeddings: one layer of the model's shape. */
-function eagle3Of(config, drafted) {
-  const { hidden_size: hidden, intermediate_size: inner, num_attention_heads: heads } = config;
-  const { head_dim: headDim = hidden / heads, num_key_value_heads: kvHeads = heads } = config;
-  const layer = "midlayer.";
-  const tensors = [
-    ["fc.weight", [hidden, 3 * hidden]],
-    ...["hidden_norm", "input_layernorm", "post_attention_layernorm"].map((name) => [
-      `${layer}${name}.weight`,
-      [hidden],
-    ]),
-    [`${layer}self_attn.q_proj.weight`, [heads * headDim, 2 * hidden]],
-    [`${layer}self_attn.k_proj.weight`, [kvHeads * headDim, 2 * hidden]],
-    [`${layer}self_attn.v_proj.weight`, [kvHeads * headDim, 2 * hidden]],
-    [`${layer}self_attn.o_proj.weight`, [hidden, heads * headDim]],
-    [`${layer}mlp.gate_proj.weight`, [inner, hidden]],
-    [`${layer}mlp.up_proj.weight`, [inner, hidden]],
-    [`${layer}mlp.down_proj.weight`, [hidden, inner]],
-    ["norm.weight", [hidden]],
-    ["lm_head.weight", [drafted, hidden]],
-  ];
-  const settings = { ...config, num_hidden_layers: 1, draft_vocab_size: drafted };
-  return { tensors, settings };
-}
-
-/** A drafter of the model's shape in bf16, the same few values over and over. */
-function writeDrafter(folder) {
-  const config = JSON.parse(readFileSync(join(flags.model, "config.json"), "utf8"));
-  const drafted = Math.min(flags["draft-vocabulary"], config.vocab_size);
-  const made = flags.kind === "eagle3" ? eagle3Of : redrafterOf;
-  const { tensors, settings } = made(config, drafted);
-  const header = {};
-  let end = 0;
-  for (const [name, shape] of tensors) {
-    const bytes = 2 * shape.reduce((product, extent) => product * extent, 1);
-    header[name] = { dtype: "BF16", shape, data_offsets: [end, end + bytes] };
-    end += bytes;
-  }
-  header.d2t = { dtype: "I64", shape: [drafted], data_offsets: [end, end + 8 * drafted] };
-  const text = Buffer.from(JSON.stringify(header));
-  const padded = Buffer.concat([text, Buffer.alloc(-text.length & 7, " ")]);
-  const file = openSync(join(folder, "model.safetensors"), "w");
-  const size = Buffer.alloc(8);
-  size.writeBigUInt64LE(BigInt(padded.length));
-  writeSync(file, size);
-  writeSync(file, padded);
-  // bf16 between -1/64 and 1/64, of a fixed seed.
-  const piece = new Uint16Array(1 << 20);
-  let state = 1;
-  for (let at = 0; at < piece.length; at++) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    piece[at] = ((state >>> 31) << 15) | 0x3c00 | ((state >>> 20) & 0x7f);
-  }
-  for (let left = end; left > 0; left -= piece.byteLength) {
-    writeSync(file, new Uint8Array(piece.buffer, 0, Math.min(left, piece.byteLength)));
-  }
-  writeSync(file, Buffer.alloc(8 * drafted));
-  closeSync(file);
-  writeFileSync(join(folder, "config.json"), JSON.stringify(settings));
 }
 
 const nodesMax = Math.max(...shapes.map(({ width, length }) => width * length));
@@ -209,7 +120,7 @@ for (const batch of flags.batches) plainOf.set(batch, (await stepMs(plain, batch
 await plain.close();
 
 const folder = mkdtempSync(join(tmpdir(), "perigee-drafter-"));
-writeDrafter(folder);
+writeRandomDrafter(folder, { ...flags, draftVocabulary: flags["draft-vocabulary"] });
 const llm = await load({
   ...{ kind: flags.kind, model: folder, adaptive: false },
   width: Math.max(...shapes.map(({ width }) => width)),

@@ -39,6 +39,27 @@ export interface TakeTokensInput {
   readonly sources: DeviceTensor;
 }
 
+export interface AcceptChainsInput {
+  /** C. */
+  readonly count: number;
+  /** [T] i32: the tokens that a step computed, drafted ones among them. */
+  readonly ids: DeviceTensor;
+  /** [R] i32: what it sampled. */
+  readonly sampled: DeviceTensor;
+  /** [C] i32: where the drafted tokens of each chain begin in `ids`. */
+  readonly firstIds: DeviceTensor;
+  /** [C] i32: the element of `sampled` in the place of its first drafted token. */
+  readonly firstSampled: DeviceTensor;
+  /** [C] i32: drafted tokens of each; 0: there are none, and `ids` is not read. */
+  readonly drafted: DeviceTensor;
+  /** [C] i32, out: what was sampled behind the last accepted token. */
+  readonly roots: DeviceTensor;
+  /** P. */
+  readonly placeRows: number;
+  /** [P, C] i32, in and out: numbers that each accepted token raises by one. */
+  readonly places: DeviceTensor;
+}
+
 export interface SpreadRowsInput {
   /** S. */
   readonly count: number;
@@ -315,6 +336,12 @@ export interface LogprobsInput {
 export interface DeviceOps {
   /** ids[t] = sampled[sources[t]] where sources[t] >= 0. */
   takeTokens(input: TakeTokensInput): void;
+  /**
+   * Accepts of each chain the first drafted tokens that are what was sampled in their place:
+   * a = leading i where ids[firstIds[c] + i] = sampled[firstSampled[c] + i]; then
+   * roots[c] = sampled[firstSampled[c] + a], places[p, c] += a.
+   */
+  acceptChains(input: AcceptChainsInput): void;
   /** The first elements of out[s] become values[starts[s]] to values[starts[s + 1] - 1]. */
   spreadRows(input: SpreadRowsInput): void;
   /** out[t] = scale * table[ids[t] + offset]. */

@@ -1,4 +1,4 @@
-import { assert } from "#base";
+import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor, KvPool } from "#devices";
 import {
   allocateDecoderBuffers,
@@ -196,6 +196,31 @@ export class Decoder {
   }
 
   /**
+   * [count, E] f32: the same of rows whose numbers the device has, as `keptRow` gives them: [count
+   * and more] i32. Valid until the next call of either.
+   */
+  hiddenAt(rows: DeviceTensor, count: number): DeviceTensor {
+    const { x, kept, hidden, gathered } = this.#buffers;
+    this.#checkRows(count);
+    const from = this.#wanted === null ? x : kept.x;
+    this.#device.gatherRows({ count, out: gathered, x: from, indices: rows });
+    this.#device.norm({ count, out: hidden, x: gathered, ...this.#weights.finalNorm });
+    return this.#device.rows(hidden, 0, count);
+  }
+
+  /** Where a wanted row of the staged step is among those that are kept of it. */
+  keptRow(row: number): number {
+    const wanted = this.#wanted;
+    return wanted === null ? row : intAt(placesOf(Int32Array.of(row), wanted), 0);
+  }
+
+  /** [T] i32: the staged step's tokens, once it runs those that the device alone has, too. */
+  get tokenIds(): DeviceTensor {
+    assert(this.#staged !== null, "Cannot read a step's tokens: none is staged");
+    return this.#staged.tokenIds;
+  }
+
+  /**
    * [R, V] f32: logits of the rows `rowIndices`, which must be wanted. Valid until the next
    * `logits` or `forward`.
    */
@@ -279,14 +304,18 @@ export class Decoder {
     if (cap !== null) this.#device.softcap({ count, x: logits, cap });
   }
 
-  /** The final norm of the step's rows `rowIndices`. */
-  #gatherNormed(rowIndices: Int32Array, out: Activation | DeviceTensor): void {
-    const { x, kept, rowIndices: indices, gathered } = this.#buffers;
-    const count = rowIndices.length;
+  #checkRows(count: number): void {
     assert(
       count > 0 && count <= this.#limits.logitRowsMax,
       `Cannot read ${count} rows: at most ${this.#limits.logitRowsMax} fit`,
     );
+  }
+
+  /** The final norm of the step's rows `rowIndices`. */
+  #gatherNormed(rowIndices: Int32Array, out: Activation | DeviceTensor): void {
+    const { x, kept, rowIndices: indices, gathered } = this.#buffers;
+    const count = rowIndices.length;
+    this.#checkRows(count);
     const { finalNorm } = this.#weights;
     const wanted = this.#wanted;
     if (wanted !== null && areEqual(wanted, rowIndices)) {

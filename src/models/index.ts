@@ -54,6 +54,7 @@ export {
   type BranchShape,
   type BranchWish,
   chainElementsMax,
+  type DeviceRoots,
   type DraftNetwork,
   type DraftNetworkLimits,
 } from "./drafters/draft-network.ts";
@@ -89,7 +90,7 @@ export {
   loadReDrafterWeights,
   type ReDrafterWeights,
 } from "./drafters/redrafter-weights.ts";
-export type { StartedChains } from "./drafters/started-chains.ts";
+export { levelStride, type StartedChains } from "./drafters/started-chains.ts";
 export { Encoder, type EncoderInput, type EncoderLimits, type EncoderOptions } from "./encoder.ts";
 export type { EncoderSpec } from "./encoder-spec.ts";
 export { type EncoderWeights, loadEncoderWeights } from "./encoder-weights.ts";

@@ -35,6 +35,24 @@ export interface DraftSeed {
   readonly sampling: DraftSampling | null;
 }
 
+/**
+ * One sequence in a step whose samples the host has not read: what the next draft of it begins from
+ * once it is known how much of the last one is accepted. Plain data.
+ */
+export interface AheadSeed {
+  /** The step's row of the token before the draft that the step verifies. */
+  readonly row: number;
+  /** What was sampled from it: a row of the step's samples. */
+  readonly sampled: number;
+  /** Tokens of that draft, a chain: they are the next rows of both. 0: there is none. */
+  readonly drafted: number;
+  /** Position of the token before it. */
+  readonly position: number;
+  /** As in `DraftSeed`. */
+  readonly shape: DraftShape;
+  readonly sampling: DraftSampling | null;
+}
+
 /** Chains that are being drafted. */
 export interface LateChains {
   /** Where a seed's drafted token, from 0 on, is among the last sampled tokens of the device. */
@@ -61,4 +79,9 @@ export interface Drafter {
    * Those of one call are to be taken before the next one.
    */
   chains?(seeds: readonly DraftSeed[]): LateChains | null;
+  /**
+   * The same before the host knows what was sampled: the device accepts, and drafts behind what it
+   * accepted. Called in the place of `draft` and `chains`, for a step with its sampling enqueued.
+   */
+  ahead?(seeds: readonly AheadSeed[]): LateChains | null;
 }

@@ -130,6 +130,7 @@ export function speculationContract(contract: SpeculationContract): void {
     });
     const networks = writeDraftersFor(fixture, folder);
     const mixed = { ...networks[0], mixed: true };
+    const chains = { ...networks[0], width: 1 };
     const modelPath = withTokenizer(fixture, folder);
     // Each text twice, so that there is something to look up: what follows the first time is
     // rarely what the model says the second time.
@@ -178,6 +179,8 @@ export function speculationContract(contract: SpeculationContract): void {
         ...looked,
         ...networks.slice(0, contract.networks ?? sized(2, 4)),
         ...(isVaried ? [mixed] : []),
+        // Chains that the device begins alone.
+        ...(options.overlapSteps === true ? [chains] : []),
       ]) {
         const drafted = await withModel(
           { ...(await of(speculative)), speculative },
@@ -406,10 +409,11 @@ async function foresee(
  * share this process.
  */
 function letNetworksForesee(): () => void {
-  const { draft: rowDraft, chains: rowChains } = RowDrafter.prototype;
+  const { draft: rowDraft, chains: rowChains, ahead: rowAhead } = RowDrafter.prototype;
   const { draft: kvDraft, chains: kvChains } = KvDrafter.prototype;
   // In a third of the steps the next one begins before the host knows what was drafted.
-  const isLate = ([seed]: readonly DraftSeed[]) => (seed?.position ?? 0) % 3 === 0;
+  const isLate = ([seed]: readonly Pick<DraftSeed, "position">[]) =>
+    (seed?.position ?? 0) % 3 === 0;
   RowDrafter.prototype.draft = function draft(seeds) {
     return foresee(rowDraft.call(this, seeds), seeds);
   };
@@ -419,12 +423,16 @@ function letNetworksForesee(): () => void {
   RowDrafter.prototype.chains = function chains(seeds) {
     return isLate(seeds) ? rowChains.call(this, seeds) : null;
   };
+  RowDrafter.prototype.ahead = function ahead(seeds) {
+    return isLate(seeds) ? rowAhead.call(this, seeds) : null;
+  };
   KvDrafter.prototype.chains = function chains(seeds) {
     return isLate(seeds) ? kvChains.call(this, seeds) : null;
   };
   return () => {
     RowDrafter.prototype.draft = rowDraft;
     RowDrafter.prototype.chains = rowChains;
+    RowDrafter.prototype.ahead = rowAhead;
     KvDrafter.prototype.draft = kvDraft;
     KvDrafter.prototype.chains = kvChains;
     outputsSeen.length = 0;

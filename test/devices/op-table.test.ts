@@ -13,6 +13,7 @@ const record = (op: string): Record => {
 };
 const table: OpTable<Call[]> = {
   takeTokens: record("takeTokens"),
+  acceptChains: record("acceptChains"),
   spreadRows: record("spreadRows"),
   embed: record("embed"),
   norm: record("norm"),

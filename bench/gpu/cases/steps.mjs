@@ -12,6 +12,30 @@ async function takeCase(pair, count) {
   return [await pair.compare(ids)];
 }
 
+async function acceptCase(pair, lengths) {
+  const random = new RandomNumbers(lengths.length);
+  const [ids, sampled, firstIds, firstSampled] = [[], [], [], []];
+  for (const length of lengths) {
+    ids.push(9);
+    firstIds.push(ids.length);
+    firstSampled.push(sampled.length);
+    for (let place = 0; place < length; place++) ids.push(random.below(4) === 0 ? 1 : 2);
+    for (let place = 0; place <= length; place++) sampled.push(2);
+  }
+  const count = lengths.length;
+  const roots = pair.i32(new Array(count).fill(-1));
+  const places = pair.i32(Array.from({ length: 2 * count }, (_, at) => at));
+  const given = [ids, sampled, firstIds, firstSampled, lengths].map((values) => pair.i32(values));
+  pair.run((device, pick) => {
+    const [tokens, drawn, idStarts, drawnStarts, drafted] = given.map(pick);
+    device.acceptChains({
+      ...{ count, ids: tokens, sampled: drawn, firstIds: idStarts, firstSampled: drawnStarts },
+      ...{ drafted, roots: pick(roots), placeRows: 2, places: pick(places) },
+    });
+  });
+  return [await pair.compare(roots), await pair.compare(places)];
+}
+
 async function spreadCase(pair, lengths, columns) {
   const starts = [0];
   for (const length of lengths) starts.push(starts.at(-1) + length);
@@ -70,6 +94,10 @@ async function replayCase(pair) {
 export function* cases() {
   for (const count of [1, 5, 700]) {
     yield { op: "takeTokens", name: `${count}`, run: (pair) => takeCase(pair, count) };
+  }
+  for (const lengths of [[0], [4, 0, 1, 7, 3], Array.from({ length: 700 }, (_, at) => at % 9)]) {
+    const name = `${lengths.length} chains`;
+    yield { op: "acceptChains", name, run: (pair) => acceptCase(pair, lengths) };
   }
   const tables = [
     [[1], 1],

@@ -1,5 +1,6 @@
 import { type OpsClass, opsClass } from "../op-table.ts";
 import type { CpuContext } from "./context.ts";
+import { acceptChains } from "./ops/accept-chains.ts";
 import { activate } from "./ops/activate.ts";
 import { add } from "./ops/add.ts";
 import { adjustLogits } from "./ops/adjust-logits.ts";
@@ -27,6 +28,7 @@ import { takeTokens } from "./ops/take-tokens.ts";
 /** The ops, one file each: ops/<op>.ts checks shapes, native/cpu/<op>.cpp computes. */
 export const CpuOps: OpsClass<CpuContext> = opsClass({
   takeTokens,
+  acceptChains,
   spreadRows,
   embed,
   norm,

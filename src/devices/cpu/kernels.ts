@@ -3,6 +3,7 @@
  * the op's name. A kernel takes one pointer to its params struct (params.ts) and returns nothing.
  */
 export const KERNEL_NAMES = [
+  "accept_chains",
   "activate",
   "add",
   "adjust_logits",

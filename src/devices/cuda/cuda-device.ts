@@ -165,12 +165,12 @@ export class CudaDevice extends CudaOps implements Device {
 
   replay(key: string, enqueue: () => void): void {
     const { replays, marks, moves } = this.#session;
-    marks.add("step");
+    marks.add("step", key);
     // A captured graph cannot wait for work outside of it.
     moves.settle();
     if (replays === null) enqueue();
     else replays.run(key, enqueue);
-    marks.add("step done");
+    marks.add("step done", key);
   }
 
   paddedBatch(count: number, countMax: number): number {

@@ -1,5 +1,6 @@
 import { kvPoolOf } from "#devices/cuda/memory";
 import {
+  acceptChains,
   activate,
   add,
   adjustLogits,
@@ -31,6 +32,7 @@ import { type OpsClass, opsClass } from "../op-table.ts";
 /** The ops, one file each: ops/<op>.ts checks shapes, native/cuda/<op>.cu computes. */
 export const CudaOps: OpsClass<CudaContext> = opsClass({
   takeTokens,
+  acceptChains,
   spreadRows,
   embed,
   norm,

@@ -20,6 +20,7 @@ import type {
   WeightFormat,
   WeightMatrix,
 } from "../device-data.ts";
+import { acceptChains } from "./accept-chains.ts";
 import { activate } from "./activate.ts";
 import { add } from "./add.ts";
 import { adjustLogits } from "./adjust-logits.ts";
@@ -67,6 +68,7 @@ export class ReferenceDevice implements Device {
   readonly runsLater = false;
 
   readonly takeTokens = takeTokens;
+  readonly acceptChains = acceptChains;
   readonly spreadRows = spreadRows;
   readonly embed = embed;
   readonly norm = norm;

@@ -5,12 +5,14 @@
  *   token-mover.ts        moves keys and values of accepted tokens inside the cache
  *   row-drafter.ts        drafts by a network that reads hidden states of the step
  *   kv-drafter.ts         drafts by a network with keys and values of its own
+ *   chain-acceptance.ts   accepts chains on the device
  *   late-tokens.ts        drafted tokens that the next step reads on the device
  *   worst-step.ts         runs the largest steps, to measure their memory
  *   encoder-engine.ts     embeddings by an encoder
  *
  * @module
  */
+export { ChainAcceptance, type ChainAcceptanceParts } from "./chain-acceptance.ts";
 export { DecoderExecutor, type DecoderExecutorParts } from "./decoder-executor.ts";
 export { EncoderEngine } from "./encoder-engine.ts";
 export { KvDrafter, type KvDrafterParts, type ScratchSize, scratchBlocks } from "./kv-drafter.ts";

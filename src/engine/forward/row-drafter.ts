@@ -2,21 +2,25 @@ import { assert } from "#base";
 import { TREE_NODES_MAX } from "#engine/loop";
 import type { Decoder, DraftNetwork } from "#models";
 import {
+  type AheadSeed,
   type Drafter,
   type DraftSeed,
   type LateChains,
   type TokenTree,
   treeOf,
 } from "#speculative";
+import type { ChainAcceptance } from "./chain-acceptance.ts";
 import { drawOf } from "./kv-drafter.ts";
 import type { LateTokens } from "./late-tokens.ts";
 
 /** What drafts from hidden states of the newest step. */
 export interface RowDrafterParts {
-  readonly decoder: Pick<Decoder, "hidden">;
+  readonly decoder: Pick<Decoder, "hidden" | "hiddenAt">;
   readonly network: Pick<DraftNetwork, "branches" | "chains">;
   /** Where drafted tokens are put for the next step. Default: null, nowhere. */
   readonly late?: LateTokens | null;
+  /** Accepts chains before the host does. Default: null, the host does. */
+  readonly acceptance?: ChainAcceptance | null;
 }
 
 /**
@@ -42,6 +46,21 @@ export class RowDrafter implements Drafter {
     if (late === null || chains === undefined) return null;
     if (seeds.some(({ shape }) => shape.width > 1)) return null;
     return late.put(chains.call(network, ...this.#inputOf(seeds)));
+  }
+
+  ahead(seeds: readonly AheadSeed[]): LateChains | null {
+    const { decoder, network, late = null, acceptance = null } = this.#parts;
+    const { chains } = network;
+    if (late === null || acceptance === null || chains === undefined) return null;
+    if (seeds.some(({ shape }) => shape.width > 1)) return null;
+    const { rows, ...roots } = acceptance.accept(seeds);
+    const hidden = decoder.hiddenAt(rows, seeds.length);
+    // Positions are those of the device.
+    const wishes = seeds.map(({ shape, sampling }) => ({
+      ...shape,
+      draw: sampling === null ? null : { ...sampling, position: 0 },
+    }));
+    return late.put(chains.call(network, hidden, roots, wishes));
   }
 
   #inputOf(seeds: readonly DraftSeed[]): Parameters<DraftNetwork["branches"]> {

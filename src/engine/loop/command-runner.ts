@@ -9,8 +9,16 @@ import {
   type SamplingRow,
   type TokenCandidates,
 } from "#sampling";
-import { confirmedPath, type Drafter, type DraftSeed, pathTo, type TokenTree } from "#speculative";
+import {
+  confirmedPath,
+  type Drafter,
+  type DraftSeed,
+  type LateChains,
+  pathTo,
+  type TokenTree,
+} from "#speculative";
 import { AcceptedTokens } from "./accepted-tokens.ts";
+import { chosenChains, startAhead } from "./ahead-drafts.ts";
 import type { CommandBuilder } from "./command-builder.ts";
 import { seedOf, type WantedDraft, wantedDrafts } from "./draft-seeds.ts";
 import { LateDrafts } from "./late-drafts.ts";
@@ -75,6 +83,7 @@ export class CommandRunner implements ModelRunner {
     noteRows(items);
     const { drafter = null } = this.#parts;
     const wanted = drafter === null ? [] : wantedDrafts(items);
+    const ahead = drafter && startAhead(drafter, items, wanted);
     return {
       movesMs: started.movesMs,
       finish: async () => {
@@ -95,7 +104,8 @@ export class CommandRunner implements ModelRunner {
         });
         if (drafter === null || paths === null) return results;
         const before = () => this.#moveAccepted();
-        const drafts = (seeds: readonly Seeded[]) => this.#draft(drafter, seeds);
+        const drafts = (seeds: readonly Seeded[]) =>
+          ahead === null ? this.#draft(drafter, seeds) : this.#await(ahead, wanted, seeds);
         return await withDrafts({ drafts, wanted, items, results, paths, before });
       },
     };
@@ -113,6 +123,17 @@ export class CommandRunner implements ModelRunner {
     const isEdited = seeded.some(({ item }) => item.task.sampling?.edits !== false);
     const chains = isEdited ? null : (drafter.chains?.(seeds) ?? null);
     return chains === null ? await drafter.draft(seeds) : this.#late.add(seeds, chains);
+  }
+
+  /** Drafts that the device makes since before the seeds were known. */
+  async #await(
+    ahead: LateChains,
+    wanted: readonly WantedDraft[],
+    seeded: readonly Seeded[],
+  ): Promise<readonly TokenTree[]> {
+    const seeds = seeded.map(({ seed }) => seed);
+    const places = seeded.map(({ place }) => wanted.findIndex((one) => one.place === place));
+    return this.#late.add(seeds, chosenChains(ahead, places));
   }
 
   /** Moves what the next command would: a drafter reads accepted tokens in their places. */

@@ -43,7 +43,8 @@ export function seedOf(
   };
 }
 
-function samplingOf({ sampling }: SequenceTask): DraftSampling | null {
+/** How the item is sampled; null: greedily. */
+export function samplingOf({ sampling }: SequenceTask): DraftSampling | null {
   if (sampling === null || sampling.params.temperature === 0) return null;
   const { temperature, topK, topP, minP } = sampling.params;
   return { temperature, topK, topP, minP, seed: sampling.seed };

@@ -2,6 +2,7 @@
 import { type Clock, EngineError } from "#base";
 import type { Checkpoint } from "#checkpoint";
 import {
+  ChainAcceptance,
   DecoderExecutor,
   KvDrafter,
   LateTokens,
@@ -90,7 +91,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
   const { message, context, checkpoint, device } = loading;
   const { options } = message;
   const { spec, memory } = parts;
-  const overlapSteps = options.overlapSteps ?? device.runsLater;
+  const overlapSteps = overlapsSteps(loading);
   const scheduler = new Scheduler({
     config: options.scheduler,
     cache: memory.cache,
@@ -217,6 +218,8 @@ interface StepParts {
   readonly follower: KvDraftNetwork | null;
   /** Where the network's tokens wait for the next step; null: there is no network. */
   readonly late: LateTokens | null;
+  /** Accepts chains on the device; null: steps do not overlap, or there is no network. */
+  readonly acceptance: ChainAcceptance | null;
 }
 
 interface LoadedParts extends DecoderParts {
@@ -285,7 +288,16 @@ async function makeSteps(
           movesMax: groups * logitRowsMax,
         });
   const late = drafts && new LateTokens({ device, sampler, elementsMax: draftElements });
-  return { decoder, sampler, builder, writer, tokenMover, drafter, follower, late };
+  const acceptance =
+    network !== null && overlapsSteps(loading)
+      ? new ChainAcceptance({ device, decoder, sampler, chainsMax: runningSequencesMax })
+      : null;
+  return { decoder, sampler, builder, writer, tokenMover, drafter, follower, late, acceptance };
+}
+
+/** Whether the next step begins while one is computed. */
+function overlapsSteps({ message: { options }, device }: Loading): boolean {
+  return options.overlapSteps ?? device.runsLater;
 }
 
 /**
@@ -310,9 +322,9 @@ function draftSourcesOf(options: EngineOptions, spec: DecoderSpec) {
   };
 }
 
-function rowDrafterOf({ decoder, drafter, late }: StepParts): RowDrafter | null {
+function rowDrafterOf({ decoder, drafter, late, acceptance }: StepParts): RowDrafter | null {
   const network = drafter?.network ?? null;
-  return network && new RowDrafter({ decoder, network, late });
+  return network && new RowDrafter({ decoder, network, late, acceptance });
 }
 
 function kvDrafterOf({ device }: Loading, { step, memory }: LoadedParts): KvDrafter | null {

@@ -45,6 +45,8 @@ export class DraftDraws {
   readonly #integers: DeviceTensor;
   readonly #floats: DeviceTensor;
   readonly #seeds: DeviceTensor;
+  /** [S] i32: 0, 1, 2 and so on. */
+  readonly #all: DeviceTensor;
 
   constructor(device: Device, sequencesMax: number) {
     this.#device = device;
@@ -52,10 +54,18 @@ export class DraftDraws {
     this.#integers = device.allocate("i32", [2 * sequencesMax]);
     this.#floats = device.allocate("f32", [3 * sequencesMax]);
     this.#seeds = device.allocate("u32", [sequencesMax, 2]);
+    this.#all = device.allocate("i32", [sequencesMax]);
+    device.write(
+      this.#all,
+      Int32Array.from({ length: sequencesMax }, (_, place) => place),
+    );
   }
 
-  /** Sends the draws; null: greedy. False: all are, and nothing was sent. */
-  write(draws: readonly (BranchDraw | null)[]): boolean {
+  /**
+   * Sends the draws; null: greedy. False: all are, and nothing was sent. `positions` [S and more]
+   * i32: of the device, in the place of the draws' own.
+   */
+  write(draws: readonly (BranchDraw | null)[], positions?: DeviceTensor): boolean {
     if (draws.every((draw) => draw === null)) return false;
     const most = this.#sequencesMax;
     const [integers, floats] = [new Int32Array(2 * most), new Float32Array(3 * most)];
@@ -72,6 +82,11 @@ export class DraftDraws {
     this.#device.write(this.#integers, integers);
     this.#device.write(this.#floats, floats);
     this.#device.write(this.#seeds, seeds);
+    if (positions !== undefined) {
+      const ids = this.#part(this.#integers, 0);
+      const count = draws.length;
+      this.#device.takeTokens({ count, ids, sampled: positions, sources: this.#all });
+    }
     return true;
   }
 
@@ -92,6 +107,7 @@ export class DraftDraws {
 
   /** Releases its memory. */
   dispose(): void {
-    for (const memory of [this.#integers, this.#floats, this.#seeds]) this.#device.release(memory);
+    const all = [this.#integers, this.#floats, this.#seeds, this.#all];
+    for (const memory of all) this.#device.release(memory);
   }
 }

@@ -27,6 +27,14 @@ export interface BranchWish extends BranchShape {
   readonly draw: BranchDraw | null;
 }
 
+/** The newest tokens where the device alone has them, or may have them before the host. */
+export interface DeviceRoots {
+  /** [S and more] i32. */
+  readonly tokens: DeviceTensor;
+  /** [S and more] i32: positions of the first drafted tokens, in the place of the wishes' own. */
+  readonly positions: DeviceTensor;
+}
+
 /** A network that drafts from one hidden state of each sequence, and keeps nothing of it. */
 export interface DraftNetwork {
   readonly parameters: number;
@@ -46,7 +54,11 @@ export interface DraftNetwork {
    * Enqueues the first continuation of each sequence, of its wish's length. Absent: the host has a
    * part in choosing tokens.
    */
-  chains?(hidden: DeviceTensor, roots: Int32Array, wishes: readonly BranchWish[]): StartedChains;
+  chains?(
+    hidden: DeviceTensor,
+    roots: Int32Array | DeviceRoots,
+    wishes: readonly BranchWish[],
+  ): StartedChains;
   /** Releases its own memory; that of the weights is the device's. */
   dispose(): void;
 }

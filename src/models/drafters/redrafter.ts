@@ -6,7 +6,13 @@
 import { assert, intAt } from "#base";
 import type { Activation, Device, DeviceTensor, LateRead, WeightMatrix } from "#devices";
 import { type BranchDraw, DraftDraws, racedTokens } from "./draft-draws.ts";
-import type { BranchShape, BranchWish, DraftNetwork, DraftNetworkLimits } from "./draft-network.ts";
+import type {
+  BranchShape,
+  BranchWish,
+  DeviceRoots,
+  DraftNetwork,
+  DraftNetworkLimits,
+} from "./draft-network.ts";
 import type { ReDrafterSpec } from "./redrafter-spec.ts";
 import type { ReDrafterWeights } from "./redrafter-weights.ts";
 import { levelStride, type StartedChains } from "./started-chains.ts";
@@ -75,7 +81,8 @@ export class ReDrafter implements DraftNetwork {
     wish: BeamWish,
   ): Promise<readonly (readonly Int32Array[])[]> {
     const { width, length } = wish;
-    const { stride, read } = this.#start(hidden, roots, wish);
+    const count = roots.length;
+    const { stride, read } = this.#start({ count, hidden, roots }, wish);
     const found = await read.take();
     return Array.from({ length: roots.length }, (_, sequence) =>
       Array.from({ length: width }, (_, beam) =>
@@ -85,10 +92,15 @@ export class ReDrafter implements DraftNetwork {
   }
 
   /** One beam: the tokens of each level are those of the chains. */
-  chains(hidden: DeviceTensor, roots: Int32Array, wishes: readonly BranchWish[]): StartedChains {
+  chains(
+    hidden: DeviceTensor,
+    roots: Int32Array | DeviceRoots,
+    wishes: readonly BranchWish[],
+  ): StartedChains {
     const length = Math.max(...wishes.map((wish) => wish.length));
     const draws = wishes.map(({ draw }) => draw);
-    const { stride, read } = this.#start(hidden, roots, { width: 1, length, draws });
+    const start = { count: wishes.length, hidden, roots };
+    const { stride, read } = this.#start(start, { width: 1, length, draws });
     return {
       ...{ tokens: this.#buffers.levels, count: 2 * length * stride },
       placeOf: (chain, level) => 2 * level * stride + chain,
@@ -105,13 +117,11 @@ export class ReDrafter implements DraftNetwork {
 
   /** Enqueues all levels. They are read with `stride` elements from tokens to parents and on. */
   #start(
-    hidden: DeviceTensor,
-    roots: Int32Array,
+    { count, hidden, roots }: BeamStart,
     { width, length, draws = [] }: BeamWish,
   ): { readonly stride: number; readonly read: LateRead } {
     const { device, limits } = this.#parts;
     const { context, roots: ids, rows, levels } = this.#buffers;
-    const count = roots.length;
     assert(
       count > 0 && count <= limits.sequencesMax,
       `Cannot draft for ${count} sequences: at most ${limits.sequencesMax} fit`,
@@ -122,9 +132,11 @@ export class ReDrafter implements DraftNetwork {
         `${limits.lengthMax} fit`,
     );
     device.gatherRows({ count, out: context, x: hidden, indices: rows });
-    device.write(ids, roots);
+    const isKnown = roots instanceof Int32Array;
+    if (isKnown) device.write(ids, roots);
+    else device.takeTokens({ count, ids, sampled: roots.tokens, sources: rows });
     const sequences = device.paddedBatch(count, limits.sequencesMax);
-    const draw = this.#draws.write(draws);
+    const draw = this.#draws.write(draws, isKnown ? undefined : roots.positions);
     device.replay(`${this.#name} ${sequences} ${width} ${length} ${draw}`, () => {
       for (let level = 0; level < length; level++)
         this.#runLevel(level, { sequences, width, draw });
@@ -253,6 +265,13 @@ export class ReDrafter implements DraftNetwork {
     for (const memory of all) this.#parts.device.release(memory);
     this.#draws.dispose();
   }
+}
+
+/** Where the beams of `count` sequences begin. */
+interface BeamStart {
+  readonly count: number;
+  readonly hidden: DeviceTensor;
+  readonly roots: Int32Array | DeviceRoots;
 }
 
 /** What `draft` makes of each sequence. */

@@ -57,6 +57,44 @@ export function stepOps(pair: () => DevicePair): void {
   });
 
   test.for([
+    { drafted: [0] },
+    { drafted: [4, 0, 1, 7, 3] },
+    { drafted: Array.from({ length: 300 }, (_, chain) => chain % 9) },
+  ])("acceptChains: chains of $drafted tokens, some of them right", async ({ drafted }) => {
+    const random = new RandomNumbers(drafted.length);
+    const firstIds: number[] = [];
+    const firstSampled: number[] = [];
+    // Tokens and samples of each chain lie apart; a token of few values is often right.
+    const ids = [9];
+    const sampled: number[] = [];
+    for (const length of drafted) {
+      ids.push(9);
+      firstIds.push(ids.length);
+      firstSampled.push(sampled.length);
+      for (let place = 0; place < length; place++) ids.push(random.below(4) === 0 ? 1 : 2);
+      for (let place = 0; place <= length; place++) sampled.push(2);
+    }
+    ids.push(9);
+    const count = drafted.length;
+    const placeRows = 2;
+    const roots = pair().i32(new Array<number>(count + 1).fill(-1));
+    const places = pair().i32(Array.from({ length: placeRows * count + 1 }, (_, at) => 10 * at));
+    const given = {
+      ...{ ids: pair().i32(ids), sampled: pair().i32(sampled), drafted: pair().i32(drafted) },
+      ...{ firstIds: pair().i32(firstIds), firstSampled: pair().i32(firstSampled) },
+    };
+    pair().run((device, pick) => {
+      device.acceptChains({
+        ...{ count, placeRows, ids: pick(given.ids), sampled: pick(given.sampled) },
+        ...{ drafted: pick(given.drafted), firstIds: pick(given.firstIds) },
+        ...{ firstSampled: pick(given.firstSampled), roots: pick(roots), places: pick(places) },
+      });
+    });
+    await pair().expectEqual(roots);
+    await pair().expectEqual(places);
+  });
+
+  test.for([
     { lengths: [1], columns: 1 },
     { lengths: [0, 3, 0, 7, 1, 0], columns: 7 },
     { lengths: [600, 0, 2, 599], columns: 601 },

@@ -35,6 +35,10 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
   const penalties = { frequencyPenalty: f32(T), presencePenalty: f32(T) };
   return {
     takeTokens: { count, ids: i32(T), sampled: i32(T), sources: i32(T) },
+    acceptChains: {
+      ...{ count, ids: i32(T), sampled: i32(T), firstIds: i32(T), firstSampled: i32(T) },
+      ...{ drafted: i32(T), roots: i32(T), placeRows: 2, places: i32(2, T) },
+    },
     spreadRows: { count: S, out: i32(S, 3), starts, values: i32(1) },
     embed: { count, out: f32(T, E), ids: i32(T), table: matrix(V, E) },
     norm: {
@@ -107,6 +111,7 @@ function inputsOf(device: CpuDevice): Record<keyof DeviceOps, Fields> {
 const OPEN_ENDED = new Set([
   ...["takeTokens.sampled", "spreadRows.values", "gatherRows.x", "meanPool.x", "ropeKvWrite.rope"],
   ...["adjustLogits.entryTokens", "adjustLogits.entryBias", "adjustLogits.entryCounts"],
+  ...["acceptChains.ids", "acceptChains.sampled"],
   ...["joinRows.right", "raceCandidates.tokenMap", "selectBeams.tokenMap"],
 ]);
 

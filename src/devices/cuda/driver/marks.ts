@@ -5,6 +5,8 @@ import type { CudaStream } from "./stream.ts";
 /** A place in the stream that the GPU reached, and the time: milliseconds since the first one. */
 export interface Mark {
   readonly label: string;
+  /** What is beside the label: the key of a replayed step, else "". */
+  readonly key: string;
   readonly ms: number;
 }
 
@@ -15,7 +17,7 @@ export interface Mark {
 export class Marks {
   readonly #driver: CudaDriver;
   readonly #stream: CudaStream;
-  #events: { readonly label: string; readonly event: CudaEvent }[] | null = null;
+  #events: (Omit<Mark, "ms"> & { readonly event: CudaEvent })[] | null = null;
 
   constructor(driver: CudaDriver, stream: CudaStream) {
     this.#driver = driver;
@@ -28,11 +30,11 @@ export class Marks {
   }
 
   /** Records the GPU's time when all work before is done; does nothing while not started. */
-  add(label: string): void {
+  add(label: string, key = ""): void {
     if (this.#events === null) return;
     const event = new CudaEvent(this.#driver, true);
     event.record(this.#stream);
-    this.#events.push({ label, event });
+    this.#events.push({ label, key, event });
   }
 
   /** Waits for the stream; returns all marks since `start`, in order. */
@@ -42,7 +44,10 @@ export class Marks {
     const [first] = events;
     if (first === undefined) return [];
     this.#stream.synchronize();
-    const marks = events.map(({ label, event }) => ({ label, ms: event.elapsedMs(first.event) }));
+    const marks = events.map(({ label, key, event }) => ({
+      ...{ label, key },
+      ms: event.elapsedMs(first.event),
+    }));
     for (const { event } of events) event.destroy();
     return marks;
   }

@@ -3,6 +3,7 @@
  * function `perigee_name`. One op, one file; a file may have several kernels.
  */
 export const KERNEL_FILES = {
+  "accept-chains": ["accept_chains"],
   activate: ["activate", "activate_bf16"],
   add: ["add"],
   "adjust-logits": ["mask_logits", "adjust_entries"],

@@ -10,6 +10,7 @@
  *
  * @module
  */
+export { acceptChains } from "./accept-chains.ts";
 export { activate } from "./activate.ts";
 export { add } from "./add.ts";
 export { adjustLogits } from "./adjust-logits.ts";
