@@ -112,6 +112,46 @@ describe("rows", () => {
     });
   });
 
+  /** Scenario 16 of upstream's (SPEC.md of speculative): c prompts beside g chains. */
+  test.each([
+    { c: 1, g: 0 },
+    { c: 0, g: 1 },
+    { c: 5, g: 0 },
+    { c: 0, g: 5 },
+    { c: 1, g: 4 },
+    { c: 4, g: 1 },
+    { c: 3, g: 2 },
+  ])("of $c prompts and $g chains are each their own sequence's", async ({ c, g }) => {
+    const { scripted, steps } = recordedEngine({ blocks: 200 });
+    const draftShape = { kind: "lookup", length: 3, width: 1 } as const;
+    const all: number[][] = [];
+    const add = (first: number) => {
+      const prompt = [0, 1, 2, 3, 4, 0, 1].map((place) => first + place);
+      all.push(prompt);
+      scripted.add(prompt, { maxTokens: 6 }, { draftShape });
+    };
+    for (let chain = 0; chain < g; chain++) add(10 + 20 * chain);
+    const outputs = g > 0 ? [await scripted.engine.step()] : [];
+    for (let prompt = 0; prompt < c; prompt++) add(110 + 20 * prompt);
+    outputs.push(await scripted.engine.step());
+    const mixed = used(steps().at(-1));
+    const rows = Array.from({ length: g }, (_, chain) => 4 * chain);
+    expect(mixed.tokenIds).toEqual([
+      ...rows.flatMap((_, chain) => [12, 13, 14, 10].map((token) => token + 20 * chain)),
+      ...all.slice(g).flat(),
+    ]);
+    expect(mixed.logitRows).toEqual([
+      ...rows.flatMap((row) => [row, row + 1, row + 2, row + 3]),
+      ...Array.from({ length: c }, (_, prompt) => 4 * g + 7 * prompt + 6),
+    ]);
+    const tokens = tokensOf(
+      [...outputs, ...(await scripted.drain())].flatMap((step) => step ?? []),
+    );
+    all.forEach(([first = 0], place) => {
+      expect(tokens[`${place + 1}.0`]).toEqual([2, 3, 4, 5, 6, 7].map((token) => first + token));
+    });
+  });
+
   test("that are all sampled are not listed", async () => {
     const { scripted, steps } = recordedEngine();
     for (const first of [10, 50]) scripted.add([first], { maxTokens: 2 });
