@@ -49,8 +49,10 @@ const shapes = flags.shapes.split(",").map((text) => {
   const [width, length] = text.split("x").map(Number);
   return { width, length };
 });
-/** Steps before the first that is watched: graphs are captured, and the host's code compiled. */
-const stepsBefore = 100;
+/** Steps before the first that is watched: the pipeline fills. */
+const stepsBefore = 16;
+/** Tokens before that, until the host's code is compiled. */
+const warmTokens = 300;
 
 // A drafter that is never right would rest after a few drafts.
 ModelDrafts.prototype.verified = () => {};
@@ -125,16 +127,17 @@ async function watchSteps(llm, batch, speculative) {
       marks = device.marks.stop();
     }
   };
+  const options = { temperature: 0, ignoreEos: true, speculative };
+  const prompts = Array.from({ length: batch }, (_, at) => ({
+    promptTokenIds: Array.from(
+      { length: 128 },
+      (_, place) => 100 + ((7919 * at + 31 * place) % 3000),
+    ),
+  }));
+  await llm.generate(prompts, { ...options, maxTokens: warmTokens });
   const stop = llm.listen({ onStep });
   try {
-    const prompts = Array.from({ length: batch }, (_, at) => ({
-      promptTokenIds: Array.from(
-        { length: 128 },
-        (_, place) => 100 + ((7919 * at + 31 * place) % 3000),
-      ),
-    }));
-    const maxTokens = stepsBefore + flags.steps + 40;
-    await llm.generate(prompts, { temperature: 0, ignoreEos: true, maxTokens, speculative });
+    await llm.generate(prompts, { ...options, maxTokens: stepsBefore + flags.steps + 40 });
   } finally {
     stop();
   }
