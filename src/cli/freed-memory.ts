@@ -10,8 +10,8 @@ const M_ARENA_MAX = -8;
 const THRESHOLD_BYTES = 128 * 1024;
 /** Otherwise each thread would have its own arena, and keep the memory that it once allocated. */
 const ARENAS = 4;
-/** The heap may double between collections; V8's default lets it grow to four times its size. */
-const HEAP_GROWTH_PERCENT = 100;
+/** A heap grows by so much between collections; V8's default lets it become four times as large. */
+const HEAP_GROWTH_PERCENT = 40;
 /**
  * New objects of a thread have this much room, MiB, three times: V8's default of 16 lets each of
  * eight threads keep 48 MiB for objects that are gone before the next collection.
