@@ -13,8 +13,8 @@ const ARENAS = 4;
 /** A heap grows by so much between collections; V8's default lets it become four times as large. */
 const HEAP_GROWTH_PERCENT = 40;
 /**
- * New objects of a thread have this much room, MiB, three times: V8's default of 16 lets each of
- * eight threads keep 48 MiB for objects that are gone before the next collection.
+ * New objects of a thread have this much room, MiB, twice: with V8's default of 16 each of eight
+ * threads can keep 32 MiB for objects of which hardly any is still used.
  */
 const SEMI_SPACE_MIB = 4;
 /** If one of these is set, the operator's settings are kept. */

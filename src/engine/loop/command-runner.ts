@@ -105,7 +105,7 @@ export class CommandRunner implements ModelRunner {
         if (drafter === null || paths === null) return results;
         const before = () => this.#moveAccepted();
         const drafts = (seeds: readonly Seeded[]) =>
-          ahead === null ? this.#draft(drafter, seeds) : this.#await(ahead, wanted, seeds);
+          ahead === null ? this.#draft(drafter, seeds) : this.#begunAhead(ahead, wanted, seeds);
         return await withDrafts({ drafts, wanted, items, results, paths, before });
       },
     };
@@ -126,7 +126,7 @@ export class CommandRunner implements ModelRunner {
   }
 
   /** Drafts that the device makes since before the seeds were known. */
-  async #await(
+  async #begunAhead(
     ahead: LateChains,
     wanted: readonly WantedDraft[],
     seeded: readonly Seeded[],
