@@ -46,6 +46,11 @@ interface StepShape {
  */
 const CANDIDATES = 128;
 
+/** Tokens of a sequence that fill the rows of a decoding kernel, also without shared heads. */
+const FEW_TOKENS = 16;
+/** Most sequences that decoding kernels support: `sequencesMax` of the cuda device's. */
+const DECODED_SEQUENCES_MAX = 1024;
+
 /** All options that change logits, at once. */
 const ALL_WISHES = { temperature: 1, topK: 40, topP: 0.9, minP: 0.01, repetitionPenalty: 1.1 };
 
@@ -87,6 +92,13 @@ function* shapesOf({ decoder, limits }: WorstStepParts, cache: KvPool): Generato
   const sequences = Math.min(sequencesMax, stepTokensMax);
   const queryTokens = Math.min(Math.floor(stepTokensMax / sequences), contextTokens);
   yield { sequences, queryTokens, contextTokens, samplesAll: false };
+  // A few tokens of each sequence: kernels that decode take them with more rows at a time, of as
+  // many sequences as they support.
+  const few = Math.min(FEW_TOKENS, contextTokens);
+  const several = Math.min(sequences, DECODED_SEQUENCES_MAX, Math.floor(stepTokensMax / few));
+  if (several > 1) {
+    yield { sequences: several, queryTokens: few, contextTokens, samplesAll: false };
+  }
   yield* treesOf(limits);
   for (const count of powersTo(sequences)) {
     // A long context is split among blocks while rows are few: neither end is the worst. Contexts
