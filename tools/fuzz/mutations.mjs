@@ -18,6 +18,9 @@ const RAW = {
   "@proto@": '{"__proto__": {"polluted": true}}',
 };
 
+/** Most characters that one change adds. */
+const TEXT_MAX = 1_000_000;
+
 const VALUES = [
   ...[0, -1, 1, 2, 3, 0.5, 255, 2 ** 16, 2 ** 28, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53, 1e-45],
   ...[null, true, false, "", "x", "auto", "\u0000", "\u001b[2J", "\ud800", [], {}, [null], [[]]],
@@ -117,12 +120,17 @@ function changeAt(parent, key, dice) {
       else parent[key] = structuredClone(dice.pick(VALUES));
       return;
     case 3:
-      if (Array.isArray(old)) parent[key] = Array.from({ length: 10_000 }, () => old[0] ?? null);
-      else parent[key] = [old, old];
+      parent[key] = Array.isArray(old) ? repeated(old[0] ?? null) : [old, old];
       return;
     default:
       parent[key] = structuredClone(dice.pick(VALUES));
   }
+}
+
+/** A long list; of long values it has fewer, since two of these may lie in each other. */
+function repeated(value) {
+  const length = Math.min(10_000, Math.ceil(TEXT_MAX / (JSON.stringify(value).length + 1)));
+  return new Array(length).fill(value);
 }
 
 /** An own property, whatever its name means. */
