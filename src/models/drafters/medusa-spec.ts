@@ -54,7 +54,14 @@ export function describeMedusa(json: JsonConfig): MedusaSpec {
   };
 }
 
-/** What its trees are made of, for so many heads. */
+/**
+ * What its trees are made of, for so many heads. Throws CHECKPOINT_INVALID for accuracies of heads
+ * that the file does not have.
+ */
 export function headsOf({ accuracies, allowed }: MedusaSpec, heads: number): HeadAccuracies {
+  if (accuracies !== null && accuracies.length > heads) {
+    const wanted = `at most ${heads} lists, one for each head in the file`;
+    throw invalidConfig("head_accuracies", wanted, accuracies.length);
+  }
   return { accuracies: accuracies ?? assumedAccuracies(heads, CHOICES_MAX), allowed };
 }

@@ -49,7 +49,7 @@ export class Medusa implements DraftNetwork {
   readonly #paths = new Map<string, readonly Choices[]>();
   readonly #name = `medusa ${drafters++}`;
 
-  /** Throws OUT_OF_MEMORY. */
+  /** Throws OUT_OF_MEMORY, and CHECKPOINT_INVALID for accuracies of heads that are not there. */
   constructor(parts: MedusaParts) {
     const { spec, weights, limits } = parts;
     this.#parts = parts;

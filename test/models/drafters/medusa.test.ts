@@ -306,6 +306,11 @@ describe("[SP11] Medusa's heads of another model, or broken ones, are refused", 
       "0.0.linear.weight",
     ],
     [
+      "accuracies of more heads than there are",
+      { ...plainShape, heads: 2, config: { head_accuracies: [[0.6], [0.5], [0.4]] } },
+      "head_accuracies",
+    ],
+    [
       "a draft vocabulary without output layers",
       { ...plainShape, outputs: false, drafted: 40 },
       "tensor 0.1.weight",
