@@ -55,11 +55,12 @@ function print({ failures, codes, memory, pauses, ...counts }) {
     "sent a second time": String(counts.sentAgain),
     "memory, MiB": `${memory.start} before, ${memory.most} at most, ${memory.end} at the end`,
     "at most, each": `${memory.mostEach.join(" + ")} MiB, the server first`,
-    "after 500 requests": `${memory.warm} MiB`,
+    "by tenths of the run": memory.tenths.join(", "),
+    [`after ${memory.warmRequests} requests`]: `${memory.warm} MiB`,
     "longest pause": pauses === null ? "not measured" : pauseText(pauses),
     failures: String(failures.length),
   };
-  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(20)}${value}`);
+  for (const [name, value] of Object.entries(rows)) console.log(`${name.padEnd(22)}${value}`);
   for (const { check, cases, detail, reproduction } of failures) {
     console.log(`\n${check}: ${detail}\n  ${cases.join("\n  ")}\n${reproduction}`);
   }

@@ -3,19 +3,11 @@ import { sized } from "../support/full.ts";
 import { checkAnswer, checkWire, type Verdict, wayDifference } from "./answer-check.ts";
 import { bodyOf, endStalled, sendBody, sendBytes, sentAgain } from "./case-sender.ts";
 import { type BodyCase, type HostileCase, reproduction, requestsOf } from "./hostile-case.ts";
+import { GROWTH_BYTES_MAX, type MemoryReport, MemoryWatch } from "./memory-watch.ts";
 import { OrdinaryStreams } from "./ordinary-streams.ts";
 import { ServedProcess } from "./served-process.ts";
 import { warmUp } from "./warm-up.ts";
 
-/** What a run asks of the server's memory. */
-export const GROWTH_BYTES_MAX = 256 * 2 ** 20;
-export const KEPT_BYTES_MAX = 64 * 2 ** 20;
-/**
- * After so many requests caches are as full as they get. What memory is then is the most of the
- * next as many: each of the server's eight heaps is somewhere between two collections, so that
- * single readings of a server that keeps nothing differ by 50 MiB.
- */
-const WARM_REQUESTS = 500;
 const CASES_AT_ONCE = 8;
 
 /** Longer than an ordinary stream's longest pause when it is not disturbed. */
@@ -53,15 +45,7 @@ export interface RunReport {
   /** Bodies sent twice, because a kept connection was closed as they were sent. */
   readonly sentAgain: number;
   readonly codes: Readonly<Record<string, number>>;
-  /** MiB, as far as the system tells. */
-  readonly memory: {
-    readonly start: number;
-    readonly warm: number;
-    readonly most: number;
-    /** Of the server and of each process that it had started, when it was most. */
-    readonly mostEach: readonly number[];
-    readonly end: number;
-  };
+  readonly memory: MemoryReport;
   readonly seconds: number;
   /** Null where pauses are not looked at. */
   readonly pauses: PauseReport | null;
@@ -115,8 +99,8 @@ class HostileRun {
   #ordinaryStreams = 0;
   readonly #suspects: Suspect[] = [];
   #pauses: PauseReport | null = null;
-  #memory = { start: 0, warm: 0, most: 0, end: 0 };
-  #mostEach: readonly number[] = [];
+  /** Of the newest server. */
+  #memory: MemoryWatch | null = null;
 
   constructor(options: RunOptions) {
     this.#options = options;
@@ -130,18 +114,14 @@ class HostileRun {
       const wasWhole = await this.#serve();
       if (wasWhole || this.#requests >= requests || this.#isFound()) break;
     }
-    const mib = (bytes: number) => Math.round(bytes / 2 ** 20);
-    const { start, warm, most, end } = this.#memory;
+    if (this.#memory === null) throw new Error("No server was begun");
     return {
       ...{ requests: this.#requests, cases: this.#cases, failures: this.#failures },
       ordinaryStreams: this.#ordinaryStreams,
       sentAgain,
       codes: this.#codes,
       pauses: this.#pauses,
-      memory: {
-        ...{ start: mib(start), warm: mib(warm), most: mib(most), end: mib(end) },
-        mostEach: this.#mostEach.map(mib),
-      },
+      memory: this.#memory.report(),
       seconds: Math.round((performance.now() - startMs) / 100) / 10,
     };
   }
@@ -155,9 +135,11 @@ class HostileRun {
       const streams = await OrdinaryStreams.start(server.url);
       reading = streams;
       const undisturbedMs = await undisturbed(streams);
-      this.#memory = { start: server.residentBytes(), warm: 0, most: 0, end: 0 };
+      const { requests, growthBytesMax = GROWTH_BYTES_MAX } = this.#options;
+      const memory = new MemoryWatch({ server, requests, growthBytesMax });
+      this.#memory = memory;
       const life: Life = {
-        ...{ server, streams },
+        ...{ server, streams, memory },
         undisturbedMs,
         firstRequest: this.#requests,
         problemsSeen: 0,
@@ -206,7 +188,7 @@ class HostileRun {
         this.#notePause(life, next.value, await life.streams.closeWindow(window));
         this.#noteStreams(life, [...this.#inFlight]);
         this.#inFlight.delete(next.value);
-        this.#noteMemory(life);
+        life.memory.note(this.#requests, this.#requests - life.firstRequest);
       }
     };
     await Promise.all(Array.from({ length: CASES_AT_ONCE }, sender));
@@ -286,18 +268,6 @@ class HostileRun {
     life.problemsSeen = problems.length;
   }
 
-  #noteMemory({ server, firstRequest }: Life): void {
-    const each = server.residentBytesEach();
-    const bytes = each.reduce((sum, one) => sum + one, 0);
-    if (bytes > this.#memory.most) {
-      this.#memory.most = bytes;
-      this.#mostEach = each;
-    }
-    const requests = this.#requests - firstRequest;
-    if (requests < WARM_REQUESTS || requests > 2 * WARM_REQUESTS) return;
-    this.#memory.warm = Math.max(this.#memory.warm, bytes);
-  }
-
   /** What must hold when all is over. */
   async #checkRest(life: Life): Promise<void> {
     const { server } = life;
@@ -310,8 +280,9 @@ class HostileRun {
       const { requests, heldBlocks } = left;
       this.#fail("blocks", life, [], `${heldBlocks} blocks held, ${requests} requests in work`);
     }
-    this.#memory.end = server.residentBytes();
-    this.#checkMemory(life);
+    for (const problem of life.memory.end(this.#requests - life.firstRequest)) {
+      this.#fail("memory", life, [], problem);
+    }
     const code = await server.stop();
     if (code !== 0) this.#fail("exit", life, [], `SIGTERM ended the server with ${code}`);
     for (const line of server.log) {
@@ -320,32 +291,10 @@ class HostileRun {
   }
 
   /** What the last cases left is collected while ordinary streams go on: it has a minute. */
-  async #settleMemory({ server, firstRequest }: Life): Promise<void> {
-    if (!this.#isLong(firstRequest)) return;
+  async #settleMemory({ memory, firstRequest }: Life): Promise<void> {
     const deadlineMs = performance.now() + SETTLE_MS;
-    while (performance.now() < deadlineMs) {
-      if (server.residentBytes() - this.#memory.warm <= KEPT_BYTES_MAX) return;
+    while (performance.now() < deadlineMs && !memory.isSettled(this.#requests - firstRequest)) {
       await new Promise((resolve) => setTimeout(resolve, 1000));
-    }
-  }
-
-  /** Whether a server has had enough requests that its memory should not grow any more. */
-  #isLong(firstRequest: number): boolean {
-    return this.#memory.warm > 0 && this.#requests - firstRequest > 2 * WARM_REQUESTS;
-  }
-
-  #checkMemory(life: Life): void {
-    const { start, warm, most, end } = this.#memory;
-    if (most - start > (this.#options.growthBytesMax ?? GROWTH_BYTES_MAX)) {
-      this.#fail("memory", life, [], `${most - start} bytes more than before, while it ran`);
-    }
-    if (this.#isLong(life.firstRequest) && end - warm > KEPT_BYTES_MAX) {
-      this.#fail(
-        "memory",
-        life,
-        [],
-        `${end - warm} bytes more than after ${WARM_REQUESTS} requests`,
-      );
     }
   }
 
@@ -360,6 +309,7 @@ class HostileRun {
 interface Life {
   readonly server: ServedProcess;
   readonly streams: OrdinaryStreams;
+  readonly memory: MemoryWatch;
   /** Their longest pause before the first case. */
   readonly undisturbedMs: number;
   /** Requests made before this server was begun. */

@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import { full, sized } from "../support/full.ts";
 import { caseAt } from "./case-generator.ts";
 import type { HostileCase } from "./hostile-case.ts";
-import { GROWTH_BYTES_MAX, runHostile } from "./hostile-run.ts";
+import { runHostile } from "./hostile-run.ts";
 import { isKnownFailure } from "./known-failures.ts";
+import { GROWTH_BYTES_MAX } from "./memory-watch.ts";
 import { REGRESSIONS } from "./regressions.ts";
 
 // `npm run hostile` sets these.

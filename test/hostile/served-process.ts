@@ -82,12 +82,7 @@ export class ServedProcess {
     return this.#log;
   }
 
-  /** Memory of the process and of those that it started; 0 where the system does not tell. */
-  residentBytes(): number {
-    return this.residentBytesEach().reduce((sum, bytes) => sum + bytes, 0);
-  }
-
-  /** Memory of the process, then of each that it started. */
+  /** Memory of the process, then of each that it started; 0 where the system does not tell. */
   residentBytesEach(): number[] {
     const parents = processParents();
     const { pid } = this.#child;
