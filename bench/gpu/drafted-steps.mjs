@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine } from "../machine.mjs";
 import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
-import { HostTrace, phasesBetween } from "./host-trace.mjs";
+import { HostTrace, phasesBetween, watchStep } from "./host-trace.mjs";
 import { writeRandomDrafter } from "./random-drafter.mjs";
 import { llamaFolder } from "./shape.mjs";
 import { textTable } from "./text-table.mjs";
@@ -67,13 +67,7 @@ CudaDevice.open = async (options) => {
 
 function watchHost() {
   const trace = new HostTrace();
-  trace.watch(Scheduler, ["plan", "begin"], "plan");
-  trace.watch(CommandBuilder, ["build"], "stage");
-  trace.watch(Decoder, ["stage"], "stage");
-  trace.watch(Decoder, ["forward"], "launch");
-  trace.watch(Sampler, ["start"], "launch");
-  trace.watch(CudaEvent, ["wait"], "wait");
-  trace.watch(Scheduler, ["commit"], "commit");
+  watchStep(trace, { Scheduler, CommandBuilder, Decoder, Sampler, CudaEvent });
   trace.watch(Drafting, ["grown", "allot"], "commit");
   return trace;
 }

@@ -43,6 +43,17 @@ export class HostTrace {
   }
 }
 
+/** Watches what the host does for a step, by phase; the classes are those of the build. */
+export function watchStep(trace, { Scheduler, CommandBuilder, Decoder, Sampler, CudaEvent }) {
+  trace.watch(Scheduler, ["plan", "begin"], "plan");
+  trace.watch(CommandBuilder, ["build"], "stage");
+  trace.watch(Decoder, ["stage"], "stage");
+  trace.watch(Decoder, ["forward"], "launch");
+  trace.watch(Sampler, ["start"], "launch");
+  trace.watch(CudaEvent, ["wait"], "wait");
+  trace.watch(Scheduler, ["commit"], "commit");
+}
+
 /** Watches the collection of garbage; `stop` resolves with its spans, of phase "gc". */
 export function watchCollections() {
   const spans = [];

@@ -18,7 +18,7 @@
 // on a thread of its own, as it is by default: then there are only the times of its reports.
 import { readFlags } from "../../tools/flags.mjs";
 import { giveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
-import { HostTrace, phasesBetween } from "./host-trace.mjs";
+import { HostTrace, phasesBetween, watchStep } from "./host-trace.mjs";
 import { summarizeRun } from "./request-steps.mjs";
 import { runText } from "./request-tables.mjs";
 import { textTable } from "./text-table.mjs";
@@ -69,13 +69,7 @@ const letters = { plan: "p", stage: "s", launch: "l", wait: "w", commit: "c" };
 
 function watchHost() {
   const trace = new HostTrace();
-  trace.watch(Scheduler, ["plan", "begin"], "plan");
-  trace.watch(CommandBuilder, ["build"], "stage");
-  trace.watch(Decoder, ["stage"], "stage");
-  trace.watch(Decoder, ["forward"], "launch");
-  trace.watch(Sampler, ["start"], "launch");
-  trace.watch(CudaEvent, ["wait"], "wait");
-  trace.watch(Scheduler, ["commit"], "commit");
+  watchStep(trace, { Scheduler, CommandBuilder, Decoder, Sampler, CudaEvent });
   return trace;
 }
 
