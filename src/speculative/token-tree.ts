@@ -38,11 +38,21 @@ export function chainOf(root: number, drafted: ArrayLike<number>): TokenTree {
   const tokens = new Int32Array(nodes);
   tokens[0] = root;
   tokens.set(drafted, 1);
-  return {
-    tokens,
+  return { tokens, ...chainShape(nodes) };
+}
+
+/** Parents and depths of chains, by nodes: many sequences have one in each step. */
+const chainShapes: Pick<TokenTree, "parents" | "depths">[] = [];
+
+function chainShape(nodes: number): Pick<TokenTree, "parents" | "depths"> {
+  const known = chainShapes[nodes];
+  if (known !== undefined) return known;
+  const shape = {
     parents: Int32Array.from({ length: nodes }, (_, node) => node - 1),
     depths: Int32Array.from({ length: nodes }, (_, node) => node),
   };
+  chainShapes[nodes] = shape;
+  return shape;
 }
 
 /**

@@ -18,8 +18,8 @@ export interface AcceptedRoots extends DeviceRoots {
   readonly rows: DeviceTensor;
 }
 
-/** Numbers of a chain that go to the device, in this order. */
-const FIELDS = ["firstIds", "firstSampled", "drafted", "rows", "positions"] as const;
+/** Numbers of a chain that go to the device: three of `AcceptChainsInput`, rows, positions. */
+const FIELDS = 5;
 
 /** Accepts drafted chains on the device, so that it drafts behind them without the host (SP30). */
 export class ChainAcceptance {
@@ -32,7 +32,7 @@ export class ChainAcceptance {
   constructor(parts: ChainAcceptanceParts) {
     const { device, chainsMax } = parts;
     this.#parts = parts;
-    this.#fields = device.allocate("i32", [FIELDS.length * levelStride(chainsMax)]);
+    this.#fields = device.allocate("i32", [FIELDS * levelStride(chainsMax)]);
     this.#roots = device.allocate("i32", [levelStride(chainsMax)]);
   }
 
@@ -42,11 +42,14 @@ export class ChainAcceptance {
     assert(seeds.length <= chainsMax, `Cannot accept ${seeds.length} chains: room for fewer`);
     // Chains that are padding have no tokens.
     const count = levelStride(seeds.length);
-    const values = new Int32Array(FIELDS.length * count);
+    const values = new Int32Array(FIELDS * count);
     seeds.forEach(({ row, sampled, drafted, position }, chain) => {
+      values[chain] = row + 1;
+      values[count + chain] = sampled;
+      values[2 * count + chain] = drafted;
+      values[3 * count + chain] = decoder.keptRow(row);
       // The root is behind the token that the step sampled from, the first drafted one behind it.
-      const fields = [row + 1, sampled, drafted, decoder.keptRow(row), position + 2];
-      for (const [place, value] of fields.entries()) values[place * count + chain] = value;
+      values[4 * count + chain] = position + 2;
     });
     device.write(this.#fields, values);
     const field = (place: number, end = place + 1): DeviceTensor =>

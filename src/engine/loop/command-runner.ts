@@ -105,7 +105,7 @@ export class CommandRunner implements ModelRunner {
         if (drafter === null || paths === null) return results;
         const before = () => this.#moveAccepted();
         const drafts = (seeds: readonly Seeded[]) =>
-          ahead === null ? this.#draft(drafter, seeds) : this.#begunAhead(ahead, wanted, seeds);
+          ahead === null ? this.#draft(drafter, seeds) : this.#begunAhead(ahead, seeds);
         return await withDrafts({ drafts, wanted, items, results, paths, before });
       },
     };
@@ -126,13 +126,9 @@ export class CommandRunner implements ModelRunner {
   }
 
   /** Drafts that the device makes since before the seeds were known. */
-  async #begunAhead(
-    ahead: LateChains,
-    wanted: readonly WantedDraft[],
-    seeded: readonly Seeded[],
-  ): Promise<readonly TokenTree[]> {
+  async #begunAhead(ahead: LateChains, seeded: readonly Seeded[]): Promise<readonly TokenTree[]> {
     const seeds = seeded.map(({ seed }) => seed);
-    const places = seeded.map(({ place }) => wanted.findIndex((one) => one.place === place));
+    const places = seeded.map(({ wish }) => wish);
     return this.#late.add(seeds, chosenChains(ahead, places));
   }
 
@@ -198,6 +194,8 @@ interface Seeded {
   readonly item: StepItem;
   /** Of the item in its plan. */
   readonly place: number;
+  /** Of what is wanted of it among all that is. */
+  readonly wish: number;
 }
 
 interface DraftedStep {
@@ -216,12 +214,12 @@ interface DraftedStep {
 async function withDrafts(step: DraftedStep): Promise<readonly ItemResult[]> {
   const { wanted, items, paths, before } = step;
   const results = [...step.results];
-  const seeds = wanted.flatMap((one): Seeded[] => {
+  const seeds = wanted.flatMap((one, wish): Seeded[] => {
     const { place } = one;
     const item = items[place];
     if (item === undefined) return [];
     const seed = seedOf(item, one, { path: paths.get(item) ?? ROOT, result: results[place] });
-    return seed === null ? [] : [{ seed, item, place }];
+    return seed === null ? [] : [{ seed, item, place, wish }];
   });
   if (seeds.length === 0) return results;
   await before();
