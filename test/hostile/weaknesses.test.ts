@@ -14,7 +14,9 @@ test.each(WEAKNESSES.filter(({ quick }) => quick || full))(
     try {
       const { cases, foundBy } = weakness;
       const warm = foundBy.includes("memory");
-      const report = await runHostile({ root, cases, requests: 1000, until: foundBy, warm });
+      const pauses = foundBy.includes("pause") ? { pauseRuns: 1 } : {};
+      const options = { root, cases, requests: 1000, until: foundBy, warm, ...pauses };
+      const report = await runHostile(options);
       const found = report.failures.map(({ check }) => check);
       expect(found.filter((check) => foundBy.includes(check))).not.toEqual([]);
     } finally {

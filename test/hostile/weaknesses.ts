@@ -54,7 +54,7 @@ export const WEAKNESSES: readonly Weakness[] = [
       { file: "server/body-shape.js", find: "if (values > valuesMax)", put: "if (false)" },
     ],
     cases: times(8, body("null", { stop_token_ids: repeated("null", 400_000) })),
-    foundBy: ["memory", "alive"],
+    foundBy: ["pause", "memory", "alive"],
     quick: false,
   },
   {

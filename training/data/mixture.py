@@ -57,6 +57,16 @@ def mine_sources(split: str) -> Sources:
     return Sources(doc_questions.mine(documents), doc_questions.mine_headings(documents))
 
 
+def shares_of(sources: Sources) -> dict[str, float]:
+    """TASK_SHARES of the tasks that the sources have something for."""
+    missing = set()
+    if not sources.definitions:
+        missing |= {"doc-qa", "closed-book"}
+    if not sources.headings:
+        missing.add("writing")
+    return {task: share for task, share in TASK_SHARES.items() if task not in missing}
+
+
 def make_chat(task: str, sources: Sources, names: Names) -> Chat:
     """One chat of a task."""
     makers: dict[str, Callable[[], Chat]] = {
@@ -117,13 +127,12 @@ def chat_shard(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shard `index`: ids and classes, [windows, CONTEXT + 1]."""
     names = Names(random.Random(f"{seed}:{split}:{index}"), split)
-    spent = dict.fromkeys(TASK_SHARES, 0)
+    shares = shares_of(sources)
+    spent = dict.fromkeys(shares, 0)
 
     def draw() -> tuple[list[int], list[int]]:
         # The task that lags furthest behind its share comes next; ties and order vary by chance.
-        task = min(
-            TASK_SHARES, key=lambda t: (spent[t] + names.rng.random() * 2000) / TASK_SHARES[t]
-        )
+        task = min(shares, key=lambda t: (spent[t] + names.rng.random() * 2000) / shares[t])
         sample = encode_pieces(tokenizer, make_pieces(task, sources, names))
         spent[task] += len(sample[0])
         return sample

@@ -37,7 +37,7 @@ Row = tuple[list[int], int]
 
 def load_model(folder: Path, device: torch.device) -> Pocket:
     """The model that is drafted for, in fp32."""
-    model = Pocket(PocketConfig())
+    model = Pocket(PocketConfig.read(folder / "config.json"))
     state = load_file(folder / "model.safetensors")
     missing = model.load_state_dict({k: v.float() for k, v in state.items()}, strict=False)
     assert not missing.missing_keys, missing.missing_keys

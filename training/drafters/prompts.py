@@ -11,17 +11,13 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from training.data.corpus import hash_fraction
 from training.data.mixture import Sources, encode_pieces, make_pieces
 from training.data.names import Names
+from training.data.texts import kind_of, text_files
 
 CHAT_SHARES = {"qa": 0.3, "json": 0.25, "tool": 0.2, "small-talk": 0.2, "completion": 0.05}
-PROSE_SUFFIXES = {".md", ".txt", ".rst"}
-CODE_SUFFIXES = {".py", ".js", ".ts"}
 TEMPERATURES = (0.0, 0.8)
 PROMPT_TOKENS_MAX = 1200
-EVAL_SHARE = 0.1
-"""Share of the files that are held out."""
 
 
 def chat_prompts(
@@ -50,23 +46,15 @@ def file_prompts(
 ) -> list[tuple[str, list[int]]]:
     """(kind, ids) of pieces of files: 24 to 160 tokens from the beginning of a paragraph."""
     rng = random.Random(f"{seed}:{split}:files")
-    paths = sorted(
-        path
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.suffix in PROSE_SUFFIXES | CODE_SUFFIXES
-        and (hash_fraction(path.name) < EVAL_SHARE) == (split == "eval")
-        and 2_000 < path.stat().st_size < 400_000
-    )
+    paths = text_files(folders, split)
     prompts: list[tuple[str, list[int]]] = []
     while len(prompts) < count and paths:
         path = rng.choice(paths)
         paragraphs = path.read_text(errors="ignore").split("\n\n")
         first = rng.randrange(len(paragraphs))
         ids = tokenizer.encode("\n\n".join(paragraphs[first:])[:2_000], add_special_tokens=False).ids
-        kind = "prose" if path.suffix in PROSE_SUFFIXES else "code"
         if len(ids) >= 24:
-            prompts.append((kind, ids[: rng.randrange(24, 160)]))
+            prompts.append((kind_of(path), ids[: rng.randrange(24, 160)]))
     return prompts
 
 

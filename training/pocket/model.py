@@ -3,8 +3,10 @@
 Letters: B sequences, T positions, C hidden size, H query heads, K key/value heads, D head size.
 """
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +27,12 @@ class PocketConfig:
     max_position_embeddings: int = 2048
     rms_norm_eps: float = 1e-5
     rope_theta: float = 10_000.0
+
+    @classmethod
+    def read(cls, path: Path) -> "PocketConfig":
+        """The sizes in a JSON file, which may say more, as a config.json does."""
+        found = json.loads(path.read_text())
+        return cls(**{field.name: found[field.name] for field in fields(cls) if field.name in found})
 
 
 class RMSNorm(nn.Module):

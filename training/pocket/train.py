@@ -43,12 +43,14 @@ def weighted_loss(
     return (losses * weight).sum(), weight.sum()
 
 
-def learning_rate(step: int, steps: int) -> float:
-    """Share of the peak: 2 % warm-up, then linear decay to 5 %."""
-    warmup = max(1, round(steps * 0.02))
-    if step < warmup:
-        return (step + 1) / warmup
-    return 1 - 0.95 * (step - warmup) / max(1, steps - warmup)
+WARMUP_SHARE = 0.02
+
+
+def learning_rate(progress: float) -> float:
+    """Share of the peak: linear warm-up, then linear decay to 5 %; `progress` from 0 to 1."""
+    if progress < WARMUP_SHARE:
+        return progress / WARMUP_SHARE
+    return 1 - 0.95 * (progress - WARMUP_SHARE) / (1 - WARMUP_SHARE)
 
 
 def prefetch(
@@ -107,6 +109,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tokenizer", type=Path, default=Path("models/pocket/tokenizer.json"))
+    parser.add_argument("--config", type=Path, help="sizes other than the bundled model's")
     parser.add_argument("--seed", default="pocket-1")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--windows", type=int, default=128, help="windows of 2,048 tokens per step")
@@ -152,12 +155,16 @@ def train(
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     weights = torch.tensor(CLASS_WEIGHTS, device="cuda")
     log = (options.out / "train.jsonl").open("w")
-    marked, marked_step = time.time(), 0
+    began = marked = time.time()
+    marked_step = 0
     for step in range(options.steps):
         ids, classes = next(stream)
+        # The rate follows whatever ends first, the steps or the time.
+        spent = (time.time() - began) / (options.deadline_s - (began - started))
+        share = learning_rate(min(1.0, max((step + 1) / options.steps, spent)))
         for optimizer, rates in zip(optimizers, peaks):
             for group, rate in zip(optimizer.param_groups, rates):
-                group["lr"] = rate * learning_rate(step, options.steps)
+                group["lr"] = rate * share
         with torch.autocast("cuda", torch.bfloat16):
             loss, weight = weighted_loss(compiled, ids, classes, weights)
         (loss / weight).backward()
@@ -196,7 +203,8 @@ def main() -> None:
     chat, prose = start_streams(options, tokenizer)
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    model = Pocket(PocketConfig()).cuda()
+    config = PocketConfig.read(options.config) if options.config else PocketConfig()
+    model = Pocket(config).cuda()
     windows = evaluation_windows(options.seed, tokenizer)
     print(
         f"ready after {time.time() - started:.0f} s, {sum(p.numel() for p in model.parameters()):,} parameters",
