@@ -22,7 +22,7 @@ export interface NodeBudget {
 export interface BudgetedStep {
   /** All that the step samples for, with drafts and without. */
   readonly sequences: number;
-  /** Most drafted tokens that it has room for. */
+  /** Most drafted tokens that it has room for, rounded down. */
   readonly nodesMax: number;
   readonly costs: Pick<StepCosts, "of">;
   /** Accepted tokens for each expected one, of the budgets so far. Default: 1. */
@@ -55,7 +55,7 @@ export function budgetOf(
   // Ascending: the likeliest are at its end.
   const all = likely.subarray(0, count).sort();
   const plainSpeed = sequences / plainMs;
-  const room = Math.min(count, Math.max(0, nodesMax));
+  const room = Math.min(count, Math.max(0, Math.floor(nodesMax)));
   let [speed, taken, expected, accepted] = [plainSpeed, 0, 0, 0];
   for (let nodes = 1; nodes <= room; nodes++) {
     accepted += all[count - nodes] ?? 0;

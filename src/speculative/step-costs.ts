@@ -77,12 +77,18 @@ export class StepCosts {
     const cell = cells.get(place) ?? new Cell(nodes);
     cells.set(place, cell);
     cell.record(nodes, ms);
-    cell.newest = ++this.#steps;
+    this.pass();
+    cell.newest = this.#steps;
     this.#lines.delete(row);
     if (this.#steps % KEPT !== 0) return;
     for (const [key, { newest }] of cells) {
       if (key !== 0 && this.#steps - newest > FORGOTTEN_AFTER) cells.delete(key);
     }
+  }
+
+  /** A step went by that is not recorded here: what was, is older. */
+  pass(): void {
+    this.#steps++;
   }
 
   /** Plain steps of about so many sequences that were measured. */

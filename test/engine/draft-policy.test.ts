@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { KindAcceptance, SequenceAcceptance } from "#speculative";
-import { DraftPolicy } from "../../src/engine/loop/draft-policy.ts";
+import { DraftPolicy, type NetworkShape } from "../../src/engine/loop/draft-policy.ts";
 import { RandomNumbers } from "../contracts/device-ops/random.ts";
 import { eachNth } from "../support/full.ts";
 
@@ -12,60 +12,75 @@ interface World {
   readonly rate: number;
   /** ms that a network takes to draft; null: drafts are looked up. */
   readonly networkMs: number | null;
+  /** Chance that a tree's second branch is right where its first is not, and what a tree takes. */
+  readonly beside?: { readonly rate: number; readonly ms: number };
   readonly steps?: number;
 }
 
 const length = 8;
 
+/** The probabilities of a draft's nodes, of a tree whose second branch may be cut. */
+function cut(survivals: Float64Array, nodes: number): Float64Array {
+  return survivals.subarray(0, nodes <= length ? nodes : survivals.length);
+}
+
 /** Steps of an engine, by the clock of a world. Returns tokens a ms. */
-function speedIn({ sequences, msOf, rate, networkMs, steps = 3000 }: World, off = false): number {
+function speedIn(world: World, off = false, policy = new DraftPolicy(256)): number {
+  const { sequences, msOf, rate, networkMs, steps = 3000, beside = null } = world;
   const random = new RandomNumbers(9);
-  const policy = new DraftPolicy(256);
+  const isRight = (chance: number): boolean => random.below(1000) < chance * 1000;
   const kind = new KindAcceptance();
   const all = Array.from({ length: sequences }, () => new SequenceAcceptance(kind));
-  const tokenIds = Array.from({ length }, (_, place) => place + 1);
-  const depths = Int32Array.from({ length: length + 1 }, (_, depth) => depth);
-  const tree = { tokens: Int32Array.of(0, ...tokenIds), depths, parents: depths.map((d) => d - 1) };
+  const branches = beside === null ? 1 : 2;
+  const depths = Int32Array.from(
+    { length: 1 + branches * length },
+    (_, node) => node && ((node - 1) % length) + 1,
+  );
+  const parents = depths.map((depth, node) => (depth === 1 ? 0 : node - 1));
+  const tree = { tokens: Int32Array.from(depths, (_, node) => node), depths, parents };
   const network = networkMs !== null;
   let [tokens, ms] = [0, 0];
-  let made = !network;
-  let drafts = false;
-  let planned: readonly number[] = [];
-  let offered: readonly number[] = all.map(() => length);
+  let made: NetworkShape | null = null;
+  let planned: readonly number[] = all.map(() => 0);
+  let offered = planned;
   for (let step = 0; step < steps; step++) {
-    const offers =
-      made && !off
-        ? all.map((one, at) => one.survivals(tree, length).subarray(0, offered[at]))
-        : [];
-    const nodes = policy.allot(offers, { sequences, network: network && made, foresaw: false });
+    const whole = all.map((one) => one.survivals(tree, length));
+    const isMade = !off && (!network || made !== null);
+    const offers = isMade
+      ? whole.map((one, at) => (network ? cut(one, offered[at] ?? 0) : one))
+      : [];
+    const nodes = policy.allot(offers, { sequences, network: made, foresaw: false });
     const drafted = nodes.reduce((sum, count) => sum + count, 0);
-    if (network && !off && policy.looks(drafts)) {
-      const expected = all.map((one) => one.survivals(tree, length));
-      planned = policy.drafts(expected, { sequences, foresaw: false });
-      drafts = planned.some((count) => count > 0);
+    if (network && !off && policy.looks(planned.some((count) => count > 0))) {
+      const wanted = whole.map((survivals) => ({ survivals, firstBranch: length }));
+      planned = policy.drafts(wanted, { sequences, foresaw: false });
     }
-    const took = msOf(drafted) + (drafts ? (networkMs ?? 0) : 0);
+    const most = Math.max(...planned);
+    const behind: NetworkShape | null = most === 0 ? null : most > length ? "tree" : "chain";
+    const networkTook = behind === null ? 0 : (networkMs ?? 0);
+    const took = msOf(drafted) + networkTook + (behind === "tree" ? (beside?.ms ?? 0) : 0);
     let confirmed = 0;
     nodes.forEach((count, place) => {
-      let accepted = 0;
-      while (accepted < count && random.below(1000) < rate * 1000) accepted++;
-      confirmed += accepted;
+      let [path, first] = [0, 1];
+      while (path < Math.min(count, length) && isRight(rate)) path++;
+      if (path === 0 && count > length && isRight(beside?.rate ?? 0)) {
+        [path, first] = [1, 1 + length];
+        while (path < count - length && isRight(rate)) path++;
+      }
+      confirmed += path;
       if (count === 0) return;
-      const output = [...tokenIds.slice(0, accepted), 99];
-      all[place]?.verified({ tree, firstBranch: length, drafted: count, tokenIds: output });
+      const tokenIds = [...tree.tokens.subarray(first, first + path), 99];
+      all[place]?.verified({ tree, firstBranch: length, drafted: count, tokenIds });
     });
     tokens += sequences + confirmed;
     ms += took;
     // Each tenth step is disturbed.
     const noise = random.below(10) === 0 ? 5 : 0.95 + random.below(100) / 1000;
     policy.record(
-      { sequences, drafted, network: drafts, accepted: confirmed, foresaw: false },
+      { sequences, drafted, network: behind, accepted: confirmed, foresaw: false },
       took * noise,
     );
-    if (network) {
-      made = drafts;
-      offered = planned;
-    }
+    [made, offered] = [behind, planned];
   }
   return tokens / ms;
 }
@@ -112,5 +127,29 @@ describe("[SP21] what is verified", () => {
   test("a network that pays drafts: its own time included", () => {
     const world = { sequences: 1, msOf: (n: number) => 10 + 0.2 * n, rate: 0.8, networkMs: 2 };
     expect(speedIn(world)).toBeGreaterThan(2 * speedIn(world, true));
+  });
+});
+
+describe("[SP31] one continuation or a tree", () => {
+  const gpu = { sequences: 1, msOf: (nodes: number) => 10 + 0.1 * nodes, rate: 0.6, networkMs: 2 };
+
+  test("trees are drafted where they take no longer than chains of as many nodes", () => {
+    const chains = speedIn(gpu);
+    expect(speedIn({ ...gpu, beside: { rate: 0.6, ms: 0 } })).toBeGreaterThan(1.05 * chains);
+  });
+
+  test("one continuation is drafted where trees take much longer", () => {
+    const chains = speedIn(gpu);
+    expect(speedIn({ ...gpu, beside: { rate: 0.6, ms: 25 } })).toBeGreaterThan(0.98 * chains);
+  });
+});
+
+describe("[SP21] tries", () => {
+  test("a new number of sequences does not spend what was saved up before", () => {
+    const slow = { msOf: (nodes: number) => 1 + nodes, rate: 0.5, networkMs: 2 };
+    const policy = new DraftPolicy(256);
+    speedIn({ ...slow, sequences: 1, steps: 30_000 }, false, policy);
+    const then = { ...slow, sequences: 8, steps: 500 };
+    expect(speedIn(then, false, policy)).toBeGreaterThan(0.95 * speedIn(then, true));
   });
 });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GenerateOptions, LLM } from "#engine";
 import type { StepPlan } from "#scheduler";
+import { Drafting } from "../../src/engine/loop/drafting.ts";
 import { eachNth, sized } from "../support/full.ts";
 import { tokenBytesOf } from "../support/token-bytes.ts";
 import { ScriptedEngine, tokensOf } from "./scripted-engine.ts";
@@ -11,7 +12,7 @@ const IDLE = { heldBlocks: 0, running: 0, waiting: 0 };
 
 /** An engine that steps ahead, and how many steps were under way when each one ended. */
 function aheadEngine(options: ConstructorParameters<typeof ScriptedEngine>[0] = {}) {
-  const scripted = new ScriptedEngine({ ...options, overlapSteps: true });
+  const scripted = new ScriptedEngine({ overlapSteps: true, ...options });
   const underWay: number[] = [];
   const begin = scripted.scheduler.begin.bind(scripted.scheduler);
   let begun = 0;
@@ -24,8 +25,70 @@ function aheadEngine(options: ConstructorParameters<typeof ScriptedEngine>[0] = 
     underWay.push(begun - ended++);
   };
   scripted.duringStep = countStep;
-  return { scripted, underWay, countStep };
+  return { scripted, underWay, countStep, begun: () => begun };
 }
+
+describe("[SP32] a step that waited for the last one's tokens", () => {
+  const draftShape = { kind: "lookup", length: 3, width: 1 } as const;
+  const prompt = [10, 11, 12, 13, 14, 10, 11];
+  const looksBack = { repetitionPenalty: 1.5, maxTokens: 4 };
+
+  test("begins before that one's results are passed on", async () => {
+    const { scripted, begun, underWay } = aheadEngine();
+    scripted.add([1, 2, 3], looksBack);
+    await scripted.engine.step();
+    expect([begun(), underWay]).toEqual([2, [1]]);
+    await scripted.drain();
+    expect(begun()).toBe(4);
+    expect(scripted.engine.stats()).toMatchObject({ ...IDLE, generatedTokens: 4 });
+  });
+
+  test("not where the device computes nothing by itself", async () => {
+    const { scripted, begun } = aheadEngine({ overlapSteps: false });
+    scripted.add([1, 2, 3], looksBack);
+    await scripted.engine.step();
+    expect(begun()).toBe(1);
+  });
+
+  test("its drafts are decided once", async () => {
+    const allot = vi.spyOn(Drafting.prototype, "allot");
+    const { scripted, begun } = aheadEngine();
+    scripted.add(prompt, { maxTokens: 8 }, { draftShape });
+    const tokens = tokensOf(await scripted.drain());
+    expect(tokens["1.0"]).toEqual([12, 13, 14, 15, 16, 17, 18, 19]);
+    // Once more finds that nothing is left to begin.
+    expect([begun(), begun() + 1, begun() + 2]).toContain(allot.mock.calls.length);
+    allot.mockRestore();
+  });
+
+  test("ends alone where its request is aborted meanwhile", async () => {
+    const { scripted, begun } = aheadEngine();
+    const key = scripted.add(prompt, { maxTokens: 8 }, { draftShape });
+    const other = scripted.add([50], looksBack);
+    await scripted.engine.step();
+    expect(begun()).toBe(2);
+    scripted.engine.abort(key);
+    expect(tokensOf(await scripted.drain())[`${other}.0`]).toEqual([52, 53, 54]);
+    expect(scripted.engine.stats()).toMatchObject(IDLE);
+  });
+
+  test("is waited for where the engine is closed", async () => {
+    const { scripted } = aheadEngine();
+    scripted.add([1, 2, 3], looksBack);
+    await scripted.engine.step();
+    await scripted.engine.dispose();
+    expect(scripted.engine.stats()).toMatchObject(IDLE);
+  });
+
+  test("a request that comes meanwhile joins the step behind it", async () => {
+    const { scripted } = aheadEngine();
+    const first = scripted.add([1, 2, 3], looksBack);
+    await scripted.engine.step();
+    const second = scripted.add([50], { maxTokens: 2 });
+    const found = tokensOf(await scripted.drain());
+    expect(found).toEqual({ [`${first}.0`]: [5, 6, 7], [`${second}.0`]: [51, 52] });
+  });
+});
 
 describe("steps", () => {
   test("start before the one before them ends, and one is the most", async () => {

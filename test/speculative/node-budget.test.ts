@@ -67,6 +67,12 @@ describe("[SP20] one budget over all sequences", () => {
     expect(found?.take(5).reduce((sum, nodes) => sum + nodes, 0)).toBe(5);
   });
 
+  test("room that is the mean of measured steps is rounded down", () => {
+    const costs = costsOf(() => 10);
+    const found = budgetOf([chain(0.9, 8)], { sequences: 1, nodesMax: 5.5, costs });
+    expect(found?.take(found.taken)).toEqual([5]);
+  });
+
   test("a likely node behind an unlikely one is had with it", () => {
     const costs = costsOf((nodes) => 10 + nodes);
     const tree = Float64Array.of(0.5, 0.02, 0.4);

@@ -1,4 +1,4 @@
-import { budgetOf, type NodeBudget, StepCosts } from "#speculative";
+import { budgetOf, type NodeBudget, StepCosts, type StepSize } from "#speculative";
 
 /** Plain steps of a number of sequences that are measured before any draft is verified. */
 const PLAIN_FIRST = 3;
@@ -16,9 +16,10 @@ const BUDGET = { nodesPerStep: 64, stepsMax: 8 };
 const CALIBRATION = { fading: 0.97, weight: 8 };
 /**
  * Time that tries may take which do not seem to pay: at first that of so many plain steps, then a
- * share of all time.
+ * share of all time. Of the share no more is saved up than so many plain steps take, or the try
+ * that is waited for: a change of load would have all of it spent at once.
  */
-const TRIES = { firstSteps: 40, firstMsMax: 250, share: 0.01, mostMs: 500 };
+const TRIES = { firstSteps: 40, firstMsMax: 250, share: 0.01, savedSteps: 12, savedMsMax: 500 };
 /** One step in so many verifies half of its budget, and one twice as much, to learn their cost. */
 const HALF_EVERY = 16;
 const TWICE_EVERY = 64;
@@ -27,12 +28,15 @@ const TRY_EVERY = 8;
 /** Steps between looks at whether a network pays: while it does not draft, and while it does. */
 const LOOK_EVERY = { idle: 8, drafting: 4 };
 
+/** What a network drafts behind a step: one continuation of each sequence, or trees. */
+export type NetworkShape = "chain" | "tree";
+
 /** A step as far as its cost is concerned. */
 export interface MeasuredStep {
   readonly sequences: number;
   readonly drafted: number;
-  /** Whether a network drafted behind it. */
-  readonly network: boolean;
+  /** What a network drafted behind it; null: nothing. */
+  readonly network: NetworkShape | null;
   /** Whether drafts were made for sequences under a grammar, which takes time with any step. */
   readonly foresaw: boolean;
   /** Drafted tokens that were accepted. */
@@ -42,10 +46,35 @@ export interface MeasuredStep {
 /** The next step, as far as it is known. */
 type PlannedStep = Pick<MeasuredStep, "sequences" | "network" | "foresaw">;
 
-/** Of steps behind which a network drafts, its time included, and of others. */
+/** What a network may draft of a sequence. */
+export interface WholeOffer {
+  /** How likely each node of its largest draft is to be accepted. */
+  readonly survivals: Float64Array;
+  /** So many of these are its likeliest continuation. */
+  readonly firstBranch: number;
+}
+
+/**
+ * Of steps behind which a network drafts, its time included, and of others. Where devices begin
+ * chains before the host has read a step, trees of as many nodes take much longer.
+ */
 class KindCosts {
-  readonly network = new StepCosts();
+  readonly chain = new StepCosts();
+  readonly tree = new StepCosts();
   readonly others = new StepCosts();
+
+  record(network: NetworkShape | null, size: StepSize, ms: number): void {
+    for (const each of [this.chain, this.tree, this.others]) {
+      if (each === this[network ?? "others"]) each.record(size, ms);
+      else each.pass();
+    }
+  }
+
+  /** Trees that were not measured are taken for chains of as many nodes. */
+  of(network: NetworkShape | null, sequences: number): StepCosts {
+    if (network === null) return this.others;
+    return network === "tree" && this.tree.nodesMeasured(sequences) > 0 ? this.tree : this.chain;
+  }
 }
 
 /**
@@ -67,8 +96,12 @@ export class DraftPolicy {
   #untilLook = 0;
   /** The newest budget, while it holds. */
   #held: HeldBudget | null = null;
-  /** A network drafted, or drafts, although that does not seem to pay. */
-  #trying = false;
+  /** What a network drafted, or drafts, although that does not seem to pay. */
+  #trying: NetworkShape | null = null;
+  /** What the last such try drafted. */
+  #tried: NetworkShape = "tree";
+  /** What the try takes that the allowance is not enough for. */
+  #savingMs = 0;
   /** Drafted tokens of the newest budget that are expected to be accepted. */
   #expected = 0;
   /**
@@ -86,28 +119,33 @@ export class DraftPolicy {
   record(step: MeasuredStep, ms: number): void {
     const { sequences, drafted, network, accepted } = step;
     const costs = this.#costsOf(step);
-    const isPlain = drafted === 0 && !network;
+    const isPlain = drafted === 0 && network === null;
     this.#sincePlain = isPlain ? 0 : this.#sincePlain + 1;
     if (isPlain) {
       this.#sinceTry++;
       for (const each of Object.values(costs)) each.record({ sequences, nodes: 0 }, ms);
     } else if (drafted > 0) {
       this.#calibrate(accepted);
-      costs[network ? "network" : "others"].record({ sequences, nodes: drafted }, ms);
+      costs.record(network, { sequences, nodes: drafted }, ms);
     }
-    const plainMs = costs.others.of(sequences)?.ms(0) ?? ms;
-    // What the step took beyond plain steps for its tokens; a quicker one gives nothing back.
-    const lostMs = Math.max(0, ms - (plainMs * (sequences + accepted)) / sequences);
+    const line = costs.of(network, sequences).of(sequences);
+    const plainMs = line?.ms(0) ?? ms;
+    // What it usually takes: a step that something else disturbs says nothing of drafts. Steps
+    // that draft and verify nothing are not known: a network takes less than twice a plain step.
+    const usualMs = drafted > 0 ? (line?.ms(drafted) ?? ms) : Math.min(ms, 2 * plainMs);
+    const gainMs = isPlain ? 0 : (plainMs * (sequences + accepted)) / sequences - usualMs;
     const before = this.#allowanceMs ?? Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
-    const left = before + TRIES.share * ms - (isPlain ? 0 : lostMs);
-    this.#allowanceMs = Math.min(TRIES.mostMs, left);
+    const saved = Math.max(TRIES.savedSteps * plainMs, Math.min(this.#savingMs, TRIES.savedMsMax));
+    // What is left of the first tries is kept.
+    const most = Math.max(before, saved);
+    this.#allowanceMs = Math.min(most, before + TRIES.share * ms + gainMs);
   }
 
-  /** How many nodes of each draft the next step verifies. `network`: whether one made them. */
+  /** How many nodes of each draft the next step verifies. `network`: what made them. */
   allot(offers: readonly Float64Array[], step: PlannedStep): readonly number[] {
     this.#expected = 0;
-    const isTry = step.network && this.#trying;
-    if (step.network) this.#trying = false;
+    const isTry = step.network !== null && this.#trying !== null;
+    if (isTry) this.#trying = null;
     if (offers.length === 0) return [];
     if (this.#needsPlain(step)) {
       this.#held = null;
@@ -117,7 +155,7 @@ export class DraftPolicy {
     const found = this.#budget(offers, step);
     if (found === null) return offers.map(() => 0);
     if (pays(found)) return this.#take(found, offers, step);
-    const tries = isTry || (!step.network && this.#triesAgain(found));
+    const tries = isTry || (step.network === null && this.#triesAgain(found));
     this.#held = tries ? null : heldOf({ ...found, taken: 0 }, offers, step);
     return tries ? found.take(found.room) : offers.map(() => 0);
   }
@@ -129,24 +167,34 @@ export class DraftPolicy {
   looks(drafts: boolean): boolean {
     const every = drafts ? LOOK_EVERY.drafting : LOOK_EVERY.idle;
     this.#untilLook = this.#untilLook === 0 ? every - 1 : this.#untilLook - 1;
-    return this.#untilLook === 0 || this.#trying;
+    return this.#untilLook === 0 || this.#trying !== null;
   }
 
   /**
-   * How many nodes a network shall draft for each sequence behind the next step. `expected`: what
-   * its largest drafts are likely to be.
+   * How many nodes a network shall draft for each sequence behind the next step: no more than its
+   * likeliest continuation has, or a tree, whichever makes steps quicker.
    */
-  drafts(
-    expected: readonly Float64Array[],
-    { sequences, foresaw }: Omit<PlannedStep, "network">,
-  ): readonly number[] {
-    const step = { sequences, foresaw, network: true };
-    const isOpen = expected.length > 0 && !this.#needsPlain(step);
-    const found = isOpen ? this.#budget(expected, step) : null;
-    if (found === null) return expected.map(() => 0);
-    if (pays(found)) return found.take(found.taken);
-    this.#trying ||= this.#triesAgain(found);
-    return this.#trying ? found.take(found.room) : expected.map(() => 0);
+  drafts(offers: readonly WholeOffer[], step: Omit<PlannedStep, "network">): readonly number[] {
+    const none = offers.map(() => 0);
+    if (offers.length === 0 || this.#needsPlain(step)) return none;
+    const chain = this.#budget(
+      offers.map(({ survivals, firstBranch }) => survivals.subarray(0, firstBranch)),
+      { ...step, network: "chain" },
+    );
+    if (chain === null) return none;
+    const branches = offers.some(({ survivals, firstBranch }) => survivals.length > firstBranch);
+    const whole = offers.map(({ survivals }) => survivals);
+    const tree = branches ? this.#budget(whole, { ...step, network: "tree" }) : null;
+    const best = tree !== null && tree.speed > chain.speed ? tree : chain;
+    if (pays(best)) return best.take(best.taken);
+    const shape = this.#trying ?? (tree !== null && this.#tried === "chain" ? "tree" : "chain");
+    const found = shape === "tree" ? (tree ?? chain) : chain;
+    if (this.#trying === null) {
+      if (!this.#triesAgain(found)) return none;
+      this.#trying = shape;
+      this.#tried = shape;
+    }
+    return found.take(found.room);
   }
 
   /** The budget; now and then half of it, or twice as much. */
@@ -182,16 +230,15 @@ export class DraftPolicy {
   }
 
   /** Whether a plain step is to be measured first. */
-  #needsPlain(step: PlannedStep): boolean {
-    const { sequences, network } = step;
-    const plain = this.#costsOf(step)[network ? "network" : "others"].plainSteps(sequences);
+  #needsPlain(step: Omit<PlannedStep, "network">): boolean {
+    const plain = this.#costsOf(step).others.plainSteps(step.sequences);
     const every = plain < PLAIN_MANY ? PLAIN_EVERY.few : PLAIN_EVERY.many;
     return plain < PLAIN_FIRST || this.#sincePlain >= every;
   }
 
   #budget(offers: readonly Float64Array[], step: PlannedStep): NodeBudget | null {
     const { sequences, network } = step;
-    const costs = this.#costsOf(step)[network ? "network" : "others"];
+    const costs = this.#costsOf(step).of(network, sequences);
     const first = Math.max(NODES_FIRST, sequences);
     const known = Math.max(first, 2 * costs.nodesMeasured(sequences));
     const nodesMax = Math.min(this.#sampledRowsMax - sequences, known);
@@ -214,7 +261,9 @@ export class DraftPolicy {
 
   /** Whether the allowance is enough to verify all that there is room for. */
   #triesAgain({ lostMs }: NodeBudget): boolean {
-    if (this.#sinceTry < TRY_EVERY || (this.#allowanceMs ?? 0) < lostMs) return false;
+    if (this.#sinceTry < TRY_EVERY) return false;
+    this.#savingMs = (this.#allowanceMs ?? 0) < lostMs ? lostMs : 0;
+    if (this.#savingMs > 0) return false;
     this.#sinceTry = 0;
     return true;
   }

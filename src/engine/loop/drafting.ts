@@ -1,8 +1,8 @@
 import { assert } from "#base";
 import type { LoopStats } from "#engine/protocol";
 import type { Scheduler, Sequence, SequenceUpdate } from "#scheduler";
-import { KindAcceptance, SequenceAcceptance } from "#speculative";
-import { DraftPolicy } from "./draft-policy.ts";
+import { isChain, KindAcceptance, SequenceAcceptance } from "#speculative";
+import { DraftPolicy, type NetworkShape, type WholeOffer } from "./draft-policy.ts";
 import { ForesightPolicy } from "./foresight-policy.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { type DraftContext, type SequenceDrafter, TREE_NODES_MAX } from "./sequence-drafter.ts";
@@ -90,10 +90,12 @@ export class Drafting {
     this.#sequences = sequences;
     if (!decodes || sinceLastMs === null || "error" in outcome) return;
     let accepted = 0;
-    let network = isBehind;
+    // What is computed behind a step is a chain.
+    let network: NetworkShape | null = isBehind ? "chain" : null;
     for (const { drafted: verified = 0, tokenIds, draft } of outcome.results) {
       if (verified > 0) accepted += tokenIds.length - 1;
-      if (draft !== undefined && !this.#behind) network = true;
+      if (draft === undefined || this.#behind || network === "tree") continue;
+      network = draft === null || isChain(draft) ? "chain" : "tree";
     }
     const { drafted } = plan;
     this.#policy.record({ sequences, drafted, network, accepted, foresaw }, sinceLastMs);
@@ -152,11 +154,13 @@ export class Drafting {
   /** How many nodes of each draft are worth their rows. */
   #wanted(offers: readonly Offer[], sequences: number): readonly number[] {
     if (this.#policy === null) return offers.map(({ nodes }) => nodes);
-    let network = false;
+    let network: NetworkShape | null = null;
     const survivals = offers.map(({ known }) => {
       const { draft, drafter } = known.task;
       assert(draft !== null && drafter !== null, "Cannot weigh a draft that is not there");
-      if (drafter.whole?.kind === drafter.kind) network = true;
+      if (network !== "tree" && drafter.whole?.kind === drafter.kind) {
+        network = draft.tokens.length > 1 + drafter.likelyTokens ? "tree" : "chain";
+      }
       const acceptance = this.#acceptanceOf(known, drafter.kind);
       return acceptance.survivals(draft, drafter.likelyTokens);
     });
@@ -166,16 +170,18 @@ export class Drafting {
   /** Decides whether a network drafts behind the next steps. */
   #look(policy: DraftPolicy, all: readonly Drafted[], sequences: number): void {
     const wanting: SequenceDrafter[] = [];
-    const expected: Float64Array[] = [];
+    const offers: WholeOffer[] = [];
     for (const known of all) {
       const { drafter } = known.task;
       const whole = drafter?.whole ?? null;
       if (whole === null || drafter === null) continue;
       wanting.push(drafter);
-      expected.push(this.#acceptanceOf(known, whole.kind).survivals(whole, whole.firstBranch));
+      const { firstBranch } = whole;
+      const survivals = this.#acceptanceOf(known, whole.kind).survivals(whole, firstBranch);
+      offers.push({ survivals, firstBranch });
     }
     if (wanting.length === 0) return;
-    const nodes = policy.drafts(expected, { sequences, foresaw: this.#foresaw });
+    const nodes = policy.drafts(offers, { sequences, foresaw: this.#foresaw });
     wanting.forEach((drafter, place) => {
       drafter.allow(nodes[place] ?? 0);
     });

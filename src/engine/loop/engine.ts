@@ -4,7 +4,6 @@ import {
   type EmbedRequest,
   type EngineRequest,
   type LoopStats,
-  type RequestFailure,
   type RequestKey,
   requestFailure,
   type SequenceOutput,
@@ -18,6 +17,7 @@ import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import { disposeOf } from "./dispose-of.ts";
 import { Drafting } from "./drafting.ts";
+import { FailureList } from "./failure-list.ts";
 import { LoopCounts } from "./loop-counts.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { checkPromptRows } from "./prompt-rows.ts";
@@ -26,7 +26,7 @@ import type { SequenceTask } from "./sequence-task.ts";
 import { SlowMasks } from "./slow-masks.ts";
 import type { StepEngine } from "./step-engine.ts";
 import { type ComputedStep, StepPipeline, type StepPipelineParts } from "./step-pipeline.ts";
-import { NO_STEP, reportOf } from "./step-report.ts";
+import { reportOf } from "./step-report.ts";
 
 export interface EngineParts extends StepPipelineParts {
   /** Properties shared by all sequences of this model. */
@@ -58,8 +58,7 @@ export class Engine implements StepEngine {
   #nextSequence = 1;
   readonly #counts = new LoopCounts();
   readonly #drafting: Drafting;
-  /** Requests that failed since the last step's output. */
-  #failures: RequestFailure[] = [];
+  readonly #failures = new FailureList();
   /** An error that may be a bug may have left the bookkeeping inconsistent. */
   #inDoubt = false;
 
@@ -134,18 +133,19 @@ export class Engine implements StepEngine {
    */
   async step(): Promise<StepOutput | null> {
     const step = await this.#next();
-    if (step === null) return this.#news();
+    if (step === null) return this.#failures.news();
     if ("unplanned" in step) {
       this.#failAll(step.unplanned);
-      return this.#news();
+      return this.#failures.news();
     }
     const { clock } = this.#parts;
     const takenMs = clock.nowMs();
     this.#drafting.measure(step);
     const news = await this.#takeIn(step);
     this.#checkBooks();
+    await this.#beginHeldUp();
     const planMs = step.planMs + (clock.nowMs() - takenMs);
-    return { ...news, failures: this.#takeFailures(), report: reportOf(step, planMs) };
+    return { ...news, failures: this.#failures.take(), report: reportOf(step, planMs) };
   }
 
   /** The next step, of sequences whose masks are ready. */
@@ -155,11 +155,18 @@ export class Engine implements StepEngine {
         const record = this.#bySequence.get(sequence);
         if (record !== undefined) this.#failRequest(record, requestFailure(error));
       });
-      this.#drafting.allot();
+      if (this.#pipeline.begins) this.#drafting.allot();
       const step = await this.#pipeline.next((sequence) => this.#taskOf(sequence));
       // A prepared sequence may lack blocks that an unprepared one holds.
       if (step !== null || this.#slowMasks.idle) return step;
     }
+  }
+
+  /** Begins a step that the last one held up, before that one's results are passed on. */
+  async #beginHeldUp(): Promise<void> {
+    if (!this.#pipeline.heldUp || !this.#slowMasks.idle) return;
+    this.#drafting.allot();
+    await this.#pipeline.beginHeldUp((sequence) => this.#taskOf(sequence));
   }
 
   stats(): LoopStats {
@@ -206,19 +213,6 @@ export class Engine implements StepEngine {
     const record = this.#bySequence.get(sequence);
     assert(record !== undefined, "Cannot plan a sequence without a record");
     return record.taskOf(sequence);
-  }
-
-  /** Failures outside of steps: grammars that did not compile. */
-  #news(): StepOutput | null {
-    if (this.#failures.length === 0) return null;
-    const failures = this.#takeFailures();
-    return { outputs: [], embeddings: [], failures, report: NO_STEP };
-  }
-
-  #takeFailures(): RequestFailure[] {
-    const failures = this.#failures;
-    this.#failures = [];
-    return failures;
   }
 
   async #takeIn(step: ComputedStep): Promise<StepNews> {
@@ -375,7 +369,7 @@ export class Engine implements StepEngine {
       this.#parts.scheduler.finish(sequence.id, { reason: "error", stopReason: null });
       this.#forget(record, sequence);
     }
-    this.#failures.push({ key: record.key, error });
+    this.#failures.add({ key: record.key, error });
   }
 
   /** Compiles while steps run; the sequences keep their place in the queue meanwhile. */

@@ -20,6 +20,7 @@
  *   draft-policy.ts     how much of the drafts a step verifies, by measured times
  *   draft-seeds.ts      what the drafter beside the model continues
  *   late-drafts.ts      drafts that the device verifies before the host knows their tokens
+ *   failure-list.ts     requests that failed since they were last reported
  *   loop-counts.ts      steps and tokens since the start
  *   slow-masks.ts       slow grammars, which steps do not wait for
  *   dispose-of.ts       disposes of objects that may be broken

@@ -133,6 +133,25 @@ export class StepPipeline {
     return await this.#end(step);
   }
 
+  /** Whether `next` begins a step: what that computes is to be decided before. */
+  get begins(): boolean {
+    const step = this.#ahead;
+    return step === null || !("unplanned" in step || step.holdsUp);
+  }
+
+  /**
+   * Begins the step after one that held it up, once that one was committed: the device computes it
+   * while the host passes results on. No effect where the device does not run by itself.
+   */
+  async beginHeldUp(taskOf: (sequence: Sequence) => SequenceTask): Promise<void> {
+    if (this.heldUp) this.#ahead = await this.#begin(taskOf);
+  }
+
+  /** Whether the next step could not begin before the last one was committed, and can now. */
+  get heldUp(): boolean {
+    return this.#parts.overlapSteps === true && this.#ahead === null;
+  }
+
   /** Waits for a step that began ahead and is not needed any more. Null: there is none. */
   async dropAhead(): Promise<StepPlan | null> {
     const step = this.#ahead;
