@@ -22,7 +22,13 @@ export function operationRoutes(app: FastifyInstance, context: ServerContext): v
     reply.header("content-type", metrics.contentType);
     return metrics.text();
   });
-  app.get("/server_info", async () => serverInfo(context));
+  for (const path of ["/server_info", "/get_server_info"]) {
+    app.get(path, async () => serverInfo(context));
+  }
+  for (const path of ["/model_info", "/get_model_info"]) {
+    app.get(path, async () => modelInfo(context));
+  }
+  app.get("/get_load", async () => [load(context)]);
   app.get("/", async () => ({
     name: "perigee",
     version,
@@ -56,6 +62,8 @@ const ENDPOINTS = [
   "GET /health/ready",
   "GET /metrics",
   "GET /server_info",
+  "GET /model_info",
+  "GET /get_load",
 ];
 
 /** The engine's state, or `draining` if the server accepts no more requests. */
@@ -102,6 +110,30 @@ function serverInfo(context: ServerContext): unknown {
     kv_events: kvEventsInfo(context),
     api_keys: apiKey.length,
     options,
+  };
+}
+
+/** What SGLang's routers ask of a worker before they send it requests. */
+function modelInfo({ model: { info }, modelNames }: ServerContext): unknown {
+  return {
+    model_path: info.name,
+    tokenizer_path: info.hasTokenizer ? info.name : null,
+    served_model_name: modelNames[0],
+    is_generation: info.kind === "decoder",
+    architectures: [info.architecture],
+    max_model_len: info.contextTokensMax,
+    preferred_sampling_params: null,
+  };
+}
+
+/** A worker's load as SGLang's routers read it, which have one entry for each rank. */
+function load({ model }: ServerContext): unknown {
+  const { running, waiting, heldBlocks } = model.stats();
+  return {
+    dp_rank: 0,
+    num_reqs: running + waiting,
+    num_waiting_reqs: waiting,
+    num_tokens: heldBlocks * model.info.blockTokens,
   };
 }
 

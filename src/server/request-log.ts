@@ -16,6 +16,7 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/health/ready",
   "/ping",
   "/version",
+  "/get_load",
   "/metrics",
 ]);
 

@@ -55,3 +55,17 @@ test("version, server_info and the front page say what runs", async () => {
   });
   expect(await json(get("/"))).toMatchObject({ name: "perigee", model: "toy" });
 });
+
+test("what routers for SGLang ask of a worker", async () => {
+  const { get } = await serveToy();
+  for (const path of ["/model_info", "/get_model_info"]) {
+    expect(await json(get(path))).toMatchObject({
+      ...{ model_path: "toy", served_model_name: "toy", is_generation: true },
+      ...{ max_model_len: 4096, preferred_sampling_params: null },
+    });
+  }
+  expect(await json(get("/get_server_info"))).toMatchObject({ model: { name: "toy" } });
+  expect(await json(get("/get_load"))).toEqual([
+    { dp_rank: 0, num_reqs: 0, num_waiting_reqs: 0, num_tokens: 0 },
+  ]);
+});

@@ -183,4 +183,9 @@ export const unsupportedFields = {
   kv_transfer_params: unsupported(),
   ec_transfer_params: unsupported(),
   vllm_xargs: unsupported(),
+  // Routers made for SGLang add these to every request, with values that change nothing here.
+  no_stop_trim: unsupported(false),
+  separate_reasoning: unsupported(true),
+  stream_reasoning: unsupported(true),
+  return_hidden_states: unsupported(false),
 };
