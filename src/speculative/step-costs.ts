@@ -8,8 +8,13 @@ export interface StepSize {
   readonly nodes: number;
 }
 
-/** Measured steps of a size that are kept: an estimate is their lower quartile. */
-const KEPT = 7;
+/**
+ * Measured steps of a size that are kept, of which an estimate is the lower quartile: the last few,
+ * and more of them where they are recent. A few that follow each other may all be disturbed.
+ */
+const KEPT = { least: 7, most: 31, recentSteps: 256 };
+/** Every so many steps it is looked for sizes to forget. */
+const FORGETS_EVERY = 7;
 /** Steps after which a size that was not seen again is forgotten: contexts grow meanwhile. */
 const FORGOTTEN_AFTER = 1024;
 /** What one more row costs of a row of a plain step, before any step with drafts was measured. */
@@ -27,8 +32,8 @@ class Cell {
   /** Of the newest step of this size, as `StepCosts` counts them. */
   newest = 0;
   #isNew: boolean;
-  readonly #ms: number[] = [];
-  #next = 0;
+  /** By age, the newest last. */
+  readonly #kept: { readonly ms: number; readonly step: number }[] = [];
   #usual: number | null = null;
 
   constructor(nodes: number) {
@@ -37,22 +42,28 @@ class Cell {
   }
 
   get count(): number {
-    return this.#ms.length;
+    return this.#kept.length;
   }
 
-  record(nodes: number, ms: number): void {
+  /** `step`: its number, as `StepCosts` counts them. */
+  record(nodes: number, ms: number, step: number): void {
+    this.newest = step;
     if (this.#isNew) {
       this.#isNew = false;
       return;
     }
-    this.#ms[this.#next] = ms;
-    this.#next = (this.#next + 1) % KEPT;
-    this.nodes += (nodes - this.nodes) / this.#ms.length;
+    const kept = this.#kept;
+    kept.push({ ms, step });
+    const oldest = step - KEPT.recentSteps;
+    while (kept.length > KEPT.most || (kept.length > KEPT.least && (kept[0]?.step ?? 0) < oldest)) {
+      kept.shift();
+    }
+    this.nodes += (nodes - this.nodes) / kept.length;
     this.#usual = null;
   }
 
   ms(): number {
-    this.#usual ??= lowerQuartile(this.#ms);
+    this.#usual ??= lowerQuartile(this.#kept.map(({ ms }) => ms));
     return this.#usual;
   }
 }
@@ -76,11 +87,10 @@ export class StepCosts {
     this.#cells.set(row, cells);
     const cell = cells.get(place) ?? new Cell(nodes);
     cells.set(place, cell);
-    cell.record(nodes, ms);
     this.pass();
-    cell.newest = this.#steps;
+    cell.record(nodes, ms, this.#steps);
     this.#lines.delete(row);
-    if (this.#steps % KEPT !== 0) return;
+    if (this.#steps % FORGETS_EVERY !== 0) return;
     for (const [key, { newest }] of cells) {
       if (key !== 0 && this.#steps - newest > FORGOTTEN_AFTER) cells.delete(key);
     }

@@ -24,8 +24,27 @@ describe("[SP20] measured steps", () => {
     expect(costs.of(2)?.ms(0)).toBe(10);
   });
 
-  test("the last seven count", () => {
-    const costs = measured([10, 10, 10, 20, 20, 20, 20, 20, 20].map((ms) => [2, 0, ms]));
+  test("the last 31 count: many that follow each other may all be disturbed", () => {
+    const steps = (count: number, ms: number) =>
+      Array.from({ length: count }, () => [2, 0, ms] as const);
+    expect(
+      measured([...steps(9, 10), ...steps(22, 20)])
+        .of(2)
+        ?.ms(0),
+    ).toBe(10);
+    expect(
+      measured([...steps(9, 10), ...steps(31, 20)])
+        .of(2)
+        ?.ms(0),
+    ).toBe(20);
+  });
+
+  test("of those before the last 256 steps, seven at least", () => {
+    const costs = measured(Array.from({ length: 12 }, () => [2, 0, 10] as const));
+    for (let step = 0; step < 300; step++) costs.pass();
+    for (let step = 0; step < 6; step++) costs.record({ sequences: 2, nodes: 0 }, 20);
+    // One of seven is the earlier one: a quartile of six times 20 and once 10.
+    expect(costs.plainSteps(2)).toBe(7);
     expect(costs.of(2)?.ms(0)).toBe(20);
   });
 

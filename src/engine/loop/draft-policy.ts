@@ -4,8 +4,9 @@ import { budgetOf, type NodeBudget, StepCosts, type StepSize } from "#speculativ
 const PLAIN_FIRST = 3;
 /** A plain step is measured again after so many steps with drafts: while few were, and later. */
 const PLAIN_EVERY = { few: 16, many: 128 };
-/** So many plain steps are no longer few. */
+/** So many plain steps are no longer few; from then on one in `PLAIN_SAMPLED` is recorded. */
 const PLAIN_MANY = 7;
+const PLAIN_SAMPLED = 4;
 /** Drafts are verified where that makes steps quicker by this at least: less may be noise. */
 const GAIN_MIN = 1.03;
 /** Drafted tokens of the first step that has any, if not one a sequence; later ones double them. */
@@ -87,6 +88,7 @@ export class DraftPolicy {
   readonly #costs = [new KindCosts(), new KindCosts()] as const;
   readonly #sampledRowsMax: number;
   #sincePlain = 0;
+  #plainSteps = 0;
   /** Plain steps since the last try. */
   #sinceTry = TRY_EVERY;
   /** Null until a plain step was measured. */
@@ -102,6 +104,8 @@ export class DraftPolicy {
   #tried: NetworkShape = "tree";
   /** What the try takes that the allowance is not enough for. */
   #savingMs = 0;
+  /** Most that is saved up in any case. */
+  #savedMs = 0;
   /** Drafted tokens of the newest budget that are expected to be accepted. */
   #expected = 0;
   /**
@@ -122,7 +126,15 @@ export class DraftPolicy {
     const isPlain = drafted === 0 && network === null;
     this.#sincePlain = isPlain ? 0 : this.#sincePlain + 1;
     if (isPlain) {
+      this.#plainSteps++;
       this.#sinceTry++;
+      if (
+        costs.others.plainSteps(sequences) >= PLAIN_MANY &&
+        this.#plainSteps % PLAIN_SAMPLED > 0
+      ) {
+        this.#allow(TRIES.share * ms);
+        return;
+      }
       for (const each of Object.values(costs)) each.record({ sequences, nodes: 0 }, ms);
     } else if (drafted > 0) {
       this.#calibrate(accepted);
@@ -130,22 +142,31 @@ export class DraftPolicy {
     }
     const line = costs.of(network, sequences).of(sequences);
     const plainMs = line?.ms(0) ?? ms;
+    this.#savedMs = TRIES.savedSteps * plainMs;
+    this.#allowanceMs ??= Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
     // What it usually takes: a step that something else disturbs says nothing of drafts. Steps
     // that draft and verify nothing are not known: a network takes less than twice a plain step.
     const usualMs = drafted > 0 ? (line?.ms(drafted) ?? ms) : Math.min(ms, 2 * plainMs);
     const gainMs = isPlain ? 0 : (plainMs * (sequences + accepted)) / sequences - usualMs;
-    const before = this.#allowanceMs ?? Math.min(TRIES.firstMsMax, TRIES.firstSteps * plainMs);
-    const saved = Math.max(TRIES.savedSteps * plainMs, Math.min(this.#savingMs, TRIES.savedMsMax));
-    // What is left of the first tries is kept.
-    const most = Math.max(before, saved);
-    this.#allowanceMs = Math.min(most, before + TRIES.share * ms + gainMs);
+    this.#allow(TRIES.share * ms + gainMs);
+  }
+
+  /** Adds to the time for tries; what is left of the first ones is kept. */
+  #allow(ms: number): void {
+    const before = this.#allowanceMs ?? 0;
+    const saved = Math.max(this.#savedMs, Math.min(this.#savingMs, TRIES.savedMsMax));
+    this.#allowanceMs = Math.min(Math.max(before, saved), before + ms);
   }
 
   /** How many nodes of each draft the next step verifies. `network`: what made them. */
   allot(offers: readonly Float64Array[], step: PlannedStep): readonly number[] {
     this.#expected = 0;
     const isTry = step.network !== null && this.#trying !== null;
-    if (isTry) this.#trying = null;
+    if (isTry) {
+      this.#trying = null;
+      // Whether the network goes on is decided before it drafts again.
+      this.#untilLook = 1;
+    }
     if (offers.length === 0) return [];
     if (this.#needsPlain(step)) {
       this.#held = null;
