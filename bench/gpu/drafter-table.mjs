@@ -18,7 +18,7 @@ import { cudaFromEnvironment } from "../../dist/cli/cuda-environment.js";
 import { LLM } from "../../dist/index.js";
 import { readFlags } from "../../tools/flags.mjs";
 import { describeMachine, median } from "../machine.mjs";
-import { openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
+import { giveUp, openOrGiveUp, requireBuild, warn, writeJson } from "./gpu-bench.mjs";
 import { textTable } from "./text-table.mjs";
 
 await requireBuild();
@@ -37,6 +37,9 @@ const { values: flags } = readFlags({
     json: { type: "string" },
   },
 });
+if (flags.model === undefined || flags.prompts === undefined) {
+  giveUp("Cannot measure without a trained model: use --model FOLDER --prompts FILE");
+}
 /** As training.drafters.acceptance: an output with fewer distinct 4-grams repeats itself. */
 const DISTINCT_MIN = 0.6;
 const OUTPUT_TOKENS_MIN = 32;

@@ -9,6 +9,10 @@
 # Each command takes less than ten minutes and goes on from what the one before left in FOLDER; TEXTS
 # are folders of Markdown, text and source files. From the repository's root, with a build.
 set -euo pipefail
+if [ $# -lt 2 ]; then
+  echo "Use $0 base|drafters|table FOLDER [TEXTS or arguments]: the comment in it says more" >&2
+  exit 1
+fi
 stage=$1 folder=$2
 shift 2
 model=$folder/model

@@ -139,17 +139,18 @@ export class StepPipeline {
     return step === null || !("unplanned" in step || step.holdsUp);
   }
 
-  /**
-   * Begins the step after one that held it up, once that one was committed: the device computes it
-   * while the host passes results on. No effect where the device does not run by itself.
-   */
-  async beginHeldUp(taskOf: (sequence: Sequence) => SequenceTask): Promise<void> {
-    if (this.heldUp) this.#ahead = await this.#begin(taskOf);
-  }
-
   /** Whether the next step could not begin before the last one was committed, and can now. */
   get heldUp(): boolean {
     return this.#parts.overlapSteps === true && this.#ahead === null;
+  }
+
+  /**
+   * Begins the step that is held up, once the one before was committed: the device computes it
+   * while the host passes results on.
+   */
+  async beginHeldUp(taskOf: (sequence: Sequence) => SequenceTask): Promise<void> {
+    assert(this.heldUp, "Cannot begin a step: none is held up");
+    this.#ahead = await this.#begin(taskOf);
   }
 
   /** Waits for a step that began ahead and is not needed any more. Null: there is none. */
