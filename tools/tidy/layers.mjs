@@ -28,8 +28,19 @@ export const LAYERS = {
     "speculative",
   ],
   server: ["base", "kvcache", "engine"],
-  simulator: ["base", "kvcache", "scheduler", "engine/loop"],
-  cli: ["base", "tensor", "checkpoint", "devices", "kvcache", "engine", "server", "simulator"],
+  cluster: ["base", "kvcache", "engine", "server"],
+  simulator: ["base", "kvcache", "scheduler", "engine/loop", "cluster"],
+  cli: [
+    "base",
+    "tensor",
+    "checkpoint",
+    "devices",
+    "kvcache",
+    "engine",
+    "server",
+    "cluster",
+    "simulator",
+  ],
 };
 
 /**
@@ -64,6 +75,14 @@ export const ROOMS = {
     caller: ["protocol"],
     thread: ["protocol", "tiers", "loop", "forward", "caller"],
   },
+  cluster: {
+    protocol: [],
+    index: ["protocol"],
+    routing: ["protocol"],
+    feeds: ["protocol"],
+    membership: ["protocol"],
+    router: ["protocol", "index", "routing", "feeds", "membership"],
+  },
 };
 
 /**
@@ -75,6 +94,10 @@ export const ROOMS = {
 export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
+  "cluster/protocol": [],
+  "cluster/index": ["base", "kvcache"],
+  "cluster/routing": ["base", "kvcache"],
+  "cluster/feeds": ["base", "kvcache"],
 };
 
 /**
@@ -88,4 +111,4 @@ export const KNOWN_CIRCLES = [
 ];
 
 /** Folders that talk to the outside: time, chance, timers, console and environment are theirs. */
-export const EDGES = ["server", "cli"];
+export const EDGES = ["server", "cli", "cluster/feeds", "cluster/membership", "cluster/router"];

@@ -1,0 +1,70 @@
+/** A worker as membership, feeds and router know it. */
+
+/** Which server it is: decides what it can be asked, and how its events read. */
+export type WorkerKind = "perigee" | "vllm" | "sglang" | "tensorrt-llm" | "openai";
+
+/** Takes new requests; finishes those it has; does not answer. */
+export type WorkerState = "ready" | "draining" | "unreachable";
+
+/** What a worker says of itself. Plain data: it travels as JSON. */
+export interface WorkerInfo {
+  /** Unique in the fleet; of a worker that is given by URL, that URL. */
+  readonly id: string;
+  /** New for each start of the process: what was known of an earlier one is void. */
+  readonly epoch: string;
+  /** Without a slash at the end, e.g. `http://10.0.0.7:8000`. */
+  readonly url: string;
+  readonly kind: WorkerKind;
+  readonly version: string;
+  /** Names under which its model is asked for; the first is the main one. */
+  readonly models: readonly string[];
+  /**
+   * Of weights, arithmetic and KV format: workers of equal fingerprints continue each other's
+   * requests with the same tokens. Null where the server does not say.
+   */
+  readonly fingerprint: string | null;
+  readonly contextTokensMax: number;
+  /** Null: its cache announces nothing. */
+  readonly kv: WorkerKv | null;
+}
+
+/** How a worker's cache is announced. */
+export interface WorkerKv {
+  readonly blockTokens: number;
+  /** Blocks per level. */
+  readonly blocks: readonly number[];
+  /** By group of layers with blocks of its own: most positions that a token sees; null: all. */
+  readonly groupWindows: readonly (number | null)[];
+}
+
+/** Load that a worker reports of itself. */
+export interface WorkerLoad {
+  readonly runningRequests: number;
+  readonly waitingRequests: number;
+  /** Held blocks of the device over all of them, 0 to 1. */
+  readonly blocksUsed: number;
+  /** Prompt tokens of waiting and running requests that are not computed yet. */
+  readonly uncachedTokens: number;
+}
+
+/** The members of a fleet. */
+export interface Membership {
+  /** Those known now, by id. */
+  readonly workers: ReadonlyMap<string, Member>;
+  /** Returns a function that removes the listener. */
+  listen(listener: MembershipListener): () => void;
+  close(): Promise<void>;
+}
+
+/** A worker, and whether it takes requests. */
+export interface Member {
+  readonly info: WorkerInfo;
+  readonly state: WorkerState;
+}
+
+/** Told in order; a worker with a new epoch is told as `left`, then `joined`. */
+export interface MembershipListener {
+  joined(member: Member): void;
+  changed(member: Member): void;
+  left(id: string, reason: string): void;
+}
