@@ -5,6 +5,7 @@
  *   prefix-lookup.ts  what the index answers
  *   worker.ts         a worker, its state and load; the members of a fleet
  *   routing.ts        what a routing policy sees, and what it says
+ *   shared-books.ts   load that several routers count together
  *
  * @module
  */
@@ -26,6 +27,7 @@ export type {
   WorkerBooks,
   WorkerSpeeds,
 } from "./routing.ts";
+export type { SharedAnswer, SharedBid, SharedBooks, SharedLoad } from "./shared-books.ts";
 export type {
   Member,
   Membership,
