@@ -24,14 +24,21 @@ export interface KvScope {
 
 /**
  * Names that a worker gives its blocks: 64 bits each, the low half at 2i and the high half at
- * 2i + 1. Longer hashes are cut to their first 8 bytes. A name has a meaning only together with
- * its worker: two engines may name equal tokens differently.
+ * 2i + 1. Longer hashes are cut to 8 bytes. A name has a meaning only together with its worker: two
+ * engines may name equal tokens differently. Within a worker a name says the group of layers, too:
+ * feeds give equal tokens of two groups different names.
  */
 export type BlockNames = Uint32Array;
 
 /** One change, in the order of the changes. */
 export type KvChange =
-  /** A run of blocks, each the parent of the next, that can be found from now on. */
+  /**
+   * A run of blocks, each the parent of the next, that can be found from now on. Below a parent the
+   * parent's salt and adapter hold, whatever `scope` says: engines name them at the root alone.
+   * Runs below an unknown parent tell nothing that could be found, and are no error: feeds leave
+   * out contents that are not text alone, and not what follows those. A name that is stored twice
+   * on a level is there twice, and is gone after two removals.
+   */
   | {
       readonly type: "stored";
       readonly scope: KvScope;
