@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { invalidSetting, issueText } from "#base";
+import { httpFields } from "./http-config.ts";
 
 /** Default sampling parameters of requests, from the model's authors or from the operator. */
 export const SamplingDefaults = z
@@ -36,16 +37,7 @@ export type SamplingDefaults = z.output<typeof SamplingDefaults>;
 /** Options of the HTTP server: address, access, limits. */
 export const ServerOptions = z
   .strictObject({
-    host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
-    port: z.int().min(0).max(65535).default(8000).describe("Port to listen on; 0: a free one."),
-    apiKey: z
-      .array(z.string().min(1))
-      .default([])
-      .describe(
-        "API keys, one of which clients must send as bearer token; none: no key is needed. " +
-          "`perigee serve` also takes --api-key-file (one key per line, # begins a comment) and, " +
-          "where no key is given, the variable PERIGEE_API_KEY.",
-      ),
+    ...httpFields,
     servedModelName: z
       .array(z.string().min(1))
       .default([])
@@ -62,11 +54,6 @@ export const ServerOptions = z
         "Longest request body, of which half may be numbers; null: 16 bytes for each token of " +
           "the context, at least 4 MiB.",
       ),
-    requestValuesMax: z
-      .int()
-      .positive()
-      .default(100_000)
-      .describe("Most values in a request body, in lists and fields; token ids apart."),
     answeringThreads: z
       .int()
       .min(0)
@@ -89,55 +76,11 @@ export const ServerOptions = z
       .positive()
       .default(1024)
       .describe("Most concurrent requests; further ones get 429 and Retry-After."),
-    requestTimeoutMs: z
-      .int()
-      .nonnegative()
-      .default(60_000)
-      .describe("Time a client has to send a whole request; 0: no limit."),
-    headersTimeoutMs: z
-      .int()
-      .nonnegative()
-      .default(15_000)
-      .describe("Time a client has to send a request's headers; 0: no limit."),
-    writeTimeoutMs: z
-      .int()
-      .positive()
-      .default(30_000)
-      .describe(
-        "Longest time in which a client reads nothing of the data that waits for it; then its " +
-          "connection is closed, and its request ends.",
-      ),
-    idleTimeoutMs: z
-      .int()
-      .positive()
-      .default(72_000)
-      .describe("Time that a connection stays open between requests."),
-    connectionsMax: z
-      .int()
-      .positive()
-      .default(4096)
-      .describe("Most open connections; further ones are closed at once."),
     kvEventStreamsMax: z
       .int()
       .positive()
       .default(64)
       .describe("Most clients that follow KV events at once; further ones get 429."),
-    streamKeepAliveMs: z
-      .int()
-      .positive()
-      .default(15_000)
-      .describe(
-        "Longest silence of a stream before a comment is sent, so that proxies keep it open.",
-      ),
-    shutdownTimeoutMs: z
-      .int()
-      .nonnegative()
-      .default(30_000)
-      .describe("Time for running requests to finish at shutdown."),
-    corsOrigins: z
-      .array(z.string().min(1))
-      .default([])
-      .describe("Web origins that may call from a browser; `*`: all."),
     toolCallParser: z
       .enum(["auto", "hermes", "llama3_json", "none"])
       .default("auto")
@@ -146,14 +89,6 @@ export const ServerOptions = z
       .boolean()
       .default(false)
       .describe("Let requests bring their own chat template (code that runs in the server)."),
-    enableRequestIdHeaders: z
-      .boolean()
-      .default(false)
-      .describe("Echo X-Request-Id, or make one, in every answer."),
-    logLevel: z
-      .enum(["silent", "error", "warn", "info", "debug"])
-      .default("info")
-      .describe("Lowest level of the log lines that are written to standard error."),
     kvEventsZmq: z
       .string()
       .nullable()

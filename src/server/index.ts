@@ -7,9 +7,10 @@
  *   server.ts             starts and stops the server; listener.ts holds the address from the start
  *   not-ready.ts          answers while the model is loaded
  *   answering/            answering threads: handed-over connections, forwarded requests
- *   config.ts             server options
- *   app.ts                routes, the limit on a body's bytes, answers to invalid requests;
- *                         context.ts: what all routes share
+ *   config.ts             server options; http-config.ts: those of any HTTP server
+ *   app.ts                routes, the limit on a body's bytes; context.ts: what all routes share
+ *   http-app.ts           an application without routes: limits, access, failures as answers
+ *   public.ts             the door of the package, perigee/server
  *   generation-route.ts   routes that use the engine; client disconnects
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
@@ -34,6 +35,19 @@
  *
  * @module
  */
+export { ownVersion } from "./build-version.ts";
 export { SamplingDefaults, ServerOptions } from "./config.ts";
-export { type ErrorBody, HTTP_ERRORS } from "./http-errors.ts";
+export { EventStream, eventText } from "./event-stream.ts";
+export { createHttpApp, openApp } from "./http-app.ts";
+export { type HttpConfig, httpFields } from "./http-config.ts";
+export {
+  type ErrorBody,
+  HTTP_ERRORS,
+  HttpError,
+  type HttpFailure,
+  httpFailure,
+} from "./http-errors.ts";
+export { Listener } from "./listener.ts";
+export { requestIdPattern } from "./request-id.ts";
+export { logFailure } from "./request-log.ts";
 export { type ReservedServer, type RunningServer, reserveServer, startServer } from "./server.ts";

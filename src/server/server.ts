@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import type { Duplex } from "node:stream";
 import type { MessagePort } from "node:worker_threads";
 import type { FastifyInstance } from "fastify";
 import { EngineError, messageOf } from "#base";
@@ -12,6 +10,7 @@ import {
 } from "./answering/answering-threads.ts";
 import { PortStream } from "./answering/port-stream.ts";
 import { createApp } from "./app.ts";
+import { ownVersion } from "./build-version.ts";
 import {
   parseServerConfig,
   type SamplingDefaults,
@@ -19,6 +18,7 @@ import {
   type ServerOptions,
 } from "./config.ts";
 import { createContext, type ServerContext } from "./context.ts";
+import { openApp } from "./http-app.ts";
 import { KvPublishing } from "./kv-events/kv-publishing.ts";
 import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import { Listener, type TakeConnection } from "./listener.ts";
@@ -151,17 +151,6 @@ function isShared(model: ServedModel): model is AnsweringParts["model"] {
   return model.connect !== undefined;
 }
 
-/** Prepares the application, which has no address of its own; returns the connection handler. */
-async function openApp(app: FastifyInstance): Promise<(connection: Duplex) => void> {
-  await app.ready();
-  // Node checks for slow requests only in servers that listen; this one receives its connections.
-  app.server.emit("listening");
-  return (connection) => {
-    app.server.emit("connection", connection);
-    connection.resume();
-  };
-}
-
 /** Gives connections to the threads, or answers them here; closes those above the limit. */
 function bounded(
   connectionsMax: number,
@@ -245,12 +234,4 @@ async function shutDown(parts: Parts): Promise<void> {
 function abortAll({ admission }: ServerContext, threads: AnsweringThreads): void {
   admission.abortAll();
   threads.abortAll();
-}
-
-function ownVersion(): string {
-  // Both src/server and dist/server are two folders below the package's root.
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  const manifest: unknown = JSON.parse(text);
-  const hasVersion = typeof manifest === "object" && manifest !== null && "version" in manifest;
-  return hasVersion ? String(manifest.version) : "unknown";
 }
