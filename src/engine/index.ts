@@ -12,6 +12,7 @@
  *   tiers/       KV blocks in host memory and on disk
  *   loop/        the step loop, which imports neither devices nor models
  *   forward/     steps computed by a model on a device
+ *   mock/        what a worker without a model has in place of one
  *   caller/      the caller's thread; it never imports the loop
  *   thread/      loads a model and serves callers, on the engine's own thread
  *

@@ -6,11 +6,28 @@
  *   mixed-workload.ts a made-up load of three kinds, from a seed
  *   length-mix.ts     how long prompts and outputs of a kind of traffic are
  *   cache-replay.ts   runs a trace through the KV cache: hit rates and evictions
+ *   sim-clock.ts      simulated time: an event queue
+ *   sim-worker.ts     a worker on it; sim-kv-changes.ts: its cache's events as a fleet reads them
  *
  * Invariant: has no cache and no scheduler of its own; it drives those of the engine.
  *
  * @module
  */
+export {
+  COST_PRESETS,
+  type CostFit,
+  type CostModel,
+  type CostPoint,
+  type CostPreset,
+  costPreset,
+  fitCost,
+  isCostPreset,
+  type MockVocabulary,
+  mockOutput,
+  type StepCost,
+  type StepSize,
+  speededUp,
+} from "#engine/mock";
 export { type ReplayOptions, type ReplayResult, replayTrace } from "./cache-replay.ts";
 export {
   drawLengths,
@@ -22,6 +39,17 @@ export {
   withSpread,
 } from "./length-mix.ts";
 export { mixedWorkload } from "./mixed-workload.ts";
+export { SimClock } from "./sim-clock.ts";
+export { kvChangesOf, type ScopeBase } from "./sim-kv-changes.ts";
+export {
+  poolBlocks,
+  type SimListener,
+  type SimOutcome,
+  type SimRequest,
+  SimWorker,
+  type SimWorkerParts,
+  speedsOf,
+} from "./sim-worker.ts";
 export {
   parseTrace,
   readTrace,

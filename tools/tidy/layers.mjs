@@ -29,7 +29,7 @@ export const LAYERS = {
   ],
   server: ["base", "kvcache", "engine"],
   cluster: ["base", "kvcache", "engine", "server"],
-  simulator: ["base", "kvcache", "scheduler", "engine/loop", "cluster"],
+  simulator: ["base", "kvcache", "scheduler", "engine/loop", "engine/mock", "cluster"],
   cli: [
     "base",
     "tensor",
@@ -72,8 +72,9 @@ export const ROOMS = {
     tiers: ["protocol"],
     loop: ["protocol"],
     forward: ["protocol", "loop"],
+    mock: ["protocol", "loop"],
     caller: ["protocol"],
-    thread: ["protocol", "tiers", "loop", "forward", "caller"],
+    thread: ["protocol", "tiers", "loop", "forward", "mock", "caller"],
   },
   cluster: {
     protocol: [],
@@ -93,6 +94,7 @@ export const ROOMS = {
  */
 export const ROOM_LAYERS = {
   "engine/loop": ["base", "tokenizer", "kvcache", "sampling", "scheduler", "speculative"],
+  "engine/mock": ["base", "kvcache", "sampling", "scheduler"],
   "engine/caller": ["base", "tokenizer", "checkpoint", "kvcache", "sampling"],
   "cluster/protocol": [],
   "cluster/index": ["base", "kvcache"],
