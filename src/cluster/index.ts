@@ -2,7 +2,9 @@
  * cluster: many workers behind one address.
  *
  *   protocol/  what the rooms say to each other
+ *   routing/   which worker gets a request
  *
  * @module
  */
 export type * from "#cluster/protocol";
+export * from "#cluster/routing";

@@ -1,0 +1,233 @@
+import type { Clock } from "#base";
+import type {
+  Candidate,
+  CandidateCost,
+  Member,
+  Membership,
+  PrefixMatch,
+  RoutingChoice,
+  RoutingPolicy,
+  RoutingRequest,
+  WorkerInfo,
+} from "#cluster/protocol";
+import type { Rng } from "./chance.ts";
+import { createPolicy, type RoutingPolicyName } from "./create-policy.ts";
+import { FleetSpeeds } from "./fleet-speeds.ts";
+import { prefixPlan } from "./kv-cost.ts";
+import { LoadBooks } from "./load-books.ts";
+import type { PrefixFinder, PrefixQuery } from "./prefix-finder.ts";
+import type { Reservation } from "./reservation.ts";
+import { Traffic } from "./traffic.ts";
+
+/** A request that wants a worker. */
+export interface DispatchRequest extends RoutingRequest, PrefixQuery {
+  /** The name that the client asked for; null: any worker serves it. */
+  readonly model: string | null;
+  /** Ids of workers that are not to be asked again, e.g. those that failed this request. */
+  readonly excluded: ReadonlySet<string>;
+}
+
+/** What the dispatcher is made of. */
+export interface DispatcherOptions {
+  readonly membership: Membership;
+  readonly prefixes: PrefixFinder;
+  readonly policy: RoutingPolicyName;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** Whether a worker may be asked now, e.g. its breaker is closed. Default: all may. */
+  readonly isOpen?: (workerId: string) => boolean;
+}
+
+/** A worker was chosen, and its load booked. */
+export interface Routed {
+  readonly type: "routed";
+  readonly worker: WorkerInfo;
+  /** Must be ended, in whichever way the request ends. */
+  readonly reservation: Reservation;
+  readonly choice: RoutingChoice;
+  /** Of the chosen worker: cached tokens, as far as the index knows; 0 where no index was asked. */
+  readonly promisedTokens: number;
+  /** Most cached tokens that any candidate has. */
+  readonly bestTokens: number;
+}
+
+/** No worker takes it: an answer, not an error. */
+export interface Unrouted {
+  readonly type: "unrouted";
+  /**
+   * `model`: no member serves it; `gone`: those that serve it drain or are unreachable;
+   * `excluded`: all others have failed the request or are held to be broken.
+   */
+  readonly reason: "model" | "gone" | "excluded";
+}
+
+/** Who would get a request, and why. Nothing is booked. */
+export interface Explanation {
+  readonly policy: string;
+  readonly choice: RoutingChoice | null;
+  readonly unrouted: Unrouted["reason"] | null;
+  readonly workers: readonly ExplainedWorker[];
+}
+
+/** One member in an explanation. */
+export interface ExplainedWorker {
+  readonly worker: WorkerInfo;
+  /** Null: it may be chosen. */
+  readonly leftOut: string | null;
+  readonly match: PrefixMatch | null;
+  readonly candidate: Candidate | null;
+  readonly cost: CandidateCost | null;
+}
+
+/**
+ * Joins members, index, speeds and load, and asks the policy. A choice is booked before anything
+ * else runs: of a burst, each request sees those before it.
+ */
+export class Dispatcher {
+  readonly books: LoadBooks;
+  readonly speeds = new FleetSpeeds();
+  readonly traffic: Traffic;
+  readonly #options: DispatcherOptions;
+  readonly #policy: RoutingPolicy;
+  readonly #stopListening: () => void;
+  #candidateCount = 0;
+
+  constructor(options: DispatcherOptions) {
+    const { clock, rng, membership, policy } = options;
+    this.#options = options;
+    this.books = new LoadBooks({ clock, observer: this.speeds });
+    this.traffic = new Traffic(clock);
+    const outlook = () => this.traffic.outlook(this.#candidateCount);
+    this.#policy = createPolicy(policy, { rng, outlook });
+    for (const { info } of membership.workers.values()) this.#joined(info);
+    this.#stopListening = membership.listen({
+      joined: ({ info }) => this.#joined(info),
+      changed: () => {},
+      left: (id) => {
+        this.books.left(id);
+        this.speeds.left(id);
+      },
+    });
+  }
+
+  /** Chooses a worker and books the request there. */
+  route(request: DispatchRequest): Routed | Unrouted {
+    const members = this.#eligible(request);
+    if (members.workers.length === 0) return { type: "unrouted", reason: members.reason };
+    const candidates = this.#candidates(request, members.workers);
+    this.#candidateCount = candidates.length;
+    this.traffic.arrived();
+    const choice = this.#policy.choose(request, candidates);
+    return this.#book(request, candidates, choice);
+  }
+
+  /** The terms of every member for a request, without booking it. */
+  explain(request: DispatchRequest): Explanation {
+    const members = this.#eligible(request);
+    const candidates = this.#candidates(request, members.workers, true);
+    const choice = candidates.length === 0 ? null : this.#policy.choose(request, candidates);
+    const workers = [...this.#options.membership.workers.values()].map((member) => {
+      const at = members.workers.indexOf(member.info);
+      const candidate = candidates[at] ?? null;
+      const cost = choice?.costs[at] ?? null;
+      const leftOut = this.#leftOut(request, member);
+      return { worker: member.info, leftOut, match: candidate?.match ?? null, candidate, cost };
+    });
+    const unrouted = candidates.length === 0 ? members.reason : null;
+    return { policy: this.#policy.name, choice, unrouted, workers };
+  }
+
+  close(): void {
+    this.#stopListening();
+  }
+
+  #joined({ id, models, kind, version }: WorkerInfo): void {
+    this.speeds.joined(id, `${kind} ${version} ${models[0] ?? ""}`);
+  }
+
+  #book(
+    request: DispatchRequest,
+    candidates: readonly Candidate[],
+    choice: RoutingChoice,
+  ): Routed | Unrouted {
+    const candidate = candidates[choice.chosen];
+    if (candidate === undefined) return { type: "unrouted", reason: "gone" };
+    const { info: worker, blockTokens } = candidate;
+    const plans = candidates.map((each) => prefixPlan(request, each));
+    const uncachedTokens = plans[choice.chosen]?.uncachedTokens ?? request.promptTokens;
+    const reservation = this.books.reserve({
+      workerId: worker.id,
+      epoch: worker.epoch,
+      promptTokens: request.promptTokens,
+      uncachedTokens,
+      blockTokens,
+    });
+    this.#options.prefixes.routed(request, worker);
+    const fewest = Math.min(...plans.map((plan) => plan.uncachedTokens));
+    return {
+      type: "routed",
+      worker,
+      reservation,
+      choice,
+      promisedTokens: request.promptTokens - uncachedTokens,
+      bestTokens: request.promptTokens - fewest,
+    };
+  }
+
+  #candidates(
+    request: DispatchRequest,
+    workers: readonly WorkerInfo[],
+    alwaysLook = false,
+  ): Candidate[] {
+    const looks = alwaysLook || this.#policy.readsPrefixes;
+    const matches = looks ? this.#options.prefixes.find(request, workers) : [];
+    return workers.map((info, at) => {
+      const speeds = this.speeds.speedsOf(info.id);
+      return {
+        info,
+        speeds,
+        books: this.books.viewOf(info.id, speeds.prefillMsPerToken),
+        match: matches[at] ?? null,
+        blockTokens: info.kv?.blockTokens ?? BLOCK_TOKENS,
+        blocks: info.kv?.blocks[0] ?? 0,
+      };
+    });
+  }
+
+  /** Those that may be asked; where there is none, the reason that held back the last of them. */
+  #eligible(request: DispatchRequest): EligibleMembers {
+    const workers: WorkerInfo[] = [];
+    let reason: Unrouted["reason"] = "model";
+    for (const member of this.#options.membership.workers.values()) {
+      const leftOut = this.#leftOut(request, member);
+      if (leftOut === null) workers.push(member.info);
+      else if (leftOut === "excluded" || (leftOut === "gone" && reason === "model")) {
+        reason = leftOut;
+      }
+    }
+    return { workers: withRoom(request, workers), reason };
+  }
+
+  #leftOut(request: DispatchRequest, { info, state }: Member): Unrouted["reason"] | null {
+    if (request.model !== null && !info.models.includes(request.model)) return "model";
+    if (state !== "ready") return "gone";
+    const isOpen = this.#options.isOpen?.(info.id) ?? true;
+    return request.excluded.has(info.id) || !isOpen ? "excluded" : null;
+  }
+}
+
+interface EligibleMembers {
+  readonly workers: readonly WorkerInfo[];
+  readonly reason: Unrouted["reason"];
+}
+
+/** Of a worker that does not say. */
+const BLOCK_TOKENS = 16;
+
+/** Workers whose context is too short would refuse; where all are, one of them says so. */
+function withRoom(request: DispatchRequest, workers: readonly WorkerInfo[]): readonly WorkerInfo[] {
+  const roomy = workers.filter(
+    ({ contextTokensMax }) => contextTokensMax === 0 || contextTokensMax > request.promptTokens,
+  );
+  return roomy.length > 0 ? roomy : workers;
+}

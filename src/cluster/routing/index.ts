@@ -1,0 +1,55 @@
+/**
+ * cluster/routing: which worker gets a request.
+ *
+ * A dispatcher joins members, the index of prefixes, measured speeds and the books of load, and
+ * asks a policy. All costs are times.
+ *
+ *   dispatcher.ts        joins the parts, books the choice, explains it
+ *   create-policy.ts     policies by name: kv.ts (kv-cost.ts: its terms), round-robin.ts,
+ *                        random-choice.ts, least-loaded.ts, power-of-two.ts, prefix-hash.ts,
+ *                        session.ts; ring-choice.ts, hash-ring.ts: consistent hashing
+ *   load-books.ts        what was handed out and not got back; reservation.ts: one request's part;
+ *                        worker-account.ts: one worker's sums
+ *   fleet-speeds.ts      speeds of all workers; measured-speeds.ts: of one; decayed-fit.ts
+ *   traffic.ts           how often requests come, and how long they are
+ *   prefix-finder.ts     asks each index that knows of a worker
+ *   load.ts, chance.ts   load in ms; the least of equals; chance
+ *
+ * Invariant: no sockets, no timers, no clock of its own; a run is repeated by its seed.
+ *
+ * @module
+ */
+export { drawIndex, type Rng, seededRng } from "./chance.ts";
+export {
+  createPolicy,
+  type PolicyParts,
+  ROUTING_POLICIES,
+  type RoutingPolicyName,
+} from "./create-policy.ts";
+export {
+  Dispatcher,
+  type DispatcherOptions,
+  type DispatchRequest,
+  type ExplainedWorker,
+  type Explanation,
+  type Routed,
+  type Unrouted,
+} from "./dispatcher.ts";
+export { FleetSpeeds } from "./fleet-speeds.ts";
+export { hashText } from "./hash-ring.ts";
+export type { TrafficOutlook } from "./kv-cost.ts";
+export { LoadBooks, type LoadBooksOptions } from "./load-books.ts";
+export {
+  IndexedPrefixes,
+  type IndexPlace,
+  type PrefixFinder,
+  type PrefixPredictions,
+  type PrefixQuery,
+} from "./prefix-finder.ts";
+export type {
+  DecodeLoad,
+  LoadClaim,
+  LoadObserver,
+  Reservation,
+  ReservationEnd,
+} from "./reservation.ts";

@@ -1,0 +1,172 @@
+import type { Clock } from "#base";
+import type { Share, WorkerAccount } from "./worker-account.ts";
+
+/** What a request is going to cost its worker. */
+export interface LoadClaim {
+  readonly workerId: string;
+  /** Of the worker's start: what an earlier start held is gone. */
+  readonly epoch: string;
+  readonly promptTokens: number;
+  /** Prompt tokens that the worker has to compute, as far as the router knows. */
+  readonly uncachedTokens: number;
+  readonly blockTokens: number;
+}
+
+/** How a request ended; the books do not tell these apart, speeds and metrics do. */
+export type ReservationEnd =
+  | "ended"
+  | "failed"
+  | "cancelled"
+  | "timed-out"
+  | "worker-left"
+  | "leaked";
+
+/** Told what requests took. */
+export interface LoadObserver {
+  /** A prompt was computed: `ms` after the worker could begin with it. */
+  prefilled(workerId: string, uncachedTokens: number, ms: number): void;
+  /** A request got `tokens` tokens in `ms` beside others, with this load at their middle. */
+  decoded(workerId: string, ms: number, tokens: number, decoding: DecodeLoad): void;
+}
+
+/** What decoded together. */
+export interface DecodeLoad {
+  readonly requests: number;
+  readonly heldBlocks: number;
+  readonly blockTokens: number;
+  /** Prompts that were computed in the same steps made them longer. */
+  readonly undisturbed: boolean;
+}
+
+interface ReservationParts {
+  readonly account: WorkerAccount;
+  readonly clock: Clock;
+  readonly observer: LoadObserver | undefined;
+  readonly onEnd: () => void;
+}
+
+/**
+ * A request's load on its worker: `dispatched`, then `firstToken`, then `tokens` as they come, then
+ * `end`. Each may be called at any time and any number of times; what no longer applies changes
+ * nothing.
+ */
+export class Reservation {
+  readonly workerId: string;
+  readonly epoch: string;
+  readonly promptTokens: number;
+  /** As booked. */
+  readonly uncachedTokens: number;
+  readonly #blockTokens: number;
+  readonly #account: WorkerAccount;
+  readonly #clock: Clock;
+  readonly #observer: LoadObserver | undefined;
+  readonly #onEnd: () => void;
+  readonly #share: Share;
+  #phase: "dispatched" | "decoding" | "over" = "dispatched";
+  #outputTokens = 0;
+  #touchedMs: number;
+  /** Of the last observed stretch of tokens. */
+  #markMs = 0;
+  #markTokens = 0;
+
+  constructor(claim: LoadClaim, { account, clock, observer, onEnd }: ReservationParts) {
+    this.workerId = claim.workerId;
+    this.epoch = claim.epoch;
+    this.promptTokens = claim.promptTokens;
+    this.uncachedTokens = claim.uncachedTokens;
+    this.#blockTokens = claim.blockTokens;
+    this.#account = account;
+    this.#clock = clock;
+    this.#observer = observer;
+    this.#onEnd = onEnd;
+    this.#share = {
+      uncachedTokens: claim.uncachedTokens,
+      heldBlocks: this.#blocksOf(claim.promptTokens),
+      headSinceMs: null,
+    };
+    this.#touchedMs = clock.nowMs();
+    account.add(this.#share, this.#touchedMs);
+  }
+
+  /** When something was last heard of the request. */
+  get touchedMs(): number {
+    return this.#touchedMs;
+  }
+
+  get phase(): "dispatched" | "decoding" | "over" {
+    return this.#phase;
+  }
+
+  get outputTokens(): number {
+    return this.#outputTokens;
+  }
+
+  /** Blocks that the request is counted with now. */
+  get heldBlocks(): number {
+    return this.#share.heldBlocks;
+  }
+
+  /** The prompt is computed. */
+  firstToken(): void {
+    if (this.#phase !== "dispatched") return;
+    this.#phase = "decoding";
+    const nowMs = this.#touch();
+    const { headSinceMs } = this.#share;
+    if (headSinceMs !== null) {
+      this.#observer?.prefilled(this.workerId, this.uncachedTokens, nowMs - headSinceMs);
+    }
+    this.#account.stopWaiting(this.#share, nowMs);
+    this.#markMs = nowMs;
+    this.#markTokens = this.#outputTokens;
+  }
+
+  /** More tokens have come, the first ones included. */
+  tokens(count: number): void {
+    if (this.#phase === "over" || !(count > 0)) return;
+    this.firstToken();
+    this.#outputTokens += count;
+    const nowMs = this.#touch();
+    this.#account.grow(this.#share, this.#blocksOf(this.promptTokens + this.#outputTokens));
+    this.#observeDecode(nowMs);
+  }
+
+  /** Nothing new, but the request goes on. */
+  touch(): void {
+    if (this.#phase !== "over") this.#touch();
+  }
+
+  /** Releases all; false where that was done before. */
+  end(_how: ReservationEnd): boolean {
+    if (this.#phase === "over") return false;
+    this.#phase = "over";
+    this.#account.remove(this.#share, this.#touch());
+    this.#onEnd();
+    return true;
+  }
+
+  /** Stretches of some tokens: single ones come in the packets of the network. */
+  #observeDecode(nowMs: number): void {
+    const tokens = this.#outputTokens - this.#markTokens;
+    if (tokens < STRETCH_TOKENS) return;
+    const books = this.#account.view(nowMs, 0);
+    this.#observer?.decoded(this.workerId, nowMs - this.#markMs, tokens, {
+      requests: books.decoding,
+      heldBlocks: books.heldBlocks,
+      blockTokens: this.#blockTokens,
+      undisturbed: this.#account.undisturbedSince(this.#markMs),
+    });
+    this.#markMs = nowMs;
+    this.#markTokens = this.#outputTokens;
+  }
+
+  #blocksOf(tokens: number): number {
+    return Math.ceil(tokens / Math.max(this.#blockTokens, 1));
+  }
+
+  #touch(): number {
+    this.#touchedMs = this.#clock.nowMs();
+    return this.#touchedMs;
+  }
+}
+
+const STRETCH_TOKENS = 16;

@@ -1,0 +1,148 @@
+import type { SharedLoad, WorkerBooks, WorkerLoad } from "#cluster/protocol";
+
+/** A request's share of its worker's load. Changed by its reservation alone. */
+export interface Share {
+  uncachedTokens: number;
+  heldBlocks: number;
+  /** Where the request waits for its first token: when it became the first in line; else null. */
+  headSinceMs: number | null;
+}
+
+/** Load that this router did not cause. */
+interface ForeignLoad {
+  readonly requests: number;
+  readonly uncachedTokens: number;
+  readonly heldBlocks: number;
+  readonly decoding: number;
+  readonly untilMs: number;
+}
+
+const NO_FOREIGN: ForeignLoad = {
+  requests: 0,
+  uncachedTokens: 0,
+  heldBlocks: 0,
+  decoding: 0,
+  untilMs: Number.NEGATIVE_INFINITY,
+};
+
+/** The sums of one start of a worker. Prompts are computed in the order they came. */
+export class WorkerAccount {
+  /** null: not known yet. */
+  epoch: string | null;
+  readonly #waiting = new Set<Share>();
+  #requests = 0;
+  #uncachedTokens = 0;
+  #heldBlocks = 0;
+  #foreign = NO_FOREIGN;
+  /** The most since the last report: a report says nothing of the order it was made in. */
+  #peakRequests = 0;
+  #peakUncachedTokens = 0;
+  #peakHeldBlocks = 0;
+  #peakDecoding = 0;
+  #lastWaitMs = Number.NEGATIVE_INFINITY;
+
+  constructor(epoch: string | null) {
+    this.epoch = epoch;
+  }
+
+  add(share: Share, nowMs: number): void {
+    if (this.#waiting.size === 0) share.headSinceMs = nowMs;
+    this.#waiting.add(share);
+    this.#requests++;
+    this.#uncachedTokens += share.uncachedTokens;
+    this.#heldBlocks += share.heldBlocks;
+    this.#peakRequests = Math.max(this.#peakRequests, this.#requests);
+    this.#peakUncachedTokens = Math.max(this.#peakUncachedTokens, this.#uncachedTokens);
+    this.#peakHeldBlocks = Math.max(this.#peakHeldBlocks, this.#heldBlocks);
+  }
+
+  /** The prompt is computed, or the request ends before. */
+  stopWaiting(share: Share, nowMs: number): void {
+    if (!this.#waiting.delete(share)) return;
+    this.#lastWaitMs = nowMs;
+    this.#uncachedTokens -= share.uncachedTokens;
+    share.uncachedTokens = 0;
+    if (share.headSinceMs !== null) {
+      for (const next of this.#waiting) {
+        next.headSinceMs = nowMs;
+        break;
+      }
+      share.headSinceMs = null;
+    }
+    this.#peakDecoding = Math.max(this.#peakDecoding, this.#requests - this.#waiting.size);
+  }
+
+  grow(share: Share, heldBlocks: number): void {
+    this.#heldBlocks += heldBlocks - share.heldBlocks;
+    share.heldBlocks = heldBlocks;
+    this.#peakHeldBlocks = Math.max(this.#peakHeldBlocks, this.#heldBlocks);
+  }
+
+  remove(share: Share, nowMs: number): void {
+    this.stopWaiting(share, nowMs);
+    this.#requests--;
+    this.#heldBlocks -= share.heldBlocks;
+    share.heldBlocks = 0;
+  }
+
+  /** Whether no prompt was computed since: steps had tokens of requests that decode alone. */
+  undisturbedSince(ms: number): boolean {
+    return this.#waiting.size === 0 && this.#lastWaitMs <= ms;
+  }
+
+  /** The first in line shrinks with time, down to nothing where it takes longer than expected. */
+  view(nowMs: number, prefillMsPerToken: number): WorkerBooks {
+    const foreign = this.#foreign.untilMs > nowMs ? this.#foreign : NO_FOREIGN;
+    return {
+      requests: this.#requests + foreign.requests,
+      uncachedTokens:
+        this.#uncachedTokens - this.#computed(nowMs, prefillMsPerToken) + foreign.uncachedTokens,
+      heldBlocks: this.#heldBlocks + foreign.heldBlocks,
+      decoding: this.#requests - this.#waiting.size + foreign.decoding,
+    };
+  }
+
+  report(load: WorkerLoad, blocks: number, untilMs: number): void {
+    const running = load.runningRequests;
+    this.#setForeign({
+      requests: over(running + load.waitingRequests, this.#peakRequests),
+      uncachedTokens: over(load.uncachedTokens, this.#peakUncachedTokens),
+      heldBlocks: over(Math.round(load.blocksUsed * blocks), this.#peakHeldBlocks),
+      decoding: over(running, this.#peakDecoding),
+      untilMs,
+    });
+  }
+
+  shared(load: SharedLoad, untilMs: number): void {
+    const requests = over(load.requests, this.#requests);
+    this.#setForeign({
+      requests,
+      uncachedTokens: over(load.uncachedTokens, this.#uncachedTokens),
+      heldBlocks: over(load.heldBlocks, this.#heldBlocks),
+      // Those that wait for their first token will decode soon.
+      decoding: requests,
+      untilMs,
+    });
+  }
+
+  #setForeign(foreign: ForeignLoad): void {
+    this.#foreign = foreign;
+    this.#peakRequests = this.#requests;
+    this.#peakUncachedTokens = this.#uncachedTokens;
+    this.#peakHeldBlocks = this.#heldBlocks;
+    this.#peakDecoding = this.#requests - this.#waiting.size;
+  }
+
+  #computed(nowMs: number, prefillMsPerToken: number): number {
+    for (const head of this.#waiting) {
+      const elapsedMs = nowMs - (head.headSinceMs ?? nowMs);
+      const computed = prefillMsPerToken > 0 ? elapsedMs / prefillMsPerToken : 0;
+      return Math.min(Math.max(computed, 0), head.uncachedTokens);
+    }
+    return 0;
+  }
+}
+
+function over(all: number, own: number): number {
+  return Math.max(0, all - own);
+}
