@@ -13,7 +13,7 @@ export class ScriptedEvents {
   /** What the cache holds; replaced by tests that emit what changes it. */
   blocks: () => KvSnapshot["blocks"] = () => [];
 
-  constructor(bufferMax = 100) {
+  constructor(bufferMax = 100, streamId: string = STREAM_ID) {
     const enabled = bufferMax > 0;
     this.log = new KvEventLog(Math.max(1, bufferMax));
     if (!enabled) this.log.close();
@@ -21,7 +21,7 @@ export class ScriptedEvents {
       log: this.log,
       enabled,
       hashAlgorithm: "v1_block_key",
-      streamId: STREAM_ID,
+      streamId,
       takeSnapshot: async () => this.snapshot(),
       timer: systemTimer,
     });

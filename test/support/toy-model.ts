@@ -51,6 +51,8 @@ export interface ToyOptions {
   readonly cacheReport?: CacheReport;
   /** KV events kept; 0: none are told. */
   readonly eventBufferMax?: number;
+  /** Names this start of the cache; default: the same for all. */
+  readonly eventStreamId?: string;
 }
 
 /**
@@ -80,7 +82,7 @@ export class ToyModel implements ServedModel {
     this.#options = options;
     const hasTokenizer = options.hasTokenizer ?? true;
     this.codec = hasTokenizer ? framed(byteCodec, options.frame) : null;
-    this.cache = new ScriptedEvents(options.eventBufferMax);
+    this.cache = new ScriptedEvents(options.eventBufferMax, options.eventStreamId);
     this.kvEvents = this.cache.source;
     this.info = {
       name: options.defaultName ?? "toy",

@@ -1,0 +1,25 @@
+/** What a feed must know beside its worker. All of it has defaults. */
+export interface FeedOptions {
+  /** Sent as `Authorization: Bearer …` to the worker; null: nothing. */
+  readonly apiKey?: string | null;
+  /** Shortest and longest wait between tries, in milliseconds. Default: 250 and 10,000. */
+  readonly retryMs?: readonly [shortest: number, longest: number];
+  /** A connection that is silent for so long is given up. Default: 60,000 ms. */
+  readonly silenceMs?: number;
+  /** Largest message that is read, in bytes. Default: 64 MiB. */
+  readonly messageBytesMax?: number;
+}
+
+/** The options with defaults filled in. */
+export type FeedSettings = Required<FeedOptions>;
+
+const MESSAGE_BYTES_MAX = 2 ** 26;
+
+export function feedSettings(options: FeedOptions): FeedSettings {
+  return {
+    apiKey: options.apiKey ?? null,
+    retryMs: options.retryMs ?? [250, 10_000],
+    silenceMs: options.silenceMs ?? 60_000,
+    messageBytesMax: options.messageBytesMax ?? MESSAGE_BYTES_MAX,
+  };
+}
