@@ -42,6 +42,7 @@ export {
   EngineOptions,
   type EngineStats,
   type FinishReason,
+  type GeneratedTokens,
   type GenerateOptions,
   type GenerateResult,
   type KvEventSource,
@@ -63,6 +64,7 @@ export {
   type StreamItem,
   type TextCodec,
   type TextFrame,
+  type TokenPrompt,
 } from "#engine/protocol";
 export {
   isLost,

@@ -59,6 +59,7 @@ export type { StatsSinceStart } from "./stats-book.ts";
 export {
   type EndReason,
   endAfterNewest,
+  endWithin,
   generatedTokensMax,
   NO_STOP_RULES,
   type RepetitionRule,

@@ -110,7 +110,7 @@ export class Scheduler {
    */
   add(...groups: readonly SequenceGroup[]): void {
     for (const group of groups) {
-      this.#checkLength(group.lead.promptLength);
+      this.#checkLength(Math.max(...group.sequences.map(({ tokens }) => tokens.length)));
       this.#checkBeams(group);
     }
     const sequences = groups.reduce((sum, group) => sum + group.sequences.length, 0);
@@ -119,9 +119,9 @@ export class Scheduler {
     this.#revision++;
   }
 
-  /** Throws what `add` would for so long a prompt and so many sequences, before they are made. */
-  checkRoom(promptLength: number, sequences: number): void {
-    this.#checkLength(promptLength);
+  /** What `add` would throw, before sequences are made. `length`: with tokens from elsewhere. */
+  checkRoom(length: number, sequences: number): void {
+    this.#checkLength(length);
     this.#checkQueue(1, sequences);
   }
 
@@ -354,16 +354,16 @@ export class Scheduler {
     this.#books.preempt(returned, "recompute");
   }
 
-  #checkLength(promptLength: number): void {
-    assert(promptLength > 0, "Cannot continue an empty prompt");
+  #checkLength(length: number): void {
+    assert(length > 0, "Cannot continue an empty prompt");
     const most = this.contextTokensMax - 1;
-    if (promptLength > most) {
+    if (length > most) {
       // Otherwise it is the model or the configuration that bounds sequences.
       const isPoolBound = most === this.#needs.poolTokens;
       throw new EngineError(
         "PROMPT_TOO_LONG",
         `Cannot admit request: prompt must fit ${most} tokens, ` +
-          `current value is ${promptLength}; ${isPoolBound ? MORE_ROOM : "shorten it"}`,
+          `current value is ${length}; ${isPoolBound ? MORE_ROOM : "shorten it"}`,
         { param: "prompt" },
       );
     }

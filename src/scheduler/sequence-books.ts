@@ -86,14 +86,15 @@ export class SequenceBooks {
     return this.#sequences.get(id) ?? null;
   }
 
-  /** Adds a group; its lead joins the queue. */
+  /** Adds a group; its lead joins the queue, or all sequences of one that was begun elsewhere. */
   add(group: SequenceGroup): void {
+    const waiting = group.forked ? group.sequences : [group.lead];
     for (const sequence of group.sequences) {
       assert(!this.#sequences.has(sequence.id), "Cannot queue a sequence twice");
       this.#sequences.set(sequence.id, sequence);
     }
-    this.#awaitingFork += group.sequences.length - 1;
-    this.#waiting.add(group.lead);
+    this.#awaitingFork += group.sequences.length - waiting.length;
+    for (const sequence of waiting) this.#waiting.add(sequence);
   }
 
   /** All live sequences of a group stay where they are, until `unpause`. */

@@ -24,7 +24,8 @@ export interface SequenceGroupOptions {
 /**
  * The sequences of one request. The lead alone waits and computes the prompt; when its first token
  * is sampled the others fork: they share all its blocks and sample their first token from the same
- * row.
+ * row. Where a sequence was begun elsewhere each computes all tokens by itself, as after a
+ * preemption, and finds the blocks of the others (SC32).
  */
 export class SequenceGroup {
   readonly requestId: string;
@@ -32,8 +33,11 @@ export class SequenceGroup {
   readonly kind: GroupKind;
   /** The sequence that computes the prompt; replaced when it ends before the fork. */
   lead: Sequence;
-  /** The lead's first token is sampled, or being sampled: no sequence waits for a fork any more. */
-  forked = false;
+  /**
+   * The lead's first token is sampled, or being sampled, or sequences were begun elsewhere: none
+   * waits for a fork any more.
+   */
+  forked: boolean;
   /** Its reader is behind: nothing is computed for it. Set by `SequenceBooks`. */
   paused = false;
 
@@ -49,6 +53,8 @@ export class SequenceGroup {
       assert(sequence.promptLength === lead.promptLength, "A group has one prompt");
       sequence.join(this);
     }
+    this.forked = sequences.some(({ generatedTokens }) => generatedTokens > 0);
+    if (this.forked) return;
     for (const sequence of others) sequence.state = WAITING_FOR_FORK;
   }
 

@@ -27,6 +27,11 @@ export interface SequenceOptions {
   readonly requestId: string;
   /** At least one. An Int32Array is shared, and must not change any more; others are copied. */
   readonly promptTokenIds: ArrayLike<number>;
+  /**
+   * Tokens that another engine sampled behind the prompt, none of which ends it (SC32). Default:
+   * none.
+   */
+  readonly generatedTokenIds?: ArrayLike<number>;
   readonly stop: StopRules;
   readonly arrivalMs: number;
   /** Smaller runs first under the priority policy. Default 0. */
@@ -91,6 +96,8 @@ export class Sequence {
     const { promptTokenIds: prompt } = options;
     this.tokens = new TokenList(prompt instanceof Int32Array ? prompt : Int32Array.from(prompt));
     this.promptLength = this.tokens.length;
+    const { generatedTokenIds: generated = [] } = options;
+    for (let place = 0; place < generated.length; place++) this.tokens.push(generated[place] ?? 0);
     const { cacheSalt = null, contentKeys = null } = options;
     this.blockTable = new BlockTable(scopeKey({ loraId: null, cacheSalt }), contentKeys);
     this.stop = options.stop;

@@ -74,7 +74,9 @@ export class StepStarter {
 
   /** A sequence that resumes is counted separately: it finds the blocks that it stored itself. */
   #countQuery(sequence: Sequence, hitTokens: number): void {
-    if (sequence.preemptions === 0) sequence.cachedTokens = hitTokens;
+    if (sequence.preemptions === 0) {
+      sequence.cachedTokens = Math.min(hitTokens, sequence.promptLength);
+    }
     const reads = sequence.group.forked || !sequence.skipReadingPrefixCache;
     if (reads && this.#parts.cache.prefixCaching) {
       this.#parts.stats.queried(sequence, hitTokens);

@@ -1,4 +1,4 @@
-import type { TokenList } from "#base";
+import { TokenList } from "#base";
 
 /** Why a sequence ended. The engine's `FinishReason`. */
 export type EndReason = "stop" | "length" | "abort" | "error";
@@ -73,6 +73,25 @@ export function endAfterNewest(
   }
   if (mayStop && rules.repetition !== null && repeats(tokens, generated, rules.repetition)) {
     return { reason: "stop", stopReason: "repetition" };
+  }
+  return null;
+}
+
+/**
+ * How many of the `generated` tokens there are up to the first one that ends a sequence; null: none
+ * of them does.
+ */
+export function endWithin(
+  prompt: Int32Array,
+  generated: Int32Array,
+  rules: StopRules,
+  contextTokensMax: number,
+): number | null {
+  const context = { promptLength: prompt.length, contextTokensMax };
+  const tokens = new TokenList(prompt);
+  for (const [place, token] of generated.entries()) {
+    tokens.push(token);
+    if (endAfterNewest(tokens, rules, context) !== null) return place + 1;
   }
   return null;
 }

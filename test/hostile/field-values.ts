@@ -218,6 +218,57 @@ const delivery: Readonly<Record<string, FieldValues>> = {
   return_tokens_as_token_ids: { ...flag, beside: { logprobs: "1" } },
 };
 
+const streamed = { stream: "true" };
+/** One choice, as another worker left it. */
+const continued = (...right: Value[]): Family =>
+  list('{"token_ids":"7"}', right, [
+    '[{"token_ids":"4095"},{"token_ids":""}]',
+    "[{}]",
+    '[{"token_ids":[5]}]',
+    '["5"]',
+  ]);
+const idTexts: readonly Value[] = [
+  ...[
+    '"4095"',
+    '"4096"',
+    '"999999999"',
+    '"-1"',
+    '"5,"',
+    '",5"',
+    '"5,,6"',
+    '"5 "',
+    '"0x5"',
+    '"1e3"',
+  ],
+  () => longText("5,", 4_000),
+  () => `"${"7,".repeat(2_000)}7"`,
+  () => `"${"7,".repeat(1_000_000)}7"`,
+];
+
+const moved: Readonly<Record<string, FieldValues>> = {
+  perigee: object(['{"markers":true,"seed":5}', "{}", "null"]),
+  "perigee.prompt_token_ids": {
+    ...ids("[5,6,7]"),
+    around: '{"prompt_token_ids":$}',
+  },
+  "perigee.markers": { ...flag, around: '{"markers":$}', beside: streamed },
+  "perigee.seed": { ...integer("0", "7"), around: '{"seed":$}' },
+  "perigee.created": { ...integer("0", "1760000000"), around: '{"created":$}' },
+  "perigee.cached_tokens": { ...integer("0", "2"), around: '{"cached_tokens":$}' },
+  "perigee.continue": {
+    ...continued('[{"token_ids":"5,6"}]', '[{"token_ids":""}]'),
+    ...{ around: '{"markers":true,"continue":$}', beside: streamed },
+  },
+  "perigee.continue[].token_ids": {
+    ...{ right: ['"5,6"', '""'], hostile: [...text.hostile, ...idTexts] },
+    ...{ around: '{"continue":[{"token_ids":$}]}', beside: streamed },
+  },
+  "perigee.continue[].ended": {
+    ...flag,
+    ...{ around: '{"continue":[{"token_ids":"5","ended":$}]}', beside: streamed },
+  },
+};
+
 const inMessage = (value: string): string => `[{"role":"user","content":"Hi",${value}}]`;
 const inCall = (value: string): string =>
   `[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[${value}]},` +
@@ -341,6 +392,7 @@ export const FIELD_VALUES: Readonly<Record<string, FieldValues>> = {
   ...sampling,
   ...structure,
   ...delivery,
+  ...moved,
   ...conversation,
   ...Object.fromEntries(ignored.map((name) => [name, anything])),
   ...Object.fromEntries(refused.map((name) => [name, unsupported()])),

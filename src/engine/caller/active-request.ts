@@ -2,6 +2,7 @@ import type { Clock } from "#base";
 import {
   type EngineListener,
   type EngineRequest,
+  endedBefore,
   type FinishReason,
   type PromptInfo,
   type PromptOutput,
@@ -24,7 +25,12 @@ const MS_PER_SECOND = 1000;
 /** One sequence as the caller sees it. */
 interface SequenceProgress {
   readonly text: SequenceText | null;
+  /** Generated so far, here and elsewhere. */
   tokens: number;
+  /** Of them, those from elsewhere. */
+  readonly earlierTokens: number;
+  /** Their text, to be told with the first item; absent: it began here, or was told. */
+  earlierText?: string | null | undefined;
   /** Whether its tokens may be decoded late: no stop string can end it. */
   readonly decodesLate: boolean;
   /** Tokens held by the pacer, decoded together at its flush or with the next output. */
@@ -36,7 +42,10 @@ interface SequenceProgress {
 }
 
 /** The part of a posted request that its caller needs, with ids that were not posted. */
-type CallersRequest = Pick<EngineRequest, "key" | "requestId" | "params" | "promptTokenIds">;
+type CallersRequest = Pick<
+  EngineRequest,
+  "key" | "requestId" | "params" | "promptTokenIds" | "generated"
+>;
 
 export interface ActiveRequestOptions {
   readonly request: CallersRequest;
@@ -68,6 +77,7 @@ export class ActiveRequest implements Paced {
   #firstTokenMs: number | null = null;
   #ended = false;
 
+  /** Throws INVALID_ARGUMENT where text from elsewhere has a stop string. */
   constructor(options: ActiveRequestOptions) {
     const { request, tokenizer, clock } = options;
     const { promptTokenIds, params } = request;
@@ -82,16 +92,9 @@ export class ActiveRequest implements Paced {
       (item) => this.#lag.taken(item),
     );
     this.#prompt = promptInfo(promptTokenIds, { cachedTokens: 0, promptLogprobs: null });
-    const hasText = tokenizer !== null && params.detokenize;
-    this.#sequences = Array.from({ length: params.n }, () => ({
-      text: hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null,
-      tokens: 0,
-      decodesLate: !hasText || params.stop.length === 0,
-      undecoded: [],
-      held: null,
-      lastTokenMs: null,
-      finishReason: null,
-    }));
+    this.#sequences = Array.from({ length: params.n }, (_, index) =>
+      progressOf(request, tokenizer, index),
+    );
     options.pacer?.enter(params.n);
   }
 
@@ -124,7 +127,7 @@ export class ActiveRequest implements Paced {
     const sequence = this.#sequences[index];
     const { pacer, request } = this.#options;
     const isPaced = pacer !== undefined && pacer.intervalMs > 0;
-    if (!isPaced || sequence === undefined || !sequence.decodesLate || sequence.tokens === 0) {
+    if (!isPaced || sequence === undefined || !sequence.decodesLate || isNew(sequence)) {
       this.accept(plainOutput(request.key, index, [tokenId]));
       return;
     }
@@ -207,7 +210,12 @@ export class ActiveRequest implements Paced {
     const { index, beam } = output;
     const text = written === null ? null : written.text;
     const prompt = this.#prompt;
-    const item = { index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt };
+    const { earlierText } = sequence;
+    sequence.earlierText = undefined;
+    const item = {
+      ...{ index, text, tokenIds, logprobs, finishReason, stopReason, beam, prompt },
+      ...(earlierText !== undefined && { earlierText }),
+    };
     const { draftedTokens: drafted } = output;
     // The last of a step's tokens is sampled behind those that confirm drafted ones.
     const accepted = Math.min(newest.tokenIds.length, tokenIds.length) - 1;
@@ -218,7 +226,7 @@ export class ActiveRequest implements Paced {
   #deliver(sequence: SequenceProgress, item: StreamItem): void {
     const { pacer } = this.#options;
     const whole = sequence.held === null ? item : joinItems(sequence.held, item);
-    const isFirst = sequence.tokens === item.tokenIds.length;
+    const isFirst = sequence.tokens - sequence.earlierTokens === item.tokenIds.length;
     const isPaced = pacer !== undefined && pacer.intervalMs > 0;
     const isOver = isFirst || whole.finishReason !== null;
     const due = isOver || (!isPaced && this.#isLongEnough(whole));
@@ -276,16 +284,52 @@ export class ActiveRequest implements Paced {
   }
 
   #summary(): RequestSummary {
-    const { promptTokenIds, params } = this.#options.request;
+    const { promptTokenIds, params, generated } = this.#options.request;
+    const own = this.#sequences.filter((_, index) => generated?.[index]?.ended !== true);
     return {
       promptTokens: promptTokenIds.length,
       cachedTokens: this.#prompt.cachedTokens,
-      generatedTokens: this.#sequences.reduce((sum, sequence) => sum + sequence.tokens, 0),
-      finishReasons: this.#sequences.map((sequence) => sequence.finishReason ?? "abort"),
+      generatedTokens: own.reduce(
+        (sum, { tokens, earlierTokens }) => sum + tokens - earlierTokens,
+        0,
+      ),
+      finishReasons: own.map((sequence) => sequence.finishReason ?? "abort"),
       n: params.n,
       maxTokens: params.maxTokens,
     };
   }
+}
+
+/** A sequence at its beginning, or where another engine left it. */
+function progressOf(
+  { params, promptTokenIds, generated }: CallersRequest,
+  tokenizer: Tokenizer | null,
+  index: number,
+): SequenceProgress {
+  const hasText = tokenizer !== null && params.detokenize;
+  const text = hasText ? new SequenceText(tokenizer, params, promptTokenIds) : null;
+  const { tokenIds, ended } = generated?.[index] ?? { tokenIds: null, ended: false };
+  const begun = tokenIds !== null && tokenIds.length > 0 && !ended;
+  const earlierText = begun ? (text?.resume(tokenIds) ?? null) : undefined;
+  if (begun && text !== null && earlierText === null) {
+    throw endedBefore(index, "a stop string in their text does");
+  }
+  return {
+    text,
+    tokens: tokenIds?.length ?? 0,
+    earlierTokens: tokenIds?.length ?? 0,
+    earlierText,
+    decodesLate: !hasText || params.stop.length === 0,
+    undecoded: [],
+    held: null,
+    lastTokenMs: null,
+    finishReason: ended ? "stop" : null,
+  };
+}
+
+/** Whether nothing of it was delivered here. */
+function isNew({ tokens, earlierTokens }: SequenceProgress): boolean {
+  return tokens === earlierTokens;
 }
 
 /** What callers read of a prompt. Its ids are a plain array, made when it is first read. */

@@ -7,6 +7,7 @@
  *   bundled-model.ts    where the bundled model is
  *   auto-drafts.ts      what drafts where the options leave that open
  *   request-options.ts, request-check.ts   the options of a call, checked
+ *   generated-check.ts  what another engine generated, checked
  *   request-starter.ts  starts requests from prompts and options
  *   active-request.ts   a request as its caller sees it: channel.ts is its queue, reader-lag.ts
  *                       how far its reader is behind, pacer.ts when tokens are delivered

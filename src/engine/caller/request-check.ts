@@ -160,11 +160,21 @@ export function checkedTokenIds(
     const message = "Cannot use prompt: wanted at least one token, got none";
     throw new EngineError("INVALID_ARGUMENT", message, { param: "prompt" });
   }
+  return checkTokenIds("prompt", given, vocabularySize);
+}
+
+/** A list of ids in the vocabulary, in an array of its own. Throws INVALID_ARGUMENT. */
+export function checkTokenIds(
+  param: string,
+  given: ArrayLike<number>,
+  vocabularySize: number,
+): Int32Array<ArrayBuffer> {
+  const { length = 0 } = given;
   const ids = new Int32Array(length);
   // By index: there may be millions, and a typed array's view of them may be anything.
   for (let place = 0; place < length; place++) {
     const id = given[place];
-    if (!isToken(id, vocabularySize)) throw unknownToken("prompt", id, vocabularySize);
+    if (!isToken(id, vocabularySize)) throw unknownToken(param, id, vocabularySize);
     ids[place] = id;
   }
   return ids;

@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { EngineError, systemClock } from "#base";
 import type { EngineRequest, GenerateOptions, Prompt } from "#engine/protocol";
+import type { SamplingParams } from "#sampling";
 import { listenTo } from "./abort-listener.ts";
 import { ActiveRequest } from "./active-request.ts";
 import type { EngineClient } from "./engine-client.ts";
+import { checkedGenerated, checkedSeed } from "./generated-check.ts";
 import { checkedTokenIds, checkPrompt, checkPromptLength } from "./request-check.ts";
 import { checkOptions, type OptionScope } from "./request-options.ts";
 
@@ -49,9 +51,19 @@ export class RequestStarter {
         key: this.#client.takeKey(),
         requestId: start.requestId,
         promptTokenIds,
-        seed: seed === null ? randomBytes(8).readBigUInt64LE() : BigInt(seed),
+        ...this.#generatedOf(prompt, shared.params),
+        seed: seed === null ? ownSeed(prompt) : BigInt(seed),
         promptLogits: start.promptLogits ?? false,
       }));
+  }
+
+  /** What a prompt has of another engine. */
+  #generatedOf(prompt: Prompt, params: SamplingParams): Pick<EngineRequest, "generated"> {
+    if (typeof prompt === "string") return {};
+    const { vocabularySize, contextTokensMax } = this.#scope;
+    const scope = { params, vocabularySize, contextTokensMax };
+    const generated = checkedGenerated(prompt, scope);
+    return generated === null ? {} : { generated };
   }
 
   /** Encodes a prompt, registers its request and submits it. */
@@ -85,10 +97,13 @@ export class RequestStarter {
     const client = this.#client;
     client.checkReady();
     const onAbort = () => active.cancel(signal?.reason);
-    const { key, requestId, params } = request;
+    const { key, requestId, params, generated } = request;
     const active = new ActiveRequest({
       // The request is posted, with its ids: the caller needs ids of its own.
-      request: { key, requestId, params, promptTokenIds: request.promptTokenIds.slice() },
+      request: {
+        ...{ key, requestId, params, promptTokenIds: request.promptTokenIds.slice() },
+        ...(generated !== undefined && { generated }),
+      },
       tokenizer: this.#scope.text.tokenizer,
       clock: systemClock,
       listeners: client.listeners,
@@ -132,4 +147,10 @@ export class RequestStarter {
     this.#client.checkReady();
     return ids;
   }
+}
+
+/** The seed of a prompt where its options have none. */
+function ownSeed(prompt: Prompt): bigint {
+  const given = typeof prompt === "string" ? null : checkedSeed(prompt);
+  return given === null ? randomBytes(8).readBigUInt64LE() : BigInt(given);
 }

@@ -24,6 +24,22 @@ export class SequenceText {
   }
 
   /**
+   * Reads tokens that were generated elsewhere, none of which ended the sequence. Returns their
+   * text as far as it was delivered; null: a stop string ends in it.
+   */
+  resume(tokenIds: Int32Array): string | null {
+    const { stop, minTokens } = this.#params;
+    if (stop.length === 0) return this.#decoder.push(tokenIds);
+    let text = "";
+    for (const [place, token] of tokenIds.entries()) {
+      const found = this.#stops.push(this.#decoder.push([token]), place + 1 >= minTokens);
+      if (found.stop !== null) return null;
+      text += found.text;
+    }
+    return text;
+  }
+
+  /**
    * Text to deliver now, and how many of the output's tokens it is of: those behind a stop string
    * are dropped. `tokens`: how many the sequence has generated, these included.
    */

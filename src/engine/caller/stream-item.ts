@@ -7,6 +7,7 @@ export function joinItems(first: StreamItem, second: StreamItem): StreamItem {
   const drafts = joinDrafts(first.drafts, second.drafts);
   return {
     ...second,
+    ...(first.earlierText !== undefined && { earlierText: first.earlierText }),
     ...(drafts !== undefined && { drafts }),
     text: first.text === null ? second.text : first.text + (second.text ?? ""),
     tokenIds: [...first.tokenIds, ...second.tokenIds],

@@ -17,6 +17,7 @@ import type { Sequence, SequenceUpdate, StepPlan } from "#scheduler";
 import type { GrammarVocabulary } from "#tokenizer";
 import { disposeOf } from "./dispose-of.ts";
 import { Drafting } from "./drafting.ts";
+import { beginningLength } from "./earlier-tokens.ts";
 import { FailureList } from "./failure-list.ts";
 import { LoopCounts } from "./loop-counts.ts";
 import type { ItemResult } from "./model-runner.ts";
@@ -94,7 +95,7 @@ export class Engine implements StepEngine {
     }
     const { scheduler, shape } = this.#parts;
     // Sequences and rows are counted before they are allocated.
-    scheduler.checkRoom(request.promptTokenIds.length, sequencesOf(request.params));
+    scheduler.checkRoom(beginningLength(request), sequencesOf(request.params));
     checkPromptRows(request, shape);
     const record = new RequestRecord(request, shape, this.#birth());
     this.#register(record);
@@ -111,8 +112,8 @@ export class Engine implements StepEngine {
     const record = this.#records.get(key);
     // A caller cannot abort one beam: its rank is not known before the end.
     if (record?.group.kind === "beams" && index !== undefined) return;
-    record?.sequences.forEach((sequence, place) => {
-      if (index !== undefined && index !== place) return;
+    record?.sequences.forEach((sequence) => {
+      if (index !== undefined && index !== record.taskOf(sequence).index) return;
       this.#parts.scheduler.abort(sequence.id);
       this.#forget(record, sequence);
     });

@@ -11,6 +11,7 @@
  *   accepted-tokens.ts  moves of accepted tokens of trees
  *   step-command.ts     a step as plain data; step-executor.ts: the contract of who computes it
  *   request-record.ts, sequence-task.ts   a request inside the engine
+ *   earlier-tokens.ts   what other engines generated of a request
  *   prompt-rows.ts      limits of per-token prompt results
  *   beam-search.ts      which beams continue, and when they are done; beam-record.ts: per request
  *   prefill-pace.ts     how many prompt tokens a step may have beside decoding sequences

@@ -30,6 +30,7 @@ import {
 } from "#scheduler";
 import { BeamRecord } from "./beam-record.ts";
 import { disposeOf } from "./dispose-of.ts";
+import { checkOpen, earlierTokens, liveIndices } from "./earlier-tokens.ts";
 import type { ItemResult } from "./model-runner.ts";
 import { likeliestOf } from "./prompt-rows.ts";
 import { type DraftSources, drafterMaker, keepOutput } from "./request-drafts.ts";
@@ -82,7 +83,10 @@ export class RequestRecord {
   #grammar: CompiledGrammar | null = null;
   #promptTold = false;
 
-  /** Makes `params.n` sequences. */
+  /**
+   * Makes `params.n` sequences, or those of them that have not ended elsewhere. Throws
+   * INVALID_ARGUMENT where a token from elsewhere ends one of these.
+   */
   constructor(request: EngineRequest, shape: RequestShape, birth: Birth) {
     this.#request = request;
     this.#shape = shape;
@@ -95,8 +99,10 @@ export class RequestRecord {
     this.#sampling = samplingOf(request, shape);
     const isFree = request.params.structuredOutput === null;
     const newDrafter = drafterMaker(request, shape);
+    const indices = liveIndices(request);
     this.#tasks = new Map(
-      this.sequences.map((sequence, index) => {
+      this.sequences.map((sequence, place) => {
+        const index = indices[place] ?? place;
         const sampling = isFree ? this.#createSampling(index, null) : null;
         return [sequence, createTask(request, shape, { index, candidates, sampling, newDrafter })];
       }),
@@ -232,7 +238,9 @@ export class RequestRecord {
   #createSampling(index: number, grammar: CompiledGrammar | null): SequenceSampling {
     const seed = this.#request.seed + BigInt(index);
     const matcher = grammar === null ? null : () => grammar.createMatcher();
-    return new SequenceSampling({ seed, matcher, request: this.#sampling });
+    const sampling = new SequenceSampling({ seed, matcher, request: this.#sampling });
+    for (const token of earlierTokens(this.#request, index)) sampling.accept(token);
+    return sampling;
   }
 
   #createBeams(): BeamRecord {
@@ -278,18 +286,21 @@ function createGroup(
   { firstId, nowMs }: Birth,
 ): SequenceGroup {
   const { requestId, params, promptTokenIds, priority, cacheSalt } = request;
-  const { n, beamWidth, skipReadingPrefixCache } = params;
+  const { beamWidth, skipReadingPrefixCache } = params;
+  const { contextTokensMax } = shape;
+  const stop = stopRules(params, shape);
   const shared = {
-    ...{ requestId, promptTokenIds, priority, cacheSalt },
-    stop: stopRules(params, shape),
+    ...{ requestId, promptTokenIds, priority, cacheSalt, stop },
     arrivalMs: nowMs,
     retention: sequenceRetention(request, shape),
     awaitsGrammar: params.structuredOutput !== null,
   };
-  const sequences = Array.from({ length: beamWidth ?? n }, (_, index) => {
+  const sequences = liveIndices(request).map((index, place) => {
     const computesAll = skipReadingPrefixCache || (index === 0 && wantsPromptRows(request));
-    const id = sequenceId(firstId + index);
-    return new Sequence({ ...shared, id, skipReadingPrefixCache: computesAll });
+    const id = sequenceId(firstId + place);
+    const generatedTokenIds = earlierTokens(request, index);
+    checkOpen(request, index, { stop, contextTokensMax });
+    return new Sequence({ ...shared, id, generatedTokenIds, skipReadingPrefixCache: computesAll });
   });
   return new SequenceGroup({
     requestId,
@@ -310,9 +321,12 @@ function sequenceRetention(
   };
 }
 
-/** Rows of cached tokens are not computed, so a request for all rows computes all tokens. */
-function wantsPromptRows({ params, promptLogits }: EngineRequest): boolean {
-  return params.promptLogprobs !== null || promptLogits;
+/**
+ * Rows of cached tokens are not computed, so a request for all rows computes all tokens. Who began
+ * it elsewhere has the rows.
+ */
+function wantsPromptRows({ params, promptLogits, generated }: EngineRequest): boolean {
+  return (params.promptLogprobs !== null && generated === undefined) || promptLogits;
 }
 
 function stopRules(params: SamplingParams, shape: RequestShape): StopRules {
@@ -344,7 +358,8 @@ function createTask(
   const { vocabularySize } = shape;
   const tokens = promptTokenIds.length;
   const first = index === 0;
-  const wanted = first ? promptLogprobRequest(params, vocabularySize) : null;
+  const isRead = first && wantsPromptRows(request);
+  const wanted = isRead ? promptLogprobRequest(params, vocabularySize) : null;
   const rows = () => new Array<PositionLogprobs | null>(tokens).fill(null);
   const values = () => new Float32Array(tokens * vocabularySize);
   return {

@@ -14,7 +14,29 @@ import type { EngineOptions } from "./config.ts";
 import type { EngineStats } from "./stats.ts";
 
 /** A prompt: text (needs a tokenizer) or token ids. */
-export type Prompt = string | { readonly promptTokenIds: readonly number[] };
+export type Prompt = string | TokenPrompt;
+
+/** A prompt of token ids, and what has been generated of it elsewhere. */
+export interface TokenPrompt {
+  readonly promptTokenIds: readonly number[];
+  /**
+   * What another engine of the same model generated, an entry for each of the `n` sequences, with
+   * the same options and seed: the request goes on from there, with the tokens and the text that
+   * the other engine would have made. Results contain what is new. Prompt log-probabilities are not
+   * made again. Not for beam search; without effect on embeddings.
+   */
+  readonly generated?: readonly GeneratedTokens[];
+  /** An integer: seeds the prompt's sequences where the options have no seed. */
+  readonly seed?: number;
+}
+
+/** What has been generated of one sequence. */
+export interface GeneratedTokens {
+  /** None of them ends the sequence, unless it is `ended`. */
+  readonly tokenIds: readonly number[];
+  /** It has a finish reason: nothing is generated of it. Default: false. */
+  readonly ended?: boolean;
+}
 
 /** Why a sequence ended: by itself, at its limit of tokens, cancelled, or by a failure. */
 export type FinishReason = "stop" | "length" | "abort" | "error";
@@ -60,6 +82,11 @@ export interface CompletionDelta {
   readonly beam: BeamScore | null;
   /** Absent where nothing was drafted. */
   readonly drafts?: DraftUse;
+  /**
+   * With the first delta of a sequence that was begun elsewhere: the text of its earlier tokens, as
+   * far as it was delivered there; null without a tokenizer.
+   */
+  readonly earlierText?: string | null;
 }
 
 /** Drafted tokens that were verified, and those of them that became output. */

@@ -6,6 +6,7 @@
  *   protocol.ts     messages between the threads; token-rows.ts packs most of a step's output as
  *                   numbers; wire-error.ts carries errors
  *   loaded-drafts.ts  what a model's tokens are drafted by
+ *   earlier-tokens.ts  what other engines generated of a request
  *   heartbeat.ts    shows callers whether the engine still runs
  *   embed-length.ts errors and warnings about texts to embed
  *   warn-once.ts    warnings about requests, each text once
@@ -28,6 +29,7 @@ export type {
   EngineHealth,
   EngineListener,
   FinishReason,
+  GeneratedTokens,
   GenerateOptions,
   GenerateResult,
   KvEventSource,
@@ -43,8 +45,10 @@ export type {
   StreamItem,
   TextCodec,
   TextFrame,
+  TokenPrompt,
 } from "./api.ts";
 export { EngineOptions, type LoadOptions, parseEngineOptions } from "./config.ts";
+export { type EarlierTokens, endedBefore } from "./earlier-tokens.ts";
 export { checkEmbedLength, embedFailure, warnOfGuess } from "./embed-length.ts";
 export { Heartbeat } from "./heartbeat.ts";
 export { draftsOfKind, loadedDrafts } from "./loaded-drafts.ts";

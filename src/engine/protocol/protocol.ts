@@ -10,6 +10,7 @@ import type { DraftShape } from "#speculative";
 import type { GrammarVocabulary } from "#tokenizer";
 import type { BeamScore, FinishReason, ModelInfo, StepReport } from "./api.ts";
 import type { EngineOptions } from "./config.ts";
+import type { EarlierTokens } from "./earlier-tokens.ts";
 import type { CacheReport, EngineStats } from "./stats.ts";
 
 /**
@@ -44,6 +45,8 @@ export interface EngineRequest {
   readonly requestId: string;
   /** Of this message alone: the array is transferred, and empty for the thread that posted it. */
   readonly promptTokenIds: Int32Array<ArrayBuffer>;
+  /** What another engine generated, an entry per sequence. Absent: nothing, it begins here. */
+  readonly generated?: readonly EarlierTokens[];
   readonly params: SamplingParams;
   /** Sequence i samples with seed + i. */
   readonly seed: bigint;

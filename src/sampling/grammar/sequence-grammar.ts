@@ -56,12 +56,12 @@ export class SequenceGrammar {
     return this.#mask;
   }
 
-  /** Takes a sampled token. */
+  /** Takes a sampled token; before the first `prepare`, one that was sampled elsewhere. */
   accept(token: number): void {
-    if (this.#matcher === null || this.#terminated) return;
+    if (this.#terminated) return;
     this.#prepared = false;
     this.#untold.push(token);
-    this.#terminated = this.#matcher.ends(token);
+    this.#terminated = this.#matcher?.ends(token) === true;
   }
 
   /**

@@ -24,6 +24,8 @@ export const LIST_LIMITS = {
   choice: 16_384,
   modalities: 8,
   token_range_retention_configs: 1024,
+  /** Choices that another worker began. */
+  continue: 16_384,
 } as const;
 
 /** An object whose fields the engine or a template reads: its keys are not checked here. */

@@ -1,8 +1,9 @@
-import type { GenerateOptions, Prompt } from "#engine";
+import type { GeneratedTokens, GenerateOptions, TokenPrompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import { type ChatRequest, templateMessages } from "./chat-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
 import { fieldError } from "./parse-request.ts";
+import { earlierAnswer } from "./perigee-field.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
 import type { ToolCallParser } from "./tool-calls/tool-call-parser.ts";
@@ -12,7 +13,7 @@ import type { UsageCounter } from "./usage.ts";
 /** A validated chat request with its rendered prompt and engine options. */
 export interface ChatGeneration {
   readonly request: ChatRequest;
-  readonly prompt: Prompt;
+  readonly prompt: TokenPrompt;
   readonly options: GenerateOptions;
   readonly createParser: (() => ToolCallParser) | null;
   readonly tokens: TokenWriter;
@@ -24,6 +25,10 @@ export interface ChatGeneration {
   readonly modelName: string;
   /** Counts prompt tokens and generated tokens. */
   readonly usage: UsageCounter;
+  /** What another worker generated, by sequence; null: the answer begins here. */
+  readonly earlier: readonly GeneratedTokens[] | null;
+  /** The stream tells which tokens it contains. */
+  readonly withMarkers: boolean;
 }
 
 /** Checks a chat request, renders its messages, and derives the engine's options. */
@@ -47,29 +52,43 @@ export async function chatGeneration(
     ),
     ...deliveryOptions(request, call),
   };
-  const { contextTokensMax } = model.info;
-  const ids = await chatTokens(context, request, {
-    tools: tools.shown,
-    tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
-    signal: call.signal,
+  const { perigee } = request;
+  const earlier = earlierAnswer(request, {
+    ...{ prompts: 1, n: options.n ?? 1, isBeamSearch: options.beamWidth != null },
   });
+  const { contextTokensMax } = model.info;
+  const ids =
+    perigee?.prompt_token_ids ??
+    (await chatTokens(context, request, {
+      tools: tools.shown,
+      tokensMax: request.truncate_prompt_tokens == null ? contextTokensMax : null,
+      signal: call.signal,
+    }));
   const promptTokenIds = truncatePrompt(ids, request, {
     contextTokensMax,
     maxTokens: options.maxTokens ?? null,
   });
   checkRoom(promptTokenIds.length, contextTokensMax, request);
+  const generated = earlier?.generated[0] ?? null;
+  if (earlier !== null) call.usage.resume(earlier.cachedTokens);
   return {
     request,
-    prompt: { promptTokenIds },
+    prompt: {
+      promptTokenIds,
+      ...(generated !== null && { generated }),
+      ...(perigee?.seed != null && { seed: perigee.seed }),
+    },
     options,
     createParser: tools.createParser,
     tokens: new TokenWriter(model.codec, request.return_tokens_as_token_ids === true),
     echo: request.echo === true ? continuedText(request) : "",
     logprobs: request.logprobs === true,
     id: `chatcmpl-${call.id}`,
-    created: call.created,
+    created: perigee?.created ?? call.created,
     modelName: request.model ?? context.modelNames[0],
     usage: call.usage,
+    earlier: generated,
+    withMarkers: perigee?.markers === true,
   };
 }
 

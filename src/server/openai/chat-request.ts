@@ -11,6 +11,7 @@ import {
   unsupported,
   unsupportedFields,
 } from "./fields.ts";
+import { chatPerigee } from "./perigee-field.ts";
 import { toolFields } from "./tools.ts";
 
 const contentPart = z.union(
@@ -64,6 +65,7 @@ export const ChatRequest = z.strictObject({
   add_special_tokens: unsupported(false), // the chat template adds special tokens
   chat_template: z.string().min(1).nullish(),
   chat_template_kwargs: anyObject.nullish(),
+  perigee: chatPerigee,
   ...unsupportedFields,
   audio: unsupported(),
   functions: z.null("is superseded: use tools").optional(),

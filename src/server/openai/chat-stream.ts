@@ -1,10 +1,12 @@
 /** POST /v1/chat/completions, with streaming. */
-import type { ServedModel, StreamItem } from "#engine";
+import type { GeneratedTokens, ServedModel, StreamItem } from "#engine";
 import { finishReason } from "./answer.ts";
 import type { ChatGeneration } from "./chat-generation.ts";
 import { ChunkWriter } from "./chunk-writer.ts";
 import { streamUsage } from "./delivery.ts";
 import { chatLogprobs, promptLogprobs } from "./logprobs.ts";
+import { isOver } from "./perigee-field.ts";
+import { promptMarker, tokenMarker } from "./token-markers.ts";
 import type { OutputPart, ToolCallParser } from "./tool-calls/tool-call-parser.ts";
 import { chunkUsage } from "./usage.ts";
 
@@ -31,25 +33,40 @@ export async function* chatEvents(
     { length: options.n ?? 1 },
     (_, index) => new ChatSequence(generation, index),
   );
-  let started = false;
-  for await (const item of model.stream(generation.prompt, options)) {
-    let events = "";
+  const { earlier, prompt, withMarkers } = generation;
+  let opened = earlier !== null;
+  if (earlier !== null) countEarlier(generation, earlier);
+  const items = earlier !== null && isOver(earlier) ? [] : model.stream(prompt, options);
+  let told = !withMarkers;
+  for await (const item of items) {
+    let events = told ? "" : promptMarker(0, item.prompt);
+    told = true;
     let extras: object | null = null;
     const write = (choice: ChunkChoice) => {
       events += chunks.write(choice, { ...extras, ...chunkUsage(usage, wanted) });
     };
-    if (!started) {
+    if (!opened) {
       // Roles are sent before any token, and their usage counts no completion tokens.
       usage.add(0, item.prompt, 0);
       extras = promptExtras(generation, item);
       for (const sequence of sequences) write(sequence.opening());
-      started = true;
+      opened = true;
     }
     usage.add(0, item.prompt, item.tokenIds.length, item.drafts);
     for (const choice of sequences[item.index]?.advance(item) ?? []) write(choice);
+    if (withMarkers) events += tokenMarker(item.index, item);
     yield events;
   }
   if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
+}
+
+/** Counts the prompt, and the tokens that another worker generated. */
+function countEarlier(
+  { prompt: { promptTokenIds }, usage }: ChatGeneration,
+  earlier: readonly GeneratedTokens[],
+): void {
+  const tokens = earlier.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+  usage.add(0, { promptTokenIds, cachedTokens: 0, promptLogprobs: null }, tokens);
 }
 
 function promptExtras({ request, tokens }: ChatGeneration, item: StreamItem): object {
@@ -80,6 +97,8 @@ class ChatSequence {
 
   /** Choices for the new output: at most one per part of it, and one for the end. */
   advance(item: StreamItem): ChunkChoice[] {
+    // Another worker has sent what these lead to.
+    if (typeof item.earlierText === "string") this.#deltas(item.earlierText, false);
     const reason = finishReason(item.finishReason);
     const deltas = this.#deltas(item.text ?? "", reason !== null);
     const { logprobs, request } = this.#generation;

@@ -1,7 +1,8 @@
-import type { GenerateOptions, Prompt, TextCodec } from "#engine";
+import type { GeneratedTokens, GenerateOptions, TextCodec, TokenPrompt } from "#engine";
 import type { Call, ServerContext } from "../context.ts";
 import type { CompletionsRequest } from "./completions-request.ts";
 import { checkRoom, deliveryOptions, truncatePrompt } from "./delivery.ts";
+import { earlierAnswer, isBegun, unusable } from "./perigee-field.ts";
 import { encodePrompts } from "./prompts.ts";
 import { samplingOptions, structuredOutput } from "./sampling-request.ts";
 import { TokenWriter } from "./token-text.ts";
@@ -13,7 +14,7 @@ const completionTokensMax = 16;
 /** A validated completions request with its prompts and engine options. */
 export interface CompletionsGeneration {
   readonly request: CompletionsRequest;
-  readonly prompts: readonly Prompt[];
+  readonly prompts: readonly TokenPrompt[];
   /** Texts of the prompts if they are echoed; otherwise null. */
   readonly echoes: readonly string[] | null;
   readonly options: GenerateOptions;
@@ -27,6 +28,10 @@ export interface CompletionsGeneration {
   readonly modelName: string;
   /** Counts prompt tokens and generated tokens. */
   readonly usage: UsageCounter;
+  /** What another worker generated, by prompt and sequence; null: the answer begins here. */
+  readonly earlier: readonly (readonly GeneratedTokens[])[] | null;
+  /** The stream tells which tokens it contains. */
+  readonly withMarkers: boolean;
 }
 
 /** Checks a completions request, encodes its texts, and derives the engine's options. */
@@ -39,19 +44,46 @@ export async function completionsGeneration(
   const promptOnly = request.echo === true && request.max_tokens === 0;
   const options = generateOptions(context, request, promptOnly, call);
   const prompts = await preparePrompts(context, request, { options, signal: call.signal });
+  const { perigee } = request;
+  const { n = 1, beamWidth } = options;
+  const earlier = earlierAnswer(request, {
+    ...{ prompts: prompts.length, n, isBeamSearch: beamWidth != null },
+  });
+  if (earlier !== null) {
+    if (options.promptLogprobs != null) checkPromptsTold(earlier.generated);
+    call.usage.resume(earlier.cachedTokens);
+  }
   return {
     request,
-    prompts: prompts.map(({ prompt }) => prompt),
+    prompts: prompts.map(({ prompt }, place) => {
+      const generated = earlier?.generated[place];
+      return {
+        ...prompt,
+        ...(generated?.some(isBegun) && { generated }),
+        // Choices are numbered through: equal prompts have different draws.
+        ...(perigee?.seed != null && { seed: perigee.seed + place * n }),
+      };
+    }),
     echoes: request.echo === true ? echoTexts(prompts, codec) : null,
     options,
     tokens: new TokenWriter(codec, request.return_tokens_as_token_ids === true),
     promptOnly,
     withTokenIds: request.return_token_ids === true || codec === null,
     id: `cmpl-${call.id}`,
-    created: call.created,
+    created: perigee?.created ?? call.created,
     modelName: request.model ?? context.modelNames[0],
     usage: call.usage,
+    earlier: earlier?.generated ?? null,
+    withMarkers: perigee?.markers === true,
   };
+}
+
+/** Log-probabilities of a prompt come with the first chunk of each choice, and are made once. */
+function checkPromptsTold(generated: readonly (readonly GeneratedTokens[])[]): void {
+  const isPart = (sequences: readonly GeneratedTokens[]) =>
+    sequences.some(isBegun) && !sequences.every(isBegun);
+  if (!generated.some(isPart)) return;
+  throw unusable("no choice may lack tokens where others have some, and the prompt's logprobs");
 }
 
 function generateOptions(
@@ -80,7 +112,7 @@ function generateOptions(
 
 /** A prompt for the engine, and its text if it was given as text and is not truncated. */
 interface ReadyPrompt {
-  readonly prompt: Exclude<Prompt, string>;
+  readonly prompt: TokenPrompt;
   readonly text: string | null;
 }
 

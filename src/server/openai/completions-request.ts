@@ -8,6 +8,7 @@ import {
   unsupported,
   unsupportedFields,
 } from "./fields.ts";
+import { completionsPerigee } from "./perigee-field.ts";
 import { promptField } from "./prompts.ts";
 
 /** Body of POST /v1/completions: OpenAI's fields, then vLLM's. */
@@ -19,6 +20,7 @@ export const CompletionsRequest = z.strictObject({
   ...ignoredFields,
   logprobs: z.int().min(0).max(LOGPROBS_MAX).nullish(),
   add_special_tokens: z.boolean().nullish(),
+  perigee: completionsPerigee,
   ...unsupportedFields,
   suffix: unsupported(""),
   best_of: unsupported(1),

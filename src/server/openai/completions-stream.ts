@@ -1,11 +1,13 @@
 /** POST /v1/completions, with streaming. */
-import { type ServedModel, type StreamItem, sequencesOf } from "#engine";
+import { type GeneratedTokens, type ServedModel, type StreamItem, sequencesOf } from "#engine";
 import { finishReason } from "./answer.ts";
 import { ChunkWriter } from "./chunk-writer.ts";
 import type { CompletionsGeneration } from "./completions-generation.ts";
 import { streamUsage } from "./delivery.ts";
 import { CompletionLogprobsWriter, promptLogprobs } from "./logprobs.ts";
 import { mergeStreams } from "./merge-streams.ts";
+import { isBegun, isOver } from "./perigee-field.ts";
+import { promptMarker, tokenMarker } from "./token-markers.ts";
 import { chunkUsage } from "./usage.ts";
 
 /** Chunks of all prompts' sequences in order of arrival, and usage if requested: text of events. */
@@ -17,19 +19,48 @@ export async function* completionsEvents(
   const wanted = streamUsage(request);
   const chunks = new ChunkWriter(generation, "text_completion");
   const sequences = new Map<number, CompletionSequence>();
-  const streams = model.streams(generation.prompts, options);
+  const { withMarkers } = generation;
+  countEarlier(generation);
+  const places = openPrompts(generation);
+  const prompts = places.flatMap((place) => generation.prompts[place] ?? []);
+  const streams = model.streams(prompts, options);
   const atOnce = model.requestsAtOnce(sequencesOf(options));
-  for await (const { source: promptIndex, item } of mergeStreams(streams, atOnce)) {
+  const told = new Set<number>();
+  for await (const { source, item } of mergeStreams(streams, atOnce)) {
+    const promptIndex = places[source] ?? source;
+    const opening = withMarkers && !told.has(promptIndex);
+    let events = opening ? promptMarker(promptIndex, item.prompt) : "";
+    if (opening) told.add(promptIndex);
     usage.add(promptIndex, item.prompt, promptOnly ? 0 : item.tokenIds.length, item.drafts);
     const index = promptIndex * (options.n ?? 1) + item.index;
     const sequence =
       sequences.get(index) ?? new CompletionSequence(generation, { index, promptIndex });
     sequences.set(index, sequence);
     const choice = sequence.advance(item);
-    if (choice === null) continue;
-    yield chunks.write(choice, chunkUsage(usage, wanted));
+    if (choice !== null) events += chunks.write(choice, chunkUsage(usage, wanted));
+    if (withMarkers) events += tokenMarker(index, item);
+    if (events !== "") yield events;
   }
   if (wanted.atEnd) yield chunks.write(null, { usage: usage.usage() });
+}
+
+/** Which prompts have something left to be generated. */
+function openPrompts({ prompts, earlier }: CompletionsGeneration): readonly number[] {
+  const places = prompts.map((_, place) => place);
+  return places.filter((place) => !isOver(earlier?.[place] ?? [OPEN]));
+}
+
+const OPEN: GeneratedTokens = { tokenIds: [] };
+
+/** Counts prompts, and tokens that another worker generated. */
+function countEarlier({ earlier, prompts, promptOnly, usage }: CompletionsGeneration): void {
+  for (const [place, sequences] of (earlier ?? []).entries()) {
+    if (!sequences.some(isBegun)) continue;
+    const tokens = sequences.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    const promptTokenIds = prompts[place]?.promptTokenIds ?? [];
+    const prompt = { promptTokenIds, cachedTokens: 0, promptLogprobs: null };
+    usage.add(place, prompt, promptOnly ? 0 : tokens);
+  }
 }
 
 /** The streaming state of one choice. */
@@ -48,6 +79,19 @@ class CompletionSequence {
     this.#index = place.index;
     this.#promptIndex = place.promptIndex;
     this.#logprobs = new CompletionLogprobsWriter(generation.tokens);
+    this.#resume(place.index % (generation.options.n ?? 1));
+  }
+
+  /** Goes to where another worker left the choice. */
+  #resume(sequence: number): void {
+    const { earlier, echoes, prompts, request } = this.#generation;
+    const generated = earlier?.[this.#promptIndex]?.[sequence];
+    if (generated === undefined || !isBegun(generated)) return;
+    this.#started = true;
+    if (request.logprobs == null) return;
+    const echoed = echoes === null ? [] : (prompts[this.#promptIndex]?.promptTokenIds ?? []);
+    // Only for the offsets of what follows.
+    this.#logprobs.write([...echoed, ...generated.tokenIds], []);
   }
 
   /** The choice with the new output; null if there is nothing to send yet. */

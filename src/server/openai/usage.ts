@@ -21,6 +21,13 @@ export class UsageCounter {
   #completionTokens = 0;
   #drafted = 0;
   #accepted = 0;
+  /** Found by the worker that began the answer; null: it begins here. */
+  #earlierCachedTokens: number | null = null;
+
+  /** Counts what another worker did: its prompt tokens found in a cache are those that count. */
+  resume(cachedTokens: number | null): void {
+    this.#earlierCachedTokens = cachedTokens;
+  }
 
   /** Adds new tokens of the prompt with index `promptIndex`. */
   add(promptIndex: number, prompt: PromptInfo, completionTokens: number, drafts?: DraftUse): void {
@@ -41,7 +48,7 @@ export class UsageCounter {
       prompt_tokens: promptTokens,
       completion_tokens: this.#completionTokens,
       total_tokens: promptTokens + this.#completionTokens,
-      prompt_tokens_details: { cached_tokens: cachedTokens },
+      prompt_tokens_details: { cached_tokens: this.#earlierCachedTokens ?? cachedTokens },
       ...(this.#drafted > 0 && {
         completion_tokens_details: {
           accepted_prediction_tokens: this.#accepted,
