@@ -32,7 +32,7 @@ export async function readApiKeys({
   environment,
   warn,
 }: KeySources): Promise<string[]> {
-  const inFile = file === undefined ? [] : await keysOfFile(file, warn);
+  const inFile = file === undefined ? [] : await keysOfFile(file, "--api-key-file", warn);
   const given = [...flags, ...inFile];
   const inVariable = environment[VARIABLE];
   if (given.length > 0 || inVariable === undefined) return given;
@@ -40,7 +40,22 @@ export async function readApiKeys({
   return [inVariable];
 }
 
-async function keysOfFile(file: string, warn: (message: string) => void): Promise<string[]> {
+/**
+ * The secrets of a fleet, from the file of `--cluster-secret-file`: the first one is sent, all are
+ * accepted, so that it can be changed while workers run. Throws as `readApiKeys` does.
+ */
+export async function readClusterSecrets(
+  file: string | undefined,
+  warn: (message: string) => void,
+): Promise<string[]> {
+  return file === undefined ? [] : await keysOfFile(file, "--cluster-secret-file", warn);
+}
+
+async function keysOfFile(
+  file: string,
+  flag: string,
+  warn: (message: string) => void,
+): Promise<string[]> {
   const lines = (await readKeyFile(file, warn)).split(/\r?\n/).map((line) => line.trim());
   const keys: string[] = [];
   for (const [index, line] of lines.entries()) {
@@ -51,9 +66,9 @@ async function keysOfFile(file: string, warn: (message: string) => void): Promis
   if (keys.length > 0) return keys;
   throw new EngineError(
     "INVALID_ARGUMENT",
-    `Cannot use --api-key-file: ${file} must have a key, current value is none; without keys the ` +
+    `Cannot use ${flag}: ${file} must have a key, current value is none; without keys the ` +
       "server would be open to all",
-    { param: "--api-key-file" },
+    { param: flag },
   );
 }
 

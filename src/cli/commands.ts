@@ -16,6 +16,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import("./commands/serve.ts")).defineServe,
   },
   {
+    name: "worker",
+    description: "Serve a model as a worker of a fleet: serve, and tell routers of it.",
+    load: async () => (await import("./commands/worker.ts")).defineWorker,
+  },
+  {
     name: "generate",
     description: "Continue prompts and print the completions.",
     load: async () => (await import("./commands/generate.ts")).defineGenerate,

@@ -9,6 +9,7 @@
  *   commands.ts      all commands by name; commands/ has one file each
  *   bench/           measurements of `perigee bench`
  *   flags.ts         flags from a schema; flag-option.ts: one flag
+ *   serving.ts       what `serve` and `worker` have in common
  *   engine-flags.ts  flags of commands that load a model
  *   sampling-flags.ts   flags of commands that sample tokens
  *   prompt-source.ts prompts from flags, files and pipes; prompt-row.ts: one prompt

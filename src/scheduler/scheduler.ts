@@ -38,8 +38,9 @@ export interface SchedulerOptions {
 export interface SchedulerStats extends StatsSinceStart {
   readonly running: number;
   readonly waiting: number;
-  /** Of both, sequences whose reader is behind. */
+  /** Of both, sequences whose reader is behind; prompt tokens to be computed or found. */
   readonly paused: number;
+  readonly uncomputedTokens: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;
@@ -333,6 +334,7 @@ export class Scheduler {
       running: this.#books.running.length,
       waiting: this.#books.waitingCount,
       paused: this.#books.pausedCount,
+      uncomputedTokens: this.#books.uncomputedTokens,
       freeBlocks: free,
       heldBlocks: held,
       cachedBlocks: cached,

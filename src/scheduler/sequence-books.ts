@@ -56,6 +56,14 @@ export class SequenceBooks {
     return this.#sequences.size - this.#running.length;
   }
 
+  /** Prompt tokens of those in the queue and those that run that have no keys and values yet. */
+  get uncomputedTokens(): number {
+    let tokens = 0;
+    for (const sequence of this.#running) tokens += uncomputedOf(sequence);
+    for (const sequence of this.#waiting) tokens += uncomputedOf(sequence);
+    return tokens;
+  }
+
   /** Live sequences of paused groups. */
   get pausedCount(): number {
     return this.#paused;
@@ -276,4 +284,8 @@ export class SequenceBooks {
     sequence.maySharePartialBlock = false;
     this.#waiting.addBack(sequence);
   }
+}
+
+function uncomputedOf({ promptLength, computedTokens }: Sequence): number {
+  return Math.max(0, promptLength - computedTokens);
 }

@@ -14,6 +14,7 @@
  *   generation-route.ts   routes that use the engine; client disconnects
  *   openai/               OpenAI's endpoints with vLLM's extensions: schemas, answers, tool calls
  *   operations.ts         health, version, metrics, server info
+ *   worker-info.ts        what routers read of a worker
  *   metrics.ts            Prometheus metrics, also under vLLM's names: metrics-catalogue.ts and
  *                         metrics-cache.ts have their names and values, metric.ts the form of one
  *   http-errors.ts        the only mapping from error codes to HTTP
@@ -50,4 +51,11 @@ export {
 export { Listener } from "./listener.ts";
 export { requestIdPattern } from "./request-id.ts";
 export { logFailure } from "./request-log.ts";
-export { type ReservedServer, type RunningServer, reserveServer, startServer } from "./server.ts";
+export {
+  type ReservedServer,
+  type RunningServer,
+  reserveServer,
+  type Serving,
+  startServer,
+} from "./server.ts";
+export type { WorkerIdentity, WorkerReport } from "./worker-info.ts";

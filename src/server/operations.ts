@@ -64,6 +64,7 @@ const ENDPOINTS = [
   "GET /server_info",
   "GET /model_info",
   "GET /get_load",
+  "GET /worker_info",
 ];
 
 /** The engine's state, or `draining` if the server accepts no more requests. */

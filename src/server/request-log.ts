@@ -20,6 +20,9 @@ export const PROBE_PATHS: ReadonlySet<string> = new Set([
   "/metrics",
 ]);
 
+/** Those, and what routers request as often, with a key. */
+const QUIET_PATHS: ReadonlySet<string> = new Set([...PROBE_PATHS, "/worker_info"]);
+
 /** Ids and token counts of generation requests. */
 const calls = new WeakMap<FastifyRequest, Pick<Call, "id" | "usage">>();
 
@@ -45,7 +48,7 @@ export function logRequests(
       onEnd({ method, route, status });
       const ms = Math.round(reply.elapsedTime);
       const line = { method, url, status, ms, ...callFields(request) };
-      const isProbe = route !== null && PROBE_PATHS.has(route) && status < 400;
+      const isProbe = route !== null && QUIET_PATHS.has(route) && status < 400;
       if (isProbe) request.log.debug(line, "request");
       else request.log.info(line, "request");
     });

@@ -24,6 +24,12 @@ import { ZmqKvPublisher } from "./kv-events/zmq-publisher.ts";
 import { Listener, type TakeConnection } from "./listener.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { answerNotReady } from "./not-ready.ts";
+import {
+  type WorkerIdentity,
+  type WorkerReport,
+  workerInfoRoute,
+  workerReport,
+} from "./worker-info.ts";
 
 const msPerSecond = 1000;
 
@@ -33,6 +39,8 @@ export interface RunningServer extends AsyncDisposable {
   readonly url: string;
   /** The address of published KV events, e.g. `listening at tcp://0.0.0.0:5557`; null: none. */
   readonly kvEvents: string | null;
+  /** Who it is and how much work it has, as `GET /worker_info` answers it. */
+  report(): WorkerReport;
   /**
    * Rejects new requests (503), lets running requests finish for at most `shutdownTimeoutMs`, then
    * closes all connections. The model stays loaded; it belongs to the caller. A second call aborts
@@ -41,12 +49,20 @@ export interface RunningServer extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** What becomes known while the model is loaded. */
+export interface Serving {
+  /** Replaces the option of that name. */
+  readonly defaultSampling?: SamplingDefaults;
+  /** Who the server is in a fleet. Default: its address, and a new epoch. */
+  readonly worker?: WorkerIdentity;
+}
+
 /** A held address and starting threads, while a model is loaded. */
 export interface ReservedServer extends AsyncDisposable {
   /** The address of the server: until `serve`, every request gets 503. */
   readonly url: string;
-  /** Serves the model until closed. `defaultSampling` replaces the option of that name. */
-  serve(model: ServedModel, defaultSampling?: SamplingDefaults): Promise<RunningServer>;
+  /** Serves the model until closed. */
+  serve(model: ServedModel, how?: Serving): Promise<RunningServer>;
   /** Releases the address if no model is served. */
   close(): Promise<void>;
 }
@@ -88,9 +104,9 @@ export async function reserveServer(options: ServerOptions = {}): Promise<Reserv
   };
   return {
     url: listener.url,
-    serve: async (model, defaultSampling = config.defaultSampling) => {
+    serve: async (model, { defaultSampling = config.defaultSampling, worker } = {}) => {
       const own = { ...config, defaultSampling };
-      const server = await serve(model, own, { listener, threads });
+      const server = await serve(model, own, { listener, threads, worker });
       served = true;
       waiting.close();
       return server;
@@ -106,10 +122,14 @@ interface Reserved {
   readonly threads: AnsweringThreads;
 }
 
+interface Starting extends Reserved {
+  readonly worker: WorkerIdentity | undefined;
+}
+
 async function serve(
   model: ServedModel,
   config: ServerConfig,
-  { listener, threads }: Reserved,
+  { listener, threads, worker }: Starting,
 ): Promise<RunningServer> {
   const kvPublisher = await startKvPublisher(model, config);
   const [first = model.info.name, ...others] = config.servedModelName;
@@ -122,6 +142,9 @@ async function serve(
     metrics: new EngineMetrics(model, first, { others: () => threads.metrics() }),
   });
   const app = createApp(context);
+  const { url } = listener;
+  const identity = worker ?? { id: url, epoch: context.newId(), url };
+  workerInfoRoute(app, context, identity);
   const answerHere = await openApp(app);
   if (isShared(model)) {
     const { log } = app;
@@ -139,8 +162,9 @@ async function serve(
     return closing;
   };
   return {
-    url: listener.url,
+    url,
     kvEvents: kvPublisher?.description ?? null,
+    report: () => workerReport(context, identity),
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -29,7 +29,7 @@ function stepOf(outputs: SequenceOutput[]): StepOutput {
 }
 
 const NO_STATS = {
-  ...{ running: 0, waiting: 0, paused: 0 },
+  ...{ running: 0, waiting: 0, paused: 0, uncomputedTokens: 0 },
   ...{ freeBlocks: 0, heldBlocks: 0, cachedBlocks: 0, totalBlocks: 0 },
   ...{ steps: 0, preemptions: 0, promptTokens: 0, cachedPromptTokens: 0, computedPromptTokens: 0 },
   ...{ generatedTokens: 0, prefixQueriedTokens: 0, prefixHitTokens: 0, swapPreemptions: 0 },

@@ -53,6 +53,7 @@ const NO_STATS: EngineStats = {
   running: 0,
   waiting: 0,
   paused: 0,
+  uncomputedTokens: 0,
   freeBlocks: 0,
   heldBlocks: 0,
   cachedBlocks: 0,

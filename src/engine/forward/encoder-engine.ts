@@ -84,6 +84,7 @@ export class EncoderEngine implements StepEngine {
       running: this.#running,
       waiting: this.#waiting.length,
       paused: 0,
+      uncomputedTokens: this.#waiting.reduce((sum, text) => sum + text.promptTokenIds.length, 0),
       freeBlocks: 0,
       heldBlocks: 0,
       cachedBlocks: 0,

@@ -180,6 +180,11 @@ export interface ModelInfo {
   readonly blockTokens: number;
   readonly blocks: number;
   readonly bytesPerBlock: number;
+  /**
+   * Of weights, arithmetic and KV format: engines of equal ones make the same tokens of a prompt
+   * and read each other's blocks. Null: an encoder, which has no blocks.
+   */
+  readonly fingerprint: string | null;
   /** How tokens are drafted unless a request says otherwise; null: they are not. */
   readonly speculative: SpeculationInfo | null;
   readonly hasTokenizer: boolean;

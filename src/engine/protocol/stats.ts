@@ -6,6 +6,8 @@ export interface EngineStats {
   readonly waiting: number;
   /** Of both, sequences whose readers lag: nothing is computed for them. */
   readonly paused: number;
+  /** Of both, prompt tokens that are to be computed or found in the cache. */
+  readonly uncomputedTokens: number;
   readonly freeBlocks: number;
   readonly heldBlocks: number;
   readonly cachedBlocks: number;

@@ -1,6 +1,5 @@
 /** A decoder's checkpoint and options → an engine with a cache. */
-import { type Clock, EngineError } from "#base";
-import type { Checkpoint } from "#checkpoint";
+import type { Clock } from "#base";
 import {
   ChainAcceptance,
   DecoderExecutor,
@@ -38,11 +37,12 @@ import type { GrammarVocabulary } from "#tokenizer";
 import { modelContextTokens, servedTokens, streamingOf } from "./attention-window.ts";
 import { CachePlan } from "./cache-plan.ts";
 import { decoderEmbedding } from "./embedding-info.ts";
+import { endTokens } from "./end-tokens.ts";
 import { idleSettings } from "./idle-settings.ts";
 import { type LoadedDrafter, limitsOf, loadDrafter } from "./load-drafter.ts";
 import { type LoadedModel, type Loading, watchWeights } from "./loading.ts";
 import { weightFormatFor } from "./memory-plan.ts";
-import { openMemory } from "./open-memory.ts";
+import { fleetFingerprint, openMemory } from "./open-memory.ts";
 
 /** Rows of logits a step may need at once: one per running sequence, or a piece of a prompt. */
 const PROMPT_LOGIT_ROWS = 64;
@@ -74,12 +74,12 @@ export async function loadDecoder(loading: Loading, model: DecoderModel): Promis
   const step = await phases.run("steps", () =>
     makeSteps(loading, { spec, weights, plan, drafter }),
   );
-  const memory = await phases.run("cache", () =>
-    openMemory(loading, { spec, weights, plan, follower }),
-  );
+  const cached = { spec, weights, plan, follower };
+  const memory = await phases.run("cache", () => openMemory(loading, cached));
   try {
+    const fingerprint = await fleetFingerprint(loading, cached, memory);
     await phases.run("graphs", () => makeGraphs(loading, { step, memory }));
-    return createEngine(loading, { spec, weights, step, memory });
+    return createEngine(loading, { spec, weights, step, memory, fingerprint });
   } catch (error) {
     // Disposing of the device frees its own memory, but not the folder of the disk level.
     await memory.close();
@@ -143,7 +143,7 @@ function createEngine(loading: Loading, parts: LoadedParts): LoadedModel {
 
 function infoOf(
   { message: { options }, device }: Loading,
-  { spec, weights, memory, step }: LoadedParts,
+  { spec, weights, memory, step, fingerprint }: LoadedParts,
   { contextTokensMax, embedding }: Pick<EngineInfo, "contextTokensMax" | "embedding">,
 ): EngineInfo {
   const { blocks } = memory;
@@ -163,6 +163,7 @@ function infoOf(
     blockTokens: blocks.blockTokens,
     blocks: blocks.blocks,
     bytesPerBlock: memory.bytesPerBlock,
+    fingerprint,
     speculative: speculationOf(options, spec, step.drafter),
   };
 }
@@ -225,6 +226,8 @@ interface StepParts {
 interface LoadedParts extends DecoderParts {
   readonly step: StepParts;
   readonly memory: CacheMemory;
+  /** `ModelInfo.fingerprint`. */
+  readonly fingerprint: string;
 }
 
 /** Allocates memory of steps, and on a GPU runs the largest ones, which allocate the rest of it. */
@@ -377,21 +380,4 @@ async function makeGraphs(
   // Once op by op, and once to be captured.
   for (let run = 0; run < 2; run++) follower.runSizes(memory.drafterBlocks);
   await device.synchronize();
-}
-
-/** End tokens of config.json and generation_config.json together. */
-function endTokens(
-  fromConfig: readonly number[],
-  generationConfig: Checkpoint["generationConfig"],
-): number[] {
-  const value = generationConfig?.eos_token_id;
-  const more = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
-  if (!more.every((id): id is number => Number.isInteger(id))) {
-    throw new EngineError(
-      "CHECKPOINT_INVALID",
-      "Cannot read generation_config.json: eos_token_id must be an id or a list of ids",
-      { param: "eos_token_id" },
-    );
-  }
-  return [...new Set([...fromConfig, ...more])];
 }

@@ -110,6 +110,7 @@ async function loadEncoder(loading: Loading, model: EncoderModel): Promise<Loade
     blockTokens: options.kvCache.blockTokens,
     blocks: 0,
     bytesPerBlock: 0,
+    fingerprint: null,
     speculative: null,
   } as const;
   return { engine, generator: null, device, info, kvEvents: null, memory: null };

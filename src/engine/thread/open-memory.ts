@@ -45,11 +45,25 @@ export async function openMemory(loading: Loading, parts: MemoryParts): Promise<
   });
 }
 
+/**
+ * Of weights, arithmetic and KV format: workers of equal ones compute the same tokens, whatever
+ * machine they are on.
+ */
+export function fleetFingerprint(
+  loading: Loading,
+  parts: MemoryParts,
+  { blocks, drafterBlocks }: Pick<CacheMemory, "blocks" | "drafterBlocks">,
+): Promise<string> {
+  const layouts = [blocks.layout, drafterBlocks?.layout ?? null] as const;
+  return fingerprintOf(loading, parts, layouts, { fileTimes: false });
+}
+
 /** `layouts`: of the model's pool and of the drafter's, null where there is none. */
 async function fingerprintOf(
   { message: { options }, checkpoint, device }: Loading,
   { spec, weights, plan, follower }: MemoryParts,
   [layout, drafterLayout]: readonly [string, string | null],
+  how: Pick<FingerprintInput, "fileTimes"> = {},
 ): Promise<string> {
   const common = { options, device, weightFormat: weights.format };
   let drafter: FingerprintInput | null = null;
@@ -64,7 +78,6 @@ async function fingerprintOf(
     });
   }
   const { places } = plan.layout;
-  return await modelFingerprint(
-    kvIdentity({ ...common, checkpoint, spec, layout, places, drafter }),
-  );
+  const identity = kvIdentity({ ...common, checkpoint, spec, layout, places, drafter });
+  return await modelFingerprint({ ...identity, ...how });
 }

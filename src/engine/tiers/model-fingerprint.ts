@@ -28,10 +28,17 @@ export interface FingerprintInput {
   readonly drafter?: FingerprintInput | null;
   /** Version of this package; read from its manifest by default. */
   readonly release?: string;
+  /**
+   * Whether times of writing count. Off: machines with copies of the same files agree, and a change
+   * that is in none of 2048 pieces of a file is missed. Default: on.
+   */
+  readonly fileTimes?: boolean;
 }
 
 /** Pieces of each weight file that are read, evenly spread, and the size of one. */
 const SAMPLES = 256;
+/** The same where a file's time of writing cannot tell: 8 MiB of each file. */
+const SAMPLES_ALONE = 2048;
 const SAMPLE_BYTES = 4096;
 const DIGITS = 32;
 /** Weight files in a hub's cache are links to files named by their SHA-256. */
@@ -50,16 +57,18 @@ const CONTENT_NAME = /^[0-9a-f]{64}$/;
 export async function modelFingerprint(input: FingerprintInput): Promise<string> {
   const { checkpoint, arithmetic, weightFormat, layout, randomWeights } = input;
   const { rope, layerWindows, layerPlaces, sinkTokens, release = packageRelease() } = input;
-  const { drafter = null } = input;
+  const { drafter = null, fileTimes = true } = input;
   const tensors = [...checkpoint.tensors.values()]
     .map(({ name, dtype, shape }) => [name, dtype, shape] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1));
   const files: string[] = [];
-  for (const path of await weightFiles(checkpoint.path)) files.push(await fileIdentity(path));
+  for (const path of await weightFiles(checkpoint.path)) {
+    files.push(await fileIdentity(path, fileTimes));
+  }
   const angles = rope && [...rope.frequencies, rope.attentionFactor];
   const computed = [release, arithmetic, weightFormat, randomWeights];
   const seen = [angles, layerWindows, layerPlaces, sinkTokens];
-  const beside = drafter === null ? [] : [await modelFingerprint(drafter)];
+  const beside = drafter === null ? [] : [await modelFingerprint({ ...drafter, fileTimes })];
   const all = [...computed, layout, ...seen, checkpoint.config, tensors, files, ...beside];
   return createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, DIGITS);
 }
@@ -72,15 +81,15 @@ async function weightFiles(path: string): Promise<string[]> {
 }
 
 /** A digest of a file's size, its time of writing or digest name, and its pieces. */
-async function fileIdentity(path: string): Promise<string> {
+async function fileIdentity(path: string, fileTimes: boolean): Promise<string> {
   const name = basename(await realpath(path));
   const file = await open(path);
   try {
     const { size, mtimeMs } = await file.stat();
     const hash = createHash("sha256").update(`${size} `);
-    hash.update(CONTENT_NAME.test(name) ? name : String(mtimeMs));
+    if (fileTimes) hash.update(CONTENT_NAME.test(name) ? name : String(mtimeMs));
     const piece = Buffer.alloc(SAMPLE_BYTES);
-    for (const position of samplePositions(size)) {
+    for (const position of samplePositions(size, fileTimes ? SAMPLES : SAMPLES_ALONE)) {
       hash.update(piece.subarray(0, await readAt(file, piece, position)));
     }
     return hash.digest("hex");
@@ -90,10 +99,10 @@ async function fileIdentity(path: string): Promise<string> {
 }
 
 /** Where the pieces begin: the first at the file's start, the last one ends where it ends. */
-function samplePositions(size: number): Set<number> {
+function samplePositions(size: number, samples: number): Set<number> {
   const last = Math.max(0, size - SAMPLE_BYTES);
-  const positions = Array.from({ length: SAMPLES }, (_, index) =>
-    Math.floor((last * index) / (SAMPLES - 1)),
+  const positions = Array.from({ length: samples }, (_, index) =>
+    Math.floor((last * index) / (samples - 1)),
   );
   return new Set(positions); // In a small file many are the same.
 }

@@ -1,0 +1,91 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { type Command, Option } from "commander";
+import {
+  RedisAnnouncer,
+  RedisLink,
+  readUrl,
+  readWorkerReport,
+  type WorkerConfig,
+  WorkerOptions,
+} from "#cluster";
+import type { WorkerIdentity } from "#server";
+import { readClusterSecrets } from "../api-keys.ts";
+import { SchemaFlags } from "../flags.ts";
+import {
+  addServeFlags,
+  type Departure,
+  type FleetRole,
+  type ServeFlags,
+  serveModel,
+} from "../serving.ts";
+
+const FLEET_HEADING = "Fleet:";
+const REDIS_VARIABLE = "PERIGEE_REDIS";
+/** Routers that were told of the end still send what they decided before. */
+const LAST_REQUESTS_MS = 200;
+/** Addresses that stand for all of a machine: no router can call them. */
+const ANY_HOST = new Set(["0.0.0.0", "[::]"]);
+
+const workerFlags = new SchemaFlags(WorkerOptions);
+
+interface WorkerFlags extends ServeFlags {
+  readonly clusterSecretFile?: string;
+}
+
+/** `perigee worker`. */
+export function defineWorker(command: Command): void {
+  command.action(async (model: string | undefined, flags: WorkerFlags) => {
+    workerFlags.check(flags);
+    await serveModel(model, flags, async ({ warn }) => {
+      const config = WorkerOptions.parse(workerFlags.collect(flags));
+      const redis = config.redis ?? process.env[REDIS_VARIABLE] ?? null;
+      const secrets = await readClusterSecrets(flags.clusterSecretFile, warn);
+      return roleOf({ ...config, redis }, secrets);
+    });
+  });
+  workerFlags.addTo(command, FLEET_HEADING);
+  const secretFile = new Option(
+    "--cluster-secret-file <file>",
+    "File with the secret that routers send to workers; of several lines all are accepted.",
+  );
+  command.addOption(secretFile.helpGroup(FLEET_HEADING));
+  addServeFlags(command);
+}
+
+function roleOf(config: WorkerConfig, secrets: readonly string[]): FleetRole {
+  const advertised = config.advertise === null ? null : readUrl(config.advertise);
+  return {
+    secrets,
+    identify: (listening): WorkerIdentity => {
+      const url = advertised ?? reachable(listening);
+      return { id: config.workerId ?? url, epoch: randomUUID(), url };
+    },
+    join: async (server, { say, warn }): Promise<Departure> => {
+      const { info } = readWorkerReport(server.report());
+      if (config.redis === null) return nobodyTold();
+      const link = new RedisLink({ url: config.redis, warn });
+      const announcer = new RedisAnnouncer(info, { link, leaseMs: config.leaseMs, warn });
+      say(`worker ${info.id} at ${info.url}, announced in Redis at ${link.place}`);
+      return {
+        drain: async () => {
+          await announcer.drain();
+          await new Promise((resolve) => setTimeout(resolve, LAST_REQUESTS_MS));
+        },
+        leave: () => announcer.leave(),
+      };
+    },
+  };
+}
+
+/** Routers that have the worker's address see its state when they ask for it. */
+function nobodyTold(): Departure {
+  return { drain: async () => {}, leave: async () => {} };
+}
+
+/** `http://0.0.0.0:8000` with the name of this machine. */
+function reachable(listening: string): string {
+  const url = new URL(listening);
+  if (ANY_HOST.has(url.hostname)) url.hostname = hostname();
+  return readUrl(url.href);
+}

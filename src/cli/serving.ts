@@ -1,0 +1,168 @@
+/** A model served until a signal comes: what `serve` and `worker` have in common. */
+import { constants } from "node:os";
+import { type Command, Option } from "commander";
+import type { EngineError } from "#base";
+import type { LLM, SpeculationInfo } from "#engine";
+import { type RunningServer, reserveServer, ServerOptions, type WorkerIdentity } from "#server";
+import { API_KEY_FILE_HELP, readApiKeys } from "./api-keys.ts";
+import { cacheSizes, sizesText } from "./cache-sizes.ts";
+import { addEngineFlags, loadModel } from "./engine-flags.ts";
+import { SchemaFlags } from "./flags.ts";
+import { giveFreedMemoryBack } from "./freed-memory.ts";
+import { type Announce, type StartLines, startLines } from "./start-lines.ts";
+
+/** The exit code after a signal is this plus the signal's number, as in every shell. */
+const SIGNALLED = 128;
+
+/** Interval of the check whether npm, which started the server, still runs. */
+const PARENT_CHECK_MS = 500;
+
+/** The parent process. Read at once: it may already be gone when the model is loaded. */
+const PARENT = process.ppid;
+
+const serverFlags = new SchemaFlags(ServerOptions, {
+  rename: {
+    "defaultSampling.temperature": "default-temperature",
+    "defaultSampling.topP": "default-top-p",
+    "defaultSampling.topK": "default-top-k",
+    "defaultSampling.minP": "default-min-p",
+    "defaultSampling.repetitionPenalty": "default-repetition-penalty",
+    "defaultSampling.maxTokens": "default-max-tokens",
+  },
+  help: {
+    apiKey:
+      "API key that clients must send as bearer token; may be repeated. Other users of the " +
+      "machine see it in the list of processes, unlike a file or an environment variable. " +
+      "(default: no key is needed)",
+  },
+});
+
+const SERVER_HEADING = "Server:";
+
+/** A command line of a command that serves a model. */
+export interface ServeFlags extends Readonly<Record<string, unknown>> {
+  readonly apiKeyFile?: string;
+}
+
+/** A server's part in a fleet. */
+export interface FleetRole {
+  /** Accepted like API keys. */
+  readonly secrets: readonly string[];
+  /** Who a server is that listens at `url`. */
+  identify(url: string): WorkerIdentity;
+  /** The model is served from now on. Returns what is to be done when it is not any more. */
+  join(server: RunningServer, lines: StartLines): Promise<Departure>;
+}
+
+/** The end of a server's part in a fleet. */
+export interface Departure {
+  /** It will take no more requests. Settles when the fleet was told. */
+  drain(): Promise<void>;
+  /** Its last request has ended. */
+  leave(): Promise<void>;
+}
+
+const ALONE: Departure = { drain: async () => {}, leave: async () => {} };
+
+/** The flags of server, model and engine. */
+export function addServeFlags(command: Command): void {
+  serverFlags.addTo(command, SERVER_HEADING);
+  const keyFile = new Option("--api-key-file <file>", API_KEY_FILE_HELP);
+  command.addOption(keyFile.helpGroup(SERVER_HEADING));
+  addEngineFlags(command);
+}
+
+/** Loads a model and serves it until a signal comes; as a worker of a fleet where it has a role. */
+export async function serveModel(
+  model: string | undefined,
+  flags: ServeFlags,
+  readRole: (lines: StartLines) => Promise<FleetRole | null> = async () => null,
+): Promise<void> {
+  serverFlags.check(flags);
+  giveFreedMemoryBack(process.env);
+  const options: ServerOptions = serverFlags.collect(flags);
+  const servedName = options.servedModelName?.[0];
+  const lines = startLines();
+  const role = await readRole(lines);
+  const keys = await readApiKeys({
+    ...{ flags: options.apiKey ?? [], file: flags.apiKeyFile },
+    ...{ environment: process.env, warn: lines.warn },
+  });
+  const apiKey = [...keys, ...(role?.secrets ?? [])];
+  // First of all, so that a port in use is detected before a model is loaded.
+  await using reserved = await reserveServer({ ...options, apiKey });
+  await using llm = await loadModel({
+    ...{ model, values: flags },
+    ...(servedName === undefined ? {} : { servedName }),
+    warn: lines.warn,
+  });
+  const defaultSampling = { ...llm.defaultSampling, ...options.defaultSampling };
+  const worker = role?.identify(reserved.url);
+  const server = await reserved.serve(llm, {
+    ...{ defaultSampling, ...(worker === undefined ? {} : { worker }) },
+  });
+  announce(llm, server, lines.say);
+  const departure = (await role?.join(server, lines)) ?? ALONE;
+  const close = async () => {
+    await departure.drain();
+    await server.close();
+    await departure.leave();
+  };
+  await Promise.race([untilStopped(close, lines.say), untilDead(llm, close)]);
+}
+
+/** Announces the model, its device, the address and the cache sizes. */
+function announce(llm: LLM, { url, kvEvents }: RunningServer, say: Announce): void {
+  const { info } = llm;
+  say(`running on ${info.device}`, { device: info.device });
+  const sizes = cacheSizes(info, llm.stats().cache);
+  if (sizes.length > 0) say(`KV cache: ${sizesText(sizes)}`);
+  const { speculative } = info;
+  if (speculative !== null) say(`drafts: ${draftText(speculative)}`, { speculative });
+  if (kvEvents !== null) say(`KV events over ZeroMQ: ${kvEvents}`);
+  say(`serving ${info.name} at ${url} (process ${process.pid})`, { model: info.name, url });
+}
+
+function draftText({ kind, mixed, lengthMax, width, drafter }: SpeculationInfo): string {
+  const continuations = width === 1 ? "one continuation" : `${width} continuations`;
+  const size = drafter === null ? "" : ` (${(drafter.parameters / 1e6).toFixed(1)} M parameters)`;
+  const beside = mixed ? " beside lookup" : "";
+  return `by ${kind}${size}${beside}, ${continuations} of up to ${lengthMax} tokens in a step`;
+}
+
+/** Ends the server when its engine is dead, so that a process supervisor restarts it. */
+async function untilDead(llm: LLM, close: () => Promise<void>): Promise<never> {
+  const error = await new Promise<EngineError>((resolve) => llm.listen({ onDead: resolve }));
+  await close();
+  throw error;
+}
+
+/** The first signal drains running requests; the second exits at once, with the signal's code. */
+async function untilStopped(close: () => Promise<void>, say: Announce): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    let stopping = false;
+    const stop = (signal: NodeJS.Signals) => {
+      if (stopping) process.exit(SIGNALLED + constants.signals[signal]);
+      stopping = true;
+      say(`${signal}: finishing the running requests`);
+      close().then(resolve, reject);
+    };
+    process.on("SIGTERM", stop);
+    process.on("SIGINT", stop);
+    onParentGone(() => stop("SIGTERM"));
+  });
+}
+
+/**
+ * Under `npm start` a shell between npm and this process does not forward npm's signals: only the
+ * end of the parent process can be detected.
+ */
+function onParentGone(stop: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const timer = setInterval(() => {
+    if (process.ppid === PARENT) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_CHECK_MS);
+  timer.unref();
+}

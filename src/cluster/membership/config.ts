@@ -1,0 +1,45 @@
+import { z } from "zod";
+
+/** How a worker joins a fleet. */
+export const WorkerOptions = z
+  .strictObject({
+    redis: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Redis or Valkey of the fleet, e.g. redis://10.0.0.1:6379; a password belongs into the " +
+          "variable PERIGEE_REDIS, which other users of the machine cannot read. none: routers " +
+          "are given the worker's address.",
+      ),
+    workerId: z
+      .string()
+      .min(1)
+      .max(200)
+      .nullable()
+      .default(null)
+      .describe("The worker's name, unique in the fleet; none: its advertised address."),
+    advertise: z
+      .string()
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe(
+        "Address at which routers reach this worker, e.g. http://10.0.0.7:8000; none: the " +
+          "address it listens on, or the machine's name where that is all of them.",
+      ),
+    leaseMs: z
+      .int()
+      .min(300)
+      .max(600_000)
+      .default(5000)
+      .describe(
+        "A worker that says nothing for this long has left; it speaks three times as often.",
+      ),
+  })
+  .readonly();
+/** Options as they are given. */
+export type WorkerOptions = z.input<typeof WorkerOptions>;
+/** Checked options with their defaults. */
+export type WorkerConfig = z.output<typeof WorkerOptions>;

@@ -1,0 +1,31 @@
+/**
+ * cluster/membership: which workers a fleet has, and whether they take requests.
+ *
+ * A worker announces itself in Redis and refreshes its entry; routers read all entries, and hold
+ * what they know while Redis is away. Workers that announce nothing are given by URL and probed.
+ *
+ *   config.ts              options of a worker
+ *   announcer.ts           a worker's side; redis-announcer.ts: in Redis
+ *   redis-membership.ts    a router's side of Redis; lease-record.ts: a worker's entry
+ *   redis-link.ts          a connection that comes back
+ *   local-bus.ts           the same inside one process
+ *   member-book.ts         what is known, and who is told
+ *   worker-info-reader.ts  what workers say of themselves, as far as it can be true
+ *
+ * Invariant: time here is monotonic; no lease depends on the time of day of any machine.
+ * Invariant: nothing that a worker or Redis says is used before it is checked.
+ *
+ * @module
+ */
+export type { Announcer } from "./announcer.ts";
+export { type WorkerConfig, WorkerOptions } from "./config.ts";
+export { LocalBus } from "./local-bus.ts";
+export { RedisAnnouncer, type RedisAnnouncerOptions } from "./redis-announcer.ts";
+export { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
+export { RedisMembership, type RedisMembershipOptions } from "./redis-membership.ts";
+export {
+  type ReportedWorker,
+  readUrl,
+  readWorkerInfo,
+  readWorkerReport,
+} from "./worker-info-reader.ts";

@@ -1,0 +1,48 @@
+import type { Member, MembershipListener } from "#cluster/protocol";
+
+/** The members that are known, and those who are told of changes. */
+export class MemberBook {
+  readonly #workers = new Map<string, Member>();
+  readonly #listeners = new Set<MembershipListener>();
+
+  /** By id. */
+  get workers(): ReadonlyMap<string, Member> {
+    return this.#workers;
+  }
+
+  /** Returns a function that removes the listener. */
+  listen(listener: MembershipListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Records what is known of a worker now. One of a new epoch leaves and joins [CL41]. */
+  put(member: Member): void {
+    const { id, epoch } = member.info;
+    const known = this.#workers.get(id);
+    if (known !== undefined && known.info.epoch !== epoch) {
+      this.drop(id, "it started anew");
+      this.put(member);
+      return;
+    }
+    if (known !== undefined && isSame(known, member)) return;
+    this.#workers.set(id, member);
+    const event = known === undefined ? "joined" : "changed";
+    for (const listener of [...this.#listeners]) listener[event](member);
+  }
+
+  /** Forgets a worker; no effect on one that is not known. */
+  drop(id: string, reason: string): void {
+    if (!this.#workers.delete(id)) return;
+    for (const listener of [...this.#listeners]) listener.left(id, reason);
+  }
+
+  /** Tells no listener any more. What was known stays. */
+  close(): void {
+    this.#listeners.clear();
+  }
+}
+
+function isSame(known: Member, member: Member): boolean {
+  return known.state === member.state && JSON.stringify(known.info) === JSON.stringify(member.info);
+}

@@ -1,0 +1,130 @@
+import { Redis, type RedisOptions } from "ioredis";
+import { EngineError, messageOf } from "#base";
+
+const CONNECT_MS = 2000;
+const COMMAND_MS = 1000;
+const RETRY_MS_MIN = 100;
+const RETRY_MS_MAX = 2000;
+
+/** What a link is opened with. */
+export interface RedisLinkOptions {
+  /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */
+  readonly url: string;
+  /** Receives a line when Redis goes away, and one when it is back. Never has the password. */
+  readonly warn: (message: string) => void;
+}
+
+/**
+ * A connection to Redis that is opened again whenever it breaks. Commands fail at once while it is
+ * broken, and within a second where Redis is silent: no request waits for it.
+ */
+export class RedisLink {
+  /** For commands. */
+  readonly client: Redis;
+  /** Host and port, for messages. */
+  readonly place: string;
+  readonly #warn: (message: string) => void;
+  readonly #onReady = new Set<() => void>();
+  readonly #others: Redis[] = [];
+  /** Why it is away, as it was said last; null: it answers. */
+  #trouble: string | null = null;
+  #closed = false;
+
+  /** Throws INVALID_ARGUMENT for a URL that is none of Redis. */
+  constructor({ url, warn }: RedisLinkOptions) {
+    this.#warn = warn;
+    this.place = placeOf(url);
+    this.client = this.#open(url);
+    this.client.on("ready", () => this.#ready());
+  }
+
+  /** Whether commands can be sent now. */
+  get isReady(): boolean {
+    return this.client.status === "ready";
+  }
+
+  /** Called for each connection from now on. */
+  onReady(listener: () => void): void {
+    this.#onReady.add(listener);
+    if (this.isReady) listener();
+  }
+
+  /** One more connection, for subscriptions; closed with the link. */
+  subscriber(): Redis {
+    const client = this.client.duplicate({ enableOfflineQueue: true });
+    client.on("error", () => {}); // The link's own connection has the same trouble, and says it.
+    this.#others.push(client);
+    return client;
+  }
+
+  /** A command failed: a silent connection is replaced, and the reason said once. */
+  failed(error: unknown): void {
+    const text = messageOf(error);
+    this.#say(text);
+    if (/timed out/.test(text) && !this.#closed) this.client.disconnect(true);
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const client of [...this.#others, this.client]) client.disconnect();
+  }
+
+  #open(url: string): Redis {
+    const options = {
+      connectTimeout: CONNECT_MS,
+      commandTimeout: COMMAND_MS,
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      retryStrategy: (times) => Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(times, 10)),
+      // A master that became a replica refuses writes: the name may stand for another one now.
+      reconnectOnError: (error) => error.message.startsWith("READONLY"),
+    } satisfies RedisOptions;
+    const client = new Redis(url, options);
+    client.on("error", (error) => this.#say(messageOf(error)));
+    return client;
+  }
+
+  #ready(): void {
+    if (this.#trouble !== null) this.#warn(`Redis at ${this.place} answers again`);
+    this.#trouble = null;
+    for (const listener of this.#onReady) listener();
+  }
+
+  #say(reason: string): void {
+    if (this.#closed || this.#trouble === troubleOf(reason)) return;
+    this.#trouble = troubleOf(reason);
+    this.#warn(
+      `Cannot use Redis at ${this.place}: it must answer, current state is ${this.#trouble}; ` +
+        "what is known stays, trying again",
+    );
+  }
+}
+
+/** The same trouble has many texts. */
+function troubleOf(reason: string): string {
+  if (/WRONGPASS|NOAUTH|invalid password|no password is set/i.test(reason)) {
+    return "a refused password";
+  }
+  if (/NOPERM/.test(reason)) return `a refused command (${reason.slice(0, 200)})`;
+  if (/timed out|ETIMEDOUT/i.test(reason)) return "silent";
+  if (/LOADING/.test(reason)) return "loading its data";
+  if (/READONLY/.test(reason)) return "a replica that takes no writes";
+  const code = /\b(ECONNREFUSED|ECONNRESET|ENOTFOUND|EHOSTUNREACH|EPIPE|EAI_AGAIN)\b/.exec(reason);
+  if (code !== null) return code[0];
+  if (/Stream isn't writeable|Connection is closed|max retries/i.test(reason)) return "away";
+  return reason.slice(0, 200);
+}
+
+function placeOf(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  if (parsed === null || !/^rediss?:$/.test(parsed.protocol) || parsed.hostname === "") {
+    // Not the text itself, which may have a password.
+    throw new EngineError(
+      "INVALID_ARGUMENT",
+      "Cannot use Redis: redis must be an address such as redis://10.0.0.1:6379, current value " +
+        "is another text",
+      { param: "redis" },
+    );
+  }
+  return `${parsed.hostname}:${parsed.port || "6379"}`;
+}

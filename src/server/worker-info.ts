@@ -1,0 +1,86 @@
+/** What a router reads of a worker: who it is, what it serves, and how much work it has. */
+import type { FastifyInstance } from "fastify";
+import type { ServerContext } from "./context.ts";
+
+/** Who a server is in a fleet. */
+export interface WorkerIdentity {
+  /** Unique in the fleet. */
+  readonly id: string;
+  /** New for each start of the process. */
+  readonly epoch: string;
+  /** Where routers reach it, without a slash at the end. */
+  readonly url: string;
+}
+
+/**
+ * `WorkerInfo` of #cluster as JSON, with the worker's state and its `WorkerLoad`. Routers that
+ * learn of the worker elsewhere than in Redis read it here.
+ */
+export interface WorkerReport extends WorkerIdentity {
+  readonly kind: "perigee";
+  readonly version: string;
+  readonly models: readonly string[];
+  readonly fingerprint: string | null;
+  readonly contextTokensMax: number;
+  readonly kv: {
+    readonly blockTokens: number;
+    readonly blocks: readonly number[];
+    readonly groupWindows: readonly (number | null)[];
+  } | null;
+  readonly state: "ready" | "draining";
+  readonly load: {
+    readonly runningRequests: number;
+    readonly waitingRequests: number;
+    readonly blocksUsed: number;
+    readonly uncachedTokens: number;
+  };
+}
+
+/** `GET /worker_info`, on the main thread. */
+export function workerInfoRoute(
+  app: FastifyInstance,
+  context: ServerContext,
+  identity: WorkerIdentity,
+): void {
+  app.get("/worker_info", async () => workerReport(context, identity));
+}
+
+/** The same data for a caller in this process. */
+export function workerReport(context: ServerContext, identity: WorkerIdentity): WorkerReport {
+  const { model, modelNames, version, admission } = context;
+  const { info } = model;
+  const ready = model.health().state === "ready" && !admission.draining;
+  return {
+    ...identity,
+    kind: "perigee",
+    version,
+    models: modelNames,
+    fingerprint: info.fingerprint,
+    contextTokensMax: info.contextTokensMax,
+    kv: kvOf(context),
+    state: ready ? "ready" : "draining",
+    load: loadOf(context),
+  };
+}
+
+/** Null: the cache announces nothing. */
+function kvOf({ model }: ServerContext): WorkerReport["kv"] {
+  const { info, kvEvents } = model;
+  if (!kvEvents.enabled) return null;
+  const levels = model.stats().cache?.levels.map(({ total }) => total);
+  return {
+    blockTokens: info.blockTokens,
+    blocks: levels ?? [info.blocks],
+    groupWindows: info.groupWindows,
+  };
+}
+
+function loadOf({ model }: ServerContext): WorkerReport["load"] {
+  const { running, waiting, heldBlocks, totalBlocks, uncomputedTokens } = model.stats();
+  return {
+    runningRequests: running,
+    waitingRequests: waiting,
+    blocksUsed: totalBlocks === 0 ? 0 : heldBlocks / totalBlocks,
+    uncachedTokens: uncomputedTokens,
+  };
+}
