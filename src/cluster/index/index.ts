@@ -1,0 +1,21 @@
+/**
+ * cluster/index: which worker has which part of a prompt.
+ *
+ * Blocks are named by the index itself, with a keyed hash over their scope and all their tokens:
+ * contents of all workers and dialects meet. What a worker calls them is remembered per worker.
+ *
+ *   kv-index.ts      the exact index: changes in, matches out
+ *   block-namer.ts   the names of contents
+ *   block-book.ts    who holds what, within the budget (byte-budget.ts); eviction
+ *   block-nodes.ts   contents, and who has them (member-sets.ts)
+ *   holdings.ts      what each worker calls its blocks, and its references to them
+ *   prefix-walk.ts   follows a prompt through the nodes
+ *   keyed-slab.ts    hash tables of typed arrays, over slab.ts
+ *
+ * Invariant: no object per block; all tables count towards one bound in bytes.
+ * Invariant: reads no clock and no settings, and never throws at what a worker announces.
+ *
+ * @module
+ */
+export { BlockNamer, type HashSecret, randomSecret } from "./block-namer.ts";
+export { KvIndex, type KvIndexOptions, type KvIndexStats } from "./kv-index.ts";
